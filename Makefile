@@ -19,10 +19,13 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
+# The whole library where it is built, else what the demo needs of it.
+DEMO := $(if $(wildcard build/python/dlblas/lib/libdlblas.so),release,demo)
+DEMO_BUILD := $(if $(filter release,$(DEMO)),build,build/demo)
 demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
-	@echo "demo: builds the library alone (some 15 minutes on 2 cores, once), then tunes for 2 minutes"
-	@$(MAKE) --no-print-directory library
-	.venv/bin/python -m dlblas demo --out build/demo.json
+	@echo "demo: builds the operators it needs (some MINUTES minutes on 2 cores, once), then tunes for 2 minutes"
+	@$(MAKE) --no-print-directory library PRESET=$(DEMO)
+	PYTHONPATH=$(DEMO_BUILD)/python .venv/bin/python -m dlblas demo --out build/demo.json
 
 test: setup-test build lint  ## set up, build, run every test and check (DLBLAS_TEST_DEPTH=full: every case)
 	ctest --preset release

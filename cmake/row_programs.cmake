@@ -2,6 +2,7 @@
 # namespace dlblas::<family>. Out: one source per program and instruction set, appended to dlblas_kernels, and the
 # table behind src/kernels/rows.hpp. What a file would say twice is in its name, so an operator adds no list entry.
 file(GLOB_RECURSE row_programs CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/*_program.hpp)
+keep_chosen(row_programs)
 set(row_declarations "")
 set(row_table "")
 foreach(ROW_HEADER IN LISTS row_programs)

@@ -45,7 +45,7 @@ endfunction()
 function(hash_of source result)
   set(closure "${source}")
   if(source MATCHES "_program\\.hpp$")
-    list(APPEND closure "cpu/row/walk.hpp")  # what walks it on CPUs
+    list(APPEND closure "cpu/row/walk_rows.hpp")  # what walks it on CPUs
   endif()
   set(pending "${closure}")
   while(pending)

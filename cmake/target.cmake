@@ -63,6 +63,15 @@ if(NOT DLBLAS_SANITIZE)
 endif()
 target_link_libraries(dlblas_objects PUBLIC Threads::Threads ${CMAKE_DL_LIBS} m)
 
+# Half of what most files take is the standard library's headers. Levels have flags of their own, which cannot share them.
+if(DLBLAS_PCH)
+  target_precompile_headers(dlblas_objects PRIVATE <algorithm> <array> <atomic> <bit> <cmath> <cstring> <filesystem>
+    <functional> <map> <memory> <mutex> <numeric> <optional> <set> <string> <string_view> <unordered_map> <vector>)
+  set(levels ${dlblas_kernels})
+  list(FILTER levels INCLUDE REGEX "_(baseline|avx2|avx512)\\.cpp$")
+  set_source_files_properties(${levels} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endif()
+
 add_library(dlblas SHARED)
 add_library(dlblas::dlblas ALIAS dlblas)
 target_link_libraries(dlblas PRIVATE dlblas_objects)

@@ -67,7 +67,7 @@ struct Mbarrier {
         : "memory");
   }
 
-  /// Has the phase of this parity completed? May sleep for a while before it says no.
+  /// True if the phase of this parity has completed. May sleep before it returns false.
   __device__ __forceinline__ bool try_wait(uint32_t parity) {
     uint32_t done;
     asm volatile(

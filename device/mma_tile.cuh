@@ -27,7 +27,7 @@ enum class MmaOperand : int32_t { kA, kB };
 struct TileSource {
   const char* from;      // this thread's next chunk
   int64_t next_row;      // bytes between this thread's rows (kRowStep rows of the matrix)
-  int64_t next_tile;     // bytes from behind its last row to the first of the next tile
+  int64_t next_tile;     // bytes from the end of its last row to the first of the next tile
   int32_t row;           // of the first chunk, in the tile
   int32_t column_bytes;  // before the first chunk, in the tile
 };

@@ -18,7 +18,7 @@
 
 namespace dlblas::norm {
 
-/// Columns that CPU kernels sum in f32 before they add in f64: kRowBlock (cpu/row/walk.hpp).
+/// Columns that CPU kernels sum in f32 before they add in f64: kRowBlock (cpu/row/columns.hpp).
 inline constexpr std::int64_t kChainColumns = 4096;
 /// The longest f32 chain in a sum over `width` elements.
 inline double sum_chain(std::int64_t width) {

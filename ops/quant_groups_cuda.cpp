@@ -33,7 +33,7 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
     return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
            (counted && t.layout == Layout::kRowsOuter);
   }
-  /// May scales be written at one stride between rows and one between groups?
+  /// True if scales lie at one stride between rows and one between groups.
   static bool has_strides(const TensorTraits& t, bool counted, DType type) {
     return (1 << t.align_log2) >= size_of(type) &&
            (counted || has_rows(t, false) || t.layout == Layout::kTransposed);

@@ -262,7 +262,24 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(trylast=True)
+def _times(reports: dict[str, list[Any]]) -> str:
+    """The files that took longest, of a run that took long: minutes, over all workers."""
+    seconds: dict[str, float] = {}
+    for kept in reports.values():
+        for report in kept:
+            if isinstance(report, pytest.TestReport):
+                file = report.nodeid.partition("::")[0]
+                seconds[file] = seconds.get(file, 0) + report.duration
+    longest = sorted(seconds.items(), key=lambda row: -row[1])[:15]
+    total = sum(seconds.values())
+    rows = [f"{pathlib.Path(file).name} {s / 60:.1f}" for file, s in longest if s >= 20]
+    return f"{total / 60:.0f} min of tests; {', '.join(rows)}" if total > 600 else ""
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if times := _times(terminalreporter.stats):
+        terminalreporter.section("time: minutes by file")
+        terminalreporter.write_line(times)
     if not _collector.text:
         return
     terminalreporter.section("coverage: operator (implementations × dtypes)")

@@ -59,7 +59,7 @@ _HIDDEN = {
     "flash_attention_varlen_f8_lse": Hidden(4, 2),
     "flash_attention_backward": Hidden(10, 3, 1.5),
     "flash_attention_varlen_backward": Hidden(8, 3, 1.5),
-    "mla_decode_lse": Hidden(4),
+    "mla_decode_lse": Hidden(4, 2),
     "paged_attention_lse": Hidden(6),
     "norm_linear": Hidden(2, 2),
     "norm_gated_linear": Hidden(2, 12),

@@ -48,6 +48,21 @@ def test_the_gate_is_exact_below_0(level: str, op: str, formula: Any, roundings:
     assert (off <= roundings(gate.astype(np.float64))).all()
 
 
+# e^−x takes two steps away from x, so that its error does not grow with |x|.
+@pytest.mark.parametrize("level", LEVELS)
+def test_silu_is_as_exact_far_from_0(level: str) -> None:
+    gate = np.linspace(-80, 80, 400_001, dtype=np.float32)
+    wide = gate.astype(np.float64)
+    exact = wide / (1 + np.exp(-wide))
+    with dlblas.pinned("silu_and_mul", level):
+        try:
+            got = dlblas.silu_and_mul(np.concatenate([gate, np.ones_like(gate)]))
+        except dlblas.errors.UnsupportedError as e:
+            pytest.skip(str(e))
+    off = np.abs(got - exact) / (np.abs(exact) * 2.0**-24 + 2.0**-119)
+    assert off.max() <= 8
+
+
 @pytest.mark.parametrize(
     ("argument", "values", "expected"),
     [

@@ -242,6 +242,45 @@ def test_fetch_content_builds_and_runs(tmp_path: pathlib.Path) -> None:
     assert "libdlblas" not in run("readelf", "-d", build / "consumer")
 
 
+OF_SOME = """
+import dlblas, dlblas.kernels, dlblas.nn, numpy as np
+x, w = np.ones((3, 64), "f"), np.ones(64, "f")
+np.testing.assert_allclose(dlblas.rms_norm(x, w), x, rtol=1e-5)
+print(sorted(row["name"] for row in dlblas.info()["operators"]))
+try:
+    dlblas.linear(x, x)
+except dlblas.errors.UnknownOperatorError as error:
+    print(error)
+"""
+
+
+def test_a_library_of_some_operators(tmp_path: pathlib.Path) -> None:
+    """What the others leave out is not compiled; Python's functions over them say so at a call."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    tree_copy.copy_tree(tree)
+    ccache = shutil.which("ccache")
+    options = ["-DDLBLAS_BUILD_TESTS=OFF", "-DDLBLAS_OPERATORS=rms_norm", *COMMANDS]
+    options += [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []
+    options += [f"-D{name}={value}" for name, value in tree_copy.options().items()]
+    configure(tree, tree / "build", *options)
+    commands = json.loads((tree / "build" / "compile_commands.json").read_text())
+    files = {pathlib.Path(c["file"]).relative_to(tree).parts for c in commands}
+    assert ("ops", "norm", "rms_norm", "rms_norm.cpp") in files
+    assert {parts[1] for parts in files if parts[0] == "ops"} == {"norm"}
+    assert {parts[-1] for parts in files if "rows" in parts and "generated" in parts} == {
+        f"rms_norm_{level}.cpp" for level in ("baseline", "avx2", "avx512")
+    }
+    cache = tree_copy.environment(tree)
+    run("cmake", "--build", tree / "build", "--target", "python_stage", timeout=1500, **cache)
+    said = run(sys.executable, "-c", OF_SOME, PYTHONPATH=str(tree / "build" / "python"))
+    operators, why = said.splitlines()
+    assert operators == "['rms_norm']"
+    assert why == "matmul is not in this library; it was built with DLBLAS_OPERATORS of others"
+    done = attempt("cmake", "-S", tree, "-B", tree / "build", "-DDLBLAS_OPERATORS=rmsnorm")
+    assert done.returncode != 0 and "there is no operator rmsnorm" in done.stderr
+
+
 @pytest.mark.parametrize("static", [False, pytest.param(True, marks=needs_static)])
 def test_the_examples_build_and_run(
     static: bool, installed: pathlib.Path, tmp_path: pathlib.Path

@@ -87,7 +87,7 @@ def test_a_small_llama_decodes_as_it_prefills(demo: tuple[dict[str, Any], str]) 
     llama = record["llama"]
     assert llama["ok"] and 0 < llama["error"] < 1e-4
     assert llama["tokens_per_s"] > 0 and abs(sum(llama["shares"].values()) - 1) < 1e-6
-    assert {"linear", "gated_mlp", "paged_attention", "rope_"} <= llama["shares"].keys()
+    assert {"linear", "silu_and_mul", "paged_attention", "rope_"} <= llama["shares"].keys()
     assert "A small Llama" in text and "tokens/s" in text
 
 

@@ -1,4 +1,5 @@
-"""The first call of a user's candidate in this process is no part of the search's budget.
+"""The first call of a user's candidate in this process is no part of the search's budget, and is
+told before it begins.
 
 Read next: src/tuner/in_process.cpp, test_own_worker.py (the same in a worker).
 """
@@ -15,7 +16,13 @@ import numpy as np
 
 def test_a_slow_first_call_takes_nothing_from_the_others() -> None:
     """As torch.compile does; a function that only this process has."""
-    called = []
+    called: list[Any] = []
+    told: list[tuple[str, bool]] = []
+
+    def watch(event: Any) -> None:
+        if event.kind == "first_call":
+            told.append((event.implementation, bool(called)))
+            assert event.milliseconds == -1
 
     def slow_once(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
         if not called:
@@ -28,10 +35,11 @@ def test_a_slow_first_call_takes_nothing_from_the_others() -> None:
         warnings.simplefilter("ignore")  # it is measured in this process
         own = dlblas.register("rms_norm", "slow_once", slow_once)
         try:
-            report = dlblas.tune("rms_norm", (x, w), seconds=1.0)
+            report = dlblas.tune("rms_norm", (x, w), seconds=1.0, progress=watch)
         finally:
             dlblas.unregister("rms_norm", "slow_once")
     assert own is not None and called
+    assert told == [("slow_once", False)]
     measured = {row["implementation"] for row in report.evaluated}
     assert "slow_once" in measured
     assert measured >= {r["implementation"] for r in report.candidates if r["takes_part"]}

@@ -142,18 +142,37 @@ print(json.dumps(e.as_dict()["candidates"]))
 
 
 def test_make_demo_builds_only_what_it_needs_and_says_how_long() -> None:
-    told = subprocess.run(
-        ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert re.search(r"minutes on 2 cores", told)
-    assert re.findall(r"cmake --build .*", told) == [
-        "cmake --build --preset release --target python_stage"
-    ]
+    for built in ("release", "demo"):  # where build/ has the library, and where it has none
+        told = subprocess.run(
+            ["make", "-n", "demo", f"DEMO={built}"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert re.search(r"minutes on 2 cores", told)
+        assert re.findall(r"cmake --build .*", told) == [
+            f"cmake --build --preset {built} --target python_stage"
+        ]
+        package = "build/python" if built == "release" else "build/demo/python"
+        assert f"PYTHONPATH={package} .venv/bin/python -m dlblas demo" in told
     steps = ["ninja", "-C", "build", "-t", "commands", "python_stage"]
     done = subprocess.run(steps, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "dlblas_objects.dir" in done.stdout
     assert not re.search(r"test_\w+\.dir|replay_\w+\.dir|store_battery\.dir", done.stdout)
+
+
+def test_the_demo_is_built_with_the_operators_that_it_calls(tmp_path: pathlib.Path) -> None:
+    presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
+    (preset,) = (p for p in presets["configurePresets"] if p["name"] == "demo")
+    asked = json.dumps({"quick": True, "result": str(tmp_path / "made.json")})
+    env = {"PYTHONPATH": str(ROOT / "build" / "python"), "DLBLAS_LOG": "call"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dlblas._demo_llama"],
+        env={**os.environ, **env}, input=asked, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    called = set(re.findall(r"dlblas,call,(\w+),", done.stderr))
+    tuned = {"matmul", "rms_norm", "add_rms_norm"}
+    assert called | tuned == set(preset["cacheVariables"]["DLBLAS_OPERATORS"].split(";"))
 
 
 def test_the_front_page_fits_and_says_how_to_install() -> None:

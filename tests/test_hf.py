@@ -87,6 +87,68 @@ def test_norms_have_the_roundings_of_the_original() -> None:
     assert torch.equal(residual, x + x) and torch.equal(y, ours(x + x))
 
 
+QWEN3_NEXT = {
+    "head_dim": 24, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16, "linear_value_head_dim": 16, "num_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("qwen3_next", "Qwen3NextRMSNorm"), ("qwen3_next", "Qwen3NextRMSNormGated"),
+        ("qwen3_5", "Qwen3_5RMSNorm"), ("qwen3_5", "Qwen3_5RMSNormGated"),
+        ("qwen3_5_moe", "Qwen3_5MoeRMSNorm"), ("qwen3_5_moe", "Qwen3_5MoeRMSNormGated"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_norms_of_qwen3_next_round_as_theirs(file: str, name: str, dtype: Any) -> None:
+    module = pytest.importorskip(f"transformers.models.{file}.modeling_{file}")
+    torch.manual_seed(2)
+    norm = getattr(module, name)(256).to(dtype)
+    norm.weight.data.normal_(1 if "Gated" in name else 0, 0.3)
+    given = [3 * torch.randn(1000, 256, dtype=dtype, requires_grad=True) for _ in range(2)]
+    given = given[: 2 if "Gated" in name else 1]
+    expected = norm(*given)
+    wanted = torch.autograd.grad(expected.float().sum(), given)
+    with hf.patch(norm) as patch:
+        assert patch.replaced == {name: 1} and not patch.left
+        before = dlblas.counters()["calls"]
+        y = norm(*given)
+        assert dlblas.counters()["calls"] > before
+        got = torch.autograd.grad(y.float().sum(), given)
+        wide = norm(*(x.double() for x in given))  # no dtype of ours: theirs
+    if dtype == torch.float32:
+        torch.testing.assert_close(y, expected)
+    else:  # one step, where a sum in another order meets a tie
+        assert y.dtype == dtype and (y != expected).float().mean() < 1e-3
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.05, atol=0.05)
+    assert wide.dtype == torch.float64 and torch.equal(wide, norm(*(x.double() for x in given)))
+
+
+def test_a_mixture_of_experts_says_what_stays() -> None:
+    if not hasattr(transformers, "Qwen3NextForCausalLM"):
+        pytest.skip("an older transformers")
+    torch.manual_seed(3)
+    config = transformers.Qwen3NextConfig(
+        **SIZES, **QWEN3_NEXT, layer_types=["linear_attention", "full_attention"]
+    )
+    model = transformers.Qwen3NextForCausalLM(config).eval()
+    expected, none = calls(lambda: model(tokens()).logits)
+    assert none == 0
+    with hf.patch(model) as patch:
+        logits, ours = calls(lambda: model(tokens()).logits)
+        # Two a layer, the last one, q and k of the attention; a gated one of the linear layer.
+        assert patch.replaced["Qwen3NextRMSNorm"] == 7
+        assert patch.replaced["Qwen3NextRMSNormGated"] == 1
+        assert patch.left["Qwen3NextExperts"] == patch.left["Qwen3NextTopKRouter"] == 2
+        assert "; left as they are: 2 Qwen3NextExperts" in repr(patch)
+        assert ours >= 8
+    torch.testing.assert_close(logits, expected, rtol=1e-3, atol=1e-4)
+
+
 def test_silu_is_the_same_on_every_value() -> None:
     cpu = torch.device("cpu")
     assert hf._same_silu(cpu, torch.bfloat16) and hf._same_silu(cpu, torch.float16)
@@ -163,6 +225,7 @@ def test_what_computes_otherwise_is_left_alone() -> None:
     model.model.layers[0].mlp.act_fn = torch.nn.GELU()
     with hf.patch(model) as patch:
         assert patch.replaced == {"LlamaRMSNorm": 4, "silu of LlamaMLP": 1}
+        assert patch.left == {"LlamaMLP": 1}
         mixed = model.model.layers[0].input_layernorm.float()
         y = mixed(torch.ones(2, 96, dtype=torch.bfloat16))
         assert y.dtype == torch.float32  # as theirs: a wider weight makes a wider result
@@ -183,7 +246,9 @@ def test_the_kernels_package_takes_the_layer() -> None:
     assert layer.can_torch_compile and layer.has_backward and "dlblas" in repr(mapping)
     # What the package asks of a layer: no state, no constructor.
     assert layer.__init__ is torch.nn.Module.__init__
-    assert set(dir(layer)) - set(dir(torch.nn.Module)) == {"can_torch_compile", "has_backward"}
+    for name in ("RMSNorm", "RMSNormZeroCentered", "RMSNormGated"):
+        layer = mapping[name]["cpu"].load()
+        assert set(dir(layer)) - set(dir(torch.nn.Module)) == {"can_torch_compile", "has_backward"}
     kernels = pytest.importorskip("kernels")
 
     from transformers.models.llama.modeling_llama import LlamaRMSNorm

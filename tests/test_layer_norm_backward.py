@@ -11,40 +11,18 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
-from dlblas.harness import abi, load_registry
+from dlblas.harness import abi
+from gradients import differences, draws
+from levels import LEVELS
 
 OP, EPS = "layer_norm_backward", 1e-5
-ISAS = ("baseline", "avx2", "avx512")
-HERE = ISAS.index(dlblas.info()["devices"][0]["isa"])
-NAMES = [
-    row["name"]
-    for row in load_registry().implementations(OP)
-    if row["name"] in [f"cpu_{isa}" for isa in ISAS[: HERE + 1]] + ["reference"]
-]
+NAMES = [*LEVELS, "reference"]
 
 
 def forward(x: Any, weight: Any, bias: Any) -> Any:
     difference = x - x.mean(-1, keepdims=True)
     rstd = 1 / np.sqrt((difference**2).mean(-1, keepdims=True) + EPS)
     return difference * rstd * weight + bias
-
-
-def differences(f: Any, at: Any, step: float = 1e-5) -> Any:
-    """The gradient of a scalar function by central differences of its f64 values."""
-    gradient = np.empty_like(at)
-    for index in np.ndindex(*at.shape):
-        kept = at[index]
-        at[index] = kept + step
-        above = f()
-        at[index] = kept - step
-        gradient[index] = (above - f()) / (2 * step)
-        at[index] = kept
-    return gradient
-
-
-def draws(*shapes: Any, seed: int = 5) -> list[Any]:
-    rng = np.random.default_rng(seed)
-    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -72,7 +72,7 @@ def test_what_no_token_sees_may_hold_anything(device: str, dtype: Any, heads: in
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("implementation", ["cuda_decode", "cuda_rows"])
+@pytest.mark.parametrize("implementation", ["cuda_wgmma", "cuda_decode", "cuda_rows"])
 @pytest.mark.parametrize("heads", [16, 128])
 def test_a_captured_graph_serves_other_lengths(implementation: str, heads: int) -> None:
     lengths = [700, 33, 512]

@@ -13,6 +13,7 @@ import dlblas
 import numpy as np
 import pytest
 from dlblas.harness import abi, load_registry
+from gradients import differences, draws
 
 EPS = 1e-5
 
@@ -28,24 +29,6 @@ def fast() -> list[str]:
 
 def forward(x: Any, weight: Any, offset: float) -> Any:
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + EPS) * (weight + offset)
-
-
-def differences(f: Any, at: Any, step: float = 1e-5) -> Any:
-    """The gradient of a scalar function by central differences of its f64 values."""
-    gradient = np.empty_like(at)
-    for index in np.ndindex(*at.shape):
-        kept = at[index]
-        at[index] = kept + step
-        above = f()
-        at[index] = kept - step
-        gradient[index] = (above - f()) / (2 * step)
-        at[index] = kept
-    return gradient
-
-
-def draws(*shapes: Any, seed: int = 5) -> list[Any]:
-    rng = np.random.default_rng(seed)
-    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
 @pytest.mark.parametrize("implementation", fast())

@@ -1,5 +1,5 @@
-"""Users' own operators: own_operator_checks.py, in a process of its own, since an operator stays
-for the process and other tests look at all there are. Read next: own_operator_checks.py.
+"""Users' own operators: each own_*_checks.py in a process of its own, since an operator stays for
+the process and other tests look at all there are. Read next: own_operator_checks.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import pytest
 
 CHECKS = pathlib.Path(__file__).resolve().parent / "own_operator_checks.py"
+VALUES = CHECKS.with_name("own_value_checks.py")
 JUDGE = CHECKS.with_name("own_judge_checks.py")
 
 
@@ -24,9 +25,10 @@ def run(*options: str, checks: pathlib.Path = CHECKS) -> str:
     return done.stdout
 
 
-def test_on_the_cpu() -> None:
+@pytest.mark.parametrize("checks", [CHECKS, VALUES], ids=["operators", "values"])
+def test_on_the_cpu(checks: pathlib.Path) -> None:
     pytest.importorskip("numpy")
-    assert " passed" in run("-m", "not gpu")
+    assert " passed" in run("-m", "not gpu", checks=checks)
 
 
 def test_with_a_judge() -> None:
@@ -35,9 +37,12 @@ def test_with_a_judge() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu() -> None:
+@pytest.mark.parametrize(
+    ("checks", "passed"), [(CHECKS, 1), (VALUES, 3)], ids=["operators", "values"]
+)
+def test_on_a_gpu(checks: pathlib.Path, passed: int) -> None:
     pytest.importorskip("torch")
-    assert "4 passed" in run("-m", "gpu")
+    assert f"{passed} passed" in run("-m", "gpu", checks=checks)
 
 
 THREADS = """

@@ -344,3 +344,12 @@ def test_a_function_in_the_place_of_the_name_is_refused_in_words(keywords: dict[
     with pytest.raises(ArgumentError, match="name is not the second argument") as caught:
         dlblas.register("rms_norm", mine, **keywords)
     assert caught.value.argument == "name" and '@register(op, "name")' in str(caught.value)
+
+
+def test_a_decorator_without_arguments_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="op is not the first argument") as caught:
+
+        @dlblas.register  # type: ignore[call-overload]
+        def mine(x: object, weight: object, y: object) -> None: ...
+
+    assert '@register(op, "name")' in str(caught.value)

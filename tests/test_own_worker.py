@@ -31,13 +31,20 @@ def test_none_of_them_wins_and_none_takes_this_process_down() -> None:
     x: Any = rng.standard_normal((40, 96)).astype(np.float32)
     w: Any = rng.standard_normal(96).astype(np.float32)
     assert "own_bad_module" in dlblas.own.modules()
+    first_calls: list[str] = []
+
+    def watch(event: Any) -> None:
+        if event.kind == "first_call":
+            first_calls.append(event.implementation)
+
     try:
         begin = time.monotonic()
         report = dlblas.tune(
-            "rms_norm", (x, w), seconds=20, implementations=list(NAMES), worker=True
-        )
+            "rms_norm", (x, w), seconds=20, implementations=list(NAMES), worker=True, progress=watch
+        )  # fmt: skip
         assert time.monotonic() - begin < 60
         assert report["measured_in"] == "worker"
+        assert sorted(first_calls) == sorted(NAMES)  # each is told, once
         kinds = {
             row["implementation"]: row.get("failure")
             for row in report["evaluated"]

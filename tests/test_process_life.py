@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import sys
@@ -356,3 +357,41 @@ print("left", flush=True)
 def test_a_daemon_thread_inside_a_callback_at_exit(where: str, tmp_path: pathlib.Path) -> None:
     for _ in range(2):
         assert lines(LEAVE.format(body=ENDED[where]), tmp_path) == ["left"]
+
+
+COMMA = """
+import locale, os
+import dlblas
+locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+assert locale.str(1.5) == "1,5"
+dlblas.get_op("rms_norm", (x, w), seconds=2.5, worker=False)
+(row,) = dlblas.cache.ls()
+print(dlblas.explain("rms_norm", x, w).as_dict()["source"])
+x = np.ones((9, 8), "f")
+dlblas.rms_norm(x, w)
+"""
+
+
+def test_a_locale_with_a_decimal_comma(tmp_path: pathlib.Path) -> None:
+    """Records are numbers with a point, and a line of the log has as many commas as anywhere."""
+    if shutil.which("localedef") is None:
+        pytest.skip("localedef makes the locale")
+    made = tmp_path / "locales" / "de_DE.UTF-8"
+    made.parent.mkdir()
+    done = subprocess.run(
+        ["localedef", "-i", "de_DE", "-f", "UTF-8", str(made)], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        pytest.skip(f"no source of the locale: {done.stderr.splitlines()[-1]}")
+    log = tmp_path / "log"
+    lines(
+        COMMA,
+        tmp_path,
+        LOCPATH=str(made.parent),
+        DLBLAS_LOG="search,call",
+        DLBLAS_LOG_FILE=str(log),
+    )
+    fields = {line.split(",")[1]: len(line.split(",")) for line in log.read_text().splitlines()}
+    assert fields == {"search": 9, "call": 9}, log.read_text()
+    (record,) = (tmp_path / "store" / "v1").rglob("*.txt")
+    assert "budget_s=2.5" in record.read_text()

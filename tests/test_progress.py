@@ -11,6 +11,7 @@ import pathlib
 import pty
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -94,6 +95,27 @@ def test_a_pipe_has_lines_at_the_start_every_five_seconds_and_at_the_end(clock: 
     lines = stream.text.splitlines()
     assert len(lines) == 4 and lines[0] == "op: 9 to measure, within 10 s"
     assert "5.1/10 s" in lines[1] and "10.2/10 s" in lines[2] and "op done" in lines[3]
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
+def test_the_seconds_of_a_first_call_are_counted(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event comes meanwhile."""
+    monkeypatch.setattr(_progress, "_TICK_S", 0.01)
+    monkeypatch.setattr(_progress, "_LINES_EVERY_S", 0.05)
+    stream: Any = Shown(terminal)
+    shown = _progress.Progress("op", stream)
+    shown(event("first_call", 0.3))
+    until = time.monotonic() + 20
+    while stream.text.count(" s beside the budget") < 3:
+        assert time.monotonic() < until, stream.text
+        time.sleep(0.01)
+    shown(event("measured", 0.4))
+    written = stream.text
+    time.sleep(0.1)
+    assert stream.text == written  # the thread is over
+    assert stream.text.startswith(RENEW if terminal else "op 1/9, first call")
 
 
 def test_a_closed_pipe_ends_no_search(clock: Any) -> None:

@@ -66,6 +66,11 @@ CASES = [
         "pass a tuple in result order",
     ),
     (
+        lambda: dlblas.rms_norm(X, W, eps=b"1"),  # float() would read it
+        errors.ArgumentError,
+        "rms_norm: eps has the wrong type; expected a number, got bytes; convert it",
+    ),
+    (
         lambda: dlblas.rms_norm(X, W, eps=10**400),
         errors.ArgumentError,
         "rms_norm: eps is too large; expected a number, got an integer beyond the range of float; "

@@ -19,12 +19,10 @@ import dlblas.torch  # noqa: E402
 from dlblas import errors  # noqa: E402
 from dlblas.kernels.apply_rotary_pos_emb import apply_rotary_pos_emb  # noqa: E402
 from dlblas.kernels.fused_rotary_emb import fused_rotary_emb  # noqa: E402
+from levels import LEVELS  # noqa: E402
 
 STYLES = ("neox", "interleaved")
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-ISA = dlblas.info()["devices"][0]["isa"]
-LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
-LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
 
 
 def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:

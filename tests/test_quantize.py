@@ -12,15 +12,8 @@ import dlblas
 import ml_dtypes
 import numpy as np
 import pytest
-from dlblas.harness import load_registry
+from levels import LEVELS
 
-ISAS = ("baseline", "avx2", "avx512")
-HERE = ISAS.index(dlblas.info()["devices"][0]["isa"])
-LEVELS = [
-    row["name"]
-    for row in load_registry().implementations("quantize_group")
-    if row["name"] in [f"cpu_{isa}" for isa in ISAS[: HERE + 1]]
-]
 LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0}
 NUMPY = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "i8": np.int8}
 

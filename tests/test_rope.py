@@ -17,12 +17,10 @@ torch = pytest.importorskip("torch")
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
 from dlblas import errors  # noqa: E402
+from levels import LEVELS  # noqa: E402
 
 STYLES = ("neox", "interleaved")
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-ISA = dlblas.info()["devices"][0]["isa"]
-LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
-LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
 
 
 def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:

@@ -18,13 +18,11 @@ import dlblas.torch  # noqa: E402
 from dlblas import errors  # noqa: E402
 from dlblas.kernels import selective_scan as scan_names  # noqa: E402
 from dlblas.kernels import selective_state_update as update_names  # noqa: E402
+from levels import LEVELS  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 # Of a result's largest value: 2 roundings of its dtype.
 BARS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
-ISA = dlblas.info()["devices"][0]["isa"]
-LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
-LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
 Tensors = dict[str, Any]
 
 

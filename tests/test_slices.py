@@ -1,17 +1,178 @@
-"""Slices of one tensor are not overlaps: rotations in place on q and k of one projection, stores
-into kv[:, 0] and kv[:, 1]. What does overlap is refused, and nothing is written. Brute force over
-views is in tests/cpp/test_overlap.cpp.
+"""Slices of one tensor are not overlaps: every operator that writes its arguments, in place or into
+a cache, on slices of one tensor (q and k of one projection, kv[:, 0] and kv[:, 1], neighbours in a
+pool) computes what it does on tensors of their own. What does overlap is refused, and nothing is
+written. Then two operators of a user's in words. Brute force over views is in
+tests/cpp/test_overlap.cpp.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
 
+import dlblas
+import numpy as np
 import pytest
+from dlblas.harness.call import Call
+from dlblas.harness.cases import INPLACE, Case, load_registry
+from dlblas.harness.cases import expand as all_cases
+from dlblas.harness.checks import check_oracle
+from dlblas.harness.tensors import Guarded
 
 pytestmark = pytest.mark.attack("results that overlap, and slices that do not")
+
+REGISTRY = load_registry()
+CASES: dict[tuple[str, str], list[Case]] = defaultdict(list)
+for _case in all_cases(REGISTRY):
+    if _case.values == "normal":
+        CASES[_case.op, _case.layout].append(_case)
+
+
+def writes(op: dict[str, Any]) -> bool:
+    return any(t["written"] for t in op["tensors"]) or any(f["inplace"] for f in op["forms"])
+
+
+WRITERS = sorted(name for name, op in REGISTRY.operators.items() if writes(op))
+
+
+def smallest(op: str, layout: str) -> Case | None:
+    """Of the operator's cases with elements, one with the fewest sizes of 1, and the smallest."""
+
+    def rank(case: Case) -> tuple[int, bool, int, str]:
+        sizes = [m for n in case.dims.values() for m in (n if isinstance(n, list) else [n])]
+        return sizes.count(1), case.dtype == "f32", math.prod(sizes), case.name
+
+    fit = [case for case in CASES[op, layout] if rank(case)[2] > 0]
+    return min(fit, key=rank, default=None)
+
+
+def calls_of(op: str) -> Iterator[Call]:
+    """In place, and with inputs that are written."""
+    facts = REGISTRY.operators[op]
+    layouts = [INPLACE] if REGISTRY.inplace_form(op) else []
+    if any(t["written"] for t in facts["tensors"]):
+        layouts.append("contiguous")
+    for layout in layouts:
+        case = smallest(op, layout)
+        assert case, f"{op} has no case {layout}"
+        yield Call(REGISTRY, case, 1)
+
+
+def written(call: Call) -> list[str]:
+    received = filter(None, call.form["receives"]) if call.form else ()
+    return [*(name for name in call.written if name in call.inputs), *received]
+
+
+def place(call: Call, name: str, array: Any) -> None:
+    """The argument lies in `array`, which keeps its values, from now on."""
+    old = call.inputs[name]
+    tensor: Any = Guarded.__new__(Guarded)
+    tensor.dtype, tensor.shape, tensor.kind = old.dtype, old.shape, "contiguous"
+    array[...] = old.array
+    tensor.array = array
+    tensor._bytes = array[..., None].view(np.uint8)
+    call.inputs[name] = tensor
+    for rows in (call.results, call.outputs, call.judged):
+        rows[:] = [tensor if row is old else row for row in rows]  # type: ignore[type-var]
+
+
+def side_by_side(arrays: list[Any]) -> list[Any]:
+    """Columns of one tensor, as q, k and v of a projection; rank 1: neighbours."""
+    width = sum(a.shape[-1] for a in arrays)
+    whole = np.zeros((*arrays[0].shape[:-1], width), arrays[0].dtype)
+    ends = np.cumsum([a.shape[-1] for a in arrays])
+    return [whole[..., end - a.shape[-1] : end] for a, end in zip(arrays, ends, strict=True)]
+
+
+def stacked(arrays: list[Any]) -> list[Any]:
+    """kv[:, 0], kv[:, 1]."""
+    shape = arrays[0].shape
+    whole = np.zeros((shape[0], len(arrays), *shape[1:]), arrays[0].dtype)
+    return [whole[:, i] for i in range(len(arrays))]
+
+
+def together(call: Call, how: str) -> int:
+    """Lays inputs of one dtype into one tensor, where their shapes allow; how many."""
+    groups: dict[Any, list[str]] = defaultdict(list)
+    for name, tensor in call.inputs.items():
+        a = tensor.array
+        if a.ndim:
+            groups[a.dtype, a.shape[:-1] if how == "side_by_side" else a.shape].append(name)
+    count = 0
+    for names in groups.values():
+        if len(names) > 1:
+            arrays = [call.inputs[name].array for name in names]
+            made = (side_by_side if how == "side_by_side" else stacked)(arrays)
+            for name, array in zip(names, made, strict=True):
+                place(call, name, array)
+            count += len(names)
+    return count
+
+
+def judge(call: Call) -> None:
+    before = {name: t.array.tobytes() for name, t in call.inputs.items()}
+    call.run(0xA5)
+    check_oracle(call)
+    changing = written(call)
+    for name, tensor in call.inputs.items():
+        if name not in changing:
+            assert tensor.array.tobytes() == before[name], f"{name} was written"
+
+
+@pytest.mark.parametrize("how", ["side_by_side", "stacked"])
+@pytest.mark.parametrize("op", WRITERS)
+def test_slices_of_one_tensor(op: str, how: str) -> None:
+    for call in calls_of(op):
+        if together(call, how) == 0:  # no two of a shape: the written ones beside strangers
+            for name in written(call):
+                a = call.inputs[name].array
+                place(call, name, (side_by_side if how == "side_by_side" else stacked)([a, a])[0])
+        judge(call)
+
+
+@pytest.mark.parametrize("op", WRITERS)
+def test_neighbours_in_one_pool(op: str) -> None:
+    """One ends where the next begins."""
+    for call in calls_of(op):
+        total = sum(t.array.nbytes + 64 for t in call.inputs.values())
+        pool, at = np.zeros(total, np.uint8), 0
+        for name, tensor in list(call.inputs.items()):
+            at += -(pool.ctypes.data + at) % tensor.dtype.itemsize
+            place(call, name, np.ndarray(tensor.shape, tensor.dtype, pool, at))
+            at += tensor.array.nbytes
+        judge(call)
+
+
+@pytest.mark.parametrize("op", WRITERS)
+def test_what_overlaps_is_refused(op: str) -> None:
+    """Each written argument an element before the end of each other one."""
+    for call in calls_of(op):
+        for name in written(call):
+            target = call.inputs[name]
+            for other, tensor in call.inputs.items():
+                if other == name or min(target.array.size, tensor.array.size) < 2:
+                    continue
+                step = max(target.dtype.itemsize, tensor.dtype.itemsize)
+                at = (tensor.array.nbytes - 1) // step * step  # aligned for both
+                pool = np.zeros(at + target.array.nbytes + 2 * step, np.uint8)
+                begin = -pool.ctypes.data % step
+                shown = {
+                    other: np.ndarray(tensor.shape, tensor.dtype, pool, begin),
+                    name: np.ndarray(target.shape, target.dtype, pool, begin + at),
+                }
+                shown[other][...] = tensor.array
+                before = pool.tobytes()
+                form = call.form["name"] if call.form else op
+                out = {"out": call.targets()} if call.outputs else {}
+                with pytest.raises(dlblas.errors.ArgumentError, match="overlap"):
+                    getattr(dlblas, form)(**{**call.named(), **shown}, **out)
+                assert pool.tobytes() == before, f"{name} over {other}: memory was written"
+
 
 # Operators stay for the process: each run has one of its own.
 CODE = """

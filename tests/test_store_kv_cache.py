@@ -15,12 +15,10 @@ torch = pytest.importorskip("torch")
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
 from dlblas import errors  # noqa: E402
+from levels import LEVELS  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 F8 = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
-ISA = dlblas.info()["devices"][0]["isa"]
-LEVELS = [f"cpu_{isa}" for isa in ("baseline", "avx2", "avx512")]
-LEVELS = LEVELS[: LEVELS.index(f"cpu_{ISA}") + 1]
 
 
 def caches(blocks: int, page: int, heads: int, d: int, dtype: Any) -> tuple[Any, Any, Any]:

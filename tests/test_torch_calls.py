@@ -53,6 +53,21 @@ def test_a_call_goes_to_torch_and_not_through_dlpack(xw):
     assert any("dlblas::_rms_norm" in event.name for event in profile.events())
 
 
+def test_tensors_whose_storage_was_freed(xw):
+    """FSDP does so between uses. As a destination one ended the process."""
+    x, w = xw
+    freed = torch.empty_like(x)
+    freed.untyped_storage().resize_(0)
+    for name, call in (
+        ("x", lambda: dlblas.rms_norm(freed, w)),
+        ("out", lambda: dlblas.rms_norm(x, w, out=freed)),
+    ):
+        with pytest.raises(errors.ArgumentError, match=f"rms_norm: {name} has no memory"):
+            call()
+    with pytest.raises(RuntimeError, match="has no memory"):
+        torch.ops.dlblas.rms_norm_out(x, w, freed)
+
+
 def test_out_and_in_place(xw):
     x, w = xw
     y = torch.empty_like(x)

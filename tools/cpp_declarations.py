@@ -39,7 +39,7 @@ class Declaration:
 
 
 def closing(text: str, start: int) -> int:
-    """The index behind the bracket that closes the one at `start`."""
+    """The index after the bracket that closes the one at `start`."""
     depth, i = 0, start
     while i < len(text):
         if skipped := _COMMENT.match(text, i) or _STRING.match(text, i):

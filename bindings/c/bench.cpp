@@ -14,9 +14,9 @@ namespace {
 // What the whole device does, from memory, is what estimates of later processes begin with.
 void keep(const DeviceInfo& device, const dlblas_machine& machine, int threads,
           std::int64_t bytes) {
-  constexpr std::int64_t kLeastBytes = std::int64_t{64} << 20;  // shorter copies show latencies
+  constexpr std::int64_t kMinBytes = std::int64_t{64} << 20;  // shorter copies show latencies
   const bool cpu = device.device.type == DeviceType::kCpu;
-  if (bytes < kLeastBytes || (cpu && threads != device.units)) return;
+  if (bytes < kMinBytes || (cpu && threads != device.units)) return;
   publish_rates(Store::process(), device, {machine.copy_bytes_per_s, machine.peak_flops});
 }
 

@@ -3,12 +3,12 @@
 // No exception crosses this border: a failure becomes a status and a text (bindings/c/error.cpp).
 // Flow: [dlblas_call] > call > validate > select > compile > launch.
 // Read next: dispatch/call.cpp, docs/flow.md.
-#include <cstdio>
 
 #include "bindings/c/context.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "core/counters.hpp"
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "core/in_flight.hpp"
 #include "core/log.hpp"
@@ -39,8 +39,7 @@ namespace {
                                            const Kernel& kernel, std::int64_t nanoseconds) {
   const bool captured = kernel.implementation != chosen.implementation;
   const Plan& plan = captured ? select(op, for_capture(chosen.problem)) : chosen;
-  char spent[32];
-  std::snprintf(spent, sizeof spent, "%.3gus", 1e-3 * static_cast<double>(nanoseconds));
+  const std::string spent = digits(1e-3 * static_cast<double>(nanoseconds), 3) + "us";
   const Implementation& impl = *plan.implementation;
   log(LogTopic::kCall, text(op.schema.name, ",", log_fields(op, plan.problem), ",", impl.name, ",",
                             impl.table().print(plan.config), ",", name_of(plan.why), ",", spent));

@@ -5,6 +5,7 @@
 
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
+#include "core/plain_floats.hpp"
 #include "dispatch/errors.hpp"
 #include "tuner/cuda_judge.hpp"
 #include "tuner/verify.hpp"
@@ -43,7 +44,7 @@ void check_places(const Args& args, std::int64_t num_rows, double* const* values
     if (args.judges(j)) need(values[j], "values"), need(magnitudes[j], "magnitudes");
 }
 
-// What the written inputs hold after the call: args->outputs behind the results.
+// What the written inputs hold after the call: args->outputs after the results.
 void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
   for (int j = schema.num_results; j < schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;
@@ -99,6 +100,7 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
                                int64_t num_rows, double* const* values, double* const* magnitudes,
                                double (*bounds)[3]) {
   return guarded([&] {
+    const PlainFloats plain;
     const BoundCall bound_call(handle, call, nullptr);
     const Operator& op = bound_call.op;
     require_functional(bound_call.form);
@@ -130,6 +132,7 @@ dlblas_status dlblas_verify(dlblas_op_t handle, const dlblas_args* call, const i
       refuse(ErrorKind::kArgument, "dlblas",
              {"verdict", "has a wrong size", text("size = ", sizeof(dlblas_verdict)),
               verdict ? text(verdict->size) : "NULL"});
+    const PlainFloats plain;
     const BoundCall bound_call(handle, call, nullptr);
     const auto& [form, op, side, args, problem] = bound_call;
     require_functional(form);

@@ -149,7 +149,7 @@ Config heuristic(const Query& q) {
   return first_valid(own, q.problem).value_or(own.preset);
 }
 
-// ---- what the user gave, read and refused in words
+// ---- what the user gave, read and refused with a message
 // -----------------------------------------------
 
 constexpr std::int64_t kMaxConfigs = std::int64_t{1} << 20;

@@ -128,6 +128,12 @@ Object* start(Object* hook_table, std::size_t header_bytes) {
   g_header_bytes = header_bytes;
   Ref entries(new_entries(true));  // an import that failed may have made some
   if (!entries || api.dict_set(table.get(), "functions", entries.get()) != 0) return nullptr;
+#if defined(DLBLAS_SOME_OPERATORS)
+  Ref some(api.long_from(1));
+#else
+  Ref some(api.long_from(0));
+#endif
+  if (!some || api.dict_set(table.get(), "some_operators", some.get()) != 0) return nullptr;
   std::size_t n = 0;
   while (kControlFunctions[n].name) ++n;
   auto* methods = new MethodDef[n];  // builtins point into it for the life of the process

@@ -276,9 +276,8 @@ bool Call::convert_scalar(const Parameter& parameter, Object* value, dlblas_valu
     out.as.i = api.is_true(value);
   } else {
     api.err_clear();
-    Ref number(api.to_float(value));
     out.kind = DLBLAS_FLOAT;
-    if (number) out.as.f = api.float_as(number.get());
+    out.as.f = api.float_as(value);  // by __float__ alone: float() reads bytes, too
   }
   if (!api.err_occurred()) return true;
   api.err_clear();

@@ -18,7 +18,7 @@ namespace dlblas::py {
 bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                 Object** result);
 
-/// Is this one of torch's tensors?
+/// True if this is one of torch's tensors.
 bool is_torch(Object* array);
 /// How many threads a call on torch tensors is given: torch's own setting, or 0, the library's.
 std::int32_t torch_threads();

@@ -269,6 +269,20 @@ void Call::mark_written() {
       {.op = op});
 }
 
+// An address for a destination without elements; storage that was freed has none for others.
+void* nothing(const Operation& op, const Slot& slot, const dlblas_tensor& t) {
+  std::int64_t elements = 1;
+  for (int i = 0; i < t.ndim; ++i) elements *= t.shape[i];
+  if (elements == 0) return &g_nothing;
+  const std::string name = argument_name(op, slot);
+  throw Error(ErrorKind::kArgument,
+              text(op.form->name, ": ", name, " has no memory; expected a data pointer, got NULL"),
+              {.op = std::string(op.form->name),
+               .argument = name,
+               .expected = "a data pointer",
+               .got = "NULL"});
+}
+
 bool Call::run() noexcept {
   for (std::size_t i = 0; i < op_.slots.size(); ++i) take(op_.slots[i], stack_[i]);
   try {
@@ -283,7 +297,7 @@ bool Call::run() noexcept {
       read(handles_[tensor], slot, t);
       if (tensor++ == 0) device_ = t.device;
       if (slot.kind == Slot::Kind::kTensor) continue;
-      if (!t.data) t.data = &g_nothing;
+      if (!t.data) t.data = nothing(op_, slot, t);
       outputs_[slot.index] = t;
     }
     for (int r = 0; r < op_.num_returned; ++r) {

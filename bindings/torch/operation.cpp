@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char* kScalarTypes[] = {"int", "float", "bool", "str", "ScalarType?"};
 
-/// Does it stand behind what is required? A usual tensor keeps its place: `rms_norm_out(x, w, y)`.
+/// True if it stands after what is required. A usual tensor keeps its place: `rms_norm_out(x, w,
+/// y)`.
 bool comes_last(const Schema& schema, const Param& p) {
   if (!p.is_tensor) return schema.scalars[p.index].has_default;
   return schema.tensors[p.index].optional && !schema.tensors[p.index].usual;
@@ -19,7 +20,7 @@ class Writer {
  public:
   explicit Writer(const Form& form) : form_(form), schema_(form.op->schema) {}
 
-  /// `defaults`: nothing without one comes behind it.
+  /// `defaults`: nothing without one comes after it.
   void param(std::size_t index, Operation& op, bool defaults) {
     const Param& p = (*form_.params)[index];
     const auto at = static_cast<std::uint8_t>(index);

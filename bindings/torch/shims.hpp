@@ -81,14 +81,14 @@ struct Shims {
 };
 extern Shims shims;
 
-/// Does autograd follow this tensor?
+/// True if autograd follows this tensor.
 inline bool requires_grad(const Tensor* tensor) {
   // An at::Tensor is one pointer, to its implementation.
   return shims.impl_requires_grad &&
          shims.impl_requires_grad(*reinterpret_cast<const void* const*>(tensor));
 }
 
-/// Does torch.jit.trace() record what this thread calls?
+/// True if torch.jit.trace() records what this thread calls.
 inline bool is_traced() { return shims.tracing_state && *shims.tracing_state(); }
 
 /// The flags that torch's own settings add to a call's.

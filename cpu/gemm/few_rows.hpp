@@ -22,7 +22,7 @@ struct RowWork {
   float* sums;          // of spans, and the results: row r at sums + r · ld
   int64_t ld;
   int64_t plane;  // floats to the sums of chains, then of runs, then all spans' total, its error
-  int64_t ahead;  // bytes
+  int64_t ahead;  // bytes; negative: the rows of b that come next
 };
 
 /// to = from, or to += from: a group's sums over the chunk.
@@ -70,10 +70,44 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
     end_span(w, rows, begin < size.span, last);
 }
 
-/// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1. With
-/// kBegins they are the first of a chain.
-template <DType E, int R, int U, bool kBegins>
-DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
+/// Vectors of b at a time: two of 16 bits, which cost bf16 no permutation where they go by even and
+/// odd columns; one where more sums would spill.
+template <DType E, int R>
+constexpr int kVectors = E != DType::kF32 && (kWidth == 16 || R <= 4) ? 2 : 1;
+template <DType E, int R>
+constexpr int kAccess = kVectors<E, R>* kWidth;
+
+template <DType E, int kCount>
+DLBLAS_INLINE void load_vectors(const void* p, Vec (&v)[kCount]) {
+  if constexpr (kCount == 2) {
+    const Pair both = load2<E, E>(p);
+    v[0] = both.a, v[1] = both.b;
+  } else {
+    v[0] = load<E>(p);
+  }
+}
+
+/// A chain over depths [begin, end) of the columns from v on, less than an access.
+template <DType E>
+DLBLAS_OUTLINE void last_streams(const RowWork& w, int64_t begin, int64_t end, int rows,
+                                 int64_t v) {
+  const int64_t step = w.b.row * kElementBytes<E>;
+  for (; v < w.j1 - w.j0; v += kWidth) {
+    for (int r = 0; r < rows; ++r) {
+      const char* from = address(w.b, begin, w.j0 + v);
+      Vec sum = zero();
+      for (int64_t k = begin; k < end; ++k, from += step)
+        sum = fma(broadcast(w.rows[k * rows + r]), load_first<E>(from, w.j1 - w.j0 - v), sum);
+      store<DType::kF32>(w.sums + w.plane + r * w.ld + v, sum);
+    }
+  }
+}
+
+/// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1.
+/// `begins`: they are the first of a chain.
+template <DType E, int R, int U>
+DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k, bool begins) {
+  constexpr int kCount = kVectors<E, R>;
   const char* b = address(w.b, k, w.j0);
   // Of a copy the compiler knows that no store below changes it: few enough stay in registers.
   constexpr bool kCopies = U * R <= 32;
@@ -81,18 +115,42 @@ DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k) {
   if constexpr (kCopies) __builtin_memcpy(copy, w.rows + k * R, sizeof copy);
   const float* const x = kCopies ? copy : w.rows + k * R;
   float* const chains = w.sums + w.plane;
+  // A chain begins with zeros, all of them the same ones.
+  alignas(64) static constexpr float kZeros[kAccess<E, R>] = {};
+  const float* const before = begins ? kZeros : chains;
+  const int64_t old_ld = begins ? 0 : w.ld, old_columns = begins ? 0 : -1;
   const int64_t step = w.b.row * kElementBytes<E>;
-  const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead;
-  for (int64_t v = 0; v < n; v += kWidth) {
-    Vec sum[R];
-    for (int r = 0; r < R; ++r) sum[r] = kBegins ? zero() : load<DType::kF32>(chains + r * ld + v);
+  const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead < 0 ? U * step : w.ahead;
+  for (int64_t v = 0; v + kAccess<E, R> <= n; v += kAccess<E, R>) {
+    Vec sum[R][kCount];
+    for (int r = 0; r < R; ++r)
+      load_vectors<DType::kF32>(before + r * old_ld + (v & old_columns), sum[r]);
     for (int u = 0; u < U; ++u) {
       const char* from = at<E>(b + u * step, v);
-      if (ahead) prefetch(from + ahead);
-      const Vec column = load_first<E>(from, n - v);
-      for (int r = 0; r < R; ++r) sum[r] = fma(broadcast(x[u * R + r]), column, sum[r]);
+      for (int line = 0; ahead && line < kCount * kVectorBytes<E>; line += 64)
+        prefetch(from + ahead + line);
+      Vec columns[kCount];
+      load_vectors<E>(from, columns);
+      for (int r = 0; r < R; ++r) {
+        for (int i = 0; i < kCount; ++i)
+          sum[r][i] = fma(broadcast(x[u * R + r]), columns[i], sum[r][i]);
+      }
     }
-    for (int r = 0; r < R; ++r) store<DType::kF32>(chains + r * ld + v, sum[r]);
+    for (int r = 0; r < R; ++r) {
+      for (int i = 0; i < kCount; ++i)
+        store<DType::kF32>(chains + r * ld + v + i * kWidth, sum[r][i]);
+    }
+  }
+}
+
+/// Sums by even and odd columns to the order of columns.
+DLBLAS_OUTLINE void order_pairs(const RowWork& w, int rows) {
+  for (int r = 0; r < rows; ++r) {
+    for (int64_t v = 0; v + 2 * kWidth <= w.j1 - w.j0; v += 2 * kWidth) {
+      float* const sums = w.sums + r * w.ld + v;
+      const Pair p = load2<DType::kF32, DType::kF32>(sums);
+      store2<DType::kF32>(sums, zip(p.a, p.b));
+    }
   }
 }
 
@@ -101,59 +159,75 @@ void row_major(const RowWork& w) {
   if (w.p.k == 0) {
     for (int64_t v = 0; v < R * w.ld; v += kWidth) store<DType::kF32>(w.sums + v, zero());
   }
+  const int64_t whole = (w.j1 - w.j0) / kAccess<E, R> * kAccess<E, R>;
   for (int64_t k = 0; k < w.p.k;) {
     const int64_t begin = k, end = smaller(w.p.k, k + w.p.sums.chain);
-    if (k + U <= end) {
-      row_streams<E, R, U, true>(w, k);
-      k += U;
-    } else {
-      row_streams<E, R, 1, true>(w, k++);
-    }
-    for (; k + U <= end; k += U) row_streams<E, R, U, false>(w, k);
-    for (; k < end; ++k) row_streams<E, R, 1, false>(w, k);
+    for (; k + U <= end; k += U) row_streams<E, R, U>(w, k, k == begin);
+    for (; k < end; ++k) row_streams<E, R, 1>(w, k, k == begin);
+    if (whole < w.j1 - w.j0) last_streams<E>(w, begin, end, R, whole);
     end_chain(w, R, begin, end);
+  }
+  if constexpr (E == DType::kBF16 && kVectors<E, R> == 2) order_pairs(w, R);
+}
+
+/// The depths from k on, less than an access, of any numbers of columns and rows.
+template <DType E>
+DLBLAS_OUTLINE void last_dots(const RowWork& w, const char* b, int64_t k, int64_t end, int columns,
+                              int rows, float* sums) {
+  for (; k < end; k += kWidth) {
+    for (int r = 0; r < rows; ++r) {
+      const Vec row = load_first<DType::kF32>(w.rows + r * w.p.k + k, w.p.k - k);
+      for (int c = 0; c < columns; ++c) {
+        float* const sum = sums + (r * columns + c) * kWidth;
+        const Vec column = load_first<E>(at<E>(b + c * w.b.col * kElementBytes<E>, k), w.p.k - k);
+        store<DType::kF32>(sum, fma(row, column, load<DType::kF32>(sum)));
+      }
+    }
   }
 }
 
-/// One chain of C columns of a transposed b, dot products over depths [k, end): C · R vectors of
+/// One chain of C columns of a transposed b, dot products over depths [k, end): R · C vectors of
 /// partial sums.
 template <DType E, int R, int C>
-DLBLAS_INLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t end,
-                             Vec (&sum)[R][C]) {
-  const int64_t step = w.b.col * kElementBytes<E>;
-  const int64_t depth = w.p.k;
+DLBLAS_OUTLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t end,
+                              float* sums) {
+  constexpr int kCount = 2;
+  const int64_t step = w.b.col * kElementBytes<E>, depth = w.p.k;
+  // At its end a column asks for the beginning of the one that takes its place.
+  const int64_t turn = depth - w.ahead / kElementBytes<E>;
+  const int64_t next = w.ahead + C * step - depth * kElementBytes<E>;
+  Vec sum[R][C];
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) sum[r][c] = zero();
   }
-  for (; k < end; k += kWidth) {
-    Vec row[R];
-    for (int r = 0; r < R; ++r) row[r] = load_first<DType::kF32>(w.rows + r * depth + k, depth - k);
+  for (; k + kCount * kWidth <= end; k += kCount * kWidth) {
+    const int64_t ahead = k < turn ? w.ahead : next;
+    Pair row[R];
+    for (int r = 0; r < R; ++r) row[r] = load2<DType::kF32, E>(w.rows + r * depth + k);
     for (int c = 0; c < C; ++c) {
       const char* from = at<E>(b + c * step, k);
-      if (w.ahead) prefetch(from + w.ahead);
-      const Vec column = load_first<E>(from, depth - k);
-      for (int r = 0; r < R; ++r) sum[r][c] = fma(row[r], column, sum[r][c]);
+      for (int line = 0; ahead && line < kCount * kVectorBytes<E>; line += 64)
+        prefetch(from + ahead + line);
+      const Pair column = load2<E, E>(from);
+      for (int r = 0; r < R; ++r)
+        sum[r][c] = fma(row[r].b, column.b, fma(row[r].a, column.a, sum[r][c]));
     }
   }
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) store<DType::kF32>(sums + (r * C + c) * kWidth, sum[r][c]);
+  }
+  if (k < end) last_dots<E>(w, b, k, end, C, R, sums);
 }
 
-/// C columns of a transposed b, in more than one chain.
-template <DType E, int R, int C>
-DLBLAS_OUTLINE void row_chains(const RowWork& w, int64_t j, int64_t chain) {
-  Vec total[R][C], error[R][C];  // in L1
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) total[r][c] = error[r][c] = zero();
-  }
-  for (int64_t k = 0; k < w.p.k; k += chain) {
-    Vec sum[R][C];
-    dot_chain<E, R, C>(w, address(w.b, 0, j), k, smaller(w.p.k, k + chain), sum);
-    for (int r = 0; r < R; ++r) {
-      for (int c = 0; c < C; ++c) add_exactly(total[r][c], error[r][c], sum[r][c]);
-    }
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c)
-      w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(total_of(total[r][c], error[r][c]));
+/// A chain's sums meet those of the chains before it; at the last all of them are added up.
+DLBLAS_OUTLINE void end_dots(const float* sums, float* totals, float* errors, int count,
+                             bool first) {
+  for (int i = 0; i < count * kWidth; i += kWidth) {
+    Vec total = zero(), error = zero();
+    if (!first) total = load<DType::kF32>(totals + i), error = load<DType::kF32>(errors + i);
+    add_exactly(total, error, load<DType::kF32>(sums + i));
+    store<DType::kF32>(totals + i, total);
+    store<DType::kF32>(errors + i, error);
   }
 }
 
@@ -162,17 +236,26 @@ template <DType E, int R, int C>
 void row_dots(const RowWork& w, int64_t j) {
   // One column is as good as a library's dot product, which has short chains; many need not be.
   const int64_t chain = (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
-  if (w.p.k > chain) return row_chains<E, R, C>(w, j, chain);
-  Vec sum[R][C];
-  dot_chain<E, R, C>(w, address(w.b, 0, j), 0, w.p.k, sum);
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) w.sums[r * w.ld + (j - w.j0) + c] = reduce_add(sum[r][c]);
+  const char* const b = address(w.b, 0, j);
+  alignas(64) float sums[R * C * kWidth], totals[R * C * kWidth], errors[R * C * kWidth];
+  const bool one = w.p.k <= chain;
+  if (one) dot_chain<E, R, C>(w, b, 0, w.p.k, sums);
+  for (int64_t k = 0; !one && k < w.p.k; k += chain) {
+    dot_chain<E, R, C>(w, b, k, smaller(w.p.k, k + chain), sums);
+    end_dots(sums, totals, errors, R * C, k == 0);
+  }
+  for (int i = 0; i < R * C; ++i) {
+    const Vec sum = one ? load<DType::kF32>(sums + i * kWidth)
+                        : total_of(load<DType::kF32>(totals + i * kWidth),
+                                   load<DType::kF32>(errors + i * kWidth));
+    w.sums[i / C * w.ld + (j - w.j0) + i % C] = reduce_add(sum);
   }
 }
 
 template <DType E, int R, int U>
 void row_transposed(const RowWork& w) {
-  constexpr int kColumns = U * R > 16 ? 16 / R : U;  // more sums than registers would spill
+  constexpr int kSums = kWidth == 16 ? 16 : 8;  // more would spill
+  constexpr int kColumns = U * R > kSums ? kSums / R : U;
   int64_t j = w.j0;
   for (; j + kColumns <= w.j1; j += kColumns) row_dots<E, R, kColumns>(w, j);
   for (; j < w.j1; ++j) row_dots<E, R, 1>(w, j);

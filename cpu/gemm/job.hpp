@@ -63,11 +63,14 @@ struct CpuGemmConfig {
   bool pack_a;  // false: the register tile reads f32 a in place
 };
 
+/// As `prefetch`: the rows of b that take the place of those at work. Of columns that are shorter
+/// than a page a fetch ahead in the stream would run into what another thread reads.
+inline constexpr int32_t kNextRows = -1;
 /// Configuration of the few-row form.
 struct CpuGemmRowConfig {
   int32_t unroll_k;  // rows (or, for a transposed b, columns) of b streamed side by side
   int32_t block_n;   // columns whose partial sums stay in L1
-  int32_t prefetch;  // bytes ahead in every stream; 0: none
+  int32_t prefetch;  // bytes ahead in every stream; 0: none; kNextRows
   bool dots;  // b is contiguous along K, and its columns are dot products; no knob, of the problem
 };
 

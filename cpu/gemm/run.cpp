@@ -174,6 +174,15 @@ std::int64_t sum_floats(const GemmFewRows& s) {
 }
 }  // namespace
 
+CpuGemmRowConfig few_rows_config(DType b, bool dots) {
+  // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of an f32 b: 8 streams 23, 4 streams
+  // 18; fetching ahead gains only where streams are columns. Of 16 bits a row's share is a page or
+  // less, so that hardware starts afresh in each: fetching the next four rows takes 0.63 of the
+  // time on Zen 5, and 0.93 (one row) to 0.4 (eight) on Cascade Lake.
+  if (b == DType::kF32) return {8, 0, dots ? 256 : 0, dots};
+  return {dots ? 8 : 4, 0, dots ? 512 : kNextRows, dots};
+}
+
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k) {
   return static_cast<std::size_t>(kFloatBytes * (row_floats(m, k) + s.slots * sum_floats(s)));
 }

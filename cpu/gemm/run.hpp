@@ -42,6 +42,8 @@ struct GemmFewRows {
   int slots;
 };
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k);
+/// What is best unmeasured for a b of this type, but for block_n. `dots`: see CpuGemmRowConfig.
+CpuGemmRowConfig few_rows_config(DType b, bool dots);
 void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const Context& context,
                   void* workspace);
 

@@ -26,23 +26,56 @@ struct ByteFormat {
   static constexpr float kLargest = kE4M3 ? 448.0f : 57344.0f;
 };
 
-/// Codes in the low byte of each lane.
+/// In a sum with it the last bit is a step of the values of a binade, whose least power of 2 has
+/// these bits; below the least normal binade steps are as large as there. The last bits of its own
+/// count the steps of all binades below, so that those of the sum are a value's code.
+template <DType T>
+constexpr int32_t kRounderOffset = [] {
+  constexpr int kShift = 23 - ByteFormat<T>::kFraction;
+  return (kShift << 23) - ((128 - ByteFormat<T>::kBias) << ByteFormat<T>::kFraction);
+}();
+template <DType T, typename I>
+constexpr I rounder_of(I power) {
+  return power + (power >> (23 - ByteFormat<T>::kFraction)) + kRounderOffset<T>;
+}
+
+#if defined(__AVX512F__)
+/// f8e4m3's rounders by the last four bits of a binade's exponent.
+struct Rounders {
+  alignas(64) int32_t of[16] = {};
+  constexpr Rounders() {
+    for (int32_t e = -6; e <= 8; ++e)
+      of[(e + 127) % 16] = rounder_of<DType::kF8E4M3>((e + 127) << 23);
+  }
+};
+constexpr Rounders kRounders;
+#endif
+
+/// Codes in the low byte of each lane, the others 0.
 template <DType T>
 DLBLAS_INLINE Ints encode(Vec v) {
   if constexpr (T == DType::kI8) {
-    const Vec inside = min_number(max_number(v, broadcast(-128.0f)), broadcast(127.0f));
-    return choose(is_nan(v), Ints{}, round_to_ints(inside)) & 0xff;
+    // NaN stays, and becomes an integer whose low byte is 0.
+    const Vec inside = min_number(broadcast(127.0f), max_number(broadcast(-128.0f), v));
+    return round_to_ints(inside) & 0xff;
   } else {
     using F = ByteFormat<T>;
-    constexpr int kShift = 23 - F::kFraction, kMin = 1 - F::kBias;
+    constexpr float kMin = power_of_2(1 - F::kBias);
     const Vec a = min_number(abs(v), broadcast(F::kLargest));
-    // The power of 2 of a's binade; below 2^kMin steps are as large as there.
-    const Ints power = max((Ints)a & 0x7f800000, (Ints)broadcast(power_of_2(kMin)));
-    // In a sum with `rounder` the last bit is a step of a's: the fraction counts steps.
-    const Ints rounder = power + (kShift << 23);
-    const Ints code =
-        (Ints)(a + (Vec)rounder) + ((power >> kShift) - rounder) - ((kMin + 127) << F::kFraction);
-    return choose(is_nan(v), Ints{} + 0x7f, code) | (((Ints)v >> 24) & 0x80);
+#if defined(__AVX512F__)
+    if constexpr (T == DType::kF8E4M3) {
+      const __m512i exponent = _mm512_srli_epi32((__m512i)max_number(a, broadcast(kMin)), 23);
+      const Vec rounder = _mm512_permutexvar_ps(exponent, load<DType::kF32>(kRounders.of));
+      const Vec code = _mm512_mask_add_ps((Vec)(Ints{} + 0x7f),
+                                          _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), a, rounder);
+      constexpr int kSelect = 0xca;  // the second where the first has ones, else the third
+      return (Ints)_mm512_ternarylogic_epi32(_mm512_set1_epi32(0x7f), (__m512i)code,
+                                             _mm512_srli_epi32((__m512i)v, 24), kSelect);
+    }
+#endif
+    const Ints power = max((Ints)a & 0x7f800000, (Ints)broadcast(kMin));
+    const Ints code = (Ints)(a + (Vec)rounder_of<T>(power));
+    return (choose(is_nan(v), Ints{} + 0x7f, code) & 0x7f) | (((Ints)v >> 24) & 0x80);
   }
 }
 

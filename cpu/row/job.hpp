@@ -1,5 +1,5 @@
 // One call of a row program on a CPU, as the objects of all instruction sets see it: plain values.
-// Read next: cpu/row/walk.hpp (what runs it), src/kernels/rows_cpu.cpp (what fills it).
+// Read next: cpu/row/walk_rows.hpp (what runs it), src/kernels/rows_cpu.cpp (what fills it).
 #pragma once
 
 #include "device/row/call.hpp"

@@ -105,32 +105,6 @@ DLBLAS_INLINE const Values<kVectors>& values(const Values<kVectors>& words, cons
   return words;
 }
 
-/// The even and the odd lanes of a, then b, and back. Templates, since indices depend on the width.
-template <typename V>
-DLBLAS_INLINE Pair unzip(V a, V b) {
-  if constexpr (sizeof(V) == 16)
-    return {__builtin_shufflevector(a, b, 0, 2, 4, 6), __builtin_shufflevector(a, b, 1, 3, 5, 7)};
-  else if constexpr (sizeof(V) == 32)
-    return {__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
-            __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
-  else
-    return {
-        __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-        __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
-}
-template <typename V>
-DLBLAS_INLINE Pair zip(V a, V b) {
-  if constexpr (sizeof(V) == 16)
-    return {__builtin_shufflevector(a, b, 0, 4, 1, 5), __builtin_shufflevector(a, b, 2, 6, 3, 7)};
-  else if constexpr (sizeof(V) == 32)
-    return {__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11),
-            __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)};
-  else
-    return {__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-            __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                    31)};
-}
-
 /// Functions of one value: what finalize() uses.
 struct CpuMath {
   DLBLAS_INLINE static float reciprocal(float x) { return 1 / x; }

@@ -1,71 +1,25 @@
-// Runs a row program on a CPU: a row is one thread's, walked in passes, one per reduction and one
-// that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of kRowBlock
-// columns and f64 across them, in an order that only the width sets: same bits in any batch, on any
-// number of threads. Included by the files that the build makes of every *_program.hpp, one per
-// instruction set. In: RowJob, a range of units. Flow: call > validate > select > compile >
-// [launch]. Read next: src/kernels/rows_cpu.cpp.
+// The loops of a row program on a CPU: a row is one thread's, walked in passes, one per reduction
+// and one that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of
+// kRowBlock columns and f64 across them, in an order that only the width sets: same bits in any
+// batch, on any number of threads. Compiled once per instruction set, as cpu/simd.hpp. Read next:
+// cpu/row/places.hpp, cpu/row/columns.hpp.
 #pragma once
 
 #include <initializer_list>
 
 #include "cpu/row/exact.hpp"
 #include "cpu/row/fold.hpp"
+#include "cpu/row/places.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Columns that are summed in f32 before they are added up in f64.
-constexpr int64_t kRowBlock = 4096;
-/// Accesses in flight: accumulators of a reduction, loads of a pass.
-constexpr int kRowUnroll = 2;
-constexpr int kRowStep = 2 * kWidth;  // columns of an access
-
-/// An access of two vectors, or of `lanes` lanes of one.
-template <int kVectors>
-struct Width {
-  static constexpr int vectors = kVectors;
-};
-
-/// body(Width, place in the unroll, column, lanes) over columns [begin, end): kTogether accesses at
-/// a time, as code of their own where kUnrolled.
-template <int kTogether, bool kUnrolled, typename Body>
-DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
-  int64_t c = begin;
-  for (; kTogether > 1 && c + kTogether * kRowStep <= end; c += kTogether * kRowStep) {
-    if constexpr (kUnrolled) {
-      DLBLAS_UNROLL for (int u = 0; u < kTogether; ++u)
-          body(Width<2>{}, u, c + u * kRowStep, kWidth);
-    } else {
-      for (int u = 0; u < kTogether; ++u) body(Width<2>{}, u, c + u * kRowStep, kWidth);
-    }
-  }
-  for (; c + kRowStep <= end; c += kRowStep) body(Width<2>{}, 0, c, kWidth);
-  for (; c < end; c += kWidth)
-    body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
-}
-
-/// How far ahead a row that is walked once asks for its bytes, and what is written through the
-/// caches for its lines.
-constexpr int kAheadBytes = 2048, kWrittenAheadBytes = 1024;
-constexpr int kLine = 64;  // bytes of a cache line
-/// Stores past the caches go to whole lines.
-constexpr int streamed_step(int element_bytes) {
-  return kRowStep * element_bytes < kLine ? kRowStep * element_bytes : kLine;
-}
-
-/// What is asked for before it is used: two rows at most, the second null where there is one, and
-/// a result's lines, null where it is streamed.
-struct Ahead {
-  const char* rows[2];
-  const char* written = nullptr;
-};
-
 /// Bytes on the stack for what a row keeps between its last stage and its store.
 constexpr int kRowScratchBytes = 256 << 10;
 
 template <template <typename> class Program, bool kKeep, typename Types>
-class RowWalker {
+class RowWalker : RowPlaces {
  public:
   template <int kVectors>
   using At = Program<CpuTarget<kVectors, kKeep, Types>>;
@@ -79,15 +33,8 @@ class RowWalker {
       Types::kKnown || Wide::kHasHeads || (Wide::kByteResults && Wide::kStoredByKeep != 0);
 
   /// `scratch`: an access after the other, where kKeep.
-  RowWalker(const RowJob& job, Kept* scratch)
-      : job_(job), row_{job.call, {}, 0, {}, job.paired, 0, {}, 0, 0}, scratch_(scratch) {
-    for (int i = 0; i < kMaxRowOptions; ++i) row_.options[i] = job.call.options[i];
+  RowWalker(const RowJob& job, Kept* scratch) : RowPlaces(job), scratch_(scratch) {
     for (int i = 0; i < job.operands; ++i) {
-      RowTensor& t = row_.operands[i];
-      t.type = job.types[i];
-      t.column = job.call.operands[i].column * size_of(t.type);
-      t.data = static_cast<char*>(job.call.operands[i].data);
-      t.load = t.store = way(t);
       const bool reads = job.rows_of >> i & ~job.written >> i & ~job.shape.gathered >> i & 1u;
       if (reads && job.prefetch && ahead_count_ < 2) ahead_of_[ahead_count_++] = i;
     }
@@ -121,77 +68,6 @@ class RowWalker {
   }
 
  private:
-  Way way(const RowTensor& t) const {
-    if (t.column != size_of(t.type)) return Way::kOther;
-    if (size_of(t.type) == 1) return Way::kBytes;
-    if (t.type == DType::kF32) return job_.paired ? Way::kF32Paired : Way::kF32;
-    if (t.type == DType::kF16 && !job_.paired) return Way::kF16;
-    if (t.type == DType::kBF16 && job_.paired) return job_.short_nans ? Way::kBF16 : Way::kBF16Any;
-    return Way::kOther;
-  }
-
-  int64_t offset(int operand, int64_t row) const {
-    const RowNest& nest = job_.call.nest;
-    const int64_t* strides = nest.strides[operand];
-    if (nest.rank <= 1) return nest.rank == 0 ? 0 : row * strides[0];
-    int64_t at = 0;
-    for (int d = 0; d < nest.rank; ++d) {
-      at += row % nest.sizes[d] * strides[d];
-      row /= nest.sizes[d];
-    }
-    return at;
-  }
-  char* data_of(int operand, int64_t row) const {
-    char* base = static_cast<char*>(job_.call.operands[operand].data);
-    if (base == nullptr) return nullptr;  // absent
-    if (job_.shape.gathered >> operand & 1u) return gathered(operand, base);
-    if (!(job_.rows_of >> operand & 1u)) return base;
-    return base + offset(operand, row) * size_of(job_.types[operand]);
-  }
-  /// Null: the row has none.
-  DLBLAS_OUTLINE char* gathered(int operand, char* base) const {
-    return gathered(operand, base, row_.numbers[job_.shape.gathered_by[operand]]);
-  }
-  char* gathered(int operand, char* base, int64_t at) const {
-    const RowOperand& o = job_.call.operands[operand];
-    const int64_t page = job_.shape.page;
-    if (at < 0) return nullptr;
-    const bool paged = job_.shape.paged >> operand & 1u;
-    const int64_t offset = paged ? at / page * o.block + at % page * o.row : at * o.row;
-    return base + offset * size_of(job_.types[operand]);
-  }
-  /// What index i, which is given, says of a row.
-  int64_t number_of(int i, int64_t row) const {
-    const int index = job_.shape.index[i], bytes = job_.shape.index_bytes[i];
-    const char* from =
-        static_cast<const char*>(job_.call.operands[index].data) + offset(index, row) * bytes;
-    int64_t wide = 0;
-    int32_t narrow = 0;
-    if (bytes == 8) return __builtin_memcpy(&wide, from, 8), wide;
-    return __builtin_memcpy(&narrow, from, 4), narrow;
-  }
-  /// False: the row is left out.
-  DLBLAS_OUTLINE bool find_numbers(int64_t row) {
-    for (int i = 0; i < job_.shape.indices; ++i) {
-      if (job_.shape.index[i] < 0) continue;
-      row_.numbers[i] = number_of(i, row);
-      if (row_.numbers[i] < 0 && (job_.shape.leaves_out >> i & 1u)) return false;
-    }
-    if (job_.prefetch && row + 1 < job_.call.rows) fetch_gathered(row + 1);
-    return true;
-  }
-  /// Rows that numbers choose are where no hardware expects them.
-  void fetch_gathered(int64_t row) const {
-    for (int i = 0; i < job_.operands; ++i) {
-      char* base = static_cast<char*>(job_.call.operands[i].data);
-      if (!base || !((job_.shape.gathered & ~job_.written) >> i & 1u)) continue;
-      const int by = job_.shape.gathered_by[i];
-      if (job_.shape.index[by] < 0) continue;
-      const char* from = gathered(i, base, number_of(by, row));
-      const int64_t bytes = job_.call.operands[i].row * size_of(job_.types[i]);
-      for (int64_t b = 0; from && b < bytes && b < kAheadBytes; b += kLine) prefetch(from + b);
-    }
-  }
   void place(int64_t row) {
     row_.index = row;
     for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
@@ -376,16 +252,6 @@ class RowWalker {
         t.store = streamed(t);
     }
   }
-  Way streamed(const RowTensor& t) const {
-    return t.store == Way::kOther     ? t.store
-           : t.store == Way::kBF16Any ? Way::kStreamBF16Any
-           : size_of(t.type) == 1     ? Way::kStreamBytes
-           : t.type == DType::kF16    ? Way::kStreamF16
-           : t.type == DType::kBF16   ? Way::kStreamBF16
-           : job_.paired              ? t.store
-                                      : Way::kStreamF32;
-  }
-
   /// Stats belong to the program as compiled for two vectors; that for one has its own type of the
   /// same layout.
   template <int kVectors>
@@ -631,8 +497,6 @@ class RowWalker {
     return head < 0 ? 0 : head;
   }
 
-  const RowJob& job_;
-  RowState row_;
   typename Wide::Stats stats_;
   bool lost_ = false;  // its sum left f32
   Kept* scratch_;
@@ -641,95 +505,6 @@ class RowWalker {
   float* sums_ = nullptr;  // of the rows' part, where results are folded
   typename At<1>::Kept narrow_[2];
 };
-
-/// Are the call's elements at columns of these types, side by side?
-template <typename Types>
-bool fits(const RowJob& job) {
-  if constexpr (!Types::kKnown) {
-    return true;
-  } else {
-    if (job.at_columns == 0) return false;
-    for (int i = 0; i < job.operands; ++i) {
-      if (!(job.at_columns >> i & 1u)) continue;
-      const DType type = job.written >> i & 1u   ? Types::kOut
-                         : job.rows_of >> i & 1u ? Types::kIn
-                                                 : Types::kColumn;
-      if (job.types[i] != type || job.call.operands[i].column != 1) return false;
-    }
-    return job.paired == Types::kPaired && job.short_nans == Types::kShortNans;
-  }
-}
-
-/// False: not compiled for these types. Long rows of a program that remembers are not, for known
-/// ones: code is worth its bytes where rows are usual.
-template <template <typename> class Program, typename Types>
-bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
-  using Keeping = RowWalker<Program, true, Types>;
-  using Kept = typename Keeping::Kept;
-  constexpr int64_t kMax = kRowScratchBytes / static_cast<int>(sizeof(Kept));
-  if constexpr (Keeping::Wide::kRemembers) {
-    if (job.call.width <= kMax * kRowStep) {
-      alignas(64) Kept scratch[kMax];
-      Keeping walker(job, scratch);
-      walker.start_part(begin);
-      for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
-      return true;
-    }
-  }
-  if constexpr (Keeping::Wide::kRemembers && Types::kKnown) return false;
-  RowWalker<Program, false, Types> walker(job, nullptr);
-  walker.start_part(begin);
-  for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
-  return true;
-}
-/// By the first types that the call has; AnyTypes are the last.
-template <template <typename> class Program, typename... Types>
-void walk_one_of(const RowJob& job, int64_t begin, int64_t end) {
-  static_cast<void>(((fits<Types>(job) && walk_typed<Program, Types>(job, begin, end)) || ...));
-}
-
-/// Without an instruction that converts f16 its loops are slow anyhow, and long.
-#if defined(__AVX2__)
-constexpr bool kSlowF16 = false;
-#else
-constexpr bool kSlowF16 = true;
-#endif
-
-template <template <typename> class Program>
-void walk_rows(const RowJob& job, int64_t begin, int64_t end) {
-  using Any = typename RowWalker<Program, false, AnyTypes>::Wide;
-  constexpr auto kF32 = DType::kF32, kF16 = DType::kF16, kBF16 = DType::kBF16,
-                 kE4M3 = DType::kF8E4M3, kI8 = DType::kI8;
-  if constexpr (Any::kHasHeads)
-    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
-  else if constexpr (Any::kByteResults && Any::kStoredByKeep != 0)  // results of two types
-    walk_one_of<Program, AnyTypes>(job, begin, end);
-  else if constexpr (Any::kByteResults && !Any::kIntegerResults && kSlowF16)
-    walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, AnyTypes>(job, begin, end);
-  else if constexpr (Any::kByteResults && !Any::kIntegerResults)
-    walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, RowTypes<kF16, kE4M3>,
-                AnyTypes>(job, begin, end);
-  else if constexpr (Any::kByteResults)
-    walk_one_of<Program, RowTypes<kF32, kE4M3>, RowTypes<kBF16, kE4M3>, RowTypes<kF32, kI8>,
-                RowTypes<kBF16, kI8>, RowTypes<kF16, kE4M3>, AnyTypes>(job, begin, end);
-  else if constexpr (Any::kByteRows)
-    walk_one_of<Program, RowTypes<kE4M3, kF32>, RowTypes<kE4M3, kBF16>, RowTypes<kI8, kF32>,
-                RowTypes<kI8, kBF16>, AnyTypes>(job, begin, end);
-  else if constexpr (Any::kWideColumns && kSlowF16)
-    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kBF16, kBF16, kF32>,
-                AnyTypes>(job, begin, end);
-  else if constexpr (Any::kWideColumns)
-    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
-                RowTypes<kBF16, kBF16, kF32>, RowTypes<kF16, kF16, kF32>, AnyTypes>(job, begin,
-                                                                                    end);
-  else if constexpr (Any::kFolds > 0 || Any::kSeldomF16 || kSlowF16)
-    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, AnyTypes>(job, begin, end);
-  else
-    walk_one_of<Program, RowTypes<kF32, kF32>, RowTypes<kBF16, kBF16>, RowTypes<kF16, kF16>,
-                AnyTypes>(job, begin, end);
-  // Other threads may read the results as soon as this task has ended.
-  if (job.stream) stream_fence();
-}
 
 }  // namespace
 }  // namespace dlblas::DLBLAS_ISA

@@ -57,7 +57,8 @@ struct OnlineSoftmax {
       all += __shfl_xor_sync(0xffffffffu, all, 1);
       all += __shfl_xor_sync(0xffffffffu, all, 2);
       inverse[r] = all == 0 ? 0.0f : 1 / all;
-      lse[r] = all == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(all)) * 0.693147181f;
+      lse[r] =
+          all == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(all)) * 0.693147181f;
     }
   }
 };

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(BlockTeam::kThreads)
   kRow(row);
 }
 
-/// Launched twice: a block for each part of what rows share, then a block a row.
+/// Launched twice: a block for each part of what rows share, then one block per row.
 template <void (*kShared)(TeamRow<BlockTeam>&), void (*kRow)(TeamRow<BlockTeam>&)>
 __global__ void __launch_bounds__(BlockTeam::kThreads)
     oracle_shared_rows(const __grid_constant__ OracleCall call) {

@@ -142,7 +142,7 @@ inline double sum_roundings(std::int64_t width, double total, double squares) {
 /// A sum of terms of either sign, with what its kernels' error depends on, for kernels that add in
 /// kChains chains of f32 over blocks of kBlock terms. An addition rounds by u·|s| at most and by
 /// 0.42·u·|s| in the root mean square, s being what it makes, as above.
-///   walk: six deviations, 2.5·√Σs². Chains: theirs. The trees of lanes and warps behind them: a
+///   walk: six deviations, 2.5·√Σs². Chains: theirs. The trees of lanes and warps after them: a
 /// level's sums add up to Σp² where signs differ, and all levels to 2·(Σp)², six times the mean
 /// of partial sums squared, where they do not.
 ///   alike: differences to a mean share their last bits where elements are few-bit numbers (f16).

@@ -55,7 +55,7 @@ struct RowPlace {
     return i == 0 ? numbers[0] : i == 1 ? numbers[1] : numbers[2];
   }
   __device__ int32_t option(int i) const { return T.options[i]; }
-  /// Has it a row of this gathered operand?
+  /// True if it has a row of this gathered operand.
   template <int kIndex>
   __device__ bool there() const {
     constexpr int kBy = T.shape.gathered_by[kIndex];
@@ -303,7 +303,7 @@ struct RowAccess {
   __device__ static Vec<T.types[kIndex], N> zeros(Operand<kIndex>) {
     return Vec<T.types[kIndex], N>::zero();
   }
-  /// Will convert() copy memory, so that the program need not load it? On a CPU alone.
+  /// True if convert() copies memory, so that the program need not load it. On a CPU alone.
   template <int kTo, int kFrom>
   __device__ static constexpr bool copies(Operand<kTo>, Operand<kFrom>) {
     return false;
@@ -411,7 +411,7 @@ struct RowAccess {
       return from + static_cast<int64_t>(head) * stride * size_of(T.types[kIndex]);
     }
   }
-  /// Is this access's head one of the operand that follows kIndex's heads (RowShape::second)?
+  /// True if this access's head is of the operand that follows kIndex's (RowShape::second).
   template <int kIndex>
   __device__ bool in_second() const {
     if constexpr (T.shape.second[kIndex] == 0) return false;

@@ -57,7 +57,7 @@ struct RowUnpack {
   uint32_t shift, mask;
 };
 
-/// Results over columns that are folded over rows (Fold): what the kernels behind the one that
+/// Results over columns that are folded over rows (Fold): what the kernels after the one that
 /// walks the rows need.
 struct RowFolds {
   void* stats;      // each row's Stats

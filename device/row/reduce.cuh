@@ -74,12 +74,12 @@ struct RowPicks {
     last = next(last);
     return Rank::picked(last);
   }
-  /// Does this thread write place r of a result? Always the same one.
+  /// True if this thread writes place r of a result: always the same one.
   __device__ bool writes(int r) const { return mine && r % threads == thread; }
   /// The first of `count` places that it writes, and how far apart they are.
   __device__ int first(int count) const { return mine ? thread : count; }
   __device__ int step() const { return threads; }
-  /// Has each thread at most one of `count` places?
+  /// True if each thread has at most one of `count` places.
   __device__ bool holds(int count) const { return count <= threads; }
 };
 

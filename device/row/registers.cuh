@@ -16,7 +16,7 @@ constexpr bool reduces_rows() {
   return P::kSelects;
 }
 
-/// Does the last stage reduce groups of columns?
+/// True if the last stage reduces groups of columns.
 template <typename P>
 constexpr bool has_groups() {
   return P::kStages > 0 && P::kScopes[P::kStages > 0 ? P::kStages - 1 : 0] == kGroupScope;
@@ -24,7 +24,7 @@ constexpr bool has_groups() {
 
 namespace detail {
 
-/// Is what a row knows kept for the kernel that folds it?
+/// True if what a row knows is kept for the kernel that folds it.
 template <typename P>
 constexpr bool leaves_stats() {
   return P::kFolds > 0 && P::kStages > 0;
@@ -196,7 +196,9 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   const bool written = mine && !row.skipped();
   const auto at = [&](int i) {
     const int step = i * kStep;
-    bool holds = T.full || first + step < call.width;
+    // Not first + step < width: the sums would live until the stores, one an access, and spill
+    // (silu_and_mul_quant_token 256 threads × 4 vectors, 5 blocks: 16 bytes).
+    bool holds = T.full || first < call.width - step;
     if constexpr (kPadded != kLanes) holds = holds && thread % kPadded < kLanes;
     return A{row, first, step, holds, holds && written};
   };

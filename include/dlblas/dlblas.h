@@ -171,12 +171,14 @@ DLBLAS_API dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* args,
 
 /* The steps of a search, in dlblas_event. */
 typedef enum dlblas_event_kind {
-  DLBLAS_EVENT_START = 0,    /* candidates and budget are known */
-  DLBLAS_EVENT_MEASURED = 1, /* one configuration has a time */
-  DLBLAS_EVENT_FAILED = 2,   /* one configuration failed; note says how */
-  DLBLAS_EVENT_FINAL = 3,    /* the interleaved final begins */
-  DLBLAS_EVENT_DONE = 4,     /* the winner is known; note says why it won */
-  DLBLAS_EVENT_WAITING = 5   /* asks whether to go on: one runs elsewhere, or has failed */
+  DLBLAS_EVENT_START = 0,     /* candidates and budget are known */
+  DLBLAS_EVENT_MEASURED = 1,  /* one configuration has a time */
+  DLBLAS_EVENT_FAILED = 2,    /* one configuration failed; note says how */
+  DLBLAS_EVENT_FINAL = 3,     /* the interleaved final begins */
+  DLBLAS_EVENT_DONE = 4,      /* the winner is known; note says why it won */
+  DLBLAS_EVENT_WAITING = 5,   /* asks whether to go on: one runs elsewhere, or has failed */
+  DLBLAS_EVENT_FIRST_CALL = 6 /* a user's implementation is called for the first time: it may take
+                                 seconds, which are no part of the budget */
 } dlblas_event_kind;
 /* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {

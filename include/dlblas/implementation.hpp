@@ -42,7 +42,7 @@ class ProblemRef {
   bool is_contiguous(int tensor) const {
     return problem_->tensors[tensor].layout == DLBLAS_CONTIGUOUS;
   }
-  /// Are all tensors that are there contiguous and of this dtype?
+  /// True if all tensors that are there are contiguous and of this dtype.
   bool all(DType dtype) const {
     for (int i = 0; i < problem_->num_inputs + problem_->num_results; ++i)
       if (has(i) && !(is(i, dtype) && is_contiguous(i))) return false;

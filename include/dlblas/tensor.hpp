@@ -320,7 +320,7 @@ class Tensor {
   /// The memory that a call reads or writes, where an argument or a destination is wanted.
   operator OutRef() { return view_; }
   operator TensorRef() const { return view_; }
-  /// Is there a result?
+  /// True if there is a result.
   explicit operator bool() const { return static_cast<bool>(view_); }
   /// What is there, and where; strides in elements.
   DType dtype() const { return view_.dtype(); }

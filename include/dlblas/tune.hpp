@@ -24,7 +24,17 @@ inline namespace v1 {
 /// One step of a search. Texts live for the callback only.
 struct TuneEvent {
   /// kWaiting: asks whether to go on while one runs in a worker; only the times are set.
-  enum class Kind { kStart = 0, kMeasured = 1, kFailed = 2, kFinal = 3, kDone = 4, kWaiting = 5 };
+  /// kFirstCall: a user's implementation is about to be called for the first time, which may take
+  /// seconds.
+  enum class Kind {
+    kStart = 0,
+    kMeasured = 1,
+    kFailed = 2,
+    kFinal = 3,
+    kDone = 4,
+    kWaiting = 5,
+    kFirstCall = 6
+  };
   Kind kind;
   int done, planned, failed;  // configurations
   std::string_view implementation, config, note;

@@ -37,7 +37,7 @@ def flash_attention(
 
     - ``causal``: query s sees keys up to ``s + L − S``: the last query sees the last key;
     - ``scale``: None is ``1 / √D``;
-    - ``window``: a query sees as many keys before its own position, and behind it unless causal;
+    - ``window``: a query sees as many keys before its own position, and after it unless causal;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
     - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32; no gradient;
     - ``q_descale``, ``k_descale``, ``v_descale``, of f8 alone: f32 ``[B, Hkv]``, 1 allowed for

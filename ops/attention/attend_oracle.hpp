@@ -11,7 +11,8 @@
 // is six deviations; a tenth of their plain sum is allowed besides, for keys that are alike,
 // and all of what is cut.
 //   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
-// bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. The quotient: 2.5.
+// bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. Or they round it to one
+// (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp. The quotient: 2.5.
 // What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
 // device/oracle/sum_error.hpp.
 #pragma once
@@ -27,13 +28,19 @@
 namespace dlblas::attention {
 
 inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
-inline constexpr double kMost = 0x1p126;                  // more, and f32 may not hold it
+inline constexpr double kMax = 0x1p126;                   // more, and f32 may not hold it
+
+/// How many numbers of 16 bits a power may become before it meets values of 16 bits.
+enum class Powers { kOne, kTwo };
 
 class AttendedRow {
  public:
   /// `type`: of q, which decides what kernels do with p; `width`: of v.
-  AttendedRow(DType type, std::int64_t width)
-      : narrow_(size_of(type) < 4), half_(type == DType::kF16), width_(width) {}
+  AttendedRow(DType type, std::int64_t width, Powers powers)
+      : narrow_(size_of(type) < 4),
+        half_(type == DType::kF16),
+        rounded_(narrow_ && powers == Powers::kOne),
+        width_(width) {}
 
   /// A key: q and k of `depth` elements, and v.
   void add(const double* q, const double* k, std::int64_t depth, double factor, double cap,
@@ -50,7 +57,7 @@ class AttendedRow {
     double cut = narrow_ ? static_cast<double>(std::min<std::int64_t>(depth, 0x10000)) / 2 *
                                std::sqrt(plain.sizes().path) * size
                          : 0;
-    lost_ |= dot.overflows() || dot.size() * size >= kMost || std::isinf(score);
+    lost_ |= dot.overflows() || dot.size() * size >= kMax || std::isinf(score);
     if (cap != 0) {
       const double slope = 1 / std::pow(std::cosh(score / cap), 2);
       score = cap * std::tanh(score / cap);
@@ -91,13 +98,17 @@ class AttendedRow {
         plain[d] += away * (w.off[j] / 10 + keys_[j].cut);
       }
     const double split = !narrow_ ? 0 : half_ ? 4 : 128;
+    const double rounding = rounded_ ? (half_ ? 0x1p-11 : 0x1p-8) / kRounding : 0;
     for (std::int64_t d = 0; d < width_; ++d) {
       const double total = std::max(w.sum, 0x1p-1000), o = std::abs(value[d]);
+      const SumSizes sizes_of = sums[d].sizes();
+      const double walk = 2.5 * std::sqrt(sizes_of.squares) + 2 * std::sqrt(sizes_of.path);
       const double off = 0.7 * std::sqrt(squares[d]) + plain[d] +
                          sum_off(sums[d].sizes(), static_cast<double>(keys_.size()), narrow_) +
-                         split * weighed[d] + (half_ ? 0x1p-11 * sizes[d] : 0) +
+                         split * weighed[d] + rounding * std::min(sizes_of.size, walk) +
+                         (half_ ? 0x1p-11 * sizes[d] : 0) +
                          kFlushed * sizes[d];
-      const bool lost = lost_ || weighed[d] >= kMost || std::abs(value[d] * scale) >= kMost;
+      const bool lost = lost_ || weighed[d] >= kMax || std::abs(value[d] * scale) >= kMax;
       value[d] *= scale;
       magnitude[d] = std::abs(scale) * (off / total + o * (0.6 * w.sum_off + 2.5));
       if (std::isnan(value[d])) magnitude[d] = 0;
@@ -166,7 +177,7 @@ class AttendedRow {
     keys_.push_back({score, off, cut, v});
   }
 
-  bool narrow_, half_, lost_ = false, infinite_ = false;
+  bool narrow_, half_, rounded_, lost_ = false, infinite_ = false;
   std::int64_t width_;
   std::vector<Key> keys_;
   std::vector<std::int64_t> touched_;

@@ -4,60 +4,16 @@
 // [launch].  Read next: cpu/math.hpp, attend_cpu.hpp.
 #pragma once
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"  // what attention does not call
-#include "cpu/math.hpp"
-#pragma GCC diagnostic pop
+#include "cpu/lines.hpp"
 #include "ops/attention/attend_config.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-constexpr DType kF = DType::kF32;
 constexpr int kChains = 16 / kWidth;            // vectors of a dot product's sum
 constexpr int kTogether = kWidth == 4 ? 2 : 4;  // queries that share what is read of a key
 constexpr int kVectors = kWidth == 16 ? 4 : 2;  // of o, held while a block's values pass
-
-template <DType E>
-DLBLAS_INLINE Vec load_lanes(const void* p, int n) {
-  return n == kWidth ? load<E>(p) : load_partial<E>(p, n);
-}
-
-template <DType E>
-DLBLAS_OUTLINE void widen_of(const void* from, int64_t count, float* to) {
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) store<kF>(to + i, load<E>(at<E>(from, i)));
-  if (i < count) {
-    const int n = static_cast<int>(count - i);
-    store_partial<kF>(to + i, load_partial<E>(at<E>(from, i), n), n);
-  }
-}
-void widen_row(DType type, const void* from, int64_t count, float* to) {
-  if (type == DType::kF32)
-    widen_of<DType::kF32>(from, count, to);
-  else if (type == DType::kF16)
-    widen_of<DType::kF16>(from, count, to);
-  else
-    widen_of<DType::kBF16>(from, count, to);
-}
-template <DType E>
-DLBLAS_OUTLINE void narrow_of(const float* from, int64_t count, void* to) {
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) store<E>(at<E>(to, i), load<kF>(from + i));
-  if (i < count) {
-    const int n = static_cast<int>(count - i);
-    store_partial<E>(at<E>(to, i), load_partial<kF>(from + i, n), n);
-  }
-}
-void narrow_row(DType type, const float* from, int64_t count, void* to) {
-  if (type == DType::kF32)
-    narrow_of<DType::kF32>(from, count, to);
-  else if (type == DType::kF16)
-    narrow_of<DType::kF16>(from, count, to);
-  else
-    narrow_of<DType::kBF16>(from, count, to);
-}
 
 /// kCount queries with one key.
 template <DType E, int kCount>

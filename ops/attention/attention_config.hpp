@@ -10,8 +10,9 @@ namespace dlblas::attention {
 struct AttentionPasses {
   void (*widen)(DType type, const void* from, int64_t count, float* to);
   void (*narrow)(DType type, const float* from, int64_t count, void* to);
-  /// `count` rows of `width`, as columns of `to`, whose rows are `pitch` apart.
-  void (*turn)(const float* from, int64_t count, int64_t width, float* to, int64_t pitch);
+  /// `count` rows of `width`, as columns of `to`, whose rows are a multiple of kCpuLanes apart.
+  void (*turn)(const float* from, int64_t from_pitch, int64_t count, int64_t width, float* to,
+               int64_t pitch);
   /// c[m, w] = a[m, k]·b[k, w], or added to it; w is a multiple of kCpuLanes.
   void (*multiply)(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
                    int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool add);

@@ -1,6 +1,7 @@
-// Attention on CPUs: one implementation per instruction set. A task is some rows of a sequence, of
+// Attention on CPUs: one implementation per instruction set. A tile is some rows of a sequence, of
 // one head or, where there are few positions, of all heads over one of k: it meets the keys block
-// by block, with the online softmax. In: Problem, Config; Args. Out: Kernel; o and lse. Numerics:
+// by block, with the online softmax. A task has such tiles of several heads over one of k, which
+// meet a block one after the other. In: Problem, Config; Args. Out: Kernel; o and lse. Numerics:
 // f32, one rounding at the store. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: attention_simd.hpp, attention_host.hpp.
 #include "core/rates.hpp"
@@ -12,8 +13,9 @@
 namespace dlblas::attention {
 namespace {
 
-constexpr std::int64_t kRows = 64;  // of a task
+constexpr std::int64_t kRows = 64;  // of a tile
 constexpr std::int64_t kKeys = 64;  // of a block
+constexpr std::int64_t kHeads = 8;  // whose tiles a task has side by side, at most
 
 struct Level {
   AttentionPasses (*passes)();
@@ -27,6 +29,7 @@ constexpr Level kAvx512 = {avx512::attention_passes};
 struct State {
   AttentionPasses passes;
   const AttentionOp* op;
+  std::int64_t threads;
 };
 
 std::int64_t lanes(std::int64_t n) { return (n + kCpuLanes - 1) / kCpuLanes * kCpuLanes; }
@@ -44,21 +47,34 @@ const float* f8_values(DType type) {
   return made[type == DType::kF8E4M3 ? 0 : 1];
 }
 
+/// Where a tile has what it needs: of its own q, o, most and sum.
+struct Places {
+  float *q, *o, *most, *sum, *rows, *k, *v, *scores, *bias;
+};
 /// What a task holds.
-struct Scratch {
-  std::vector<float> memory;
-  float *q, *o, *rows, *k, *v, *scores, *bias, *most, *sum;
-  Scratch(std::int64_t d, std::int64_t dv) {
-    const std::int64_t wide = lanes(dv);
-    memory.resize(static_cast<std::size_t>(kRows * (d + wide + kKeys + 2) +
-                                           kKeys * (std::max(d, dv) + d + wide + 1)));
-    float* at = memory.data();
+class Scratch {
+ public:
+  Scratch(std::int64_t d, std::int64_t dv, std::int64_t tiles) : d_(d), wide_(lanes(dv)) {
+    memory_.resize(static_cast<std::size_t>(tiles * kRows * (d + wide_ + 2) +
+                                            kKeys * (std::max(d, dv) + d + wide_ + kRows + 1)));
+    float* at = memory_.data();
     const auto take = [&](std::int64_t count) { return (at += count) - count; };
-    q = take(kRows * d), o = take(kRows * wide), scores = take(kRows * kKeys);
-    most = take(kRows), sum = take(kRows);
-    rows = take(kKeys * std::max(d, dv)), k = take(kKeys * d), v = take(kKeys * wide);
-    bias = take(kKeys);
+    first_.q = take(tiles * kRows * d), first_.o = take(tiles * kRows * wide_);
+    first_.most = take(tiles * kRows), first_.sum = take(tiles * kRows);
+    first_.scores = take(kRows * kKeys), first_.rows = take(kKeys * std::max(d, dv));
+    first_.k = take(kKeys * d), first_.v = take(kKeys * wide_), first_.bias = take(kKeys);
   }
+  Places of(std::int64_t tile) const {
+    Places x = first_;
+    x.q += tile * kRows * d_, x.o += tile * kRows * wide_;
+    x.most += tile * kRows, x.sum += tile * kRows;
+    return x;
+  }
+
+ private:
+  std::int64_t d_, wide_;
+  std::vector<float> memory_;
+  Places first_;
 };
 
 /// Rows [first, first + count) of a sequence, as a tile numbers them: `pack` heads for each
@@ -72,26 +88,34 @@ struct Tile {
 
 class Job {
  public:
-  Job(const AttentionCall& call, const AttentionPasses& passes) : call_(call), passes_(passes) {
+  Job(const AttentionCall& call, const AttentionPasses& passes, std::int64_t threads)
+      : call_(call), passes_(passes) {
     std::int64_t longest = 0;
     for (std::int64_t b = 0; b < call.sequences(); ++b)
       longest = std::max(longest, call.sequence(b).q_rows);
     pack_ = longest * call.group <= kRows ? call.group : 1;
+    std::int64_t tiles = 0;
+    for (std::int64_t b = 0; b < call.sequences(); ++b) tiles += tiles_of(b);
+    // Tasks enough that threads end at one time.
+    while (pack_ == 1 && side_ < std::min(kHeads, call.group) &&
+           tiles * call.all_heads() / (side_ + 1) >= 4 * threads)
+      ++side_;
+    while (call.group % side_ != 0) --side_;
     for (std::int64_t b = 0; b < call.sequences(); ++b)
-      starts_.push_back(starts_.back() + tiles_of(b) * (call.all_heads() / pack_));
+      starts_.push_back(starts_.back() + tiles_of(b) * (call.all_heads() / (pack_ * side_)));
   }
   std::int64_t tasks() const { return starts_.back(); }
 
   void run(std::int64_t begin, std::int64_t end) const {
-    Scratch scratch(call_.d, call_.dv);
+    const Scratch scratch(call_.d, call_.dv, side_);
     for (std::int64_t i = begin; i < end; ++i) {
       const auto next = std::upper_bound(starts_.begin(), starts_.end(), i);
       const std::int64_t b = next - starts_.begin() - 1, tiles = tiles_of(b);
       const std::int64_t at = i - *(next - 1), rows = call_.sequence(b).q_rows * pack_;
       const std::int64_t first = at % tiles * kRows;
-      run_tile(
-          {b, at / tiles * pack_, pack_, first, std::min(kRows, rows - first), call_.sequence(b)},
-          scratch);
+      run_tiles({b, at / tiles * pack_ * side_, pack_, first, std::min(kRows, rows - first),
+                 call_.sequence(b)},
+                scratch);
     }
   }
 
@@ -114,33 +138,78 @@ class Job {
     for (std::int64_t c = 0; c < width; ++c) to[c] = static_cast<float>(t.element(offset, c));
   }
 
-  void run_tile(const Tile& tile, const Scratch& x) const {
-    const std::int64_t wide = lanes(call_.dv);
+  /// Rows of a head as f32, from `row` on.
+  struct Rows {
+    const float* data;
+    std::int64_t pitch;
+  };
+  /// Where `in_place` and they are f32 in whole vectors, as they lie, else in `to`.
+  Rows rows_of(const Heads& t, std::int64_t b, std::int64_t row, std::int64_t head,
+               std::int64_t count, std::int64_t width, bool in_place, float* to,
+               std::int64_t pitch) const {
+    const char* from = static_cast<const char*>(t.t.data) + t.offset(b, row, head) * 4;
+    if (in_place && t.t.dtype == DType::kF32 && t.at[3] == 1 && width == pitch &&
+        reinterpret_cast<std::uintptr_t>(from) % sizeof(float) == 0)
+      return {reinterpret_cast<const float*>(from), t.at[1]};
+    for (std::int64_t j = 0; j < count; ++j) {
+      read(t, t.offset(b, row + j, head), width, to + j * pitch);
+      std::fill(to + j * pitch + width, to + (j + 1) * pitch, 0.0f);
+    }
+    return {to, pitch};
+  }
+
+  /// `tile` and those of the heads behind it.
+  void run_tiles(const Tile& tile, const Scratch& scratch) const {
     Keys all{tile.s.k_rows, 0}, seen[kRows];
     for (std::int64_t r = 0; r < tile.count; ++r) {
       seen[r] = call_.visible(tile.s, tile.position(r));
       if (seen[r].first < seen[r].end)
         all = {std::min(all.first, seen[r].first), std::max(all.end, seen[r].end)};
+    }
+    const auto each = [&](const auto& body) {
+      for (std::int64_t i = 0; i < side_; ++i) {
+        Tile one = tile;
+        one.head += i;
+        body(one, scratch.of(i));
+      }
+    };
+    each([&](const Tile& one, const Places& x) { begin(one, x); });
+    // Blocks begin at the same keys for every tile: a row has the same bits in any batch.
+    for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
+      const Keys block = {key, std::min(all.end, key + kKeys)};
+      const Rows v = prepare(tile, block, scratch.of(0));
+      each([&](const Tile& one, const Places& x) { meet(one, seen, block, v, x); });
+    }
+    each([&](const Tile& one, const Places& x) {
+      for (std::int64_t r = 0; r < one.count; ++r) store(one, r, x);
+    });
+  }
+  void begin(const Tile& tile, const Places& x) const {
+    for (std::int64_t r = 0; r < tile.count; ++r) {
       x.most[r] = -std::numeric_limits<float>::infinity(), x.sum[r] = 0;
       const std::int64_t row = tile.s.q_from + tile.position(r);
       read(call_.q, call_.q.offset(tile.b, row, tile.head_of(r)), call_.d, x.q + r * call_.d);
     }
-    std::fill(x.o, x.o + tile.count * wide, 0.0f);
-    // Blocks begin at the same keys for every tile: a row has the same bits in any batch.
-    for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys)
-      meet(tile, seen, {key, std::min(all.end, key + kKeys)}, x);
-    for (std::int64_t r = 0; r < tile.count; ++r) store(tile, r, x);
+    std::fill(x.o, x.o + tile.count * lanes(call_.dv), 0.0f);
   }
 
-  void meet(const Tile& tile, const Keys* seen, const Keys& block, const Scratch& x) const {
+  /// A block's keys as columns; where its values are.
+  Rows prepare(const Tile& tile, const Keys& block, const Places& x) const {
     const std::int64_t wide = lanes(call_.dv), count = block.end - block.first;
     const std::int64_t hkv = tile.head / call_.group, from = tile.s.k_from + block.first;
-    for (std::int64_t j = 0; j < count; ++j) {
-      read(call_.k, call_.k.offset(tile.b, from + j, hkv), call_.d, x.rows + j * call_.d);
-      read(call_.v, call_.v.offset(tile.b, from + j, hkv), call_.dv, x.v + j * wide);
-      std::fill(x.v + j * wide + call_.dv, x.v + (j + 1) * wide, 0.0f);
-    }
-    passes_.turn(x.rows, count, call_.d, x.k, kKeys);
+    // Many queries read v again and again, where its heads lie side by side out of few sets of the
+    // cache: f32 prefill of 512 took 46 ms in place of 41 without a copy.
+    constexpr std::int64_t kFew = 8;
+    const bool few = tile.count <= kFew;
+    const Rows k = rows_of(call_.k, tile.b, from, hkv, count, call_.d, true, x.rows, call_.d);
+    const Rows v = rows_of(call_.v, tile.b, from, hkv, count, call_.dv, few, x.v, wide);
+    passes_.turn(k.data, k.pitch, count, call_.d, x.k, kKeys);
+    return v;
+  }
+
+  void meet(const Tile& tile, const Keys* seen, const Keys& block, const Rows& v,
+            const Places& x) const {
+    const std::int64_t wide = lanes(call_.dv), count = block.end - block.first;
     passes_.multiply(x.q, call_.d, x.k, kKeys, x.scores, kKeys, tile.count, call_.d, lanes(count),
                      false);
     // One for all heads over one of k.
@@ -161,13 +230,14 @@ class Job {
       if (factor != 1) passes_.scale(x.o + r * wide, wide, factor);
     }
     if (alike)
-      return passes_.multiply(x.scores, kKeys, x.v, wide, x.o, wide, tile.count, count, wide, true);
+      return passes_.multiply(x.scores, kKeys, v.data, v.pitch, x.o, wide, tile.count, count, wide,
+                              true);
     // Each row with its own keys alone: 0 · NaN of one that it does not see would be NaN.
     for (std::int64_t r = 0; r < tile.count; ++r) {
       const Keys keys = inside(seen[r], block);
       const std::int64_t first = keys.first - block.first;
       if (keys.first < keys.end)
-        passes_.multiply(x.scores + r * kKeys + first, kKeys, x.v + first * wide, wide,
+        passes_.multiply(x.scores + r * kKeys + first, kKeys, v.data + first * v.pitch, v.pitch,
                          x.o + r * wide, wide, 1, keys.end - keys.first, wide, true);
     }
   }
@@ -182,7 +252,7 @@ class Job {
       *to++ = static_cast<float>(load_element(t, at + i * step));
   }
 
-  void store(const Tile& tile, std::int64_t r, const Scratch& x) const {
+  void store(const Tile& tile, std::int64_t r, const Places& x) const {
     const std::int64_t row = tile.s.q_from + tile.position(r), head = tile.head_of(r);
     float* o = x.o + r * lanes(call_.dv);
     const bool none = x.sum[r] == 0;
@@ -205,14 +275,14 @@ class Job {
 
   const AttentionCall& call_;
   const AttentionPasses& passes_;
-  std::int64_t pack_;
+  std::int64_t pack_, side_ = 1;  // heads of a tile, and of tiles side by side
   std::vector<std::int64_t> starts_{0};
 };
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const auto& state = kernel.load<State>();
   const AttentionCall call(args, *state.op);
-  const Job job(call, state.passes);
+  const Job job(call, state.passes, state.threads);
   context.run(0, job.tasks(), 1,
               [&](std::int64_t begin, std::int64_t end) { job.run(begin, end); });
   return 0;
@@ -242,7 +312,8 @@ std::vector<Implementation> attention_cpu(const AttentionOp& op) {
   base.estimate = estimate;
   base.prepare = [](const Query& q, const Config&) {
     return make_kernel({run},
-                       State{kernels::code_of<Level>(q).passes(), &kernels::op_of<AttentionOp>(q)});
+                       State{kernels::code_of<Level>(q).passes(), &kernels::op_of<AttentionOp>(q),
+                             std::max<std::int64_t>(1, q.problem.threads)});
   };
   return kernels::per_level(
       base, "cpu_",

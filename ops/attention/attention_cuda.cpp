@@ -266,20 +266,23 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
   static constexpr std::int32_t kMinArch = 90;
-  static constexpr int kRows = 128, kThreads = 384;
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs =
-        new ConfigTable<Config>{field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176}),
-                                field<&Config::stages>("stages", {2, 3})};
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::groups>("groups", {2, 3}),
+        field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176, 192}),
+        field<&Config::stages>("stages", {2, 3, 4}),
+        field<&Config::queries>("queries", {1, 2}),
+        field<&Config::turns>("turns", {0, 1}),
+        field<&Config::persistent>("persistent", {0, 1})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
   static Support supports(const Query& q) {
     const AttentionOp& op = op_of(q);
     const Problem& p = q.problem;
-    if (size_of(p.tensors[op.q].dtype) != 2)
-      return Support::no("{} has no 16 bits an element", tensor(op.q));
+    if (size_of(p.tensors[op.q].dtype) > 2)
+      return Support::no("{} has more than 16 bits an element", tensor(op.q));
     const std::int64_t d = dim(q, op.d);
     if ((d != 64 && d != 128 && d != 256) || dim(q, op.dv) != d)
       return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dim(q, op.dv));
@@ -294,13 +297,20 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   }
   static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
+  static int rows_of(const Config& c) { return c.groups * 64; }
+  static DType type_of(const Query& q) { return q.problem.tensors[op_of(q).q].dtype; }
   static std::int64_t bytes(const Query& q, const Config& c) {
-    const std::int64_t d = dim(q, op_of(q).d);
-    return 1024 + kRows * d * 2 + std::int64_t{4} * c.stages * c.keys * d + 512;
+    // Four bytes an element of a block: K and V, or of f8 K, V's codes and V in 16 bits.
+    const std::int64_t d = dim(q, op_of(q).d), size = size_of(type_of(q));
+    return 1024 + size * c.queries * rows_of(c) * d + std::int64_t{4} * c.stages * c.keys * d + 512;
   }
   static bool fits(const Query& q, const Config& c) {
     const std::int64_t d = dim(q, op_of(q).d);
-    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= 204;
+    const bool codes = is_f8(type_of(q));
+    if (codes && c.groups == 3 && d > 64) return false;    // the widening warps have 32 registers
+    const bool cap = q.problem.scalars[kSoftcapKey] != 0;  // takes more
+    const int registers = c.groups == 3 ? (cap ? 118 : 130) : codes ? 188 : 204;
+    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers;
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -308,13 +318,22 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
                   [copy](const Config& c) { return fits(copy, c); });
   }
   static Config preset(const Query& q) {
-    Config c;
-    if (dim(q, op_of(q).d) == 256) c.keys = 80;
+    // H200, bf16 (26 November 2026; docs/notes/attention_gpu.md).
+    const AttentionOp& op = op_of(q);
+    const std::int64_t d = dim(q, op.d), sequences = op.packed() ? dim(q, op.batch) : 1;
+    if (d == 256) return {2, 80, 2, 1, false, true};
+    Config c = d == 64 ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 2, false, true};
+    // Of f8 wide blocks are 3 to 5 % faster where there are many (docs/notes/attention_f8.md).
+    if (d == 128 && is_f8(type_of(q)) &&
+        dim(q, op.k_rows) / std::max<std::int64_t>(1, sequences) >= 8192)
+      c.keys = 160;
+    while (!fits(q, c)) c.keys -= 16;
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {
     // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
-    // 675 at 16k).
+    // 675 at 16k), and of f8 as much: what scores gain, widening V costs (26 November: 523 and
+    // 650).
     constexpr double kProducts = 0.6, kBytes = 0.5;
     // Short sequences fill no tile of 128 rows.
     const AttentionOp& op = op_of(q);
@@ -357,15 +376,17 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
                      std::int64_t batches, std::int64_t d, int box_rows) {
     cuda::TensorMapSpec spec;
     spec.dtype = x.t.dtype, spec.data = x.t.data, spec.rank = 4;
+    const std::int64_t size = size_of(x.t.dtype), columns = std::min(d, 128 / size);
+    spec.swizzle = columns * size == 64 ? cuda::Swizzle::k64 : cuda::Swizzle::k128;
     const std::int64_t sizes[4] = {d, rows, heads, batches};
     const std::int64_t steps[4] = {1, x.at[1], x.at[2], x.at[0]};
     for (int i = 0; i < 4; ++i) {
       spec.sizes[i] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, sizes[i]));
-      spec.box[i] = i == 0 ? 64 : i == 1 ? static_cast<std::uint32_t>(box_rows) : 1;
+      spec.box[i] = static_cast<std::uint32_t>(i == 0 ? columns : i == 1 ? box_rows : 1);
       if (i == 0) continue;
       const std::int64_t step = sizes[i] <= 1 ? d : steps[i];
-      if (step <= 0 || step % 8 != 0 || step >= std::int64_t{1} << 38) return false;
-      spec.strides_bytes[i - 1] = static_cast<std::uint64_t>(step * 2);
+      if (step <= 0 || step * size % 16 != 0 || step >= std::int64_t{1} << 38) return false;
+      spec.strides_bytes[i - 1] = static_cast<std::uint64_t>(step * size);
     }
     return cuda::encode_tensor_map(map, spec) == 0;
   }
@@ -376,13 +397,14 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     cuda::Launch how;
     AttentionWgmmaParams g{};
     g.p = tensors_of(op, args);
-    g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / kRows + g.p.batches + 1
-                                                      : (g.p.q_rows + kRows - 1) / kRows);
+    const int rows = rows_of(s.config);
+    g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / rows + g.p.batches + 1
+                                                      : (g.p.q_rows + rows - 1) / rows);
     const std::int64_t batches = op.packed() ? 1 : call.batches;
     const std::int64_t grid = g.p.tiles * call.all_heads() * batches;
     if (grid == 0 || g.p.q_rows == 0) return 0;
     const bool walked =
-        encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, kRows) &&
+        encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, rows) &&
         encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
         encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
     if (!walked) {
@@ -392,7 +414,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
       how.shared_bytes = static_cast<unsigned>(other.shared_bytes);
       return cuda::launch(*kernel.entries[1], how, p, context.stream);
     }
-    how.grid.x = static_cast<unsigned>(grid), how.block.x = kThreads;
+    g.p.grid = static_cast<std::int32_t>(grid);
+    how.grid.x =
+        static_cast<unsigned>(s.config.persistent ? std::min<std::int64_t>(grid, s.units) : grid);
+    how.block.x = static_cast<unsigned>((s.config.groups + 1) * 128);
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
     return cuda::launch(*kernel.entries[0], how, g, context.stream);
   }
@@ -404,7 +429,6 @@ std::vector<Implementation> attention_cuda(const AttentionOp& op) {
   const char* hash = source_hash("ops/attention/attention_cuda.cpp");
   std::vector<Implementation> made{kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
                                    kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
-  if (op.q_descale >= 0) return made;  // f8 becomes f16 on its way into shared memory
   Implementation wgmma = kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op);
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
   made.insert(made.begin(), wgmma);

@@ -32,8 +32,12 @@ struct AttentionRowsConfig {
 };
 inline constexpr int kRowsOfWarp = 4;
 struct AttentionWgmmaConfig {
-  int32_t keys = 128;  // of a block of keys
-  int32_t stages = 2;  // blocks of K, and of V, in flight
+  int32_t groups = 2;      // warpgroups that multiply, 64 rows each
+  int32_t keys = 128;      // of a block of keys
+  int32_t stages = 2;      // blocks of K, and of V, in flight
+  int32_t queries = 1;     // tiles of Q in flight
+  bool turns = false;      // warpgroups issue products in turn: one's softmax beside another's
+  bool persistent = true;  // a block walks tiles: the next one's copies beside this one's end
 };
 
 /// Strides in elements: batch, row, head, column. Packed sequences have no batch.
@@ -56,7 +60,8 @@ struct AttentionParams {
   int32_t tiles;   // of a head (and sequence)
   int32_t window;  // −1: none
   float scale, cap;
-  int32_t causal, unused;
+  int32_t causal;
+  int32_t grid;  // blocks of tiles; a launch may have fewer
 };
 static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8) + 4 * 14,
               "host and device read the same");

@@ -6,7 +6,7 @@
 
 namespace dlblas::attention {
 
-/// Is an element of this word of two NaN or infinite?
+/// True if an element of this word of two is NaN or infinite.
 template <DType T>
 __device__ __forceinline__ bool not_finite(uint32_t word) {
   constexpr uint32_t kLow = T == DType::kBF16 ? 0x7f80u : 0x7c00u, kHigh = kLow << 16;

@@ -159,8 +159,8 @@ class Job {
             const Scratch& x) const {
     const std::int64_t count = block.end - block.first;
     read_side(!tile.keys, tile, head, block.first, count, x.other);
-    passes_.turn(x.other.inner, count, wide_, x.turned.inner, kRows);
-    passes_.turn(x.other.outer, count, wide_v_, x.turned.outer, kRows);
+    passes_.turn(x.other.inner, wide_, count, wide_, x.turned.inner, kRows);
+    passes_.turn(x.other.outer, wide_v_, count, wide_v_, x.turned.outer, kRows);
     passes_.multiply(x.own.inner, wide_, x.turned.inner, kRows, x.scores, kRows, tile.count,
                      call_.d, lanes(count), false);
     passes_.multiply(x.own.outer, wide_v_, x.turned.outer, kRows, x.dp, kRows, tile.count, call_.dv,

@@ -11,9 +11,10 @@
 
 namespace dlblas::attention {
 
-/// Places in an operator's schema; −1: it has none.
+/// An operator's name, and places in its schema; −1: it has none.
 struct AttentionOp {
-  int q, k, v, bias, cu_q, cu_k, o, lse;           // tensors
+  const char* name;
+  int q, k, v, bias = -1, cu_q = -1, cu_k = -1, o, lse;  // tensors
   int batch, q_rows, heads, group, d, k_rows, dv;  // letters: heads of k, queries' for each of them
   int q_descale = -1, k_descale = -1, v_descale = -1;  // tensors [sequence, head of k], of f8
   bool packed() const { return cu_q >= 0; }
@@ -175,7 +176,7 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 void check_attention(const char* name, const Args& args);
 /// One implementation per instruction set; `op` lives as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
-/// cuda_wgmma (not of f8), cuda_mma and cuda_rows.
+/// cuda_wgmma, cuda_mma and cuda_rows.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 
 void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,

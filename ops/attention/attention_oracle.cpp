@@ -3,14 +3,16 @@
 // The error it allows, in units u = 2^-24:
 //   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
 //   product with scale (of f8: 2 more, with both descales), the cap (tanh is good to 8 u, of 1) and
-//   the bias 2 each of what they make. a weight is off by what its logit is, and by 5 + 1.5·(max −
-//   s) for the exponential and its argument; what the largest logit is off by cancels. Where that
-//   is no small part, the weight is at most e^(s − max + off); where this reaches 1, the row is
+//   the bias 2 each of what they make. Of f8 what Hopper's tensor core cuts off the sum as well
+//   (CutWalk below). a weight is off by what its logit is, and by 5 + 1.5·(max − s) for
+//   the exponential and its argument; what the largest logit is off by cancels. Where that is no
+//   small part, the weight is at most e^(s − max + off); where this reaches 1, the row is
 //   undefined: two keys may change places. o is off by Σ w·|v − o|·off. Errors of keys are
 //   independent but where keys are alike: six deviations and a sixteenth of the worst. Then the sum
-//   over keys. lse is off by the same mean of logits' errors, and by roundings of the largest and
-//   of itself. P in 16 bits, for tensor cores: each weight is rounded to q's type, which walks
-//   along Σ w·v; a weight of f16 below 2^-14 loses up to 2^-25.
+//   over keys. lse is off by the same mean of logits' errors, of what is cut one-sidedly by all of
+//   it, and by roundings of the largest and of itself. P in 16 bits, for tensor cores: each weight
+//   is rounded to q's type, of f8 to f16, which walks along Σ w·v; a weight of f16 below 2^-14
+//   loses up to 2^-25.
 // Read next: attention_host.hpp, attention_mma.cuh.
 #include <cmath>
 #include <functional>
@@ -34,7 +36,43 @@ constexpr double kSurely = 0x1p-20;
 constexpr double kDenormal = 0x1p-124 / kRounding;
 
 struct Logit {
-  double value, off;  // off in units of u
+  double value, off;     // off in units of u
+  double one_sided = 0;  // a part of it, of one sign for all keys
+};
+
+/// How far a sum of products of f8 may be off where Hopper's tensor core adds them up: it aligns 32
+/// products and the sum before them to the largest, and cuts what is below 13 bits under it. Here
+/// it is 12 bits, since the hardware is documented nowhere. A term that is a multiple of the unit
+/// loses nothing. Another loses half a unit in the mean, always towards zero, which adds up where
+/// products have one sign, and differs from that by 0.29 units in the root mean square, which
+/// walks: 2·√n is six deviations and more.
+class CutWalk {
+ public:
+  void add(double product) {
+    terms_[count_++] = product;
+    if (count_ == kTogether) end();
+  }
+  void end() {
+    double most = std::abs(sum_), all = sum_;
+    for (int i = 0; i < count_; ++i) most = std::max(most, std::abs(terms_[i])), all += terms_[i];
+    const double unit = most > 0 && std::isfinite(most) ? std::ldexp(1, std::ilogb(most) - 12) : 1;
+    const auto cut = [&](double term) {
+      if (term / unit == std::trunc(term / unit)) return;
+      one_sided_ += std::copysign(unit / 2, term), squares_ += 4 * unit * unit;
+    };
+    cut(sum_);
+    for (int i = 0; i < count_; ++i) cut(terms_[i]);
+    sum_ = all, count_ = 0;
+  }
+  /// What is lost in the mean, and how far what is lost may be from that.
+  double one_sided() const { return std::abs(one_sided_); }
+  double walked() const { return std::sqrt(squares_ + one_sided_ * one_sided_); }
+
+ private:
+  static constexpr int kTogether = 32;
+  double terms_[kTogether] = {};
+  double sum_ = 0, one_sided_ = 0, squares_ = 0;
+  int count_ = 0;
 };
 
 class Oracle {
@@ -119,14 +157,15 @@ class Oracle {
     if (sum_ == 0) return {-kInfinity, 0};
     const double value = most_ + std::log(sum_);
     if (lost_) return {value, -1};
-    double worst = 0, squares = 0;
+    double worst = 0, squares = 0, one_sided = 0;
     for (std::size_t i = 0; i < logits_.size(); ++i) {
       if (weights_[i] == 0) continue;
-      const auto [s, own] = logits_[i];
-      const double off = weights_[i] / sum_ * (own + 2.5 * (most_ - s) + 2);
-      worst += off, squares += off * off;
+      const Logit& own = logits_[i];
+      const double share = weights_[i] / sum_;
+      const double off = share * (own.off + 2.5 * (most_ - own.value) + 2);
+      worst += off, squares += off * off, one_sided += share * own.one_sided;
     }
-    return {value, std::min(worst, std::sqrt(squares) + worst / 16) + std::abs(most_) +
+    return {value, std::min(worst, std::sqrt(squares) + worst / 16 + one_sided) + std::abs(most_) +
                        1.5 * std::abs(value) + 5};
   }
 
@@ -137,14 +176,22 @@ class Oracle {
   bool scaled() const { return is_f8(call_.q.t.dtype); }
   Logit logit(std::int64_t k0) {
     SumWalk walk;
-    for (std::int64_t c = 0; c < call_.d; ++c)
-      walk.add(q_[static_cast<std::size_t>(c)] * call_.k.element(k0, c));
+    CutWalk cut;
+    for (std::int64_t c = 0; c < call_.d; ++c) {
+      const double product = q_[static_cast<std::size_t>(c)] * call_.k.element(k0, c);
+      walk.add(product);
+      if (scaled()) cut.add(product);
+    }
+    cut.end();
     const SumSizes sizes = walk.sizes();
     Logit made{walk.sum(), 0};
     lost_ |= std::isfinite(sizes.size) &&
              (sizes.size >= 0x1p126 || sizes.size * std::abs(scale_) >= 0x1p126);
     if (std::isfinite(sizes.size))
-      made.off = 0.5 * std::abs(scale_) * sum_error(dot_model_, sizes) + 0x1p-124;
+      made.off = std::abs(scale_) * (0.5 * sum_error(dot_model_, sizes) +
+                                     (cut.one_sided() + cut.walked()) / kRounding) +
+                 0x1p-124;
+    if (std::isfinite(sizes.size)) made.one_sided = std::abs(scale_) * cut.one_sided() / kRounding;
     made.value *= scale_;
     made.off += (scaled() ? 3 : 1) * std::abs(made.value);
     if (scaled()) made.off += kDenormal * (sizes.size + 1);
@@ -152,6 +199,7 @@ class Oracle {
       const double t = std::tanh(made.value / call_.cap);
       made.value = call_.cap * t;
       made.off = std::isfinite(made.off) ? made.off * (1 - t * t) + 16 * call_.cap : 16 * call_.cap;
+      made.one_sided *= 1 - t * t;
     }
     return made;
   }
@@ -163,15 +211,17 @@ class Oracle {
       return;
     }
     for (std::size_t i = 0; i < logits_.size(); ++i) {
-      const auto [s, own] = logits_[i];
+      const double s = logits_[i].value;
       weights_[i] = s == -kInfinity ? 0 : std::exp(s - most_);
       sum_ += weights_[i];
       errors_[i] = 0;
       if (s == -kInfinity) continue;
-      const double off = own + 5 + 1.5 * (most_ - s);
+      const double off = logits_[i].off + 5 + 1.5 * (most_ - s);
       const double part = (off + most_off) * kRounding;
       if (part < 0.05) {
         errors_[i] = 1.03 * weights_[i] * off;
+      } else if (part < 1 && scaled()) {
+        errors_[i] = weights_[i] * std::expm1(part) / kRounding;
       } else if (s != most_) {  // the largest is 1 by itself
         lost_ |= s - most_ + part > -1;
         errors_[i] = std::exp(std::min(0.0, s - most_ + part)) / kRounding;

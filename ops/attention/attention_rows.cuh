@@ -137,9 +137,9 @@ __global__ void __launch_bounds__(C.warps * 32)
         if (column < p.dv) store_one<S.to, S.out>(p.o, to + column * p.o_at[3], o[r][c] * inverse);
       }
       if (pass == 0 && lane == 0)
-        store_lse(
-            p, t, head, at,
-            total == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(total)) * 0.693147181f);
+        store_lse(p, t, head, at,
+                  total == 0 ? minus_infinity()
+                             : log2_of_sum(most[r], factor, log2f(total)) * 0.693147181f);
     }
   }
 }

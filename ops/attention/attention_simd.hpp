@@ -5,7 +5,8 @@
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"  // what rows alone call
-#include "cpu/math.hpp"
+#include "cpu/gemm/pack.hpp"
+#include "cpu/lines.hpp"
 #pragma GCC diagnostic pop
 #include "ops/attention/attention_config.hpp"
 
@@ -13,63 +14,19 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-constexpr DType kF = DType::kF32;
-
-template <typename F>
-DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) f(i, kWidth);
-  if (i < count) f(i, static_cast<int>(count - i));
-}
-template <DType E>
-DLBLAS_INLINE Vec load_lanes(const void* p, int n) {
-  return n == kWidth ? load<E>(p) : load_partial<E>(p, n);
-}
-template <DType E>
-DLBLAS_INLINE void store_lanes(void* p, Vec v, int n) {
-  if (n == kWidth)
-    store<E>(p, v);
-  else
-    store_partial<E>(p, v, n);
-}
-
-template <DType E>
-void widen_of(const void* from, int64_t count, float* to) {
-  each_vector(
-      count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        store_lanes<kF>(to + i, load_lanes<E>(at<E>(from, i), n), n);
-      });
-}
-void widen_row(DType type, const void* from, int64_t count, float* to) {
-  if (type == DType::kF32)
-    widen_of<DType::kF32>(from, count, to);
-  else if (type == DType::kF16)
-    widen_of<DType::kF16>(from, count, to);
-  else
-    widen_of<DType::kBF16>(from, count, to);
-}
-template <DType E>
-void narrow_of(const float* from, int64_t count, void* to) {
-  each_vector(
-      count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        store_lanes<E>(at<E>(to, i), load_lanes<kF>(from + i, n), n);
-      });
-}
-void narrow_row(DType type, const float* from, int64_t count, void* to) {
-  if (type == DType::kF32)
-    narrow_of<DType::kF32>(from, count, to);
-  else if (type == DType::kF16)
-    narrow_of<DType::kF16>(from, count, to);
-  else
-    narrow_of<DType::kBF16>(from, count, to);
-}
-
-void turn(const float* from, int64_t count, int64_t width, float* to, int64_t pitch) {
-  constexpr int64_t kTile = 16;
-  for (int64_t i = 0; i < count; i += kTile)
-    for (int64_t c = 0; c < width; ++c)
-      for (int64_t j = i; j < (i + kTile < count ? i + kTile : count); ++j)
-        to[c * pitch + j] = from[j * width + c];
+/// Squares turn in registers.
+void turn(const float* from, int64_t from_pitch, int64_t count, int64_t width, float* to,
+          int64_t pitch) {
+  for (int64_t j = 0; j < count; j += kWidth) {
+    for (int64_t c = 0; c < width; c += kWidth) {
+      const int64_t rows = smaller(kWidth, count - j), columns = smaller(kWidth, width - c);
+      Vec square[kWidth];
+      for (int i = 0; i < kWidth; ++i)
+        square[i] = i < rows ? load_first<kF>(from + (j + i) * from_pitch + c, columns) : zero();
+      transpose(square);
+      for (int i = 0; i < columns; ++i) store<kF>(to + (c + i) * pitch + j, square[i]);
+    }
+  }
 }
 
 /// kRows rows of c, 16 · kVectors / … columns wide, in registers.
@@ -98,11 +55,14 @@ DLBLAS_INLINE void multiply_tile(const float* a, int64_t a_pitch, const float* b
 template <int kVectors>
 void multiply_rows(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
                    int64_t c_pitch, int64_t m, int64_t k, bool accumulate) {
-  constexpr int kRows = 6;
+  constexpr int kRows = kWidth == 16 ? 8 : 6;
   int64_t r = 0;
   for (; r + kRows <= m; r += kRows)
     multiply_tile<kRows, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch,
                                    k, accumulate);
+  for (; r + 4 <= m; r += 4)
+    multiply_tile<4, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
+                               accumulate);
   for (; r + 2 <= m; r += 2)
     multiply_tile<2, kVectors>(a + r * a_pitch, a_pitch, b, b_pitch, c + r * c_pitch, c_pitch, k,
                                accumulate);
@@ -115,6 +75,10 @@ void multiply(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, 
               int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool accumulate) {
   constexpr int64_t kWide = 2 * kWidth > attention::kCpuLanes ? 2 * kWidth : attention::kCpuLanes;
   int64_t i = 0;
+  // Of one row so many columns that their sums do not wait for each other.
+  constexpr int kApart = 8;
+  for (; m == 1 && i + kApart * kWidth <= w; i += kApart * kWidth)
+    multiply_tile<1, kApart>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, k, accumulate);
   for (; i + kWide <= w; i += kWide)
     multiply_rows<kWide / kWidth>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, m, k, accumulate);
   for (; i < w; i += attention::kCpuLanes)

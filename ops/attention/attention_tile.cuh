@@ -135,7 +135,7 @@ __device__ __forceinline__ void store_lse(const AttentionParams& p, const Tile& 
     p.lse[at] = value;
 }
 
-/// Are scores more than a product of q and k and a positive factor?
+/// True if scores are more than a product of q and k and a positive factor.
 template <AttentionTraits S>
 inline constexpr bool kStaged = S.cap || S.bias != DType::kAbsent;
 

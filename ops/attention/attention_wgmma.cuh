@@ -1,25 +1,31 @@
-// Attention by Hopper's WGMMA: f16 and bf16, heads of 64, 128 or 256, rows at multiples of 16
-// bytes. A block has 128 rows of a head: two warpgroups multiply, 64 rows each, and one thread
-// copies, through rings of K and V. Blocks of keys are met last to first. Those that every row sees
-// whole are overlapped: scores of one beside P·V of the one before. The others, at the edges of
-// masks and sequences, go alone, and are looked through for values of V that are not finite, as in
-// attention_mma.cuh. In: AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh.
-// Deterministic. Flow: call > validate > select > compile > [launch].
-// Read next: attention_tile.cuh, device/wgmma.cuh.
+// Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
+// bytes. A block walks tiles of 128 or 192 rows of a head: two or three warpgroups multiply, 64
+// rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes.
+// Blocks of keys are met last to first, scores of one beside P·V of the one before, those of a
+// tile's first beside the last of the tile before where two tiles of Q fit. Values of V of
+// a block that some row does not see whole are looked through for those that are not finite, as in
+// attention_mma.cuh. f8: scores are products of f8. Three warps beside the copying thread make V
+// f16, exactly, so that weights keep 11 bits, and V needs no transposition, which products of f8
+// would ask for. In: AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh, but that
+// scores of f8 add up with 13 bits below the largest. Deterministic.
+// Flow: call > validate > select > compile > [launch].
+// Read next: attention_tile.cuh, attention_widen.cuh, device/wgmma.cuh.
 #pragma once
 
 #include "device/shared.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
+#include "device/wgmma_f8.cuh"
 #include "ops/attention/attention_finite.cuh"
 #include "ops/attention/attention_tile.cuh"
+#include "ops/attention/attention_widen.cuh"
 
 namespace dlblas::attention {
 
 namespace wgmma_detail {
 
-inline constexpr int kGroups = 2, kRows = kGroups * 64, kThreads = (kGroups + 1) * 128;
-inline constexpr int kConsumers = kGroups * 128;
+constexpr int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
+constexpr int threads_of(const AttentionWgmmaConfig& c) { return (c.groups + 1) * 128; }
 
 __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrier& full,
                                          int32_t column, int32_t row, int32_t head, int32_t batch) {
@@ -30,103 +36,221 @@ __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrie
       : "memory");
 }
 
-/// Barriers of the multiplying threads alone.
-__device__ __forceinline__ void consumers_wait() {
-  asm volatile("barrier.cta.sync 1, 256;" ::: "memory");
+/// Named barriers: 1 of all threads that multiply, 2 … of each warpgroup, 5 … of turns.
+template <int kThreads>
+__device__ __forceinline__ void barrier_wait(int32_t barrier) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
-__device__ __forceinline__ bool consumers_any(bool mine) {
+template <int kThreads>
+__device__ __forceinline__ void barrier_arrive(int32_t barrier) {
+  asm volatile("barrier.cta.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+/// Of a warpgroup.
+__device__ __forceinline__ bool group_any(int32_t group, bool mine) {
   uint32_t any;
   asm volatile(
-      "{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\t"
-      "barrier.cta.red.or.pred q, 1, 256, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
+      "{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %2, 0;\n\t"
+      "barrier.cta.red.or.pred q, %1, 128, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
       : "=r"(any)
-      : "r"(static_cast<uint32_t>(mine))
+      : "r"(group + 2), "r"(static_cast<uint32_t>(mine))
       : "memory");
   return any != 0;
 }
 
+/// What the copying thread tells the others: a tile, or that there is none.
+struct alignas(16) Slot {
+  Tile tile;
+  int32_t more;
+};
+
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Shared {
-  static constexpr int kQuery = kRows * S.d * 2, kBlock = C.keys * S.d * 2;
-  unsigned char *q, *k, *v;  // each tile: d / 64 columns of rows of 128 bytes
-  Mbarrier *q_full, *k_full, *k_empty, *v_full, *v_empty;
+  static constexpr bool kCodes = is_f8(S.from);
+  /// A tile is columns of rows of 128 bytes, or of 64 where a head has no more.
+  static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
+  static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
+  static constexpr int kBlock = C.keys * kHead, kValues = C.keys * S.d * 2;
+  unsigned char *q, *k, *v;
+  unsigned char* codes;  // of f8: V as it is copied
+  Slot* slots;
+  Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
+  Mbarrier *codes_full, *codes_empty;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
-    k = q + kQuery;
+    k = q + C.queries * kQuery;
     v = k + C.stages * kBlock;
-    q_full = reinterpret_cast<Mbarrier*>(v + C.stages * kBlock);
-    k_full = q_full + 1, k_empty = k_full + C.stages;
+    codes = v + C.stages * kValues;
+    slots = reinterpret_cast<Slot*>(codes + (kCodes ? C.stages * kBlock : 0));
+    slot_full = reinterpret_cast<Mbarrier*>(slots + 2), slot_empty = slot_full + 2;
+    q_full = slot_empty + 2, q_empty = q_full + C.queries;
+    k_full = q_empty + C.queries, k_empty = k_full + C.stages;
     v_full = k_empty + C.stages, v_empty = v_full + C.stages;
+    codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
+    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 6 * C.stages) * 8 <= 512);
   }
   __device__ __forceinline__ void start() const {
-    q_full->init(1);
+    constexpr int kWarps = C.groups * 4;
+    for (int s = 0; s < 2; ++s)
+      slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
+    for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
-      k_full[s].init(1), v_full[s].init(1);
-      k_empty[s].init(kConsumers / 32), v_empty[s].init(kConsumers / 32);
+      k_full[s].init(1), v_full[s].init(kCodes ? kWideners : 1);
+      k_empty[s].init(kWarps), v_empty[s].init(kWarps);
+      if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
     }
     fence_mbarrier_init();
   }
 };
+/// The keys that a tile's rows see, in blocks: [first, end), and those that every row sees whole.
+struct Blocks {
+  int32_t first, end, clean_from, clean_to;
+};
+template <AttentionWgmmaConfig C>
+__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t) {
+  const int32_t last = min(t.first + rows_of(C), t.q_rows) - 1;
+  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, last);
+  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
+          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
+}
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// The copying thread: K(last), Q, then K one block ahead of V.
+/// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V; of f8, which
+/// is widened first, beside it.
 template <AttentionTraits S, AttentionWgmmaConfig C>
-__device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared,
-                                        const Tile& t, int32_t begin, int32_t end) {
-  const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
+__device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared) {
+  using Tiles = Shared<S, C>;
+  constexpr int kRow = Tiles::kRow, kElements = kRow / size_of(S.from);
   RingPlace<C.stages> k_at, v_at;
-  const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full, Mbarrier* empty,
-                        RingPlace<C.stages>& at, int32_t n) {
-    empty[at.stage].wait(at.parity ^ 1);
-    full[at.stage].arrive_expect_tx(Shared<S, C>::kBlock);
-    unsigned char* to = ring + at.stage * Shared<S, C>::kBlock;
-#pragma unroll
-    for (int c = 0; c < S.d / 64; ++c)
-      load_box(to + c * C.keys * 128, map, full[at.stage], c * 64, t.k_from + n * C.keys, kv_head,
-               batch);
-    at.advance();
+  RingPlace<C.queries> q_at;
+  RingPlace<2> slot;
+  const auto tell = [&](const Slot& what) {
+    shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
+    shared.slots[slot.stage] = what;
+    shared.slot_full[slot.stage].arrive();
+    slot.advance();
   };
-  load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, end - 1);
-  shared.q_full->arrive_expect_tx(Shared<S, C>::kQuery);
-#pragma unroll
-  for (int c = 0; c < S.d / 64; ++c)
-    load_box(shared.q + c * kRows * 128, g.q, *shared.q_full, c * 64, t.q_from + t.first, t.head,
-             batch);
+  // The heaviest come first; every other round goes backwards, so that each block has as much.
+  const uint32_t all = static_cast<uint32_t>(g.p.grid);
+  bool back = false;
 #pragma unroll 1
-  for (int32_t n = end - 2; n >= begin; --n) {
-    load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
-    load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n + 1);
+  for (uint32_t round = 0; round < all; round += gridDim.x, back = !back) {
+    const uint32_t index = round + (back ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+    if (index >= all) continue;
+    const Tile t = tile_at<S.packed_sequences, rows_of(C)>(g.p, index);
+    if (t.empty(g.p)) continue;
+    tell({t, 1});
+    const Blocks b = blocks_of<C>(g.p, t);
+    if (b.first >= b.end) continue;
+    const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
+    const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full,
+                          Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
+      empty[at.stage].wait(at.parity ^ 1);
+      full[at.stage].arrive_expect_tx(Tiles::kBlock);
+      unsigned char* to = ring + at.stage * Tiles::kBlock;
+#pragma unroll
+      for (int c = 0; c < Tiles::kColumns; ++c)
+        load_box(to + c * C.keys * kRow, map, full[at.stage], c * kElements, t.k_from + n * C.keys,
+                 kv_head, batch);
+      at.advance();
+    };
+    const auto load_k = [&](int32_t n) {
+      load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
+    };
+    const auto load_v = [&](int32_t n) {
+      if constexpr (Tiles::kCodes)
+        load(g.v, shared.codes, shared.codes_full, shared.codes_empty, v_at, n);
+      else
+        load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n);
+    };
+    load_k(b.end - 1);
+    shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
+    shared.q_full[q_at.stage].arrive_expect_tx(Tiles::kQuery);
+#pragma unroll
+    for (int c = 0; c < Tiles::kColumns; ++c)
+      load_box(shared.q + q_at.stage * Tiles::kQuery + c * rows_of(C) * kRow, g.q,
+               shared.q_full[q_at.stage], c * kElements, t.q_from + t.first, t.head, batch);
+    q_at.advance();
+    if constexpr (Tiles::kCodes) load_v(b.end - 1);
+#pragma unroll 1
+    for (int32_t n = b.end - 2; n >= b.first; --n) {
+      load_k(n);
+      load_v(Tiles::kCodes ? n : n + 1);
+    }
+    if constexpr (!Tiles::kCodes) load_v(b.first);
   }
-  load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, begin);
+  tell({{}, 0});
+}
+
+/// The widening warps: blocks of V, as they come, from codes to 16 bits.
+template <AttentionTraits S, AttentionWgmmaConfig C>
+__device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, C>& shared) {
+  using Tiles = Shared<S, C>;
+  const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32 - 1;
+  RingPlace<C.stages> at;
+  RingPlace<2> slot;
+#pragma unroll 1
+  while (true) {
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Slot& now = shared.slots[slot.stage];
+    if (!now.more) return;
+    const Blocks b = blocks_of<C>(p, now.tile);
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
+#pragma unroll 1
+    for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
+      shared.codes_full[at.stage].wait(at.parity);
+      shared.v_empty[at.stage].wait(at.parity ^ 1);
+      widen_tile<S, C>(shared_address(shared.codes + at.stage * Tiles::kBlock),
+                       shared_address(shared.v + at.stage * Tiles::kValues), warp);
+      fence_async_shared();
+      __syncwarp();
+      release(shared.codes_empty[at.stage]);
+      release(shared.v_full[at.stage]);
+    }
+  }
 }
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Consumer {
   static constexpr WgmmaInput kInput =
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
-  static constexpr int kN = C.keys, kD = S.d, kBlock = Shared<S, C>::kBlock;
+  using Tiles = Shared<S, C>;
+  static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
+  /// The next tile begins beside this one's end: its Q is there, and registers are.
+  static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
   const AttentionParams& p;
   const Shared<S, C>& shared;
-  int32_t column;  // of this thread's first keys in a block
-  uint64_t q, k, v;
+  int32_t group, own, column;  // own: of this thread's rows the first; column: of a block's keys
   RingPlace<C.stages> k_at, v_at;
-  KeyRange seen[2];
-  float factor, most[2], sum[2], rescale[2];
+  RingPlace<C.queries> q_at;
+  RingPlace<2> slot;  // of the tile that is met
+  float scale, factor, most[2], sum[2], rescale[2];
 
   __device__ __forceinline__ void scores(float (&s)[kN / 2]) {
-    const uint64_t block = wgmma_advance(k, k_at.stage * kBlock);
+    constexpr int kRow = Tiles::kRow;
+    const uint64_t rows =
+        wgmma_tile_rows<kRow>(shared.q + group * 64 * kRow + q_at.stage * Tiles::kQuery);
+    const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
+    if constexpr (Tiles::kCodes) {
 #pragma unroll
-    for (int c = 0; c < kD / 64; ++c)
-      wgmma_row<kN, kInput>(s, wgmma_advance(q, c * kRows * 128),
-                            wgmma_advance(block, c * kN * 128), c > 0);
+      for (int i = 0; i < kD; i += 64)
+        wgmma_f8<S.from>(s, wgmma_advance(rows, i / kRow * rows_of(C) * kRow + i % kRow),
+                         wgmma_advance(block, i / kRow * kN * kRow + i % kRow), i > 0);
+    } else {
+#pragma unroll
+      for (int c = 0; c < kD / 64; ++c)
+        wgmma_row<kN, kInput>(s, wgmma_advance(rows, c * rows_of(C) * 128),
+                              wgmma_advance(block, c * kN * 128), c > 0);
+    }
     wgmma_commit();
   }
   __device__ __forceinline__ void values(float (&o)[kD / 2], const uint32_t (&a)[kN / 4]) {
-    const uint64_t block = wgmma_advance(v, v_at.stage * kBlock);
+    const uint64_t block = wgmma_tile_mn(shared.v + v_at.stage * kValues, kN * 128);
 #pragma unroll
     for (int i = 0; i < kN / 16; ++i)
       wgmma_from_registers<kD, kInput>(o, a + 4 * i, wgmma_advance(block, i * 2048));
@@ -137,15 +261,21 @@ struct Consumer {
     for (int i = 0; i < kN / 4; ++i) a[i] = pack_pair<S.type>(s[2 * i], s[2 * i + 1]);
   }
 
-  /// Scores of block n become numerators.
-  template <bool kClean>
-  __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n) {
+  /// What this thread's row sees, one of two, of the tile at a slot.
+  __device__ __forceinline__ KeyRange sight(const RingPlace<2>& of, int32_t row) const {
+    const Tile& t = shared.slots[of.stage].tile;
+    return visible(p, t, min(t.first + own + 8 * row, t.q_rows - 1));
+  }
+  /// Scores of block n of the tile at a slot become numerators.
+  __device__ __forceinline__ void softmax(float (&s)[kN / 2], const RingPlace<2>& of, int32_t n,
+                                          bool clean) {
     const int32_t first_key = n * kN + column;
-    if (kStaged<S> || p.scale <= 0) {
+    if (kStaged<S> || scale <= 0) {
 #pragma unroll
-      for (int i = 0; i < kN / 2; ++i) s[i] = score<S>(p, s[i], 0, 0);
+      for (int i = 0; i < kN / 2; ++i) s[i] = scaled_score<S>(p, scale, s[i], 0, 0);
     }
-    if constexpr (!kClean) {
+    if (!clean) {
+      const KeyRange seen[2] = {sight(of, 0), sight(of, 1)};
       const int32_t end0 = seen[0].end - first_key, end1 = seen[1].end - first_key;
       const int32_t from0 = seen[0].first - first_key, from1 = seen[1].first - first_key;
 #pragma unroll
@@ -174,7 +304,7 @@ struct Consumer {
         for (int i = 0; i < kN / 2; i += 4) s[i + 2 * r] -= peak, s[i + 2 * r + 1] -= peak;
       }
       base[r] = by.base;
-      rescale[r] = DeviceMath::exp2(exponent_of(by, most[r], peak, factor));
+      rescale[r] = DeviceMath::exp2(rescale_exponent(by, most[r], peak, factor));
       most[r] = peak;
     }
     float part[2][2] = {{0, 0}, {0, 0}};
@@ -200,23 +330,30 @@ struct Consumer {
         : "memory");
   }
 
-  /// Where two values of V lie.
-  __device__ __forceinline__ uint32_t* word(int32_t key, int32_t at) const {
-    unsigned char* tile = shared.v + v_at.stage * kBlock + at / 64 * kN * 128;
-    return reinterpret_cast<uint32_t*>(tile + swizzle_128(key * 128 + at % 64 * 2));
+  /// Where eight values of V lie.
+  __device__ __forceinline__ uint32_t eight(int32_t key, int32_t at) const {
+    const uint32_t tile = shared_address(shared.v) + v_at.stage * kValues + at / 64 * kN * 128;
+    return tile + swizzle_128(key * 128 + at % 64 * 2);
   }
-  /// Values of V that are not finite go into o by themselves, and become 0 in the block.
-  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n, int32_t thread) {
-    constexpr int kWords = kD / 2;
+  /// Values of V that are not finite go into o by themselves, and become 0 in the block. Each
+  /// warpgroup looks for itself; none changes the block before all have found the same.
+  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n) {
+    constexpr int kEights = kD / 8, kThreads = C.groups * 128;
+    shared.v_full[v_at.stage].wait(v_at.parity);
     bool found = false;
-    for (int i = thread; i < kN * kWords; i += kConsumers)
-      found |= not_finite<S.type>(*word(i / kWords, i % kWords * 2));
-    if (!consumers_any(found)) return;
+    for (int i = static_cast<int>(threadIdx.x) % 128; i < kN * kEights; i += 128) {
+      uint32_t words[4];
+      load_shared(words, eight(i / kEights, i % kEights * 8));
+#pragma unroll
+      for (const uint32_t w : words) found |= not_finite<S.type>(w);
+    }
+    if (!group_any(group, found)) return;
+    const KeyRange seen[2] = {sight(slot, 0), sight(slot, 1)};
 #pragma unroll 1
     for (int key = 0; key < kN; ++key) {
       const int32_t at = n * kN + key;
       // Opaque, or the compiler keeps an address for each i.
-      uint32_t row = shared_address(shared.v + v_at.stage * kBlock) + key * 128 + column * 2;
+      uint32_t row = shared_address(shared.v + v_at.stage * kValues) + key * 128 + column * 2;
       uint32_t chunk = key & 7;
       asm volatile("" : "+r"(row), "+r"(chunk));
 #pragma unroll
@@ -232,179 +369,236 @@ struct Consumer {
         }
       }
     }
-    consumers_wait();
-    for (int i = thread; i < kN * kWords; i += kConsumers) {
-      uint32_t* w = word(i / kWords, i % kWords * 2);
-      *w = finite_part<S.type>(*w);
+    barrier_wait<kThreads>(1);
+    for (int i = static_cast<int>(threadIdx.x) - 128; i < kN * kEights; i += kThreads) {
+      uint32_t words[4];
+      const uint32_t place = eight(i / kEights, i % kEights * 8);
+      load_shared(words, place);
+#pragma unroll
+      for (uint32_t& w : words) w = finite_part<S.type>(w);
+      store_shared(place, words);
     }
     fence_async_shared();
-    consumers_wait();
+    barrier_wait<kThreads>(1);
   }
 
-  /// A block that some row does not see whole, nothing beside it.
-  __device__ __forceinline__ void meet_alone(float (&o)[kD / 2], float (&s)[kN / 2],
-                                             uint32_t (&a)[kN / 4], int32_t n, int32_t thread) {
-    shared.k_full[k_at.stage].wait(k_at.parity);
-    wgmma_fence();
-    scores(s);
-    wgmma_wait<0>();
-    wgmma_pin(s);
-    release(shared.k_empty[k_at.stage]);
-    k_at.advance();
-    softmax<false>(s, n);
-    rescale_sums(o);
-    pack(a, s);
-    shared.v_full[v_at.stage].wait(v_at.parity);
-    take_out(o, n, thread);
-    wgmma_fence();
-    values(o, a);
-    wgmma_wait<0>();
-    wgmma_pin(o);
-    release(shared.v_empty[v_at.stage]);
-    v_at.advance();
+  /// Waits for what `place` tells. False: there is no tile.
+  __device__ __forceinline__ bool told(const RingPlace<2>& place, Blocks& b) const {
+    shared.slot_full[place.stage].wait(place.parity);
+    const Slot& at = shared.slots[place.stage];
+    if (!at.more) return false;
+    b = blocks_of<C>(p, at.tile);
+    // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
+    b.first = __reduce_min_sync(0xffffffffu, b.first), b.end = __reduce_min_sync(~0u, b.end);
+    b.clean_from = __reduce_min_sync(0xffffffffu, b.clean_from);
+    b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
+    return true;
   }
-
-  /// Blocks [begin, end), each seen whole, last to first.
-  __device__ __forceinline__ void meet(float (&o)[kD / 2], float (&s)[kN / 2],
-                                       uint32_t (&a)[kN / 4], int32_t begin, int32_t end) {
-    shared.k_full[k_at.stage].wait(k_at.parity);
-    wgmma_fence();
-    scores(s);
-    wgmma_wait<0>();
-    wgmma_pin(s);
-    release(shared.k_empty[k_at.stage]);
-    k_at.advance();
-    softmax<true>(s, end - 1);
-    rescale_sums(o);
-    pack(a, s);
-#pragma unroll 1
-    for (int32_t n = end - 2; n >= begin; --n) {
-      shared.k_full[k_at.stage].wait(k_at.parity);
-      wgmma_fence();
-      scores(s);
-      shared.v_full[v_at.stage].wait(v_at.parity);
-      wgmma_fence();
-      values(o, a);
-      wgmma_wait<1>();
-      wgmma_pin(s);
-      release(shared.k_empty[k_at.stage]);
-      k_at.advance();
-      softmax<true>(s, n);
-      hold();
-      wgmma_wait<0>();
-      wgmma_pin(o);
-      rescale_sums(o);
-      release(shared.v_empty[v_at.stage]);
-      v_at.advance();
-      pack(a, s);
+  /// Before the first block of the tile at a slot; `sees`: there is one.
+  __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
+    if constexpr (Tiles::kCodes) {
+      const Tile& t = shared.slots[of.stage].tile;
+      if (sees) scale = scale_of<S>(p, t, t.head / p.group);
+      factor = factor_of<S>(scale);
     }
+  }
+  /// Stores the tile at `slot`, and is done with it.
+  __device__ __forceinline__ void leave(float (&o)[kD / 2], const float (&peak)[2],
+                                        const float (&total)[2], float of_peak) {
+    store(o, shared.slots[slot.stage].tile, peak, total, of_peak);
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
+  }
+
+  /// Scores of the next block beside P·V of block n: both are asked for, the scores are there. V is
+  /// looked through beside the scores.
+  __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
+                                      const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
+    if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
+    shared.k_full[k_at.stage].wait(k_at.parity);
+    if constexpr (C.turns) barrier_wait<256>(group + 5);
+    wgmma_fence();
+    scores(s);
+    if (!C.turns && !clean) take_out(o, n);
     shared.v_full[v_at.stage].wait(v_at.parity);
     wgmma_fence();
     values(o, a);
+    if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
+    wgmma_wait<1>();
+    wgmma_pin(s);
+    release(shared.k_empty[k_at.stage]);
+    k_at.advance();
+  }
+  __device__ __forceinline__ void finish(float (&o)[kD / 2]) {
     wgmma_wait<0>();
     wgmma_pin(o);
     release(shared.v_empty[v_at.stage]);
     v_at.advance();
+  }
+
+  /// All tiles.
+  __device__ __forceinline__ void walk() {
+    float s[kN / 2], o[kD / 2];
+    uint32_t a[kN / 4];
+    Blocks b;
+    bool begun = false;  // the tile's first block, beside the end of the tile before
+    bool more = told(slot, b);
+#pragma unroll 1
+    while (more) {
+      const auto clean = [](const Blocks& of, int32_t n) {
+        return n >= of.clean_from && n < of.clean_to;
+      };
+#pragma unroll
+      for (float& x : o) x = 0;
+      if (!begun) reset(slot, b.first < b.end);
+      int32_t n = b.end - 1;
+      RingPlace<2> next = slot;
+      next.advance();
+      if (b.first >= b.end) {
+        leave(o, most, sum, factor);
+        more = told(slot, b);
+        continue;
+      }
+      if (!begun) {
+        shared.q_full[q_at.stage].wait(q_at.parity);
+        shared.k_full[k_at.stage].wait(k_at.parity);
+        wgmma_fence();
+        scores(s);
+        wgmma_wait<0>();
+        wgmma_pin(s);
+        release(shared.k_empty[k_at.stage]);
+        k_at.advance();
+        softmax(s, slot, n, clean(b, n));
+        pack(a, s);
+      }
+#pragma unroll 1
+      while (n > b.first) {
+        ask(s, o, a, n, clean(b, n));
+        --n;
+        softmax(s, slot, n, clean(b, n));
+        hold();
+        finish(o);
+        rescale_sums(o);
+        pack(a, s);
+      }
+      release(shared.q_empty[q_at.stage]);
+      q_at.advance();
+      const bool last_clean = clean(b, n);
+      begun = false;
+      if constexpr (kLinked) {
+        more = told(next, b);
+        begun = more && b.first < b.end;
+      }
+      if (begun) {
+        shared.q_full[q_at.stage].wait(q_at.parity);
+        ask(s, o, a, n, last_clean);
+        const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
+        const float of_peak = factor;
+        reset(next, true);
+        softmax(s, next, b.end - 1, clean(b, b.end - 1));
+        hold();
+        finish(o);
+        leave(o, peak, total, of_peak);
+        pack(a, s);
+      } else {
+        if (!last_clean) take_out(o, n);
+        shared.v_full[v_at.stage].wait(v_at.parity);
+        wgmma_fence();
+        values(o, a);
+        finish(o);
+        leave(o, most, sum, factor);
+      }
+      if constexpr (!kLinked) more = told(slot, b);
+    }
+  }
+
+  /// This thread's two rows of o and their logarithms of sums.
+  __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, const float (&peak)[2],
+                                        const float (&total)[2], float of_peak) {
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
+    const int32_t rows = min(rows_of(C), t.q_rows - t.first);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float all = total[r];
+      all += __shfl_xor_sync(0xffffffffu, all, 1);
+      all += __shfl_xor_sync(0xffffffffu, all, 2);
+      float of_values = 1;
+      if constexpr (Tiles::kCodes)
+        if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
+      const float inverse = all == 0 ? 0.0f : of_values / all;
+      const int32_t row = own + 8 * r;
+      const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
+      const int64_t batch = S.packed_sequences ? 0 : t.batch;
+      const int64_t to = batch * p.o_at[0] + at * p.o_at[1] + t.head * p.o_at[2];
+      if constexpr (S.to == DType::kF32) {
+        float* const out = static_cast<float*>(p.o) + to + column;
+#pragma unroll
+        for (int i = 0; i < kD / 8; ++i)
+          if (row < rows)
+            *reinterpret_cast<float2*>(out + i * 8) = {o[4 * i + 2 * r] * inverse,
+                                                       o[4 * i + 2 * r + 1] * inverse};
+      } else {
+        uint16_t* const out = static_cast<uint16_t*>(p.o) + to + lane * 8;
+#pragma unroll
+        for (int i = 0; i < kD / 8; i += 4) {
+          uint32_t words[4];
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            words[j] = pack_pair<S.to>(o[4 * (i + j) + 2 * r] * inverse,
+                                       o[4 * (i + j) + 2 * r + 1] * inverse);
+          gather_quad(words);
+          if (row < rows)
+            *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
+        }
+      }
+      if (row < rows && lane == 0)
+        store_lse(
+            p, t, t.head, at,
+            all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all)) * 0.693147181f);
+    }
   }
 };
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Shared<S, C>& shared,
-                                        const Tile& t, int32_t rows, int32_t begin, int32_t end,
-                                        int32_t clean_from, int32_t clean_to, int32_t group) {
-  constexpr int kD = S.d;
-  const AttentionParams& p = g.p;
-  const int32_t thread = static_cast<int32_t>(threadIdx.x) - 128, lane = thread % 32;
-  const int32_t own = group * 64 + thread % 128 / 32 * 16 + lane / 4;
-  Consumer<S, C> c{p,
-                   shared,
-                   lane % 4 * 2,
-                   wgmma_tile_k(shared.q + group * 64 * 128),
-                   wgmma_tile_k(shared.k),
-                   wgmma_tile_mn(shared.v, C.keys * 128)};
-  c.factor = factor_of<S>(p);
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    c.seen[r] = visible(p, t, t.first + min(own + 8 * r, rows - 1));
-    c.most[r] = minus_infinity(), c.sum[r] = 0;
-  }
-  float o[kD / 2], s[C.keys / 2];
-  uint32_t a[C.keys / 4];
-#pragma unroll
-  for (float& x : o) x = 0;
-  if (begin < end) shared.q_full->wait(0);
-  // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
-  const int32_t from = __reduce_min_sync(0xffffffffu, max(begin, min(clean_from, end)));
-  const int32_t to = __reduce_min_sync(0xffffffffu, max(from, min(clean_to, end)));
-  const int32_t first = __reduce_min_sync(0xffffffffu, begin);
-  int32_t n = __reduce_min_sync(0xffffffffu, end) - 1;
-#pragma unroll 1
-  for (int part = 0; part < 2; ++part) {
-    const int32_t last = part == 0 ? to : first;
-#pragma unroll 1
-    for (; n >= last; --n) c.meet_alone(o, s, a, n, thread);
-    if (part == 0 && from < to) {
-      c.meet(o, s, a, from, to);
-      n = from - 1;
-    }
-  }
-
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    float all = c.sum[r];
-    all += __shfl_xor_sync(0xffffffffu, all, 1);
-    all += __shfl_xor_sync(0xffffffffu, all, 2);
-    const float inverse = all == 0 ? 0.0f : 1 / all;
-    const int32_t row = own + 8 * r;
-    const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
-    const int64_t batch = S.packed_sequences ? 0 : t.batch;
-    uint16_t* const out = static_cast<uint16_t*>(p.o) + batch * p.o_at[0] + at * p.o_at[1] +
-                          t.head * p.o_at[2] + lane % 4 * 8;
-#pragma unroll
-    for (int i = 0; i < kD / 8; i += 4) {
-      uint32_t words[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        words[j] = pack_pair<S.type>(o[4 * (i + j) + 2 * r] * inverse,
-                                     o[4 * (i + j) + 2 * r + 1] * inverse);
-      gather_quad(words);
-      if (row < rows)
-        *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
-    }
-    if (row < rows && lane % 4 == 0)
-      store_lse(p, t, t.head, at,
-                all == 0 ? minus_infinity() : fmaf(c.most[r], c.factor, log2f(all)) * 0.693147181f);
-  }
+                                        int32_t group) {
+  const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
+  const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
+  Consumer<S, C> c{g.p, shared, group, own, lane % 4 * 2};
+  c.scale = g.p.scale, c.factor = factor_of<S>(g.p);
+  if constexpr (C.turns)
+    if (group == 0) barrier_arrive<256>(5);
+  c.walk();
 }
 
 }  // namespace wgmma_detail
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
-__global__ void __launch_bounds__(wgmma_detail::kThreads, 1)
+__global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     attention_wgmma(const __grid_constant__ AttentionWgmmaParams g) {
   using namespace wgmma_detail;
   static_assert(S.d == S.dv && S.bias == DType::kAbsent && C.keys % 16 == 0);
+  static_assert(C.groups == 2 || C.groups == 3);
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
-  const AttentionParams& p = g.p;
-  const Tile t = tile_at<S.packed_sequences, kRows>(p, blockIdx.x);
-  if (t.empty(p)) return;
   if (threadIdx.x == 0) {
     tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v);
     shared.start();
   }
   __syncthreads();
-  const int32_t rows = min(kRows, t.q_rows - t.first);
-  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, t.first + rows - 1);
-  const int32_t begin = lowest.first / C.keys, end = (highest.end + C.keys - 1) / C.keys;
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
+  constexpr bool kCodes = Shared<S, C>::kCodes;
   if (group == 0) {
-    release_registers<24>();
-    if (threadIdx.x == 0 && begin < end) produce<S, C>(g, shared, t, begin, end);
+    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : 24>();
+    if (threadIdx.x == 0) produce<S, C>(g, shared);
+    if constexpr (kCodes)
+      if (threadIdx.x >= 32) widen<S, C>(g.p, shared);
   } else {
-    take_registers<240>();
-    consume<S, C>(g, shared, t, rows, begin, end, (highest.first + C.keys - 1) / C.keys,
-                  lowest.end / C.keys, group - 1);
+    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : 240>();
+    consume<S, C>(g, shared, group - 1);
   }
 }
 

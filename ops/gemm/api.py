@@ -184,7 +184,7 @@ def int8_scaled_mm(
     out_dtype: Any = None,
     bias: Any = None,
 ) -> Any:
-    """``scaled_mm`` of i8 under its name in SGLang: a scale a row of a and a column of b.
+    """``scaled_mm`` of i8 under its name in SGLang: one scale per row of a and per column of b.
 
     a ``[*M, K]``, b ``[K, N]`` (column-major there: ``weight.T``; any strides here), scales_a
     ``[M]`` or ``[M, 1]``, scales_b ``[N]``, ``[N, 1]`` or ``[1, N]``, bias ``[N]`` -> out

@@ -96,7 +96,7 @@ def paged_attention(
     - ``cu_seqlens_q`` i32 ``[B + 1]``, from 0 on: where each sequence's rows of q begin. They are
       its last tokens, whose keys are in the cache already. Absent: one row a sequence;
     - ``scale``: None is ``1 / √D``; ``causal``: a row sees no later keys;
-    - ``window``: a row sees as many keys before its own, and behind it unless causal;
+    - ``window``: a row sees as many keys before its own, and after it unless causal;
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
     - ``sinks`` f32 ``[H]``: ``e^sink`` counts in the denominator, and in lse;
     - ``k_scale``, ``v_scale`` f32 ``[]``: what the caches' numbers are multiplied with.
@@ -142,7 +142,7 @@ def mla_decode(
     e^score``, f32 ``[T, H]``. ``scale``: None is ``1 / √(R + Dr)``; models have one of their own.
 
     q_nope is f32, f16 or bf16, all else has its dtype; any strides, so that slices of one cache
-    ``[P, page, R + Dr]`` will do. Slots behind a sequence's end are not read. A token without keys
+    ``[P, page, R + Dr]`` will do. Slots after a sequence's end are not read. A token without keys
     is 0, its lse −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
     those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2, 2024.
     """

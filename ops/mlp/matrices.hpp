@@ -19,7 +19,7 @@ void check_rows(const Args& args, std::initializer_list<int> tensors);
 /// A weight [N, K] as the b [K, N] of a product: of a problem, and of a call.
 TensorTraits exchanged(TensorTraits t);
 TensorView exchanged(const TensorView& t);
-/// Is it contiguous in one of its dimensions, so that `exchanged` knows how it lies?
+/// True if it is contiguous in a dimension, so that `exchanged` knows how it lies.
 bool lies_plainly(Layout layout);
 
 }  // namespace dlblas::mlp

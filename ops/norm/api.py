@@ -94,7 +94,7 @@ def group_norm(
     x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     activation: str | None = None,
 ) -> Any:  # fmt: skip
-    """Group norm of channels, with silu behind it where asked: one launch, no intermediates.
+    """Group norm of channels, with silu after it where asked: one launch, no intermediates.
 
     ``y = (x − mean) · rsqrt(var + eps) · weight + bias`` with mean and biased variance over the
     channels of a group and all their places; ``activation="silu"`` stores ``y · σ(y)``.

@@ -26,7 +26,7 @@ double work_of_row(const Problem& problem) {
   return static_cast<double>(kWork) * static_cast<double>(problem.dims[kWidth]);
 }
 
-/// A result of kLike's dtype that is rounded behind its last operation, in f32 too.
+/// A result of kLike's dtype that is rounded after its last operation, in f32 too.
 template <int kLike>
 Bound bound_behind(const Problem& problem, int) {
   const FloatTraits out = float_traits(problem.tensors[kLike].dtype);

@@ -20,7 +20,7 @@ namespace {
 constexpr int kWeight = 1;  // its place in the schemas of both
 
 /// Zeros in the place of a weight on CPUs, at least `width` of them, for the process: pages that
-/// nobody writes.
+/// nothing writes.
 const float* zeros(std::int64_t width) {
   struct Zeros {
     std::int64_t width;

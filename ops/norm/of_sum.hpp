@@ -1,5 +1,5 @@
-// A row program of a sum: Base, of h = round(x + residual), which is residual_out. Base's operands
-// are four, x first, and its Kept has a member x. Read next:
+// A row program of a sum: Base, of h = round(x + residual), which is residual_out. Base has this
+// many operands, x first, and its Kept has a member x. Read next:
 // add_layer_norm/add_layer_norm_program.hpp.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace dlblas::norm {
 
-template <typename Target, typename Base>
+template <typename Target, typename Base, int kOperands = 4>
 struct OfSum : Base {
   using Base::kX;
-  static constexpr Operand<4> kResidual{};
-  static constexpr Operand<5> kResidualOut{};
+  static constexpr Operand<kOperands> kResidual{};
+  static constexpr Operand<kOperands + 1> kResidualOut{};
   static constexpr uint32_t kStoredByKeep = 1u << kResidualOut.index;
   using typename Base::Access;
   using typename Base::Kept;

@@ -58,7 +58,7 @@ struct RmsNormCodes : RowProgram {
     stats.rstd = Math::rsqrt(mean_of(sum, call) + call.f[kScaledEps]) * call.f[kSquareScale];
   }
 
-  /// What is quantised, in stage kStage or behind it: never rounded to x's type.
+  /// What is quantised, in stage kStage or after it: never rounded to x's type.
   template <int kStage, typename Kept>
   DLBLAS_ROW Values normed(Stage<kStage> stage, const Kept& kept, const Columns& columns,
                            float rstd, const Access& at) {

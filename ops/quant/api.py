@@ -130,7 +130,7 @@ def _columns(x: Any, granularity: str, shape: tuple[Any, ...]) -> Any:
 
 
 def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
-    """``y = q · scale``, rounded once: what ``quantize`` took apart.
+    """``y = q · scale``, rounded once: of what ``quantize`` gives.
 
     q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape says what a scale belongs to:
     ``[]`` all of q, ``[*T, 1]`` a row, ``[*T, ceil(K / group)]`` 32, 64 or 128 columns (the
@@ -199,7 +199,7 @@ def quantize_mx(x: Any, format: str, global_scale: Any = None) -> tuple[Any, ...
 def dequantize_mx(
     q: Any, scale: Any, format: str, global_scale: Any = None, out_dtype: Any = None
 ) -> Any:
-    """``y = q · scale`` (nvfp4: ``· global_scale``), rounded once: what ``quantize_mx`` took apart.
+    """``y = q · scale`` (nvfp4: ``· global_scale``), rounded once: of what ``quantize_mx`` gives.
 
     q and scale are as ``quantize_mx`` gives them; packed codes may also come as torch's
     float4_e2m1fn_x2. y is ``[*T, K]`` in ``out_dtype``: f32 (None, the default), f16 or bf16. No

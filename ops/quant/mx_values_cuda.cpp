@@ -53,9 +53,9 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
 
   static Support supports(const Query& q) {
     const std::int64_t rows = q.problem.dims[kValuesT], width = width_of(q);
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
-    if (width > kMost / 2) return Support::no("rows of {} columns", width);
-    if (rows > kMost / (width / kMxValuesThreads + 1)) return Support::no("{} rows", rows);
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
+    if (width > kMax / 2) return Support::no("rows of {} columns", width);
+    if (rows > kMax / (width / kMxValuesThreads + 1)) return Support::no("{} rows", rows);
     return Support::yes();
   }
 

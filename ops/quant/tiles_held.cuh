@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     if (i * kStep < rows) store_codes<S>(to + i * kStep * p.q_row, x[i], factors);
 }
 
-/// A scale a column: a cooperative grid, at least as many blocks as share one.
+/// One scale per column: a cooperative grid, at least as many blocks as share one.
 template <QuantTilesTraits S, QuantGridConfig C>
 __global__ void __launch_bounds__(C.threads, C.blocks)
     quantize_channels(const __grid_constant__ QuantHeldParams p) {

@@ -1,5 +1,5 @@
-// Scales over tiles that are read once, on NVIDIA GPUs: a block a tile of 128 by 128, or the blocks
-// of a cooperative grid, which wait for each other. For rows at one stride; the rest is
+// Scales over tiles that are read once, on NVIDIA GPUs: one block per tile of 128 by 128, or the
+// blocks of a cooperative grid, which wait for each other. For rows at one stride; the rest is
 // tiles_cuda.cpp's. In: Problem, Config; Args. Out: Kernel and its source; launches. Flow: call >
 // validate > [select] > [compile] > [launch].  Read next: ops/quant/tiles_held.cuh.
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace dlblas::quant::tiles {
 namespace {
 
-constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;  // counted by an int
+constexpr std::int64_t kMaxTiles = std::int64_t{1} << 30;  // counted by an int
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -100,8 +100,8 @@ struct Registers : HeldForm<QuantRegistersConfig> {
   static Support supports(const Query& q) {
     if (const Support rows = supports_rows(q, 4); !rows) return rows;
     const std::int64_t* const dims = q.problem.dims;
-    if (ceil_div(dims[kT], kQuantBlock) * ceil_div(dims[kK], kQuantBlock) >= kMostTiles)
-      return Support::no("more than {} tiles", kMostTiles);
+    if (ceil_div(dims[kT], kQuantBlock) * ceil_div(dims[kK], kQuantBlock) >= kMaxTiles)
+      return Support::no("more than {} tiles", kMaxTiles);
     return Support::yes();
   }
   static void constrain(const Query& q, Space& space) {
@@ -179,7 +179,7 @@ struct Grid : HeldForm<QuantGridConfig> {
     if (const Support rows = supports_rows(q, 16); !rows) return rows;
     const std::int64_t rows = q.problem.dims[kT], width = q.problem.dims[kK];
     const std::int64_t across = ceil_div(width, kQuantBlock), tiles = (rows / 8 + 1) * across;
-    if (tiles >= kMostTiles) return Support::no("more than {} tiles", kMostTiles);
+    if (tiles >= kMaxTiles) return Support::no("more than {} tiles", kMaxTiles);
     if (preset(q).threads == 0) return Support::no("a column has {} rows: too many blocks", rows);
     return Support::yes();
   }

@@ -23,7 +23,7 @@ template <int kDn, int kDh, int kDv>
 void latent_heads(kernels::RowOp& op) {
   op.heads = [](const std::int64_t* letters, bool) {
     const std::int64_t pairs = letters[kDh], plain = letters[kDn];
-    // Pairs are read side by side, behind the plain channels.
+    // Pairs are read side by side, after the plain channels.
     const std::int64_t before_pairs = plain % 2 == 0 ? plain / 2 : 1;
     return kernels::RowHeads{.width = pairs + plain,
                              .split = plain > 0 ? pairs : 0,

@@ -1,5 +1,5 @@
 // The oracles of heads that are normalised and rotated, in f64: n = x · weight / √(mean of the
-// head's x² + eps), then pairs turned by a table's row cos ‖ sin; channels behind them stay n.
+// head's x² + eps), then pairs turned by a table's row cos ‖ sin; channels after them stay n.
 // The error they allow, in units u = 2^-24: n is off by the 6 roundings of a norm and what its sum
 // brings (ops/mean_square.hpp), each product by one more, and so is their sum, which for f32 is
 // the store's. What f32 sums cannot hold, as kernels scale it, is undefined. Read next:

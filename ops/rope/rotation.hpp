@@ -1,5 +1,5 @@
 // Rotation of pairs of channels, for the programs of this family: out_l = l·cos_l − h·sin_l,
-// out_h = h·cos_h + l·sin_h, in f32, one rounding. A column is a pair; behind the pairs of a head
+// out_h = h·cos_h + l·sin_h, in f32, one rounding. A column is a pair; after the pairs of a head
 // are, where results have memory of their own, the channels that are only copied. In place works:
 // an access has read its channels before it writes them, and no other reads them.
 // Read next: ops/rope/rope/rope_program.hpp, device/row/program.hpp.
@@ -9,7 +9,7 @@
 
 namespace dlblas::rope {
 
-/// kPairs: pairs of a head. kCopies: a head has channels behind them. kInterleaved: pairs are
+/// kPairs: pairs of a head. kCopies: a head has channels after them. kInterleaved: pairs are
 /// (2i, 2i + 1), else (i, i + pairs).
 enum RotationOption : int { kPairs, kCopies, kInterleaved };
 
@@ -26,7 +26,7 @@ struct Rotation : RowProgram {
   };
   using Kept = Loaded;
 
-  /// Is this access one of pairs?
+  /// True if this access is one of pairs.
   DLBLAS_ROW bool rotates(const Access& at) {
     return !at.option(kCopies) || at.column() < at.option(kPairs);
   }
@@ -41,8 +41,8 @@ struct Rotation : RowProgram {
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
 
-  /// Where columns behind the pairs are pairs, too: both channels of a column, which lie as a
-  /// head's do, or half of the channels behind the pairs apart.
+  /// Where columns after the pairs are pairs, too: both channels of a column, which lie as a
+  /// head's do, or half of the channels after the pairs apart.
   template <int kIndex, typename Words>
   DLBLAS_ROW void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
     Target::part([&]() DLBLAS_ROW_LAMBDA {

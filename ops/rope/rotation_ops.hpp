@@ -8,7 +8,7 @@
 
 namespace dlblas::rope {
 
-/// Heads of these pairs, and of columns behind them that are not rotated.
+/// Heads of these pairs, and of columns after them that are not rotated.
 inline kernels::RowHeads rotated_heads(std::int64_t pairs, std::int64_t rest) {
   return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
 }

@@ -33,7 +33,7 @@ bool left_alone(Row& row, const Turned& turned, int tokens, const Position& posi
   return true;
 }
 
-/// One row of `turned` where it has one. Channels behind the pairs are copied.
+/// One row of `turned` where it has one. Channels after the pairs are copied.
 template <typename Row, typename Cos, typename Sin>
 void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, bool interleaved,
                 const Cos& cos, const Sin& sin) {

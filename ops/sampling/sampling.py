@@ -14,6 +14,6 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "a token of each row, by temperature, top-k, top-p and min-p of its own, from a seed and "
         "an offset; what these leave of a row",
         "one form for every CPU",
-        "a block a row, thresholds by radix, no sort; any layout",
+        "one block per row, thresholds by radix, no sort; any layout",
     ),
 ]

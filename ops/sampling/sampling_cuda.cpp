@@ -1,4 +1,4 @@
-// Sampling and filtering of rows on NVIDIA GPUs: one launch, a block a row, any strides. In:
+// Sampling and filtering of rows on NVIDIA GPUs: one launch, one block per row, any strides. In:
 // Problem, Config; Args. Out: Kernel and its source; the launch. Flow: call > validate > [select] >
 // [compile] > [launch].  Read next: sampling.cuh.
 #include <algorithm>
@@ -31,8 +31,8 @@ struct CudaRows : kernels::CudaForm<SamplingTraits, SamplingConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMostRows = (std::int64_t{1} << 31) - 1, kWidest = 1 << 23;
-    if (q.problem.dims[kT] > kMostRows) return Support::no("{} rows", q.problem.dims[kT]);
+    constexpr std::int64_t kMaxRows = (std::int64_t{1} << 31) - 1, kWidest = 1 << 23;
+    if (q.problem.dims[kT] > kMaxRows) return Support::no("{} rows", q.problem.dims[kT]);
     if (q.problem.dims[kV] > kWidest)
       return Support::no("rows of {} elements: their mass leaves 64 bits", q.problem.dims[kV]);
     return Support::yes();

@@ -35,8 +35,8 @@ struct ConvForm : kernels::CudaForm<ConvTraits, NoKnobs> {
            ceil_div(d[op.tokens], conv_tokens(inner));
   }
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
-    if (blocks(q, true) > kMost || blocks(q, false) > kMost)
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
+    if (blocks(q, true) > kMax || blocks(q, false) > kMax)
       return Support::no("{} blocks", blocks(q, true));
     return Support::yes();
   }

@@ -19,7 +19,7 @@ struct Rounded {
 };
 
 inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
-inline constexpr double kMost = 0x1p126;                  // more, and f32 may not hold it
+inline constexpr double kMax = 0x1p126;                   // more, and f32 may not hold it
 
 /// exp is good to 4 roundings and 1.3 a unit of its argument (device/row/values.cuh), log1p of it
 /// to 16; a sum, and the slope of softplus, pass on what dt was off by.
@@ -77,7 +77,7 @@ class StateElement {
   }
 
  private:
-  static bool too_large(double size) { return size >= kMost && std::isfinite(size); }
+  static bool too_large(double size) { return size >= kMax && std::isfinite(size); }
   double value_, size_, off_ = 0, growth_ = 1, peak_ = 0;
   std::int64_t steps_ = 0;
   bool lost_ = false;
@@ -98,7 +98,7 @@ class Output {
     const Rounded y{value, off_ + terms_.roundings() + std::abs(skip) + std::abs(value)};
     return z ? gated(y, *z) : y;
   }
-  bool lost() const { return lost_ || (size_ >= kMost && std::isfinite(size_)); }
+  bool lost() const { return lost_ || (size_ >= kMax && std::isfinite(size_)); }
 
  private:
   kernels::RowWalk terms_;

@@ -23,6 +23,18 @@ struct SsmRow {
   DType state_type;
 };
 
+/// A causal convolution of tokens of one channel, or of channels of one token: y[i] = act(bias +
+/// Σ_k weight_k · in[k · in_step + i]).
+struct ConvLine {
+  const float* in;
+  const float* weight;  // [taps], weight_step apart
+  const float* bias;    // null: none
+  float* y;
+  int64_t in_step, weight_step, taps, count;
+  bool across;  // weights and bias are lines over channels, too
+  bool silu;
+};
+
 /// What a CPU does with rows.
 struct SsmPasses {
   void (*widen)(DType type, const void* from, int64_t count, float* to);
@@ -34,6 +46,7 @@ struct SsmPasses {
   void (*steps)(const SsmRow& row);
   /// y = (y + d·x) · silu(z); d and z may be null.
   void (*finish)(float* y, const float* d, const float* x, const float* z, int64_t count);
+  void (*convolve)(const ConvLine& line);
 };
 
 }  // namespace dlblas::ssm

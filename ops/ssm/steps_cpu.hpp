@@ -23,15 +23,19 @@ inline constexpr StepLevel kAvx2 = {avx2::ssm_passes};
 inline constexpr StepLevel kAvx512 = {avx512::ssm_passes};
 #endif
 
-/// `base` at each level.
-inline std::vector<Implementation> step_levels(const Implementation& base) {
-  return kernels::per_level(base, "cpu_", {
+/// `base` at each level; `op` as of kernels::per_level.
+inline std::vector<Implementation> step_levels(const Implementation& base,
+                                               const void* op = nullptr) {
+  return kernels::per_level(
+      base, "cpu_",
+      {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/ssm/steps_avx512.cpp"), &kAvx512},
-        {Isa::kAvx2, source_hash("ops/ssm/steps_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash("ops/ssm/steps_avx512.cpp"), &kAvx512},
+            {Isa::kAvx2, source_hash("ops/ssm/steps_avx2.cpp"), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/ssm/steps_baseline.cpp"), &kBaseline},
-  });
+            {Isa::kBaseline, source_hash("ops/ssm/steps_baseline.cpp"), &kBaseline},
+      },
+      op);
 }
 
 /// Where an element lies, in elements.

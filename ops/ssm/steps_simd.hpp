@@ -1,71 +1,15 @@
 // Steps of state-space models on rows, once for every instruction set.
 // In: rows of a state and what drives them. Out: SsmPasses. Numerics: f32; a state of 16 bits is
 // rounded once per step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
-// validate > select > compile > [launch].  Read next: cpu/math.hpp, steps_cpu.hpp.
+// validate > select > compile > [launch].  Read next: cpu/lines.hpp, steps_cpu.hpp.
 #pragma once
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"  // what rows alone call
-#include "cpu/math.hpp"
-#pragma GCC diagnostic pop
+#include "cpu/lines.hpp"
 #include "ops/ssm/steps_config.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
-
-constexpr DType kF = DType::kF32;
-
-/// f(place, lanes) over whole vectors, then the rest.
-template <typename F>
-DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) f(i, kWidth);
-  if (i < count) f(i, static_cast<int>(count - i));
-}
-template <DType E>
-DLBLAS_INLINE Vec load_lanes(const void* p, int n) {
-  return n == kWidth ? load<E>(p) : load_partial<E>(p, n);
-}
-template <DType E>
-DLBLAS_INLINE void store_lanes(void* p, Vec v, int n) {
-  if (n == kWidth)
-    store<E>(p, v);
-  else
-    store_partial<E>(p, v, n);
-}
-
-template <DType E>
-void widen_of(const void* from, int64_t count, float* to) {
-  each_vector(
-      count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        store_lanes<kF>(to + i, load_lanes<E>(at<E>(from, i), n), n);
-      });
-}
-void widen_row(DType type, const void* from, int64_t count, float* to) {
-  if (type == DType::kF32)
-    widen_of<DType::kF32>(from, count, to);
-  else if (type == DType::kF16)
-    widen_of<DType::kF16>(from, count, to);
-  else
-    widen_of<DType::kBF16>(from, count, to);
-}
-
-template <DType E>
-void narrow_of(const float* from, int64_t count, void* to) {
-  each_vector(
-      count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        store_lanes<E>(at<E>(to, i), load_lanes<kF>(from + i, n), n);
-      });
-}
-void narrow_row(DType type, const float* from, int64_t count, void* to) {
-  if (type == DType::kF32)
-    narrow_of<DType::kF32>(from, count, to);
-  else if (type == DType::kF16)
-    narrow_of<DType::kF16>(from, count, to);
-  else
-    narrow_of<DType::kBF16>(from, count, to);
-}
 
 /// log(1 + e^v). The quotient gives back what 1 + e loses of a small e.
 DLBLAS_INLINE Vec softplus(Vec v) {
@@ -141,9 +85,27 @@ void finish(float* y, const float* d, const float* x, const float* z, int64_t co
       });
 }
 
+template <bool kAcross>
+void convolve_line(const ssm::ConvLine& line) {
+  const auto factor = [](const float* p, int64_t i, int n) __attribute__((always_inline)) {
+    return kAcross ? load_lanes<kF>(p + i, n) : broadcast(*p);
+  };
+  each_vector(
+      line.count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec sum = line.bias ? factor(line.bias, i, n) : zero();
+        for (int64_t k = 0; k < line.taps; ++k)
+          sum = fma(factor(line.weight + k * line.weight_step, i, n),
+                    load_lanes<kF>(line.in + k * line.in_step + i, n), sum);
+        store_lanes<kF>(line.y + i, line.silu ? silu(sum) : sum, n);
+      });
+}
+void convolve(const ssm::ConvLine& line) {
+  line.across ? convolve_line<true>(line) : convolve_line<false>(line);
+}
+
 }  // namespace
 
-ssm::SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish}; }
+ssm::SsmPasses ssm_passes() { return {widen_row, narrow_row, times, steps, finish, convolve}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -53,8 +53,8 @@ struct Form : kernels::CudaForm<W4Traits, NoKnobs> {
     return ((depth + 7) / 8 * ((columns + 7) / 8) + kW4Threads - 1) / kW4Threads;
   }
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
-    if (blocks(depth_of(q), columns_of(q)) > kMost)
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
+    if (blocks(depth_of(q), columns_of(q)) > kMax)
       return Support::no("{} rows of {} columns", depth_of(q), columns_of(q));
     return Support::yes();
   }

@@ -78,7 +78,7 @@ def _verify(args: argparse.Namespace) -> Shown:
 
 
 def _agreed() -> bool:
-    """On a terminal, what a person answers; elsewhere nobody is there to ask."""
+    """On a terminal, what a person answers; elsewhere there is no one to ask."""
     keys = len(cache.ls())
     print(
         f"clear {keys} keys and every compiled kernel in {harmless(cache.path())}? [y/N] ",

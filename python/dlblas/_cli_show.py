@@ -78,7 +78,8 @@ def describe_machine(info: Row) -> str:
     lines.append(_describe_cuda(info["cuda"]))
     for library in info["libraries"]:
         found = f"{library['version']}  {_here(library['path'])}".strip()
-        lines.append(f"{library['name']:10} {found if library['found'] else library['why_not']}")
+        lacks = _why.torch_here() if library["name"] == "torch" else library["why_not"]
+        lines.append(f"{library['name']:10} {found if library['found'] else lacks}")
     reason = info["cache"]["memory_only_because"]
     where = f"in memory only: {reason}" if reason else info["cache"]["path"]
     return "\n".join([*lines, f"{'cache':10} {where}"])

@@ -50,8 +50,7 @@ class Llama:
             {
                 "qkv": self.made(wide, s.hidden),
                 "o": self.made(s.hidden, s.heads * s.head),
-                "gate": self.made(s.feed_forward, s.hidden),
-                "up": self.made(s.feed_forward, s.hidden),
+                "gate_up": self.made(2 * s.feed_forward, s.hidden),
                 "down": self.made(s.hidden, s.feed_forward),
             }
             for _ in range(s.layers)
@@ -96,7 +95,8 @@ class Llama:
             o = self.call("paged_attention", q, k_cache, v_cache, **where)
             o = self.call("linear", o.reshape(count, -1), layer["o"])
             y, x = self.call("add_rms_norm", o, self.ones, x)
-            x = x + self.call("gated_mlp", y, layer["gate"], layer["up"], w_down=layer["down"])
+            y = self.call("silu_and_mul", self.call("linear", y, layer["gate_up"]))
+            x = x + self.call("linear", y, layer["down"])
         return self.call("linear", self.call("rms_norm", x, self.ones), self.out)
 
 

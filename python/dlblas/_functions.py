@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _array, _hooks, _native
+from .errors import UnknownOperatorError
 
 
 class Parameter(NamedTuple):
@@ -50,7 +51,24 @@ native: dict[str, Any] = _start()
 """The extension's builtins by name: explain, tune, verify and others that take operator
 arguments."""
 
-FUNCTIONS: dict[str, Function] = native.setdefault("made", {})
+
+class _Table(dict[str, Function]):
+    """In a library of some operators (the build's DLBLAS_OPERATORS) the others can be named, as
+    modules do at their import, and say so when they are called."""
+
+    def __missing__(self, name: str) -> Function:
+        if not native["some_operators"]:
+            raise KeyError(name)
+
+        def call(*_: Any, **__: Any) -> Any:
+            raise UnknownOperatorError(
+                f"{name} is not in this library; it was built with DLBLAS_OPERATORS of others"
+            )
+
+        return Function(name, call, name, "", "", (), ())
+
+
+FUNCTIONS: dict[str, Function] = native.setdefault("made", _Table())
 """Every callable form by name, in registry order."""
 
 

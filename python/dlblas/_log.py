@@ -2,7 +2,7 @@
 own handlers have it.
 
 ``DLBLAS_LOG`` chooses what there is (without it ``TORCH_LOGS=dlblas``: _early.py). Where it asks
-for more than warnings and nobody has set up logging, lines go to standard error as they are. With
+for more than warnings and no logging is set up, lines go to standard error as they are. With
 ``DLBLAS_LOG_FILE`` they go there alone.
 Read next: bindings/python/log.hpp, src/core/log.hpp.
 """

@@ -2,7 +2,9 @@
 line at the start, every five seconds and at the end.
 
 In: ``ProgressEvent``s of ``tune`` and ``get_op``. The line holds done/planned, the best so far,
-elapsed/budget, the time left and failures by kind. Read next: _search.py, cli.py.
+elapsed/budget, the time left and failures by kind. While the first call of a user's function lasts
+(it may import torch, and compile itself) no event comes: a thread counts its seconds. Read next:
+_search.py, cli.py.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import os
 import shutil
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +27,8 @@ _EVERY_S = 0.1  # a terminal line is renewed no oftener: at 1000 steps a second 
 _LINES_EVERY_S = 5.0
 _QUIET_S = 2.0
 _DELAY_S = 1.0  # what is over by then needs no line
+_FIRST_CALL_S = 30  # as kFirstCallSeconds of src/tuner/measure.hpp
+_TICK_S = 0.5  # a first call's seconds are counted as often
 
 
 def listener(
@@ -94,10 +99,38 @@ class Progress:
         self._shown = 0.0
         self._begin = time.monotonic()
         self._handle: Any = None  # of what a notebook shows
+        self._called = 0.0  # when the first call began that is on
+        self._ticks: tuple[threading.Thread, threading.Event] | None = None
 
     def __call__(self, event: ProgressEvent) -> None:
+        self._stop_ticks()
         if event.kind == "failed":
             self._failures[event.note.partition(":")[0]] += 1
+        if event.kind == "first_call":
+            self._start_ticks(event)
+        else:
+            self._show(event)
+
+    def _start_ticks(self, event: ProgressEvent) -> None:
+        self._called = time.monotonic()
+        over = threading.Event()
+
+        def tick() -> None:
+            while not over.wait(_TICK_S):
+                self._show(event)
+
+        thread = threading.Thread(target=tick, name="dlblas progress", daemon=True)
+        self._ticks = (thread, over)
+        thread.start()
+
+    def _stop_ticks(self) -> None:
+        if self._ticks is not None:
+            thread, over = self._ticks
+            self._ticks = None
+            over.set()
+            thread.join()
+
+    def _show(self, event: ProgressEvent) -> None:
         if self._display is not None:
             self._in_notebook(event)
         elif self._terminal:
@@ -106,6 +139,7 @@ class Progress:
             self._in_lines(event)
 
     def clear(self) -> None:
+        self._stop_ticks()
         if self._terminal:
             self._write(RENEW)
 
@@ -138,12 +172,10 @@ class Progress:
 
     def _in_lines(self, event: ProgressEvent) -> None:
         every = _QUIET_S if self._quiet else _LINES_EVERY_S
-        if event.kind in ("start", "done"):
-            due = not self._quiet
-        else:
-            due = event.elapsed_s - self._shown > every
+        now = time.monotonic() - self._begin  # a first call is no part of event.elapsed_s
+        due = not self._quiet if event.kind in ("start", "done") else now - self._shown > every
         if due:
-            self._shown = event.elapsed_s
+            self._shown = now
             self._write(harmless(self.line(event)) + "\n")
 
     def _write(self, text: str) -> None:
@@ -171,6 +203,14 @@ class Progress:
         """The state of the search."""
         if event.kind == "start":
             return f"{self._label}: {event.planned} to measure, within {event.budget_s:.3g} s"
+        if event.kind == "first_call":
+            called = time.monotonic() - self._called
+            of_them = "" if called <= _FIRST_CALL_S else f", {_FIRST_CALL_S} of them"
+            return (
+                f"{self._label} {event.done}/{event.planned}, first call of "
+                f"{event.implementation}: {called:.0f} s{of_them} beside the budget, "
+                f"{self._best_so_far(event)}"
+            )
         phase = f"{event.kind} " if event.kind in ("final", "done") else ""
         return (
             f"{self._label} {phase}{event.done}/{event.planned}, {self._budget(event)}"

@@ -19,7 +19,9 @@ class ProgressEvent(NamedTuple):
     """One step of a search, handed to ``progress=``. An exception raised there stops the
     search, and what was measured is kept."""
 
-    kind: str  # "start", "measured", "failed", "final", "done"
+    # "start", "measured", "failed", "final", "done"; "first_call": a function of yours is about to
+    # be called for the first time, which may take seconds beside the budget
+    kind: str
     done: int
     planned: int
     failed: int

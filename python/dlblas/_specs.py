@@ -210,7 +210,7 @@ def named_arguments(
 
 def choose_device(text: str | None, info: Row | None = None, absent: bool = False) -> str:
     """``--device``: "cpu", "cuda" or "cuda:1"; without one the first GPU that can run and compile
-    kernels, else the CPU. A GPU that was asked for and is not there is refused in words;
+    kernels, else the CPU. A GPU that was asked for and is not there is refused with a message;
     ``absent`` allows "sm_90a", a typical one that need not be here."""
     if text == "cpu":
         return "cpu"

@@ -63,6 +63,14 @@ def _nvrtc(info: Row) -> Finding:
     return Finding("nvrtc", True, version)
 
 
+def torch_here() -> str:
+    """In a line; a program that imports torch has it loaded."""
+    found = _torch()
+    if found.used:
+        return f"{found.text}, found when a program imports it"
+    return f"{found.text}: {found.remedy}"
+
+
 def _torch() -> Finding:
     """What is installed: the command never imports torch."""
     if importlib.util.find_spec("torch") is None:

@@ -26,10 +26,15 @@ _rms_norm, _silu = FUNCTIONS["rms_norm"].call, FUNCTIONS["silu"].call
 _rotate = FUNCTIONS["apply_rotary_pos_emb"].call
 
 _MODELING = re.compile(r"transformers\.models\.(llama|mistral|ministral|mixtral|qwen)\w*\.modeling")
-_FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
+_FAMILIES = (
+    "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next",
+    "qwen3_5", "qwen3_5_moe",
+)  # fmt: skip
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MLP_NAMES = {"down_proj", "act_fn", "gate_proj", "up_proj"}
 _SILU = ("SiLU", "SiLUActivation")
+# What a report counts where it stays as it is: why, is in docs/torch.md.
+_NAMED = re.compile(r"(RMSNorm(Gated)?|MLP|Experts|Router)$")
 _MISSING = object()
 
 Forward = Callable[..., Any]
@@ -39,22 +44,56 @@ def _ours(x: torch.Tensor) -> bool:
     return x.device.type in ("cpu", "cuda") and x.dtype in _DTYPES
 
 
-def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """Rounded before the weight, as Hugging Face's Llama does."""
+def _normed(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, offset: float = 0.0, cast: bool = True
+) -> torch.Tensor:
+    """``cast``: rounded before the weight, as Hugging Face's Llama does."""
     if torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
-        y: torch.Tensor = torch.ops.dlblas.rms_norm(x, weight, eps, 0.0, True)
+        y: torch.Tensor = torch.ops.dlblas.rms_norm(x, weight, eps, offset, cast)
         return y
-    y = _rms_norm(x, weight, eps, cast_before_weight=True)
+    y = _rms_norm(x, weight, eps, weight_offset=offset, cast_before_weight=cast)
     return y
+
+
+def _centred(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Of weights that are added to 1, rounded once: Qwen3-Next's."""
+    return _normed(x, weight, eps, 1.0, False)
+
+
+def _gated(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Times silu(gate) in f32, with the roundings of Qwen3-Next."""
+    y = _normed(x, weight, eps) * torch.nn.functional.silu(gate.to(torch.float32))
+    return y.to(x.dtype)
+
+
+def _same_dtype(norm: Any, x: torch.Tensor) -> bool:
+    """A wider weight makes a wider result in Llama's norm."""
+    return norm.weight.dtype == x.dtype and _ours(x)
 
 
 def _norm_forward(theirs: Any) -> Forward:
     def forward(self: Any, hidden_states: torch.Tensor) -> Any:
-        weight = self.weight
-        # A wider weight makes a wider result there.
-        if weight.dtype != hidden_states.dtype or not _ours(hidden_states):
+        if not _same_dtype(self, hidden_states):
             return theirs(self, hidden_states)
-        return _normed(hidden_states, weight, self.variance_epsilon)
+        return _normed(hidden_states, self.weight, self.variance_epsilon)
+
+    return forward
+
+
+def _centred_forward(theirs: Any) -> Forward:
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        if not _same_dtype(self, x) or getattr(self, "group_size", None) is not None:
+            return theirs(self, x)
+        return _centred(x, self.weight, self.eps)
+
+    return forward
+
+
+def _gated_forward(theirs: Any) -> Forward:
+    def forward(self: Any, hidden_states: torch.Tensor, gate: torch.Tensor) -> Any:
+        if not _same_dtype(self, hidden_states) or getattr(self, "activation", "silu") != "silu":
+            return theirs(self, hidden_states, gate)
+        return _gated(hidden_states, gate, self.weight, self.variance_epsilon)
 
     return forward
 
@@ -92,29 +131,32 @@ def _rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
 # ---- is it the same? -----------------------------------------------------------------------------
 
 _tried: dict[Any, bool] = {}
+_norms: dict[type, Callable[[Any], Forward] | None] = {}
 
 
-def _is_llama_norm(cls: type) -> bool:
-    """By name and by value: gains that are added to 1, or other roundings, show in bf16."""
-    if not (cls.__name__.endswith("RMSNorm") and _MODELING.match(cls.__module__)):
-        return False
-    if cls not in _tried:
-        _tried[cls] = _agrees(cls)
-    return _tried[cls]
+def _norm_of(cls: type) -> Callable[[Any], Forward] | None:
+    """By name and by value: a gain that is added to 1, or another rounding, shows in bf16."""
+    if not (re.search(r"RMSNorm(Gated)?$", cls.__name__) and _MODELING.match(cls.__module__)):
+        return None
+    if cls not in _norms:
+        kinds = (_norm_forward, _centred_forward, _gated_forward)
+        _norms[cls] = next((kind for kind in kinds if _agrees(cls, kind)), None)
+    return _norms[cls]
 
 
-def _agrees(cls: Any) -> bool:
+def _agrees(cls: Any, kind: Callable[[Any], Forward]) -> bool:
+    inputs = 2 if kind is _gated_forward else 1
     with torch.device("cpu"), torch.no_grad():
         x = (torch.arange(64 * 64).sin() * torch.arange(1, 65).repeat_interleave(64)).view(64, 64)
+        given = (x.bfloat16(), x.T.bfloat16())[:inputs]
         try:
             norm = cls(64).to(torch.bfloat16)
-            eps = norm.variance_epsilon
             norm.weight.copy_(torch.arange(64).cos())
-            expected = norm(x.bfloat16())
+            expected = norm(*given)
+            got = kind(None)(norm, *given)
         except Exception:  # whatever a class of another kind raises
             return False
-        got = _normed(x.bfloat16(), norm.weight, eps)
-    # Sums are taken in another order: now and then a tie of the first rounding falls elsewhere.
+    # Sums are taken in another order: now and then a tie of a rounding falls elsewhere.
     return got.dtype == expected.dtype and int((got != expected).sum()) <= 4
 
 
@@ -144,10 +186,12 @@ def _is_silu_mlp(cls: type) -> bool:
 
 
 class Patch:
-    """What ``patch`` replaced; ``undo()``, or the end of a ``with``, puts it back."""
+    """What ``patch`` replaced, and what it ``left`` of norms, MLPs and experts; ``undo()``, or the
+    end of a ``with``, puts it back."""
 
     def __init__(self) -> None:
         self.replaced: Counter[str] = Counter()
+        self.left: Counter[str] = Counter()
         self._before: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, ours
 
     def undo(self) -> None:
@@ -168,17 +212,21 @@ class Patch:
         self.undo()
 
     def __repr__(self) -> str:
-        words = ", ".join(
-            name if count == 1 else f"{count} {name}"
-            for name, count in sorted(self.replaced.items())
-        )
+        words, left = _counted(self.replaced), _counted(self.left)
         undone = "" if self._before or not words else ", undone"
-        return f"<dlblas.hf.Patch: {words or 'nothing'} replaced{undone}>"
+        left = left and f"; left as they are: {left}"
+        return f"<dlblas.hf.Patch: {words or 'nothing'} replaced{undone}{left}>"
 
     def _put(self, owner: Any, name: str, ours: Any, what: str) -> None:
         self._before.append((owner, name, vars(owner).get(name, _MISSING), ours))
         setattr(owner, name, ours)
         self.replaced[what] += 1
+
+
+def _counted(names: Counter[str]) -> str:
+    return ", ".join(
+        name if count == 1 else f"{count} {name}" for name, count in sorted(names.items())
+    )
 
 
 def patch(model: torch.nn.Module | None = None, *, rotary: bool = False) -> Patch:
@@ -190,13 +238,15 @@ def patch(model: torch.nn.Module | None = None, *, rotary: bool = False) -> Patc
 
     - Norms that compute what ``LlamaRMSNorm`` does become ``rms_norm`` with
       ``cast_before_weight``, with gradients: the same roundings. Sums are taken in another order,
-      which moves about one bf16 element in 100,000 by one step.
+      which moves about one bf16 element in 100,000 by one step. So do those whose weight is added
+      to 1 (Qwen3-Next, Qwen3.5), rounded once, and the gated ones there.
     - The SiLU of gated MLPs becomes ``silu``, where it is the same on every value of 16 bits, which
       is tried on the device. Its product with the other branch stays as it is: ``silu_and_mul``
       would round once, not twice.
     - ``rotary=True`` takes ``apply_rotary_pos_emb`` too, where no gradient is asked for: rounded
       once, not three times, so other bits in bf16 and f16. It is a function of the family's
       file, so it holds for all of its models.
+    - Routers and experts stay, and are counted in ``left``: see docs/torch.md.
     """
     done = Patch()
     if model is None:
@@ -235,8 +285,9 @@ def _files_of(model: torch.nn.Module) -> list[ModuleType]:
 
 
 def _forward_of(cls: type) -> tuple[Callable[[Any], Forward], str] | None:
-    if _is_llama_norm(cls):
-        return _norm_forward, cls.__name__
+    norm = _norm_of(cls)
+    if norm is not None:
+        return norm, cls.__name__
     if _is_silu_mlp(cls):
         return _mlp_forward, f"silu of {cls.__name__}"
     return None
@@ -252,10 +303,13 @@ def _patch_classes(done: Patch, module: ModuleType) -> None:
         if not isinstance(cls, type) or cls.__module__ != module.__name__:
             continue
         theirs = cls.__dict__.get("forward")
-        made = None if theirs is None or _is_ours(theirs) else _forward_of(cls)
+        if theirs is None or _is_ours(theirs):
+            continue
+        made = _forward_of(cls)
         if made is None or (
             made[0] is _mlp_forward and not all(_same_silu(*d) for d in _devices())
         ):
+            _leave(done, cls)
             continue
         done._put(cls, "forward", made[0](theirs), f"class {made[1]}")
 
@@ -267,9 +321,19 @@ def _patch_modules(done: Patch, model: torch.nn.Module) -> None:
         if "forward" in vars(module) or _is_ours(cls.forward):
             continue
         made = _forward_of(cls)
-        if made is None or (made[0] is _mlp_forward and not _silu_of(module)):
+        if (
+            made is None
+            or (made[0] is _mlp_forward and not _silu_of(module))
+            or (made[0] is _centred_forward and getattr(module, "group_size", None) is not None)
+        ):
+            _leave(done, cls)
             continue
         done._put(module, "forward", MethodType(made[0](cls.forward), module), made[1])
+
+
+def _leave(done: Patch, cls: type) -> None:
+    if _MODELING.match(cls.__module__) and _NAMED.search(cls.__name__):
+        done.left[cls.__name__] += 1
 
 
 def _silu_of(mlp: Any) -> bool:
@@ -298,19 +362,50 @@ class _Layer(torch.nn.Module):
         return _normed(hidden_states, self.weight, self.variance_epsilon)
 
 
+class _CentredLayer(torch.nn.Module):
+    can_torch_compile = True
+    has_backward = True
+
+    weight: torch.Tensor
+    eps: float
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _centred(x, self.weight, self.eps)
+
+
+class _GatedLayer(torch.nn.Module):
+    can_torch_compile = True
+    has_backward = True
+
+    weight: torch.Tensor
+    variance_epsilon: float
+
+    def forward(self, hidden_states: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        return _gated(hidden_states, gate, self.weight, self.variance_epsilon)
+
+
+_LAYERS = {
+    "RMSNorm": _Layer,
+    "RMSNormZeroCentered": _CentredLayer,
+    "RMSNormGated": _GatedLayer,
+}
+
+
 class _Repository:
     """Stands for a repository of the Hub: ``load()`` gives the layer's class."""
 
-    layer_name = "RMSNorm"
+    def __init__(self, layer_name: str) -> None:
+        self.layer_name = layer_name
 
     def load(self) -> type[torch.nn.Module]:
-        return _Layer
+        return _LAYERS[self.layer_name]
 
     def __repr__(self) -> str:
-        return "<dlblas RMSNorm>"
+        return f"<dlblas {self.layer_name}>"
 
 
 def kernel_mapping() -> dict[str, dict[str, _Repository]]:
     """For ``kernels.use_kernel_mapping`` and ``register_kernel_mapping``: ``kernelize`` then
-    takes RMSNorm from here, without the Hub. As in ``patch``, it rounds before the weight."""
-    return {"RMSNorm": {"cuda": _Repository(), "cpu": _Repository()}}
+    takes RMSNorm, and Qwen3-Next's RMSNormZeroCentered and RMSNormGated, from here, without the
+    Hub. They round as in ``patch``."""
+    return {name: {device: _Repository(name) for device in ("cuda", "cpu")} for name in _LAYERS}

@@ -37,7 +37,7 @@ class OracleResult(NamedTuple):
 
 class Verdict(NamedTuple):
     """``worst`` is the largest error over the allowed one: at most 1 is right. ``result``: which
-    result ``first_wrong`` is in; behind the results count the inputs that the operator writes. Of
+    result ``first_wrong`` is in; after the results count the inputs that the operator writes. Of
     an operator with a judge ``worst`` is 0 or infinite, and ``first_wrong`` is -1 where the judge
     only counts."""
 
@@ -117,7 +117,7 @@ def verify(
     rows: Sequence[int] | None = None,
 ) -> Verdict:
     """Compares results with the oracle. ``out``: one array, or a tuple in result order, with what
-    the call left in the inputs that the operator writes behind the results (None for an absent
+    the call left in the inputs that the operator writes after the results (None for an absent
     one); ``args``: the inputs as they were before the call. ``name`` is the functional form."""
     function, fixed = resolve(name)
     check_tuple("verify", name, args)

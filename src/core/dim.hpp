@@ -58,7 +58,7 @@ struct DimExpr {
   }
   /// Bit i: letter i is in it.
   std::uint32_t letters() const;
-  /// May a size of this dimension give `letter`, once the other letters are known?
+  /// True if a size of this dimension gives `letter`, once the other letters are known.
   bool is_linear_in(int letter) const;
   /// The size once the letters are known; kTooLarge and kNoSize where it is none. Never 1 for
   /// `1|M` but where M is.

@@ -41,7 +41,7 @@ std::string cache_root();
 /// Flags that are neither 0 nor 1, and variables that are nearly one of the table's: "DLBLAS_LOGS:
 /// variable is unknown; did you mean DLBLAS_LOG?", a line each; mostly empty.
 std::string wrong_variables();
-/// Has a profiler put itself between NVTX and this process?
+/// True if a profiler has put itself between NVTX and this process.
 bool is_profiler_injected();
 /// Where the CUDA toolkit's libraries may lie: CUDA_HOME, CUDA_PATH and the usual place, as a colon
 /// list of folders.

@@ -23,7 +23,7 @@ class Expression {
   Expression(std::string_view text, const std::vector<std::string_view>& names);
   /// `values`: one for each name, in their order. A division by zero is 0, an overflow wraps.
   std::int64_t evaluate(const std::int64_t* values) const;
-  /// Does no name occur in it? Then its value needs no `values`.
+  /// True if no name occurs in it: its value then needs no `values`.
   bool is_constant() const;
 
   enum class Kind : std::uint8_t {

@@ -86,8 +86,8 @@ Multiples multiples_of(const Term& term, std::int64_t target, std::int64_t gcd, 
   return m;
 }
 
-// May terms [first, last) of a folded sum reach the target? Tries the multiples of the first or of
-// the last term, whichever are fewer, so that two terms need no search.
+// True if terms [first, last) of a folded sum may reach the target. Tries the multiples of the
+// first or of the last term, whichever are fewer, so that two terms need no search.
 Sharing reaches(const Sum& sum, int first, int last, std::int64_t target, int* visits) {
   if (target == 0) return Sharing::kSome;
   if (first == last) return Sharing::kNone;

@@ -12,15 +12,15 @@ namespace dlblas {
 /// The begin of a range (a name) or the end of this thread's innermost (null). Called on the
 /// calling thread, without locks of the library's.
 using RangeHook = void (*)(const char* name);
-/// Null: nobody. A range that is open is closed by the hook that opened it.
+/// Null: no one. A range that is open is closed by the hook that opened it.
 void set_range_hook(RangeHook hook);
 
 namespace detail {
 inline constexpr std::uint32_t kRangesUnread = 1u << 31;
-inline std::atomic<std::uint32_t> g_ranges{kRangesUnread};  // who wants them: bits
+inline std::atomic<std::uint32_t> g_ranges{kRangesUnread};  // which profilers want them: bits
 bool wants_ranges();
 }  // namespace detail
-/// One relaxed load where nobody looks.
+/// One relaxed load where no profiler looks.
 inline bool wants_ranges() {
   return detail::g_ranges.load(std::memory_order_relaxed) != 0 && detail::wants_ranges();
 }

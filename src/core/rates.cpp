@@ -99,13 +99,13 @@ const Measured* find_measured(const DeviceInfo& device) {
 // By how much a device is faster than the table's; 1 where nothing was measured, or nothing that
 // can be: no CPU or card of an arch is 16 times another.
 double scale_of(double measured, double table, const DeviceInfo& device, const char* what) {
-  constexpr double kMost = 16;
+  constexpr double kMax = 16;
   if (!(measured > 0)) return 1;
   const double scale = measured / table;
-  if (scale >= 1 / kMost && scale <= kMost) return scale;
+  if (scale >= 1 / kMax && scale <= kMax) return scale;
   log_once(LogLevel::kWarn, text("rates/", what, device.model),
            text("rates: the measured ", what, " of ", device.model, " is passed over; expected ",
-                table / kMost, " to ", table * kMost, " a second, got ", measured,
+                table / kMax, " to ", table * kMax, " a second, got ", measured,
                 "; run `dlblas bench machine` again"));
   return 1;
 }

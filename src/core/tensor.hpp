@@ -24,7 +24,7 @@ struct TensorView : StridedView {
   }
 };
 
-/// Do elements of two views share memory? Exact, but for strides too tangled for a short search.
+/// True if elements of two views share memory. Exact, but for strides too tangled for a search.
 enum class Sharing : std::uint8_t { kNone, kSome, kUndecided };
 Sharing sharing_of(const TensorView& a, const TensorView& b);
 /// What may share counts as overlapping. Slices of one tensor do not: q, k and v of a projection,
@@ -60,7 +60,7 @@ struct Args {
 
   Args() {}  // leaves the arrays uninitialised: a warm call touches only what it uses
   bool has(int tensor) const { return (present >> tensor) & 1u; }
-  /// Does an argument of the in-place form receive result i?
+  /// True if an argument of the in-place form receives result i.
   bool received(int i) const { return inplace && inplace->result_source[i] >= 0; }
   TensorView& result(int i) { return tensors[schema->num_inputs + i]; }
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }

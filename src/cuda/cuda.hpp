@@ -99,7 +99,7 @@ class RelaxedCapture {
   int mode_ = 2;  // relaxed; the thread's own while this lives
 };
 
-/// Is the stream (of the current context) being captured into a graph? Throws Error(kLaunch): the
+/// True if the stream (of the current context) is captured into a graph. Throws Error(kLaunch): the
 /// context is lost.
 bool capturing(void* stream);
 

@@ -127,8 +127,8 @@ struct Driver {
 
 /// Opened, resolved and initialised once.
 const Driver& driver();
-/// Has `driver` been called in this process? Where it was not, no device memory is ours, and there
-/// is no need to start it.
+/// True if `driver` was called in this process. Where it was not, no device memory is ours, and
+/// there is no need to start it.
 bool started();
 /// The driver, where it can be used; throws Error(kDevice) saying why not. Cold paths only.
 const Driver& require_driver();

@@ -114,7 +114,7 @@ class Identity {
  public:
   explicit Identity(const Query& q) : q_(q), own_(q.self.identity()) {}
   const std::string& of(const Config& config);
-  /// Is it this stored candidate's?
+  /// True if it is this stored candidate's.
   bool holds(const Record::Candidate& c);
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/absent_device.hpp"
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 #include "core/json.hpp"
@@ -68,11 +69,9 @@ std::string cut_short(const Explanation& e) {
   const auto merged = Store::process().load(store_key(*e.op, e.problem));
   const Extent extent = extent_of(current_rows(*e.op, e.problem, *merged));
   if (!extent.cut) return {};
-  char spent[32], more[32];
-  std::snprintf(spent, sizeof spent, "%.3g", extent.budget_s);
-  std::snprintf(more, sizeof more, "%.3g", 2 * extent.budget_s);
-  return text(": ", extent.tried, " of ", extent.planned, " configurations, ", spent,
-              " s, cut; more: get_op(…, seconds=", more, ")");
+  return text(": ", extent.tried, " of ", extent.planned, " configurations, ",
+              digits(extent.budget_s, 3),
+              " s, cut; more: get_op(…, seconds=", digits(2 * extent.budget_s, 3), ")");
 }
 
 // Half a sentence where a stored choice was measured under another driver or compiler.

@@ -1,7 +1,7 @@
 // See extent.hpp.
 #include "dispatch/extent.hpp"
 
-#include <cstdlib>
+#include "core/digits.hpp"
 
 namespace dlblas {
 namespace {
@@ -14,10 +14,8 @@ std::string_view value_of(const Fields& env, std::string_view name) {
 
 // Records are data from outside: what is no number is -1.
 double number_of(const Fields& env, std::string_view name) {
-  const std::string digits(value_of(env, name));
-  char* end = nullptr;
-  const double value = std::strtod(digits.c_str(), &end);
-  return !digits.empty() && *end == 0 && value >= 0 && value <= 1e9 ? value : -1;
+  const double value = number_in(value_of(env, name), -1);
+  return value >= 0 && value <= 1e9 ? value : -1;
 }
 
 }  // namespace

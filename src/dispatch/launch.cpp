@@ -6,6 +6,7 @@
 
 #include "core/counters.hpp"
 #include "core/error.hpp"
+#include "core/plain_floats.hpp"
 #include "cuda/cuda.hpp"
 #include "dispatch/dispatch.hpp"
 #include "dispatch/errors.hpp"
@@ -42,6 +43,7 @@ void make_result(const Context& context, Args& args, int r, int output) {
 }  // namespace
 
 int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace) {
+  const PlainFloats plain;
   for (int i = 0; i < kernel.num_steps; ++i)
     if (const int code = kernel.steps[i](args, context, kernel, workspace)) return code;
   return 0;

@@ -54,7 +54,7 @@ void add_zeroing(const Plan& plan, Kernel& kernel) {
   ++kernel.num_steps;
 }
 
-// Parts run one after the other, so they share the room behind the whole's own.
+// Parts run one after the other, so they share the room after the whole's own.
 void add_parts(const Query& q, const Config& config, void* stream, Prepared& prepared) {
   if (!q.self.parts) return;
   constexpr std::size_t kAlign = 256;  // cuBLASLt refuses a workspace that begins elsewhere

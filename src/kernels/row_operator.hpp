@@ -39,9 +39,9 @@ struct RowOperandSpec {
   int gathered_by = 0;       // kGathered: place in RowOperator::indices
   bool headed = false, paged = false;
   int times = 1;  // kRow: its elements over the program's columns, 2 of [*T, 2F]
-  /// Has it a dimension between rows and columns: heads or layers?
+  /// True if it has a dimension between rows and columns: heads or layers.
   bool has_inner() const { return headed || role == RowRole::kLayers; }
-  /// Do columns stand for RowShape::span elements of it?
+  /// True if columns stand for RowShape::span elements of it.
   bool spanned() const { return headed || role == RowRole::kColumns || times > 1; }
 };
 
@@ -60,13 +60,13 @@ struct RowOperator {
   std::uint32_t folded = 0;       // bit i: operand i is a result [width], added up over all rows
 };
 
-/// Has a row of the program its own elements there, at strides of leading dimensions?
+/// True if a row of the program has its own elements there, at strides of leading dimensions.
 inline bool has_rows(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kGroup || role == RowRole::kValue ||
          role == RowRole::kPlaces || role == RowRole::kHeads || role == RowRole::kIndex ||
          role == RowRole::kLayers;
 }
-/// Is it read or written at columns?
+/// True if it is read or written at columns.
 inline bool has_columns(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kColumns || role == RowRole::kHeads ||
          role == RowRole::kGathered || role == RowRole::kHeadColumns || role == RowRole::kLayers;
@@ -77,7 +77,7 @@ inline bool given(const Args& args, const RowOperandSpec& spec) { return args.ha
 /// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
 
-/// Are all results inputs' memory?
+/// True if all results are inputs' memory.
 bool all_in_place(const RowOperator& op, const Problem& problem);
 /// Heads and gathered rows of a problem.
 RowShape shape_of(const RowOperator& op, const Problem& problem);

@@ -93,8 +93,8 @@ struct RowOp {
   const RowTuning* tuning = nullptr;
   /// Scalars of the call: RowCall::f, d, n. May be null.
   void (*fill)(const Args& args, RowCall& call) = nullptr;
-  /// Does a call read its rows once, however long they are? Null: no. What walks them need not keep
-  /// them then.
+  /// True if a call reads its rows once, however long they are. Null: no. What walks them need not
+  /// keep them then.
   bool (*reads_once)(const Problem& problem) = nullptr;
   /// RowCall::options out of the problem. May be null.
   void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;

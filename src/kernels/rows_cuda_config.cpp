@@ -23,17 +23,17 @@ std::int32_t power_of_2_in(std::int64_t n) {
   return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
 }
 
-/// May rows have more than one stride? Those of one plain dimension have not.
+/// True if rows may have more than one stride: not those of one plain dimension.
 bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
 
-/// Has it results of rows, which leave L2 sooner if what is read leaves it last?
+/// True if it has results of rows, which leave L2 sooner if what is read leaves it last.
 bool writes_rows(const RowOperator& op) {
   return std::any_of(op.operands.begin(), op.operands.end(), [](const RowOperandSpec& spec) {
     return spec.written && has_rows(spec.role) && has_columns(spec.role);
   });
 }
 
-/// Do leading dimensions have one stride? Values [*T] have no other dimensions.
+/// True if leading dimensions have one stride. Values [*T] have no other dimensions.
 bool flattens(RowRole role, Layout layout) {
   const bool values = role == RowRole::kValue || role == RowRole::kIndex;
   return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values);

@@ -39,12 +39,12 @@ std::int64_t accesses(const RowKernel& k, const Problem& problem);
 
 /// Programs that reduce no rows are cut into tiles.
 inline bool is_tiled(const RowKernel& k) { return !k.op->op.reduces; }
-/// Does kRows read rows once, which are enough to fill the device?
+/// True if kRows reads rows once, and they are enough to fill the device.
 inline bool reads_once(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   return k.op->op.reads_once && k.op->op.reads_once(problem) &&
          problem.dims[k.op->rows] >= device.units;
 }
-/// Do rows of it fit over the device's registers? Programs whose last form meets once.
+/// True if its rows fit over the device's registers: programs whose last form meets once.
 bool has_grid(const RowOperator& op);
 /// Blocks of the kGrid kernel, all of which run.
 std::int64_t grid_blocks(const RowConfig& c, const DeviceInfo& device);
@@ -59,7 +59,7 @@ std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowCon
 std::int64_t shared_room(const DeviceInfo& device);
 
 int threads_per_unit(const DeviceInfo& device);
-/// May rows stay in the L2 cache until they are read again? They are not worth it where little is.
+/// True if rows may stay in L2 until they are read again; not worth it where little is.
 bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo& device);
 
 bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c, const DeviceInfo& device);
@@ -69,7 +69,7 @@ RowConfig default_config(const RowKernel& k, const Problem& problem, const Devic
 /// The one configuration of a kernel without knobs.
 RowConfig strided_config(const RowKernel& k);
 
-/// Do rows of it have columns next to each other?
+/// True if its rows have columns next to each other.
 inline bool has_unit_columns(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
          layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;

@@ -151,7 +151,7 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
   return more ? one : best;
 }
 
-/// Does the program read vectors over columns? They wait in registers beside the row.
+/// True if the program reads vectors over columns, which wait in registers beside the row.
 bool reads_columns(const RowKernel& k, const Problem& problem) {
   for (const RowOperandSpec& spec : k.op->operands)
     if (spec.role == RowRole::kColumns && !spec.written &&
@@ -200,8 +200,8 @@ RowConfig with_more_threads(const RowKernel& k, const Problem& problem, const De
 /// many vectors. With softmax, bf16 on H200,
 /// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
 /// 16, 128×4096 256 × 2, all within 2 % of a copy. With layer_norm, whose columns take registers as
-/// well, a row a block: 128 × 4 × 1 66.3 µs, × 2 and × 4, which spill, 93; 4096×8192 256 × 4 34.2,
-/// 512 × 2 39.
+/// well, one row per block: 128 × 4 × 1 66.3 µs, × 2 and × 4, which spill, 93; 4096×8192 256 ×
+/// 4 34.2, 512 × 2 39.
 RowConfig pick_registers(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   if (is_tiled(k)) return pick_tiles(k, problem, device);
   const bool few = problem.dims[k.op->rows] <= 2 * device.units;

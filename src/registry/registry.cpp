@@ -219,16 +219,16 @@ const Form* Registry::find(std::string_view name) const {
 namespace {
 // A hundred names are no help: the nearest, and how to see all.
 std::string nearest_of(std::string_view name, std::vector<std::string_view> names) {
-  constexpr std::size_t kMost = 8, kLongest = 64;
+  constexpr std::size_t kMax = 8, kLongest = 64;
   const std::size_t all = names.size();
   const std::string_view word = name.substr(0, kLongest);
   std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
     return edits(word, a) < edits(word, b);
   });
-  names.resize(std::min(all, kMost));
+  names.resize(std::min(all, kMax));
   std::string listed;
   for (const std::string_view one : names) listed += text(listed.empty() ? "" : ", ", one);
-  return all > kMost ? text(listed, ", … (", all, " names: dlblas list)") : listed;
+  return all > kMax ? text(listed, ", … (", all, " names: dlblas list)") : listed;
 }
 }  // namespace
 

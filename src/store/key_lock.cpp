@@ -11,7 +11,7 @@
 namespace dlblas {
 namespace {
 
-// Is the open file still the one of this name? Its last holder may have removed it.
+// True if the open file is still the one of this name: its last holder may have removed it.
 bool is_named(int fd, int folder, const char* name) {
   struct stat open, named;
   return ::fstat(fd, &open) == 0 && ::fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -1,9 +1,9 @@
 // The winner rule; see ranking.hpp.
 #include "store/ranking.hpp"
+#include "core/digits.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 namespace dlblas {
@@ -35,9 +35,7 @@ double score_ms(std::span<const double> samples_ms) {
 
 std::string microseconds(double ms) {
   if (ms < 0) return "-";
-  char s[64];
-  std::snprintf(s, sizeof s, ms < 1 ? "%.4g µs" : "%.0f µs", ms * 1e3);
-  return s;
+  return (ms < 1 ? digits(ms * 1e3, 4) : decimals(ms * 1e3, 0)) + " µs";
 }
 
 double spread_ms(std::span<const double> samples_ms) {

@@ -213,7 +213,7 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
 }
 
 // One replay is discarded: it warms clocks and instruction cache, and hides the host's launches of
-// those that are timed behind it. Inputs that the kernel writes are restored before, not between:
+// those that are timed after it. Inputs that the kernel writes are restored before, not between:
 // a copy would be timed as well, and values change no time here.
 double CudaMeasurer::sample(const Plan& plan, double ms) {
   Unrolled& unrolled = unroll(plan, ms);

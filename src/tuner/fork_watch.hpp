@@ -34,8 +34,8 @@ class ForkWatch {
     const ForkWatch& watch_;
     const void* const candidate_;
   };
-  /// Has a child come back from `candidate`? Where this process forked since the last question, a
-  /// child gets a tenth of a second for it; later ones are seen by a later question.
+  /// True if a child came back from `candidate`. Where this process forked since the last question,
+  /// a child gets a tenth of a second for it; later ones are seen by a later question.
   bool came_back(const void* candidate);
 
  private:

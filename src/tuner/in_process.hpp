@@ -88,7 +88,7 @@ class InProcessMeasurer : public Measurer {
   void compare_with_others(const Kernel& kernel, Check& found);
   /// The same against one of them; false: that one is wrong.
   bool compare_with(const KeptResults& other, Check& found);
-  /// Is there none of its implementation yet, and room for one?
+  /// True if there is none of its implementation yet, and room for one.
   bool keeps(const Kernel& kernel) const;
   bool check_written(const Kernel& kernel, int pattern, Suspects& suspects, Check& result);
   /// Those of the elements that keep the first pattern on the second run's values, too.

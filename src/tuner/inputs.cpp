@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
+#include "core/digits.hpp"
 #include "core/element.hpp"
 #include "core/error.hpp"
 
@@ -73,11 +73,7 @@ std::int64_t outer_part(std::int64_t n) {
   return 1;
 }
 
-std::string gibibytes(double bytes) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.4g GiB", bytes / 0x1p30);
-  return digits;
-}
+std::string gibibytes(double bytes) { return digits(bytes / 0x1p30, 4) + " GiB"; }
 
 }  // namespace
 

@@ -40,7 +40,7 @@ class GuardedTensor {
   std::size_t bytes() const { return inner_; }
   /// Copies the elements, and the gaps between them, from a tensor of the same layout.
   void restore(const GuardedTensor& pristine);
-  /// The guards before and behind the elements are whole again.
+  /// The guards before and after the elements are whole again.
   void mend_guards();
   /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);

@@ -137,7 +137,7 @@ class Measurer {
 /// The measurer of the problem's device, in this process. Throws Error(kTuning) where nothing may
 /// be measured now.
 std::unique_ptr<Measurer> make_measurer(const MeasureRequest& request);
-/// Is the caller's stream being captured into a graph? Nothing is measured meanwhile.
+/// True if the caller's stream is captured into a graph: nothing is measured meanwhile.
 bool under_capture(const Problem& problem, const Context& context);
 /// Throws Error(kTuning) while the caller's stream is being captured into a graph:
 /// nothing may be measured then, in a worker neither.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 #include "dlblas/version.h"
@@ -83,12 +84,6 @@ std::string identity_of(const Evaluated& e) {
   return joined(impl.name, made_of(*e.plan), impl.table().print(e.plan->config));
 }
 
-std::string number(double value) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.6g", value);
-  return digits;
-}
-
 }  // namespace
 
 std::string identity_of(const Record::Candidate& c) {
@@ -123,7 +118,7 @@ void publish(const TuneReport& report, Store& store) {
                 {"compiler", __VERSION__},
                 {"strategy", report.strategy},
                 {"seed", std::to_string(report.seed)},
-                {"budget_s", number(report.stopped ? report.elapsed_s : report.budget_s)},
+                {"budget_s", digits(report.stopped ? report.elapsed_s : report.budget_s, 6)},
                 {"rounds", std::to_string(report.final_rounds)}};
   record.env.push_back({"planned", std::to_string(report.planned)});
   record.env.push_back({"tried", std::to_string(report.evaluated.size())});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "core/harmless.hpp"
 #include "core/log.hpp"
@@ -257,6 +258,10 @@ Check Race::check_every_element(const Plan& plan) {
 }
 
 void Race::evaluate(const RaceInput& input, Evaluated e) {
+  // Said before: it may import torch and compile itself.
+  if (e.plan->implementation->flags.user && introduced_.insert(e.plan->implementation).second)
+    tell(DLBLAS_EVENT_FIRST_CALL, &e, "");
+  if (stopped_) return;
   const double begin = elapsed_s();
   const Check check = check_every_element(*e.plan);
   e.failure = check.failure;
@@ -413,19 +418,22 @@ bool Race::asked_to_stop() {
   return stopped_;
 }
 
+bool Race::has_time(const Evaluated& e) {
+  return e.failure == Failure::kNone && !e.samples_ms.empty();
+}
+
 // search,<op>,<problem>,<what>,<implementation>,<configuration>,<time or words>,<done/planned>,<s>
 void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const {
-  constexpr const char* kNames[] = {"start", "measured", "failed", "final", "done"};
+  constexpr const char* kNames[] = {"start", "measured", "failed",    "final",
+                                    "done",  "waiting",  "first_call"};
   const Operator& op = Registry::process().by_id(problem_.op);
-  char result[32] = "", spent[32];
-  if (of && of->failure == Failure::kNone)
-    std::snprintf(result, sizeof result, "%.4gus", 1e3 * score(*of));
-  std::snprintf(spent, sizeof spent, "%.3fs", elapsed_s());
+  std::string result;
+  if (of && has_time(*of)) result = digits(1e3 * score(*of), 4) + "us";
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
                               of ? of->plan->implementation->table().print(of->plan->config) : "",
-                              ",", note.empty() ? std::string(result) : harmless(note), ",",
-                              evaluated_.size(), "/", planned_, ",", spent));
+                              ",", note.empty() ? result : harmless(note), ",", evaluated_.size(),
+                              "/", planned_, ",", decimals(elapsed_s(), 3), "s"));
 }
 
 void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note) {
@@ -441,7 +449,7 @@ void Race::tell(dlblas_event_kind kind, const Evaluated* of, const std::string& 
   event.implementation = of ? of->plan->implementation->name : "";
   event.config = config.c_str();
   event.note = note.c_str();
-  event.milliseconds = of && of->failure == Failure::kNone ? score(*of) : -1;
+  event.milliseconds = of && has_time(*of) ? score(*of) : -1;
   event.best_ms = best_ms_;
   event.best = best_name_.c_str();
   event.elapsed_s = elapsed_s();

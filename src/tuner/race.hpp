@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,7 +89,7 @@ class Race {
   bool is_late(double for_s) const;
   void settle(const RaceInput& input);
   int pick(const RaceInput& input) const;
-  /// Is the winner compared whole, and how long does that take?
+  /// Whether the winner is compared whole, and how long that takes.
   bool compares_whole() const;
   double whole_s() const;
   double reserve_s() const;
@@ -96,6 +97,7 @@ class Race {
   void tell(dlblas_event_kind kind, const Evaluated* of, const std::string& note);
   void log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const;
   double score(const Evaluated& e) const;
+  static bool has_time(const Evaluated& e);
 
   const Problem problem_;
   Measurer& measurer_;
@@ -103,6 +105,7 @@ class Race {
   const ClockFn clock_;
   const OnEvent on_event_;
   std::vector<Evaluated> evaluated_;
+  std::set<const Implementation*> introduced_;  // users', whose first call was told
   std::string best_name_;
   double best_ms_ = -1, best_took_s_ = 0;  // to be checked and measured
   int best_ = -1;                          // index into evaluated_

@@ -2,9 +2,9 @@
 #include "tuner/together.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
+#include "core/digits.hpp"
 #include "core/error.hpp"
 #include "store/sha256.hpp"
 
@@ -40,9 +40,7 @@ std::function<bool()> waiting_of(const TuneOptions& options, double budget_s) {
 std::string words_of(Turn::Got got, const Turn& turn) {
   if (got == Turn::Got::kNested)
     return "a search of this key waits for this call: nothing was measured in it";
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.3g s", turn.waited_s());
-  return text("another search of this key was at work for ", seconds,
+  return text("another search of this key was at work for ", digits(turn.waited_s(), 3), " s",
               got == Turn::Got::kStopped ? ", until this one was stopped" : " and longer",
               ": nothing was measured");
 }
@@ -77,7 +75,7 @@ bool answers(const Merged& merged, const Asked& asked) {
            value_of(env, "strategy") == asked.strategy &&
            value_of(env, "seed") == std::to_string(asked.seed) &&
            value_of(env, "searched") == asked.searched &&
-           std::strtod(value_of(env, "budget_s").c_str(), nullptr) >= kAsPrinted * asked.budget_s;
+           number_in(value_of(env, "budget_s"), 0) >= kAsPrinted * asked.budget_s;
   });
 }
 

@@ -29,7 +29,7 @@ struct Asked {
   std::int64_t newest;
 };
 std::int64_t newest_in(const Merged& merged);
-/// Does the store hold a search of this very question, with as much time or more, that came since?
+/// True if the store holds a newer search of this very question, with as much time or more.
 bool answers(const Merged& merged, const Asked& asked);
 
 }  // namespace dlblas

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <new>
 
 #include "core/counters.hpp"
+#include "core/digits.hpp"
 #include "core/env.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/plain_floats.hpp"
 #include "dispatch/extent.hpp"
 #include "dispatch/stale.hpp"
 #include "store/ranking.hpp"
@@ -84,9 +85,7 @@ std::string sentence(const TuneReport& report, const Evaluated& won, const Evalu
   if (preset == &won)
     return text("the default, ", time(won), ": none of ", report.evaluated.size(),
                 " measured is faster by more than 1 % and 2 sigma");
-  char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.2f",
-                score_ms(preset->samples_ms) / score_ms(won.samples_ms));
+  const std::string ratio = decimals(score_ms(preset->samples_ms) / score_ms(won.samples_ms), 2);
   return text(time(won), " against the default's ", time(*preset), ", ", ratio, " times as fast");
 }
 
@@ -242,6 +241,7 @@ TuneReport default_report(TuneReport report, const Candidates& candidates, const
 
 TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
                 const Context& context, const TuneOptions& options) {
+  const PlainFloats plain;  // oracle, records
   TuneReport report = open_report(op, problem);
   Candidates candidates(op, problem, options, report.candidates);
   if (!has_elements(op, problem)) return empty_report(std::move(report), candidates);

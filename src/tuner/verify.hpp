@@ -1,4 +1,4 @@
-// Is a result right? The oracle's rows, the error each element is allowed, and the verdict.
+// Whether a result is right: the oracle's rows, the error each element is allowed, the verdict.
 // In: arguments with the inputs as they were before the call, results to judge. Out: Verdict.
 // One run of the reference serves every candidate of a Problem: references cost seconds, comparing
 // costs milliseconds. Flow: the tuner's check; dlblas_verify.  Read next: tuner/measure.hpp.

@@ -2,11 +2,11 @@
 #include "tuner/worker_measurer.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <new>
 
 #include "core/counters.hpp"
+#include "core/digits.hpp"
 #include "core/element.hpp"
 #include "core/log.hpp"
 #include "jit/jit.hpp"
@@ -246,8 +246,7 @@ worker::Outcome WorkerMeasurer::ended(Request what, const worker::Exchange& exch
   }
   if (exchange.ending != Ending::kTimedOut)
     return {{Failure::kCrash, "the worker " + exchange.how}};
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.2g s", limit_s);
+  const std::string seconds = digits(limit_s, 2) + " s";
   const bool compiling = what == Request::kPrepare;
   worker::Outcome outcome{
       {compiling ? Failure::kCompileTimeout : Failure::kTimeout,

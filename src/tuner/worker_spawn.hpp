@@ -39,7 +39,7 @@ pid_t spawn(const Spawn& what);
 /// A descriptor above those that the child gives out again, closed by exec. Takes `fd` over.
 Descriptor move_up(int fd);
 
-/// Has it ended? It stays unreaped.
+/// True if it has ended. It stays unreaped.
 bool has_ended(pid_t child);
 /// Waits `limit_s` for the child to end, then kills it with its group, and reaps it. The status of
 /// waitpid; −1 where another waitpid has reaped it. `*killed`: it had to be killed.

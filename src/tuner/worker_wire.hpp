@@ -114,7 +114,7 @@ struct Opening {
 std::string encode(const Opening& opening);
 /// Its values lie in their ranges; whether they are the operator's is its finder's to ask (fits).
 Opening decode_opening(Reader& from);
-/// Is it about this operator: its tensors, scalars and letters, its index-valued arguments?
+/// True if it is about this operator: its tensors, scalars, letters, index-valued arguments.
 bool fits(const Opening& opening, const Schema& schema);
 
 /// What the worker found out about it.

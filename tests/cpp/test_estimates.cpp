@@ -61,9 +61,7 @@ TEST(Estimates, WiderLevelsArePredictedFaster) {
 }
 
 /// The implementation that a call on such a GPU runs before anything is measured.
-std::string predicted_best(const char* name, std::int64_t rows, std::int64_t width) {
-  const Operator& op = *Registry::process().at(name).op;
-  Problem p = problem_of(op, DType::kBF16, {rows, width});
+std::string predicted_best(const Operator& op, Problem p) {
   p.device_type = DeviceType::kCuda;
   const DeviceInfo device = typical_cuda_device(90);
   const Implementation* best = nullptr;
@@ -76,6 +74,10 @@ std::string predicted_best(const char* name, std::int64_t rows, std::int64_t wid
   }
   return best ? best->name : "none";
 }
+std::string predicted_best(const char* name, std::int64_t rows, std::int64_t width) {
+  const Operator& op = *Registry::process().at(name).op;
+  return predicted_best(op, problem_of(op, DType::kBF16, {rows, width}));
+}
 
 // As they were fastest with bf16 on an H200: benchmarks/results, 2026-11-22.
 TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
@@ -86,6 +88,39 @@ TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
     EXPECT_EQ(predicted_best(op, 1024, 65536), "cuda_cluster") << op;
     EXPECT_EQ(predicted_best(op, 256, 262144), "cuda_cluster") << op;
     EXPECT_EQ(predicted_best(op, 16, 4194304), "cuda_ring") << op;
+  }
+}
+
+// As they were fastest with bf16 on an H200, 26 November 2026: docs/notes/gemm.md.
+TEST(Estimates, ProductsOnAHopperRunWhatWasMeasuredFastest) {
+  const Operator& gated = *Registry::process().at("gated_linear").op;
+  for (const std::int64_t rows : {1, 4, 16})
+    EXPECT_EQ(predicted_best(gated, problem_of(gated, DType::kBF16, {rows, 4096, 14336})),
+              "cuda_mma")
+        << rows;
+
+  const Operator& packed = *Registry::process().at("mm_w4a16_awq").op;
+  for (const std::int64_t rows : {1, 16, 64, 256}) {
+    Problem p = problem_of(packed, DType::kBF16, {rows, 4096, 14336 / 8, 128});
+    p.tensors[1].dtype = DType::kI32;
+    EXPECT_EQ(predicted_best(packed, p), rows <= 16 ? "cuda_packed" : "cuda_dequantized") << rows;
+  }
+
+  const Operator& grouped = *Registry::process().at("grouped_gemm_k").op;
+  const struct {
+    std::int64_t rows, n, k, groups;
+    const char* tile;
+  } sums[] = {{32768, 768, 2048, 128, "tile=128x192x64"},
+              {8192, 4096, 7168, 8, "tile=128x128x64"},
+              {16384, 4096, 4096, 8, "tile=128x128x64"}};
+  for (const auto& s : sums) {
+    Problem p = problem_of(grouped, DType::kBF16, {s.rows, s.n, s.k, s.groups});
+    p.device_type = DeviceType::kCuda;
+    p.tensors[2].dtype = DType::kI32;
+    EXPECT_EQ(predicted_best(grouped, p), "cuda_wgmma") << s.rows;
+    const Implementation& wgmma = *grouped.find("cuda_wgmma");
+    const DeviceInfo device = typical_cuda_device(90);
+    EXPECT_EQ(wgmma.table().print(default_config({p, device, wgmma})), s.tile) << s.rows;
   }
 }
 

@@ -4,12 +4,9 @@
 // and, where a GPU is, run. Read next: tests/device/gemm_epilogues.cuh, cpu/gemm/epilogue.hpp.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <memory>
-#include <random>
 #include <vector>
 
 #include "core/error.hpp"
@@ -19,6 +16,7 @@
 #include "cuda/cuda.hpp"
 #include "jit/jit.hpp"
 #include "kernels/gemm_cuda.hpp"
+#include "tests/cpp/gemm_case.hpp"
 #include "tests/cpp/source_tree.hpp"
 #include "tests/device/gemm_epilogue_params.hpp"
 
@@ -61,40 +59,10 @@ struct Gated {
 
 namespace {
 
-using Half = std::uint16_t;
+using test::at, test::Half, test::value_of;
 
-float value_of(Half bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-/// One problem in bf16, and its results in f64.
-struct Case {
-  std::int64_t m, n, k, row;  // row: elements from row to row of out and residual, at least n
-  std::vector<Half> a, b[2], residual;  // a [m, k]; b [n, k], as a linear layer's weights
-  std::vector<float> alpha, beta;
-
-  Case(std::int64_t m_, std::int64_t n_, std::int64_t k_, std::int64_t row_)
-      : m(m_), n(n_), k(k_), row(row_), alpha(at(m)), beta(at(n)) {
-    std::mt19937 random(5);
-    std::normal_distribution<float> normal;
-    const auto fill = [&](std::vector<Half>& v, std::int64_t size) {
-      v.resize(at(size));
-      for (Half& h : v) h = static_cast<Half>(std::bit_cast<std::uint32_t>(normal(random)) >> 16);
-    };
-    fill(a, m * k), fill(b[0], n * k), fill(b[1], n * k), fill(residual, m * row);
-    for (float& v : alpha) v = normal(random);
-    for (float& v : beta) v = normal(random);
-  }
-
-  /// The sum of a part, and that of the terms' sizes.
-  std::pair<double, double> sum(int part, std::int64_t i, std::int64_t j) const {
-    double all = 0, sizes = 0;
-    for (std::int64_t d = 0; d < k; ++d) {
-      const double term =
-          double{value_of(a[at(i * k + d)])} * double{value_of(b[part][at(j * k + d)])};
-      all += term, sizes += std::abs(term);
-    }
-    return {all, sizes};
-  }
+struct Case : test::GemmCase {
+  using GemmCase::GemmCase;
 
   /// A sum in f32, errors carried or of one chain of this K; one rounding to bf16.
   void expect(const std::vector<Half>& out, bool gated, const std::string& what) const {
@@ -103,7 +71,7 @@ struct Case {
       for (std::int64_t j = 0; j < row; ++j) {
         const Half got = out[at(i * row + j)];
         if (j >= n) {
-          ASSERT_EQ(got, 0x7fc1) << what << ": written past the last column";
+          ASSERT_EQ(got, test::kUnwritten) << what << ": written past the last column";
           continue;
         }
         const auto [x, x_size] = sum(0, i, j);
@@ -123,7 +91,6 @@ struct Case {
       }
     }
   }
-  std::vector<Half> unwritten() const { return std::vector<Half>(at(m * row), 0x7fc1); }
 };
 
 /// Runs the chunks one after the other, as a pool of this many threads would cut them.
@@ -202,7 +169,8 @@ TEST(GemmEpilogues, OfFewRowsAreAsInF64) {
     for (const bool gated : {false, true}) {
       for (const bool dots : {false, true}) {
         for (const int threads : {1, 3}) {
-          const GemmFewRows rows{&code_of(gated), {4, 256, 0, dots}, kLongSums, threads};
+          const std::int32_t prefetch = threads == 1 ? 0 : dots ? 512 : kNextRows;
+          const GemmFewRows rows{&code_of(gated), {4, 256, prefetch, dots}, kLongSums, threads};
           std::vector<float> workspace(workspace_bytes(rows, m, k) / sizeof(float), kUnset);
           on_cpu(c, gated, !dots, text(m, "x", n, "x", k, gated ? " gated" : "", " dots ", dots),
                  [&](const GemmJob& job, const void* epilogue) {
@@ -275,21 +243,9 @@ struct Params {
   Epilogue epilogue;
 };
 
-class GemmEpiloguesOnGpu : public testing::Test {
+class GemmEpiloguesOnGpu : public test::GemmOnGpu {
  protected:
-  void SetUp() override {
-    if (const std::string why = cuda::unavailable(); !why.empty()) GTEST_SKIP() << why;
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU is visible";
-    if (cuda::info(0).arch < 80) GTEST_SKIP() << "needs sm_80, this is " << cuda::info(0).arch;
-    current_ = std::make_unique<cuda::CurrentDevice>(0);
-    stream_ = std::make_unique<cuda::Stream>();
-  }
-  template <typename T>
-  T* upload(const std::vector<T>& host) {
-    cuda::Buffer& buffer = buffers_.emplace_back(host.size() * sizeof(T));
-    cuda::copy_to_device(buffer.data(), host.data(), buffer.bytes(), stream_->get());
-    return static_cast<T*>(buffer.data());
-  }
+  void SetUp() override { start(80, true); }
   void launch(const KernelSource& source, cuda::Launch how, const GemmCall& gemm, bool gated,
               const test::ScaledResidualParams& e) {
     how.shared_bytes = static_cast<unsigned>(source.dynamic_shared_bytes);
@@ -318,10 +274,6 @@ class GemmEpiloguesOnGpu : public testing::Test {
     cuda::copy_to_host(out.data(), to, out.size() * sizeof(Half), stream_->get());
     c.expect(out, gated, what);
   }
-
-  std::unique_ptr<cuda::CurrentDevice> current_;
-  std::unique_ptr<cuda::Stream> stream_;
-  std::vector<cuda::Buffer> buffers_;
 };
 
 unsigned blocks(std::int64_t size, int block) {

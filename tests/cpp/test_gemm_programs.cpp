@@ -4,26 +4,20 @@
 // tests/device/gemm_programs.cuh, kernels/gemm_wgmma.hpp.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
-#include <memory>
-#include <random>
 #include <vector>
 
 #include "core/error.hpp"
 #include "cuda/cuda.hpp"
 #include "jit/jit.hpp"
 #include "kernels/gemm_wgmma.hpp"
+#include "tests/cpp/gemm_case.hpp"
 #include "tests/cpp/source_tree.hpp"
 
 namespace dlblas {
 namespace {
 
-using Half = std::uint16_t;
-constexpr Half kUnwritten = 0x7fc1;  // a NaN
-
-float value_of(Half bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using test::at, test::Half, test::kUnwritten, test::value_of;
 
 enum class Program { kScaledResidual, kGated };
 
@@ -94,57 +88,24 @@ TEST(GemmPrograms, CompileCleanForHopper) {
   }
 }
 
-/// One problem in bf16, and its results in f64. Rows of out and residual have a gap behind them.
-struct Case {
-  std::int64_t m, n, k, row = n + 8;
-  std::vector<Half> a, b[2], residual;  // a [m, k]; b [n, k]
-  std::vector<float> alpha, beta;
-
-  Case(std::int64_t m_, std::int64_t n_, std::int64_t k_)
-      : m(m_), n(n_), k(k_), alpha(at(m)), beta(at(n)) {
-    std::mt19937 random(7);
-    std::normal_distribution<float> normal;
-    const auto fill = [&](std::vector<Half>& v, std::int64_t size) {
-      v.resize(at(size));
-      for (Half& h : v) h = static_cast<Half>(std::bit_cast<std::uint32_t>(normal(random)) >> 16);
-    };
-    fill(a, m * k), fill(b[0], n * k), fill(b[1], n * k), fill(residual, m * row);
-    for (float& v : alpha) v = normal(random);
-    for (float& v : beta) v = normal(random);
-  }
-  double sum(int part, std::int64_t i, std::int64_t j) const {
-    double all = 0;
-    for (std::int64_t d = 0; d < k; ++d)
-      all += double{value_of(a[at(i * k + d)])} * double{value_of(b[part][at(j * k + d)])};
-    return all;
-  }
+/// Rows of out and residual have a gap behind them.
+struct Case : test::GemmCase {
+  Case(std::int64_t m, std::int64_t n, std::int64_t k) : GemmCase(m, n, k, n + 8) {}
   double expected(Program program, std::int64_t i, std::int64_t j) const {
-    const double x = sum(0, i, j);
-    if (program == Program::kGated) return x / (1 + std::exp(-x)) * sum(1, i, j);
+    const double x = sum(0, i, j).first;
+    if (program == Program::kGated) return x / (1 + std::exp(-x)) * sum(1, i, j).first;
     return double{alpha[at(i)]} * double{beta[at(j)]} * x +
            double{value_of(residual[at(i * row + j)])};
   }
 };
 
-class GemmProgramsOnGpu : public testing::Test {
+class GemmProgramsOnGpu : public test::GemmOnGpu {
  protected:
-  void SetUp() override {
-    if (const std::string why = cuda::unavailable(); !why.empty()) GTEST_SKIP() << why;
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU is visible";
-    if (cuda::info(0).arch != 90) GTEST_SKIP() << "needs sm_90, this is " << cuda::info(0).arch;
-    current_ = std::make_unique<cuda::CurrentDevice>(0);
-    stream_ = std::make_unique<cuda::Stream>();
-  }
-  template <typename T>
-  T* upload(const std::vector<T>& host) {
-    cuda::Buffer& buffer = buffers_.emplace_back(host.size() * sizeof(T));
-    cuda::copy_to_device(buffer.data(), host.data(), buffer.bytes(), stream_->get());
-    return static_cast<T*>(buffer.data());
-  }
+  void SetUp() override { start(90, false); }
 
   std::vector<Half> run(const Case& c, const Way& way) {
     buffers_.clear();
-    std::vector<Half> out(at(c.m * c.row), kUnwritten);
+    std::vector<Half> out = c.unwritten();
     Half* const to = upload(out);
     const bool gated = way.program == Program::kGated;
     const kernels::WgmmaProduct product = {
@@ -175,10 +136,6 @@ class GemmProgramsOnGpu : public testing::Test {
     cuda::copy_to_host(out.data(), to, out.size() * sizeof(Half), stream_->get());
     return out;
   }
-
-  std::unique_ptr<cuda::CurrentDevice> current_;
-  std::unique_ptr<cuda::Stream> stream_;
-  std::vector<cuda::Buffer> buffers_;
 };
 
 TEST_F(GemmProgramsOnGpu, AreAsInF64) {

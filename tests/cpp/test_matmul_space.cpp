@@ -23,7 +23,7 @@ namespace dlblas {
 namespace {
 
 constexpr std::size_t kMax = 128;       // 64 are searched exhaustively, and few shapes have more
-constexpr std::size_t kMaxWgmma = 512;  // the model ranks them
+constexpr std::size_t kMaxWgmma = 640;  // the model ranks them
 
 struct Sizes {
   std::int64_t m, n, k;
@@ -170,7 +170,9 @@ TEST(MatmulSpace, WgmmaEstimatesRankTilesAsTheyWereTimed) {
   EXPECT_LE(lost / static_cast<double>(kWgmmaTimes.size()), 0.01);
 }
 
-// Without measurements the estimates choose: whoever was more than 3 % faster, own form or cuBLAS.
+// Without measurements the estimates choose: cuBLAS where it was more than 3 % faster; own form
+// where it was 8 % faster at the end of a bucket, since elsewhere in it tiles lose some 4 % to an
+// algorithm for each M. 64 rows are one tile: 3 % there, too.
 TEST(MatmulSpace, WgmmaAndCublasAreChosenAsTheyWereTimed) {
   const DeviceInfo device = typical_cuda_device(90);
   const Implementation &wgmma = *matmul().find("cuda_wgmma"), &cublas = *matmul().find("cublaslt");
@@ -180,7 +182,8 @@ TEST(MatmulSpace, WgmmaAndCublasAreChosenAsTheyWereTimed) {
     const double said =
         wgmma.estimate(own, default_config(own)) / cublas.estimate(theirs, default_config(theirs));
     const double best = std::ranges::min(t.tiles | std::views::transform(&WgmmaTime::us));
-    const bool own_wins = best<0.97 * t.cublas_us, they_win = best> 1.03 * t.cublas_us;
+    const double worth = t.m > 64 ? 0.92 : 0.97;
+    const bool own_wins = best<worth * t.cublas_us, they_win = best> 1.03 * t.cublas_us;
     if (own_wins || they_win) {
       EXPECT_EQ(said < 1, own_wins) << said << " for " << t.m << "x" << t.n << "x" << t.k;
     }
@@ -201,7 +204,7 @@ TEST(MatmulSpace, WgmmaDefaultsAreThoseOfTheNotes) {
       {{4096, 7168, 2048}, "128x160x64 pingpong b2"},
       {{4096, 24576, 1536}, "128x192x64 pingpong b2"},
       {{4096, 7168, 16384}, "128x160x64 pingpong b2"},
-      {{4096, 2112, 7168}, "128x176x64 pingpong b2"},
+      {{4096, 2112, 7168}, "swapped 192x184x64"},
       {{1024, 4096, 4096}, "128x256x64"},
       {{512, 4096, 7168}, "128x128x64"},
       {{256, 7168, 2048}, "128x112x64"},
@@ -253,7 +256,9 @@ TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
       const gemm::FewerRows fewer = gemm::for_fewer_rows(q, end, model);
       EXPECT_EQ(wgmma.sources(q, chosen).size(), static_cast<std::size_t>(1 + fewer.count));
       EXPECT_EQ(fewer.index_for(m), -1) << "the bucket's end has its own";
-      if (m <= 64) EXPECT_EQ(fewer.count, 0) << "one tile holds them";
+      if (m <= 64) {
+        EXPECT_EQ(fewer.count, 0) << "one tile holds them";
+      }
       buckets_with_others += fewer.count > 0;
       for (int i = 0; i < fewer.count; ++i) {
         const std::int64_t rows = fewer.rows[i];

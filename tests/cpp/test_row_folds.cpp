@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "cpu/row/walk.hpp"
+#include "cpu/row/walk_rows.hpp"
 #include "jit/jit.hpp"
 #include "kernels/row_fold.hpp"
 #include "tests/cpp/source_tree.hpp"

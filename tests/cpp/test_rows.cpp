@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "cpu/row/walk.hpp"
+#include "cpu/row/walk_rows.hpp"
 #include "jit/jit.hpp"
 #include "registry/registry.hpp"
 #include "tests/cpp/source_tree.hpp"

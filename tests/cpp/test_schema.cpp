@@ -273,7 +273,9 @@ TEST(BucketTokens, CoversMonotoneAndItsOwnFixedPoint) {
     ASSERT_EQ(bucket_tokens(b), b);
     ASSERT_LE(b, n < 2 ? n : 2 * n - 2 + (n == 2));
     ASSERT_LT(bucket_before(b), n) << "shares the bucket of " << b;
-    if (n > 0) ASSERT_LT(bucket_tokens(bucket_before(b)), b);
+    if (n > 0) {
+      ASSERT_LT(bucket_tokens(bucket_before(b)), b);
+    }
     last = b;
   }
   EXPECT_EQ(bucket_before(2048), 1536);

@@ -415,8 +415,8 @@ TEST(Traits, LayoutsAndAlignment) {
   for (const Row& row : matrices) {
     const TensorView x = view(row.shape, row.strides);
     EXPECT_EQ(traits_of(x, true).layout, row.layout) << testing::PrintToString(row.strides);
-    const Layout rows = row.layout == Layout::kMatricesTransposed ? Layout::kOther : row.layout;
-    EXPECT_EQ(traits_of(x).layout, rows) << "leading dimensions are rows";
+    const Layout as_rows = row.layout == Layout::kMatricesTransposed ? Layout::kOther : row.layout;
+    EXPECT_EQ(traits_of(x).layout, as_rows) << "leading dimensions are rows";
   }
   EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 4}), true).align_log2, 4);
   EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 6}), true).align_log2, 3);

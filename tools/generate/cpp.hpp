@@ -104,18 +104,7 @@ class CppWriter {
     const Schema& schema = form.op->schema;
     if (p.is_tensor) return "{}";
     const ScalarSpec& s = schema.scalars[p.index];
-    switch (s.type) {
-      case ScalarType::kInt:
-        return std::to_string(s.default_value.i);
-      case ScalarType::kFloat:
-        return print_float(s.default_value.f);
-      case ScalarType::kBool:
-        return s.default_value.i ? "true" : "false";
-      case ScalarType::kDType:
-        return "{}";
-      case ScalarType::kEnum:
-        break;
-    }
+    if (s.type != ScalarType::kEnum) return default_text(s, "true", "false", "{}");
     return enum_name(schema, s) +
            "::" + enumerators(s)[static_cast<std::size_t>(s.default_value.i)];
   }

@@ -47,6 +47,24 @@ inline std::string print_float(double v) {
   return s;
 }
 
+/// A scalar's default in a language with these words; an enumeration's is its label in quotes.
+inline std::string default_text(const ScalarSpec& s, const char* yes, const char* no,
+                                const char* none) {
+  switch (s.type) {
+    case ScalarType::kInt:
+      return std::to_string(s.default_value.i);
+    case ScalarType::kFloat:
+      return print_float(s.default_value.f);
+    case ScalarType::kBool:
+      return s.default_value.i ? yes : no;
+    case ScalarType::kDType:
+      return none;
+    case ScalarType::kEnum:
+      break;
+  }
+  return "\"" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "\"";
+}
+
 /// Words joined into lines of at most `width`, each line after `prefix`: comments and docstrings.
 inline std::string wrap(std::string_view text, const std::string& prefix, std::size_t width = 100) {
   std::string out, line;
@@ -89,7 +107,7 @@ inline std::string print_dtypes(DTypeSet set) {
   return s;
 }
 
-/// May the argument be left out of a call?
+/// True if the argument may be left out of a call.
 inline bool is_optional(const Schema& schema, const Param& p) {
   return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
 }
@@ -100,7 +118,7 @@ inline bool is_option(const Schema& schema, const Param& p) {
   return is_optional(schema, p) && !(p.is_tensor && schema.tensors[p.index].usual);
 }
 
-/// Does this form write the argument: by `!` in the schema, or because a result goes there?
+/// True if this form writes the argument: by `!` in the schema, or as a result's memory.
 inline bool is_written(const Form& form, const Param& p) {
   if (!p.is_tensor) return false;
   bool written = form.op->schema.tensors[p.index].written;

@@ -42,20 +42,7 @@ class PageWriter {
   static std::string default_of(const Schema& schema, const Param& p) {
     if (!is_optional(schema, p)) return "required";
     if (p.is_tensor) return "absent";
-    const ScalarSpec& s = schema.scalars[p.index];
-    switch (s.type) {
-      case ScalarType::kInt:
-        return std::to_string(s.default_value.i);
-      case ScalarType::kFloat:
-        return print_float(s.default_value.f);
-      case ScalarType::kBool:
-        return s.default_value.i ? "true" : "false";
-      case ScalarType::kDType:
-        return "none";
-      case ScalarType::kEnum:
-        break;
-    }
-    return "\"" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "\"";
+    return default_text(schema.scalars[p.index], "true", "false", "none");
   }
 
   static std::string key_of(const Schema& schema, const Param& p) {

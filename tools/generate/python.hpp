@@ -58,19 +58,7 @@ class PythonWriter {
     return "Literal[" + labels + "]";
   }
   static std::string scalar_default(const ScalarSpec& s) {
-    switch (s.type) {
-      case ScalarType::kInt:
-        return std::to_string(s.default_value.i);
-      case ScalarType::kFloat:
-        return print_float(s.default_value.f);
-      case ScalarType::kBool:
-        return s.default_value.i ? "True" : "False";
-      case ScalarType::kDType:
-        return "None";
-      case ScalarType::kEnum:
-        break;
-    }
-    return "\"" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "\"";
+    return default_text(s, "True", "False", "None");
   }
 
   // Python lets no argument without a default follow one with it: such an optional one must be

@@ -2,8 +2,9 @@
 """Looks at the built site in headless Chromium: what is wider than its box, at widths of a desktop
 and a phone, and pictures of pages in light and dark.
 
-In: the folder of the site, Chromium on PATH. Out: a line for each page with something cut, exit
-code 1; with --shots FOLDER PNGs of the pages named. By hand: `python tools/website/look.py`.
+In: the folder of the site, Chromium on PATH (Debian: chromium-headless-shell). Out: a line for each
+page with something cut, exit code 1; with --shots FOLDER PNGs of the pages named. By hand:
+`python tools/website/look.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WIDTHS = (1400, 500)  # headless Chromium has no narrower window
+# The whole Chromium has no window narrower than 500, a phone has 390.
+BROWSERS = {"chromium-headless-shell": 390, "chromium": 500, "google-chrome": 500}
 _CHECK = """<script>window.addEventListener("load", () => {
   const cut = [];
   for (const box of document.querySelectorAll("article pre, article table, article p, body")) {
@@ -29,11 +31,19 @@ _CHECK = """<script>window.addEventListener("load", () => {
 _DARK = "<script>document.body.dataset.theme = 'dark';</script>"
 
 
-def _browser(*words: str) -> str:
-    found = shutil.which("chromium") or shutil.which("google-chrome")
+def _found() -> str:
+    found = next((name for name in BROWSERS if shutil.which(name)), None)
     if found is None:
-        raise SystemExit("look: needs chromium; apt-get install chromium")
-    command = [found, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *words]
+        raise SystemExit("look: needs Chromium; apt-get install chromium-headless-shell")
+    return found
+
+
+def widths() -> tuple[int, int]:
+    return 1400, BROWSERS[_found()]
+
+
+def _browser(*words: str) -> str:
+    command = [_found(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
 
 
@@ -60,7 +70,7 @@ def shoot(page: pathlib.Path, folder: pathlib.Path) -> None:
         text = page.read_text(encoding="utf-8")
         text = text.replace("</body>", f"{_DARK}</body>") if theme == "dark" else text
         copy.write_text(text, encoding="utf-8")
-        for width in WIDTHS:
+        for width in widths():
             out = folder / f"{page.stem}-{theme}-{width}.png"
             _browser(f"--window-size={width},1600", f"--screenshot={out}", f"file://{copy}")
         copy.unlink()
@@ -77,13 +87,13 @@ def main() -> int:
     pages = [site / name for name in args.pages] or every
     wrong = 0
     for page in pages:
-        for width in WIDTHS:
+        for width in widths():
             if said := cut_at(page, width):
                 wrong += 1
                 print(f"{page.relative_to(site)} at {width}: {said}")
         if args.shots:
             shoot(page, args.shots)
-    print(f"look: {len(pages)} pages at {len(WIDTHS)} widths, {wrong} with something cut")
+    print(f"look: {len(pages)} pages at {len(widths())} widths, {wrong} with something cut")
     return 1 if wrong else 0
 
 

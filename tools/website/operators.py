@@ -244,7 +244,7 @@ def _gradients(library: Library, row: Row) -> str:
     if serves:
         text += f"Itself the gradient of {', '.join(serves)}. "
     if name not in autograd:
-        text += "A tensor that requires grad is refused in words.\n\n"
+        text += "A tensor that requires grad is refused with a message.\n\n"
     return text
 
 
@@ -367,7 +367,8 @@ def write_pages(library: Library, staged: stage.Stage) -> list[str]:
     for row in library.info["operators"]:
         names.append(row["name"])
         staged.write(f"operators/{row['name']}", page(library, staged, row))
-    listed = "\n".join(names)
+    # A name is broken at its underscores, where a column is too narrow for it.
+    listed = "\n".join(f"{name.replace('_', '_' + chr(0x200B))} <{name}>" for name in names)
     text = "# Every operator\n\nMade from the registry: what the library says of itself.\n\n"
     text += overview(library, "operators/index")
     staged.write("operators/index", f"{text}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n")

@@ -1,15 +1,16 @@
 """Figures as pictures: how much longer each rival takes than ours, problem by problem, in SVG.
 
 In: rows of benchmarks/results/. Out: SVG that takes its colours from the page, so that it is right
-in light and dark; a shape beside each colour, for eyes that do not tell these apart. Used by:
-operators.py, ../make_docs.py.
+in light and dark; a shape beside each colour, for eyes that do not tell these apart. Twice, for
+desktops and, with the labels above, for phones: site.css shows one. Used by: operators.py,
+../make_docs.py.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 
@@ -19,8 +20,29 @@ MARKS = {
     "liger": "diamond", "flashinfer": "cross", "cublas": "square", "onednn": "diamond",
     "numpy": "circle",
 }  # fmt: skip
-_WIDTH, _ROW, _TOP, _LEFT, _RIGHT = 800, 19, 46, 300, 86
-_LETTERS = 41  # of a label
+
+
+class _Frame(NamedTuple):
+    """Where what lies, in the SVG's units."""
+
+    name: str
+    width: int
+    row: int
+    left: int
+    right: int
+    above: bool  # labels stand above their row
+    letters: int  # of a label
+
+    def x(self, ratio: float) -> float:
+        part = math.log(max(_LEAST, min(_MOST, ratio)) / _LEAST) / math.log(_MOST / _LEAST)
+        return self.left + part * (self.width - self.left - self.right)
+
+
+_FRAMES = (
+    _Frame("desktop", 800, 19, 300, 86, False, 41),
+    _Frame("phone", 350, 36, 14, 66, True, 54),
+)
+_TOP = 46
 _LEAST, _MOST = 0.5, 4.0  # ratios that the axis shows; a mark beyond stands at its end
 
 
@@ -43,11 +65,6 @@ def _peers(row: Row) -> dict[str, float]:
     return best
 
 
-def _x(ratio: float) -> float:
-    part = math.log(max(_LEAST, min(_MOST, ratio)) / _LEAST) / math.log(_MOST / _LEAST)
-    return _LEFT + part * (_WIDTH - _LEFT - _RIGHT)
-
-
 def _mark(shape: str, x: float, y: float, name: str, said: str) -> str:
     r = 4.5
     drawn = {
@@ -67,50 +84,76 @@ def _sizes(row: Row) -> str:
     return "×".join(str(value) for value in row["problem"].values())
 
 
+def _label(row: Row, with_name: bool) -> str:
+    dtype = str(row.get("dtype") or "")
+    threads = f", {row['threads']} threads" if "threads" in row else ""
+    return (
+        f"{row['op']} {_sizes(row)} {dtype}{threads}"
+        if with_name
+        else (f"{_sizes(row)} {dtype}{threads}")
+    )
+
+
+def _legend(names: list[str], frame: _Frame) -> tuple[list[str], int]:
+    """The legend, and how far down it reaches."""
+    out, at, y = [], 4.0, 10
+    for name in names:
+        word = "copy of as many bytes" if name == "copy" else name
+        width = 34 + 6.6 * len(word)
+        if at > 4 and at + width - 18 > frame.width:
+            at, y = 4.0, y + 20
+        out.append(_mark(MARKS[name], at + 6, y, name, word))
+        out.append(f'<text x="{at + 16:.0f}" y="{y + 4}">{word}</text>')
+        at += width
+    return out, y - 10
+
+
+def _drawn(shown: list[tuple[Row, dict[str, float]]], labels: list[str], frame: _Frame) -> str:
+    names = [name for name in MARKS if any(name in peers for _, peers in shown)]
+    legend, more = _legend(names, frame)
+    top = _TOP + more
+    height = top + frame.row * len(shown) + 14
+    out = [
+        f'<svg class="ratios {frame.name}" viewBox="0 0 {frame.width} {height}" role="img" '
+        f'aria-label="times of rivals over ours">',
+        *legend,
+    ]
+    for ratio in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0):
+        kind = "ours" if ratio == 1 else "grid"
+        x = frame.x(ratio)
+        out.append(f'<path class="{kind}" d="M{x:.1f} {top - 8}V{height - 10}"/>')
+        word = "ours" if ratio == 1 else f"{ratio:g}×"
+        out.append(f'<text x="{x:.1f}" y="{top - 13}" class="middle">{word}</text>')
+    for i, ((row, peers), label) in enumerate(zip(shown, labels, strict=True)):
+        y = top + frame.row * i + (frame.row - 10 if frame.above else frame.row / 2)
+        ours = _of(row["ours"]) or 0.0
+        cut = label if len(label) <= frame.letters else f"{label[: frame.letters - 1]}…"
+        place = (
+            f'x="{frame.left}" y="{y - 10:.1f}" class="over"'
+            if frame.above
+            else f'x="{frame.left - 12}" y="{y + 4:.1f}" class="end"'
+        )
+        out.append(f"<text {place}><title>{html.escape(label)}</title>{html.escape(cut)}</text>")
+        right = frame.width - frame.right + 14
+        out.append(f'<text x="{right}" y="{y + 4:.1f}">{_time(ours)}</text>')
+        for name, ms in peers.items():
+            said = f"{name}: {_time(ms)}, {ms / ours:.2f}× ours"
+            out.append(_mark(MARKS[name], frame.x(ms / ours), y, name, said))
+    out.append("</svg>")
+    return "".join(out)
+
+
 def ratios(rows: list[Row], with_name: bool, title: str = "") -> str:
     """ "" where no row has a peer that ran."""
     shown = [(row, _peers(row)) for row in rows if _of(row["ours"]) is not None]
     shown = [(row, peers) for row, peers in shown if peers]
     if not shown:
         return ""
-    height = _TOP + _ROW * len(shown) + 14
-    names = [name for name in MARKS if any(name in peers for _, peers in shown)]
-    out = [
-        f'<svg class="ratios" viewBox="0 0 {_WIDTH} {height}" role="img" '
-        f'aria-label="times of rivals over ours">'
-    ]
-    at = 4.0
-    for name in names:  # the legend
-        word = "copy of as many bytes" if name == "copy" else name
-        out.append(_mark(MARKS[name], at + 6, 10, name, word))
-        out.append(f'<text x="{at + 16:.0f}" y="14">{word}</text>')
-        at += 34 + 6.6 * len(word)
-    for ratio in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0):
-        kind = "ours" if ratio == 1 else "grid"
-        x = _x(ratio)
-        out.append(f'<path class="{kind}" d="M{x:.1f} {_TOP - 8}V{height - 10}"/>')
-        word = "ours" if ratio == 1 else f"{ratio:g}×"
-        out.append(f'<text x="{x:.1f}" y="{_TOP - 13}" class="middle">{word}</text>')
-    for i, (row, peers) in enumerate(shown):
-        y = _TOP + _ROW * i + _ROW / 2
-        ours = _of(row["ours"]) or 0.0
-        label = f"{row['op']} {_sizes(row)}" if with_name else _sizes(row)
-        dtype = str(row.get("dtype") or "")
-        threads = f", {row['threads']} threads" if "threads" in row else ""
-        label += f" {dtype}{threads}"
-        cut = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
-        out.append(
-            f'<text x="{_LEFT - 12}" y="{y + 4:.1f}" class="end">'
-            f"<title>{html.escape(label)}</title>{html.escape(cut)}</text>"
-        )
-        out.append(f'<text x="{_WIDTH - _RIGHT + 14}" y="{y + 4:.1f}">{_time(ours)}</text>')
-        for name, ms in peers.items():
-            said = f"{name}: {_time(ms)}, {ms / ours:.2f}× ours"
-            out.append(_mark(MARKS[name], _x(ms / ours), y, name, said))
-    out.append("</svg>")
+    labels = [_label(row, with_name) for row, _ in shown]
     note = (
         "Right of the line a rival takes longer than ours; the axis ends at 4×. At the right, ours."
     )
     head = f"<strong>{html.escape(title)}</strong>" if title else ""
+    drawn = "".join(_drawn(shown, labels, frame) for frame in _FRAMES)
     caption = f"<figcaption>{note}</figcaption>"
-    return f'<figure class="ratios">{head}{"".join(out)}{caption}</figure>\n\n'
+    return f'<figure class="ratios">{head}{drawn}{caption}</figure>\n\n'

@@ -191,6 +191,9 @@ class Stage:
         rest = [Entry(p, "", name) for p, name in self.pages.items() if p not in listed]
         made = ""
         for caption, entries in [*parts.items(), *([(MORE, rest)] if rest else [])]:
-            lines = "\n".join(f"{e.text} <{e.document}>" if e.text else e.document for e in entries)
+            titles = [
+                (e.text.replace("`", ""), e.document) for e in entries
+            ]  # no code in a toctree
+            lines = "\n".join(f"{text} <{name}>" if text else name for text, name in titles)
             made += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
         return made

@@ -21,7 +21,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "rows of any length: every element for itself",
+    "x": "rows of any length; each element is computed alone",
 }
 
 # Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.

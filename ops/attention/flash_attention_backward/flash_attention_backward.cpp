@@ -1,27 +1,27 @@
 // flash_attention_backward, the gradient of flash_attention_lse: schema, oracle and
 // implementations. Read next: ops/attention/attention_gradient_oracle.cpp (what it computes),
 // attention_gradient_cpu.cpp and attention_gradient_mma.cuh (how).
-#include "ops/attention/attention_host.hpp"
+#include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {
 namespace {
 
 enum Tensor : int { kDout, kQ, kK, kV, kO, kLse, kDlse, kBias, kDq, kDk, kDv };
 enum Letter : int { kLetterB, kLetterS, kHkv, kG, kLetterDv, kLetterD, kLetterL };
-constexpr AttentionGradientOp kOp = {{kQ, kK, kV, kBias, -1, -1, kO, kLse, kLetterB, kLetterS, kHkv,
-                                      kG, kLetterD, kLetterL, kLetterDv},
-                                     kDout,
-                                     kDlse,
-                                     kDq,
-                                     kDk,
-                                     kDv};
+// clang-format off
+constexpr AttentionGradientOp kOp = {
+    .of = {.name = "flash_attention_backward",
+           .q = kQ, .k = kK, .v = kV, .bias = kBias, .o = kO, .lse = kLse, .batch = kLetterB,
+           .q_rows = kLetterS, .heads = kHkv, .group = kG, .d = kLetterD, .k_rows = kLetterL,
+           .dv = kLetterDv},
+    .dout = kDout, .dlse = kDlse, .dq = kDq, .dk = kDk, .dv = kDv};
+// clang-format on
 
 }  // namespace
 
 OperatorDef flash_attention_backward();
 OperatorDef flash_attention_backward() {
   OperatorDef def;
-  def.family = "attention";
   def.schema =
       "flash_attention_backward(dout: f[B, S, Hkv*G, Dv], q: like(dout)[B, S, Hkv*G, D], "
       "k: like(dout)[B, L, Hkv, D], v: like(dout)[B, L, Hkv, Dv], "
@@ -36,19 +36,7 @@ OperatorDef flash_attention_backward() {
       "P = e^(s − lse); dS = P · (dout · v − dout · o + dlse) · ds/d(q · k); dq = Σ_L dS · k; "
       "dk = Σ_S dS · q; dv = Σ_S P · dout";
   def.letters = {"B", "S", "Hkv", "G", "Dv", "D", "L"};
-  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
-                     OracleOut* out) {
-    attention_gradient_reference(kOp, args, rows, num_rows, out);
-  };
-  def.bound = [](const Problem& problem, int) { return attention_gradient_bound(problem, kOp); };
-  def.check = [](const Args& args) { check_attention("flash_attention_backward", args); };
-  def.work_per_row = [](const Problem& p) {
-    const auto size = [&](int letter) { return static_cast<double>(p.dims[letter]); };
-    return (size(kLetterL) + size(kLetterS) * size(kG)) * 3 * (size(kLetterD) + size(kLetterDv));
-  };
-  def.implementations = attention_gradient_cpu(kOp);
-  for (const Implementation& impl : attention_gradient_cuda(kOp))
-    def.implementations.push_back(impl);
+  define_attention_gradient<kOp>(def);
   return def;
 }
 

@@ -42,7 +42,7 @@ ARGUMENTS: dict[str, str] = {
     "lse": "what flash_attention_lse returned",
     "dlse": "the gradient that arrives at lse; none: 0",
     "bias": "what flash_attention_lse was given; it has no gradient",
-    "causal": "whether a query sees no key behind its own position",
+    "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",
     "softcap": "the largest magnitude of a score; 0: no cap",

@@ -1,6 +1,6 @@
 """flash_attention_backward once more, in NumPy and f64: what the oracle is checked against.
 
-Written from the contract, not from the C++. Read next: ../attention_gradient_oracle.cpp.
+Read next: ../formulas.py, ../attention_gradient_oracle.cpp.
 """
 
 from __future__ import annotations
@@ -9,36 +9,7 @@ from typing import Any
 
 import numpy as np
 
-
-def gradient(
-    dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, dlse: Any, bias: Any, scalars: Any
-) -> tuple[Any, Any, Any]:
-    """One sequence: q [S, H, D], k [L, Hkv, D], v [L, Hkv, Dv], lse [H, S], bias [H, S, L] or 0."""
-    (length, heads, width), (keys, shared, _) = q.shape, k.shape
-    group = heads // max(1, shared)
-    wide, values = (np.repeat(t, group, 1) for t in (k, v))
-    scale = q.dtype.type(scalars["scale"] or 1 / np.sqrt(max(1, width)))
-    scores = np.einsum("shd,lhd->hsl", q, wide) * scale
-    slope = 1.0
-    if cap := scalars["softcap"]:
-        tanh = np.tanh(scores / cap)
-        scores, slope = cap * tanh, 1 - tanh * tanh
-    ahead = np.arange(keys) - np.arange(length)[:, None] - (keys - length)
-    seen = np.ones_like(ahead, bool)
-    if scalars["causal"]:
-        seen &= ahead <= 0
-    if scalars["window"] >= 0:
-        seen &= abs(ahead) <= scalars["window"]
-    weights = np.where(
-        seen & np.isfinite(lse)[..., None], np.exp(scores + bias - lse[..., None]), 0
-    )
-    delta = np.einsum("shd,shd->hs", dout, o) - dlse
-    inner = np.einsum("shd,lhd->hsl", dout, values) - delta[..., None]
-    ds = weights * inner * slope * scale
-    dq = np.einsum("hsl,lhd->shd", ds, wide)
-    dk = np.einsum("hsl,shd->lhd", ds, q)
-    dv = np.einsum("hsl,shd->lhd", weights, dout)
-    return dq, *(t.reshape(keys, shared, group, t.shape[-1]).sum(2) for t in (dk, dv))
+from .attention_formulas import gradient  # ops/attention/formulas.py, as it is staged
 
 
 def flash_attention_backward(

@@ -1,22 +1,27 @@
 // flash_attention_f8_lse, attention of f8 heads, softmax(scale·QKᵀ + bias)·V, and its log-sum-exp:
 // schema, oracle and implementations. q, k and v have a factor for each sequence and head of k, as
 // FlashAttention-3's. Read next: ops/attention/flash_attention_lse/flash_attention_lse.cpp.
-#include "ops/attention/attention_host.hpp"
+#include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {
 namespace {
 
 enum Tensor : int { kQ, kK, kV, kBias, kQDescale, kKDescale, kVDescale, kO, kLse };
 enum Letter : int { kB, kS, kHkv, kG, kD, kL, kDv };
-constexpr AttentionOp kOp = {kQ, kK,   kV, kBias, -1, -1,  kO,        kLse,      kB,
-                             kS, kHkv, kG, kD,    kL, kDv, kQDescale, kKDescale, kVDescale};
+// clang-format off
+constexpr AttentionOp kOp = {.name = "flash_attention_f8_lse",
+                             .q = kQ, .k = kK, .v = kV, .bias = kBias, .o = kO, .lse = kLse,
+                             .batch = kB, .q_rows = kS, .heads = kHkv, .group = kG, .d = kD,
+                             .k_rows = kL, .dv = kDv,
+                             .q_descale = kQDescale, .k_descale = kKDescale,
+                             .v_descale = kVDescale};
+// clang-format on
 
 }  // namespace
 
 OperatorDef flash_attention_f8_lse();
 OperatorDef flash_attention_f8_lse() {
   OperatorDef def;
-  def.family = "attention";
   def.schema =
       "flash_attention_f8_lse(q: f8[B, S, Hkv*G, D], k: like(q)[B, L, Hkv, D], "
       "v: like(q)[B, L, Hkv, Dv], bias: f[1|B, 1|Hkv*G, 1|S, L]?, "
@@ -30,18 +35,7 @@ OperatorDef flash_attention_f8_lse() {
       "s = scale · q_descale · k_descale · q · k, softcap · tanh(s / softcap), + bias; "
       "o = v_descale · Σ_L softmax_L(s) · v; lse = log Σ_L e^s";
   def.letters = {"B", "S", "Hkv", "G", "D", "L", "Dv"};
-  def.by_element = {"lse"};
-  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
-                     OracleOut* out) { attention_reference(kOp, args, rows, num_rows, out); };
-  def.bound = [](const Problem& problem, int result) {
-    return attention_bound(problem, kOp, result);
-  };
-  def.check = [](const Args& args) { check_attention("flash_attention_f8_lse", args); };
-  def.work_per_row = [](const Problem& p) {
-    return static_cast<double>(p.dims[kL]) * static_cast<double>(p.dims[kD] + 3 * p.dims[kDv]);
-  };
-  def.implementations = attention_cpu(kOp);
-  for (const Implementation& impl : attention_cuda(kOp)) def.implementations.push_back(impl);
+  define_attention<kOp>(def);
   return def;
 }
 

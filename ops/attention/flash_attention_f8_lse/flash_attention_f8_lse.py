@@ -12,7 +12,7 @@ DOCS: dict[str, dict[str, str]] = {
             "q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], bias [1|B, 1|H, 1|S, L] -> "
             "o [B, S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h takes head h // G of k and v. "
             "Query s is at key s + L − S: causal, it sees the keys up to that one; with a window, "
-            "the window keys before it, and as many behind it unless causal. "
+            "the window keys before it, and as many after it unless causal. "
             "Descales [1|B, 1|Hkv], absent: 1. Any strides."
         ),
         "dtypes": (
@@ -22,7 +22,9 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "Scores, softmax and sums in f32, one rounding, at the store; tensor cores take f8 "
-            "as f16, exactly, and round the weights to f16 before the product with v. A query that "
+            "as f16, exactly, and round the weights to f16 before the product with v. Hopper's "
+            "(cuda_wgmma) multiply q and k as f8, and cut what is 13 bits below the largest of 32 "
+            "products and their sum so far. A query that "
             "sees no key, or keys of score −inf alone, has o = 0 and lse = −inf. What keys hold "
             "that a query does not see, NaN too, changes nothing. A score of +inf makes o and lse "
             "NaN. On one kind of device "
@@ -46,7 +48,7 @@ ARGUMENTS: dict[str, str] = {
     "k": "key heads of each position",
     "v": "value heads of each position",
     "bias": "added to the scores; −inf hides a key",
-    "causal": "whether a query sees no key behind its own position",
+    "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",
     "softcap": "the largest magnitude of a score; 0: no cap",

@@ -2,21 +2,25 @@
 // implementations. Letters Hkv and G: heads of k, and heads of q for each of them.
 // Read next: ops/attention/attention_oracle.cpp (what it computes), attention_cpu.cpp and
 // attention_mma.cuh (how).
-#include "ops/attention/attention_host.hpp"
+#include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {
 namespace {
 
 enum Tensor : int { kQ, kK, kV, kBias, kO, kLse };
 enum Letter : int { kB, kS, kHkv, kG, kD, kL, kDv };
-constexpr AttentionOp kOp = {kQ, kK, kV, kBias, -1, -1, kO, kLse, kB, kS, kHkv, kG, kD, kL, kDv};
+// clang-format off
+constexpr AttentionOp kOp = {.name = "flash_attention_lse",
+                             .q = kQ, .k = kK, .v = kV, .bias = kBias, .o = kO, .lse = kLse,
+                             .batch = kB, .q_rows = kS, .heads = kHkv, .group = kG, .d = kD,
+                             .k_rows = kL, .dv = kDv};
+// clang-format on
 
 }  // namespace
 
 OperatorDef flash_attention_lse();
 OperatorDef flash_attention_lse() {
   OperatorDef def;
-  def.family = "attention";
   def.schema =
       "flash_attention_lse(q: f[B, S, Hkv*G, D], k: like(q)[B, L, Hkv, D], "
       "v: like(q)[B, L, Hkv, Dv], bias: like(q)|f32[1|B, 1|Hkv*G, 1|S, L]?, *, "
@@ -28,18 +32,7 @@ OperatorDef flash_attention_lse() {
       "s = scale · q · k, softcap · tanh(s / softcap), + bias; o = Σ_L softmax_L(s) · v; "
       "lse = log Σ_L e^s";
   def.letters = {"B", "S", "Hkv", "G", "D", "L", "Dv"};
-  def.by_element = {"lse"};
-  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
-                     OracleOut* out) { attention_reference(kOp, args, rows, num_rows, out); };
-  def.bound = [](const Problem& problem, int result) {
-    return attention_bound(problem, kOp, result);
-  };
-  def.check = [](const Args& args) { check_attention("flash_attention_lse", args); };
-  def.work_per_row = [](const Problem& p) {
-    return static_cast<double>(p.dims[kL]) * static_cast<double>(p.dims[kD] + 3 * p.dims[kDv]);
-  };
-  def.implementations = attention_cpu(kOp);
-  for (const Implementation& impl : attention_cuda(kOp)) def.implementations.push_back(impl);
+  define_attention<kOp>(def);
   return def;
 }
 

@@ -11,7 +11,7 @@ DOCS: dict[str, dict[str, str]] = {
             "q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], bias [1|B, 1|H, 1|S, L] -> "
             "o [B, S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h takes head h // G of k and v. "
             "Query s is at key s + L − S: causal, it sees the keys up to that one; with a window, "
-            "the window keys before it, and as many behind it unless causal. Any strides; a GPU is "
+            "the window keys before it, and as many after it unless causal. Any strides; a GPU is "
             "fastest on rows of heads at multiples of 16 bytes."
         ),
         "dtypes": "q f32, f16 or bf16; k, v and o q's dtype; bias q's dtype or f32; lse f32.",
@@ -37,7 +37,7 @@ ARGUMENTS: dict[str, str] = {
     "k": "key heads of each position",
     "v": "value heads of each position",
     "bias": "added to the scores; −inf hides a key",
-    "causal": "whether a query sees no key behind its own position",
+    "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",
     "softcap": "the largest magnitude of a score; 0: no cap",

@@ -11,7 +11,7 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "dout and o [T, H, Dv], q [T, H, D], k [U, Hkv, D], v [U, Hkv, Dv], lse and dlse [H, "
             "T], cu_seqlens_q and cu_seqlens_k [N + 1] -> dq, dk, dv, shaped as q, k and v; 0 for"
-            " rows behind the last sequence. Any strides."
+            " rows after the last sequence. Any strides."
         ),
         "dtypes": (
             "dout f32, f16 or bf16; q, k, v, o and results dout's dtype; lse and dlse f32; "
@@ -43,7 +43,7 @@ ARGUMENTS: dict[str, str] = {
     "dlse": "the gradient that arrives at lse; none: 0",
     "cu_seqlens_q": "where each sequence's rows of q begin, and the last one's end",
     "cu_seqlens_k": "where each sequence's rows of k and v begin, and the last one's end",
-    "causal": "whether a query sees no key behind its own position",
+    "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",
     "softcap": "the largest magnitude of a score; 0: no cap",

@@ -1,22 +1,27 @@
 // flash_attention_varlen_f8_lse, attention of packed sequences of f8 heads: schema, oracle and
 // implementations. q, k and v have a factor for each sequence and head of k, as FlashAttention-3's.
 // Read next: ops/attention/flash_attention_varlen_lse/flash_attention_varlen_lse.cpp.
-#include "ops/attention/attention_host.hpp"
+#include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {
 namespace {
 
 enum Tensor : int { kQ, kK, kV, kCuQ, kCuK, kQDescale, kKDescale, kVDescale, kO, kLse };
 enum Letter : int { kT, kHkv, kG, kD, kU, kDv, kN };
-constexpr AttentionOp kOp = {kQ, kK,   kV, -1, kCuQ, kCuK, kO,        kLse,      kN,
-                             kT, kHkv, kG, kD, kU,   kDv,  kQDescale, kKDescale, kVDescale};
+// clang-format off
+constexpr AttentionOp kOp = {.name = "flash_attention_varlen_f8_lse",
+                             .q = kQ, .k = kK, .v = kV, .cu_q = kCuQ, .cu_k = kCuK, .o = kO,
+                             .lse = kLse, .batch = kN, .q_rows = kT, .heads = kHkv, .group = kG,
+                             .d = kD, .k_rows = kU, .dv = kDv,
+                             .q_descale = kQDescale, .k_descale = kKDescale,
+                             .v_descale = kVDescale};
+// clang-format on
 
 }  // namespace
 
 OperatorDef flash_attention_varlen_f8_lse();
 OperatorDef flash_attention_varlen_f8_lse() {
   OperatorDef def;
-  def.family = "attention";
   def.schema =
       "flash_attention_varlen_f8_lse(q: f8[T, Hkv*G, D], k: like(q)[U, Hkv, D], "
       "v: like(q)[U, Hkv, Dv], cu_seqlens_q: i32[N+1] ~ offsets<=T, "
@@ -30,18 +35,7 @@ OperatorDef flash_attention_varlen_f8_lse() {
       "of each sequence: s = scale · q_descale · k_descale · q · k, softcap · tanh(s / softcap); "
       "o = v_descale · Σ_k softmax_k(s) · v; lse = log Σ_k e^s";
   def.letters = {"T", "Hkv", "G", "D", "U", "Dv", "N"};
-  def.by_element = {"lse"};
-  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
-                     OracleOut* out) { attention_reference(kOp, args, rows, num_rows, out); };
-  def.bound = [](const Problem& problem, int result) {
-    return attention_bound(problem, kOp, result);
-  };
-  def.check = [](const Args& args) { check_attention("flash_attention_varlen_f8_lse", args); };
-  def.work_per_row = [](const Problem& p) {
-    return static_cast<double>(p.dims[kU]) * static_cast<double>(p.dims[kD] + 3 * p.dims[kDv]);
-  };
-  def.implementations = attention_cpu(kOp);
-  for (const Implementation& impl : attention_cuda(kOp)) def.implementations.push_back(impl);
+  define_attention<kOp>(def);
   return def;
 }
 

@@ -13,7 +13,7 @@ DOCS: dict[str, dict[str, str]] = {
             "o [T, H, Dv], lse [H, T]. Sequence n has rows cu_seqlens[n] … cu_seqlens[n + 1] − 1 "
             "of q and of k, of which either may be none. H = Hkv·G: query head h takes head h // G "
             "of k and v. The last query of a sequence is at its last key: causal, a query sees the "
-            "keys up to its own; with a window, the window keys before it, and as many behind it "
+            "keys up to its own; with a window, the window keys before it, and as many after it "
             "unless causal. "
             "Descales [1|N, 1|Hkv], absent: 1. Any strides."
         ),
@@ -23,7 +23,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "Those of flash_attention_f8_lse. Rows of q behind the last sequence have o = 0 and "
+            "Those of flash_attention_f8_lse. Rows of q after the last sequence have o = 0 and "
             "lse = −inf. Lengths are read on the device: nothing waits for them, and a captured "
             "graph serves others. The first offset counts as 0; what "
             "leaves 0 … T is refused on a CPU and clamped on a GPU."
@@ -42,12 +42,12 @@ ARGUMENTS: dict[str, str] = {
     "k_descale": "what k is multiplied with, likewise",
     "v_descale": "what v is multiplied with, likewise",
     "out_dtype": "of o; None: bf16",
-    "q": "query heads of all sequences' positions, one behind the other",
+    "q": "query heads of all sequences' positions, one after the other",
     "k": "key heads, likewise",
     "v": "value heads, likewise",
     "cu_seqlens_q": "where each sequence's rows of q begin, and the last one's end",
     "cu_seqlens_k": "where each sequence's rows of k and v begin, and the last one's end",
-    "causal": "whether a query sees no key behind its own position",
+    "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",
     "softcap": "the largest magnitude of a score; 0: no cap",

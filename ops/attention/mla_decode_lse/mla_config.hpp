@@ -1,8 +1,8 @@
 // What the host and the CUDA kernels of latent attention agree on: plain values.
-// Read next: mla_rows.cuh, mla_decode.cuh.
+// Read next: mla_rows.cuh, mla_decode.cuh, mla_wgmma.cuh.
 #pragma once
 
-#include "device/types.hpp"
+#include "device/tensor_map.hpp"
 
 namespace dlblas::attention {
 
@@ -23,6 +23,10 @@ struct MlaDecodeConfig {
   int32_t stages = 2;  // tiles in shared memory
 };
 
+struct MlaWgmmaConfig {
+  int32_t least = 2;  // tiles of 64 keys of a part, at least
+};
+
 /// Strides in elements, in the order of the schema's dimensions.
 struct MlaParams {
   const void *q_nope, *q_pe, *ckv, *kpe;
@@ -35,5 +39,11 @@ struct MlaParams {
   float *part_o, *part_lse;                       // of each part; null where there is one
 };
 static_assert(sizeof(MlaParams) == 8 * 8 + 19 * 8 + 8 + 24 + 16, "host and device read the same");
+
+struct MlaWgmmaParams {
+  TensorMap q_nope, q_pe;  // dimensions (column, head, token)
+  TensorMap ckv, kpe;      // (column, key of a page, page)
+  MlaParams p;
+};
 
 }  // namespace dlblas::attention

@@ -5,6 +5,7 @@
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
+#include "ops/attention/cache_cuda.hpp"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
 
@@ -19,13 +20,6 @@ inline const TraitsTable<MlaTraits>& traits_table() {
   return *members;
 }
 
-/// Columns of rows side by side, `bytes` at a time.
-inline bool reads_wide(const TensorTraits& t, int bytes) {
-  const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
-                            t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
-  return side_by_side && (1 << t.align_log2) >= std::min(16, bytes);
-}
-
 inline MlaTraits traits_of(const Problem& p) {
   MlaTraits s{};
   s.type = p.tensors[kQNope].dtype;
@@ -34,12 +28,6 @@ inline MlaTraits traits_of(const Problem& p) {
   s.page = static_cast<std::int32_t>(p.dims[kPage]);
   s.access = 8;
   return s;
-}
-
-template <typename Data, std::size_t kRank>
-void point(const Args& args, int tensor, Data*& data, std::int64_t (&strides)[kRank]) {
-  data = static_cast<Data*>(args.tensors[tensor].data);
-  std::copy_n(args.tensors[tensor].strides, kRank, strides);
 }
 
 inline MlaParams params_of(const Args& args) {
@@ -64,12 +52,12 @@ inline MlaParams params_of(const Args& args) {
 
 /// Sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;
   for (const Letter letter : {kH, kR, kDr, kPage, kW})
-    if (d[letter] > kMost / 2) return Support::no("a size is {}; at most {}", d[letter], kMost / 2);
-  if (d[kT] * d[kH] > kMost)
-    return Support::no("{} heads of tokens; at most {}", d[kT] * d[kH], kMost);
+    if (d[letter] > kMax / 2) return Support::no("a size is {}; at most {}", d[letter], kMax / 2);
+  if (d[kT] * d[kH] > kMax)
+    return Support::no("{} heads of tokens; at most {}", d[kT] * d[kH], kMax);
   return Support::yes();
 }
 

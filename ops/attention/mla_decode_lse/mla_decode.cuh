@@ -14,6 +14,7 @@
 #include "device/reduce.cuh"
 #include "device/row/values.cuh"
 #include "device/shared.cuh"
+#include "ops/attention/join_parts.cuh"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"
 
 namespace dlblas::attention {
@@ -45,6 +46,8 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
   extern __shared__ __align__(16) unsigned char mla_memory[];
   __shared__ float maxima[C.rows], sums[C.rows], scales[C.rows];
 
+  launch_dependents();
+  wait_for_dependencies();
   const float nothing = -DeviceMath::infinity();
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
   const int g = lane / 4, q = lane % 4;
@@ -221,7 +224,6 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
   }
   cp_async_wait<0>();
   __syncthreads();
-  launch_dependents();
 
   const float raised = DeviceMath::exp2(-kRaise);
 #pragma unroll
@@ -255,36 +257,25 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
     }
 }
 
-/// Joins the parts of mla_decode: a block has a head of a token.
-template <MlaTraits S, MlaDecodeConfig C>
-__global__ void __launch_bounds__(S.latent / 4) mla_join(const __grid_constant__ MlaParams p) {
-  const float nothing = -DeviceMath::infinity();
+/// Joins the parts of a row: a block has a head of a token.
+template <MlaTraits S>
+__global__ void __launch_bounds__(join_threads(S.latent))
+    mla_join(const __grid_constant__ MlaParams p) {
   const int64_t t = blockIdx.x / static_cast<uint32_t>(p.heads);
   const int64_t h = blockIdx.x - t * p.heads, place = int64_t{blockIdx.x} * p.parts;
-  const int d = static_cast<int>(threadIdx.x) * 4;
+  launch_dependents();
   wait_for_dependencies();
-  float most = nothing, total = 0, o[4] = {};
-  for (int i = 0; i < p.parts; ++i) {
-    const float lse = p.part_lse[place + i];
-    most = lse != lse || most != most ? lse + most : fmaxf(most, lse);
-  }
-  const float base = most == nothing ? 0 : most;
-#pragma unroll 4
-  for (int i = 0; i < p.parts; ++i) {
-    const float weight = DeviceMath::exp2(p.part_lse[place + i] - base);
-    const float4 v = *reinterpret_cast<const float4*>(p.part_o + (place + i) * S.latent + d);
-    total += weight;
-    o[0] = fmaf(weight, v.x, o[0]), o[1] = fmaf(weight, v.y, o[1]);
-    o[2] = fmaf(weight, v.z, o[2]), o[3] = fmaf(weight, v.w, o[3]);
-  }
-  const float inverse = total == 0 ? 0 : 1 / total;
-  const uint2 words = {pack_pair<S.type>(o[0] * inverse, o[1] * inverse),
-                       pack_pair<S.type>(o[2] * inverse, o[3] * inverse)};
+  const JoinedRow row = join_parts<S.latent>(p.part_lse + place, p.part_o + place * S.latent,
+                                             p.parts, 1, -DeviceMath::infinity());
+  const int d = static_cast<int>(threadIdx.x) * 4;
+  if (d >= S.latent) return;
+  const float inverse = row.total == 0 ? 0 : 1 / row.total;
+  const uint2 words = {pack_pair<S.type>(row.o[0] * inverse, row.o[1] * inverse),
+                       pack_pair<S.type>(row.o[2] * inverse, row.o[3] * inverse)};
   *reinterpret_cast<uint2*>(static_cast<char*>(p.o) + 2 * (t * p.o_at[0] + h * p.o_at[1] + d)) =
       words;
   if (d == 0)
-    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] =
-        (total == 0 ? nothing : most + ::log2f(total)) * 0.69314718f;
+    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] = row.lse() * 0.69314718f;
 }
 
 }  // namespace dlblas::attention

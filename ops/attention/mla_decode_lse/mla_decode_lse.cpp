@@ -1,7 +1,7 @@
 // mla_decode_lse, DeepSeek's latent attention of one token a sequence: schema, oracle and
 // implementations. Keys are a latent and a rotary part, values are the latents.
-// Read next: mla_decode_lse_ref.cpp (what it computes), mla_decode_lse_cpu.cpp, mla_rows.cuh and
-// mla_decode.cuh (how).
+// Read next: mla_decode_lse_ref.cpp (what it computes), mla_decode_lse_cpu.cpp, mla_rows.cuh,
+// mla_decode.cuh and mla_wgmma.cuh (how).
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
 #include "ops/attention/pages.hpp"
 
@@ -37,6 +37,7 @@ OperatorDef mla_decode_lse() {
            static_cast<double>(16 * problem.dims[kR] + 8 * problem.dims[kDr] + 16);
   };
   def.implementations = cpu();
+  def.implementations.push_back(cuda_wgmma());
   def.implementations.push_back(cuda_decode());
   def.implementations.push_back(cuda_rows());
   return def;

@@ -38,6 +38,7 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
 Bound bound(const Problem& problem, int result);
 std::vector<Implementation> cpu();
 Implementation cuda_rows();
+Implementation cuda_wgmma();
 Implementation cuda_decode();
 
 }  // namespace dlblas::attention::mla

@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "mla_decode_lse": {
-        "summary": "DeepSeek's latent attention over a paged cache, one token a sequence.",
+        "summary": "DeepSeek's latent attention over a paged cache, one token per sequence.",
         "formula": (
             "o = softmax(s) · ckv, s = scale · (q_nope · ckvᵀ + q_pe · kpeᵀ) over the keys of the "
             "token's sequence; lse = log Σ e^s"
@@ -18,7 +18,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "In f32, online softmax, one rounding, at the store. Slots behind a sequence's end are "
+            "In f32, online softmax, one rounding, at the store. Slots after a sequence's end are "
             "never read. A token without keys is 0, its lse −inf. An infinity in what a token sees "
             "gives infinities or NaN."
         ),
@@ -32,7 +32,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "q_nope": "new tokens, a row of heads each, in the latents' space",
+    "q_nope": "new tokens, one row of heads each, in the latents' space",
     "q_pe": "their rotated part",
     "ckv_cache": "pages of latents: keys and values",
     "kpe_cache": "pages of rotated keys",

@@ -5,20 +5,12 @@
 // ops/attention/paged_attention_lse/paged_rows.cuh (the same over heads of a cache).
 #pragma once
 
-#include "device/reduce.cuh"
-#include "device/row/values.cuh"
-#include "device/vec.cuh"
+#include "ops/attention/cache_chunks.cuh"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"
 
 namespace dlblas::attention {
 
 inline constexpr int kMlaChunk = 64;  // keys
-
-constexpr int mla_lanes(int columns, int access, int most) {
-  int lanes = 1;
-  while (lanes < most && lanes * access < columns) lanes *= 2;
-  return lanes;
-}
 
 /// Σ of products of columns [lane, …) of two rows.
 template <DType T, int kAccess, int kLanes, int kColumns>
@@ -38,16 +30,16 @@ __device__ inline float mla_dot(const void* a, int64_t a_at, int64_t a_step, con
 template <MlaTraits S, MlaRowsConfig C>
 __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ MlaParams p) {
   constexpr int kAccess = S.access;
-  constexpr int kKeyLanes = mla_lanes(S.latent, kAccess, kWarp);
+  constexpr int kKeyLanes = chunk_lanes(S.latent, kAccess, kWarp);
   constexpr int kKeyGroups = C.threads / kKeyLanes;
-  constexpr int kLanes = mla_lanes(S.latent, kAccess, C.threads);
+  constexpr int kLanes = chunk_lanes(S.latent, kAccess, C.threads);
   constexpr int kParts = C.threads / kLanes;
   static_assert(kMlaChunk % kKeyGroups == 0 || kKeyGroups % kMlaChunk == 0);
   __shared__ float scores[kMlaChunk], powers[kMlaChunk];
   __shared__ float sums[C.threads * kAccess];
 
   const float nothing = -DeviceMath::infinity();
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  const int thread = static_cast<int>(threadIdx.x);
   const int64_t t = blockIdx.x / static_cast<uint32_t>(p.heads);
   const int64_t h = blockIdx.x - t * p.heads;
   const int column = (static_cast<int>(blockIdx.y) * kLanes + thread % kLanes) * kAccess;
@@ -59,7 +51,8 @@ __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ Ml
   const int64_t query = t * p.q_nope_at[0] + h * p.q_nope_at[1];
   const int64_t rotated = t * p.q_pe_at[0] + h * p.q_pe_at[1];
 
-  float acc[kAccess] = {}, most = nothing, sum = 0;
+  float acc[kAccess] = {};
+  ChunkSoftmax softmax;
 #pragma unroll 1
   for (int32_t first = 0; first < length; first += kMlaChunk) {
     const int count = min(kMlaChunk, length - first);
@@ -82,26 +75,7 @@ __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ Ml
     }
     __syncthreads();
 
-    // Every warp makes the same of all scores.
-    float s[kMlaChunk / kWarp], largest = most, total = 0;
-#pragma unroll
-    for (int i = 0; i < kMlaChunk / kWarp; ++i) {
-      s[i] = scores[i * kWarp + lane];
-      largest = fmaxf(largest, s[i]);
-    }
-#pragma unroll
-    for (int d = kWarp / 2; d > 0; d /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, d));
-    const float base = largest == nothing ? 0 : largest;
-#pragma unroll
-    for (int i = 0; i < kMlaChunk / kWarp; ++i) {
-      s[i] = DeviceMath::exp2(s[i] - base);
-      if (thread < kWarp) powers[i * kWarp + lane] = s[i];
-      total += s[i];
-    }
-    const float scale = DeviceMath::exp2(most - base);  // of nothing 0
-    sum = fmaf(sum, scale, warp_sum<kWarp>(total));
-    most = largest;
+    const float scale = softmax.add(scores, powers);
 #pragma unroll
     for (float& a : acc) a *= scale;
     __syncthreads();
@@ -127,21 +101,12 @@ __global__ void __launch_bounds__(C.threads) mla_rows(const __grid_constant__ Ml
   for (int i = 0; i < kAccess; ++i) sums[thread * kAccess + i] = acc[i];
   __syncthreads();
   if (part == 0 && column < S.latent) {
-    const float inverse = sum == 0 ? 0 : 1 / sum;
+    const float inverse = softmax.sum == 0 ? 0 : 1 / softmax.sum;
     const int64_t at = t * p.o_at[0] + h * p.o_at[1] + column * p.o_at[2];
-#pragma unroll
-    for (int i = 0; i < kAccess; ++i) {
-      float o = 0;
-#pragma unroll 4
-      for (int j = 0; j < kParts; ++j) o += sums[(j * kLanes + thread) * kAccess + i];
-      Vec<S.type, 1> one;
-      one.set_pair(0, o * inverse, 0);
-      store_vec<S.type, 1, size_of(S.type)>(p.o, at + i * p.o_at[2], one);
-    }
+    store_parts<S.type, kParts, kLanes, kAccess>(sums, inverse, p.o, at, p.o_at[2]);
   }
   if (thread == 0 && blockIdx.y == 0)
-    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] =
-        sum == 0 ? nothing : (most + ::log2f(sum)) * 0.69314718f;
+    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] = softmax.lse();
 }
 
 }  // namespace dlblas::attention

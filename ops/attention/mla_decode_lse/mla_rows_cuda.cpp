@@ -43,13 +43,8 @@ struct Form : kernels::CudaForm<MlaTraits, MlaRowsConfig> {
     const std::int64_t rows = args.letters[kT] * args.letters[kH];
     if (rows == 0) return 0;
     const MlaParams p = params_of(args);
-    std::int64_t lanes = 1;
-    const std::int64_t accesses = (s.traits.latent + s.traits.access - 1) / s.traits.access;
-    while (lanes < s.config.threads && lanes < accesses) lanes *= 2;
-    cuda::Launch how;
-    how.grid.x = static_cast<unsigned>(rows);
-    how.grid.y = static_cast<unsigned>(std::max<std::int64_t>(1, (accesses + lanes - 1) / lanes));
-    how.block.x = static_cast<unsigned>(s.config.threads);
+    const cuda::Launch how =
+        chunks_launch(rows, s.traits.latent, s.traits.access, s.config.threads);
     return cuda::launch(*kernel.entries[0], how, p, context.stream);
   }
 };

@@ -38,7 +38,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "q": "new tokens, a row each",
+    "q": "new tokens, one row each",
     "k_cache": "pages of keys",
     "v_cache": "pages of values",
     "page_table": "the pages of each sequence, in order",

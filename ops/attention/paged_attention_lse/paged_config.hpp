@@ -20,11 +20,30 @@ struct PagedRowsConfig {
 };
 
 struct PagedDecodeConfig {
-  int32_t warps = 4;   // of a block; each has keys of its own
-  int32_t stages = 3;  // tiles of 16 keys that a warp has in flight
+  int32_t warps = 4;   // of a block
+  int32_t heads = 1;   // of the cache, of a block; the warps of a head have keys of their own
+  int32_t keys = 16;   // of a tile
+  int32_t stages = 3;  // tiles that a warp has in flight
   int32_t blocks = 2;  // of a multiprocessor
+  bool bulk = false;   // rows come by Hopper's copy engine
 };
 
+/// Rows of q, heads that share one of the cache, that a tile of decoding has.
+constexpr int decode_rows(const PagedTraits& s) { return !s.ragged && s.group <= 8 ? 8 : 16; }
+/// Bytes from a row of a tile in shared memory to the next: an odd number of 16 bytes, so that
+/// eight rows meet all banks.
+constexpr int decode_pitch(DType type, int columns) {
+  return ((columns * size_of(type) + 15) / 16 | 1) * 16;
+}
+constexpr int decode_tile_bytes(const PagedTraits& s, const PagedDecodeConfig& c) {
+  return c.keys * (decode_pitch(s.cache, s.depth) + decode_pitch(s.cache, s.width));
+}
+/// Of a warp: its ring, and at the end what it has summed.
+constexpr int decode_warp_bytes(const PagedTraits& s, const PagedDecodeConfig& c) {
+  const int ring = c.stages * decode_tile_bytes(s, c);
+  const int sums = decode_rows(s) * (s.width + 4) * 4;
+  return ring > sums ? ring : sums;
+}
 /// Strides in elements, in the order of the schema's dimensions. Absent tensors are null.
 struct PagedParams {
   const void *q, *k, *v;

@@ -5,6 +5,7 @@
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/cuda_form.hpp"
+#include "ops/attention/cache_cuda.hpp"
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "ops/attention/paged_attention_lse/paged_config.hpp"
 
@@ -21,13 +22,6 @@ inline const TraitsTable<PagedTraits>& traits_table() {
   return *members;
 }
 
-/// Columns of rows side by side, `bytes` at a time.
-inline bool reads_wide(const TensorTraits& t, int bytes) {
-  const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
-                            t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
-  return side_by_side && (1 << t.align_log2) >= std::min(16, bytes);
-}
-
 inline PagedTraits traits_of(const Problem& p) {
   PagedTraits s{};
   s.q = p.tensors[kQ].dtype, s.cache = p.tensors[kKCache].dtype;
@@ -42,11 +36,7 @@ inline PagedTraits traits_of(const Problem& p) {
   return s;
 }
 
-template <typename Data, std::size_t kRank>
-void point(const Args& args, int tensor, Data*& data, std::int64_t (&strides)[kRank]) {
-  data = static_cast<Data*>(args.tensors[tensor].data);
-  std::copy_n(args.tensors[tensor].strides, kRank, strides);
-}
+using attention::point;
 template <typename Data>
 void point(const Args& args, int tensor, const Data*& data, std::int64_t& stride) {
   if (!args.has(tensor)) return;
@@ -85,12 +75,12 @@ inline PagedParams params_of(const Args& args, const PagedTraits& s) {
 
 /// Sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;
   for (const Letter letter : {kT, kHkv, kG, kD, kPage, kDv, kB, kW})
-    if (d[letter] > kMost / 2) return Support::no("a size is {}; at most {}", d[letter], kMost / 2);
-  if (d[kT] * d[kHkv] * d[kG] > kMost)
-    return Support::no("{} heads of queries; at most {}", d[kT] * d[kHkv] * d[kG], kMost);
+    if (d[letter] > kMax / 2) return Support::no("a size is {}; at most {}", d[letter], kMax / 2);
+  if (d[kT] * d[kHkv] * d[kG] > kMax)
+    return Support::no("{} heads of queries; at most {}", d[kT] * d[kHkv] * d[kG], kMax);
   return Support::yes();
 }
 

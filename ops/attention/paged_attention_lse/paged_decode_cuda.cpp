@@ -1,22 +1,11 @@
 // paged_attention_lse on tensor cores: parts of the keys, joined by a second kernel where there are
 // several. In: Problem, Config; Args. Out: Kernel and its sources; launches. Flow: call > validate
 // > [select] > [compile] > [launch].  Read next: paged_decode.cuh.
+#include "ops/attention/join_parts_config.hpp"
 #include "ops/attention/paged_attention_lse/paged_cuda.hpp"
 
 namespace dlblas::attention::paged {
 namespace {
-
-constexpr std::int64_t kRows = 16, kKeys = 16;  // of a tile: paged_decode.cuh
-
-/// paged_decode.cuh's decode_shared_bytes.
-std::int32_t shared_bytes_of(const PagedTraits& s, const PagedDecodeConfig& c) {
-  const auto pitch = [&](std::int32_t columns) {
-    const std::int32_t chunks = (columns * size_of(s.cache) + 15) / 16;
-    return (chunks % 2 == 0 ? chunks + 1 : chunks) * 16;
-  };
-  const std::int32_t ring = c.stages * 16 * (pitch(s.depth) + pitch(s.width));
-  return c.warps * std::max(ring, 16 * (s.width + 4) * 4);
-}
 
 struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
   static constexpr const char* kInclude = "ops/attention/paged_attention_lse/paged_decode.cuh";
@@ -28,9 +17,13 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
   static constexpr bool kDependent = true;  // paged_join
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::warps>("warps", {2, 4, 8}), field<&Config::stages>("stages", {2, 3, 4, 6}),
-        field<&Config::blocks>("blocks", {1, 2})};
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::warps>("warps", {2, 4, 8}),
+                                field<&Config::heads>("heads", {1, 2, 4, 8}),
+                                field<&Config::keys>("keys", {16, 32}),
+                                field<&Config::stages>("stages", {2, 3, 4, 6}),
+                                field<&Config::blocks>("blocks", {1, 2, 3, 4}),
+                                field<&Config::bulk>("bulk", {0, 1})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return paged::traits_table(); }
@@ -50,19 +43,24 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
     if (!reads_wide(p.tensors[kO], 8))
       return Support::no("rows of {} are not aligned to 8 bytes", tensor(kO));
     if (p.dims[kB] == 0) return Support::no("there are no sequences");
-    if (shared_bytes_of(traits_of(p), {2, 2, 1}) > q.device.shared_bytes_per_block)
+    if (!fits(q, {2, 1, 16, 2, 1, false}))
       return Support::no("a block has {} bytes of shared memory", q.device.shared_bytes_per_block);
     return supports_sizes(q);
   }
   static bool fits(const Query& q, const Config& c) {
+    const Traits s = traits(q, c);
+    const bool divides = c.warps % c.heads == 0 && q.problem.dims[kHkv] % c.heads == 0;
     // A block's own kilobyte, and its maxima and sums.
-    const std::int32_t bytes = shared_bytes_of(traits(q, c), c);
-    return bytes + 2048 <= q.device.shared_bytes_per_block &&
-           (bytes + 2048) * c.blocks <= q.device.shared_bytes_per_unit;
+    const std::int32_t bytes = c.warps * decode_warp_bytes(s, c) + 2048;
+    return divides && (!c.bulk || q.device.arch >= 90) &&
+           bytes <= q.device.shared_bytes_per_block &&
+           bytes * c.blocks <= q.device.shared_bytes_per_unit;
   }
   static bool has_registers(const Query& q, const Config& c) {
     // Of a thread: sums, queries and some 70 more.
-    const std::int64_t wanted = q.problem.dims[kDv] / 2 + q.problem.dims[kD] / 4 + 70;
+    const Traits s = traits(q, c);
+    const std::int64_t wanted = decode_rows(s) / 8 * (s.width / 4 + s.depth / 8) + 70;
+    if (c.keys > 16 && wanted > 200) return false;
     return c.warps * c.blocks * 32 * std::min<std::int64_t>(wanted, 255) <= 65536;
   }
   static void constrain(const Query& q, Space& space) {
@@ -76,44 +74,55 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
     return s;
   }
   static Config preset(const Query& q) {
-    // Few units: as much in flight as a multiprocessor holds, and fewer parts to join. On an H200,
-    // 32 heads on 8, 8,192 keys (25 November 2026): batch 1 21.0 µs of {8, 3, 1} against 27.0 of
-    // {4, 2, 2}; batch 16 153 against 144, batch 64 539 against 524.
-    const bool few = 4 * units_of(traits_of(q.problem), q.problem.dims) <= q.device.units;
-    for (const Config& c : {Config{few ? 8 : 4, few ? 3 : 2, few ? 1 : 2}, Config{4, 2, 2},
-                            Config{4, 4, 1}, Config{4, 3, 1}, Config{4, 2, 1}, Config{2, 3, 1}})
+    // H200, 32 heads on 8, bf16, pages of 16 (26 November 2026; docs/notes/attention_gpu.md): where
+    // a block a multiprocessor is as many parts as there are multiprocessors, four tiles in flight
+    // (16 sequences of 8,192: 128.5 µs, two blocks with three 130.8), three of few tiles (1
+    // sequence of 8,192: 13.1 against 13.6); else two blocks (64 of 2,048: 129.4 against 133.9).
+    const std::int64_t units = units_of(traits_of(q.problem), q.problem.dims);
+    const std::int64_t each = units > 0 ? q.device.units / units : 0;
+    const bool one = each * units * 8 >= std::int64_t{q.device.units} * 7;
+    const std::int64_t tiles =
+        q.problem.dims[kW] * q.problem.dims[kPage] / (64 * std::max<std::int64_t>(1, each));
+    for (const Config& c : {one ? Config{4, 1, 16, tiles <= 16 ? 3 : 4, 1} : Config{4, 1, 16, 3, 2},
+                            Config{4, 1, 16, 2, 2}, Config{4, 1, 16, 3, 1}, Config{4, 1, 16, 2, 1},
+                            Config{2, 1, 16, 3, 1}})
       if (fits(q, c) && has_registers(q, c)) return c;
-    return {2, 2, 1};
+    return {2, 1, 16, 2, 1};
   }
 
   /// Tiles of queries times heads of the cache.
   static std::int64_t units_of(const PagedTraits& s, const std::int64_t* sizes) {
-    const std::int64_t tiles = s.ragged ? sizes[kT] * s.group / kRows + sizes[kB] + 1
-                                        : sizes[kB] * ((s.group + kRows - 1) / kRows);
+    const std::int64_t rows = decode_rows(s);
+    const std::int64_t tiles = s.ragged ? sizes[kT] * s.group / rows + sizes[kB] + 1
+                                        : sizes[kB] * ((s.group + rows - 1) / rows);
     return tiles * sizes[kHkv];
   }
-  static std::int64_t slots_of(const State& s) { return std::int64_t{s.units} * s.config.blocks; }
+  /// Units that are met at a time.
+  static std::int64_t slots_of(const State& s) {
+    return std::int64_t{s.units} * s.config.blocks * s.config.heads;
+  }
   static std::int64_t parts_of(const State& s, const std::int64_t* sizes) {
     const std::int64_t units = std::max<std::int64_t>(1, units_of(s.traits, sizes));
-    const std::int64_t tiles = (sizes[kW] * sizes[kPage] + kKeys - 1) / kKeys;
-    const std::int64_t most = (tiles + s.config.warps - 1) / s.config.warps;
+    const std::int64_t keys = s.config.keys * (s.config.warps / s.config.heads);
+    const std::int64_t most = (sizes[kW] * sizes[kPage] + keys - 1) / keys;
     return std::max<std::int64_t>(1, std::min(slots_of(s) / units, most));
   }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
-    const std::int64_t rows = std::max(slots_of(s), units_of(s.traits, q.problem.dims)) * kRows;
+    const std::int64_t rows =
+        std::max(slots_of(s), units_of(s.traits, q.problem.dims)) * decode_rows(s.traits);
     return static_cast<std::size_t>(rows * (s.traits.width + 1)) * 4;
   }
 
   static double milliseconds(const Query& q, const Config&) {
     const auto& d = q.problem.dims;
-    constexpr double kPart = 0.7;       // of memory's rate
+    constexpr double kPart = 0.85;      // of memory's rate
     constexpr double kMatrix = 0.1;     // of the tensor cores' rate
     constexpr double kAnswered = 0.75;  // of lengths up to the table's end
     const double bytes = kAnswered * bytes_of(q.problem);
     const PagedTraits s = traits_of(q.problem);
-    const double rows = s.ragged
-                            ? static_cast<double>(d[kT] * s.group + d[kB] * kRows)
-                            : static_cast<double>(d[kB] * std::max<std::int64_t>(kRows, s.group));
+    const double rows =
+        s.ragged ? static_cast<double>(d[kT] * s.group + d[kB] * decode_rows(s))
+                 : static_cast<double>(d[kB] * std::max<std::int64_t>(decode_rows(s), s.group));
     const double operations = 2 * kAnswered * rows * static_cast<double>(d[kW] * d[kPage]) *
                               static_cast<double>(d[kHkv] * (d[kD] + 2 * d[kDv]));
     return 1e3 * (2 * launch_s(q.device) +
@@ -126,7 +135,7 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
             {kInclude, kernels::cuda_entry<Form>(kJoin, s), 0}};
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return shared_bytes_of(s.traits, s.config);
+    return s.config.warps * decode_warp_bytes(s.traits, s.config);
   }
   static std::vector<StepFn> steps(const State&) { return {run}; }
   static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
@@ -135,18 +144,20 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
     if (units == 0 || args.letters[kT] == 0) return 0;
     PagedParams p = params_of(args, s.traits);
     p.parts = static_cast<std::int32_t>(parts_of(s, args.letters));
+    const std::int64_t rows = decode_rows(s.traits);
     p.part_o = static_cast<float*>(workspace);
-    p.part_lse = p.part_o + units * p.parts * kRows * s.traits.width;
+    p.part_lse = p.part_o + units * p.parts * rows * s.traits.width;
     cuda::Launch how;
-    how.grid.x = static_cast<unsigned>(units * p.parts);
+    how.grid.x = static_cast<unsigned>(units / s.config.heads * p.parts);
     how.block.x = static_cast<unsigned>(s.config.warps * 32);
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = s.dependent;
     const int code = cuda::launch(*kernel.entries[0], how, p, context.stream);
     if (code != 0 || p.parts == 1) return code;
-    const bool few = !s.traits.ragged && s.traits.group < kRows;
+    const bool few = !s.traits.ragged && s.traits.group < rows;
     cuda::Launch join;
-    join.grid.x = static_cast<unsigned>(units * (few ? s.traits.group : kRows));
-    join.block.x = static_cast<unsigned>(s.traits.width / 4);
+    join.grid.x = static_cast<unsigned>(units * (few ? s.traits.group : rows));
+    join.block.x = static_cast<unsigned>(join_threads(s.traits.width));
     join.dependent = s.dependent;
     return cuda::launch(*kernel.entries[1], join, p, context.stream);
   }

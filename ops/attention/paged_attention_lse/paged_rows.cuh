@@ -4,34 +4,24 @@
 // Flow: call > validate > select > compile > [launch].  Read next: paged_keys.cuh.
 #pragma once
 
-#include "device/reduce.cuh"
+#include "ops/attention/cache_chunks.cuh"
 #include "ops/attention/paged_attention_lse/paged_keys.cuh"
 
 namespace dlblas::attention {
 
 inline constexpr int kChunk = 128;  // keys
 
-constexpr int power_from(int n, int most) {
-  int lanes = 1;
-  while (lanes < most && lanes < n) lanes *= 2;
-  return lanes;
-}
-/// Threads that share a row of v, and columns of a block.
-constexpr int paged_value_lanes(const PagedTraits& s, int threads) {
-  return power_from((s.width + s.access - 1) / s.access, threads);
-}
-
 template <PagedTraits S, PagedRowsConfig C>
 __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ PagedParams p) {
   constexpr int kAccess = S.access;
-  constexpr int kKeyLanes = power_from((S.depth + kAccess - 1) / kAccess, kWarp);
+  constexpr int kKeyLanes = chunk_lanes(S.depth, kAccess, kWarp);
   constexpr int kKeyGroups = C.threads / kKeyLanes;
-  constexpr int kValueLanes = paged_value_lanes(S, C.threads);
+  constexpr int kValueLanes = chunk_lanes(S.width, kAccess, C.threads);
   constexpr int kParts = C.threads / kValueLanes;
   __shared__ float scores[kChunk], powers[kChunk];
   __shared__ float sums[C.threads * kAccess];
 
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  const int thread = static_cast<int>(threadIdx.x);
   const int heads = p.heads * S.group;
   const int32_t t = static_cast<int32_t>(blockIdx.x / static_cast<uint32_t>(heads));
   const int h = static_cast<int>(blockIdx.x - static_cast<uint32_t>(t) * heads);
@@ -40,9 +30,10 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
   const int part = thread / kValueLanes;
   const int32_t b = sequence_of<S>(p, t);
 
-  float acc[kAccess] = {}, most = nothing(), sum = 0;
+  float acc[kAccess] = {};
+  ChunkSoftmax softmax;
   if (b >= 0) {
-    if (p.sinks) most = p.sinks[h * p.sinks_at] * kLog2E, sum = 1;
+    if (p.sinks) softmax = {p.sinks[h * p.sinks_at] * kLog2E, 1};
     const Sequence<S> sequence(p, b);
     const Sight sight = sequence.sight(p, t);
     const float factor = factor_of<S>(p);
@@ -70,26 +61,7 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
       }
       __syncthreads();
 
-      // Every warp makes the same of all scores.
-      float s[kChunk / kWarp], largest = most, total = 0;
-#pragma unroll
-      for (int i = 0; i < kChunk / kWarp; ++i) {
-        s[i] = scores[i * kWarp + lane];
-        largest = fmaxf(largest, s[i]);
-      }
-#pragma unroll
-      for (int d = kWarp / 2; d > 0; d /= 2)
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, d));
-      const float base = largest == nothing() ? 0 : largest;
-#pragma unroll
-      for (int i = 0; i < kChunk / kWarp; ++i) {
-        s[i] = DeviceMath::exp2(s[i] - base);
-        if (thread < kWarp) powers[i * kWarp + lane] = s[i];
-        total += s[i];
-      }
-      const float scale = DeviceMath::exp2(most - base);  // of nothing 0
-      sum = fmaf(sum, scale, warp_sum<kWarp>(total));
-      most = largest;
+      const float scale = softmax.add(scores, powers);
 #pragma unroll
       for (float& a : acc) a *= scale;
       __syncthreads();
@@ -115,27 +87,12 @@ __global__ void __launch_bounds__(C.threads) paged_rows(const __grid_constant__ 
   for (int i = 0; i < kAccess; ++i) sums[thread * kAccess + i] = acc[i];
   __syncthreads();
   if (part == 0 && column < S.width) {
-    const float factor = sum == 0 ? 0 : (p.v_scale ? *p.v_scale : 1.0f) / sum;
-    float o[kAccess];
-#pragma unroll
-    for (int i = 0; i < kAccess; ++i) {
-      o[i] = 0;
-#pragma unroll 4
-      for (int j = 0; j < kParts; ++j) o[i] += sums[(j * kValueLanes + thread) * kAccess + i];
-      o[i] *= factor;
-    }
+    const float factor = softmax.sum == 0 ? 0 : (p.v_scale ? *p.v_scale : 1.0f) / softmax.sum;
     const int64_t at = t * p.o_at[0] + h * p.o_at[1] + column * p.o_at[2];
-#pragma unroll
-    for (int i = 0; i < kAccess; ++i) {
-      Vec<S.q, 1> one;
-      one.set_pair(0, o[i], 0);
-      store_vec<S.q, 1, size_of(S.q)>(p.o, at + i * p.o_at[2], one);
-    }
+    store_parts<S.q, kParts, kValueLanes, kAccess>(sums, factor, p.o, at, p.o_at[2]);
   }
-  if (thread == 0 && blockIdx.y == 0) {
-    const float lse = sum == 0 ? nothing() : (most + ::log2f(sum)) * 0.69314718f;
-    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] = lse;
-  }
+  if (thread == 0 && blockIdx.y == 0)
+    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] = softmax.lse();
 }
 
 }  // namespace dlblas::attention

@@ -48,13 +48,7 @@ struct Form : kernels::CudaForm<PagedTraits, PagedRowsConfig> {
     const std::int64_t rows = args.letters[kT] * args.letters[kHkv] * s.traits.group;
     if (rows == 0) return 0;
     const PagedParams p = params_of(args, s.traits);
-    std::int64_t lanes = 1;
-    const std::int64_t accesses = (s.traits.width + s.traits.access - 1) / s.traits.access;
-    while (lanes < s.config.threads && lanes < accesses) lanes *= 2;
-    cuda::Launch how;
-    how.grid.x = static_cast<unsigned>(rows);
-    how.grid.y = static_cast<unsigned>(std::max<std::int64_t>(1, (accesses + lanes - 1) / lanes));
-    how.block.x = static_cast<unsigned>(s.config.threads);
+    const cuda::Launch how = chunks_launch(rows, s.traits.width, s.traits.access, s.config.threads);
     return cuda::launch(*kernel.entries[0], how, p, context.stream);
   }
 };

@@ -120,8 +120,8 @@ struct BatchedForm : MatmulForm<Form, BatchedConfig> {
 };
 
 Support fits_grid(const Query& q) {
-  constexpr std::int64_t kMost = kBatchedRow * 65535;
-  if (q.problem.dims[kBatch] > kMost) return Support::no("more than {} matrices", kMost);
+  constexpr std::int64_t kMax = kBatchedRow * 65535;
+  if (q.problem.dims[kBatch] > kMax) return Support::no("more than {} matrices", kMax);
   return supports_grid(matrix_problem(q.user<BatchedOp>(), q.problem));
 }
 

@@ -51,7 +51,8 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
     const bool streams = one.m <= kMaxRowGroup && (one.b.row == 1 || one.b.col == 1);
     if (streams && one.n > 0) {
       GemmFewRows few = s.few;
-      few.config.dots = one.b.col != 1;
+      few.config = few_rows_config(in, one.b.col != 1);
+      few.config.block_n = s.few.config.block_n;
       run_few_rows(few, product_of(one), &one, context, workspace);
     } else {
       run_blocked(s.blocked, product_of(one), &one, context, workspace);
@@ -87,7 +88,7 @@ Kernel prepare(const Query& q, const Config&) {
   GroupedState s{};
   s.op = &op;
   s.blocked = gemm_blocked(code, c, kLongSums, threads_of(p), k, holds_sums);
-  s.few = {&code, {8, 512, 256, false}, kLongSums, threads_of(p)};
+  s.few = {&code, {0, 512, 0, false}, kLongSums, threads_of(p)};
   const std::int64_t few = std::min<std::int64_t>(m, kMaxRowGroup);
   return make_kernel({step}, s,
                      std::max(workspace_bytes(s.blocked, m, n, k), workspace_bytes(s.few, few, k)));

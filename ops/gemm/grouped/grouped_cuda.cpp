@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/integers.hpp"
 #include "core/rates.hpp"
 #include "generated/source_hashes.hpp"
 #include "kernels/gemm_cuda.hpp"
@@ -14,7 +15,6 @@
 namespace dlblas::gemm {
 namespace {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_log2) >= bytes; }
 
 const TraitsTable<GroupTraits>& groups_table() {
@@ -166,10 +166,10 @@ std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
 }
 
 Support grouped_fits_grid(const GroupedOp& op, const Problem& p) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   for (const int letter : {op.m, op.n, op.k, op.groups})
-    if (p.dims[letter] > kMost / 2)
-      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost / 2);
+    if (p.dims[letter] > kMax / 2)
+      return Support::no("a dimension is {}: at most {}", p.dims[letter], kMax / 2);
   const double blocks =
       static_cast<double>(grouped_blocks(op, p.dims[op.m], p.dims[op.n], 1, 16, 32)) *
       (op.kind == GroupKind::kRows ? 1.0 : static_cast<double>(p.dims[op.groups]));
@@ -177,7 +177,7 @@ Support grouped_fits_grid(const GroupedOp& op, const Problem& p) {
       op.kind == GroupKind::kRows
           ? static_cast<double>(p.dims[op.groups]) * static_cast<double>(ceil_div(p.dims[op.n], 32))
           : 0;
-  if (blocks + ends > static_cast<double>(kMost))
+  if (blocks + ends > static_cast<double>(kMax))
     return Support::no("the results have more tiles than a grid has blocks");
   return Support::yes();
 }

@@ -78,8 +78,8 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostGroups = 1024;
-    constexpr std::int64_t kMostTotals = std::int64_t{1} << 20;  // terms: 512 totals in f32
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxGroups = 1024;
+    constexpr std::int64_t kMaxTotals = std::int64_t{1} << 20;  // terms: 512 totals in f32
     const Problem& p = q.problem;
     const GroupedOp& op = op_of(q);
     const TensorTraits &a = p.tensors[kGroupedA], &b = p.tensors[kGroupedB];
@@ -100,12 +100,12 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
                          n, whole, tensor(kGroupedOut));
     if (!by_depth && k > kLongestChain)
       return Support::no("K is {}: sums are one chain here, of at most {}", k, kLongestChain);
-    if (by_depth && k > kMostTotals)
-      return Support::no("{} rows: at most {} are added up", k, kMostTotals);
-    if (groups > kMostGroups) return Support::no("{} groups: at most {}", groups, kMostGroups);
+    if (by_depth && k > kMaxTotals)
+      return Support::no("{} rows: at most {} are added up", k, kMaxTotals);
+    if (groups > kMaxGroups) return Support::no("{} groups: at most {}", groups, kMaxGroups);
     const std::int64_t rows = op.kind == GroupKind::kRows ? m : groups * m;
     const std::int64_t tiles = (rows / 64 + groups) * ((n + 127) / 128);
-    if (rows > kMost || k > kMost || tiles > kMost)
+    if (rows > kMax || k > kMax || tiles > kMax)
       return Support::no("rows of all groups, or their tiles, are more than 31 bits count");
     return Support::yes();
   }
@@ -118,7 +118,8 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 
   /// Tiles one after the other on every multiprocessor; copies come out of L2; all weights once
-  /// through memory. Parts of rates are guesses from matmul's on an H200, not measured yet.
+  /// through memory. Within 15 % of an H200's times but for 64 × 128 of short groups, which are
+  /// more (26 November 2026, docs/notes/gemm.md).
   static double milliseconds(const Query& q, const Config& config) {
     const GroupedOp& op = op_of(q);
     const GemmWgmmaConfig& c = kTiles[config.tile];
@@ -126,13 +127,16 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     const double tiles = std::max(1.0, grouped_tiles(op, q.problem, c.block_m, c.block_n));
     const double depth = op.kind == GroupKind::kDepth ? grouped_average(op, q.problem)
                                                       : static_cast<double>(q.problem.dims[op.k]);
-    const double part = c.block_m * c.block_n >= 128 * 192 ? 1.0 : c.block_m == 128 ? 0.98 : 0.85;
+    const double part = c.block_m * c.block_n >= 128 * 192  ? 1.0
+                        : c.block_m == 128                  ? 0.98
+                        : c.block_m * c.block_n >= 64 * 256 ? 0.85
+                                                            : 0.72;
     const double products = 2.0 * c.block_m * c.block_n * depth / (part * unit.half_flops);
     const double copies = 2.0 * (c.block_m + c.block_n) * depth / (1.33 * unit.alone_bytes_per_s);
     const double turns =
         std::max(std::ceil(tiles / q.device.units) * 0.5 + 0.5 * tiles / q.device.units, 1.0);
-    constexpr double kEnds = 1.4e-6, kReached = 0.85;
-    const double ends = c.pingpong ? kEnds : turns * kEnds;
+    constexpr double kEnds = 1.4e-6, kTurn = 0.3e-6, kReached = 0.85;
+    const double ends = c.pingpong ? kEnds + turns * kTurn : turns * kEnds;
     const double memory = grouped_bytes(op, q.problem) / (kReached * memory_bytes_per_s(q.device));
     const double product = turns * std::max(products, copies) + ends;
     return 1e3 * (std::max(product, memory) + 0.1 * std::min(product, memory) + 3e-6);

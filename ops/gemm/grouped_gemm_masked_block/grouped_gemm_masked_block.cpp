@@ -1,4 +1,4 @@
-// grouped_gemm_masked_block: schema and oracle; how it computes is that of all grouped products
+// grouped_gemm_masked_block: schema and oracle; kernels are those of all grouped products
 // with scales of blocks. Read next: grouped_gemm_masked_block_ref.hpp,
 // ops/gemm/grouped_block/grouped_block.hpp.
 #include "ops/gemm/grouped_gemm_masked_block/grouped_gemm_masked_block_ref.hpp"

@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 
-
-def scaled(a: Any, weight: Any, rows: Any, blocks: Any) -> Any:
-    """Of one group."""
-    out = np.zeros((a.shape[0], weight.shape[0]))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for part in range(rows.shape[1]):
-            k = slice(128 * part, 128 * part + 128)
-            columns = np.repeat(blocks[:, part], 128)[: weight.shape[0]]
-            factors = np.multiply.outer(rows[:, part], columns).astype(np.float64)
-            out += factors * np.einsum("mk,nk->mn", a[:, k], weight[:, k])
-    return out
+from .gemm_formulas import scaled  # ops/gemm/formulas.py, as it is staged
 
 
 def grouped_gemm_rows_block(

@@ -139,10 +139,10 @@ struct Form : kernels::CudaForm<LoraTraits, NoKnobs> {
            t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
   }
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
     for (const int letter : {kLoraT, kLoraL})
-      if (q.problem.dims[letter] > kMost)
-        return Support::no("a dimension is {}: at most {}", q.problem.dims[letter], kMost);
+      if (q.problem.dims[letter] > kMax)
+        return Support::no("a dimension is {}: at most {}", q.problem.dims[letter], kMax);
     return Support::yes();
   }
   static const TraitsTable<Traits>& table_of_traits() {

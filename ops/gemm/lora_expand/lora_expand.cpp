@@ -1,4 +1,4 @@
-// lora_expand: schema and oracle; how it computes is in ops/gemm/lora/.
+// lora_expand: schema and oracle; kernels are in ops/gemm/lora/.
 // Read next: lora_expand_ref.hpp, ops/gemm/lora/lora_impl.cpp.
 #include "ops/gemm/lora_expand/lora_expand_ref.hpp"
 

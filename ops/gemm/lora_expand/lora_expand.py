@@ -28,5 +28,5 @@ ARGUMENTS: dict[str, str] = {
     "b": "the second matrix of each adapter",
     "token_lora": "the adapter of each token; −1 is none",
     "y": "what is added to: a layer's result",
-    "scale": "what each product counts",
+    "scale": "the factor of each product",
 }

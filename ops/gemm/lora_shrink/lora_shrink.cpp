@@ -1,4 +1,4 @@
-// lora_shrink: schema and oracle; how it computes is in ops/gemm/lora/.
+// lora_shrink: schema and oracle; kernels are in ops/gemm/lora/.
 // Read next: lora_shrink_ref.hpp, ops/gemm/lora/lora_impl.cpp.
 #include "ops/gemm/lora_shrink/lora_shrink_ref.hpp"
 

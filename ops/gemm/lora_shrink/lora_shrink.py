@@ -25,7 +25,7 @@ ARGUMENTS: dict[str, str] = {
     "a": "the first matrix of each adapter",
     "token_lora": "the adapter of each token; −1 is none",
     "y": "what is added to: zeros, for the projection alone",
-    "scale": "what each product counts",
+    "scale": "the factor of each product",
 }
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.

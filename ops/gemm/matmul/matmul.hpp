@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/integers.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/gemm/matmul/matmul_config.hpp"
 #include "registry/operator.hpp"
@@ -53,7 +54,5 @@ inline constexpr double kPacking = 0.615;
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
                                         const KnobTable& (*knobs)(const MatmulLevel&));
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 }  // namespace dlblas::gemm

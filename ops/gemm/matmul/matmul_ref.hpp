@@ -37,7 +37,7 @@ DLBLAS_ORACLE SumModel matmul_sum_model(DType dtype, std::int64_t k) {
   return sum_model(k, dtype != DType::kF32);
 }
 
-/// Roundings behind the sum, relative to what the activation gets: two where a bias is added and
+/// Roundings after the sum, relative to what the activation gets: two where a bias is added and
 /// the result of f32 is rounded; with exp and erf good to 1.5e-7, 14 more.
 DLBLAS_ORACLE double epilogue_roundings(Activation activation) {
   return activation == Activation::kGelu || activation == Activation::kSilu ? 16 : 2;

@@ -1,12 +1,13 @@
 // The scaled products: codes of 8 bits times codes of 8 bits, with f32 scales that dequantise. What
-// the parts of scaled_mm_channel (a scale a row of a and a column of b, or one for all) and of
-// scaled_mm_block (1×128 of a, 128×128 of b) share. Both have the same tensors and letters.
-// Read next: ops/gemm/scaled/scaled_ref.hpp (what they compute), scaled_cpu.cpp, scaled_mma.cuh.
+// the parts of scaled_mm_channel (one scale per row of a and per column of b, or one for all) and
+// of scaled_mm_block (1×128 of a, 128×128 of b) share. Both have the same tensors and letters. Read
+// next: ops/gemm/scaled/scaled_ref.hpp (what they compute), scaled_cpu.cpp, scaled_mma.cuh.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "core/integers.hpp"
 #include "ops/gemm/scaled/scaled_config.hpp"
 #include "registry/operator.hpp"
 
@@ -24,12 +25,10 @@ void define(OperatorDef& def, Scales scales);
 /// A call as the CPU code takes it; what GPU code has of it as well.
 ScaledJob job_of(const Args& args, Scales scales);
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// Bytes of all operands and of the result, each once.
 double bytes_of(const Problem& problem);
-/// Does any tensor begin at an address that is no multiple of its element's size?
+/// True if a tensor begins at an address that is no multiple of its element's size.
 bool is_aligned(const Problem& problem);
 
 DeviceOracle device_oracle(Scales scales);

@@ -1,4 +1,4 @@
-// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale a side, or a scale a row
+// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale per side, or per row
 // and a column, without fast accumulation. Its list of heuristics is the space: knob `algo` is a
 // place in it. In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step.
 // cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
@@ -37,7 +37,7 @@ struct Sizes {
 struct State {
   CublasLt::Handle handle;
   DType out;
-  bool each;  // a scale a row and a column; else one a side
+  bool each;  // one scale per row and per column; else one per side
   Sizes bucket;
   CublasLt::Algorithm algorithm;
   std::size_t workspace_bytes;
@@ -193,9 +193,9 @@ Support supports(const Query& q) {
     if (p.tensors[i].align_log2 < (columns ? kAlignCap : 2) ||
         (columns && p.tensors[i].layout != Layout::kContiguous))
       return Support::no("{} is not contiguous from a multiple of 16 bytes on", tensor(i));
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
-  if (std::max({p.dims[kM], p.dims[kN], p.dims[kK]}) > kMost)
-    return Support::no("a dimension is more than {}", kMost);
+  constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
+  if (std::max({p.dims[kM], p.dims[kN], p.dims[kK]}) > kMax)
+    return Support::no("a dimension is more than {}", kMax);
   return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 

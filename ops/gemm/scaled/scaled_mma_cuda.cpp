@@ -37,9 +37,9 @@ struct Form : kernels::CudaForm<ScaledTraits, ScaledMmaConfig> {
 
   static Support supports(const Query& q) {
     const Problem& p = q.problem;
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
     const std::int64_t blocks = ceil_div(p.dims[kM], 16) * ceil_div(p.dims[kN], Config::kColumns);
-    if (p.dims[kM] > kMost || p.dims[kN] > kMost || blocks > kMost)
+    if (p.dims[kM] > kMax || p.dims[kN] > kMax || blocks > kMax)
       return Support::no("the result has {} tiles: more than a grid", blocks);
     return Support::yes();
   }

@@ -33,7 +33,7 @@ class ScaledWalk {
     below_ += product < 0 ? 1 : 0;
     peak_ = std::max(peak_, std::max(std::abs(product), std::abs(sum_)));
   }
-  /// After kOracleGroup terms, and behind the last ones.
+  /// After kOracleGroup terms, and after the last ones.
   DLBLAS_ORACLE void end_group(double factor) {
     constexpr double kUnit = 0x1p-12;
     const double unit = exact_ ? 0 : kUnit * peak_ * std::abs(factor);

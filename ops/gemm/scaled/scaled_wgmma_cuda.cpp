@@ -154,10 +154,10 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     if (out.align_log2 < kAlignCap)
       return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(kOut),
                          std::int64_t{1} << out.align_log2);
-    constexpr std::int64_t kMost = (std::int64_t{1} << 30) - 1;
+    constexpr std::int64_t kMax = (std::int64_t{1} << 30) - 1;
     for (const int letter : {kM, kN, kK})
-      if (p.dims[letter] > kMost)
-        return Support::no("a dimension is {}: at most {}", p.dims[letter], kMost);
+      if (p.dims[letter] > kMax)
+        return Support::no("a dimension is {}: at most {}", p.dims[letter], kMax);
     if (a.dtype == DType::kI8 && !blocks && p.dims[kK] >= std::int64_t{1} << 17)
       return Support::no("K = {}: i32 holds sums of 131071 terms", p.dims[kK]);
     if (out.layout != Layout::kContiguous && out.layout != Layout::kRowStrided)

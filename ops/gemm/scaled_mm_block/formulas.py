@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .gemm_formulas import scaled  # ops/gemm/formulas.py, as it is staged
+
 
 def scaled_mm_block(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
@@ -17,13 +19,7 @@ def scaled_mm_block(
     a, b = tensors["a"], tensors["b"]
     rows = tensors["a_scale"].astype(np.float32)
     blocks = tensors["b_scale"].astype(np.float32)
-    out = np.zeros((a.shape[0], b.shape[1]))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for group in range((a.shape[1] + 127) // 128):
-            part = slice(128 * group, 128 * group + 128)
-            columns = np.repeat(blocks[group], 128)[: b.shape[1]]
-            factors = np.multiply.outer(rows[:, group], columns).astype(np.float64)
-            out += factors * np.einsum("mk,kn->mn", a[:, part], b[part])
+    out = scaled(a, b.T, rows, blocks.T)
     return (out + tensors["bias"] if "bias" in tensors else out,)
 
 

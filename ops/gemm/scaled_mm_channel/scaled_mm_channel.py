@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "scaled_mm_channel": {
-        "summary": "Product of 8-bit codes with a scale a row and a column, or one for all.",
+        "summary": "Product of 8-bit codes with one scale per row and per column, or one for all.",
         "formula": "out = (a_scale · b_scale) · (a · b) + bias",
         "shapes": (
             "a [*M, K], b [K, N] of any strides (b = weight.T is the layout of a linear layer), "

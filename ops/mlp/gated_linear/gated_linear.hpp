@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/integers.hpp"
 #include "ops/mlp/gated_linear/gated_linear_ref.hpp"
 #include "registry/operator.hpp"
 
@@ -18,8 +19,6 @@ void append_wgmma_cuda(std::vector<Implementation>& to);
 void append_mma_cuda(std::vector<Implementation>& to);
 void append_fma_cuda(std::vector<Implementation>& to);
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// Multiply-adds of both products; bytes of all operands and of the result, each once.
 double multiply_adds(const Problem& p);

@@ -16,7 +16,7 @@
 namespace dlblas::mlp {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;  // of both sums
+constexpr std::int64_t kMaxBytes = std::int64_t{4} << 30;  // of both sums
 
 std::vector<Part> parts(const Query& q, const Config&) {
   const Problem& p = q.problem;
@@ -36,9 +36,9 @@ Support supports(const Query& q) {
     if (!lies_plainly(p.tensors[i].layout))
       return Support::no("{} is contiguous in neither dimension", tensor(i));
   const double bytes = 8.0 * static_cast<double>(p.dims[kT]) * static_cast<double>(p.dims[kF]);
-  if (bytes > static_cast<double>(kMostBytes))
+  if (bytes > static_cast<double>(kMaxBytes))
     return Support::no("sums in f32 would take {} MiB: more than {}",
-                       static_cast<std::int64_t>(bytes / (1 << 20)), kMostBytes >> 20);
+                       static_cast<std::int64_t>(bytes / (1 << 20)), kMaxBytes >> 20);
   return Support::yes();
 }
 

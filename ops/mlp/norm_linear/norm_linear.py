@@ -26,7 +26,7 @@ DOCS: dict[str, dict[str, str]] = {
 ARGUMENTS: dict[str, str] = {
     "rms_w": "gain of the norm",
     "eps": "added to the mean of squares, in its unit",
-    "weight": "of the linear layer: a row a column of the result",
+    "weight": "of the linear layer: one row per column of the result",
 }
 
 # Letter of the schemas -> what it counts.

@@ -256,10 +256,10 @@ __global__ void __launch_bounds__(kMoeThreads)
   }
 }
 
-/// A warp a token: dlogits = g · (a − Σ_e g · a), a being what l_aux gives an expert's gate; for a
-/// choice that stayed w · (dw − Σ w · dw) besides, w being its weight. Where weights are g / eps,
-/// Σ w · dw is taken from all experts' gates instead. Sums and differences are f64: gates are off
-/// by their power of e and two roundings, and nothing is lost where terms cancel.
+/// One warp per token: dlogits = g · (a − Σ_e g · a), a being what l_aux gives an expert's gate;
+/// for a choice that stayed w · (dw − Σ w · dw) besides, w being its weight. Where weights are g /
+/// eps, Σ w · dw is taken from all experts' gates instead. Sums and differences are f64: gates are
+/// off by their power of e and two roundings, and nothing is lost where terms cancel.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_backward(const __grid_constant__ MoeGateBackwardParams p) {

@@ -1,5 +1,5 @@
-// grouped_topk of rows of any length: a warp a row. Scores are made once and kept in shared memory
-// as ranks, so the two largest of a group, the groups and the experts are found by comparing
+// grouped_topk of rows of any length: one warp per row. Scores are made once and kept in shared
+// memory as ranks, so the two largest of a group, the groups and the experts are found by comparing
 // integers, and ties go to the lower number. In: logits [T, E], bias [E]. Out: weights and ids
 // [T, topk + shared]. Numerics: f32; to renormalise, powers are over the largest of the chosen, so
 // that no sum of them underflows. Flow: call > validate > select > compile > [launch].

@@ -37,6 +37,6 @@ ARGUMENTS: dict[str, str] = {
     "topk_groups": "groups of which experts may be taken",
     "renormalize": "weights of a token sum up to scale",
     "scale": "what weights are multiplied with: 1e-6 … 1e6",
-    "scoring": "what makes scores of logits",
+    "scoring": "how logits become scores",
     "num_fused_shared_experts": "experts that every token goes to, after the others",
 }

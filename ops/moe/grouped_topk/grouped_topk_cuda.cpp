@@ -1,5 +1,5 @@
-// grouped_topk on NVIDIA GPUs: one launch, a warp a row, any strides; rows in registers up to 512
-// experts, else in shared memory. In: Problem, Config; Args. Out: Kernel and its source; the
+// grouped_topk on NVIDIA GPUs: one launch, one warp per row, any strides; rows in registers up to
+// 512 experts, else in shared memory. In: Problem, Config; Args. Out: Kernel and its source; the
 // launch. Flow: call > validate > [select] > [compile] > [launch]. Read next:
 // ops/moe/grouped_topk/grouped_topk_lanes.cuh, grouped_topk.cuh.
 #include <algorithm>

@@ -1,8 +1,8 @@
-// grouped_topk of rows in registers: a warp a row, neighbouring columns in a lane, whole lanes a
-// group. Ranks are 32 bits, so the two best of a group, the groups and the experts are warp maxima
-// of integers. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared]. Numerics: as
-// grouped_topk.cuh, the same order of ties. Flow: call > validate > select > compile > [launch].
-// Read next: grouped_topk_config.hpp (how columns lie in lanes), grouped_topk_row.cuh.
+// grouped_topk of rows in registers: one warp per row, neighbouring columns in a lane, whole lanes
+// a group. Ranks are 32 bits, so the two best of a group, the groups and the experts are warp
+// maxima of integers. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared].
+// Numerics: as grouped_topk.cuh, the same order of ties. Flow: call > validate > select > compile >
+// [launch]. Read next: grouped_topk_config.hpp (how columns lie in lanes), grouped_topk_row.cuh.
 #pragma once
 
 #include "ops/moe/grouped_topk/grouped_topk_row.cuh"
@@ -27,7 +27,7 @@ struct Lane {
   __device__ static int32_t place_of(uint32_t from, int j) {
     return static_cast<int32_t>(from % S.lanes) * N + j;
   }
-  /// Is column j of the lane one of its group? Known for whole accesses.
+  /// True if column j of the lane is one of its group. Known for whole accesses.
   __device__ bool holds(int j) const {
     return S.full ||
            (static_cast<int32_t>(lane / S.lanes) < p.groups && place_of(lane, j) < p.group);
@@ -85,11 +85,11 @@ struct Lane {
         best = max(ranks[j] - last, best);
       }
       const uint32_t best = max(even, odd), top = __reduce_max_sync(~0u, best);
-      const uint32_t who = __ballot_sync(~0u, best == top);
+      const uint32_t holders = __ballot_sync(~0u, best == top);
       last += top;
-      if (r == lane) rank[0] = last, votes[0] = who;
+      if (r == lane) rank[0] = last, votes[0] = holders;
       if constexpr (S.wide)
-        if (r == lane + kWarp) rank[1] = last, votes[1] = who;
+        if (r == lane + kWarp) rank[1] = last, votes[1] = holders;
     }
     bool different = true;
 #pragma unroll

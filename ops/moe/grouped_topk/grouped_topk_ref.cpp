@@ -92,7 +92,7 @@ class Row {
   std::int64_t first_of(std::int64_t g) const { return g * width_; }
   std::int64_t end_of(std::int64_t g) const { return (g + 1) * width_; }
 
-  /// Does every right result take expert a before b, where both may be taken?
+  /// True if every right result takes expert a before b, where both may be taken.
   bool before(std::int64_t a, std::int64_t b) const {
     const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
     if (alike(i, j)) return a < b;
@@ -188,7 +188,7 @@ class Kept {
     return count_ <= row_.kept();
   }
   bool has(std::int64_t group) const { return taken_[static_cast<std::size_t>(group)]; }
-  /// May there be as many as are wanted, if the others bring no expert before this one?
+  /// True if there may be as many as are wanted, the others bringing none before this one.
   bool can_be_filled(std::int64_t last) {
     std::vector<bool> closed(taken_.size());
     for (std::int64_t g = 0; g < row_.groups(); ++g) {

@@ -118,10 +118,10 @@ struct Form : kernels::CudaForm<MoeSortTraits, NoKnobs> {
 };
 
 void check(const Args& args) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   const std::int64_t places = args.tensors[kAlignSorted].shape[0];
-  if (places <= kMost) return;
-  const std::string expected = text("at most ", kMost, " places, which are i32");
+  if (places <= kMax) return;
+  const std::string expected = text("at most ", kMax, " places, which are i32");
   throw Error(ErrorKind::kArgument,
               text("moe_align: topk_ids is too large; expected ", expected, ", got ", places),
               {"moe_align", "topk_ids", expected, text(places)});

@@ -1,6 +1,6 @@
 """moe_permute once more, in NumPy: what the oracle itself is checked against.
 
-Written from the contract, not from the C++. Rows behind the last group, which the contract leaves
+Written from the contract, not from the C++. Rows after the last group, which the contract leaves
 open, are 0. Read next: moe_permute_ref.hpp, docs/testing.md.
 """
 

@@ -173,10 +173,10 @@ struct Form : kernels::CudaForm<PermuteTraits, NoKnobs> {
 };
 
 void check(const Args& args) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   const std::int64_t items = args.letters[kPermuteT] * args.letters[kPermuteK];
-  if (items <= kMost) return;
-  const std::string expected = text("at most ", kMost, " choices, whose positions are i32");
+  if (items <= kMax) return;
+  const std::string expected = text("at most ", kMax, " choices, whose positions are i32");
   throw Error(ErrorKind::kArgument,
               text("moe_permute: topk_ids is too large; expected ", expected, ", got ", items),
               {"moe_permute", "topk_ids", expected, text(items)});

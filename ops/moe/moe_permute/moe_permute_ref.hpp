@@ -1,5 +1,5 @@
 // The oracle of moe_permute: rows of x grouped by expert, in the order of tokens. Nothing is
-// rounded. Rows behind the last group are undefined. Read next: moe_permute.cuh.
+// rounded. Rows after the last group are undefined. Read next: moe_permute.cuh.
 #pragma once
 
 #include <numeric>

@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "moe_sum": {
-        "summary": "Adds up what a token's experts gave.",
+        "summary": "Sums the outputs of each token's experts.",
         "formula": "y = Σ_k x",
         "shapes": "x [*T, k, C] -> y [*T, C]; any leading dimensions, any strides.",
         "dtypes": "x f32, f16 or bf16; y x's dtype.",

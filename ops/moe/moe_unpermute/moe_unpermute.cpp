@@ -164,10 +164,10 @@ struct Form : kernels::CudaForm<MoeUnpermuteTraits, NoKnobs> {
 };
 
 void check(const Args& args) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   const std::int64_t rows = args.letters[kUnpermuteR];
-  if (rows <= kMost) return;
-  const std::string expected = text("at most ", kMost, " rows");
+  if (rows <= kMax) return;
+  const std::string expected = text("at most ", kMax, " rows");
   throw Error(ErrorKind::kArgument,
               text("moe_unpermute: rows is too large; expected ", expected, ", got ", rows),
               {"moe_unpermute", "rows", expected, text(rows)});

@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "moe_unpermute": {
-        "summary": "Adds up what a token's experts gave, from rows grouped by expert.",
+        "summary": "Sums the outputs of each token's experts, from rows grouped by expert.",
         "formula": "y[t] = Σ_j topk_weights[t, j] · rows[inverse[t, j]]",
         "shapes": (
             "rows [R, C], inverse and topk_weights [T, topk], any strides -> y [T, C]; inverse is "
@@ -24,7 +24,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "rows": "what the experts gave, grouped as moe_permute does",
+    "rows": "outputs of the experts, grouped as by moe_permute",
     "inverse": "the row of each choice; −1 is none",
-    "topk_weights": "what each choice counts",
+    "topk_weights": "the weight of each choice",
 }

@@ -45,8 +45,8 @@ class CpuSort {
  public:
   /// Parts that are counted at a time, for a call of so many threads.
   static std::int64_t parts_of(std::int64_t items, std::int64_t threads) {
-    constexpr std::int64_t kLeast = 4096;  // items that are worth a task
-    return std::clamp<std::int64_t>(items / kLeast, 1, std::max<std::int64_t>(1, threads));
+    constexpr std::int64_t kMin = 4096;  // items that are worth a task
+    return std::clamp<std::int64_t>(items / kMin, 1, std::max<std::int64_t>(1, threads));
   }
   static std::size_t bytes(std::int64_t experts, std::int64_t threads) {
     return static_cast<std::size_t>(experts * (std::max<std::int64_t>(1, threads) + 1) + 1) * 4;

@@ -96,7 +96,7 @@ inline bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_
 inline std::int64_t stride_of(const TensorView& t, int axis) {
   return t.shape[axis] <= 1 ? 0 : t.strides[axis];
 }
-/// Are elements of the last dimension side by side?
+/// True if elements of the last dimension are side by side.
 inline bool has_rows(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
          t.layout == Layout::kRowsOuter;

@@ -146,10 +146,10 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
 };
 
 void check(const Args& args) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   const std::int64_t items = args.letters[kGateGradT] * args.letters[kGateGradK];
-  if (std::max(items, args.letters[kGateGradT]) <= kMost) return;
-  const std::string expected = text("at most ", kMost, " choices");
+  if (std::max(items, args.letters[kGateGradT]) <= kMax) return;
+  const std::string expected = text("at most ", kMax, " choices");
   throw Error(
       ErrorKind::kArgument,
       text("topk_gating_backward: logits is too large; expected ", expected, ", got ", items),

@@ -299,12 +299,12 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
 };
 
 void check(const Args& args) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   const std::int64_t items = args.letters[kGateT] * args.letters[kGateK];
   const std::int64_t places = args.tensors[kGateSelect].shape[0];
-  if (std::max(items, places) <= kMost) return;
-  const char* const argument = items > kMost ? "logits" : "capacity";
-  const std::string expected = text("at most ", kMost, " choices and slots, which are i32");
+  if (std::max(items, places) <= kMax) return;
+  const char* const argument = items > kMax ? "logits" : "capacity";
+  const std::string expected = text("at most ", kMax, " choices and slots, which are i32");
   const std::string got = text(items, " and ", places);
   throw Error(
       ErrorKind::kArgument,

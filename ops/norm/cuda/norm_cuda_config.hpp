@@ -94,7 +94,7 @@ constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors) {
   const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
   return vectors * (row + weight) + 32;
 }
-/// May this configuration be compiled for these traits? Host spaces and static_asserts in kernels.
+/// True if this configuration compiles for these traits. Host spaces and static_asserts in kernels.
 constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
   return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
          norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;

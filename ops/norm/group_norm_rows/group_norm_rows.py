@@ -28,7 +28,7 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "inner": "columns that share a weight",
-    "activation": "silu: of what is normalised, before it is stored",
+    "activation": "silu: applied to what is normalised, before it is stored",
 }
 
 # In torch's operators: gradient.py.

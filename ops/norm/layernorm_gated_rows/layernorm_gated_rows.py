@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "layernorm_gated_rows": {
-        "summary": "Normalises rows with a weight of their own, gated by silu before or behind.",
+        "summary": "Normalises rows, each with its own weight, gated by silu before or after.",
         "formula": (
             "n(v) = (v − mean_C(v)) · rsqrt(var_C(v) + eps) · weight + bias, with is_rms_norm "
             "v · rsqrt(mean_C(v²) + eps) · weight + bias; y = n(x) · silu(z) with "
@@ -30,7 +30,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "z": "what silu makes a gate of",
+    "z": "the gate, before silu",
     "norm_before_gate": "the gate multiplies what is normalised; else it is normalised",
     "is_rms_norm": "the root of the mean square, and no mean is subtracted",
 }

@@ -1,4 +1,4 @@
-"""layernorm_gated_rows in torch as Mamba-2 has it, an RMS norm behind the gate: what is timed
+"""layernorm_gated_rows in torch as Mamba-2 has it, an RMS norm after the gate: what is timed
 beside it, eager and compiled."""
 
 from __future__ import annotations

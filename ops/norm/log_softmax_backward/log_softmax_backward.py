@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "log_softmax_backward": {
-        "summary": "The gradient of log_softmax in x, of what log_softmax returned.",
+        "summary": "The gradient of log_softmax in x, from what log_softmax returned.",
         "formula": "dx = dy − exp(y) · sum_C(dy)",
         "shapes": "dy [*T, C], y [*T, C] -> dx [*T, C]; any leading dimensions, any strides.",
         "dtypes": "dy f32, f16 or bf16; y and dx dy's dtype.",

@@ -15,7 +15,7 @@ enum LogSoftmaxBackwardLetter : int { kLogSoftmaxBackwardT, kLogSoftmaxBackwardC
 
 template <typename Row>
 void log_softmax_backward_row(Row& row) {
-  constexpr double kLeast = 0x1p-125, kMost = 0x1p127;
+  constexpr double kMin = 0x1p-125, kMax = 0x1p127;
   const auto width = row.size(kLogSoftmaxBackwardC);
   const auto dy = [&](auto c) { return row.load(kLogSoftmaxBackwardDy, c); };
   const kernels::RowWalk walk = row.walk(width, dy);
@@ -24,10 +24,8 @@ void log_softmax_backward_row(Row& row) {
     const double y = row.load(kLogSoftmaxBackwardY, c), power = std::exp(y);
     const double term = power * sum, value = dy(c) - term;
     const double off = std::abs(term) * (6 + 1.25 * std::min(std::abs(y), 128.0)) +
-                       power * sum_off + std::abs(value) +
-                       (std::abs(sum) + 1) * (kLeast / kRounding);
-    const bool lost =
-        walk.overflows() || (std::isfinite(y) && power * (1 + std::abs(sum)) >= kMost);
+                       power * sum_off + std::abs(value) + (std::abs(sum) + 1) * (kMin / kRounding);
+    const bool lost = walk.overflows() || (std::isfinite(y) && power * (1 + std::abs(sum)) >= kMax);
     row.store(0, c, value, lost ? -1 : off);
   });
 }

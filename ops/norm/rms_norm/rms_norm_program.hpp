@@ -37,7 +37,7 @@ struct RmsNorm : RowProgram {
     RowWords<Target, kX> x;
   };
   struct Kept {
-    RowWords<Target, kX> h;
+    RowWords<Target, kX> x;
   };
   struct Columns {
     RowWords<Target, kWeight> weight;
@@ -56,13 +56,13 @@ struct RmsNorm : RowProgram {
     }
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
-  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.h = in.x; }
+  DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept.x = in.x; }
 
   DLBLAS_ROW typename Target::Sum partial(Stage<0>) { return {}; }
   template <typename Part>
   DLBLAS_ROW void accumulate(Stage<0>, Part& part, const Kept& kept, const Columns&, const Stats&,
                              const Access&) {
-    part.add_squares(kept.h);
+    part.add_squares(kept.x);
   }
 
   DLBLAS_ROW float mean_of(float sum, const RowCall& call) {
@@ -87,7 +87,7 @@ struct RmsNorm : RowProgram {
 
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
-    Values y = scaled(kept.h, stats.scale);
+    Values y = scaled(kept.x, stats.scale);
     if (at.option(kCastBeforeWeight)) y = at.round(kY, y);
     at.store(kY, y * (values(columns.weight) + Values(at.call.f[kWeightOffset])));
   }

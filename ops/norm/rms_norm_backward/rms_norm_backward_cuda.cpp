@@ -123,7 +123,7 @@ const ConfigTable<BackwardRegistersConfig>& registers_table() {
   return *knobs;
 }
 
-/// Do threads and vectors hold a row, and would less of either not?
+/// True if threads and vectors hold a row, and less of either would not.
 bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersConfig& c) {
   const std::int64_t access = static_cast<std::int64_t>(c.threads) * norm_elements(s);
   if (access * c.vectors < width) return false;

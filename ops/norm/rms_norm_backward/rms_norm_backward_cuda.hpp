@@ -6,13 +6,13 @@
 
 #include <string>
 
+#include "core/integers.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_cuda_config.hpp"
 
 namespace dlblas::norm::backward {
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Contiguous weight, and rows at one stride each with contiguous elements.
 Support supports_rows(const Problem& problem);
@@ -39,7 +39,7 @@ KernelSource fold_source(const Problem& problem);
 /// Milliseconds of a H200 to read dy and x `passes` times and write dx once: only ratios choose.
 double copy_ms(const Query& q, int passes);
 
-/// Does cuda_registers serve this problem?
+/// True if cuda_registers serves this problem.
 Support supports_registers(const Query& q);
 
 /// rms_norm_backward_cuda.cpp and rms_norm_backward_columns_cuda.cpp.

@@ -75,7 +75,7 @@ constexpr int backward_held_words(const NormCudaTraits& s, const BackwardRegiste
   const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
   return c.vectors * (row * ((c.prefetch ? 4 : 2) + (s.add ? 1 : 0)) + weight + norm_elements(s));
 }
-/// May this configuration be compiled for these traits?
+/// True if this configuration compiles for these traits.
 constexpr bool valid(const NormCudaTraits& s, const BackwardRegistersConfig& c) {
   const int block = c.threads * c.rows;
   // Without bounds to check, one access is still floats, and floats again once they are rounded,

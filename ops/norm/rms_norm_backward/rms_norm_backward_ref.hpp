@@ -31,7 +31,7 @@ enum Result : int { kResultDx, kResultDweight };
 inline constexpr int kMaxRowsInF32 = 1024;
 
 inline constexpr double kTiny = 0x1p-126;  // below, roundings of f32 are absolute
-/// Roundings of r but for those of the sum behind it.
+/// Roundings of r but for those of the sum after it.
 inline constexpr double kRoot = kNormRoundings - 1;
 
 /// r of a row, and the roundings that its sum brings: alike ones, and others.

@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "softmax_backward": {
-        "summary": "The gradient of softmax in x, of what softmax returned.",
+        "summary": "The gradient of softmax in x, from what softmax returned.",
         "formula": "dx = y · (dy − sum_C(dy · y))",
         "shapes": "dy [*T, C], y [*T, C] -> dx [*T, C]; any leading dimensions, any strides.",
         "dtypes": "dy f32, f16 or bf16; y and dx dy's dtype.",

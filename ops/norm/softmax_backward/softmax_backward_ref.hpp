@@ -15,17 +15,17 @@ enum SoftmaxBackwardLetter : int { kSoftmaxBackwardT, kSoftmaxBackwardC };
 
 template <typename Row>
 void softmax_backward_row(Row& row) {
-  constexpr double kLeast = 0x1p-126;
+  constexpr double kMin = 0x1p-126;
   const auto width = row.size(kSoftmaxBackwardC);
   const auto dy = [&](auto c) { return row.load(kSoftmaxBackwardDy, c); };
   const auto y = [&](auto c) { return row.load(kSoftmaxBackwardY, c); };
   const auto term = [&](auto c) { return dy(c) * y(c); };
   const kernels::RowWalk walk = row.walk(width, term);
   const double terms_off = row.sum(width, [&](auto c) { return power_below(term(c)); });
-  const double sum = walk.sum(), sum_off = walk.roundings() + terms_off + std::abs(sum) + kLeast;
+  const double sum = walk.sum(), sum_off = walk.roundings() + terms_off + std::abs(sum) + kMin;
   row.each(width, [&](auto c) {
     const double centred = dy(c) - sum, value = y(c) * centred;
-    const double off = std::abs(y(c)) * (sum_off + std::abs(centred)) + std::abs(value) + kLeast;
+    const double off = std::abs(y(c)) * (sum_off + std::abs(centred)) + std::abs(value) + kMin;
     row.store(0, c, value, walk.overflows() ? -1 : off);
   });
 }

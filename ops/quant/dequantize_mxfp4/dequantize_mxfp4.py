@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_mxfp4": {
-        "summary": "Gives what quantize_mxfp4 took apart.",
+        "summary": "Floats out of the codes and scales of quantize_mxfp4.",
         "formula": "y = q · scale of its 32 columns",
         "shapes": (
             "q [*T, P], scale [*T, ceil(P / 16)] -> y [*T, 2P]; any leading dimensions, any "

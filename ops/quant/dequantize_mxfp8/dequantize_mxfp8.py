@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_mxfp8": {
-        "summary": "Gives what quantize_mxfp8 took apart.",
+        "summary": "Floats out of the codes and scales of quantize_mxfp8.",
         "formula": "y = q · scale of its 32 columns",
         "shapes": (
             "q [*T, K], scale [*T, ceil(K / 32)] -> y [*T, K]; any leading dimensions, any strides."

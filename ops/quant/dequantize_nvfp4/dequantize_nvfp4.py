@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_nvfp4": {
-        "summary": "Gives what quantize_nvfp4 took apart.",
+        "summary": "Floats out of the codes and scales of quantize_nvfp4.",
         "formula": "y = q · scale of its 16 columns · global_scale",
         "shapes": "q [*T, P], scale [*T, ceil(P / 8)], global_scale [] -> y [*T, 2P]; any strides.",
         "dtypes": (

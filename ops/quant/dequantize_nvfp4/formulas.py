@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 
-VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-
-
-def unpacked(q: Any) -> Any:
-    codes = np.asarray(q).astype(np.int64)
-    pairs = np.stack([VALUES[codes % 16], VALUES[codes // 16]], axis=-1)
-    return (
-        pairs.reshape((*codes.shape[:-1], -1))
-        if codes.size
-        else np.zeros((*codes.shape[:-1], 2 * codes.shape[-1]))
-    )
+from .quant_formulas import unpacked  # ops/quant/formulas.py, as it is staged
 
 
 def dequantize_nvfp4(

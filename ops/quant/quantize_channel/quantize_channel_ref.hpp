@@ -1,4 +1,4 @@
-// The oracle of quantize_channel: a scale a column. Read next: ops/quant/tiles_ref.hpp.
+// The oracle of quantize_channel: one scale per column. Read next: ops/quant/tiles_ref.hpp.
 #pragma once
 
 #include "ops/quant/tiles_ref.hpp"

@@ -9,30 +9,7 @@ from typing import Any
 
 import numpy as np
 
-
-def largest(x: Any, group: int) -> Any:
-    """The largest |x| of each block."""
-    starts = np.arange(0, x.shape[-1], group)
-    if len(starts) == 0:
-        return x
-    return np.maximum.reduceat(np.abs(x), starts, axis=-1)
-
-
-def mx_scale(x: Any, top: int) -> Any:
-    amax = largest(x, 32)
-    with np.errstate(all="ignore"):
-        power = np.maximum(np.exp2(np.floor(np.log2(amax)) - top), 2.0**-127)
-    return np.where(np.isfinite(amax), power, np.nan)
-
-
-def packed(v: Any) -> Any:
-    """The nearest codes, two a byte; on a tie the even code."""
-    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-    middles = (values[1:] + values[:-1]) / 2
-    size = np.abs(np.nan_to_num(v.astype(np.float64), nan=np.inf))
-    up, down = np.searchsorted(middles, size, "right"), np.searchsorted(middles, size, "left")
-    code = np.where(up % 2 == 0, up, down) + 8 * (np.signbit(v) & ~np.isnan(v))
-    return (code[..., ::2] + 16 * code[..., 1::2]).astype(np.float64)
+from .quant_formulas import mx_scale, packed  # ops/quant/formulas.py, as it is staged
 
 
 def quantize_mxfp4(

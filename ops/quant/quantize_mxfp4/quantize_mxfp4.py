@@ -6,7 +6,7 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "scale = 2^(floor(log2(max |x|)) - 2) of each 32 columns; q = round(x / scale)",
         "shapes": "x [*T, K], K even -> q [*T, K / 2], scale [*T, ceil(K / 32)]; any strides.",
         "dtypes": (
-            "x f32, f16 or bf16; q u8: two e2m1 a byte, the first in the low half; scale f8e8m0."
+            "x f32, f16 or bf16; q u8: two e2m1 per byte, the first in the low half; scale f8e8m0."
         ),
         "aliasing": "Results share no memory with x: any overlap is refused.",
         "numerics": (

@@ -9,20 +9,7 @@ from typing import Any
 
 import numpy as np
 
-
-def largest(x: Any, group: int) -> Any:
-    """The largest |x| of each block."""
-    starts = np.arange(0, x.shape[-1], group)
-    if len(starts) == 0:
-        return x
-    return np.maximum.reduceat(np.abs(x), starts, axis=-1)
-
-
-def mx_scale(x: Any, top: int) -> Any:
-    amax = largest(x, 32)
-    with np.errstate(all="ignore"):
-        power = np.maximum(np.exp2(np.floor(np.log2(amax)) - top), 2.0**-127)
-    return np.where(np.isfinite(amax), power, np.nan)
+from .quant_formulas import mx_scale  # ops/quant/formulas.py, as it is staged
 
 
 def quantize_mxfp8(

@@ -12,7 +12,7 @@ DOCS: dict[str, dict[str, str]] = {
             "strides."
         ),
         "dtypes": (
-            "x f32, f16 or bf16; global_scale f32; q u8: two e2m1 a byte, the first in the low "
+            "x f32, f16 or bf16; global_scale f32; q u8: two e2m1 per byte, the first in the low "
             "half; scale f8e4m3."
         ),
         "aliasing": "Results share no memory with x: any overlap is refused.",

@@ -1,5 +1,5 @@
-// partial_rotary_heads: q's last channels turned; of kv, keys with k_pe turned behind them, and
-// values with zeros behind them. q's heads, then kv's: one read and one write of everything.
+// partial_rotary_heads: q's last channels turned; of kv, keys with k_pe turned after them, and
+// values with zeros after them. q's heads, then kv's: one read and one write of everything.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// filter_rows: schema, reference and judge; how it computes is that of all sampling.
+// filter_rows: schema, reference and judge; kernels are those of all sampling.
 // Read next: ops/sampling/law.hpp (what it computes), ops/sampling/sampling.cuh (how).
 #include "ops/sampling/sampling.hpp"
 

@@ -9,23 +9,7 @@ from typing import Any
 
 import numpy as np
 
-
-def kept(x: Any, p: Any, k: int, top_p: float, min_p: float) -> Any:
-    """Which elements of a row stay."""
-    stays = np.ones(x.shape, bool)
-    if 0 < k < len(x):
-        stays = x >= np.sort(x)[::-1][k - 1]
-    if top_p < 1:
-        order = np.argsort(-x, kind="stable")
-        mass = np.where(stays, p, 0)[order]
-        above = np.concatenate([[0], np.cumsum(mass)[:-1]])
-        first = np.searchsorted(-x[order], -x[order], side="left")  # equal ones go together
-        fits = np.empty(x.shape, bool)
-        fits[order] = above[first] < max(top_p, 0) * mass.sum()
-        stays &= fits | (x == x.max())
-    if min_p > 0:
-        stays &= (p >= min(min_p, 1) * p.max()) | (x == x.max())
-    return stays
+from .sampling_formulas import kept  # ops/sampling/formulas.py, as it is staged
 
 
 def philox(seed: int, offset: int, row: int) -> int:

@@ -9,18 +9,7 @@ from typing import Any
 
 import numpy as np
 
-
-def convolved(x: Any, weight: Any, bias: Any, state: Any, activation: str) -> tuple[Any, Any]:
-    """One sequence: x [C, L] -> y, the state after it."""
-    channels, taps = weight.shape
-    past = np.zeros((channels, taps - 1)) if state is None else state
-    all_ = np.concatenate([past, x], 1)
-    y = np.zeros(x.shape) + (0 if bias is None else bias[:, None])
-    for k in range(taps):
-        y = y + weight[:, k : k + 1] * all_[:, k : k + x.shape[1]]
-    if activation == "silu":
-        y = y / (1 + np.exp(-y))
-    return y, all_[:, x.shape[1] :]
+from .ssm_formulas import convolved  # ops/ssm/formulas.py, as it is staged
 
 
 def causal_conv1d_batch(

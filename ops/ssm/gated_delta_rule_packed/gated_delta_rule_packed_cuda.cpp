@@ -34,9 +34,9 @@ struct DeltaForm : kernels::CudaForm<DeltaTraits, NoKnobs> {
   }
   static Support supports(const Query& q) {
     const auto& d = q.problem.dims;
-    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostRows = 320;
-    if (d[kK] > kMostRows) return Support::no("K is {}; at most {}", d[kK], kMostRows);
-    if (d[kS] * d[kH] * d[kR] * column_blocks(d[kV]) > kMost)
+    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxRows = 320;
+    if (d[kK] > kMaxRows) return Support::no("K is {}; at most {}", d[kK], kMaxRows);
+    if (d[kS] * d[kH] * d[kR] * column_blocks(d[kV]) > kMax)
       return Support::no("{} sequences", d[kS]);
     return Support::yes();
   }

@@ -20,8 +20,8 @@
 namespace dlblas::ssm::delta {
 namespace {
 
-constexpr double kLost = 0x1p100;                // f32 may not hold more: not judged
-constexpr double kLeast = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
+constexpr double kLost = 0x1p100;              // f32 may not hold more: not judged
+constexpr double kMin = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
 
 /// Results and errors of all rows.
 struct Whole {
@@ -127,9 +127,9 @@ class Head {
         out.add(q * s), after += s * s, own_squares += q * q * own * own;
         const double was = a * element_off(i, j) + std::abs(k) * passed;
         old_out += std::abs(q) * was;
-        element_off(i, j) = was + 5 * std::abs(scaled) + std::abs(k) * added_off + own + kLeast;
+        element_off(i, j) = was + 5 * std::abs(scaled) + std::abs(k) * added_off + own + kMin;
       }
-      const double least = kLeast * static_cast<double>(rows_);
+      const double least = kMin * static_cast<double>(rows_);
       const double o_off = std::min(q_row.length * turn * old, old_out) + 4 * std::abs(with_q) +
                            2.5 * std::sqrt(own_squares) + std::abs(qk) * added_off +
                            sum_off(out, q_row, each) + 2 * std::abs(out.sum()) +
@@ -153,7 +153,7 @@ class Head {
     const double products =
         each * std::min(sizes.size, 2.5 * std::sqrt(sizes.squares) + std::sqrt(sizes.path));
     return sum_error(model_, sizes) + row.factor_off * std::abs(sum.sum()) + products +
-           kLeast * static_cast<double>(rows_);
+           kMin * static_cast<double>(rows_);
   }
 
   const Args& args_;

@@ -31,9 +31,9 @@ struct Form : kernels::CudaForm<SelectiveScanTraits, SelectiveScanConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = 8192;  // a block's states in shared memory
-    if (q.problem.dims[kN] > kMost)
-      return Support::no("N is {}; at most {}", q.problem.dims[kN], kMost);
+    constexpr std::int64_t kMax = 8192;  // a block's states in shared memory
+    if (q.problem.dims[kN] > kMax)
+      return Support::no("N is {}; at most {}", q.problem.dims[kN], kMax);
     return Support::yes();
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {

@@ -32,9 +32,9 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMost = 1 << 24;
-    if (q.problem.dims[kN] > kMost)
-      return Support::no("N is {}; at most {}", q.problem.dims[kN], kMost);
+    constexpr std::int64_t kMax = 1 << 24;
+    if (q.problem.dims[kN] > kMax)
+      return Support::no("N is {}; at most {}", q.problem.dims[kN], kMax);
     return Support::yes();
   }
 

@@ -1,4 +1,4 @@
-// mm_w4a16_gptq: schema and oracle; how it computes is that of all weights of 4 bits.
+// mm_w4a16_gptq: schema and oracle; kernels are those of all weights of 4 bits.
 // Read next: ops/w4/weights_ref.hpp (how exactly), ops/w4/product.hpp.
 #include "ops/w4/mm_w4a16_gptq/mm_w4a16_gptq_ref.hpp"
 

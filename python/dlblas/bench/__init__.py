@@ -222,7 +222,7 @@ class _Stamp(NamedTuple):
 
 
 def _stamp(commit: str | None) -> _Stamp:
-    """``commit``: for a tree without git, "+dirty" behind it where files differed."""
+    """``commit``: for a tree without git, "+dirty" after it where files differed."""
     root, info = source.tree_root(), _native.info()
     if commit is None:
         return _Stamp(root, info, *source.commit(root))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .._functions import FUNCTIONS
-from ..errors import ShapeMismatchError
+from ._shape import last_dimension
 
 _layer_norm = FUNCTIONS["layer_norm"].call
 
@@ -38,15 +38,7 @@ class LayerNorm(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-        if len(shape) != 1:
-            raise ShapeMismatchError.from_library(
-                f"LayerNorm: normalized_shape has {len(shape)} dimensions; expected 1, "
-                f"got {shape}; flatten the normalised dimensions of x into its last",
-                "LayerNorm", "normalized_shape", "1", str(shape),
-            )  # fmt: skip
+        shape = last_dimension("LayerNorm", normalized_shape)
         self.normalized_shape, self.eps = shape, eps
         self.elementwise_affine = elementwise_affine
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):

@@ -12,7 +12,8 @@ from typing import Any, overload
 import torch
 
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError, ShapeMismatchError
+from ..errors import ArgumentError
+from ._shape import last_dimension
 
 _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 
@@ -40,15 +41,7 @@ class RMSNorm(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-        if len(shape) != 1:
-            raise ShapeMismatchError.from_library(
-                f"RMSNorm: normalized_shape has {len(shape)} dimensions; expected 1, "
-                f"got {shape}; flatten the normalised dimensions of x into its last",
-                "RMSNorm", "normalized_shape", "1", str(shape),
-            )  # fmt: skip
+        shape = last_dimension("RMSNorm", normalized_shape)
         self.normalized_shape = shape
         self.eps = eps
         self.weight_offset = weight_offset

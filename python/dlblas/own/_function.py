@@ -99,7 +99,7 @@ def supports_of(
     op: Operator, signature: Signature, own: Supports | None, contiguous: bool = False
 ) -> Callable[[tuple[Any, ...]], str | None] | None:
     """What the library asks: the user's predicate, after what the signature rules out."""
-    may_lack = bool(op.usual and signature.names)  # the library refuses where nobody is asked
+    may_lack = bool(op.usual and signature.names)  # the library refuses where no one is asked
     if own is None and not signature.untaken and not contiguous and not may_lack:
         return None
 

@@ -45,7 +45,7 @@ def register_operator(
 
     ``schema``: as in docs/add_an_operator.md. ``reference``: called by name with f64 NumPy arrays
     and scalars; returns one array, or a tuple in result order. Inputs that the operator writes
-    (``!`` in the schema) it writes in place, or returns behind the results. ``bound``: the error
+    (``!`` in the schema) it writes in place, or returns after the results. ``bound``: the error
     allowed to an element as (times its row's largest value, times its own, plus this much), or a
     function of a ``Problem`` and a result's name that returns these; by default derived from the
     schema.

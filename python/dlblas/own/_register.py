@@ -47,10 +47,17 @@ class _Options(TypedDict, total=False):
 
 
 def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
-    """Refuses ``register(op, fn, …)``, with or without ``name=``, before Python words it."""
+    """Refuses ``register(op, fn, …)``, with or without ``name=``, and ``@register`` alone, before
+    Python words it."""
 
     @functools.wraps(function)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+        if args and not isinstance(args[0], str) and callable(args[0]):
+            raise refuse(
+                "register", "op", "is not the first argument", "the operator's name",
+                repr(args[0])[:60], 'call register(op, "name", fn), or decorate with '
+                '@register(op, "name")',
+            )  # fmt: skip
         if len(args) > 1 and (not isinstance(args[1], str) or "name" in kwargs):
             raise refuse(
                 args[0] if isinstance(args[0], str) else "register",

@@ -17,7 +17,8 @@ const ConfigTable<CpuGemmRowConfig>& table() {
   static const auto* t = new ConfigTable<C>{
       field<&C::unroll_k>("unroll_k", {2, 4, 8}),
       field<&C::block_n>("block_n", {256, 512, 1024, 2048}),
-      field<&C::prefetch>("prefetch", {0, 256, 512, 1024}),
+      field<&C::prefetch>("prefetch", {0, 256, 512, 1024, kNextRows},
+                          {"0", "256", "512", "1024", "rows"}),
   };
   return *t;
 }
@@ -56,16 +57,19 @@ void constrain(const Query& q, Space& space) {
                 [n = q.problem.dims[kN]](const CpuGemmRowConfig& c) {
                   return c.block_n == 256 || c.block_n / 2 < n;
                 });
+  space.require(table(), "next_rows_are_streams", {"prefetch"},
+                [dots = takes_dots(q.problem)](const CpuGemmRowConfig& c) {
+                  return c.prefetch != kNextRows || !dots;
+                });
 }
 
 Config heuristic(const Query& q) {
   const Problem& p = q.problem;
-  // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of b: 8 streams 23, 4 streams 18;
-  // row-major b 23 with 2048 columns, 21 with 1024; fetching ahead gains only where streams are
-  // columns.
   const std::int64_t rows = std::max<std::int64_t>(1, p.dims[kM]);
-  CpuGemmRowConfig c{8, static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048)),
-                     b_is_row_major(p) ? 0 : 256, false};
+  CpuGemmRowConfig c = few_rows_config(p.tensors[kB].dtype, takes_dots(p));
+  // 1×4096×4096 on one core of AMD Zen 4, November 2026: 23 GB/s of b with 2048 columns, 21 with
+  // 1024.
+  c.block_n = static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048));
   c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
   return table().to_config(c);

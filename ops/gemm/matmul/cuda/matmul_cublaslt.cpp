@@ -292,20 +292,29 @@ Config heuristic(const Query&) { return table().to_config({0}); }
 double estimate(const Query& q, const Config& config) {
   const Problem& p = q.problem;
   const DeviceInfo& device = q.device;
-  // cuBLAS through torch.mm on one H200, 21 November 2026: 743 to 797 TFLOP/s bf16 on large
-  // shapes, 48 f32; the memory's full rate with 64 rows; 2.5 µs more where few tiles make it split
-  // K. Within 7 % of all 16 shapes.
+  // cuBLAS through torch.mm on H200s, 21 and 26 November 2026: 700 to 800 TFLOP/s bf16 on large
+  // shapes, less where K is short, since each tile's end costs; 48 f32; the memory's full rate with
+  // 64 rows; 2.5 µs more where few tiles make it split K.
   const DType dtype = p.tensors[kA].dtype;
-  const double part = dtype == DType::kF32 ? 0.915 : 1;  // of what the device sustains
+  const double part = dtype == DType::kF32 ? 0.915 : 1.05;  // of what the device sustains
   const double operations = 2 * multiply_adds(p) / part;
   const auto tiles = static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
   // A tile, K not split.
   const double whole =
       2 * static_cast<double>(p.dims[kK]) * 128 * 64 / (part * unit_rates(device).flops(dtype));
-  const double split = tiles < 0.75 * device.units ? std::min(2.5e-6, whole) : 0;
-  return roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + 3.2e-6) +
-         1e-6 * table().from_config(config).algo;
+  const double split = tiles < 0.7 * device.units ? std::min(2.5e-6, whole) : 0;
+  constexpr double kEnd = 1.6e-6;  // of a wave of tiles of 128 × 256
+  const double ends = dtype == DType::kF32 ? 0 : kEnd * std::floor(tiles / (4.0 * device.units));
+  const double ms =
+      roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + ends + 3.2e-6);
+  // The rows of a call lie anywhere in M's bucket. An algorithm is chosen for each number of them,
+  // but tiles of cuda_wgmma for a bucket's end and a few sizes below: at 29 random M they took 1.04
+  // of cuBLAS's time, at ends of buckets 0.98 (H200). Estimates of the end alone would hide it.
+  constexpr std::int64_t kOneTile = 64;
+  const std::int64_t m = p.dims[kM];
+  const bool any = m > kOneTile && bucket_before(m) + 1 < m;
+  return (any ? 0.95 : 1) * ms + 1e-6 * table().from_config(config).algo;
 }
 
 /// Bytes that a matrix spans.

@@ -14,7 +14,7 @@ bool is_aligned(const TensorTraits& t) {
   return t.dtype == DType::kAbsent || (1 << t.align_log2) >= size_of(t.dtype);
 }
 
-/// Can rows of the result be written in 16-byte stores? A result that is not allocated yet has no
+/// True if 16-byte stores can write rows of the result. A result that is not allocated yet has no
 /// pitch; it will be N.
 bool has_vector_rows(const Problem& p) {
   const TensorTraits& out = p.tensors[kOut];

@@ -16,9 +16,10 @@ namespace dlblas::gemm {
 namespace {
 
 // What ranks configurations is fitted to 110 times of 14 products on an H100, bf16, 24 November
-// 2026 (docs/notes/gemm.md; tests/cpp/test_matmul_space.cpp has the times and what the fit is
-// worth). There cuBLAS sustained 690 TFLOP/s, 0.93 of what the table of rates says for an H200:
-// factors of rates are 1.07 times what that H100 did, so that estimates compare with cublaslt's.
+// 2026, and, what concerns memory and ends of tiles, to 800 of 70 on an H200 two days later
+// (docs/notes/gemm.md; tests/cpp/test_matmul_space.cpp has the first and what the fit is worth). On
+// that H100 cuBLAS sustained 690 TFLOP/s, 0.93 of what the table of rates says for an H200: factors
+// of rates are 1.07 times what it did, so that estimates compare with cublaslt's.
 
 /// Limits near each other slow each other down: the larger of a and b, and more where they meet.
 double limits(double a, double b, double order) {
@@ -55,7 +56,7 @@ double step_seconds(const GemmWgmmaConfig& c, const DeviceInfo& device, double c
 /// Tiles one after the other; the last ones have L2 to themselves. A tile's epilogue takes as long
 /// as it is, unless the other warpgroup multiplies meanwhile.
 double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
-  constexpr double kEpilogue = 1.4e-6;
+  constexpr double kEpilogue = 1.6e-6;
   const WgmmaGrid grid(p, c);
   const auto waves = static_cast<double>(grid.waves(c, device));
   const double last = static_cast<double>(grid.blocks) / device.units - (waves - 1);
@@ -67,9 +68,9 @@ double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceI
 /// All operands once through memory, which few blocks cannot keep busy, nor copies of rows that are
 /// not there; a little longer where several rows of tiles read b; and the ends of tiles.
 double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
-  constexpr double kLatency = 1.6e-6, kEnds = 1e-6;  // of a stage's copies, under load; of a tile
-  constexpr double kAlone = 0.8;                     // of what one multiprocessor draws
-  constexpr double kIdle = 0.05, kAgain = 0.06;
+  constexpr double kLatency = 1.6e-6, kEnds = 6.4e-6;  // of a stage's copies, under load; of a wave
+  constexpr double kAlone = 0.7;                       // of what one multiprocessor draws
+  constexpr double kIdle = 0.08, kAgain = 0.25;
   const WgmmaGrid grid(p, c);
   const double at_once = std::min<double>(static_cast<double>(grid.blocks), device.units);
   const double in_flight = at_once * c.stages * (c.block_m + c.block_n) * c.block_k * 2;
@@ -90,13 +91,14 @@ double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceIn
 
 double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   const double product = product_seconds(p, c, device), memory = memory_seconds(p, c, device);
-  // Sums of parts of K go to one block, and meet, word by word.
-  constexpr double kBarriers = 0.5e-6, kWords = 0.37;
+  // Sums of parts of K go to the blocks that store them, and meet there.
+  constexpr double kBarriers = 0.43e-6, kWords = 0.3, kMulticast = 1e-6;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
   const double meeting =
       c.share == GemmShare::kK
           ? kBarriers * c.cluster + sums / (kWords * unit_rates(device).alone_bytes_per_s)
-          : 0;
+      : c.multicast() && c.block_m == 64 ? kMulticast
+                                         : 0;
   const double spans = wgmma_span(p, c, device) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
   // Where nothing else decides: groups of 16 rows, the deeper ring.
   const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);

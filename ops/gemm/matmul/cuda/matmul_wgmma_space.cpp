@@ -101,8 +101,9 @@ struct Rules {
     const int most = c.warpgroups == 3 ? (more ? 88 : 96) : (more ? 176 : 192);
     return c.block_m / 64 / (c.pingpong ? 1 : c.warpgroups) * c.block_n / 2 <= most;
   }
-  /// Multicast costs a microsecond and pays in waves; of four blocks only 30 clusters fit. Parts of
-  /// K fill a device that tiles do not, and each keeps a few stages.
+  /// Multicast costs a microsecond and pays in waves, or where a whole a of some rows goes to every
+  /// multiprocessor; of four blocks only 30 clusters fit. Parts of K fill a device that tiles do
+  /// not, and each keeps a few stages.
   bool cluster_is_useful(const GemmWgmmaConfig& c) const {
     if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
     if (c.share == GemmShare::kNone) return true;
@@ -111,7 +112,10 @@ struct Rules {
              k >= std::int64_t{4} * c.block_k * c.cluster;
     const std::int64_t neighbours =
         c.share == GemmShare::kA ? ceil_div(columns(c), c.block_n) : ceil_div(rows(c), c.block_m);
-    return c.cluster == 2 && c.block_m >= 128 && neighbours >= 2 && tiles(c) > device.units;
+    if (c.cluster != 2 || neighbours < 2) return false;
+    if (c.swapped && c.block_m == 64)
+      return c.share == GemmShare::kB && m > 64 && tiles(c) <= device.units;
+    return c.block_m >= 128 && tiles(c) > device.units;
   }
   /// Three blocks for five multiprocessors at least, or the smallest tiles.
   bool device_is_filled(const GemmWgmmaConfig& c) const {

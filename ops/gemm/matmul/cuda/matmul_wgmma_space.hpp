@@ -28,7 +28,7 @@ struct WgmmaGrid {
 
 /// GemmTraits::span of a configuration.
 std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device);
-/// Does the kernel's B lie along K?
+/// True if the kernel's B lies along K.
 bool wgmma_b_by_depth(const Problem& p, const GemmWgmmaConfig& c);
 
 }  // namespace dlblas::gemm

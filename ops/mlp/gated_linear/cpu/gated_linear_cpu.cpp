@@ -54,7 +54,7 @@ const ConfigTable<R>& row_table() {
   static const auto* t = new ConfigTable<R>{
       field<&R::unroll_k>("unroll_k", {2, 4, 8}),
       field<&R::block_n>("block_n", {256, 512, 1024}),
-      field<&R::prefetch>("prefetch", {0, 256, 512}),
+      field<&R::prefetch>("prefetch", {0, 256, 512, kNextRows}, {"0", "256", "512", "rows"}),
   };
   return *t;
 }
@@ -202,10 +202,14 @@ void constrain_row(const Query& q, Space& space) {
   space.require(row_table(), "block_n_distinct", {"block_n"}, [n = q.problem.dims[kF]](const R& c) {
     return c.block_n == 256 || c.block_n / 2 < n;
   });
+  space.require(
+      row_table(), "next_rows_are_streams", {"prefetch"},
+      [dots = takes_dots(q.problem)](const R& c) { return c.prefetch != kNextRows || !dots; });
 }
 Config heuristic_row(const Query& q) {
   const Problem& p = q.problem;
-  R c{8, p.dims[kT] <= 4 ? 1024 : 512, takes_dots(p) ? 256 : 0, false};
+  R c = few_rows_config(p.tensors[kGate].dtype, takes_dots(p));
+  c.block_n = p.dims[kT] <= 4 ? 1024 : 512;
   while (c.block_n > 256 && c.block_n / 2 >= p.dims[kF]) c.block_n /= 2;
   return row_table().to_config(c);
 }

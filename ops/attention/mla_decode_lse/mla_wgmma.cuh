@@ -1,0 +1,354 @@
+// Latent attention over a paged cache by Hopper's WGMMA: latents of 128, 256 or 512, rotary parts
+// of 0 or 64, pages of a multiple of 8 keys. A block has 64 heads of a token and a part of its
+// keys, 64 at a time, which lie in shared memory once, as keys and as values. One warpgroup makes
+// scores, their powers, and the first half of the latents; another the second half, from the same
+// powers in shared memory, while the first has begun the next scores; a third copies. Parts of a
+// sequence are joined by mla_join. In: MlaWgmmaParams. Out: o and lse. Numerics: f32; powers are
+// rounded to 16 bits before they meet values, sums in an order that the number of parts alone
+// decides. Flow: call > validate > select > compile > [launch].
+// Read next: device/wgmma.cuh, mla_decode.cuh (mla_join).
+#pragma once
+
+#include "device/tma.cuh"
+#include "device/wgmma.cuh"
+#include "ops/attention/mla_decode_lse/mla_decode.cuh"
+
+namespace dlblas::attention {
+
+namespace mla_wgmma_detail {
+
+inline constexpr int kRows = 64, kKeys = 64, kStages = 2, kThreads = 3 * 128;
+inline constexpr int kChunkBytes = 64 * 128;  // 64 rows of 64 columns
+
+/// Keys that a copy brings: they lie in one page.
+constexpr int box_of(int page) {
+  int keys = 8;
+  while (keys < kKeys && page % (2 * keys) == 0) keys *= 2;
+  return keys;
+}
+
+template <MlaTraits S>
+struct Shared {
+  static constexpr int kChunks = (S.latent + S.rotary) / 64, kTile = kChunks * kChunkBytes;
+  unsigned char *q, *k, *p;  // tiles of chunks of 64 columns; powers
+  float *scales, *inverses;  // of rows: for what was summed before, and at the end
+  Mbarrier *q_full, *k_full, *k_empty, *p_full, *p_empty, *landed;
+
+  __device__ __forceinline__ explicit Shared(unsigned char* raw) {
+    q = raw + (1024 - shared_address(raw) % 1024) % 1024;
+    k = q + kTile, p = k + kStages * kTile;
+    scales = reinterpret_cast<float*>(p + kChunkBytes), inverses = scales + kRows;
+    q_full = reinterpret_cast<Mbarrier*>(inverses + kRows);
+    k_full = q_full + 1, k_empty = k_full + kStages;
+    p_full = k_empty + kStages, p_empty = p_full + 1, landed = p_empty + 1;
+  }
+  __device__ __forceinline__ void start() const {
+    q_full->init(1), landed->init(1), p_full->init(128), p_empty->init(4);
+    for (int s = 0; s < kStages; ++s) k_full[s].init(1), k_empty[s].init(8);
+    fence_mbarrier_init();
+  }
+};
+
+/// A block's rows and keys.
+struct Part {
+  int32_t token, head, count;  // heads [head, head + count)
+  int32_t index, begin, end;   // keys
+  __device__ __forceinline__ int32_t tiles() const { return (end - begin + kKeys - 1) / kKeys; }
+};
+
+__device__ __forceinline__ void release(Mbarrier& empty) {
+  if (threadIdx.x % 32 == 0) empty.arrive();
+}
+
+/// The copying warpgroup: one warp's lanes issue; all clear what lies behind the last key.
+template <MlaTraits S>
+__device__ __forceinline__ void produce(const MlaWgmmaParams& g, const Shared<S>& shared,
+                                        const Part& part) {
+  constexpr int kBox = box_of(S.page), kEntries = kKeys / kBox, kChunks = Shared<S>::kChunks;
+  constexpr int kBoxes = kEntries * kChunks;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  const int32_t* const table = g.p.table + part.token * g.p.table_at[0];
+  const int32_t tiles = part.tiles(), last = part.end - part.begin - (tiles - 1) * kKeys;
+  const auto page_of = [&](int32_t first) {
+    const int32_t n = first + lane % kEntries * kBox;
+    return n < part.end ? table[n / S.page * g.p.table_at[1]] : 0;
+  };
+  RingPlace<kStages> at;
+  if (thread < 32) {
+    if (thread == 0 && tiles > 0) {
+      shared.q_full->arrive_expect_tx(Shared<S>::kTile);
+#pragma unroll 1
+      for (int c = 0; c < kChunks; ++c) {
+        const bool first = c < S.latent / 64;
+        tma_load(shared.q + c * kChunkBytes, first ? g.q_nope : g.q_pe, *shared.q_full,
+                 Tile3{(first ? c : c - S.latent / 64) * 64, part.head, part.token});
+      }
+    }
+    int32_t next = page_of(part.begin);
+#pragma unroll 1
+    for (int32_t i = 0; i < tiles; ++i, at.advance()) {
+      const int32_t first = part.begin + i * kKeys, pages = next;
+      next = page_of(first + kKeys);
+      shared.k_empty[at.stage].wait(at.parity ^ 1);
+      const bool whole = i + 1 < tiles || last == kKeys;
+      const int32_t entries = whole ? kEntries : (last + kBox - 1) / kBox;
+      Mbarrier& full = whole ? shared.k_full[at.stage] : *shared.landed;
+      if (lane == 0) full.arrive_expect_tx(entries * kChunks * kBox * 128);
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < (kBoxes + 31) / 32; ++j) {
+        const int box = j * 32 + lane, entry = box / kChunks, c = box - entry * kChunks;
+        const int32_t page = __shfl_sync(0xffffffffu, pages, entry % 32);
+        const bool latent = c < S.latent / 64;
+        if (entry < entries)
+          tma_load(shared.k + at.stage * Shared<S>::kTile + c * kChunkBytes + entry * kBox * 128,
+                   latent ? g.ckv : g.kpe, full,
+                   Tile3{(latent ? c : c - S.latent / 64) * 64, (first + entry * kBox) % S.page,
+                         page});
+      }
+    }
+  }
+  if (tiles == 0 || last == kKeys) return;
+  // Rows behind the last key meet powers of 0, and may have held anything.
+  const int32_t stage = (tiles - 1) % kStages;
+  shared.landed->wait(0);
+  const uint32_t tile = shared_address(shared.k + stage * Shared<S>::kTile);
+#pragma unroll 1
+  for (int32_t i = thread; i < (kKeys - last) * kChunks * 8; i += 128) {
+    const int32_t row = last + i / (kChunks * 8), rest = i % (kChunks * 8);
+    store_shared(tile + rest / 8 * kChunkBytes + row * 128 + rest % 8 * 16, {0, 0, 0, 0});
+  }
+  fence_async_shared();
+  asm volatile("barrier.cta.sync 1, 128;" ::: "memory");
+  if (thread == 0) shared.k_full[stage].arrive();
+}
+
+/// Rows g and g + 8 of a warp's 16.
+template <MlaTraits S>
+struct Consumer {
+  static constexpr WgmmaInput kInput =
+      S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
+  static constexpr int kHalf = S.latent / 2, kTile = Shared<S>::kTile;
+  static constexpr float kRaise = S.type == DType::kBF16 ? 0.0f : 10.0f;
+
+  const MlaWgmmaParams& g;
+  const Shared<S>& shared;
+  const Part& part;
+  const int32_t half;  // of the latents
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  const int32_t row = static_cast<int32_t>(threadIdx.x) % 128 / 32 * 16 + lane / 4;
+  float o[kHalf / 2] = {};
+  RingPlace<kStages> at;
+
+  __device__ __forceinline__ Consumer(const MlaWgmmaParams& params, const Shared<S>& memory,
+                                      const Part& of, int32_t which)
+      : g(params), shared(memory), part(of), half(which) {}
+
+  /// This half of a tile's values.
+  __device__ __forceinline__ uint64_t values() const {
+    return wgmma_advance(wgmma_tile_mn(shared.k, kChunkBytes),
+                         at.stage * kTile + half * (kHalf / 64) * kChunkBytes);
+  }
+  __device__ __forceinline__ void rescale(const float (&scale)[2]) {
+    if (!__any_sync(0xffffffffu, scale[0] != 1 || scale[1] != 1)) return;
+#pragma unroll
+    for (int i = 0; i < kHalf / 2; ++i) o[i] *= scale[i >> 1 & 1];
+  }
+
+  __device__ __forceinline__ void scores(float (&s)[kKeys / 2]) const {
+    const uint64_t q = wgmma_tile_k(shared.q);
+    const uint64_t k = wgmma_advance(wgmma_tile_k(shared.k), at.stage * kTile);
+#pragma unroll
+    for (int c = 0; c < Shared<S>::kChunks; ++c)
+      wgmma_row<kKeys, kInput>(s, wgmma_advance(q, c * kChunkBytes),
+                               wgmma_advance(k, c * kChunkBytes), c > 0);
+    wgmma_commit();
+  }
+
+  /// The warpgroup that makes scores; the other one's `follow`. Returns log2 of sums.
+  __device__ __forceinline__ void lead(float (&lse)[2]) {
+    const float nothing = -DeviceMath::infinity();
+    const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles());
+    float s[kKeys / 2], most[2] = {nothing, nothing}, sum[2] = {0, 0};
+    uint32_t a[kKeys / 4];
+    int32_t n = part.begin;
+    uint32_t parity = 1;
+    // Powers of the tile from n on, here and in shared memory.
+    const auto powers = [&] {
+      const int32_t first = n + lane % 4 * 2;
+      float peak[2] = {most[0], most[1]}, scale[2], base[2];
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) {
+        s[i] = first + i / 4 * 8 + (i & 1) < part.end ? s[i] * g.p.scale : nothing;
+        peak[i >> 1 & 1] = fmaxf(peak[i >> 1 & 1], s[i]);
+      }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 1));
+        peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 2));
+        base[r] = peak[r] == nothing ? 0 : peak[r];
+        scale[r] = peak[r] == most[r] ? 1 : DeviceMath::exp2(most[r] - base[r]);
+        base[r] = raised_base(base[r], kRaise), most[r] = peak[r], sum[r] *= scale[r];
+      }
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) {
+        s[i] = DeviceMath::exp2(s[i] - base[i >> 1 & 1]);
+        sum[i >> 1 & 1] += s[i];
+      }
+#pragma unroll
+      for (int i = 0; i < kKeys / 4; ++i) a[i] = pack_pair<S.type>(s[2 * i], s[2 * i + 1]);
+      shared.p_empty->wait(parity);
+      parity ^= 1;
+#pragma unroll
+      for (int i = 0; i < kKeys / 4; ++i) {
+        const uint32_t place = (row + i % 2 * 8) * 128 + i / 2 * 16 + lane % 4 * 4;
+        *reinterpret_cast<uint32_t*>(shared.p + swizzle_128(place)) = a[i];
+      }
+      if (lane % 4 == 0) shared.scales[row] = scale[0], shared.scales[row + 8] = scale[1];
+      fence_async_shared();
+      shared.p_full->arrive();
+      rescale(scale);
+    };
+    const auto mix = [&] {
+      wgmma_fence();
+      const uint64_t v = values();
+#pragma unroll
+      for (int i = 0; i < kKeys / 16; ++i)
+        wgmma_from_registers<kHalf, kInput>(o, a + 4 * i, wgmma_advance(v, i * 2048));
+      wgmma_commit();
+    };
+    if (tiles > 0) {
+      shared.q_full->wait(0);
+      shared.k_full[at.stage].wait(at.parity);
+      wgmma_fence();
+      scores(s);
+      wgmma_wait<0>();
+      wgmma_pin(s);
+      powers();
+#pragma unroll 1
+      for (int32_t i = 1; i < tiles; ++i) {
+        mix();
+        Mbarrier& done = shared.k_empty[at.stage];
+        at.advance(), n += kKeys;
+        shared.k_full[at.stage].wait(at.parity);
+        wgmma_fence();
+        scores(s);
+        wgmma_wait<1>();
+        wgmma_pin(o);
+        release(done);
+        wgmma_wait<0>();
+        wgmma_pin(s);
+        powers();
+      }
+      mix();
+      wgmma_wait<0>();
+      wgmma_pin(o);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
+      sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 2);
+      const float all = sum[r] * DeviceMath::exp2(-kRaise);
+      lse[r] = all == 0 ? nothing : most[r] + ::log2f(all);
+      if (lane % 4 == 0) shared.inverses[row + 8 * r] = sum[r] == 0 ? 0 : 1 / sum[r];
+    }
+  }
+  __device__ __forceinline__ void follow() {
+    const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles());
+#pragma unroll 1
+    for (int32_t i = 0; i < tiles; ++i, at.advance()) {
+      shared.k_full[at.stage].wait(at.parity);
+      shared.p_full->wait(i & 1);
+      const float scale[2] = {shared.scales[row], shared.scales[row + 8]};
+      rescale(scale);
+      wgmma_fence();
+      wgmma_row<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, wgmma_tile_k(shared.p),
+                                                                values(), 1);
+      wgmma_commit();
+      wgmma_wait<0>();
+      wgmma_pin(o);
+      release(shared.k_empty[at.stage]);
+      release(*shared.p_empty);
+    }
+  }
+
+  __device__ __forceinline__ void store(const float (&lse)[2]) const {
+    const MlaParams& p = g.p;
+    const int64_t t = part.token;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int32_t own = row + 8 * r;
+      if (own >= part.count) continue;
+      const int64_t h = part.head + own, place = (t * p.heads + h) * p.parts + part.index;
+      const float inverse = shared.inverses[own];
+      const int32_t column = half * kHalf + lane % 4 * 2;
+      if (half == 0 && lane % 4 == 0) {
+        if (p.parts > 1)
+          p.part_lse[place] = lse[r];
+        else
+          static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] = lse[r] * 0.69314718f;
+      }
+#pragma unroll
+      for (int i = 0; i < kHalf / 8; ++i) {
+        const float x = o[4 * i + 2 * r] * inverse, y = o[4 * i + 2 * r + 1] * inverse;
+        const int64_t at_column = column + i * 8;
+        if (p.parts > 1)
+          *reinterpret_cast<float2*>(p.part_o + place * S.latent + at_column) = {x, y};
+        else
+          *reinterpret_cast<uint32_t*>(static_cast<char*>(p.o) +
+                                       2 * (t * p.o_at[0] + h * p.o_at[1] + at_column)) =
+              pack_pair<S.type>(x, y);
+      }
+    }
+  }
+};
+
+}  // namespace mla_wgmma_detail
+
+template <MlaTraits S, MlaWgmmaConfig C>
+__global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
+    mla_wgmma(const __grid_constant__ MlaWgmmaParams g) {
+  using namespace mla_wgmma_detail;
+  static_assert(S.latent % 128 == 0 && S.rotary % 64 == 0 && S.page % 8 == 0);
+  extern __shared__ unsigned char raw[];
+  const Shared<S> shared(raw);
+  const MlaParams& p = g.p;
+  launch_dependents();
+  if (threadIdx.x == 0) {
+    tma_prefetch_map(g.q_nope), tma_prefetch_map(g.ckv);
+    shared.start();
+  }
+  // Blocks of a token's heads side by side: they read the same keys.
+  const uint32_t of_heads = blockIdx.x / static_cast<uint32_t>(p.blocks);
+  const auto token = static_cast<int32_t>(of_heads / static_cast<uint32_t>(p.parts));
+  Part part{};
+  part.token = token, part.index = static_cast<int32_t>(of_heads) - token * p.parts;
+  part.head = static_cast<int32_t>(blockIdx.x - of_heads * p.blocks) * kRows;
+  part.count = min(kRows, p.heads - part.head);
+  __syncthreads();
+  wait_for_dependencies();
+  const auto length = static_cast<int32_t>(
+      min(min(int64_t{p.entries} * S.page, int64_t{0x7fffffff}),
+          max(int64_t{0}, int64_t{p.lengths[token * p.lengths_at]})));
+  const int32_t tiles = (length + kKeys - 1) / kKeys, share = (tiles + p.parts - 1) / p.parts;
+  part.begin = static_cast<int32_t>(min(int64_t{length}, int64_t{share} * part.index * kKeys));
+  part.end = static_cast<int32_t>(min(int64_t{length}, part.begin + int64_t{share} * kKeys));
+
+  const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
+  if (group == 0) {
+    release_registers<40>();
+    produce<S>(g, shared, part);
+  } else {
+    take_registers<232>();
+    Consumer<S> of(g, shared, part, group - 1);
+    float lse[2] = {};
+    if (group == 1)
+      of.lead(lse);
+    else
+      of.follow();
+    asm volatile("barrier.cta.sync 2, 256;" ::: "memory");
+    of.store(lse);
+  }
+}
+
+}  // namespace dlblas::attention

@@ -1,0 +1,41 @@
+"""What the formulas of this family share, in NumPy and f64. Written from the contract, not from the
+C++. Read next: matmul/formulas.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "": lambda x: x,
+    "relu": lambda x: np.where(np.isnan(x), x, np.maximum(x, 0.0)),
+    "leaky_relu": lambda x: np.where(x >= 0, x, x * 0.01),
+    "gelu": lambda x: 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))),
+    "silu": lambda x: x / (1.0 + np.exp(-x)),
+}
+
+
+def product(subscripts: str, tensors: dict[str, Any], scalars: dict[str, Any]) -> tuple[Any, ...]:
+    """act(a · b + bias). einsum sums plainly: BLAS may skip zeros, and with them NaN."""
+    out = np.einsum(subscripts, tensors["a"], tensors["b"])
+    if "bias" in tensors:
+        out = out + tensors["bias"]
+    return (ACTIVATIONS[scalars["activation"]](out),)
+
+
+def scaled(a: Any, weight: Any, rows: Any, blocks: Any) -> Any:
+    """a · weightᵀ of codes with a factor for 128 of a row of a, and for 128 × 128 of weight."""
+    out = np.zeros((a.shape[0], weight.shape[0]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for part in range(rows.shape[1]):
+            k = slice(128 * part, 128 * part + 128)
+            columns = np.repeat(blocks[:, part], 128)[: weight.shape[0]]
+            factors = np.multiply.outer(rows[:, part], columns).astype(np.float64)
+            out += factors * np.einsum("mk,nk->mn", a[:, k], weight[:, k])
+    return out

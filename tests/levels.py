@@ -1,0 +1,9 @@
+"""CPU implementations of row programs that this machine runs, one per instruction set."""
+
+from __future__ import annotations
+
+import dlblas
+
+_ISAS = ("baseline", "avx2", "avx512")
+_HERE = _ISAS.index(dlblas.info()["devices"][0]["isa"])
+LEVELS = [f"cpu_{isa}" for isa in _ISAS[: _HERE + 1]]
