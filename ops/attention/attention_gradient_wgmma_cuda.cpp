@@ -13,22 +13,23 @@ std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 
 constexpr int kBeforeThreads = 128, kAfterThreads = 256, kThreads = 384;
 constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
+constexpr int kQueries = AttentionGradientWgmmaConfig::kQueries;
 
 /// Tiles of queries of a head (and sequence), and of all.
 struct QueryTiles {
   std::int64_t each, all;
 };
-QueryTiles query_tiles(bool packed, std::int64_t rows, std::int64_t batches, std::int64_t heads,
-                       int queries) {
-  const std::int64_t each = packed ? rows / queries + batches + 1 : (rows + queries - 1) / queries;
+QueryTiles query_tiles(bool packed, std::int64_t rows, std::int64_t batches, std::int64_t heads) {
+  const std::int64_t each =
+      packed ? rows / kQueries + batches + 1 : (rows + kQueries - 1) / kQueries;
   return {each, each * heads * (packed ? 1 : batches)};
 }
 
 /// Parts of the workspace: dq, lse and delta, turns; in bytes from its begin.
 struct Places {
   std::size_t lse, delta, turns, bytes;
-  Places(std::int64_t tiles, int queries, std::int64_t d) {
-    const auto facts = static_cast<std::size_t>(tiles * queries) * sizeof(float);
+  Places(std::int64_t tiles, std::int64_t d) {
+    const auto facts = static_cast<std::size_t>(tiles * kQueries) * sizeof(float);
     lse = facts * static_cast<std::size_t>(d);
     delta = lse + facts, turns = delta + facts;
     bytes = turns + static_cast<std::size_t>(tiles) * sizeof(std::int32_t);
@@ -41,8 +42,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::queries>("queries", {64, 128}), field<&Config::stages>("stages", {2, 3}),
-        field<&Config::sums>("sums", {1, 2}), field<&Config::heads>("heads", {16, 32, 64})};
+        field<&Config::stages>("stages", {2, 3}), field<&Config::sums>("sums", {1, 2}),
+        field<&Config::heads>("heads", {16, 32, 64})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
@@ -91,8 +92,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     const AttentionOp& op = op_of(q).of;
     const QueryTiles tiles = query_tiles(op.packed(), dim(q, op.q_rows), dim(q, op.batch),
-                                         dim(q, op.heads) * dim(q, op.group), s.config.queries);
-    return Places(tiles.all, s.config.queries, s.traits.d).bytes;
+                                         dim(q, op.heads) * dim(q, op.group));
+    return Places(tiles.all, s.traits.d).bytes;
   }
 
   /// Rows in reverse have no tensor map: cuda_mma's kernels stand in where a call may have them.
@@ -105,17 +106,17 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     const std::string traits = traits_table().literal(s.traits);
     const std::string config = table().literal(table().to_config(s.config), kConfigName);
-    const auto of = [&](const char* file, const char* entry, std::int32_t shared) {
-      return KernelSource{
-          file,
-          text("dlblas::attention::attention_gradient_", entry, "<", traits, ", ", config, ">"),
-          shared};
+    const auto end = [&](const char* entry) {
+      return KernelSource{"ops/attention/attention_gradient_ends.cuh",
+                          text("dlblas::attention::attention_gradient_", entry, "<", traits, ">"),
+                          0};
     };
-    const char* const ends = "ops/attention/attention_gradient_ends.cuh";
     std::vector<KernelSource> made{
-        of(ends, "before", 0),
-        of("ops/attention/attention_gradient_wgmma.cuh", "wgmma", s.shared_bytes),
-        of(ends, "after", 0)};
+        end("before"),
+        {"ops/attention/attention_gradient_wgmma.cuh",
+         text("dlblas::attention::attention_gradient_wgmma<", traits, ", ", config, ">"),
+         s.shared_bytes},
+        end("after")};
     if (may_lie_otherwise(q))
       for (const KernelSource& other : GradientMma::sources(s.traits)) made.push_back(other);
     return made;
@@ -165,18 +166,17 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
     const std::int64_t q_rows = args.letters[op.of.q_rows], k_rows = args.letters[op.of.k_rows];
     const std::int64_t batches = packed ? 1 : call.batches;
     const Walk walks[4] = {
-        {call.q, q_rows, call.all_heads(), batches, s.config.queries, packed},
+        {call.q, q_rows, call.all_heads(), batches, kQueries, packed},
         {call.k, k_rows, call.heads, batches, kKeys, packed},
         {call.v, k_rows, call.heads, batches, kKeys, packed},
-        {call.view(op.dout), q_rows, call.all_heads(), batches, s.config.queries, packed}};
+        {call.view(op.dout), q_rows, call.all_heads(), batches, kQueries, packed}};
     for (const Walk& walk : walks)
       if (!walk.possible())
         return GradientMma::launch(kStep, op, s.traits, *kernel.entries[3 + kStep], args, context,
                                    workspace);
 
-    const QueryTiles tiles =
-        query_tiles(packed, q_rows, call.batches, call.all_heads(), s.config.queries);
-    const Places places(tiles.all, s.config.queries, s.traits.d);
+    const QueryTiles tiles = query_tiles(packed, q_rows, call.batches, call.all_heads());
+    const Places places(tiles.all, s.traits.d);
     auto* const base = static_cast<unsigned char*>(workspace);
     AttentionGradientWgmmaParams g{};
     g.g = gradient_params(op, args, reinterpret_cast<float*>(base + places.delta));
