@@ -23,8 +23,8 @@ namespace gradient_wgmma {
 
 inline constexpr int kConsumerWarps = 8, kThreads = kConsumerWarps * 32 + 128;
 
-/// Tiles of queries that a block of keys meets: [begin, end), those of [from, to) without a mask.
-/// Of the 128 keys, `rows` are there.
+/// Tiles of queries that a block of keys meets: [begin, end), those of [from, to) without a mask;
+/// and how many of its 128 keys are there.
 struct Met {
   int32_t begin, end, from, to, rows;
 };
@@ -495,7 +495,7 @@ template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
     attention_gradient_wgmma(const __grid_constant__ AttentionGradientWgmmaParams g) {
   using namespace gradient_wgmma;
-  static_assert(S.d == S.dv && S.bias == DType::kAbsent);
+  static_assert(S.d == S.dv && S.bias == DType::kAbsent && C.sums <= 2);  // a warp each
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
   const AttentionParams& p = g.g.p;
