@@ -76,7 +76,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
   }
   static Config preset(const Query&) { return {}; }
   static double milliseconds(const Query& q, const Config&) {
-    // Of the peaks, on an H200 in November 2026: 420–560 TFLOP/s at heads of 128, 320–430 at 64.
+    // Of the peaks, on an H200 in November 2026: 340–560 TFLOP/s at heads of 128, 250–415 at 64.
     const double products = dim(q, op_of(q).of.d) == 128 ? 0.5 : 0.35, bytes = 0.5;
     // Short sequences fill no tile of 128 keys.
     const AttentionOp& op = op_of(q).of;
