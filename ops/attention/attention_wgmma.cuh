@@ -12,20 +12,14 @@
 // Read next: attention_tile.cuh, attention_widen.cuh, device/wgmma.cuh.
 #pragma once
 
-#include "device/shared.cuh"
-#include "device/tma.cuh"
 #include "device/wgmma.cuh"
 #include "device/wgmma_f8.cuh"
 #include "ops/attention/attention_finite.cuh"
-#include "ops/attention/attention_tile.cuh"
-#include "ops/attention/attention_widen.cuh"
+#include "ops/attention/attention_wgmma_shared.cuh"
 
 namespace dlblas::attention {
 
 namespace wgmma_detail {
-
-constexpr int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
-constexpr int threads_of(const AttentionWgmmaConfig& c) { return (c.groups + 1) * 128; }
 
 __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrier& full,
                                          int32_t column, int32_t row, int32_t head, int32_t batch) {
@@ -34,87 +28,6 @@ __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrie
       " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
       "l"(&map), "r"(shared_address(&full)), "r"(column), "r"(row), "r"(head), "r"(batch)
       : "memory");
-}
-
-/// Named barriers: 1 of all threads that multiply, 2 … of each warpgroup, 5 … of turns.
-template <int kThreads>
-__device__ __forceinline__ void barrier_wait(int32_t barrier) {
-  asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
-}
-template <int kThreads>
-__device__ __forceinline__ void barrier_arrive(int32_t barrier) {
-  asm volatile("barrier.cta.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
-}
-/// Of a warpgroup.
-__device__ __forceinline__ bool group_any(int32_t group, bool mine) {
-  uint32_t any;
-  asm volatile(
-      "{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %2, 0;\n\t"
-      "barrier.cta.red.or.pred q, %1, 128, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
-      : "=r"(any)
-      : "r"(group + 2), "r"(static_cast<uint32_t>(mine))
-      : "memory");
-  return any != 0;
-}
-
-/// What the copying thread tells the others: a tile, or that there is none.
-struct alignas(16) Slot {
-  Tile tile;
-  int32_t more;
-};
-
-template <AttentionTraits S, AttentionWgmmaConfig C>
-struct Shared {
-  static constexpr bool kCodes = is_f8(S.from);
-  /// A tile is columns of rows of 128 bytes, or of 64 where a head has no more.
-  static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
-  static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
-  static constexpr int kBlock = C.keys * kHead, kValues = C.keys * S.d * 2;
-  unsigned char *q, *k, *v;
-  unsigned char* codes;  // of f8: V as it is copied
-  Slot* slots;
-  Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
-  Mbarrier *codes_full, *codes_empty;
-
-  __device__ __forceinline__ explicit Shared(unsigned char* raw) {
-    q = raw + (1024 - shared_address(raw) % 1024) % 1024;
-    k = q + C.queries * kQuery;
-    v = k + C.stages * kBlock;
-    codes = v + C.stages * kValues;
-    slots = reinterpret_cast<Slot*>(codes + (kCodes ? C.stages * kBlock : 0));
-    slot_full = reinterpret_cast<Mbarrier*>(slots + 2), slot_empty = slot_full + 2;
-    q_full = slot_empty + 2, q_empty = q_full + C.queries;
-    k_full = q_empty + C.queries, k_empty = k_full + C.stages;
-    v_full = k_empty + C.stages, v_empty = v_full + C.stages;
-    codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
-    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 6 * C.stages) * 8 <= 512);
-  }
-  __device__ __forceinline__ void start() const {
-    constexpr int kWarps = C.groups * 4;
-    for (int s = 0; s < 2; ++s)
-      slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
-    for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
-    for (int s = 0; s < C.stages; ++s) {
-      k_full[s].init(1), v_full[s].init(kCodes ? kWideners : 1);
-      k_empty[s].init(kWarps), v_empty[s].init(kWarps);
-      if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
-    }
-    fence_mbarrier_init();
-  }
-};
-/// The keys that a tile's rows see, in blocks: [first, end), and those that every row sees whole.
-struct Blocks {
-  int32_t first, end, clean_from, clean_to;
-};
-template <AttentionWgmmaConfig C>
-__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t) {
-  const int32_t last = min(t.first + rows_of(C), t.q_rows) - 1;
-  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, last);
-  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
-          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
-}
-__device__ __forceinline__ void release(Mbarrier& empty) {
-  if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
 /// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V; of f8, which
