@@ -15,17 +15,17 @@ struct AttentionGradientRowsConfig {
   int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
 };
 
-/// A block has 128 keys, and meets tiles of queries.
+/// A block has 128 keys, and meets tiles of 64 queries.
 struct AttentionGradientWgmmaConfig {
-  int32_t queries = 64;  // of a tile
-  int32_t stages = 2;    // tiles of q, and of dout, in flight
-  int32_t sums = 1;      // tiles of dq on their way to memory
+  int32_t stages = 2;  // tiles of q, and of dout, in flight
+  int32_t sums = 2;    // tiles of dq on their way to memory
+  int32_t heads = 16;  // of k: all their blocks are launched before those of the next ones
 
-  static constexpr int32_t kKeys = 128;
+  static constexpr int32_t kKeys = 128, kQueries = 64;
   /// Of heads of d: K and V; the rings with their lse and delta; dS; dq; barriers.
   constexpr int32_t shared_bytes(int32_t d) const {
-    return 1024 + 4 * kKeys * d + stages * (4 * queries * d + 8 * queries) + 2 * kKeys * queries +
-           4 * sums * queries * d + 256;
+    return 1024 + 4 * kKeys * d + stages * (4 * kQueries * d + 8 * kQueries) +
+           2 * kKeys * kQueries + 4 * sums * kQueries * d + 256;
   }
 };
 
@@ -42,7 +42,7 @@ struct AttentionGradientParams {
 static_assert(sizeof(AttentionGradientParams) == sizeof(AttentionParams) + 8 * (6 + 16 + 3),
               "host and device read the same");
 
-/// Tiles of C.queries queries, those of a packed sequence from its first row / C.queries + its
+/// Tiles of kQueries queries, those of a packed sequence from its first row / kQueries + its
 /// number on: no two share one, and all begin at a multiple of 16 bytes.
 struct AttentionGradientWgmmaParams {
   TensorMap q, k, v, dout;  // dimensions (column, row, head, batch); packed: see tile_box()

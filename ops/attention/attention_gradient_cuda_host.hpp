@@ -25,7 +25,6 @@ struct GradientMma {
                     void* workspace);
 };
 
-/// cuda_wgmma, and the same with sums of dq that are added in any order.
-std::vector<Implementation> attention_gradient_wgmma(const AttentionGradientOp& op);
+Implementation attention_gradient_wgmma(const AttentionGradientOp& op);
 
 }  // namespace dlblas::attention

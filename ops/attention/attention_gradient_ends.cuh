@@ -1,16 +1,21 @@
 // Before and after attention_gradient_wgmma.cuh: a block has a tile of queries of a head. Before:
-// lse and delta as that kernel copies them, a turn of 0, and, where blocks add to dq in any order,
-// zeros to add to. After: dq from the sums of all keys, scaled and rounded.
-// In: AttentionGradientWgmmaParams, with g.p.tiles tiles of queries. Flow: call > validate > select
-// > compile > [launch].  Read next: attention_gradient_wgmma.cuh.
+// lse and delta as that kernel copies them, and a turn of 0. After: dq from the sums of all keys,
+// scaled and rounded. In: AttentionGradientWgmmaParams, with g.p.tiles tiles of queries. Flow: call
+// > validate > select > compile > [launch].  Read next: attention_gradient_wgmma.cuh.
 #pragma once
 
 #include "ops/attention/attention_gradient.cuh"
 
 namespace dlblas::attention {
 
+namespace gradient_wgmma {
+
+inline constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
+inline constexpr int kQueries = AttentionGradientWgmmaConfig::kQueries;
+inline constexpr int kBeforeWarps = 4;
+
 /// Place of a tile of queries of `head` among all.
-template <AttentionTraits S, int kQueries>
+template <AttentionTraits S>
 __device__ __forceinline__ int64_t query_tile(const AttentionGradientWgmmaParams& g, const Tile& t,
                                               int32_t head, int32_t tile) {
   const int64_t heads = static_cast<int64_t>(g.g.p.heads) * g.g.p.group;
@@ -20,28 +25,27 @@ __device__ __forceinline__ int64_t query_tile(const AttentionGradientWgmmaParams
 }
 
 /// Blocks of keys that a tile of queries meets: those of them that see one of its keys.
-template <int kQueries>
 __device__ __forceinline__ KeyRange key_blocks(const AttentionParams& p, const Tile& t,
                                                int32_t tile) {
-  constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
   const int32_t first = tile * kQueries, last = min(first + kQueries, t.q_rows) - 1;
   return {visible(p, t, first).first / kKeys, (visible(p, t, last).end + kKeys - 1) / kKeys};
 }
 
-inline constexpr int kBeforeWarps = 4;
+}  // namespace gradient_wgmma
 
-template <AttentionTraits S, AttentionGradientWgmmaConfig C, bool kOrdered>
-__global__ void __launch_bounds__(kBeforeWarps * 32)
+template <AttentionTraits S>
+__global__ void __launch_bounds__(gradient_wgmma::kBeforeWarps * 32)
     attention_gradient_before(const __grid_constant__ AttentionGradientWgmmaParams g) {
+  using namespace gradient_wgmma;
   constexpr int kLanes = S.d / 8, kRows = 32 / kLanes;  // of a row; of a warp at a time
   const AttentionParams& p = g.g.p;
-  const Tile t = tile_at<S.packed_sequences, C.queries>(p, blockIdx.x);
+  const Tile t = tile_at<S.packed_sequences, kQueries>(p, blockIdx.x);
   if (t.empty(p)) return;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   const int64_t batch = S.packed_sequences ? 0 : t.batch;
-  const int64_t tile = query_tile<S, C.queries>(g, t, t.head, t.first / C.queries);
+  const int64_t tile = query_tile<S>(g, t, t.head, t.first / kQueries);
 #pragma unroll 4
-  for (int32_t i = static_cast<int32_t>(threadIdx.x) / kLanes; i < C.queries;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x) / kLanes; i < kQueries;
        i += kBeforeWarps * kRows) {
     const bool there = t.first + i < t.q_rows;
     const int64_t row = t.q_from + static_cast<int64_t>(t.first) + i;
@@ -65,36 +69,30 @@ __global__ void __launch_bounds__(kBeforeWarps * 32)
     if (there) {
       lse = load_row_value(p.lse, batch * p.lse_at[0] + t.head * p.lse_at[1] + row * p.lse_at[2]);
       if (g.g.dlse != nullptr)
-        delta -= load_row_value(g.g.dlse, batch * g.g.dlse_at[0] + t.head * g.g.dlse_at[1] +
-                                              row * g.g.dlse_at[2]);
+        delta -= load_row_value(
+            g.g.dlse, batch * g.g.dlse_at[0] + t.head * g.g.dlse_at[1] + row * g.g.dlse_at[2]);
     }
-    g.lse[tile * C.queries + i] = lse == minus_infinity() ? -minus_infinity() : lse * kLog2E;
-    g.g.delta[tile * C.queries + i] = delta;
+    g.lse[tile * kQueries + i] = lse == minus_infinity() ? -minus_infinity() : lse * kLog2E;
+    g.g.delta[tile * kQueries + i] = delta;
   }
-  if constexpr (kOrdered) {
-    if (threadIdx.x == 0) g.turns[tile] = 0;
-  } else {
-    auto* const sums = reinterpret_cast<uint4*>(g.dq + tile * C.queries * S.d);
-    for (int i = static_cast<int>(threadIdx.x); i < C.queries * S.d / 4; i += kBeforeWarps * 32)
-      sums[i] = {0, 0, 0, 0};
-  }
+  if (threadIdx.x == 0) g.turns[tile] = 0;
 }
 
-template <AttentionTraits S, AttentionGradientWgmmaConfig C>
+template <AttentionTraits S>
 __global__ void __launch_bounds__(256)
     attention_gradient_after(const __grid_constant__ AttentionGradientWgmmaParams g) {
-  constexpr bool kByRows = C.queries == 128;  // a warpgroup had 64 rows, else half of the columns
-  constexpr int kColumns = kByRows ? S.d : S.d / 2;
+  using namespace gradient_wgmma;
+  constexpr int kColumns = S.d / 2;  // of a warpgroup
   const AttentionParams& p = g.g.p;
-  const Tile t = tile_at<S.packed_sequences, C.queries>(p, blockIdx.x);
+  const Tile t = tile_at<S.packed_sequences, kQueries>(p, blockIdx.x);
   if (t.empty(p)) return;
   const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
   const int32_t group = static_cast<int32_t>(threadIdx.x) / 128;
-  const int64_t tile = query_tile<S, C.queries>(g, t, t.head, t.first / C.queries);
-  const KeyRange met = key_blocks<C.queries>(p, t, t.first / C.queries);
+  const int64_t tile = query_tile<S>(g, t, t.head, t.first / kQueries);
+  const KeyRange met = key_blocks(p, t, t.first / kQueries);
   float sums[kColumns / 2];
-  const auto* const from = reinterpret_cast<const float4*>(g.dq + tile * C.queries * S.d) +
-                           group * (C.queries * S.d / 8) + thread;
+  const auto* const from = reinterpret_cast<const float4*>(g.dq + tile * kQueries * S.d) +
+                           group * (kQueries * S.d / 8) + thread;
 #pragma unroll
   for (int i = 0; i < kColumns / 8; ++i) {
     const float4 x = met.first < met.end ? from[i * 128] : float4{0, 0, 0, 0};
@@ -103,12 +101,11 @@ __global__ void __launch_bounds__(256)
   const int64_t batch = S.packed_sequences ? 0 : t.batch;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int32_t row =
-        t.first + (kByRows ? group * 64 : 0) + thread / 32 * 16 + lane / 4 + 8 * r;
+    const int32_t row = t.first + thread / 32 * 16 + lane / 4 + 8 * r;
     const int64_t at = t.q_from + static_cast<int64_t>(row);
     uint16_t* const out = static_cast<uint16_t*>(g.g.dq) + batch * g.g.dq_at[0] +
-                          at * g.g.dq_at[1] + t.head * g.g.dq_at[2] +
-                          (kByRows ? 0 : group * kColumns) + lane % 4 * 8;
+                          at * g.g.dq_at[1] + t.head * g.g.dq_at[2] + group * kColumns +
+                          lane % 4 * 8;
 #pragma unroll
     for (int i = 0; i < kColumns / 8; i += 4) {
       uint32_t words[4];

@@ -3,8 +3,9 @@
 // meets tiles of queries, last to first, of each head of q over it. Of a tile they make Sᵀ = K·Qᵀ
 // and dPᵀ = V·dOᵀ, keep Pᵀ and dSᵀ in registers for dV += Pᵀ·dO and dK += dSᵀ·Q, and share dS in
 // shared memory for dQ = dS·K, which a copying thread adds to sums in f32 in global memory. Blocks
-// of keys take turns at a tile's sums, in order (kOrdered: the same bits every time; a turn is
-// waited for beside the products), or add as they come.
+// of keys take turns at a tile's sums, in the order of keys: the same bits every time. A turn is
+// waited for beside the products, and only for blocks launched earlier, so it comes. Heads go in
+// groups of C.heads: blocks that run at once share tiles, which are then in L2.
 // The copies bring zeros for rows behind a sequence, so what lies there meets nothing.
 // In: AttentionGradientWgmmaParams. Out: dk, dv, and the sums of dq. Numerics: as
 // attention_gradient_mma.cuh. Flow: call > validate > select > compile > [launch].
@@ -20,19 +21,25 @@ namespace dlblas::attention {
 
 namespace gradient_wgmma {
 
-inline constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
 inline constexpr int kConsumerWarps = 8, kThreads = kConsumerWarps * 32 + 128;
+
+/// Tiles of queries that a block of keys meets: [begin, end), those of [from, to) without a mask;
+/// and how many of its 128 keys are there.
+struct Met {
+  int32_t begin, end, from, to, rows;
+};
 
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 struct Shared {
-  static constexpr int kOwn = kKeys * S.d * 2, kMet = C.queries * S.d * 2;
-  static constexpr int kFacts = C.queries * 4, kSums = C.queries * S.d * 4;
+  static constexpr int kOwn = kKeys * S.d * 2, kMet = kQueries * S.d * 2;
+  static constexpr int kFacts = kQueries * 4, kSums = kQueries * S.d * 4;
   unsigned char *k, *v, *q, *dout;  // each tile: d / 64 columns of rows of 128 bytes
   unsigned char* ds;                // dSᵀ: columns of 64 queries, a row of 128 bytes for each key
   unsigned char* sums;
   float *lse, *delta;
   Mbarrier *k_full, *v_full, *ds_empty, *q_full, *q_empty, *dout_full, *dout_empty;
   Mbarrier *sums_full, *sums_empty;
+  volatile Met* met;  // for a consumer, whose registers it would spill
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     k = raw + (1024 - shared_address(raw) % 1024) % 1024;
@@ -40,16 +47,19 @@ struct Shared {
     q = v + kOwn;
     dout = q + C.stages * kMet;
     ds = dout + C.stages * kMet;
-    sums = ds + kKeys * C.queries * 2;
+    sums = ds + kKeys * kQueries * 2;
     lse = reinterpret_cast<float*>(sums + C.sums * kSums);
-    delta = lse + C.stages * C.queries;
-    k_full = reinterpret_cast<Mbarrier*>(delta + C.stages * C.queries);
+    delta = lse + C.stages * kQueries;
+    k_full = reinterpret_cast<Mbarrier*>(delta + C.stages * kQueries);
     v_full = k_full + 1, ds_empty = v_full + 1;
     q_full = ds_empty + 1, q_empty = q_full + C.stages;
     dout_full = q_empty + C.stages, dout_empty = dout_full + C.stages;
     sums_full = dout_empty + C.stages, sums_empty = sums_full + C.sums;
+    met = reinterpret_cast<volatile Met*>(sums_empty + C.sums);
   }
-  __device__ __forceinline__ void start() const {
+  __device__ __forceinline__ void start(const Met& of_block) const {
+    met->begin = of_block.begin, met->end = of_block.end, met->from = of_block.from;
+    met->to = of_block.to, met->rows = of_block.rows;
     k_full->init(1), v_full->init(1), ds_empty->init(kConsumerWarps);
     for (int s = 0; s < C.stages; ++s) {
       q_full[s].init(1), dout_full[s].init(1);
@@ -58,11 +68,6 @@ struct Shared {
     for (int s = 0; s < C.sums; ++s) sums_full[s].init(kConsumerWarps), sums_empty[s].init(1);
     fence_mbarrier_init();
   }
-};
-
-/// Tiles of queries that a block of keys meets: [begin, end), those of [from, to) without a mask.
-struct Met {
-  int32_t begin, end, from, to;
 };
 
 /// Where a tile of kRows rows from `first` on lies in the copy engine's coordinates. Packed: in a
@@ -97,63 +102,76 @@ __device__ __forceinline__ void load_facts(float* to, const float* from, uint32_
       : "memory");
 }
 
-/// The thread that copies keys, queries and what belongs to them.
+/// Where block `index` of the grid is in the order of tile_at(), which has all heads of a place.
+template <bool kPacked, int kHeads>
+__device__ __forceinline__ uint32_t index_of(const AttentionParams& p, uint32_t index) {
+  const uint32_t all = static_cast<uint32_t>(kPacked ? p.heads : p.heads * p.batches);
+  const uint32_t group = static_cast<uint32_t>(p.tiles) * kHeads, before = index / group * kHeads;
+  const uint32_t heads = min(all - before, static_cast<uint32_t>(kHeads)), at = index % group;
+  return at / heads * all + before + at % heads;
+}
+
+/// The thread that copies the block's keys and values.
+template <AttentionTraits S, AttentionGradientWgmmaConfig C>
+__device__ __forceinline__ void bring_own(const AttentionGradientWgmmaParams& g,
+                                          const Shared<S, C>& shared, const Tile& t) {
+  constexpr int kOwn = Shared<S, C>::kOwn;
+  const Box own = tile_box<S.packed_sequences, kKeys>(t.batch, t.k_from, t.k_rows, t.first);
+  shared.k_full->arrive_expect_tx(kOwn);
+  load_tile_of<kKeys, S.d>(shared.k, g.k, *shared.k_full, own, t.head);
+  shared.v_full->arrive_expect_tx(kOwn);
+  load_tile_of<kKeys, S.d>(shared.v, g.v, *shared.v_full, own, t.head);
+}
+
+/// The thread that copies queries and what belongs to them.
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionGradientWgmmaParams& g,
                                         const Shared<S, C>& shared, const Tile& t, const Met& met) {
   using Of = Shared<S, C>;
-  const Box own = tile_box<S.packed_sequences, kKeys>(t.batch, t.k_from, t.k_rows, t.first);
-  shared.k_full->arrive_expect_tx(Of::kOwn);
-  load_tile_of<kKeys, S.d>(shared.k, g.k, *shared.k_full, own, t.head);
   RingPlace<C.stages> at;
-  bool first = true;
 #pragma unroll 1
   for (int32_t h = 0; h < g.g.p.group; ++h) {
     const int32_t head = t.head * g.g.p.group + h;
-    const int64_t facts = query_tile<S, C.queries>(g, t, head, 0) * C.queries;
+    const int64_t facts = query_tile<S>(g, t, head, 0) * kQueries;
 #pragma unroll 1
     for (int32_t m = met.end - 1; m >= met.begin; --m, at.advance()) {
-      const int32_t row = m * C.queries;
-      const Box box = tile_box<S.packed_sequences, C.queries>(t.batch, t.q_from, t.q_rows, row);
+      const int32_t row = m * kQueries;
+      const Box box = tile_box<S.packed_sequences, kQueries>(t.batch, t.q_from, t.q_rows, row);
       const auto load = [&](unsigned char* ring, const TensorMap& map, float* to, const float* from,
                             Mbarrier* full, Mbarrier* empty) {
         Mbarrier& barrier = full[at.stage];
         empty[at.stage].wait(at.parity ^ 1);
         barrier.arrive_expect_tx(Of::kMet + Of::kFacts);
-        load_tile_of<C.queries, S.d>(ring + at.stage * Of::kMet, map, barrier, box, head);
-        load_facts(to + at.stage * C.queries, from + facts + row, Of::kFacts, barrier);
+        load_tile_of<kQueries, S.d>(ring + at.stage * Of::kMet, map, barrier, box, head);
+        load_facts(to + at.stage * kQueries, from + facts + row, Of::kFacts, barrier);
       };
       load(shared.q, g.q, shared.lse, g.lse, shared.q_full, shared.q_empty);
-      if (first) {
-        shared.v_full->arrive_expect_tx(Of::kOwn);
-        load_tile_of<kKeys, S.d>(shared.v, g.v, *shared.v_full, own, t.head);
-        first = false;
-      }
       load(shared.dout, g.dout, shared.delta, g.g.delta, shared.dout_full, shared.dout_empty);
     }
   }
 }
 
 /// A thread that brings every C.sums-th tile of dq to memory, from the `which`-th on.
-template <AttentionTraits S, AttentionGradientWgmmaConfig C, bool kOrdered>
+template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
                                          const Shared<S, C>& shared, const Tile& t, const Met& met,
                                          int32_t which) {
   constexpr int kSums = Shared<S, C>::kSums;
   const uint32_t from = shared_address(shared.sums) + which * kSums;
+  Mbarrier *const full = shared.sums_full + which, *const empty = full + C.sums;
   const int32_t own = t.first / kKeys;
   uint32_t parity = 0;
-  int32_t i = 0;
 #pragma unroll 1
   for (int32_t h = 0; h < g.g.p.group; ++h) {
-    const int64_t tiles = query_tile<S, C.queries>(g, t, t.head * g.g.p.group + h, 0);
+    const int64_t tiles = query_tile<S>(g, t, t.head * g.g.p.group + h, 0);
 #pragma unroll 1
     for (int32_t m = met.end - 1; m >= met.begin; --m) {
-      if (i++ % C.sums != which) continue;
-      float* const to = g.dq + (tiles + m) * C.queries * S.d;
+      if (which-- > 0) continue;
+      which = C.sums - 1;
+      float* const to = g.dq + (tiles + m) * kQueries * S.d;
       int32_t* const turn = g.turns + tiles + m;
-      const int32_t before = kOrdered ? own - key_blocks<C.queries>(g.g.p, t, m).first : 1;
-      if (kOrdered && before > 0)
+      const int32_t before = own - key_blocks(g.g.p, t, m).first;
+      if (before > 0)
         asm volatile(
             "{\n\t.reg .pred p;\n\t.reg .s32 now;\n\t"
             "again:\n\t"
@@ -163,7 +181,7 @@ __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
             "fence.proxy.async.global;\n\t}" ::"l"(turn),
             "r"(before)
             : "memory");
-      shared.sums_full[which].wait(parity);
+      full->wait(parity);
       parity ^= 1;
       if (before > 0)
         asm volatile(
@@ -176,17 +194,21 @@ __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
                      : "memory");
       tma_store_commit();
       tma_store_wait_read<0>();
-      shared.sums_empty[which].arrive();
-      if constexpr (kOrdered) {
-        tma_store_wait<0>();
-        asm volatile(
-            "fence.proxy.async.global;\n\tred.release.gpu.global.add.s32 [%0], 1;" ::"l"(turn)
-            : "memory");
-      }
+      empty->arrive();
+      tma_store_wait<0>();
+      asm volatile(
+          "fence.proxy.async.global;\n\tred.release.gpu.global.add.s32 [%0], 1;" ::"l"(turn)
+          : "memory");
     }
   }
 }
 
+/// threadIdx.x, read anew: what is made of it is not kept, which would spill.
+__device__ __forceinline__ int32_t this_thread() {
+  int32_t thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
@@ -205,18 +227,14 @@ struct Consumer {
   using Of = Shared<S, C>;
   static constexpr WgmmaInput kInput =
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
-  static constexpr int kD = S.d, kQ = C.queries, kParts = kQ / 64;
-  /// A warpgroup makes 64 rows of dQ where there are 128, else half of its columns.
-  static constexpr bool kByRows = kQ == 128;
-  static constexpr int kColumns = kByRows ? kD : kD / 2;
+  static constexpr int kD = S.d, kColumns = kD / 2;  // of dQ, of which a warpgroup makes half
 
   const AttentionGradientWgmmaParams& g;
   const Shared<S, C>& shared;
-  int32_t column;  // of this thread's first queries in a tile
-  uint32_t to_ds;  // this lane's row of dSᵀ, with its chunk
-  uint32_t to_sums;
-  uint64_t k, v, q, dout;              // along d: operands of S and dP
-  uint64_t q_across, dout_across;      // along queries
+  int32_t column;                  // of this thread's first queries in a tile
+  uint32_t to_ds;                  // this lane's row of dSᵀ, with its chunk
+  uint64_t k, v, q, dout;          // along d: operands of S and dP
+  uint64_t q_across, dout_across;  // along queries
   uint64_t ds, ds_across, k_across;
   float factor;
   KeyRange seen[2];  // queries that see this thread's keys
@@ -230,44 +248,39 @@ struct Consumer {
     const int32_t lane = thread % 32, key = group * 64 + thread / 32 * 16 + lane % 16;
     column = lane % 4 * 2;
     to_ds = shared_address(of.ds) + key * 128 + ((lane / 16 ^ lane % 8) << 4);
-    to_sums = shared_address(of.sums) + group * (Of::kSums / 2) + thread * 16;
     k = wgmma_tile_k(of.k + group * 64 * 128), v = wgmma_tile_k(of.v + group * 64 * 128);
     q = wgmma_tile_k(of.q), dout = wgmma_tile_k(of.dout);
-    q_across = wgmma_tile_mn(of.q, kQ * 128), dout_across = wgmma_tile_mn(of.dout, kQ * 128);
+    q_across = wgmma_tile_mn(of.q, kQueries * 128),
+    dout_across = wgmma_tile_mn(of.dout, kQueries * 128);
     ds = wgmma_tile_k(of.ds + group * 64 * 128);
-    ds_across = wgmma_tile_mn(of.ds + (kByRows ? group * kKeys * 128 : 0), kKeys * 128);
-    const int32_t half = kByRows ? 0 : kD == 128 ? group * kKeys * 128 : group * 64;
+    ds_across = wgmma_tile_mn(of.ds, kKeys * 128);
+    const int32_t half = kD == 128 ? group * kKeys * 128 : group * 64;
     k_across = wgmma_tile_mn(of.k + half, kKeys * 128);
     factor = kStaged<S> ? kLog2E : g.g.p.scale * kLog2E;
   }
 
-  /// rows·metᵀ of this warpgroup's 64 rows of keys and a part, 64 rows, of a tile.
+  /// rows·metᵀ of this warpgroup's 64 rows of keys and a tile.
   __device__ __forceinline__ void multiply(float (&s)[32], uint64_t rows, uint64_t met,
-                                           uint32_t stage, int part) const {
+                                           uint32_t stage) const {
 #pragma unroll
     for (int c = 0; c < kD / 64; ++c)
-      wgmma_row<64, kInput>(
-          s, wgmma_advance(rows, c * kKeys * 128),
-          wgmma_advance(met, stage * Of::kMet + c * kQ * 128 + part * 64 * 128), c > 0);
+      wgmma_row<64, kInput>(s, wgmma_advance(rows, c * kKeys * 128),
+                            wgmma_advance(met, stage * Of::kMet + c * kQueries * 128), c > 0);
     wgmma_commit();
   }
-  /// dV += Pᵀ·dO of a part.
-  __device__ __forceinline__ void accumulate_values(float (&dv)[kD / 2], const uint32_t (&a)[16],
-                                                    int part) const {
+  /// dV += Pᵀ·dO.
+  __device__ __forceinline__ void accumulate_values(float (&dv)[kD / 2],
+                                                    const uint32_t (&a)[16]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      wgmma_from_registers<kD, kInput>(
-          dv, a + 4 * i,
-          wgmma_advance(dout_across, at.stage * Of::kMet + (part * 4 + i) * 2048));
+      wgmma_from_registers<kD, kInput>(dv, a + 4 * i,
+                                       wgmma_advance(dout_across, at.stage * Of::kMet + i * 2048));
     wgmma_commit();
   }
   /// dK += dSᵀ·Q. From registers dSᵀ would leave ptxas too few, and it serialises all (C7512).
   __device__ __forceinline__ void accumulate_keys(float (&dk)[kD / 2]) const {
-#pragma unroll
-    for (int i = 0; i < kQ / 64; ++i)
-      wgmma_row<kD, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(
-          dk, wgmma_advance(ds, i * kKeys * 128),
-          wgmma_advance(q_across, at.stage * Of::kMet + i * 4 * 2048), 1);
+    wgmma_row<kD, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(
+        dk, ds, wgmma_advance(q_across, at.stage * Of::kMet), 1);
     wgmma_commit();
   }
   __device__ __forceinline__ void multiply_queries(float (&dq)[kColumns / 2]) const {
@@ -278,18 +291,17 @@ struct Consumer {
     wgmma_commit();
   }
 
-  __device__ __forceinline__ float2 facts(const float* of, int part, int i) const {
-    return *reinterpret_cast<const float2*>(of + at.stage * kQ + part * 64 + i * 8 + column);
+  __device__ __forceinline__ float2 facts(const float* of, int i) const {
+    return *reinterpret_cast<const float2*>(of + at.stage * kQueries + i * 8 + column);
   }
   /// Scores become P; under a cap dP becomes dS beside them. `first`: this thread's first query.
   template <bool kClean>
-  __device__ __forceinline__ void weights(float (&s)[32], float (&dp)[32], int part,
-                                          int32_t first) const {
+  __device__ __forceinline__ void weights(float (&s)[32], float (&dp)[32], int32_t first) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float2 lse = facts(shared.lse, part, i);
+      const float2 lse = facts(shared.lse, i);
       float2 delta{0, 0};
-      if constexpr (S.cap) delta = facts(shared.delta, part, i);
+      if constexpr (S.cap) delta = facts(shared.delta, i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         float& x = s[4 * i + j];
@@ -305,80 +317,70 @@ struct Consumer {
       }
     }
   }
-  __device__ __forceinline__ void gradients(const float (&s)[32], float (&dp)[32],
-                                            int part) const {
+  __device__ __forceinline__ void gradients(const float (&s)[32], float (&dp)[32]) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float2 delta = facts(shared.delta, part, i);
+      const float2 delta = facts(shared.delta, i);
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - (j & 1 ? delta.y : delta.x));
     }
   }
-  /// A part of dSᵀ goes to shared memory.
-  __device__ __forceinline__ void share(const float (&s)[32], int part) const {
+  /// dSᵀ goes to shared memory.
+  __device__ __forceinline__ void share(const float (&s)[32]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       uint32_t a[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        a[j] = pack_pair<S.type>(s[8 * i + 2 * j], s[8 * i + 2 * j + 1]);
-      store_tiles_of((to_ds ^ i * 32) + part * kKeys * 128, a);
+      for (int j = 0; j < 4; ++j) a[j] = pack_pair<S.type>(s[8 * i + 2 * j], s[8 * i + 2 * j + 1]);
+      store_tiles_of(to_ds ^ i * 32, a);
     }
     fence_async_shared();
   }
 
-  /// The scores of the first part of the tile at `stage`, of the first tile for all.
-  __device__ __forceinline__ void begin(float (&s)[kParts][32]) const {
+  /// The scores of the first tile.
+  __device__ __forceinline__ void begin(float (&s)[32]) const {
     shared.k_full->wait(0);
     shared.q_full[0].wait(0);
     wgmma_fence();
-    multiply(s[0], k, q, 0, 0);
+    multiply(s, k, q, 0);
     wgmma_wait<0>();
-    wgmma_pin(s[0]);
+    wgmma_pin(s);
     shared.v_full->wait(0);
   }
 
-  /// P and dS of a part, and what they add to dV, which runs on.
-  template <bool kClean, int kPart>
-  __device__ __forceinline__ void meet_part(float (&dv)[kD / 2], float (&s)[kParts][32],
-                                            int32_t m) {
-    constexpr bool kNext = kPart + 1 < kParts;
+  /// P and dS of a tile, and what they add to dV, which runs on.
+  template <bool kClean>
+  __device__ __forceinline__ void differentiate(float (&dv)[kD / 2], float (&s)[32], int32_t m) {
     float dp[32];
     uint32_t a[16];
     wgmma_fence();
-    multiply(dp, v, dout, at.stage, kPart);
+    multiply(dp, v, dout, at.stage);
     if constexpr (S.cap) {
       wgmma_wait<0>();
       wgmma_pin(dp);
     }
-    if constexpr (kNext) multiply(s[kPart + 1], k, q, at.stage, kPart + 1);
-    weights<kClean>(s[kPart], dp, kPart, m * kQ + kPart * 64 + column);
+    weights<kClean>(s, dp, m * kQueries + column);
 #pragma unroll
-    for (int i = 0; i < 16; ++i) a[i] = pack_pair<S.type>(s[kPart][2 * i], s[kPart][2 * i + 1]);
+    for (int i = 0; i < 16; ++i) a[i] = pack_pair<S.type>(s[2 * i], s[2 * i + 1]);
     wgmma_fence();
-    accumulate_values(dv, a, kPart);
+    accumulate_values(dv, a);
     if constexpr (!S.cap) {
-      wgmma_wait<kNext ? 2 : 1>();
-      wgmma_pin(dp);
-      gradients(s[kPart], dp, kPart);
-    }
-    if constexpr (kPart == 0) shared.ds_empty->wait(ds_at.parity ^ 1);
-    share(dp, kPart);
-    if constexpr (kNext) {
       wgmma_wait<1>();
-      wgmma_pin(s[kPart + 1]);
-      meet_part<kClean, kPart + 1>(dv, s, m);
+      wgmma_pin(dp);
+      gradients(s, dp);
     }
+    shared.ds_empty->wait(ds_at.parity ^ 1);
+    share(dp);
   }
 
-  /// Tile m, whose first scores are there; at the end those of the next one are, if there is
-  /// `more`, else of what lies in its place.
+  /// Tile m, whose scores are there; at the end those of the next one are, if there is `more`, else
+  /// of what lies in its place.
   template <bool kClean>
-  __device__ __forceinline__ void meet(float (&dk)[kD / 2], float (&dv)[kD / 2],
-                                       float (&s)[kParts][32], int32_t m, bool more) {
+  __device__ __forceinline__ void meet(float (&dk)[kD / 2], float (&dv)[kD / 2], float (&s)[32],
+                                       int32_t m, bool more) {
     shared.dout_full[at.stage].wait(at.parity);
-    meet_part<kClean, 0>(dv, s, m);
+    differentiate<kClean>(dv, s, m);
     ds_at.advance();
     consumers_wait();
     float dq[kColumns / 2];
@@ -388,7 +390,7 @@ struct Consumer {
     RingPlace<C.stages> next = at;
     next.advance();
     if (more) shared.q_full[next.stage].wait(next.parity);
-    multiply(s[0], k, q, next.stage, 0);
+    multiply(s, k, q, next.stage);
     wgmma_wait<1>();
     wgmma_pin(dq);
     release(shared.q_empty[at.stage]);
@@ -397,26 +399,29 @@ struct Consumer {
     at = next;
 
     shared.sums_empty[sums_at.stage].wait(sums_at.parity ^ 1);
+    const int32_t thread = this_thread() - 128;
+    const uint32_t to_sums = shared_address(shared.sums) + sums_at.stage * Of::kSums +
+                             thread / 128 * (Of::kSums / 2) + thread % 128 * 16;
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {
       const uint32_t words[4] = {bits_of_float(dq[4 * i]), bits_of_float(dq[4 * i + 1]),
                                  bits_of_float(dq[4 * i + 2]), bits_of_float(dq[4 * i + 3])};
-      store_shared(to_sums + sums_at.stage * Of::kSums + i * 2048, words);
+      store_shared(to_sums + i * 2048, words);
     }
     fence_async_shared();
     __syncwarp();
     release(shared.sums_full[sums_at.stage]);
     sums_at.advance();
     wgmma_wait<0>();
-    wgmma_pin(s[0]);
+    wgmma_pin(s);
   }
 };
 
 /// This thread's rows of dk or dv.
 template <AttentionTraits S>
 __device__ __forceinline__ void store_rows(void* to, const int64_t (&at)[4], const Tile& t,
-                                           int32_t own, int32_t rows,
-                                           const float (&sums)[S.d / 2], float factor) {
+                                           int32_t own, int32_t rows, const float (&sums)[S.d / 2],
+                                           float factor) {
   const int64_t batch = S.packed_sequences ? 0 : t.batch;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -438,13 +443,18 @@ __device__ __forceinline__ void store_rows(void* to, const int64_t (&at)[4], con
   }
 }
 
+/// The first of this thread's two keys.
+__device__ __forceinline__ int32_t own_key() {
+  const int32_t thread = this_thread();
+  return (thread / 32 - 4) * 16 + thread % 32 / 4;
+}
+
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void consume(const AttentionGradientWgmmaParams& g,
-                                        const Shared<S, C>& shared, const Tile& t, int32_t rows,
-                                        const Met& met, int32_t group) {
+                                        const Shared<S, C>& shared, const Tile& t, int32_t group) {
   const AttentionParams& p = g.g.p;
   const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128;
-  const int32_t own = group * 64 + thread / 32 * 16 + thread % 32 / 4;
+  int32_t own = own_key(), rows = shared.met->rows;
   Consumer<S, C> c(g, shared, group, thread);
 #pragma unroll
   for (int r = 0; r < 2; ++r)
@@ -452,71 +462,72 @@ __device__ __forceinline__ void consume(const AttentionGradientWgmmaParams& g,
   float dk[S.d / 2], dv[S.d / 2];
 #pragma unroll
   for (int i = 0; i < S.d / 2; ++i) dk[i] = dv[i] = 0;
-  if (met.begin < met.end) {
+  if (shared.met->begin < shared.met->end) {
     // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
     const auto uniform = [](int32_t x) { return __reduce_min_sync(0xffffffffu, x); };
-    const int32_t begin = uniform(met.begin), end = uniform(met.end);
-    const int32_t from = uniform(met.from), to = uniform(met.to), group_size = uniform(p.group);
-    float s[C.queries / 64][32];
+    int32_t left = uniform((shared.met->end - shared.met->begin) * p.group);
+    float s[32];
     c.begin(s);
 #pragma unroll 1
-    for (int32_t h = group_size - 1; h >= 0; --h) {
-      int32_t m = end - 1;
+    do {
+      int32_t m = uniform(shared.met->end) - 1;
 #pragma unroll 1
-      for (int part = 0; part < 2; ++part) {
-        const int32_t last = part == 0 ? to : begin;
+      do {
+        const int32_t last = uniform(m >= shared.met->from ? shared.met->to : shared.met->begin);
 #pragma unroll 1
-        for (; m >= last; --m) c.template meet<false>(dk, dv, s, m, m > begin || h > 0);
-        if (part == 1) break;
+        for (; m >= last; --m) c.template meet<false>(dk, dv, s, m, --left > 0);
+        const int32_t from = uniform(shared.met->from);
 #pragma unroll 1
-        for (; m >= from; --m) c.template meet<true>(dk, dv, s, m, m > begin || h > 0);
-      }
-    }
+        for (; m >= from; --m) c.template meet<true>(dk, dv, s, m, --left > 0);
+      } while (m >= uniform(shared.met->begin));
+    } while (left > 0);
     wgmma_pin(dk);
     wgmma_pin(dv);
   }
+  own = own_key(), rows = shared.met->rows;
   store_rows<S>(g.g.dk, g.g.dk_at, t, own, rows, dk, p.scale);
   store_rows<S>(g.g.dv, g.g.dv_at, t, own, rows, dv, 1.0f);
 }
 
 }  // namespace gradient_wgmma
 
-template <AttentionTraits S, AttentionGradientWgmmaConfig C, bool kOrdered>
+template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
     attention_gradient_wgmma(const __grid_constant__ AttentionGradientWgmmaParams g) {
   using namespace gradient_wgmma;
-  static_assert(S.d == S.dv && S.bias == DType::kAbsent);
+  static_assert(S.d == S.dv && S.bias == DType::kAbsent && C.sums <= 2);  // a warp each
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
   const AttentionParams& p = g.g.p;
-  const Tile t = tile_at<S.packed_sequences, kKeys, true>(p, blockIdx.x);
+  const Tile t = tile_at<S.packed_sequences, kKeys, true>(
+      p, index_of<S.packed_sequences, C.heads>(p, blockIdx.x));
   if (t.empty_of_keys()) return;
-  if (threadIdx.x == 0) {
-    tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v), tma_prefetch_map(g.dout);
-    shared.start();
-  }
-  __syncthreads();
   const int32_t rows = min(kKeys, t.k_rows - t.first);
   const KeyRange lowest = seeing(p, t, t.first), highest = seeing(p, t, t.first + rows - 1);
   Met met;
-  met.begin = lowest.first / C.queries, met.end = (highest.end + C.queries - 1) / C.queries;
+  met.rows = rows;
+  met.begin = lowest.first / kQueries, met.end = (highest.end + kQueries - 1) / kQueries;
   // Without a mask: all 128 keys are there, and every query of the tile sees them all.
-  met.to = rows < kKeys              ? met.begin
-           : lowest.end == t.q_rows ? met.end
-                                    : lowest.end / C.queries;
+  met.to = rows < kKeys ? met.begin : lowest.end == t.q_rows ? met.end : lowest.end / kQueries;
   met.to = max(met.begin, min(met.to, met.end));
-  met.from = max(met.begin, min((highest.first + C.queries - 1) / C.queries, met.to));
+  met.from = max(met.begin, min((highest.first + kQueries - 1) / kQueries, met.to));
+  if (threadIdx.x == 0) {
+    tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v), tma_prefetch_map(g.dout);
+    shared.start(met);
+  }
+  __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   if (group == 0) {
     release_registers<24>();
     const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0 && met.begin < met.end) {
       if (warp == 0) produce<S, C>(g, shared, t, met);
-      if (warp > 0 && warp <= C.sums) add_sums<S, C, kOrdered>(g, shared, t, met, warp - 1);
+      if (warp == 3) bring_own<S, C>(g, shared, t);
+      if (warp > 0 && warp <= C.sums) add_sums<S, C>(g, shared, t, met, warp - 1);
     }
   } else {
     take_registers<240>();
-    consume<S, C>(g, shared, t, rows, met, group - 1);
+    consume<S, C>(g, shared, t, group - 1);
   }
 }
 

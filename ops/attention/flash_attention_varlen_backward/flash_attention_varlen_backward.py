@@ -20,9 +20,9 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "In f32, one rounding, at the store; tensor cores round P and dS to dout's dtype "
-            "before the last products. dq has a pass of its own: the same bits in every run on "
-            "one kind of device. Where an input is infinite or NaN, also in a key "
-            "that no query sees, results are undefined."
+            "before the last products. Sums have one order: the same bits in every run on one kind "
+            "of device. Where an input is infinite or NaN, also in a key that no query sees, "
+            "results are undefined."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
