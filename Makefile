@@ -23,7 +23,7 @@ help:  ## list the targets
 DEMO := $(if $(wildcard build/python/dlblas/lib/libdlblas.so),release,demo)
 DEMO_BUILD := $(if $(filter release,$(DEMO)),build,build/demo)
 demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
-	@echo "demo: builds the operators it needs (some MINUTES minutes on 2 cores, once), then tunes for 2 minutes"
+	@echo "demo: builds the operators it needs (some 6 minutes on 2 cores, once), then tunes for 2 minutes"
 	@$(MAKE) --no-print-directory library PRESET=$(DEMO)
 	PYTHONPATH=$(DEMO_BUILD)/python .venv/bin/python -m dlblas demo --out build/demo.json
 

@@ -1,5 +1,5 @@
 # A library of some operators, DLBLAS_OPERATORS: it builds in a fraction of the time. What their sources include of
-# other operators comes along. A folder is an operator's, ops/<family>/<op>, or one that a family shares,
+# other operators, and what they name as their parts, {"matmul", …}, comes along. A folder is an operator's, ops/<family>/<op>, or one that a family shares,
 # ops/<family>/<folder>, or a family's own, ops/<family>; of ops/ itself, what begins with an included header's name.
 # In: dlblas_kernels. Out: those that are kept; keep_chosen(), which keeps files of the same folders. Without
 # DLBLAS_OPERATORS everything stays. Read next: generated.cmake.
@@ -14,7 +14,8 @@ function(folder_of file result)
   endif()
 endfunction()
 
-# The folders, or stems, that the sources of `folder` include.
+
+# The folders, or stems, that the sources of `folder` include or name.
 function(neighbours_of folder result)
   if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${folder})
     if(folder MATCHES "/.+/")
@@ -32,6 +33,15 @@ function(neighbours_of folder result)
       string(REGEX REPLACE "^#include \"([^\"]+)\".*$" "\\1" header "${line}")
       folder_of(${header} neighbour)
       list(APPEND found ${neighbour})
+    endforeach()
+    file(STRINGS ${file} lines REGEX "{\"[a-z0-9_]+\",")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^.*{\"([a-z0-9_]+)\",.*$" "\\1" part "${line}")
+      file(GLOB named RELATIVE ${PROJECT_SOURCE_DIR} ops/*/${part}/${part}.cpp)
+      if(named)
+        folder_of(${named} neighbour)
+        list(APPEND found ${neighbour})
+      endif()
     endforeach()
   endforeach()
   list(REMOVE_DUPLICATES found)

@@ -106,8 +106,7 @@ class AttendedRow {
       const double off = 0.7 * std::sqrt(squares[d]) + plain[d] +
                          sum_off(sums[d].sizes(), static_cast<double>(keys_.size()), narrow_) +
                          split * weighed[d] + rounding * std::min(sizes_of.size, walk) +
-                         (half_ ? 0x1p-11 * sizes[d] : 0) +
-                         kFlushed * sizes[d];
+                         (half_ ? 0x1p-11 * sizes[d] : 0) + kFlushed * sizes[d];
       const bool lost = lost_ || weighed[d] >= kMax || std::abs(value[d] * scale) >= kMax;
       value[d] *= scale;
       magnitude[d] = std::abs(scale) * (off / total + o * (0.6 * w.sum_off + 2.5));

@@ -148,7 +148,7 @@ struct Schema {
   /// marked `!`. Indices into `tensors`.
   std::vector<std::int8_t> judged;
   std::uint32_t by_element = 0;  // a bit for each of `judged`: see OperatorDef::by_element
-  std::string hash;  // 16 hex digits of the canonical text, part of the store's key
+  std::string hash;              // 16 hex digits of the canonical text, part of the store's key
 
   std::string_view param_name(const Param& p) const {
     return p.is_tensor ? tensors[p.index].name : scalars[p.index].name;

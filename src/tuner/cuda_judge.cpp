@@ -58,7 +58,8 @@ class CudaJudge::Block {
     OracleOut out[kMaxJudged] = {};
     for (int j = 0; j < args.schema->num_judged(); ++j) {
       if (!args.judges(j)) continue;
-      const std::size_t count = rows_.size() * static_cast<std::size_t>(row_width(args.judged_rows(j)));
+      const std::size_t count =
+          rows_.size() * static_cast<std::size_t>(row_width(args.judged_rows(j)));
       values_[j] = std::make_unique<CudaArray<double>>(memory, count);
       magnitudes_[j] = std::make_unique<CudaArray<double>>(memory, count);
       out[j] = {values_[j]->get(), magnitudes_[j]->get()};

@@ -212,7 +212,8 @@ Oracle::Oracle(const Operator& op, const Problem& problem, const Args& args,
   const int judged = op.schema.num_judged();
   for (int j = 0; j < judged; ++j) {
     if (!args.judges(j)) continue;
-    const std::size_t size = rows_.size() * static_cast<std::size_t>(row_width(args.judged_rows(j)));
+    const std::size_t size =
+        rows_.size() * static_cast<std::size_t>(row_width(args.judged_rows(j)));
     values_[j].reset(new double[size]);
     magnitudes_[j] = std::make_unique<double[]>(size);  // 0: what an oracle leaves out is exact
   }

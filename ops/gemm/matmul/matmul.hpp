@@ -54,5 +54,4 @@ inline constexpr double kPacking = 0.615;
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
                                         const KnobTable& (*knobs)(const MatmulLevel&));
 
-
 }  // namespace dlblas::gemm

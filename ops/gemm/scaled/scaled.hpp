@@ -25,7 +25,6 @@ void define(OperatorDef& def, Scales scales);
 /// A call as the CPU code takes it; what GPU code has of it as well.
 ScaledJob job_of(const Args& args, Scales scales);
 
-
 /// Bytes of all operands and of the result, each once.
 double bytes_of(const Problem& problem);
 /// True if a tensor begins at an address that is no multiple of its element's size.

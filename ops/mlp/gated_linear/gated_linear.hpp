@@ -19,7 +19,6 @@ void append_wgmma_cuda(std::vector<Implementation>& to);
 void append_mma_cuda(std::vector<Implementation>& to);
 void append_fma_cuda(std::vector<Implementation>& to);
 
-
 /// Multiply-adds of both products; bytes of all operands and of the result, each once.
 double multiply_adds(const Problem& p);
 double bytes_of(const Problem& p);

@@ -13,7 +13,6 @@
 
 namespace dlblas::norm::backward {
 
-
 /// Contiguous weight, and rows at one stride each with contiguous elements.
 Support supports_rows(const Problem& problem);
 /// `full` is for the kernel that fills a row to say.

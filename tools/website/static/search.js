@@ -1,21 +1,20 @@
 // Ranks the pages of pages.js for the words of ?q=: BM25 over the text, with titles and headings
-// counted more, whole phrases first. Names are words as a whole (DLBLAS_LOG) and by their parts.
+// counted more, whole phrases first. Names are words as a whole (DLBLAS_LOG), and by their parts a
+// little: each operator has a heading cuda_registers, and is no page about CUDA.
 (function () {
   "use strict";
   const pages = window.dlblasPages || [];
-  const split = (text) => {
-    const words = [];
-    for (const word of text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || []) {
-      words.push(word);
-      if (word.includes("_")) words.push(...word.split("_").filter((part) => part.length > 1));
-    }
-    return words;
-  };
+  const PART = 0.2;  // of a name, for one of its parts
   const counts = (text) => {
     const found = new Map();
-    for (const word of split(text)) found.set(word, (found.get(word) || 0) + 1);
+    const add = (word, n) => found.set(word, (found.get(word) || 0) + n);
+    for (const word of text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || []) {
+      add(word, 1);
+      if (word.includes("_")) for (const part of word.split("_")) if (part.length > 1) add(part, PART);
+    }
     return found;
   };
+  const times = (text, phrase) => text.toLowerCase().split(phrase).length - 1;
   // A word of the query counts where a page's word begins with it, less than where it is the word.
   const count = (words, term) => {
     let sum = words.get(term) || 0;
@@ -49,17 +48,22 @@
         if (body + heading + title === 0) return;
         const n = body + 4 * heading + 12 * title;
         scores[i].score += (rare * n * 2.2) / (n + 1.2 * (0.25 + (0.75 * index[i].length) / mean));
-        scores[i].score += rare * (title ? 2 : 0) + rare * (heading ? 0.7 : 0);
+        scores[i].score += rare * Math.min(2, 2 * title) + rare * Math.min(0.7, 0.7 * heading);
         scores[i].hits += 1;
       });
     }
+    // A phrase that every operator's page has says little.
+    const rarity = (holds) => {
+      const holding = index.filter((e) => holds(e.page)).length;
+      return Math.log(1 + (index.length - holding + 0.5) / (holding + 0.5));
+    };
+    const heads = (page) => times(page.t, phrase) + page.h.filter((h) => times(h[1], phrase)).length;
+    const inText = rarity((page) => times(page.b, phrase)), inHead = rarity(heads);
     for (const s of scores) {
       if (s.hits < terms.length) s.score *= 0.3 ** (terms.length - s.hits);
       if (terms.length > 1 && s.hits) {
-        const near = (text) => text.toLowerCase().includes(phrase);
-        if (near(s.page.t)) s.score += 8;
-        else if (s.page.h.some((h) => near(h[1]))) s.score += 5;
-        else if (near(s.page.b)) s.score += 3;
+        s.score += 2 * inHead * Math.min(2, heads(s.page));
+        s.score += inText * Math.log2(1 + times(s.page.b, phrase));
       }
       if (s.page.t.toLowerCase() === phrase) s.score += 20;
     }
