@@ -60,8 +60,8 @@ __device__ __forceinline__ void load_two_tiles(uint32_t& r0, uint32_t& r1, uint3
   }
 }
 
-/// An 8×8 tile of 16-bit values, a pair of a row in each lane as D has it, the other way round: D of
-/// one instruction, rounded, becomes B of the next.
+/// An 8×8 tile of 16-bit values, a pair of a row in each lane as D has it, the other way round: D
+/// of one instruction, rounded, becomes B of the next.
 __device__ __forceinline__ uint32_t transpose_tile(uint32_t word) {
   uint32_t turned;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word));

@@ -31,7 +31,7 @@ struct Met {
 
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 struct Shared {
-  static constexpr int kOwn = kKeys * S.d * 2, kMet = kQueries * S.d * 2;
+  static constexpr int kOwnRows = kKeys * S.d * 2, kMet = kQueries * S.d * 2;
   static constexpr int kFacts = kQueries * 4, kSums = kQueries * S.d * 4;
   unsigned char *k, *v, *q, *dout;  // each tile: d / 64 columns of rows of 128 bytes
   unsigned char* ds;                // dSᵀ: columns of 64 queries, a row of 128 bytes for each key
@@ -43,8 +43,8 @@ struct Shared {
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     k = raw + (1024 - shared_address(raw) % 1024) % 1024;
-    v = k + kOwn;
-    q = v + kOwn;
+    v = k + kOwnRows;
+    q = v + kOwnRows;
     dout = q + C.stages * kMet;
     ds = dout + C.stages * kMet;
     sums = ds + kKeys * kQueries * 2;
@@ -115,11 +115,11 @@ __device__ __forceinline__ uint32_t index_of(const AttentionParams& p, uint32_t 
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void bring_own(const AttentionGradientWgmmaParams& g,
                                           const Shared<S, C>& shared, const Tile& t) {
-  constexpr int kOwn = Shared<S, C>::kOwn;
+  constexpr int kOwnRows = Shared<S, C>::kOwnRows;
   const Box own = tile_box<S.packed_sequences, kKeys>(t.batch, t.k_from, t.k_rows, t.first);
-  shared.k_full->arrive_expect_tx(kOwn);
+  shared.k_full->arrive_expect_tx(kOwnRows);
   load_tile_of<kKeys, S.d>(shared.k, g.k, *shared.k_full, own, t.head);
-  shared.v_full->arrive_expect_tx(kOwn);
+  shared.v_full->arrive_expect_tx(kOwnRows);
   load_tile_of<kKeys, S.d>(shared.v, g.v, *shared.v_full, own, t.head);
 }
 

@@ -1,8 +1,8 @@
-// Attention over parts of the keys, joined to one row: results weighted by 2^(logarithm of its sum).
-// A block has a row; its threads have four columns each, and each group of threads that covers them
-// has a share of the parts, so that loads hardly wait for each other. Numerics: f32, in an order
-// that the number of parts alone decides; NaN of a part is that of the row.
-// Read next: paged_attention_lse/paged_decode.cuh, mla_decode_lse/mla_decode.cuh.
+// Attention over parts of the keys, joined to one row: results weighted by 2^(logarithm of its
+// sum). A block has a row; its threads have four columns each, and each group of threads that
+// covers them has a share of the parts, so that loads hardly wait for each other. Numerics: f32, in
+// an order that the number of parts alone decides; NaN of a part is that of the row. Read next:
+// paged_attention_lse/paged_decode.cuh, mla_decode_lse/mla_decode.cuh.
 #pragma once
 
 #include "device/row/values.cuh"
@@ -18,8 +18,8 @@ struct JoinedRow {
   }
 };
 
-/// Part i: its logarithm at lses[i · step], its columns from values[i · step · kWidth] on. `sink`: a
-/// logarithm without columns, or −inf. Right in the first kWidth / 4 threads.
+/// Part i: its logarithm at lses[i · step], its columns from values[i · step · kWidth] on. `sink`:
+/// a logarithm without columns, or −inf. Right in the first kWidth / 4 threads.
 template <int kWidth>
 __device__ inline JoinedRow join_parts(const float* lses, const float* values, int32_t parts,
                                        int64_t step, float sink) {

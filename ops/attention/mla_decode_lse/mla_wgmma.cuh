@@ -101,10 +101,10 @@ __device__ __forceinline__ void produce(const MlaWgmmaParams& g, const Shared<S>
         const int32_t page = __shfl_sync(0xffffffffu, pages, entry % 32);
         const bool latent = c < S.latent / 64;
         if (entry < entries)
-          tma_load(shared.k + at.stage * Shared<S>::kTile + c * kChunkBytes + entry * kBox * 128,
-                   latent ? g.ckv : g.kpe, full,
-                   Tile3{(latent ? c : c - S.latent / 64) * 64, (first + entry * kBox) % S.page,
-                         page});
+          tma_load(
+              shared.k + at.stage * Shared<S>::kTile + c * kChunkBytes + entry * kBox * 128,
+              latent ? g.ckv : g.kpe, full,
+              Tile3{(latent ? c : c - S.latent / 64) * 64, (first + entry * kBox) % S.page, page});
       }
     }
   }
@@ -262,8 +262,8 @@ struct Consumer {
       const float scale[2] = {shared.scales[row], shared.scales[row + 8]};
       rescale(scale);
       wgmma_fence();
-      wgmma_row<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, wgmma_tile_k(shared.p),
-                                                                values(), 1);
+      wgmma_row<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, wgmma_tile_k(shared.p), values(),
+                                                                1);
       wgmma_commit();
       wgmma_wait<0>();
       wgmma_pin(o);
@@ -327,9 +327,9 @@ __global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
   part.count = min(kRows, p.heads - part.head);
   __syncthreads();
   wait_for_dependencies();
-  const auto length = static_cast<int32_t>(
-      min(min(int64_t{p.entries} * S.page, int64_t{0x7fffffff}),
-          max(int64_t{0}, int64_t{p.lengths[token * p.lengths_at]})));
+  const auto length =
+      static_cast<int32_t>(min(min(int64_t{p.entries} * S.page, int64_t{0x7fffffff}),
+                               max(int64_t{0}, int64_t{p.lengths[token * p.lengths_at]})));
   const int32_t tiles = (length + kKeys - 1) / kKeys, share = (tiles + p.parts - 1) / p.parts;
   part.begin = static_cast<int32_t>(min(int64_t{length}, int64_t{share} * part.index * kKeys));
   part.end = static_cast<int32_t>(min(int64_t{length}, part.begin + int64_t{share} * kKeys));

@@ -234,8 +234,7 @@ struct Decode {
         load_two_tiles<true>(r[0], r[1], mine + n * 16);
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          a[j] =
-              widen_pair<S.cache, S.q>(__byte_perm(r[j / 2], 0, j % 2 == 0 ? 0x4420 : 0x4431));
+          a[j] = widen_pair<S.cache, S.q>(__byte_perm(r[j / 2], 0, j % 2 == 0 ? 0x4420 : 0x4431));
       } else {
         load_tiles<true>(a, mine + n * 32);
       }
@@ -409,8 +408,8 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
 #pragma unroll
   for (int i = 0; i < Part::kEights; ++i) {
     const int r = of.g + 8 * i;
-    of.load_query(i, r < count ? static_cast<const char*>(p.q) + 2 * (row_of(r) * p.q_at[0] +
-                                                                      head_of(head, r) * p.q_at[1])
+    of.load_query(i, r < count ? static_cast<const char*>(p.q) +
+                                     2 * (row_of(r) * p.q_at[0] + head_of(head, r) * p.q_at[1])
                                : nullptr);
   }
 #pragma unroll
@@ -519,9 +518,9 @@ __global__ void __launch_bounds__(join_threads(S.width))
 
   const float descale = p.v_scale ? *p.v_scale : 1.0f;
   const int64_t place = int64_t{unit} * p.parts * kRows + r;
-  const JoinedRow row = join_parts<S.width>(
-      p.part_lse + place, p.part_o + place * S.width, p.parts, kRows,
-      p.sinks && !blind ? p.sinks[h * p.sinks_at] * kLog2E : nothing());
+  const JoinedRow row =
+      join_parts<S.width>(p.part_lse + place, p.part_o + place * S.width, p.parts, kRows,
+                          p.sinks && !blind ? p.sinks[h * p.sinks_at] * kLog2E : nothing());
   const int d = static_cast<int>(threadIdx.x) * 4;
   if (d >= S.width) return;
   const float inverse = row.total == 0 ? 0 : descale / row.total;
