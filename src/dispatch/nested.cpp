@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "core/device.hpp"
 #include "core/error.hpp"
 #include "core/in_flight.hpp"
 #include "cuda/cuda.hpp"
@@ -22,6 +23,10 @@
 
 namespace dlblas {
 namespace {
+
+/// What a part is selected for: as many threads as this process may use, whatever the call has. On
+/// any number of them it is the same part, which gives the same bits.
+int threads_of_parts(int of_call) { return std::max(of_call, cpu_info().units); }
 
 // A nested call as the first stage takes it. It refers to the values.
 class NestedArgs {
@@ -184,7 +189,7 @@ class NestedCall final : public Nested {
       Args args;
       Problem problem;
       bind(form_, given.call(), args);
-      validate(*form_.op, given.call(), context.num_threads, args, problem);
+      validate(*form_.op, given.call(), threads_of_parts(context.num_threads), args, problem);
       const auto count = static_cast<int>(args.schema->tensors.size());
       for (int i = 0; i < count; ++i) {
         if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
@@ -305,7 +310,7 @@ Problem problem_of(const Query& q, const Form& form, const Part& part) {
   Args args;
   Problem problem;
   bind(form, given.call(), args);
-  validate(*form.op, given.call(), std::max<int>(q.problem.threads, 1), args, problem);
+  validate(*form.op, given.call(), threads_of_parts(q.problem.threads), args, problem);
   lay(form, part, args, problem);
   return problem;
 }

@@ -90,7 +90,8 @@ TEST(GemmPrograms, CompileCleanForHopper) {
 
 /// Rows of out and residual have a gap behind them.
 struct Case : test::GemmCase {
-  Case(std::int64_t m, std::int64_t n, std::int64_t k) : GemmCase(m, n, k, n + 8) {}
+  Case(std::int64_t rows, std::int64_t columns, std::int64_t depth)
+      : GemmCase(rows, columns, depth, columns + 8) {}
   double expected(Program program, std::int64_t i, std::int64_t j) const {
     const double x = sum(0, i, j).first;
     if (program == Program::kGated) return x / (1 + std::exp(-x)) * sum(1, i, j).first;
