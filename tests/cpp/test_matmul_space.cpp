@@ -23,7 +23,7 @@ namespace dlblas {
 namespace {
 
 constexpr std::size_t kMax = 128;       // 64 are searched exhaustively, and few shapes have more
-constexpr std::size_t kMaxWgmma = 640;  // the model ranks them
+constexpr std::size_t kMaxWgmma = 768;  // the model ranks them
 
 struct Sizes {
   std::int64_t m, n, k;
@@ -267,7 +267,8 @@ TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
         EXPECT_EQ(fewer.index_for(rows), i);
         EXPECT_NE(fewer.index_for(rows + 1), i);
         p.dims[0] = rows;
-        EXPECT_LT(model(p, fewer.config(i), device), model(p, end, device)) << rows << " of " << m;
+        // As fast: the end's own tile, behind sizes that had another.
+        EXPECT_LE(model(p, fewer.config(i), device), model(p, end, device)) << rows << " of " << m;
       }
     }
   }
