@@ -11,7 +11,7 @@
 namespace dlblas::attention {
 
 template <AttentionTraits S, AttentionGradientRowsConfig C, bool kKeys>
-__global__ void __launch_bounds__(C.warps * 32)
+__global__ void __launch_bounds__(C.warps * 32, 1)
     attention_gradient_rows(const __grid_constant__ AttentionGradientParams g) {
   constexpr int kHeld = kRowsOfWarp, kColumns = 8, kPass = kColumns * 32;
   extern __shared__ __align__(16) float shared[];
