@@ -127,66 +127,46 @@ DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
 }
 
 #if defined(__AVX512F__)
-/// 2^(i/32), and the same with i taken off its bits from 2^18 on: adding the bits of a sum n +
-/// kThirtySeconds, n a multiple of 1/32, to those 18 places up multiplies by 2^n.
-constexpr float kThirtySeconds = 393216.0f;  // 1.5 · 2^18: a sum's last bit is 1/32
-struct Powers {
-  alignas(64) float of_part[32] = {
-      1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f,
-      1.1637249f,  1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f,
-      1.35425556f, 1.38390994f, 1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f,
-      1.5759809f,  1.61049032f, 1.64575553f, 1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f,
-      1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f};
-  alignas(64) int32_t to_be_scaled[32] = {};
-  constexpr Powers() {
-    for (int i = 0; i < 32; ++i)
-      to_be_scaled[i] = __builtin_bit_cast(int32_t, of_part[i]) - (i << 18);
-  }
-};
-constexpr Powers kPowers;
-/// By the last five bits of a sum n + kThirtySeconds.
-DLBLAS_INLINE Vec of_last_bits(Vec z, const void* table) {
-  return _mm512_permutex2var_ps(load<DType::kF32>(table), (__m512i)z,
-                                load<DType::kF32>(at<DType::kF32>(table, 16)));
+/// 2^n · e^r, where n is a multiple of 1/16, z = n + kSixteenths, and |r| ≤ ln 2 / 32: powers of
+/// 2^(1/16) come from a table in a register, so that r takes three terms (2^-26 relative). scalef
+/// takes the whole part of n, and saturates by itself.
+constexpr float kSixteenths = 786432.0f;  // 1.5 · 2^19: a sum's last bit is 1/16
+DLBLAS_INLINE Vec power_of_sixteenth(Vec z) {
+  const Vec powers =
+      _mm512_setr_ps(1.0f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f,
+                     1.29683955f, 1.35425555f, 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
+                     1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f);
+  return _mm512_permutexvar_ps((__m512i)z, powers);
 }
-/// 2^r − 1 for |r| ≤ 1/64, within 0.9 · 2^-24 of 2^r.
-DLBLAS_INLINE Vec small_power_less_1(Vec r) {
-  return polynomial(r, {2.40226507e-1f, 6.93157315e-1f}) * r;
+DLBLAS_INLINE Vec scaled_exp(Vec z, Vec n, Vec r) {
+  const Vec less_1 = polynomial(r, {1.66666667e-1f, 0.5f, 1.0f}) * r, t = power_of_sixteenth(z);
+  return _mm512_scalef_ps(fma(less_1, t, t), n);
 }
-/// 2^n · 2^r; scalef takes the whole part of n, and saturates by itself.
-DLBLAS_INLINE Vec scaled_power(Vec z, Vec n, Vec r) {
-  const Vec t = of_last_bits(z, kPowers.of_part);
-  return _mm512_scalef_ps(fma(small_power_less_1(r), t, t), n);
-}
-/// e^(sign · x), |x| ≤ 104 or so.
-DLBLAS_INLINE Vec exp_of_bounded(Vec x, float sign) {
-  const Vec per_ln_2 = broadcast(sign * 1.44269502f);
-  const Vec z = fma(x, per_ln_2, broadcast(kThirtySeconds)), n = z - broadcast(kThirtySeconds);
-  const Vec r = fma(x, broadcast(sign * 1.92596303e-8f), _mm512_fmsub_ps(x, per_ln_2, n));
-  return scaled_power(z, n, r);
-}
+/// e^x = 2^n · e^r.
 DLBLAS_INLINE Vec exp(Vec x) {
-  return exp_of_bounded(max_number(broadcast(-104.0f), min_number(broadcast(89.0f), x)), 1);
+  const Vec y = max_number(broadcast(-104.0f), min_number(broadcast(89.0f), x));
+  const Vec z = fma(y, broadcast(1.44269504f), broadcast(kSixteenths));
+  const Vec n = z - broadcast(kSixteenths);
+  Vec r = fma(n, broadcast(-0.693359375f), y);
+  r = fma(n, broadcast(2.12194440e-4f), r);
+  return scaled_exp(z, n, r);
 }
 DLBLAS_INLINE Vec exp2(Vec x) {
   const Vec y = max_number(broadcast(-150.0f), min_number(broadcast(129.0f), x));
-  const Vec z = y + broadcast(kThirtySeconds), n = z - broadcast(kThirtySeconds);
-  return scaled_power(z, n, y - n);
+  const Vec z = y + broadcast(kSixteenths), n = z - broadcast(kSixteenths);
+  return scaled_exp(z, n, (y - n) * broadcast(0.693147181f));
 }
 /// e^x of x ≤ 0, off by another |x| / 4 units of the last place; 0 below −87. scalef and the
 /// products hold the same two multipliers, so the exponent is added as an integer.
 DLBLAS_INLINE Vec exp_of_negative(Vec x) {
-  const Vec z = fma(x, broadcast(1.44269502f), broadcast(kThirtySeconds));
-  const Vec n = z - broadcast(kThirtySeconds);
-  const Vec r = _mm512_fmsub_ps(x, broadcast(1.44269502f), n);
-  const Vec t = (Vec)((Ints)of_last_bits(z, kPowers.to_be_scaled) + ((Ints)z << 18));
+  const Vec z = fma(x, broadcast(1.44269504f), broadcast(kSixteenths));
+  const Vec n = z - broadcast(kSixteenths);
+  const Vec r = _mm512_fmsub_ps(x, broadcast(1.44269504f), n);
+  const Vec less_1 = polynomial(r, {5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f}) * r;
+  const Vec t = power_of_sixteenth(z), p = fma(less_1, t, t);
+  const __m512i whole = _mm512_cvt_roundps_epi32(n, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   const Mask held = _mm512_cmp_ps_mask(x, broadcast(-87.0f), _CMP_NLT_UQ);  // NaN stays
-  return _mm512_maskz_fmadd_ps(held, small_power_less_1(r), t, t);
-}
-DLBLAS_INLINE Vec silu(Vec x) {
-  // The smaller magnitude, with the sign of x.
-  const Vec y = _mm512_range_ps(x, broadcast(104.0f), 0b0010);
-  return x / (broadcast(1.0f) + exp_of_bounded(y, -1));
+  return (Vec)_mm512_maskz_add_epi32(held, (__m512i)p, _mm512_slli_epi32(whole, 23));
 }
 #else
 /// 2^n · e^r for a whole n and |r| ≤ ln 2 / 2, where `x` was clamped to [low, high]: below it 0,
@@ -220,7 +200,6 @@ DLBLAS_INLINE Vec exp2(Vec x) {
   return scaled_exp(x, n, (y - n) * broadcast(0.693147181f), kLow, kHigh);
 }
 DLBLAS_INLINE Vec exp_of_negative(Vec x) { return exp(x); }
-DLBLAS_INLINE Vec silu(Vec x) { return x / (broadcast(1.0f) + exp(zero() - x)); }
 #endif
 
 /// log x = n · ln 2 + log m, m in [√½, √2); coefficients of Cephes' logf.
@@ -247,6 +226,7 @@ DLBLAS_INLINE Vec log(Vec x) {
 }
 
 DLBLAS_INLINE Vec sigmoid(Vec x) { return broadcast(1.0f) / (broadcast(1.0f) + exp(zero() - x)); }
+DLBLAS_INLINE Vec silu(Vec x) { return x / (broadcast(1.0f) + exp(zero() - x)); }
 
 DLBLAS_INLINE Vec tanh(Vec x) {
   const Vec magnitude = abs(x), square = x * x;

@@ -22,8 +22,7 @@ from levels import LEVELS  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 # Of a result's largest value: 2 roundings of its dtype.
-# f32: hundreds of steps, whose decay is e^x to 1 + |x| / 4 units of the last place on AVX-512.
-BARS = {torch.float32: 4e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+BARS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 Tensors = dict[str, Any]
 
 
