@@ -52,7 +52,8 @@ bool config_forbidden(const Operator& op, const Problem& problem, const Implemen
 std::optional<Config> first_allowed(const Operator& op, const Query& q) {
   const Config preset = default_config(q);
   if (!config_forbidden(op, q.problem, q.self, preset)) return preset;
-  for (const Config& config : make_space(q).configs())
+  const Space space = make_space(q);
+  for (const Config& config : space.configs())
     if (!config_forbidden(op, q.problem, q.self, config)) return config;
   return std::nullopt;
 }

@@ -136,7 +136,8 @@ std::map<std::string, double> wgmma_estimates(const Problem& p, const DeviceInfo
   const Implementation& wgmma = *matmul().find("cuda_wgmma");
   const Query q{p, device, wgmma};
   std::map<std::string, double> found;
-  for (const Config& config : make_space(q).configs()) {
+  const Space space = make_space(q);
+  for (const Config& config : space.configs()) {
     const double ms = wgmma.estimate(q, config);
     const auto [at, is_new] =
         found.try_emplace(tile_of(gemm::wgmma_table().from_config(config)), ms);
@@ -228,7 +229,8 @@ TEST(MatmulSpace, APackedTileIsTheSameTile) {
   for (const Sizes& s :
        {Sizes{16, 4096, 4096}, {192, 4096, 4096}, {768, 8192, 8192}, {4096, 7168, 2048}}) {
     const Problem p = product(s, false, true);
-    for (const Config& config : make_space({p, device, wgmma}).configs()) {
+    const Space space = make_space({p, device, wgmma});
+    for (const Config& config : space.configs()) {
       const gemm::PackedWgmma packed(gemm::wgmma_table().from_config(config));
       EXPECT_EQ(gemm::wgmma_table().to_config(packed.config()), config);
       ++seen;
@@ -288,7 +290,8 @@ TEST(MatmulSpace, WgmmaTilesNeitherSpillNorWait) {
     p.tensors[2] = {DType::kF32, Layout::kContiguous, 4, 0};
     const Query q{p, device, wgmma};
     std::set<std::string> tiles;  // one ring of each
-    for (const Config& config : make_space(q).configs()) {
+    const Space space = make_space(q);
+    for (const Config& config : space.configs()) {
       const GemmWgmmaConfig c = gemm::wgmma_table().from_config(config);
       if (c.share != GemmShare::kNone || c.sums() < 160) continue;
       if (tiles.insert(text(c.block_m, "x", c.block_n, c.pingpong)).second)
