@@ -41,7 +41,7 @@ foreach(level IN ITEMS baseline avx2 avx512)
 endforeach()
 
 add_library(dlblas_objects OBJECT ${dlblas_sources} ${dlblas_kernels}
-  ${DLBLAS_GENERATED}/register_all.cpp ${DLBLAS_GENERATED}/source_hashes.hpp
+  ${DLBLAS_GENERATED}/register_all.cpp ${DLBLAS_GENERATED}/source_hashes.cpp
   ${DLBLAS_GENERATED}/embedded_headers.cpp ${DLBLAS_GENERATED}/row_programs.cpp)
 set_target_properties(dlblas_objects PROPERTIES
   POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
