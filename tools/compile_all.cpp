@@ -173,7 +173,7 @@ std::vector<Row> collect(const Request& request) {
         if (!compiles_on(*impl, arch)) continue;
         Row row = sources_of(*op, *impl, arch, some);
         if (row.sources.empty() && request.sizes < Sizes{}.most) {
-          if (all.empty()) all = problems_of(*op, Sizes{});
+          if (all.empty()) all = problems_of(*op);
           row = sources_of(*op, *impl, arch, all);
         }
         rows.push_back(std::move(row));

@@ -128,7 +128,7 @@ inline const TensorSpec& leader_of(const Schema& schema) {
 }
 
 /// Every variant in every dtype of the leader, in every size that is wanted.
-inline std::vector<Problem> problems_of(const Operator& op, const Sizes& wanted) {
+inline std::vector<Problem> problems_of(const Operator& op, const Sizes& wanted = {}) {
   const TensorSpec& leader = leader_of(op.schema);
   std::vector<Problem> made;
   for (int t = 0; t < kNumDTypes; ++t) {
