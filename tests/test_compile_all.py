@@ -40,7 +40,7 @@ def report() -> str:
     if not PROGRAM.exists():
         pytest.fail(f"{PROGRAM} is not built: run `make build`, or name it in DLBLAS_COMPILE_ALL")
     depth = depth_of()
-    some = ["--each", "2", "--sizes", "32", "--seed", str(depth.seed)]
+    some = ["--each", "1", "--sizes", "32", "--turn", "--seed", str(depth.seed)]
     done = compile_all(*([] if depth.full else some))
     print(done.stdout)
     if "NVRTC was not found" in done.stderr:

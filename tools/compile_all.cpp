@@ -5,7 +5,8 @@
 //   dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--op NAME …] [--only TEXT] [arch
 //   …]
 // arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled; --sizes: so
-// many tuples of sizes an operator, where an implementation takes one of them.
+// many tuples of sizes an operator, where an implementation takes one of them; --turn: what several
+// archs run is compiled for one of them, in turns that the seed begins.
 // Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -54,6 +57,7 @@ struct Request {
   bool all = false;                  // every kernel, not some of each implementation
   std::size_t each = kKernelsEach;   // that many of each implementation and arch
   std::size_t seed = 0;              // of which
+  bool turn = false;                 // for one arch each
   std::size_t sizes = Sizes{}.most;  // tuples of sizes for each dtype and layout of an operator
   std::set<std::string> names;       // of operators; empty: all
   std::string only;                  // a part of the entry of every kernel that is compiled
@@ -162,15 +166,24 @@ bool takes(const Request& request, const Operator& op) {
   return request.names.empty() || request.names.contains(op.schema.name);
 }
 
+/// Those of the request that `runs` takes; one of them, the next, where they take turns.
+std::vector<int> archs_of(const Request& request, std::size_t& turn,
+                          const std::function<bool(int)>& runs) {
+  std::vector<int> archs;
+  std::copy_if(request.archs.begin(), request.archs.end(), std::back_inserter(archs), runs);
+  if (request.turn && archs.size() > 1) archs = {archs[turn++ % archs.size()]};
+  return archs;
+}
+
 std::vector<Row> collect(const Request& request) {
   std::vector<Row> rows;
+  std::size_t turn = request.seed;
   for (const Operator* op : Registry::process().operators()) {
     if (!takes(request, *op)) continue;
     const std::vector<Problem> some = problems_of(*op, {request.sizes, request.seed});
     std::vector<Problem> all;  // for implementations that take none of them
-    for (const Implementation* impl : op->candidates())
-      for (const int arch : request.archs) {
-        if (!compiles_on(*impl, arch)) continue;
+    for (const Implementation* impl : op->candidates()) {
+      for (const int arch : archs_of(request, turn, [&](int a) { return compiles_on(*impl, a); })) {
         Row row = sources_of(*op, *impl, arch, some);
         if (row.sources.empty() && request.sizes < Sizes{}.most) {
           if (all.empty()) all = problems_of(*op);
@@ -178,8 +191,10 @@ std::vector<Row> collect(const Request& request) {
         }
         rows.push_back(std::move(row));
       }
+    }
     if (const KernelSource& oracle = op->def.device_oracle.source; !oracle.include.empty())
-      for (const int arch : request.archs) rows.push_back({op, nullptr, arch, {oracle}, 1, {}});
+      for (const int arch : archs_of(request, turn, [](int) { return true; }))
+        rows.push_back({op, nullptr, arch, {oracle}, 1, {}});
   }
   for (Row& row : rows) {
     std::erase_if(row.sources, [&](const KernelSource& s) {
@@ -245,6 +260,8 @@ int main(int argc, char** argv) {
     const auto count = [&] { return static_cast<std::size_t>(std::atoll(argv[++i])); };
     if (word == "--all") {
       request.all = true;
+    } else if (word == "--turn") {
+      request.turn = true;
     } else if (word == "--each" && i + 1 < argc) {
       request.each = std::max<std::size_t>(1, count());
     } else if (word == "--sizes" && i + 1 < argc) {
@@ -259,8 +276,8 @@ int main(int argc, char** argv) {
       request.archs.push_back(std::atoi(argv[i]));
     } else {
       std::fputs(
-          "usage: dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--op NAME …] "
-          "[--only TEXT] [arch …], for example 80 90\n",
+          "usage: dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--turn] "
+          "[--op NAME …] [--only TEXT] [arch …], for example 80 90\n",
           stderr);
       return 2;
     }
