@@ -47,13 +47,12 @@ endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.py.in ${DLBLAS_GENERATED}/python/dlblas/_faces.py @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.pyi.in ${DLBLAS_GENERATED}/python/dlblas/_faces.pyi @ONLY)
 
-# The hashes are made again when any file a kernel may include changes; the header is written only when a hash
-# did. Only files that register implementations include it.
+# The hashes are made again when any file a kernel may include changes; the file is written only when a hash did.
 file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS
   ops/*.cpp ops/*.hpp ops/*.cuh cpu/*.cpp cpu/*.hpp device/*.cuh device/*.hpp)
 add_custom_command(
-  OUTPUT ${DLBLAS_GENERATED}/source_hashes.hpp
-  COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/source_hashes.hpp
+  OUTPUT ${DLBLAS_GENERATED}/source_hashes.cpp
+  COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUTPUT=${DLBLAS_GENERATED}/source_hashes.cpp
           -P ${PROJECT_SOURCE_DIR}/cmake/source_hashes.cmake
   DEPENDS ${kernel_files} ${PROJECT_SOURCE_DIR}/cmake/source_hashes.cmake
   COMMENT "Hashing the kernels' sources"

@@ -1,9 +1,10 @@
-# cmake -DTREE=… -DOUTPUT=… -P source_hashes.cmake: writes source_hash(path) for every ops/**.cpp, ops/**_program.hpp and cpu/*.cpp.
+# cmake -DTREE=… -DOUTPUT=… -P source_hashes.cmake: writes the digits of source_hash<path>() (core/source_hash.hpp) for
+# every ops/**.cpp, ops/**_program.hpp and cpu/*.cpp.
 # A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/, and the kernels it
 # hands to the JIT (string literals "ops/….cuh"): the files that
 # decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops; a comment
 # there must not make every stored measurement stale, so they are left out.
-# source_hash is consteval: a path that is not in the table does not compile.
+# A source that names a path outside the table stops the build.
 cmake_policy(VERSION 3.25)
 
 # The quoted includes of `file` (relative to the tree) that lie in a hashed folder.
@@ -78,20 +79,22 @@ list(SORT sources)
 set(rows "")
 foreach(source IN LISTS sources)
   hash_of("${source}" digest)
-  string(APPEND rows "  if (path == \"${source}\") return \"${digest}\";\n")
+  string(APPEND rows "template <>\nconst char SourceHash<\"${source}\">::digits[17] = \"${digest}\";\n")
+  file(STRINGS "${TREE}/${source}" lines REGEX "source_hash<\"[^\"]+\">")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^.*source_hash<\"([^\"]+)\">.*$" "\\1" named "${line}")
+    if(NOT named IN_LIST sources)
+      message(FATAL_ERROR "${source}: source_hash<\"${named}\"> names no source of a kernel; expected ops/….cpp, "
+        "ops/…_program.hpp or cpu/….cpp")
+    endif()
+  endforeach()
 endforeach()
 set(text "// Made by cmake/source_hashes.cmake, which says what a hash covers.
-#pragma once
-
-#include <string_view>
+#include \"core/source_hash.hpp\"
 
 namespace dlblas {
 
-/// 16 hex digits over a kernel source and what it includes. A path outside the table does not compile.
-consteval const char* source_hash(std::string_view path) {
-${rows}  throw \"no such source under ops/ or cpu/\";
-}
-
+${rows}
 }  // namespace dlblas
 ")
 if(EXISTS "${OUTPUT}")

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/quant_groups.hpp"
 #include "ops/quant_ref.hpp"
@@ -158,10 +158,10 @@ std::vector<Implementation> quant_groups_cpu(const QuantGroupsOp& op) {
       base, "cpu_",
       {
 #if defined(__x86_64__)
-        {Isa::kAvx512, source_hash("ops/quant_groups_avx512.cpp"), &kAvx512},
-            {Isa::kAvx2, source_hash("ops/quant_groups_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash<"ops/quant_groups_avx512.cpp">(), &kAvx512},
+            {Isa::kAvx2, source_hash<"ops/quant_groups_avx2.cpp">(), &kAvx2},
 #endif
-            {Isa::kBaseline, source_hash("ops/quant_groups_baseline.cpp"), &kBaseline},
+            {Isa::kBaseline, source_hash<"ops/quant_groups_baseline.cpp">(), &kBaseline},
       },
       &op);
 }

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant_groups.hpp"
 #include "ops/quant_ref.hpp"
@@ -154,7 +154,7 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
 }  // namespace
 
 Implementation quant_groups_cuda(const QuantGroupsOp& op) {
-  return kernels::make_cuda<Form>("cuda_groups", source_hash("ops/quant_groups_cuda.cpp"), &op);
+  return kernels::make_cuda<Form>("cuda_groups", source_hash<"ops/quant_groups_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::quant

@@ -40,7 +40,8 @@ def report() -> str:
     if not PROGRAM.exists():
         pytest.fail(f"{PROGRAM} is not built: run `make build`, or name it in DLBLAS_COMPILE_ALL")
     depth = depth_of()
-    done = compile_all(*([] if depth.full else ["--each", "3", "--seed", str(depth.seed)]))
+    some = ["--each", "2", "--sizes", "32", "--seed", str(depth.seed)]
+    done = compile_all(*([] if depth.full else some))
     print(done.stdout)
     if "NVRTC was not found" in done.stderr:
         pytest.fail(f"the kernels need NVRTC to compile: {done.stderr}")
@@ -60,7 +61,7 @@ def test_the_table_has_both_architectures(report: str) -> None:
 
 
 def test_what_does_not_compile_is_named() -> None:
-    done = compile_all("90", "--each", "1", DLBLAS_JIT="0")  # with an empty cache: nothing compiles
+    done = compile_all("90", "--each", "1", "--sizes", "8", DLBLAS_JIT="0")  # with an empty cache: nothing compiles
     assert done.returncode == 1
     assert "FAILED jit: kernel dlblas::" in done.stdout
     assert "DLBLAS_JIT=0 forbids" in done.stdout

@@ -2,8 +2,10 @@
 // spill, a C75xx note of ptxas, or an implementation that no problem reached.
 // In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
 // implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
-//   dlblas_compile_all [--all] [--each N] [--seed N] [--op NAME …] [--only TEXT] [arch …]
-// arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled.
+//   dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--op NAME …] [--only TEXT] [arch
+//   …]
+// arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled; --sizes: so
+// many tuples of sizes an operator, where an implementation takes one of them.
 // Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
 #include <unistd.h>
 
@@ -49,11 +51,12 @@ bool compiles_on(const Implementation& impl, int arch) {
 /// What the arguments ask for.
 struct Request {
   std::vector<int> archs;
-  bool all = false;                 // every kernel, not some of each implementation
-  std::size_t each = kKernelsEach;  // that many of each implementation and arch
-  std::size_t seed = 0;             // of which
-  std::set<std::string> names;      // of operators; empty: all
-  std::string only;                 // a part of the entry of every kernel that is compiled
+  bool all = false;                  // every kernel, not some of each implementation
+  std::size_t each = kKernelsEach;   // that many of each implementation and arch
+  std::size_t seed = 0;              // of which
+  std::size_t sizes = Sizes{}.most;  // tuples of sizes for each dtype and layout of an operator
+  std::set<std::string> names;       // of operators; empty: all
+  std::string only;                  // a part of the entry of every kernel that is compiled
 };
 
 /// The first of each kernel function, then others, spread over all.
@@ -163,10 +166,18 @@ std::vector<Row> collect(const Request& request) {
   std::vector<Row> rows;
   for (const Operator* op : Registry::process().operators()) {
     if (!takes(request, *op)) continue;
-    const std::vector<Problem> problems = problems_of(*op);
+    const std::vector<Problem> some = problems_of(*op, {request.sizes, request.seed});
+    std::vector<Problem> all;  // for implementations that take none of them
     for (const Implementation* impl : op->candidates())
-      for (const int arch : request.archs)
-        if (compiles_on(*impl, arch)) rows.push_back(sources_of(*op, *impl, arch, problems));
+      for (const int arch : request.archs) {
+        if (!compiles_on(*impl, arch)) continue;
+        Row row = sources_of(*op, *impl, arch, some);
+        if (row.sources.empty() && request.sizes < Sizes{}.most) {
+          if (all.empty()) all = problems_of(*op);
+          row = sources_of(*op, *impl, arch, all);
+        }
+        rows.push_back(std::move(row));
+      }
     if (const KernelSource& oracle = op->def.device_oracle.source; !oracle.include.empty())
       for (const int arch : request.archs) rows.push_back({op, nullptr, arch, {oracle}, 1, {}});
   }
@@ -236,6 +247,8 @@ int main(int argc, char** argv) {
       request.all = true;
     } else if (word == "--each" && i + 1 < argc) {
       request.each = std::max<std::size_t>(1, count());
+    } else if (word == "--sizes" && i + 1 < argc) {
+      request.sizes = std::max<std::size_t>(1, count());
     } else if (word == "--seed" && i + 1 < argc) {
       request.seed = count();
     } else if (word == "--op" && i + 1 < argc) {
@@ -246,8 +259,8 @@ int main(int argc, char** argv) {
       request.archs.push_back(std::atoi(argv[i]));
     } else {
       std::fputs(
-          "usage: dlblas_compile_all [--all] [--each N] [--seed N] [--op NAME …] [--only TEXT] "
-          "[arch …], for example 80 90\n",
+          "usage: dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--op NAME …] "
+          "[--only TEXT] [arch …], for example 80 90\n",
           stderr);
       return 2;
     }

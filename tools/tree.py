@@ -13,12 +13,14 @@ import hashlib
 import json
 import os
 import pathlib
+import random
 import re
 import sys
 from collections.abc import Callable, Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_DIRS = ("src", "cpu", "ops", "bindings", "include", "device")
+_DRAWN = random.SystemRandom().randrange(1 << 30)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 # Comments and literals in one pattern, so that "//" inside a string starts no comment.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -79,16 +81,33 @@ def digest(root: pathlib.Path, path: pathlib.Path, extra: str) -> str:
     return made.hexdigest()
 
 
+def seed() -> int:
+    """What samples are drawn by: DLBLAS_TEST_SEED, else one drawn for this process."""
+    told = os.environ.get("DLBLAS_TEST_SEED", "")
+    return int(told) if told.isdecimal() else _DRAWN
+
+
 def run_cached(
-    root: pathlib.Path, name: str, jobs: dict[str, str], check: Callable[[str], str]
+    root: pathlib.Path,
+    name: str,
+    jobs: dict[str, str],
+    check: Callable[[str], str],
+    most: int | None = None,
 ) -> list[str]:
-    """Runs check(job) in threads for jobs (name -> digest) that did not pass yet; the problems."""
+    """Runs check(job) in threads for jobs (name -> digest) that did not pass yet; the problems.
+
+    Of more than `most` such jobs that many are drawn, by a seed that is printed; all of them with
+    DLBLAS_TEST_DEPTH=full."""
     cache = root / "build" / "checks" / f"{name}.json"
     passed = json.loads(cache.read_text()) if cache.exists() else {}
     todo = [job for job, key in jobs.items() if passed.get(job) != key]
+    if most and len(todo) > most and os.environ.get("DLBLAS_TEST_DEPTH") != "full":
+        print(f"{name}: {most} of {len(todo)} that are new; DLBLAS_TEST_SEED={seed()} draws them")
+        todo = random.Random(f"{name} {seed()}").sample(todo, most)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         results = dict(zip(todo, pool.map(check, todo), strict=True))
-    good = {job: key for job, key in jobs.items() if not results.get(job)}
+    still = {job: key for job, key in jobs.items() if passed.get(job) == key}
+    good = still | {job: jobs[job] for job, problem in results.items() if not problem}
     cache.parent.mkdir(parents=True, exist_ok=True)
     cache.write_text(json.dumps(good, indent=0))
     return [problem for problem in results.values() if problem]

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/attention/attend_config.hpp"
 
@@ -29,10 +29,10 @@ inline constexpr AttendLevel kAvx512 = {avx512::attend_passes};
 inline std::vector<Implementation> attend_levels(const Implementation& base) {
   return kernels::per_level(base, "cpu_", {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/attention/attend_avx512.cpp"), &kAvx512},
-        {Isa::kAvx2, source_hash("ops/attention/attend_avx2.cpp"), &kAvx2},
+    {Isa::kAvx512, source_hash<"ops/attention/attend_avx512.cpp">(), &kAvx512},
+        {Isa::kAvx2, source_hash<"ops/attention/attend_avx2.cpp">(), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/attention/attend_baseline.cpp"), &kBaseline},
+        {Isa::kBaseline, source_hash<"ops/attention/attend_baseline.cpp">(), &kBaseline},
   });
 }
 

@@ -2,7 +2,7 @@
 // 256, cuda_mma for f16 and bf16 with heads up to 256, cuda_rows for everything. In: Problem,
 // Config; Args. Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile]
 // > [launch].  Read next: attention_wgmma.cuh, attention_mma.cuh, attention_rows.cuh.
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/attention/attention_cuda_host.hpp"
 
 namespace dlblas::attention {
@@ -432,7 +432,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
 }  // namespace
 
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {
-  const char* hash = source_hash("ops/attention/attention_cuda.cpp");
+  const char* hash = source_hash<"ops/attention/attention_cuda.cpp">();
   std::vector<Implementation> made{kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
                                    kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
   Implementation wgmma = kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op);

@@ -5,7 +5,7 @@
 // f32, one rounding at the store; sums in the order of rows. Flow: call > validate > [select] >
 // [compile] > [launch].  Read next: attention_simd.hpp, attention_cpu.cpp.
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/attention/attention_config.hpp"
 #include "ops/attention/attention_host.hpp"
@@ -260,11 +260,11 @@ std::vector<Implementation> attention_gradient_cpu(const AttentionGradientOp& op
       base, "cpu_",
       {
 #if defined(__x86_64__)
-        {Isa::kAvx512, source_hash("ops/attention/attention_avx512.cpp"), &kAvx512},
-            {Isa::kAvx2, source_hash("ops/attention/attention_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash<"ops/attention/attention_avx512.cpp">(), &kAvx512},
+            {Isa::kAvx2, source_hash<"ops/attention/attention_avx2.cpp">(), &kAvx2},
 #endif
         {
-          Isa::kBaseline, source_hash("ops/attention/attention_baseline.cpp"), &kBaseline
+          Isa::kBaseline, source_hash<"ops/attention/attention_baseline.cpp">(), &kBaseline
         }
       },
       &op);

@@ -3,7 +3,7 @@
 // launches: what dP is taken from, dk and dv, dq. In: Problem, Config; Args. Out: Kernel and its
 // sources; launches. Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // attention_gradient_mma.cuh, attention_gradient_rows.cuh.
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/attention/attention_gradient_cuda_host.hpp"
 
 namespace dlblas::attention {
@@ -271,7 +271,7 @@ int GradientMma::launch(int step, const AttentionGradientOp& op, const Attention
 }
 
 std::vector<Implementation> attention_gradient_cuda(const AttentionGradientOp& op) {
-  const char* hash = source_hash("ops/attention/attention_gradient_cuda.cpp");
+  const char* hash = source_hash<"ops/attention/attention_gradient_cuda.cpp">();
   return {attention_gradient_wgmma(op), kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
           kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
 }

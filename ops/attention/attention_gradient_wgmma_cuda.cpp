@@ -2,7 +2,7 @@
 // launches: what a query's tile needs, dk, dv and sums of dq, dq. In: Problem, Config; Args. Out:
 // Kernel and its sources; launches. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: attention_gradient_wgmma.cuh, attention_gradient_ends.cuh.
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/attention/attention_gradient_cuda_host.hpp"
 
 namespace dlblas::attention {
@@ -206,7 +206,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
 
 Implementation attention_gradient_wgmma(const AttentionGradientOp& op) {
   Implementation made = kernels::make_cuda<WgmmaForm>(
-      "cuda_wgmma", source_hash("ops/attention/attention_gradient_wgmma_cuda.cpp"), &op);
+      "cuda_wgmma", source_hash<"ops/attention/attention_gradient_wgmma_cuda.cpp">(), &op);
   made.max_arch = made.min_arch;  // sm_90a's alone
   return made;
 }

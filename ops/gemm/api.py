@@ -105,8 +105,7 @@ def _strides(x: Any) -> tuple[int, ...] | None:
     found = getattr(x, "strides", None)
     if isinstance(found, tuple):
         return tuple(stride // x.itemsize for stride in found)
-    stride = getattr(x, "stride", None)
-    return tuple(stride()) if callable(stride) else None
+    return tuple(x.stride()) if hasattr(x, "stride") else None
 
 
 def _is_one_matrix(b: Any, lead: tuple[int, ...]) -> bool:

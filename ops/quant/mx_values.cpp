@@ -10,7 +10,7 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/quant/mx_values_ref.hpp"
 #include "registry/registry.hpp"
 
@@ -133,7 +133,7 @@ OperatorDef mx_values(std::string_view schema, std::string_view formula, const M
   };
   Implementation cpu;
   cpu.name = "cpu_codes";
-  cpu.source_hash = source_hash("ops/quant/mx_values.cpp");
+  cpu.source_hash = source_hash<"ops/quant/mx_values.cpp">();
   cpu.flags = {.deterministic = true};
   cpu.user = &op;
   cpu.supports = [](const Query&) { return Support::yes(); };

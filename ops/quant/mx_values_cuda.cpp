@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant/mx_values.hpp"
 
@@ -104,7 +104,7 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
 }  // namespace
 
 Implementation mx_values_cuda(const MxValuesOp& op) {
-  return kernels::make_cuda<Form>("cuda_values", source_hash("ops/quant/mx_values_cuda.cpp"), &op);
+  return kernels::make_cuda<Form>("cuda_values", source_hash<"ops/quant/mx_values_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::quant

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/quant/tiles.hpp"
 #include "ops/quant_ref.hpp"
@@ -215,10 +215,10 @@ std::vector<Implementation> cpu(QuantTile tile) {
       base, "cpu_",
       {
 #if defined(__x86_64__)
-        {Isa::kAvx512, source_hash("ops/quant/tiles_avx512.cpp"), &kAvx512},
-            {Isa::kAvx2, source_hash("ops/quant/tiles_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash<"ops/quant/tiles_avx512.cpp">(), &kAvx512},
+            {Isa::kAvx2, source_hash<"ops/quant/tiles_avx2.cpp">(), &kAvx2},
 #endif
-            {Isa::kBaseline, source_hash("ops/quant/tiles_baseline.cpp"), &kBaseline},
+            {Isa::kBaseline, source_hash<"ops/quant/tiles_baseline.cpp">(), &kBaseline},
       },
       &kTiles[static_cast<int>(tile)]);
 }

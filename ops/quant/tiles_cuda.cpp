@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant/tiles.hpp"
 #include "ops/quant_ref.hpp"
@@ -150,7 +150,7 @@ std::vector<Implementation> cuda(QuantTile tile) {
   static constexpr QuantTile kTiles[] = {QuantTile::kTensor, QuantTile::kChannel,
                                          QuantTile::kBlock};
   return {cuda_held(tile),
-          kernels::make_cuda<Form>("cuda_tiles", source_hash("ops/quant/tiles_cuda.cpp"),
+          kernels::make_cuda<Form>("cuda_tiles", source_hash<"ops/quant/tiles_cuda.cpp">(),
                                    &kTiles[static_cast<int>(tile)])};
 }
 

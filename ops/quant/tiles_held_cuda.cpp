@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/quant/tiles.hpp"
 #include "ops/quant_ref.hpp"
@@ -247,7 +247,7 @@ Implementation cuda_held(QuantTile tile) {
   static constexpr QuantTile kTiles[] = {QuantTile::kTensor, QuantTile::kChannel,
                                          QuantTile::kBlock};
   const void* const user = &kTiles[static_cast<int>(tile)];
-  const char* const hash = source_hash("ops/quant/tiles_held_cuda.cpp");
+  const char* const hash = source_hash<"ops/quant/tiles_held_cuda.cpp">();
   return tile == QuantTile::kBlock ? kernels::make_cuda<Registers>("cuda_registers", hash, user)
                                    : kernels::make_cuda<Grid>("cuda_grid", hash, user);
 }

@@ -12,7 +12,7 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/row_reference.hpp"
 #include "ops/sampling/law.hpp"
 
@@ -321,7 +321,7 @@ void add_sampling(OperatorDef& def, const SamplingOp& op) {
   };
   Implementation cpu;
   cpu.name = "cpu_rows";
-  cpu.source_hash = source_hash("ops/sampling/sampling.cpp");
+  cpu.source_hash = source_hash<"ops/sampling/sampling.cpp">();
   cpu.flags = {.deterministic = true};
   cpu.user = &op;
   cpu.supports = [](const Query&) { return Support::yes(); };

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/sampling/sampling.hpp"
 
@@ -95,7 +95,7 @@ struct CudaRows : kernels::CudaForm<SamplingTraits, SamplingConfig> {
 }  // namespace
 
 Implementation sampling_cuda(const SamplingOp& op) {
-  return kernels::make_cuda<CudaRows>("cuda_rows", source_hash("ops/sampling/sampling_cuda.cpp"),
+  return kernels::make_cuda<CudaRows>("cuda_rows", source_hash<"ops/sampling/sampling_cuda.cpp">(),
                                       &op);
 }
 

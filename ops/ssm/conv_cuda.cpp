@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/ssm/conv.hpp"
 
@@ -105,7 +105,7 @@ struct ConvForm : kernels::CudaForm<ConvTraits, NoKnobs> {
 }  // namespace
 
 Implementation conv_cuda(const ConvOp& op) {
-  return kernels::make_cuda<ConvForm>("cuda_tiles", source_hash("ops/ssm/conv_cuda.cpp"), &op);
+  return kernels::make_cuda<ConvForm>("cuda_tiles", source_hash<"ops/ssm/conv_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::ssm

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/ssm/steps_config.hpp"
 
@@ -30,10 +30,10 @@ inline std::vector<Implementation> step_levels(const Implementation& base,
       base, "cpu_",
       {
 #if defined(__x86_64__)
-        {Isa::kAvx512, source_hash("ops/ssm/steps_avx512.cpp"), &kAvx512},
-            {Isa::kAvx2, source_hash("ops/ssm/steps_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash<"ops/ssm/steps_avx512.cpp">(), &kAvx512},
+            {Isa::kAvx2, source_hash<"ops/ssm/steps_avx2.cpp">(), &kAvx2},
 #endif
-            {Isa::kBaseline, source_hash("ops/ssm/steps_baseline.cpp"), &kBaseline},
+            {Isa::kBaseline, source_hash<"ops/ssm/steps_baseline.cpp">(), &kBaseline},
       },
       op);
 }

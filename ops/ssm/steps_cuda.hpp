@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 
 namespace dlblas::ssm {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 
 namespace dlblas::w4 {
@@ -131,10 +131,10 @@ std::vector<Implementation> w4_dequantize_cpu(const W4Op& op) {
       base, "cpu_",
       {
 #if defined(__x86_64__)
-        {Isa::kAvx512, source_hash("ops/w4/dequantize_avx512.cpp"), &kAvx512},
-            {Isa::kAvx2, source_hash("ops/w4/dequantize_avx2.cpp"), &kAvx2},
+        {Isa::kAvx512, source_hash<"ops/w4/dequantize_avx512.cpp">(), &kAvx512},
+            {Isa::kAvx2, source_hash<"ops/w4/dequantize_avx2.cpp">(), &kAvx2},
 #endif
-            {Isa::kBaseline, source_hash("ops/w4/dequantize_baseline.cpp"), &kBaseline},
+            {Isa::kBaseline, source_hash<"ops/w4/dequantize_baseline.cpp">(), &kBaseline},
       },
       &op);
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/w4/dequantize.hpp"
 
@@ -84,7 +84,7 @@ struct Form : kernels::CudaForm<W4Traits, NoKnobs> {
 }  // namespace
 
 Implementation w4_dequantize_cuda(const W4Op& op) {
-  return kernels::make_cuda<Form>("cuda_values", source_hash("ops/w4/dequantize_cuda.cpp"), &op);
+  return kernels::make_cuda<Form>("cuda_values", source_hash<"ops/w4/dequantize_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::w4

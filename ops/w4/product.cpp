@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/nested.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 
 namespace dlblas::w4 {
 namespace product {
@@ -126,7 +126,7 @@ Implementation panels(const char* name, DeviceType backend, const ProductOp& op)
   Implementation impl;
   impl.name = name;
   impl.backend = backend;
-  impl.source_hash = source_hash("ops/w4/product.cpp");
+  impl.source_hash = source_hash<"ops/w4/product.cpp">();
   impl.flags = {.deterministic = true, .capturable = true};
   impl.user = &op;
   impl.supports = [](const Query&) { return Support::yes(); };

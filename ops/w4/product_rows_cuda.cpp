@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/w4/dequantize.hpp"
 #include "ops/w4/product.hpp"
@@ -194,7 +194,7 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
 }  // namespace
 
 Implementation product_rows_cuda(const ProductOp& op) {
-  return kernels::make_cuda<Form>("cuda_packed", source_hash("ops/w4/product_rows_cuda.cpp"), &op);
+  return kernels::make_cuda<Form>("cuda_packed", source_hash<"ops/w4/product_rows_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::w4

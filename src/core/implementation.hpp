@@ -213,7 +213,7 @@ struct Implementation {
   DeviceType backend = DeviceType::kCpu;
   std::int32_t min_arch = 0;  // CUDA compute capability × 10
   std::int32_t max_arch = 1 << 20;
-  const char* source_hash = "";        // source_hash("ops/x/x_avx512.cpp"): made by the build
+  const char* source_hash = "";        // source_hash<"ops/x/x_avx512.cpp">(): made by the build
   const char* (*version)() = nullptr;  // of the library that does the work; null: the source is all
   ImplementationFlags flags;
   const KnobTable* knobs = nullptr;             // null: nothing to search

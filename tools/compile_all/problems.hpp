@@ -19,14 +19,18 @@ inline std::vector<std::int64_t> sizes_of(const Letter& letter) {
   return {64, 128, 1000, 1001, 4096, 8192, 16384, 65536, 262144, 4194304};
 }
 
-/// At most 512 tuples of sizes, spread over all of them.
-inline std::vector<std::vector<std::int64_t>> sizes_of(const Schema& schema) {
-  constexpr std::uint64_t kMax = 512, kStep = 7919;  // a prime that divides no number of tuples
+/// Which tuples of sizes: so many at most, spread over all of them; a seed moves the choice.
+struct Sizes {
+  std::uint64_t most = 512, seed = 0;
+};
+
+inline std::vector<std::vector<std::int64_t>> sizes_of(const Schema& schema, const Sizes& wanted) {
+  constexpr std::uint64_t kStep = 7919;  // a prime that divides no number of tuples
   std::uint64_t total = 1;
   for (const Letter& letter : schema.letters) total *= sizes_of(letter).size();
   std::vector<std::vector<std::int64_t>> tuples;
-  for (std::uint64_t i = 0; i < std::min(total, kMax); ++i) {
-    std::uint64_t at = i * kStep % total;
+  for (std::uint64_t i = 0; i < std::min(total, wanted.most); ++i) {
+    std::uint64_t at = (i + wanted.seed) % total * kStep % total;
     std::vector<std::int64_t>& tuple = tuples.emplace_back();
     for (const Letter& letter : schema.letters) {
       const std::vector<std::int64_t> sizes = sizes_of(letter);
@@ -123,14 +127,14 @@ inline const TensorSpec& leader_of(const Schema& schema) {
   return schema.tensors.front();
 }
 
-/// Every variant in every dtype of the leader, in every size.
-inline std::vector<Problem> problems_of(const Operator& op) {
+/// Every variant in every dtype of the leader, in every size that is wanted.
+inline std::vector<Problem> problems_of(const Operator& op, const Sizes& wanted = {}) {
   const TensorSpec& leader = leader_of(op.schema);
   std::vector<Problem> made;
   for (int t = 0; t < kNumDTypes; ++t) {
     if (!(leader.dtypes & set_of(static_cast<DType>(t)))) continue;
     for (const Problem& variant : variants_of(op, static_cast<DType>(t)))
-      for (const std::vector<std::int64_t>& sizes : sizes_of(op.schema)) {
+      for (const std::vector<std::int64_t>& sizes : sizes_of(op.schema, wanted)) {
         made.push_back(variant);
         std::copy(sizes.begin(), sizes.end(), made.back().dims);
       }

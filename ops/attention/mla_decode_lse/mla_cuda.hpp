@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/attention/cache_cuda.hpp"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"

@@ -300,12 +300,12 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
 
 Implementation cuda_decode() {
   return kernels::make_cuda<Form>("cuda_decode",
-                                  source_hash("ops/attention/mla_decode_lse/mla_decode_cuda.cpp"));
+                                  source_hash<"ops/attention/mla_decode_lse/mla_decode_cuda.cpp">());
 }
 
 Implementation cuda_wgmma() {
   Implementation wgmma = kernels::make_cuda<WgmmaForm>(
-      "cuda_wgmma", source_hash("ops/attention/mla_decode_lse/mla_decode_cuda.cpp"));
+      "cuda_wgmma", source_hash<"ops/attention/mla_decode_lse/mla_decode_cuda.cpp">());
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
   return wgmma;
 }

@@ -53,7 +53,7 @@ struct Form : kernels::CudaForm<MlaTraits, MlaRowsConfig> {
 
 Implementation cuda_rows() {
   return kernels::make_cuda<Form>("cuda_rows",
-                                  source_hash("ops/attention/mla_decode_lse/mla_rows_cuda.cpp"));
+                                  source_hash<"ops/attention/mla_decode_lse/mla_rows_cuda.cpp">());
 }
 
 }  // namespace dlblas::attention::mla

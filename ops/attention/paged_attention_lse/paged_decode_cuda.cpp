@@ -188,7 +188,7 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
 
 Implementation cuda_decode() {
   return kernels::make_cuda<Form>(
-      "cuda_decode", source_hash("ops/attention/paged_attention_lse/paged_decode_cuda.cpp"));
+      "cuda_decode", source_hash<"ops/attention/paged_attention_lse/paged_decode_cuda.cpp">());
 }
 
 }  // namespace dlblas::attention::paged

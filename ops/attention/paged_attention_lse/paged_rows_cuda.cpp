@@ -57,7 +57,7 @@ struct Form : kernels::CudaForm<PagedTraits, PagedRowsConfig> {
 
 Implementation cuda_rows() {
   return kernels::make_cuda<Form>(
-      "cuda_rows", source_hash("ops/attention/paged_attention_lse/paged_rows_cuda.cpp"));
+      "cuda_rows", source_hash<"ops/attention/paged_attention_lse/paged_rows_cuda.cpp">());
 }
 
 }  // namespace dlblas::attention::paged

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/batched/batched.hpp"
 #include "ops/gemm/batched/batched_config.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
@@ -182,7 +182,7 @@ struct Fma : BatchedForm<Fma> {
 }  // namespace
 
 std::vector<Implementation> batched_cuda(const BatchedOp& op) {
-  const char* const hash = source_hash("ops/gemm/batched/batched_cuda.cpp");
+  const char* const hash = source_hash<"ops/gemm/batched/batched_cuda.cpp">();
   return {kernels::make_cuda<Mma>("cuda_mma", hash, &op),
           kernels::make_cuda<Fma>("cuda_fma", hash, &op)};
 }

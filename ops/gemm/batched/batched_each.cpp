@@ -7,7 +7,7 @@
 
 #include "core/nested.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/batched/batched.hpp"
 
 namespace dlblas::gemm {
@@ -101,7 +101,7 @@ Implementation batched_each(const BatchedOp& op, DeviceType backend) {
   impl.name = gpu ? "cuda_each" : "cpu_each";
   impl.backend = backend;
   impl.min_arch = gpu ? 80 : 0;
-  impl.source_hash = source_hash("ops/gemm/batched/batched_each.cpp");
+  impl.source_hash = source_hash<"ops/gemm/batched/batched_each.cpp">();
   impl.flags = {.deterministic = true, .capturable = true};
   impl.user = &op;
   impl.supports = [](const Query&) { return Support::yes(); };

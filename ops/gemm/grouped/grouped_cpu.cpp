@@ -7,7 +7,7 @@
 #include "core/element.hpp"
 #include "core/rates.hpp"
 #include "cpu/gemm/run.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/grouped/grouped.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
@@ -112,7 +112,7 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
   base.flags.deterministic = true;
   base.estimate = estimate;
   base.prepare = prepare;
-  const char* const hash = source_hash("ops/gemm/grouped/grouped_cpu.cpp");
+  const char* const hash = source_hash<"ops/gemm/grouped/grouped_cpu.cpp">();
 #if defined(DLBLAS_X86)
   static const MatmulLevel avx512 = {&avx512::kMatmulCode, 16, 1};
   static const MatmulLevel avx2 = {&avx2::kMatmulCode, 8, 0.32};

@@ -9,7 +9,7 @@
 
 #include "core/integers.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/gemm_cuda.hpp"
 
 namespace dlblas::gemm {
@@ -212,7 +212,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 }
 
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
-  const char* const hash = source_hash("ops/gemm/grouped/grouped_cuda.cpp");
+  const char* const hash = source_hash<"ops/gemm/grouped/grouped_cuda.cpp">();
   std::vector<Implementation> all;
   all.push_back(grouped_wgmma(op));
   all.push_back(kernels::make_cuda<Mma>("cuda_mma", hash, &op));

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/gemm_wgmma.hpp"
 #include "ops/gemm/grouped/grouped_cuda.hpp"
 #include "ops/gemm/grouped/grouped_wgmma_config.hpp"
@@ -228,7 +228,7 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
 
 Implementation grouped_wgmma(const GroupedOp& op) {
   Implementation wgmma = kernels::make_cuda<Wgmma>(
-      "cuda_wgmma", source_hash("ops/gemm/grouped/grouped_wgmma_cuda.cpp"), &op);
+      "cuda_wgmma", source_hash<"ops/gemm/grouped/grouped_wgmma_cuda.cpp">(), &op);
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
   return wgmma;
 }

@@ -7,7 +7,7 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/gemm/grouped_block/grouped_block.hpp"
 
@@ -132,7 +132,7 @@ std::vector<Implementation> grouped_block_cpu(const GroupedOp& op) {
   base.flags.deterministic = true;
   base.estimate = estimate;
   base.prepare = prepare;
-  const char* const hash = source_hash("ops/gemm/grouped_block/grouped_block_cpu.cpp");
+  const char* const hash = source_hash<"ops/gemm/grouped_block/grouped_block_cpu.cpp">();
   return kernels::per_level(base, "cpu_", {{Isa::kBaseline, hash, nullptr}}, &op);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/grouped/grouped_cuda.hpp"
 #include "ops/gemm/grouped_block/grouped_block.hpp"
 #include "ops/gemm/grouped_block/grouped_block_config.hpp"
@@ -102,7 +102,7 @@ std::vector<KernelSource> Form::sources(const Query&, const State& s) {
 
 Implementation grouped_block_cuda(const GroupedOp& op) {
   return kernels::make_cuda<Form>(
-      "cuda_mma", source_hash("ops/gemm/grouped_block/grouped_block_cuda.cpp"), &op);
+      "cuda_mma", source_hash<"ops/gemm/grouped_block/grouped_block_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::gemm

@@ -5,7 +5,7 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/gemm/lora/lora.hpp"
@@ -123,7 +123,7 @@ Implementation cpu() {
                        static_cast<std::size_t>(threads * q.problem.dims[kLoraK]) * sizeof(float));
   };
   return kernels::per_level(
-      impl, "cpu_", {{Isa::kBaseline, source_hash("ops/gemm/lora/lora_impl.cpp"), nullptr}})[0];
+      impl, "cpu_", {{Isa::kBaseline, source_hash<"ops/gemm/lora/lora_impl.cpp">(), nullptr}})[0];
 }
 
 // ---- NVIDIA GPUs ----
@@ -205,7 +205,7 @@ double lora_work_per_row(const Problem& p) {
 
 std::vector<Implementation> lora_implementations() {
   return {cpu(),
-          kernels::make_cuda<Form>("cuda_lanes", source_hash("ops/gemm/lora/lora_impl.cpp"))};
+          kernels::make_cuda<Form>("cuda_lanes", source_hash<"ops/gemm/lora/lora_impl.cpp">())};
 }
 
 }  // namespace dlblas::gemm

@@ -6,7 +6,7 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/gemm/scaled/scaled.hpp"
 
@@ -122,10 +122,10 @@ void append_cpu(std::vector<Implementation>& to, Scales scales) {
       base, "cpu_",
       {
 #if defined(DLBLAS_X86)
-        {Isa::kAvx512, source_hash("ops/gemm/scaled/scaled_avx512.cpp"), &avx512::kScaledRun},
-            {Isa::kAvx2, source_hash("ops/gemm/scaled/scaled_avx2.cpp"), &avx2::kScaledRun},
+        {Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_avx512.cpp">(), &avx512::kScaledRun},
+            {Isa::kAvx2, source_hash<"ops/gemm/scaled/scaled_avx2.cpp">(), &avx2::kScaledRun},
 #endif
-            {Isa::kBaseline, source_hash("ops/gemm/scaled/scaled_baseline.cpp"),
+            {Isa::kBaseline, source_hash<"ops/gemm/scaled/scaled_baseline.cpp">(),
              &baseline::kScaledRun},
       },
       &kScales[static_cast<int>(scales)]);

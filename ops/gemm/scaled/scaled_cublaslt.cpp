@@ -11,7 +11,7 @@
 #include "core/rates.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/scaled/scaled_cuda.hpp"
 
 namespace dlblas::gemm::scaled {
@@ -266,7 +266,7 @@ void append_cublaslt(std::vector<Implementation>& to) {
   i.name = "cublaslt";
   i.backend = DeviceType::kCuda;
   i.min_arch = 89;
-  i.source_hash = source_hash("ops/gemm/scaled/scaled_cublaslt.cpp");
+  i.source_hash = source_hash<"ops/gemm/scaled/scaled_cublaslt.cpp">();
   i.version = cuda::cublaslt_version;
   i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
   i.knobs = &table();

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/scaled/scaled_cuda.hpp"
 
 namespace dlblas::gemm::scaled {
@@ -136,7 +136,7 @@ ScaledParams scaled_params(const Args& args, Scales scales) {
 
 void append_mma(std::vector<Implementation>& to, Scales scales) {
   to.push_back(kernels::make_cuda<Form>("cuda_mma",
-                                        source_hash("ops/gemm/scaled/scaled_mma_cuda.cpp"),
+                                        source_hash<"ops/gemm/scaled/scaled_mma_cuda.cpp">(),
                                         &kScalesOf[static_cast<int>(scales)]));
 }
 

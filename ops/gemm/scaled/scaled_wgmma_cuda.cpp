@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/gemm_cuda.hpp"
 #include "kernels/gemm_wgmma.hpp"
 #include "ops/gemm/scaled/scaled_cuda.hpp"
@@ -379,7 +379,7 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
 
 void append_wgmma(std::vector<Implementation>& to, Scales scales) {
   Implementation wgmma =
-      kernels::make_cuda<Form>("cuda_wgmma", source_hash("ops/gemm/scaled/scaled_wgmma_cuda.cpp"),
+      kernels::make_cuda<Form>("cuda_wgmma", source_hash<"ops/gemm/scaled/scaled_wgmma_cuda.cpp">(),
                                &kScalesOf[static_cast<int>(scales)]);
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
   to.push_back(wgmma);

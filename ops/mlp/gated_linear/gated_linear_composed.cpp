@@ -8,7 +8,7 @@
 
 #include "core/nested.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/mlp/gated_linear/cpu/gated_linear_config.hpp"
 #include "ops/mlp/gated_linear/cuda/gated_linear_cuda.hpp"
 #include "ops/mlp/matrices.hpp"
@@ -152,7 +152,7 @@ struct Finish : kernels::CudaForm<GatedLinearTraits, None> {
 }  // namespace
 
 void append_composed(std::vector<Implementation>& to) {
-  const char* const hash = source_hash("ops/mlp/gated_linear/gated_linear_composed.cpp");
+  const char* const hash = source_hash<"ops/mlp/gated_linear/gated_linear_composed.cpp">();
   Implementation cpu;
   cpu.name = "composed";
   cpu.source_hash = hash;

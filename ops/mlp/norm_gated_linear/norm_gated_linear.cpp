@@ -2,7 +2,7 @@
 // Read next: norm_gated_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
 #include "ops/mlp/norm_gated_linear/norm_gated_linear_ref.hpp"
 
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/mlp/matrices.hpp"
 #include "ops/mlp/norm_composed.hpp"
 
@@ -60,7 +60,7 @@ OperatorDef norm_gated_linear() {
            static_cast<double>(p.dims[kNormGatedF]);
   };
   append_norm_composed(def.implementations,
-                       source_hash("ops/mlp/norm_gated_linear/norm_gated_linear.cpp"), supports,
+                       source_hash<"ops/mlp/norm_gated_linear/norm_gated_linear.cpp">(), supports,
                        parts, run);
   return def;
 }

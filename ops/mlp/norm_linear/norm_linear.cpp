@@ -2,7 +2,7 @@
 // Read next: norm_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
 #include "ops/mlp/norm_linear/norm_linear_ref.hpp"
 
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/mlp/matrices.hpp"
 #include "ops/mlp/norm_composed.hpp"
 
@@ -44,7 +44,7 @@ OperatorDef norm_linear() {
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kNormK]) * static_cast<double>(p.dims[kNormN]);
   };
-  append_norm_composed(def.implementations, source_hash("ops/mlp/norm_linear/norm_linear.cpp"),
+  append_norm_composed(def.implementations, source_hash<"ops/mlp/norm_linear/norm_linear.cpp">(),
                        supports, parts, run);
   return def;
 }

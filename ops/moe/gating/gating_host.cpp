@@ -1,7 +1,7 @@
 // See gating_host.hpp.
 #include "ops/moe/gating/gating_host.hpp"
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 
 namespace dlblas::moe {
@@ -21,10 +21,10 @@ constexpr Level kAvx512 = {avx512::moe_gate_passes};
 std::vector<Implementation> gate_levels(const Implementation& base) {
   return kernels::per_level(base, "cpu_", {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/moe/gating/gating_avx512.cpp"), &kAvx512},
-        {Isa::kAvx2, source_hash("ops/moe/gating/gating_avx2.cpp"), &kAvx2},
+    {Isa::kAvx512, source_hash<"ops/moe/gating/gating_avx512.cpp">(), &kAvx512},
+        {Isa::kAvx2, source_hash<"ops/moe/gating/gating_avx2.cpp">(), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/moe/gating/gating_baseline.cpp"), &kBaseline},
+        {Isa::kBaseline, source_hash<"ops/moe/gating/gating_baseline.cpp">(), &kBaseline},
   });
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/element.hpp"
 #include "device/row/base.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
 
@@ -195,10 +195,10 @@ std::vector<Implementation> cpu() {
   base.prepare = prepare;
   return kernels::per_level(base, "cpu_", {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/moe/grouped_topk/grouped_topk_avx512.cpp"), &kAvx512},
-        {Isa::kAvx2, source_hash("ops/moe/grouped_topk/grouped_topk_avx2.cpp"), &kAvx2},
+    {Isa::kAvx512, source_hash<"ops/moe/grouped_topk/grouped_topk_avx512.cpp">(), &kAvx512},
+        {Isa::kAvx2, source_hash<"ops/moe/grouped_topk/grouped_topk_avx2.cpp">(), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/moe/grouped_topk/grouped_topk_baseline.cpp"), &kBaseline},
+        {Isa::kBaseline, source_hash<"ops/moe/grouped_topk/grouped_topk_baseline.cpp">(), &kBaseline},
   });
 }
 

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
 
@@ -242,7 +242,7 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
 }  // namespace
 
 std::vector<Implementation> cuda() {
-  const char* hash = source_hash("ops/moe/grouped_topk/grouped_topk_cuda.cpp");
+  const char* hash = source_hash<"ops/moe/grouped_topk/grouped_topk_cuda.cpp">();
   return {kernels::make_cuda<LanesForm>("cuda_lanes", hash),
           kernels::make_cuda<Form>("cuda_warps", hash)};
 }

@@ -3,7 +3,7 @@
 // Read next: moe_align_ref.hpp (what it computes), ops/moe/sort/sort.cuh (how).
 #include "core/error.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/moe_align/moe_align_config.hpp"
 #include "ops/moe/moe_align/moe_align_ref.hpp"
@@ -62,7 +62,7 @@ Implementation cpu() {
     return make_kernel({run}, CpuState{threads}, CpuSort::bytes(q.problem.dims[kAlignE], threads));
   };
   return kernels::per_level(
-      impl, "cpu_", {{Isa::kBaseline, source_hash("ops/moe/moe_align/moe_align.cpp"), nullptr}})[0];
+      impl, "cpu_", {{Isa::kBaseline, source_hash<"ops/moe/moe_align/moe_align.cpp">(), nullptr}})[0];
 }
 
 // ---- NVIDIA GPUs ----
@@ -151,7 +151,7 @@ OperatorDef moe_align() {
            static_cast<double>(problem.dims[kAlignE] * problem.dims[kAlignBlock]);
   };
   def.implementations = {
-      cpu(), kernels::make_cuda<Form>("cuda_sort", source_hash("ops/moe/moe_align/moe_align.cpp"))};
+      cpu(), kernels::make_cuda<Form>("cuda_sort", source_hash<"ops/moe/moe_align/moe_align.cpp">())};
   return def;
 }
 

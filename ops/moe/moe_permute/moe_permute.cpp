@@ -3,7 +3,7 @@
 // Read next: moe_permute_ref.hpp (what it computes), moe_permute.cuh (how).
 #include "core/error.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/moe_permute/moe_permute_config.hpp"
 #include "ops/moe/moe_permute/moe_permute_ref.hpp"
@@ -78,7 +78,7 @@ Implementation cpu() {
   };
   return kernels::per_level(
       impl, "cpu_",
-      {{Isa::kBaseline, source_hash("ops/moe/moe_permute/moe_permute.cpp"), nullptr}})[0];
+      {{Isa::kBaseline, source_hash<"ops/moe/moe_permute/moe_permute.cpp">(), nullptr}})[0];
 }
 
 // ---- NVIDIA GPUs ----
@@ -205,7 +205,7 @@ OperatorDef moe_permute() {
   };
   def.implementations = {
       cpu(),
-      kernels::make_cuda<Form>("cuda_sort", source_hash("ops/moe/moe_permute/moe_permute.cpp"))};
+      kernels::make_cuda<Form>("cuda_sort", source_hash<"ops/moe/moe_permute/moe_permute.cpp">())};
   return def;
 }
 

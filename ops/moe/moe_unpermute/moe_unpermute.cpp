@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/moe_unpermute/moe_unpermute_config.hpp"
 #include "ops/moe/moe_unpermute/moe_unpermute_ref.hpp"
@@ -95,10 +95,10 @@ std::vector<Implementation> cpu() {
   };
   return kernels::per_level(impl, "cpu_", {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/moe/moe_unpermute/moe_unpermute_avx512.cpp"), &kAvx512},
-        {Isa::kAvx2, source_hash("ops/moe/moe_unpermute/moe_unpermute_avx2.cpp"), &kAvx2},
+    {Isa::kAvx512, source_hash<"ops/moe/moe_unpermute/moe_unpermute_avx512.cpp">(), &kAvx512},
+        {Isa::kAvx2, source_hash<"ops/moe/moe_unpermute/moe_unpermute_avx2.cpp">(), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/moe/moe_unpermute/moe_unpermute_baseline.cpp"),
+        {Isa::kBaseline, source_hash<"ops/moe/moe_unpermute/moe_unpermute_baseline.cpp">(),
          &kBaseline},
   });
 }
@@ -199,7 +199,7 @@ OperatorDef moe_unpermute() {
   };
   def.implementations = cpu();
   def.implementations.push_back(kernels::make_cuda<Form>(
-      "cuda_rows", source_hash("ops/moe/moe_unpermute/moe_unpermute.cpp")));
+      "cuda_rows", source_hash<"ops/moe/moe_unpermute/moe_unpermute.cpp">()));
   return def;
 }
 

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/gating/gating_host.hpp"
 #include "ops/moe/sort/sort_cuda.hpp"
@@ -196,7 +196,7 @@ OperatorDef topk_gating_backward() {
   };
   def.implementations = gate_levels(cpu);
   def.implementations.push_back(kernels::make_cuda<Form>(
-      "cuda_warps", source_hash("ops/moe/topk_gating_backward/topk_gating_backward.cpp")));
+      "cuda_warps", source_hash<"ops/moe/topk_gating_backward/topk_gating_backward.cpp">()));
   return def;
 }
 

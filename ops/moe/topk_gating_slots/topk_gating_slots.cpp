@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/gating/gating_config.hpp"
 #include "ops/moe/gating/gating_host.hpp"
@@ -354,7 +354,7 @@ OperatorDef topk_gating_slots() {
   cpu.prepare = prepare_cpu;
   def.implementations = gate_levels(cpu);
   def.implementations.push_back(kernels::make_cuda<Form>(
-      "cuda_sort", source_hash("ops/moe/topk_gating_slots/topk_gating_slots.cpp")));
+      "cuda_sort", source_hash<"ops/moe/topk_gating_slots/topk_gating_slots.cpp">()));
   return def;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 namespace dlblas::norm {
@@ -142,7 +142,7 @@ struct Ring : NormForm<NormRingConfig> {
 }  // namespace
 
 Implementation cuda_ring(const NormTensors& tensors) {
-  return kernels::make_cuda<Ring>("cuda_ring", source_hash("ops/norm/cuda/norm_ring_cuda.cpp"),
+  return kernels::make_cuda<Ring>("cuda_ring", source_hash<"ops/norm/cuda/norm_ring_cuda.cpp">(),
                                   &tensors);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 namespace dlblas::norm {
@@ -114,7 +114,7 @@ struct Split : NormForm<NormSplitConfig> {
 }  // namespace
 
 Implementation cuda_split(const NormTensors& tensors) {
-  return kernels::make_cuda<Split>("cuda_split", source_hash("ops/norm/cuda/norm_split_cuda.cpp"),
+  return kernels::make_cuda<Split>("cuda_split", source_hash<"ops/norm/cuda/norm_split_cuda.cpp">(),
                                    &tensors);
 }
 

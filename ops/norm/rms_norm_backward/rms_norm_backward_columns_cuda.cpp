@@ -4,7 +4,7 @@
 // ops/norm/rms_norm_backward/rms_norm_backward_columns.cuh.
 #include <algorithm>
 
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward_cuda.hpp"
 
@@ -136,7 +136,7 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
 
 Implementation cuda_columns() {
   return kernels::make_cuda<Columns>(
-      "cuda_columns", source_hash("ops/norm/rms_norm_backward/rms_norm_backward_columns_cuda.cpp"));
+      "cuda_columns", source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_columns_cuda.cpp">());
 }
 
 }  // namespace dlblas::norm::backward

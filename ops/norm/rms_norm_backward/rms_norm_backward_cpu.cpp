@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "core/element.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/norm/norm_ops.hpp"
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
@@ -310,11 +310,11 @@ std::vector<Implementation> cpu() {
   base.prepare = prepare;
   return kernels::per_level(base, "cpu_", {
 #if defined(__x86_64__)
-    {Isa::kAvx512, source_hash("ops/norm/rms_norm_backward/rms_norm_backward_avx512.cpp"),
+    {Isa::kAvx512, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_avx512.cpp">(),
      &kAvx512},
-        {Isa::kAvx2, source_hash("ops/norm/rms_norm_backward/rms_norm_backward_avx2.cpp"), &kAvx2},
+        {Isa::kAvx2, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_avx2.cpp">(), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash("ops/norm/rms_norm_backward/rms_norm_backward_baseline.cpp"),
+        {Isa::kBaseline, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_baseline.cpp">(),
          &kBaseline},
   });
 }

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/norm/norm_ops.hpp"
 
 namespace dlblas::norm::backward {
@@ -240,7 +240,7 @@ Problem typical_rows(const Problem& problem) {
 
 Implementation cuda_registers() {
   return kernels::make_cuda<Registers>(
-      "cuda_registers", source_hash("ops/norm/rms_norm_backward/rms_norm_backward_cuda.cpp"));
+      "cuda_registers", source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_cuda.cpp">());
 }
 
 std::vector<Implementation> cuda() { return {cuda_registers(), cuda_columns()}; }

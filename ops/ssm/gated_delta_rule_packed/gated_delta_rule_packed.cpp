@@ -11,7 +11,7 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 
 namespace dlblas::ssm {
 namespace delta {
@@ -129,7 +129,7 @@ DeltaParams params_of(const Args& args) {
 Implementation cpu() {
   Implementation impl;
   impl.name = "cpu_heads";
-  impl.source_hash = source_hash("ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed.cpp");
+  impl.source_hash = source_hash<"ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed.cpp">();
   impl.flags = {.deterministic = true};
   impl.supports = [](const Query&) { return Support::yes(); };
   impl.estimate = [](const Query& q, const Config&) {

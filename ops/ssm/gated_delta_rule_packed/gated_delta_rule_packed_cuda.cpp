@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed.hpp"
 
@@ -82,7 +82,7 @@ struct DeltaForm : kernels::CudaForm<DeltaTraits, NoKnobs> {
 Implementation cuda() {
   return kernels::make_cuda<DeltaForm>(
       "cuda_columns",
-      source_hash("ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed_cuda.cpp"));
+      source_hash<"ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed_cuda.cpp">());
 }
 
 }  // namespace dlblas::ssm::delta

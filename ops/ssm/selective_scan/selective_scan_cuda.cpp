@@ -110,7 +110,7 @@ struct Form : kernels::CudaForm<SelectiveScanTraits, SelectiveScanConfig> {
 
 Implementation cuda() {
   return kernels::make_cuda<Form>("cuda_chunks",
-                                  source_hash("ops/ssm/selective_scan/selective_scan_cuda.cpp"));
+                                  source_hash<"ops/ssm/selective_scan/selective_scan_cuda.cpp">());
 }
 
 }  // namespace dlblas::ssm::scan

@@ -114,7 +114,7 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
 
 Implementation cuda() {
   return kernels::make_cuda<Form>(
-      "cuda_rows", source_hash("ops/ssm/selective_state_update/selective_state_update_cuda.cpp"));
+      "cuda_rows", source_hash<"ops/ssm/selective_state_update/selective_state_update_cuda.cpp">());
 }
 
 }  // namespace dlblas::ssm::update

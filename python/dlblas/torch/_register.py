@@ -35,7 +35,9 @@ def _declarations() -> dict[str, Any]:
         except ModuleNotFoundError:  # neither need have a Python file
             continue
         found.update(getattr(module, "AUTOGRAD", {}))
-    return found
+    # A library of some operators (DLBLAS_OPERATORS) may lack one, or its gradient.
+    have = set(_functions.FUNCTIONS)
+    return {op: d for op, d in found.items() if {op, d.get("backward", op)} <= have}
 
 
 def _builtin(name: str) -> Any:

@@ -5,7 +5,7 @@
 
 #include "core/rates.hpp"
 #include "cpu/gemm/run.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
 namespace dlblas::gemm {
@@ -68,10 +68,10 @@ std::vector<Implementation> gemm_levels(const Implementation& base, const char* 
   static const MatmulLevel baseline = {&baseline::kMatmulCode, 4, 1};
   return kernels::per_level(base, prefix, {
 #if defined(DLBLAS_X86)
-    {Isa::kAvx512, source_hash("ops/gemm/matmul/cpu/matmul_avx512.cpp"), &avx512, &knobs(avx512)},
-        {Isa::kAvx2, source_hash("ops/gemm/matmul/cpu/matmul_avx2.cpp"), &avx2, &knobs(avx2)},
+    {Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512.cpp">(), &avx512, &knobs(avx512)},
+        {Isa::kAvx2, source_hash<"ops/gemm/matmul/cpu/matmul_avx2.cpp">(), &avx2, &knobs(avx2)},
 #endif
-        {Isa::kBaseline, source_hash("ops/gemm/matmul/cpu/matmul_baseline.cpp"), &baseline,
+        {Isa::kBaseline, source_hash<"ops/gemm/matmul/cpu/matmul_baseline.cpp">(), &baseline,
          &knobs(baseline)},
   });
 }

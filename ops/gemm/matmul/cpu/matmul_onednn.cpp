@@ -12,7 +12,7 @@
 
 #include "core/rates.hpp"
 #include "cpu/onednn.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
 namespace dlblas::gemm {
@@ -334,7 +334,7 @@ Kernel prepare(const Query&, const Config&) { return make_kernel({step}, NoState
 void append_onednn(std::vector<Implementation>& to) {
   Implementation i;
   i.name = "onednn";
-  i.source_hash = source_hash("ops/gemm/matmul/cpu/matmul_onednn.cpp");
+  i.source_hash = source_hash<"ops/gemm/matmul/cpu/matmul_onednn.cpp">();
   i.version = onednn_version;
   i.supports = supports;
   i.estimate = estimate;

@@ -14,7 +14,7 @@
 #include "core/rates.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
 namespace dlblas::gemm {
@@ -383,7 +383,7 @@ void append_cublaslt(std::vector<Implementation>& to) {
   Implementation i;
   i.name = "cublaslt";
   i.backend = DeviceType::kCuda;
-  i.source_hash = source_hash("ops/gemm/matmul/cuda/matmul_cublaslt.cpp");
+  i.source_hash = source_hash<"ops/gemm/matmul/cuda/matmul_cublaslt.cpp">();
   i.version = cuda::cublaslt_version;
   i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
   i.knobs = &table();

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/gemm_fma.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
@@ -70,7 +70,7 @@ struct Fma : MatmulForm<Fma, GemmFmaConfig> {
 
 void append_fma_cuda(std::vector<Implementation>& to) {
   to.push_back(
-      kernels::make_cuda<Fma>("cuda_fma", source_hash("ops/gemm/matmul/cuda/matmul_fma_cuda.cpp")));
+      kernels::make_cuda<Fma>("cuda_fma", source_hash<"ops/gemm/matmul/cuda/matmul_fma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::gemm

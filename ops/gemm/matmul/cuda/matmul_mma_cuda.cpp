@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 #include "ops/gemm/matmul/cuda/matmul_mma_space.hpp"
 
@@ -171,7 +171,7 @@ struct Mma : MatmulForm<Mma, GemmMmaConfig> {
 
 void append_mma_cuda(std::vector<Implementation>& to) {
   to.push_back(
-      kernels::make_cuda<Mma>("cuda_mma", source_hash("ops/gemm/matmul/cuda/matmul_mma_cuda.cpp")));
+      kernels::make_cuda<Mma>("cuda_mma", source_hash<"ops/gemm/matmul/cuda/matmul_mma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::gemm

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
 namespace dlblas::gemm {
@@ -129,7 +129,7 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
 
 void append_rows_cuda(std::vector<Implementation>& to) {
   to.push_back(kernels::make_cuda<FewRows>(
-      "cuda_rows", source_hash("ops/gemm/matmul/cuda/matmul_rows_cuda.cpp")));
+      "cuda_rows", source_hash<"ops/gemm/matmul/cuda/matmul_rows_cuda.cpp">()));
 }
 
 }  // namespace dlblas::gemm

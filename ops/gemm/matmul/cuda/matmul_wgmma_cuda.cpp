@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 #include "ops/gemm/matmul/cuda/matmul_wgmma_rows.hpp"
 #include "ops/gemm/matmul/cuda/matmul_wgmma_space.hpp"
@@ -233,7 +233,7 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
 
 void append_wgmma_cuda(std::vector<Implementation>& to) {
   Implementation wgmma = kernels::make_cuda<Wgmma>(
-      "cuda_wgmma", source_hash("ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp"));
+      "cuda_wgmma", source_hash<"ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp">());
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
   to.push_back(wgmma);
 }

@@ -12,7 +12,7 @@
 #include "core/error.hpp"
 #include "core/rates.hpp"
 #include "cpu/gemm/run.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/mlp/gated_linear/gated_linear.hpp"
 #include "ops/mlp/matrices.hpp"
@@ -247,12 +247,12 @@ std::vector<Implementation> levels(const Implementation& base, const char* prefi
   const auto of = [&](const Level& level) { return knobs ? knobs : &make_table(level); };
   return kernels::per_level(base, prefix, {
 #if defined(DLBLAS_X86)
-    {Isa::kAvx512, source_hash("ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp"), &avx512,
+    {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp">(), &avx512,
      of(avx512)},
-        {Isa::kAvx2, source_hash("ops/mlp/gated_linear/cpu/gated_linear_avx2.cpp"), &avx2,
+        {Isa::kAvx2, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx2.cpp">(), &avx2,
          of(avx2)},
 #endif
-        {Isa::kBaseline, source_hash("ops/mlp/gated_linear/cpu/gated_linear_baseline.cpp"),
+        {Isa::kBaseline, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_baseline.cpp">(),
          &baseline, of(baseline)},
   });
 }

@@ -3,7 +3,7 @@
 // Kernel of two steps. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: device/gemm/fma_mainloop.cuh, gated_linear_epilogue.cuh.
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/gemm_fma.hpp"
 #include "ops/mlp/gated_linear/cuda/gated_linear_cuda.hpp"
 #include "ops/mlp/matrices.hpp"
@@ -97,7 +97,7 @@ struct Fma : kernels::CudaForm<GatedGpuTraits, GemmFmaConfig> {
 
 void append_fma_cuda(std::vector<Implementation>& to) {
   to.push_back(kernels::make_cuda<Fma>(
-      "cuda_fma", source_hash("ops/mlp/gated_linear/cuda/gated_linear_fma_cuda.cpp")));
+      "cuda_fma", source_hash<"ops/mlp/gated_linear/cuda/gated_linear_fma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::mlp

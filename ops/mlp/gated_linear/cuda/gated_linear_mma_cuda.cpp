@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/mlp/gated_linear/cuda/gated_linear_cuda.hpp"
 
 namespace dlblas::mlp {
@@ -157,7 +157,7 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
 
 void append_mma_cuda(std::vector<Implementation>& to) {
   to.push_back(kernels::make_cuda<Mma>(
-      "cuda_mma", source_hash("ops/mlp/gated_linear/cuda/gated_linear_mma_cuda.cpp")));
+      "cuda_mma", source_hash<"ops/mlp/gated_linear/cuda/gated_linear_mma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::mlp

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "ops/mlp/gated_linear/cuda/gated_linear_cuda.hpp"
 
 namespace dlblas::mlp {
@@ -114,7 +114,7 @@ struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
 
 void append_rows_cuda(std::vector<Implementation>& to) {
   to.push_back(kernels::make_cuda<FewRows>(
-      "cuda_rows", source_hash("ops/mlp/gated_linear/cuda/gated_linear_rows_cuda.cpp")));
+      "cuda_rows", source_hash<"ops/mlp/gated_linear/cuda/gated_linear_rows_cuda.cpp">()));
 }
 
 }  // namespace dlblas::mlp

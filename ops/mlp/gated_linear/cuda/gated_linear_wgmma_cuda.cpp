@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/rates.hpp"
-#include "generated/source_hashes.hpp"
+#include "core/source_hash.hpp"
 #include "kernels/gemm_wgmma.hpp"
 #include "ops/mlp/gated_linear/cuda/gated_linear_cuda.hpp"
 #include "ops/mlp/matrices.hpp"
@@ -315,7 +315,7 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
 
 void append_wgmma_cuda(std::vector<Implementation>& to) {
   Implementation wgmma = kernels::make_cuda<Wgmma>(
-      "cuda_wgmma", source_hash("ops/mlp/gated_linear/cuda/gated_linear_wgmma_cuda.cpp"));
+      "cuda_wgmma", source_hash<"ops/mlp/gated_linear/cuda/gated_linear_wgmma_cuda.cpp">());
   wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
   to.push_back(wgmma);
 }
