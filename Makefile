@@ -8,6 +8,8 @@ export CCACHE_DIR ?= $(CURDIR)/build/ccache
 # Paths count relative to the tree, so that a copy of it (tests/test_add_an_operator.py) finds these objects.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
+# The compiler's own list of headers says what a file depends on: no run of the preprocessor for that alone.
+export CCACHE_DEPEND ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)

@@ -32,4 +32,4 @@ def options() -> dict[str, str]:
 
 def environment(copy: pathlib.Path) -> dict[str, str]:
     """Of a build in <copy>/build: ccache knows paths by their way from there."""
-    return {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1"}
+    return {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1", "CCACHE_DEPEND": "1"}

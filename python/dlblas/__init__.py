@@ -45,6 +45,7 @@ if _typing.TYPE_CHECKING:
     from . import own as own
     from . import triton_ops as triton_ops
     from . import utils as utils
+    from . import vllm as vllm
     from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
     from .own import register, register_operator, unregister
 
@@ -90,7 +91,7 @@ if _typing.TYPE_CHECKING:
     __all__ += _ops.__all__  # checkers read no loop
 
 # Imported at their first use: some bring torch.
-_SUBMODULES = ("hf", "kernels", "nn", "own", "spaces", "triton_ops", "utils")
+_SUBMODULES = ("hf", "kernels", "nn", "own", "spaces", "triton_ops", "utils", "vllm")
 _FROM_OWN = ("register", "register_operator", "unregister")
 
 

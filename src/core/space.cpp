@@ -61,7 +61,7 @@ void Space::enumerate(Config& partial, std::vector<Config>& out) const {
   partial.count = knob;
 }
 
-const std::vector<Config>& Space::configs() const {
+const std::vector<Config>& Space::configs() const& {
   if (!built_) {
     configs_.clear();
     Config partial;

@@ -46,7 +46,8 @@ class Space {
   void restrict(std::string_view knob, const std::vector<std::int64_t>& values);
 
   /// Every valid configuration, lexicographic in table order; {Config{}} for a table with no knobs.
-  const std::vector<Config>& configs() const;
+  const std::vector<Config>& configs() const&;
+  const std::vector<Config>& configs() && = delete;  // they are the space's: name it first
   bool contains(const Config& config) const;
   /// Name of the first constraint that the configuration breaks, or empty.
   std::string_view broken_constraint(const Config& config) const;

@@ -15,7 +15,7 @@ from typing import Any
 from .markdown import fold, plain
 
 # Sections after the package's own names.
-MODULES = ("nn", "hf", "own", "errors", "spaces", "cache", "utils", "triton_ops")
+MODULES = ("nn", "hf", "vllm", "own", "errors", "spaces", "cache", "utils", "triton_ops")
 # For readers of the file, not of the reference.
 _FILE_NOTES = re.compile(r"(Raised by|Used by|Read next): .*", re.DOTALL)
 _CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
