@@ -2,8 +2,8 @@
 // spill, a C75xx note of ptxas, or an implementation that no problem reached.
 // In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
 // implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
-//   dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--op NAME …] [--only TEXT] [arch
-//   …]
+//   dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--turn] [--op NAME …]
+//                      [--only TEXT] [arch …]
 // arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled; --sizes: so
 // many tuples of sizes an operator, where an implementation takes one of them; --turn: what several
 // archs run is compiled for one of them, in turns that the seed begins.
