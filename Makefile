@@ -21,11 +21,17 @@ CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
-# DEMO=demo: the operators that it calls alone, for NumPy; not yet for torch, whose gradients name others.
-DEMO := release
-DEMO_BUILD := $(if $(filter release,$(DEMO)),build,build/demo)
+# The operators that it calls alone, in build/demo; DEMO=release: with the whole library, in build.
+DEMO := demo
+ifeq ($(DEMO),demo)
+DEMO_BUILD := build/demo
+DEMO_BUILDS := the operators that it calls (some 3 minutes
+else
+DEMO_BUILD := build
+DEMO_BUILDS := the library (some 12 minutes
+endif
 demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
-	@echo "demo: builds the library alone (some 15 minutes on 2 cores, once), then tunes for 2 minutes"
+	@echo "demo: builds $(DEMO_BUILDS) on 2 cores, once), then tunes for 2 minutes"
 	@$(MAKE) --no-print-directory library PRESET=$(DEMO)
 	PYTHONPATH=$(DEMO_BUILD)/python .venv/bin/python -m dlblas demo --out build/demo.json
 

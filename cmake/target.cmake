@@ -57,7 +57,10 @@ target_compile_options(dlblas_objects PUBLIC
 # On the library's objects alone; the project's settings stay as they are. Release is -O2 as well: at -O3 all but the
 # kernels, which say their own level, take half as long again to compile and call no faster.
 if(NOT DLBLAS_SANITIZE)
-  target_compile_options(dlblas_objects PRIVATE "$<$<CONFIG:>:-O2;-DNDEBUG>" $<$<CONFIG:Release>:-O2>)
+  target_compile_options(dlblas_objects PRIVATE "$<$<CONFIG:>:-O2;-DNDEBUG>")
+  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
+    target_compile_options(dlblas_objects PRIVATE $<$<CONFIG:Release>:-O2>)
+  endif()
   if(NOT DLBLAS_DEBUG)
     target_compile_options(dlblas_objects PRIVATE "$<$<CONFIG:Debug>:-O2;-DNDEBUG>")
   endif()

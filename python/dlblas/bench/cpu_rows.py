@@ -24,6 +24,7 @@ Row = dict[str, Any]
 COPIES = ("plain copy", "streamed copy")
 # Bytes of f32 of the largest tensor: less is the cost of a call, more takes eager torch too long.
 _LEAST, _MOST = 1 << 20, 300 << 20
+_QUICK = 1 << 20  # elements: the oracle of more takes seconds, of some a minute
 _SPIN_S = 0.003
 
 
@@ -52,7 +53,8 @@ def rows(bench: Bench) -> Iterator[Row]:
             continue
         problems = list(problems_of(row, "f32", "bf16"))
         fitting = [p for p in problems if _LEAST <= p.elements() * 4 <= _MOST]
-        smallest = sorted(problems, key=lambda p: p.elements())[:1]
+        quick = (p for p in problems if p.elements() < _QUICK)
+        smallest = sorted(quick, key=lambda p: p.elements())[:1]
         for problem in smallest if bench.quick else fitting:
             yield _contest(bench, problem, formula)
 
