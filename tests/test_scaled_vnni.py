@@ -99,7 +99,7 @@ def configurations() -> Iterator[str]:
 
 
 @needs_vnni
-@pytest.mark.parametrize("config", configurations())
+@pytest.mark.parametrize("config", list(configurations()))
 def test_each_configuration(config: str) -> None:
     rng = np.random.default_rng(7)
     for m, k, n in ((1, 1100, 300), (9, 1100, 300), (30, 2051, 70)):
@@ -146,8 +146,14 @@ S = dlblas.Spec
 a, b = S(({m}, 4096), "{dtype}"), S((4096, 4096), "{dtype}")
 print(dlblas.explain("{OP}", a, b, S(({m}, 1), "f32"), S((4096,), "f32")))
 """
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, **env},
-                          capture_output=True, text=True, timeout=100)  # fmt: skip
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": path, **env},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -2,7 +2,7 @@
 // and s8 to an i32. b's codes become u8 by + 128, and a row's sums begin at −128 times the sum of
 // its codes of a: exact, since i32 wraps and the whole sum of a span fits. Spans are added in f64.
 //
-//   tiles   b packed a block at a time, [K / 4][columns][4]; up to 12 rows × 32 columns or 6 × 64
+//   tiles   b packed a block at a time, [K / 4][64 columns][4]; up to 6 rows × 64 columns
 //   dots    b's columns lie along K: 6 rows × 4 columns of 64 terms at a time, nothing is packed
 //
 // The build gives this file its flags by its suffix. Everything but the table below has internal
@@ -23,9 +23,6 @@ using gemm::scaled::VnniRows;
 
 using Codes = __m512i;
 constexpr int64_t kBytes = sizeof(Codes);
-/// Rows of a tile that is four vectors wide; higher ones are two wide, so that sums stay in
-/// registers.
-constexpr int64_t kWideRows = 6;
 constexpr int kDotRows = 6, kDotColumns = 4;
 
 /// n codes that lie `stride` bytes apart, the first 64 at most; zeros above.
@@ -73,23 +70,16 @@ void pack_codes(const ScaledJob& p, const VnniRows& rows, int64_t p0, int64_t p1
   }
 }
 
-/// Where a block of b is packed to: panels of kVectors vectors' columns, and of each 16 bytes of
-/// columns the first four go to vector 0, the next to vector 1, …: as bytes turn without a
-/// permutation.
-template <int kVectors>
-struct PackedBlock {
-  uint8_t* data;
-  int64_t depth;  // a multiple of 4
-  DLBLAS_INLINE uint8_t* at(int64_t group, int64_t k, int vector) const {
-    return data + group * kVnniColumns * depth + vector / kVectors * kVectors * 16 * depth +
-           k * kVectors * 16 + vector % kVectors * kBytes;
-  }
-};
+/// Vector v, of 4, of the 64 columns of a group at depth k, in a packed block of this depth (a
+/// multiple of 4). Of each 16 bytes of columns the first four are in vector 0, the next in vector
+/// 1, …: as bytes turn without a permutation.
+DLBLAS_INLINE uint8_t* packed_at(uint8_t* block, int64_t depth, int64_t group, int64_t k, int v) {
+  return block + (group * depth + k) * kVnniColumns + v * kBytes;
+}
 
 /// Rows of b, or any strides: four of K by 64 columns turn at a time.
-template <int kVectors>
 DLBLAS_OUTLINE void pack_rows_of_b(const ScaledMatrix& b, int64_t k0, int64_t depth, int64_t j,
-                                   int64_t columns, const PackedBlock<kVectors>& to) {
+                                   int64_t columns, uint8_t* to, int64_t to_depth) {
   for (int64_t k = 0; k < depth; k += 4) {
     for (int64_t g = 0; g * kVnniColumns < columns; ++g) {
       Codes r[4];
@@ -103,18 +93,17 @@ DLBLAS_OUTLINE void pack_rows_of_b(const ScaledMatrix& b, int64_t k0, int64_t de
                   high01 = _mm512_unpackhi_epi8(r[0], r[1]);
       const Codes low23 = _mm512_unpacklo_epi8(r[2], r[3]),
                   high23 = _mm512_unpackhi_epi8(r[2], r[3]);
-      _mm512_storeu_si512(to.at(g, k, 0), _mm512_unpacklo_epi16(low01, low23));
-      _mm512_storeu_si512(to.at(g, k, 1), _mm512_unpackhi_epi16(low01, low23));
-      _mm512_storeu_si512(to.at(g, k, 2), _mm512_unpacklo_epi16(high01, high23));
-      _mm512_storeu_si512(to.at(g, k, 3), _mm512_unpackhi_epi16(high01, high23));
+      _mm512_storeu_si512(packed_at(to, to_depth, g, k, 0), _mm512_unpacklo_epi16(low01, low23));
+      _mm512_storeu_si512(packed_at(to, to_depth, g, k, 1), _mm512_unpackhi_epi16(low01, low23));
+      _mm512_storeu_si512(packed_at(to, to_depth, g, k, 2), _mm512_unpacklo_epi16(high01, high23));
+      _mm512_storeu_si512(packed_at(to, to_depth, g, k, 3), _mm512_unpackhi_epi16(high01, high23));
     }
   }
 }
 
 /// Columns of b that lie along K: 64 of K by 16 columns turn at a time, four bytes together.
-template <int kVectors>
 DLBLAS_OUTLINE void pack_columns_of_b(const ScaledMatrix& b, int64_t k0, int64_t depth, int64_t j,
-                                      int64_t columns, const PackedBlock<kVectors>& to) {
+                                      int64_t columns, uint8_t* to, int64_t to_depth) {
   for (int64_t g = 0; g * kVnniColumns < columns; ++g) {
     for (int v = 0; v < 4; ++v) {
       for (int64_t k = 0; k < depth; k += kBytes) {
@@ -126,16 +115,17 @@ DLBLAS_OUTLINE void pack_columns_of_b(const ScaledMatrix& b, int64_t k0, int64_t
         }
         transpose(r);
         for (int i = 0; i < kWidth && k + 4 * i < depth; ++i)
-          _mm512_storeu_si512(to.at(g, k + 4 * i, v), _mm512_castps_si512(r[i]));
+          _mm512_storeu_si512(packed_at(to, to_depth, g, k + 4 * i, v), _mm512_castps_si512(r[i]));
       }
     }
   }
 }
 
-/// kRows rows × kVectors vectors of sums: they begin at `starts`, or where that is null go on.
-template <int kRows, int kVectors>
-DLBLAS_OUTLINE void multiply_codes(const int8_t* a, const uint8_t* b, int64_t steps,
-                                   const int32_t* starts, int32_t* to, int64_t pitch) {
+/// kRows rows × 64 columns of sums: they begin at `starts`, or where that is null go on.
+template <int kRows>
+DLBLAS_OUTLINE void multiply_tile(const int8_t* a, const uint8_t* b, int64_t steps,
+                                  const int32_t* starts, int32_t* to, int64_t pitch) {
+  constexpr int kVectors = kVnniColumns / kWidth;
   Codes sums[kRows][kVectors];
   DLBLAS_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -165,29 +155,25 @@ DLBLAS_OUTLINE void multiply_codes(const int8_t* a, const uint8_t* b, int64_t st
 }
 
 using Tile = void (*)(const int8_t*, const uint8_t*, int64_t, const int32_t*, int32_t*, int64_t);
-constexpr Tile kTiles[kVnniRows] = {
-    multiply_codes<1, 4>, multiply_codes<2, 4>,  multiply_codes<3, 4>,  multiply_codes<4, 4>,
-    multiply_codes<5, 4>, multiply_codes<6, 4>,  multiply_codes<7, 2>,  multiply_codes<8, 2>,
-    multiply_codes<9, 2>, multiply_codes<10, 2>, multiply_codes<11, 2>, multiply_codes<12, 2>};
+constexpr Tile kTiles[kVnniRows] = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
+                                    multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
 /// Packs [k0, k0 + depth) × [j, j + columns) of b, and adds its products to the part's sums.
-template <int kVectors>
 void multiply_block(const ScaledJob& p, const VnniRows& rows, const VnniPart& part, int64_t k0,
                     int64_t depth, int64_t j, int64_t columns, int64_t pitch) {
-  const PackedBlock<kVectors> block{part.b, (depth + 3) / 4 * 4};
+  const int64_t packed_depth = (depth + 3) / 4 * 4;
   if (p.b.row == 1 && p.b.col != 1)
-    pack_columns_of_b(p.b, k0, depth, j, columns, block);
+    pack_columns_of_b(p.b, k0, depth, j, columns, part.b, packed_depth);
   else
-    pack_rows_of_b(p.b, k0, depth, j, columns, block);
+    pack_rows_of_b(p.b, k0, depth, j, columns, part.b, packed_depth);
   const int32_t* starts =
       k0 % kVnniSpan == 0 ? rows.starts + k0 / kVnniSpan * rows.height * rows.panels : nullptr;
   const Tile tile = kTiles[rows.height - 1];
-  constexpr int64_t kColumns = kVectors * kWidth;
-  for (int64_t c = 0; c < pitch; c += kColumns) {  // whole 64: their columns are in all vectors
+  for (int64_t c = 0; c < columns; c += kVnniColumns) {
     for (int64_t i = part.p0; i < part.p1; ++i) {
       const int64_t row = i * rows.height;
-      tile(rows.codes + row * rows.pitch + k0 * rows.height, part.b + c * block.depth,
-           block.depth / 4, starts ? starts + row : nullptr,
+      tile(rows.codes + row * rows.pitch + k0 * rows.height, part.b + c * packed_depth,
+           packed_depth / 4, starts ? starts + row : nullptr,
            part.sums + (row - part.p0 * rows.height) * pitch + c, pitch);
     }
   }
@@ -305,10 +291,8 @@ void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows&
       const int64_t depth = config.dots ? end - k : smaller(config.depth, end - k);
       if (config.dots)
         multiply_columns(p, rows, part, k, depth, j, columns, pitch);
-      else if (rows.height <= kWideRows)
-        multiply_block<4>(p, rows, part, k, depth, j, columns, pitch);
       else
-        multiply_block<2>(p, rows, part, k, depth, j, columns, pitch);
+        multiply_block(p, rows, part, k, depth, j, columns, pitch);
       k += depth;
       if (!many || k < end) continue;
       each_row(rows, part, columns, pitch, config.dots,

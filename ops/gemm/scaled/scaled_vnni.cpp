@@ -16,7 +16,7 @@ namespace dlblas::gemm::scaled {
 namespace {
 
 /// Rows of a that are packed at a time: whole tiles.
-constexpr std::int64_t kMostRows = 42 * kVnniRows;
+constexpr std::int64_t kMostRows = 84 * kVnniRows;
 constexpr std::int64_t kLine = 64;
 
 const ConfigTable<VnniConfig>& table() {
@@ -54,8 +54,10 @@ Config heuristic(const Query& q) {
   VnniConfig c{512, 256, false};
   if (p.dims[kM] <= 8 && is_along_k(p))
     c.dots = true;
+  else if (p.dims[kM] <= 32 && is_along_k(p))
+    c.depth = 1024, c.columns = 64;
   else if (p.dims[kM] <= 32)
-    c.depth = 128, c.columns = 1024;
+    c.depth = 128, c.columns = 2048;
   return table().to_config(c);
 }
 

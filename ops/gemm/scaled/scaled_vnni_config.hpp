@@ -12,7 +12,7 @@ inline constexpr int64_t kVnniSpan = 65536;
 /// Columns of b that are packed together, and the bytes of a vector.
 inline constexpr int64_t kVnniColumns = 64;
 /// The most rows of a register tile.
-inline constexpr int64_t kVnniRows = 12;
+inline constexpr int64_t kVnniRows = 6;
 
 struct VnniConfig {
   int32_t depth;    // of K that is packed at a time
