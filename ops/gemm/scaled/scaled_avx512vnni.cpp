@@ -15,6 +15,7 @@ namespace dlblas::avx512 {
 namespace {
 
 using gemm::scaled::kVnniColumns;
+using gemm::scaled::kVnniMostColumns;
 using gemm::scaled::kVnniRows;
 using gemm::scaled::kVnniSpan;
 using gemm::scaled::VnniConfig;
@@ -87,7 +88,7 @@ DLBLAS_OUTLINE void pack_rows_of_b(const ScaledMatrix& b, int64_t k0, int64_t de
       for (int i = 0; i < 4; ++i) {
         const uint8_t* from = code_at(b, k0 + k + i, j + g * kVnniColumns);
         r[i] = raised(load_codes(from, b.col, k + i < depth ? columns - g * kVnniColumns : 0));
-        prefetch(from + 4 * b.row);
+        prefetch(from + 8 * b.row);
       }
       const Codes low01 = _mm512_unpacklo_epi8(r[0], r[1]),
                   high01 = _mm512_unpackhi_epi8(r[0], r[1]);
@@ -111,7 +112,9 @@ DLBLAS_OUTLINE void pack_columns_of_b(const ScaledMatrix& b, int64_t k0, int64_t
         for (int i = 0; i < kWidth; ++i) {
           const int64_t column = g * kVnniColumns + i / 4 * 16 + v * 4 + i % 4;
           const int64_t n = column < columns ? depth - k : 0;
-          r[i] = _mm512_castsi512_ps(raised(load_codes(code_at(b, k0 + k, j + column), 1, n)));
+          const uint8_t* from = code_at(b, k0 + k, j + column);
+          r[i] = _mm512_castsi512_ps(raised(load_codes(from, 1, n)));
+          prefetch(from + 4 * b.col);  // of the next vector
         }
         transpose(r);
         for (int i = 0; i < kWidth && k + 4 * i < depth; ++i)
@@ -134,6 +137,7 @@ DLBLAS_OUTLINE void multiply_tile(const int8_t* a, const uint8_t* b, int64_t ste
       sums[r][v] =
           starts ? _mm512_set1_epi32(starts[r]) : _mm512_loadu_si512(to + r * pitch + v * kWidth);
   }
+#pragma GCC unroll 2
   for (int64_t k = 0; k < steps; ++k) {
     Codes columns[kVectors];
     DLBLAS_UNROLL
@@ -259,14 +263,15 @@ DLBLAS_INLINE void put_in_order(const int32_t* from, int32_t* to) {
   _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd));
 }
 
-/// f(row of the part, first column, columns that count, their sums), 64 columns at a time.
+/// f(row of the part, first column, columns that count, their sums): 64 columns at a time, the
+/// columns of a row one after the other, as they are stored.
 template <typename F>
 DLBLAS_INLINE void each_row(const VnniRows& rows, const VnniPart& part, int64_t columns,
                             int64_t pitch, bool in_order, const F& f) {
   const int64_t first = part.p0 * rows.height;
   const int64_t last = smaller(rows.count, part.p1 * rows.height);
-  for (int64_t c = 0; c < columns; c += kVnniColumns) {
-    for (int64_t row = first; row < last; ++row) {
+  for (int64_t row = first; row < last; ++row) {
+    for (int64_t c = 0; c < columns; c += kVnniColumns) {
       const int32_t* sums = part.sums + (row - first) * pitch + c;
       int32_t ordered[kVnniColumns];
       if (!in_order) put_in_order(sums, ordered);
@@ -282,10 +287,8 @@ void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows&
   for (int64_t j = part.j0; j < part.j1; j += config.columns) {
     const int64_t columns = smaller(config.columns, part.j1 - j);
     const int64_t pitch = (columns + kVnniColumns - 1) / kVnniColumns * kVnniColumns;
-    for (int64_t x = 0; x < height * pitch; ++x) {
-      if (many) part.totals[x] = 0;
-      if (p.k == 0) part.sums[x] = 0;
-    }
+    for (int64_t x = 0; many && x < height * pitch; ++x) part.totals[x] = 0;
+    for (int64_t x = 0; p.k == 0 && x < height * pitch; ++x) part.sums[x] = 0;
     for (int64_t k = 0; k < p.k;) {
       const int64_t end = smaller(p.k, (k / kVnniSpan + 1) * kVnniSpan);
       const int64_t depth = config.dots ? end - k : smaller(config.depth, end - k);
@@ -301,15 +304,15 @@ void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows&
                  for (int64_t x = 0; x < n; ++x) to[x] += static_cast<double>(sums[x]);
                });
     }
-    float scales[kVnniColumns];
+    float scales[kVnniMostColumns];
+    load_scales(p, j, columns, scales);
     each_row(rows, part, columns, pitch, config.dots,
              [&](int64_t row, int64_t c, int64_t n, const int32_t* sums) {
-               if (row == 0) load_scales(p, j + c, n, scales);
                const int64_t i = rows.first + part.p0 * rows.height + row;
                if (many)
-                 finish_row(p, i, j + c, n, scales, part.totals + row * pitch + c);
+                 finish_row(p, i, j + c, n, scales + c, part.totals + row * pitch + c);
                else
-                 finish_row(p, i, j + c, n, scales, sums);
+                 finish_row(p, i, j + c, n, scales + c, sums);
              });
   }
 }

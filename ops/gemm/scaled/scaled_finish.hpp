@@ -31,7 +31,8 @@ DLBLAS_INLINE GemmMatrix gemm_matrix(const ScaledMatrix& m) {
 template <typename Sum>
 DLBLAS_OUTLINE void finish_row(const ScaledJob& p, int64_t i, int64_t j, int64_t n,
                                const float* scales, const Sum* total) {
-  float sums[kStrip + kPackSlack] = {};
+  float sums[kStrip + kPackSlack];
+  for (int64_t c = n; c < n + kPackSlack; ++c) sums[c] = 0;
   const float scale = scales ? scale_at(p.a_scale, i, 0) : 1.0f;
   for (int64_t c = 0; c < n; ++c) {
     const auto factor = static_cast<double>(scales ? scale * scales[c] : 1.0f);

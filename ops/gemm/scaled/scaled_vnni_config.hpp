@@ -11,6 +11,7 @@ namespace dlblas::gemm::scaled {
 inline constexpr int64_t kVnniSpan = 65536;
 /// Columns of b that are packed together, and the bytes of a vector.
 inline constexpr int64_t kVnniColumns = 64;
+inline constexpr int64_t kVnniMostColumns = 2048;
 /// The most rows of a register tile.
 inline constexpr int64_t kVnniRows = 6;
 
