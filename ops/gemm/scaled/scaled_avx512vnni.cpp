@@ -162,9 +162,12 @@ using Tile = void (*)(const int8_t*, const uint8_t*, int64_t, const int32_t*, in
 constexpr Tile kTiles[kVnniRows] = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
                                     multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
-/// Packs [k0, k0 + depth) × [j, j + columns) of b, and adds its products to the part's sums.
-void multiply_block(const ScaledJob& p, const VnniRows& rows, const VnniPart& part, int64_t k0,
-                    int64_t depth, int64_t j, int64_t columns, int64_t pitch) {
+/// Packs [k0, k0 + depth) × [j, j + columns) of b, and adds its products to the part's sums; after
+/// each panel `after` may take those, which are still in the caches.
+template <typename F>
+DLBLAS_INLINE void multiply_block(const ScaledJob& p, const VnniRows& rows, const VnniPart& part,
+                                  int64_t k0, int64_t depth, int64_t j, int64_t columns,
+                                  int64_t pitch, const F& after) {
   const int64_t packed_depth = (depth + 3) / 4 * 4;
   if (p.b.row == 1 && p.b.col != 1)
     pack_columns_of_b(p.b, k0, depth, j, columns, part.b, packed_depth);
@@ -173,13 +176,14 @@ void multiply_block(const ScaledJob& p, const VnniRows& rows, const VnniPart& pa
   const int32_t* starts =
       k0 % kVnniSpan == 0 ? rows.starts + k0 / kVnniSpan * rows.height * rows.panels : nullptr;
   const Tile tile = kTiles[rows.height - 1];
-  for (int64_t c = 0; c < columns; c += kVnniColumns) {
-    for (int64_t i = part.p0; i < part.p1; ++i) {
-      const int64_t row = i * rows.height;
+  for (int64_t i = part.p0; i < part.p1; ++i) {
+    const int64_t row = i * rows.height;
+    for (int64_t c = 0; c < columns; c += kVnniColumns) {
       tile(rows.codes + row * rows.pitch + k0 * rows.height, part.b + c * packed_depth,
            packed_depth / 4, starts ? starts + row : nullptr,
            part.sums + (row - part.p0 * rows.height) * pitch + c, pitch);
     }
+    after(i);
   }
 }
 
@@ -263,14 +267,13 @@ DLBLAS_INLINE void put_in_order(const int32_t* from, int32_t* to) {
   _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd));
 }
 
-/// f(row of the part, first column, columns that count, their sums): 64 columns at a time, the
-/// columns of a row one after the other, as they are stored.
+/// f(row of the part, first column, columns that count, their sums) of panels [p0, p1): 64 columns
+/// at a time, those of a row one after the other, as they are stored.
 template <typename F>
-DLBLAS_INLINE void each_row(const VnniRows& rows, const VnniPart& part, int64_t columns,
-                            int64_t pitch, bool in_order, const F& f) {
-  const int64_t first = part.p0 * rows.height;
-  const int64_t last = smaller(rows.count, part.p1 * rows.height);
-  for (int64_t row = first; row < last; ++row) {
+DLBLAS_INLINE void each_row(const VnniRows& rows, const VnniPart& part, int64_t p0, int64_t p1,
+                            int64_t columns, int64_t pitch, bool in_order, const F& f) {
+  const int64_t first = part.p0 * rows.height, last = smaller(rows.count, p1 * rows.height);
+  for (int64_t row = p0 * rows.height; row < last; ++row) {
     for (int64_t c = 0; c < columns; c += kVnniColumns) {
       const int32_t* sums = part.sums + (row - first) * pitch + c;
       int32_t ordered[kVnniColumns];
@@ -280,33 +283,19 @@ DLBLAS_INLINE void each_row(const VnniRows& rows, const VnniPart& part, int64_t 
   }
 }
 
-void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows& rows,
-                   const VnniPart& part) {
-  const int64_t height = (part.p1 - part.p0) * rows.height;
+/// All of K for columns [j, j + columns).
+DLBLAS_OUTLINE void multiply_strip(const ScaledJob& p, const VnniConfig& config,
+                                   const VnniRows& rows, const VnniPart& part, int64_t j,
+                                   int64_t columns) {
+  const int64_t pitch = (columns + kVnniColumns - 1) / kVnniColumns * kVnniColumns;
+  const int64_t size = (part.p1 - part.p0) * rows.height * pitch;
   const bool many = p.k > kVnniSpan;
-  for (int64_t j = part.j0; j < part.j1; j += config.columns) {
-    const int64_t columns = smaller(config.columns, part.j1 - j);
-    const int64_t pitch = (columns + kVnniColumns - 1) / kVnniColumns * kVnniColumns;
-    for (int64_t x = 0; many && x < height * pitch; ++x) part.totals[x] = 0;
-    for (int64_t x = 0; p.k == 0 && x < height * pitch; ++x) part.sums[x] = 0;
-    for (int64_t k = 0; k < p.k;) {
-      const int64_t end = smaller(p.k, (k / kVnniSpan + 1) * kVnniSpan);
-      const int64_t depth = config.dots ? end - k : smaller(config.depth, end - k);
-      if (config.dots)
-        multiply_columns(p, rows, part, k, depth, j, columns, pitch);
-      else
-        multiply_block(p, rows, part, k, depth, j, columns, pitch);
-      k += depth;
-      if (!many || k < end) continue;
-      each_row(rows, part, columns, pitch, config.dots,
-               [&](int64_t row, int64_t c, int64_t n, const int32_t* sums) {
-                 double* to = part.totals + row * pitch + c;
-                 for (int64_t x = 0; x < n; ++x) to[x] += static_cast<double>(sums[x]);
-               });
-    }
-    float scales[kVnniMostColumns];
-    load_scales(p, j, columns, scales);
-    each_row(rows, part, columns, pitch, config.dots,
+  for (int64_t x = 0; many && x < size; ++x) part.totals[x] = 0;
+  for (int64_t x = 0; p.k == 0 && x < size; ++x) part.sums[x] = 0;
+  float scales[kVnniMostColumns];
+  load_scales(p, j, columns, scales);
+  const auto finish = [&](int64_t p0, int64_t p1) {
+    each_row(rows, part, p0, p1, columns, pitch, config.dots,
              [&](int64_t row, int64_t c, int64_t n, const int32_t* sums) {
                const int64_t i = rows.first + part.p0 * rows.height + row;
                if (many)
@@ -314,7 +303,32 @@ void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows&
                else
                  finish_row(p, i, j + c, n, scales + c, sums);
              });
+  };
+  const bool at_once = !many && !config.dots && p.k > 0;  // a panel is finished after its last tile
+  for (int64_t k = 0; k < p.k;) {
+    const int64_t end = smaller(p.k, (k / kVnniSpan + 1) * kVnniSpan);
+    const int64_t depth = config.dots ? end - k : smaller(config.depth, end - k);
+    if (config.dots)
+      multiply_columns(p, rows, part, k, depth, j, columns, pitch);
+    else
+      multiply_block(p, rows, part, k, depth, j, columns, pitch, [&](int64_t i) {
+        if (at_once && k + depth == p.k) finish(i, i + 1);
+      });
+    k += depth;
+    if (!many || k < end) continue;
+    each_row(rows, part, part.p0, part.p1, columns, pitch, config.dots,
+             [&](int64_t row, int64_t c, int64_t n, const int32_t* sums) {
+               double* to = part.totals + row * pitch + c;
+               for (int64_t x = 0; x < n; ++x) to[x] += static_cast<double>(sums[x]);
+             });
   }
+  if (!at_once) finish(part.p0, part.p1);
+}
+
+void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows& rows,
+                   const VnniPart& part) {
+  for (int64_t j = part.j0; j < part.j1; j += config.columns)
+    multiply_strip(p, config, rows, part, j, smaller(config.columns, part.j1 - j));
 }
 
 }  // namespace

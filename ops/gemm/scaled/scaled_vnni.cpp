@@ -57,7 +57,7 @@ Config heuristic(const Query& q) {
   const bool along_k = is_along_k(p);
   // Cascade Lake at 2.5 GHz, one thread of a busy machine, K = N = 4096, November 2026, ms. 8 rows
   // and b along K: dots 2.38, 1024×64 3.11; 16: 3.84, 3.66. 16 rows and b along N: 128×2048 3.93,
-  // 128×1024 4.33, 256×512 4.47. 512 rows: 1024×128 39.8, 1024×256 42.4, 512×256 44.0.
+  // 128×1024 4.33, 256×512 4.47. 512 rows: 1024×128 37.7, 1024×256 38.0.
   VnniConfig c{1024, 128, false};
   constexpr std::int64_t kDotRows = 8, kFewRows = 32;
   if (p.dims[kM] <= kDotRows && along_k)
