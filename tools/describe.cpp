@@ -76,7 +76,8 @@ std::vector<DeviceInfo> devices_of(const Implementation& impl) {
   if (impl.backend == DeviceType::kCuda)
     return {typical_cuda_device(std::max(impl.min_arch, 80)), typical_cuda_device(90)};
   DeviceInfo best = cpu_info(), least = cpu_info();
-  best.isa = Isa::kAvx512, least.isa = Isa::kBaseline;
+  best.isa = Isa::kAvx512, best.vnni = true;
+  least.isa = Isa::kBaseline, least.vnni = false;
   return {best, least};
 }
 

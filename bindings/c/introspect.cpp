@@ -45,7 +45,8 @@ void write_devices(JsonWriter& w) {
   const DeviceInfo& cpu = cpu_info();
   w.key("devices").open_array().open_object();
   w.field("device", "cpu").field("model", cpu.model).field("isa", name_of(cpu.isa));
-  w.field("isa_hardware", name_of(cpu.isa_hardware)).field("threads", cpu.units);
+  w.field("isa_hardware", name_of(cpu.isa_hardware)).field("vnni", cpu.vnni);
+  w.field("threads", cpu.units);
   w.field("l1_bytes", cpu.l1_bytes).field("l2_bytes", cpu.l2_bytes).field("l3_bytes", cpu.l3_bytes);
   write_rates(w, cpu);
   w.close_object();

@@ -71,9 +71,8 @@ def describe_machine(info: Row) -> str:
             continue
         caches = ", ".join(f"L{i} {size(d[f'l{i}_bytes'])}" for i in (1, 2, 3) if d[f"l{i}_bytes"])
         capped = "" if d["isa"] == d["isa_hardware"] else f" (the hardware has {d['isa_hardware']})"
-        lines.append(
-            f"{d['device']:10} {d['model']}, {d['isa']}{capped}, {d['threads']} threads, {caches}"
-        )
+        isa = d["isa"] + (" and VNNI" if d["vnni"] else "") + capped
+        lines.append(f"{d['device']:10} {d['model']}, {isa}, {d['threads']} threads, {caches}")
         lines.append(_describe_rates(d))
     lines.append(_describe_cuda(info["cuda"]))
     for library in info["libraries"]:

@@ -44,6 +44,16 @@ Isa hardware_isa() {
 #endif
 }
 
+/// AVX512_VNNI, of a CPU that has the rest of kAvx512.
+bool has_vnni() {
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & bit_AVX512VNNI);
+#else
+  return false;
+#endif
+}
+
 Isa capped_isa(Isa hardware) {
   const std::string_view cap = env(EnvVar::kCpuIsa);
   if (cap.empty()) return hardware;
@@ -112,6 +122,7 @@ const DeviceInfo& cpu_info() {
     d->model = cpu_model();
     d->isa_hardware = hardware_isa();
     d->isa = capped_isa(d->isa_hardware);
+    d->vnni = d->isa == Isa::kAvx512 && has_vnni();
     d->units = usable_threads();
     d->l1_bytes = cache_bytes(0, d->l1_bytes);
     d->l2_bytes = cache_bytes(2, d->l2_bytes);

@@ -1,30 +1,17 @@
 // The scaled products on CPUs: 128 of K at a time in f32, which is exact for i8, then with their
 // scales into f64. In: codes of any strides, through a table of their values. Out: rows and columns
 // of the result, one rounding to f32 before the store's.
-// Compiled once per instruction set.  Read next: cpu/gemm/epilogue.hpp, scaled_cpu.cpp.
+// Compiled once per instruction set.  Read next: scaled_finish.hpp, scaled_cpu.cpp.
 #pragma once
 
-#include "cpu/gemm/epilogue.hpp"
-#include "ops/gemm/scaled/scaled_config.hpp"
+#include "ops/gemm/scaled/scaled_finish.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
 using gemm::scaled::kGroup;
-using gemm::scaled::kStrip;
-using gemm::scaled::ScaledJob;
-using gemm::scaled::ScaledMatrix;
 using gemm::scaled::ScaledPart;
-
-DLBLAS_INLINE float scale_at(const ScaledMatrix& s, int64_t row, int64_t col) {
-  float v;
-  __builtin_memcpy(&v, static_cast<const char*>(s.data) + (row * s.row + col * s.col) * 4, 4);
-  return v;
-}
-DLBLAS_INLINE const uint8_t* code_at(const ScaledMatrix& m, int64_t row, int64_t col) {
-  return static_cast<const uint8_t*>(m.data) + row * m.row + col * m.col;
-}
 
 /// The values of kWidth codes, side by side in memory.
 DLBLAS_INLINE Vec load_codes(const float* values, const uint8_t* codes) {
@@ -126,34 +113,14 @@ DLBLAS_OUTLINE void multiply_rows(const ScaledJob& p, int64_t i, int64_t rows, i
   }
 }
 
-DLBLAS_INLINE GemmMatrix gemm_matrix(const ScaledMatrix& m) {
-  return {m.data, m.row, m.col, m.type};
-}
-
-/// Scales of rows and columns, bias, one rounding to the result.
-DLBLAS_OUTLINE void finish_row(const ScaledJob& p, int64_t i, int64_t j, int64_t n,
-                               const double* total) {
-  float sums[kStrip + kPackSlack] = {};
-  for (int64_t c = 0; c < n; ++c) {
-    const double factor =
-        p.blocks ? 1.0
-                 : static_cast<double>(scale_at(p.a_scale, i, 0) * scale_at(p.b_scale, 0, j + c));
-    sums[c] = static_cast<float>(factor * total[c]);
-  }
-  const GemmMatrix bias = gemm_matrix(p.bias);
-  store_values(
-      gemm_matrix(p.out), i, j, n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
-        const Vec x = load_first<DType::kF32>(sums + c, lanes);
-        return p.bias.data ? add(x, load_columns(bias, 0, j + c, lanes)) : x;
-      });
-}
-
 void scaled_run(const ScaledJob& p, const ScaledPart& part, void* scratch) {
   auto* const total = static_cast<double*>(scratch);
   auto* const b = reinterpret_cast<float*>(total + part.rows * kStrip);
   float* const a = b + kStrip * kGroup;
+  float scales[kStrip];
   for (int64_t j = part.j0; j < part.j1; j += kStrip) {
     const int64_t columns = smaller(kStrip, part.j1 - j);
+    if (!p.blocks) load_scales(p, j, columns, scales);
     for (int64_t i0 = part.i0; i0 < part.i1; i0 += part.rows) {
       const int64_t rows = smaller(part.rows, part.i1 - i0);
       for (int64_t x = 0; x < rows * kStrip; ++x) total[x] = 0;
@@ -176,7 +143,8 @@ void scaled_run(const ScaledJob& p, const ScaledPart& part, void* scratch) {
             multiply_rows<4>(p, i0 + r, left, j, k / kGroup, depth, from, b, total + r * kStrip);
         }
       }
-      for (int64_t r = 0; r < rows; ++r) finish_row(p, i0 + r, j, columns, total + r * kStrip);
+      for (int64_t r = 0; r < rows; ++r)
+        finish_row(p, i0 + r, j, columns, p.blocks ? nullptr : scales, total + r * kStrip);
     }
   }
 }
