@@ -61,7 +61,8 @@ def test_the_table_has_both_architectures(report: str) -> None:
 
 
 def test_what_does_not_compile_is_named() -> None:
-    done = compile_all("90", "--each", "1", "--sizes", "8", DLBLAS_JIT="0")  # with an empty cache: nothing compiles
+    some = ["--each", "1", "--sizes", "8"]
+    done = compile_all("90", *some, DLBLAS_JIT="0")  # with an empty cache: nothing compiles
     assert done.returncode == 1
     assert "FAILED jit: kernel dlblas::" in done.stdout
     assert "DLBLAS_JIT=0 forbids" in done.stdout

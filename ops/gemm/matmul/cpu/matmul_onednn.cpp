@@ -292,6 +292,11 @@ Support supports(const Query& q) {
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
     return Support::no("a dimension is zero");
   }
+  // As seen in 3.2 and 3.13, on a CPU with AVX-512 that has no bf16 instructions.
+  if (p.dims[kK] % 2 != 0 && size_of(p.tensors[kA].dtype) == 2) {
+    return Support::no("oneDNN takes two of a 16-bit K at a time: an Inf that ends an odd one "
+                       "becomes NaN");
+  }
   // As seen in 3.2; the others keep both.
   if (p.scalars[kActivation] == static_cast<int>(Activation::kRelu)) {
     return Support::no("oneDNN's relu turns NaN into 0");
