@@ -104,7 +104,8 @@ struct Form : kernels::CudaForm<MxValuesTraits, NoKnobs> {
 }  // namespace
 
 Implementation mx_values_cuda(const MxValuesOp& op) {
-  return kernels::make_cuda<Form>("cuda_values", source_hash<"ops/quant/mx_values_cuda.cpp">(), &op);
+  return kernels::make_cuda<Form>("cuda_values", source_hash<"ops/quant/mx_values_cuda.cpp">(),
+                                  &op);
 }
 
 }  // namespace dlblas::quant

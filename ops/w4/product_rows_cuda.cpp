@@ -194,7 +194,8 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
 }  // namespace
 
 Implementation product_rows_cuda(const ProductOp& op) {
-  return kernels::make_cuda<Form>("cuda_packed", source_hash<"ops/w4/product_rows_cuda.cpp">(), &op);
+  return kernels::make_cuda<Form>("cuda_packed", source_hash<"ops/w4/product_rows_cuda.cpp">(),
+                                  &op);
 }
 
 }  // namespace dlblas::w4

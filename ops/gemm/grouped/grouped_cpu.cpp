@@ -6,8 +6,8 @@
 
 #include "core/element.hpp"
 #include "core/rates.hpp"
-#include "cpu/gemm/run.hpp"
 #include "core/source_hash.hpp"
+#include "cpu/gemm/run.hpp"
 #include "ops/gemm/grouped/grouped.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 

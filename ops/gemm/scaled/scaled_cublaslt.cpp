@@ -9,9 +9,9 @@
 
 #include "core/error.hpp"
 #include "core/rates.hpp"
+#include "core/source_hash.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
-#include "core/source_hash.hpp"
 #include "ops/gemm/scaled/scaled_cuda.hpp"
 
 namespace dlblas::gemm::scaled {

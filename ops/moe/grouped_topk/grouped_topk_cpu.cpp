@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "device/row/base.hpp"
 #include "core/source_hash.hpp"
+#include "device/row/base.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
 
@@ -198,7 +198,8 @@ std::vector<Implementation> cpu() {
     {Isa::kAvx512, source_hash<"ops/moe/grouped_topk/grouped_topk_avx512.cpp">(), &kAvx512},
         {Isa::kAvx2, source_hash<"ops/moe/grouped_topk/grouped_topk_avx2.cpp">(), &kAvx2},
 #endif
-        {Isa::kBaseline, source_hash<"ops/moe/grouped_topk/grouped_topk_baseline.cpp">(), &kBaseline},
+        {Isa::kBaseline, source_hash<"ops/moe/grouped_topk/grouped_topk_baseline.cpp">(),
+         &kBaseline},
   });
 }
 

@@ -62,7 +62,8 @@ Implementation cpu() {
     return make_kernel({run}, CpuState{threads}, CpuSort::bytes(q.problem.dims[kAlignE], threads));
   };
   return kernels::per_level(
-      impl, "cpu_", {{Isa::kBaseline, source_hash<"ops/moe/moe_align/moe_align.cpp">(), nullptr}})[0];
+      impl, "cpu_",
+      {{Isa::kBaseline, source_hash<"ops/moe/moe_align/moe_align.cpp">(), nullptr}})[0];
 }
 
 // ---- NVIDIA GPUs ----
@@ -150,8 +151,8 @@ OperatorDef moe_align() {
     return static_cast<double>(items_of(problem)) +
            static_cast<double>(problem.dims[kAlignE] * problem.dims[kAlignBlock]);
   };
-  def.implementations = {
-      cpu(), kernels::make_cuda<Form>("cuda_sort", source_hash<"ops/moe/moe_align/moe_align.cpp">())};
+  def.implementations = {cpu(), kernels::make_cuda<Form>(
+                                    "cuda_sort", source_hash<"ops/moe/moe_align/moe_align.cpp">())};
   return def;
 }
 

@@ -136,7 +136,8 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
 
 Implementation cuda_columns() {
   return kernels::make_cuda<Columns>(
-      "cuda_columns", source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_columns_cuda.cpp">());
+      "cuda_columns",
+      source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_columns_cuda.cpp">());
 }
 
 }  // namespace dlblas::norm::backward

@@ -312,7 +312,8 @@ std::vector<Implementation> cpu() {
 #if defined(__x86_64__)
     {Isa::kAvx512, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_avx512.cpp">(),
      &kAvx512},
-        {Isa::kAvx2, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_avx2.cpp">(), &kAvx2},
+        {Isa::kAvx2, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_avx2.cpp">(),
+         &kAvx2},
 #endif
         {Isa::kBaseline, source_hash<"ops/norm/rms_norm_backward/rms_norm_backward_baseline.cpp">(),
          &kBaseline},

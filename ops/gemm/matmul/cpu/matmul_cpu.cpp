@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/rates.hpp"
-#include "cpu/gemm/run.hpp"
 #include "core/source_hash.hpp"
+#include "cpu/gemm/run.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
 namespace dlblas::gemm {

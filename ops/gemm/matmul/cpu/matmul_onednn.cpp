@@ -11,8 +11,8 @@
 #include <mutex>
 
 #include "core/rates.hpp"
-#include "cpu/onednn.hpp"
 #include "core/source_hash.hpp"
+#include "cpu/onednn.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
 namespace dlblas::gemm {
@@ -294,8 +294,9 @@ Support supports(const Query& q) {
   }
   // As seen in 3.2 and 3.13, on a CPU with AVX-512 that has no bf16 instructions.
   if (p.dims[kK] % 2 != 0 && size_of(p.tensors[kA].dtype) == 2) {
-    return Support::no("oneDNN takes two of a 16-bit K at a time: an Inf that ends an odd one "
-                       "becomes NaN");
+    return Support::no(
+        "oneDNN takes two of a 16-bit K at a time: an Inf that ends an odd one "
+        "becomes NaN");
   }
   // As seen in 3.2; the others keep both.
   if (p.scalars[kActivation] == static_cast<int>(Activation::kRelu)) {

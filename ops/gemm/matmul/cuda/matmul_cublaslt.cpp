@@ -12,9 +12,9 @@
 
 #include "core/error.hpp"
 #include "core/rates.hpp"
+#include "core/source_hash.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
-#include "core/source_hash.hpp"
 #include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
 namespace dlblas::gemm {

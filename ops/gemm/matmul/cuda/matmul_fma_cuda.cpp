@@ -69,8 +69,8 @@ struct Fma : MatmulForm<Fma, GemmFmaConfig> {
 }  // namespace
 
 void append_fma_cuda(std::vector<Implementation>& to) {
-  to.push_back(
-      kernels::make_cuda<Fma>("cuda_fma", source_hash<"ops/gemm/matmul/cuda/matmul_fma_cuda.cpp">()));
+  to.push_back(kernels::make_cuda<Fma>("cuda_fma",
+                                       source_hash<"ops/gemm/matmul/cuda/matmul_fma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::gemm

@@ -170,8 +170,8 @@ struct Mma : MatmulForm<Mma, GemmMmaConfig> {
 }  // namespace
 
 void append_mma_cuda(std::vector<Implementation>& to) {
-  to.push_back(
-      kernels::make_cuda<Mma>("cuda_mma", source_hash<"ops/gemm/matmul/cuda/matmul_mma_cuda.cpp">()));
+  to.push_back(kernels::make_cuda<Mma>("cuda_mma",
+                                       source_hash<"ops/gemm/matmul/cuda/matmul_mma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::gemm

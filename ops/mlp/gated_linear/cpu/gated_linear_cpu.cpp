@@ -11,8 +11,8 @@
 
 #include "core/error.hpp"
 #include "core/rates.hpp"
-#include "cpu/gemm/run.hpp"
 #include "core/source_hash.hpp"
+#include "cpu/gemm/run.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/mlp/gated_linear/gated_linear.hpp"
 #include "ops/mlp/matrices.hpp"
