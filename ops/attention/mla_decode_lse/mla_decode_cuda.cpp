@@ -299,8 +299,8 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
 }  // namespace
 
 Implementation cuda_decode() {
-  return kernels::make_cuda<Form>("cuda_decode",
-                                  source_hash<"ops/attention/mla_decode_lse/mla_decode_cuda.cpp">());
+  return kernels::make_cuda<Form>(
+      "cuda_decode", source_hash<"ops/attention/mla_decode_lse/mla_decode_cuda.cpp">());
 }
 
 Implementation cuda_wgmma() {
