@@ -19,12 +19,12 @@ struct SourcePath {
 
 template <SourcePath kPath>
 struct SourceHash {
-  static const char digits[17];
+  static const char kDigits[17];
 };
 
 template <SourcePath kPath>
 consteval const char* source_hash() {
-  return SourceHash<kPath>::digits;
+  return SourceHash<kPath>::kDigits;
 }
 
 }  // namespace dlblas
