@@ -6,6 +6,7 @@ Read next: ops/<family>/formulas.py, python/dlblas/oracle.py.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import dlblas
@@ -23,9 +24,18 @@ FINITE = ("normal", "positive", "negzero", "denormal")
 BARS = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-3}
 
 
+@functools.cache
+def contiguous() -> dict[str, list[Case]]:
+    found: dict[str, list[Case]] = {op: [] for op in REGISTRY.operators}
+    for case in expand(REGISTRY):
+        if case.layout == "contiguous":
+            found[case.op].append(case)
+    return found
+
+
 def sampled(op: str) -> list[Case]:
     """Every contiguous case of modest size."""
-    cases = [c for c in expand(REGISTRY) if c.op == op and c.layout == "contiguous"]
+    cases = contiguous()[op]
     sizes = [int(np.prod([np.prod(v) for v in c.dims.values()])) for c in cases]
     return [c for c, size in zip(cases, sizes, strict=True) if 0 < size <= 200_000]
 
