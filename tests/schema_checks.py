@@ -91,9 +91,9 @@ class Arguments:
             if not p["has_default"] or p["size"]:
                 self.scalars[i] = self._scalar(p)
                 self.named[p["name"]] = self.scalars[i]
-        # (name, code, bits, shape) of each result, as the library validates the same call
+        # (name, code, bits, shape, …) of each result, as the library validates the same call
         self.expected = _functions.native["results"](self.op.operator, (), self.named)
-        for r, (_, code, bits, shape) in enumerate(self.expected):
+        for r, (_, code, bits, shape, *_) in enumerate(self.expected):
             i = self.op.num_inputs + r
             self.dtypes[i], self.shapes[i] = _dtypes.NAMES[code, bits], tuple(shape)
 
