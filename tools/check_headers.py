@@ -17,9 +17,11 @@ import sys
 
 import tree
 
+_AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx2", "-mfma", "-mf16c"]
 ISA = {
     "_avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "_avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx2", "-mfma", "-mf16c"],
+    "_avx512": _AVX512,
+    "_avx512vnni": [*_AVX512, "-mavx512vnni"],
 }
 PART = re.compile(r"Included\s+by\s+([\w/.]+\.hpp)\s+alone")
 MOST = 48  # a second each; a header that opens a source is compiled alone by the build as well
