@@ -56,7 +56,7 @@ target_compile_options(dlblas_objects PUBLIC
   $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 # A project that adds this one may set no build type, or Debug for its own sake: a call would take five times as long.
 # On the library's objects alone; the project's settings stay as they are. Release is -O2 as well: at -O3 all but the
-# kernels, which say their own level, take half as long again to compile and call no faster.
+# kernels, which say their own level, take half as long again to compile (an oracle in f64 is a fifth faster there).
 if(NOT DLBLAS_SANITIZE)
   target_compile_options(dlblas_objects PRIVATE "$<$<CONFIG:>:-O2;-DNDEBUG>")
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")

@@ -224,7 +224,7 @@ def test_what_goes_over_all_operators_takes_them_up(tree: pathlib.Path) -> None:
 def test_their_pages(tree: pathlib.Path) -> None:
     """The documentation site has them, each letter with a meaning; the table of operators takes a
     row for each when it is made again, and needs no other hand."""
-    fast = [] if depth.depth_of().full else ["-k", "not test_the_site"]  # half a minute of sphinx
+    fast = [] if depth.depth_of().full else ["-k", "not test_the_site"]  # a minute of sphinx
     pytest_in(tree, *fast, "tests/test_website.py", least=10)
     pages = [tree / "README.md", tree / "docs" / "all_operators.md"]
     before = [page.read_text(encoding="utf-8") for page in pages]

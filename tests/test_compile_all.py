@@ -1,6 +1,7 @@
-"""Kernels without a GPU: every CUDA implementation compiles for sm_80 and sm_90a with no warning
-and no spill, and every device header compiles alone. See tools/compile_all.cpp, which is built
-beside the C++ tests, and tools/check_device_headers.py."""
+"""Kernels without a GPU: every CUDA implementation compiles for sm_80 and sm_90a (in a sample: for
+one of them, in turns by the seed) with no warning and no spill, and every device header compiles
+alone. See tools/compile_all.cpp, which is built beside the C++ tests, and
+tools/check_device_headers.py."""
 
 from __future__ import annotations
 

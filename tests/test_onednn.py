@@ -34,6 +34,25 @@ def test_it_competes_for_matmul(rows: int) -> None:
         np.testing.assert_array_equal(dlblas.matmul(a, b), np.full((rows, 128), 256, "f4"))
 
 
+@pytest.mark.parametrize("depth", [66, 67])
+def test_an_inf_that_ends_a_row_of_bf16_stays(depth: int) -> None:
+    """oneDNN takes two of K at a time: of an odd one the last was multiplied by zeros behind it."""
+    import ml_dtypes
+
+    rng = np.random.default_rng(depth)
+    a = rng.standard_normal((33, depth)).astype(ml_dtypes.bfloat16)
+    b = (1 + rng.random((depth, 49))).astype(ml_dtypes.bfloat16)
+    a[0, -1] = np.inf
+    candidates = dlblas.explain("matmul", a, b).as_dict()["candidates"]
+    (row,) = (row for row in candidates if row["implementation"] == "onednn")
+    if depth % 2:
+        assert row["supports"] is False and "an odd one becomes NaN" in row["reason"], row
+    names = [row["implementation"] for row in candidates if row["supports"]]
+    for name in names:
+        with dlblas.pinned("matmul", name):
+            assert np.isposinf(dlblas.matmul(a, b).astype("f4")[0]).all(), name
+
+
 def test_its_version_is_stored_with_its_samples(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
