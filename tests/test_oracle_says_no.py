@@ -102,8 +102,9 @@ def test_wrong_results_are_refused_at_every_size(
     rng = np.random.default_rng(11)
     tried: list[str] = []
     sizes = [size for size in SIZES if size <= MOST_OF_MANY or not has_many(op, letter)]
-    for size in some_of(sizes, 6):
-        case = wrong.problem(op, letter, size, dtype, "normal", others_of(op, letter, size, rng))
+    cases = [(size, others_of(op, letter, size, rng)) for size in sizes]  # whichever are drawn
+    for size, others in some_of(cases, 6):
+        case = wrong.problem(op, letter, size, dtype, "normal", others)
         tried += refuse_all(case, seed=size)
     expected = {"zeros", "scaled", "one_element", "last_unwritten", "rows_swapped", "stale_tile"}
     results = REGISTRY.operators[op]["results"]
