@@ -78,8 +78,8 @@ def _tensor(array: Any) -> Any:
     """A copy of a NumPy array of any dtype that the library has, in the GPU's memory, its
     dimensions in the same order there."""
     axes = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
-    plain = np.ascontiguousarray(array.transpose(axes)).view(f"u{array.dtype.itemsize}")
-    made = torch.from_numpy(plain.copy()).view(getattr(torch, array.dtype.name)).cuda()
+    plain = array.transpose(axes).copy(order="C").view(f"u{array.dtype.itemsize}")
+    made = torch.from_numpy(plain).view(getattr(torch, array.dtype.name)).cuda()
     return made.permute([axes.index(i) for i in range(array.ndim)])
 
 

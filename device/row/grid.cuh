@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
   static_assert(!P::kHasRowResults && P::kFolds == 0 && P::kColumnsStage > 2);
   using Threads = RowReduce<C.threads>;
   using Op = typename decltype(P::partial(Stage<kLast>{}))::Op;
-  constexpr int kTold = 2, kMet = 3, kAll = C.threads + kWarp;  // barriers of the block
+  // Barriers: the row's threads have told, the warp beside them has met the other blocks.
+  constexpr int kTold = 2, kMet = 3, kAll = C.threads + kWarp;
   __shared__ double slots[Threads::kSlots + 1];
   __shared__ RowGridPart told, met;
   extern __shared__ __align__(16) unsigned char row_memory[];
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
       else
         total = meeting.template all<Op>(turn);
       if (thread == C.threads) met = total;
-      barrier_sync(kMet, kAll);
+      barrier_arrive(kMet, kAll);
     }
     return;
   }
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
         told = {Op::widen(mine), 0};
       }
     }
-    barrier_sync(kTold, kAll);
+    barrier_arrive(kTold, kAll);
     barrier_sync(kMet, kAll);
     if constexpr (P::kBlocksApart)
       P::finalize(Stage<kLast>{}, stats, RowMoments{met.first, met.second}, call);

@@ -122,7 +122,7 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
       fence_async_shared();
       __syncwarp();
       release(shared.codes_empty[at.stage]);
-      release(shared.v_full[at.stage]);
+      release_values<true>(shared.v_full[at.stage]);
     }
   }
 }
@@ -348,7 +348,7 @@ struct Consumer {
   __device__ __forceinline__ void finish(float (&o)[kD / 2]) {
     wgmma_wait<0>();
     wgmma_pin(o);
-    release(shared.v_empty[v_at.stage]);
+    release_values<Tiles::kCodes>(shared.v_empty[v_at.stage]);
     v_at.advance();
   }
 

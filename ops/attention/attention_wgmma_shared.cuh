@@ -72,8 +72,8 @@ struct Shared {
       slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
     for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
-      k_full[s].init(1), v_full[s].init(kCodes ? kWideners : 1);
-      k_empty[s].init(kWarps), v_empty[s].init(kWarps);
+      k_full[s].init(1), v_full[s].init(kCodes ? kWideners * 32 : 1);
+      k_empty[s].init(kWarps), v_empty[s].init(kCodes ? kWarps * 32 : kWarps);
       if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
     }
     fence_mbarrier_init();
@@ -92,6 +92,15 @@ __device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile
 }
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
+}
+/// A stage of V. Where warps write it, not the copy engine, each thread arrives for what it wrote
+/// or read itself: racecheck does not follow a warp's lanes to one that arrives for all.
+template <bool kCodes>
+__device__ __forceinline__ void release_values(Mbarrier& of) {
+  if constexpr (kCodes)
+    of.arrive();
+  else
+    release(of);
 }
 
 }  // namespace dlblas::attention::wgmma_detail

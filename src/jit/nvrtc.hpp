@@ -23,7 +23,7 @@ std::vector<std::string> options_for(int arch);
 /// Throws Error(kCompile): no compiler, or its log.
 Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, int arch);
 
-/// The lines of its log that say what is wrong, or "": as far as PTX.
+/// The lines of its log that say what is wrong, or "": its front end alone.
 std::string run_front_end(const KernelSource& source, const std::vector<Header>& headers, int arch);
 
 namespace detail {

@@ -179,6 +179,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
                      : "memory");
       }
       total = warp_sum<kWarp>(total);
+      __syncwarp();  // all lanes have read the row's maximum
       if (lane == 0) {
         scales[row] = largest == before ? 1 : scale;
         sums[row] = fmaf(sums[row], scale, total);
