@@ -156,7 +156,9 @@ def assert_close(ours, theirs, by):
         ours, theirs = (np.where(by.undefined, 0, array) for array in (ours, theirs))
     finite = abs(theirs[np.isfinite(theirs)])  # sums cancel: to their size
     least = 2e-4 * max(1.0, float(np.mean(finite)) if finite.size else 0.0)
-    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=np.maximum(least, by.apart))
+    close = np.isclose(ours, theirs, rtol=rtol, atol=np.maximum(least, by.apart), equal_nan=True)
+    far = np.argwhere(~close)[:5]
+    assert not far.size, [(tuple(i), ours[tuple(i)], theirs[tuple(i)]) for i in far]
 
 
 def reference(operation, arguments):
