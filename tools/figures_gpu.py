@@ -115,6 +115,18 @@ def model_table(rows: list[Row]) -> str:
     return markdown(head, lines)
 
 
+def llama_table(rows: list[Row]) -> str:
+    head = ["a step of", "dlblas", "torch", "torch.compile", "best rival ÷ ours"]
+    lines = []
+    for row in rows:
+        problem = row["problem"]
+        what = "prefill of" if problem["step"] == "prefill" else "decode at"
+        step = f"{what} {problem['context']} tokens, batch {problem['batch']}"
+        rivals = [_against(row, name) for name in ("torch", "compiled")]
+        lines.append([f"{step}, {problem['layers']} layers", _ours(row), *rivals, _ratio(row)])
+    return markdown(head, lines)
+
+
 def _variant(row: Row, name: str) -> str:
     """One of ours, and its time over that of the chain."""
     ours = row["ours"].get("median_ms")
@@ -247,6 +259,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "gpu_rows": (("gpu_rows",), rows_table),
     "gpu_chain": (("gpu_chain",), chain_table),
     "gpu_model": (("gpu_model",), model_table),
+    "gpu_llama": (("gpu_llama",), llama_table),
     "gpu_norm": (("gpu_norm",), norm_table),
     "gpu_norm_long": (("gpu_norm_long",), norm_table),
     "gpu_backward": (("gpu_norm_backward",), backward_table),

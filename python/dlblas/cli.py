@@ -27,7 +27,7 @@ from . import (
     _paths,
     _specs,
 )
-from ._options import EFFORTS, check_seconds
+from ._options import DEMO_SECONDS, EFFORTS, check_seconds
 from ._streams import complain, harmless_streams
 from ._text import cut, harmless, nearest
 from .errors import Error
@@ -191,8 +191,8 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         default="all",
         help="host, machine, import, rms_norm, add_rms_norm, rows, matmul, python, or all of these "
         "(default); with a GPU and torch gpu_norm, gpu_norm_long, gpu_norm_backward, gpu_rows, "
-        "gpu_chain, gpu_model, gpu_matmul, gpu_products, gpu_attention, gpu_host, gpu_compile, or "
-        "gpu for all",
+        "gpu_chain, gpu_model, gpu_llama, gpu_matmul, gpu_products, gpu_attention, gpu_host, "
+        "gpu_compile, or gpu for all",
     )
     bench.add_argument(
         "--out", help="file or folder (default benchmarks/results/<section>-<cpu or card>.jsonl)"
@@ -235,7 +235,8 @@ def _demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--root", default="build/demo", help="folder of its own store (default %(default)s)"
     )
-    demo.add_argument("--seconds", type=_seconds, help="search budget per key (default 8)")
+    default = f"(default {DEMO_SECONDS:g}, four times that for the longest)"
+    demo.add_argument("--seconds", type=_seconds, help=f"search budget per key {default}")
     demo.add_argument("--quick", action="store_true", help="tiny shapes and budgets")
     demo.add_argument("--device", help="cpu, cuda or cuda:1 (default: a GPU where one can be used)")
 

@@ -54,6 +54,7 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_rows": 2.0,
     "gpu_chain": 0.8,
     "gpu_model": 8.0,  # for all keys of a model
+    "gpu_llama": 8.0,  # of a step
     "gpu_matmul": 2.0,
     "gpu_products": 0.6,
     "gpu_attention": 0.6,
