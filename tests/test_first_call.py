@@ -1,11 +1,16 @@
-"""The first call of a user's candidate in this process is no part of the search's budget, and is
-told before it begins.
+"""The first call of a user's candidate in this process, and what a worker imports, are no part of
+the search's budget, and are told before they begin.
 
-Read next: src/tuner/in_process.cpp, test_own_worker.py (the same in a worker).
+Read next: src/tuner/in_process.cpp, test_own_worker.py (first calls in a worker).
 """
 
 from __future__ import annotations
 
+import json
+import os
+import pathlib
+import subprocess
+import sys
 import time
 import warnings
 from typing import Any
@@ -44,3 +49,39 @@ def test_a_slow_first_call_takes_nothing_from_the_others() -> None:
     assert "slow_once" in measured
     assert measured >= {r["implementation"] for r in report.candidates if r["takes_part"]}
     assert len(report.evaluated) > 3 * len(measured)  # and not their defaults alone
+
+
+SLOW_MODULE = """
+import time
+time.sleep(3)  # as long as torch may take
+import dlblas, numpy as np
+
+@dlblas.register("rms_norm", "of_a_slow_module")
+def norm(x, weight, eps, weight_offset, y):
+    rms = np.sqrt(np.mean(x.astype(np.float64) ** 2, -1, keepdims=True) + eps)
+    y[...] = x / rms * (weight + weight_offset)
+"""
+TUNE = """
+import json, time, numpy as np, dlblas, slow_module
+told = []
+x, w = np.ones((4, 64), np.float32), np.ones(64, np.float32)
+report = dlblas.tune(
+    "rms_norm", (x, w), seconds=1, progress=lambda e: told.append((e.kind, e.note, e.elapsed_s))
+)
+print(json.dumps([told, len(report.evaluated), report["planned"], dict(report)]))
+"""
+
+
+def test_what_a_worker_imports_takes_nothing_from_the_search(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
+    where = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", TUNE], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": where, "DLBLAS_CACHE": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told, measured, planned, report = json.loads(done.stdout)
+    assert report["measured_in"] == "worker" and report["elapsed_s"] > 3
+    assert told[0][:2] == ["worker", "it imports your modules"]
+    assert told[1][0] == "start" and told[1][2] < 1  # of a budget of 1 s
+    assert planned > 30 and measured > 0.9 * planned, (measured, planned)

@@ -118,6 +118,23 @@ def test_the_seconds_of_a_first_call_are_counted(
     assert stream.text.startswith(RENEW if terminal else "op 1/9, first call")
 
 
+def test_the_start_of_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "_TICK_S", 0.01)
+    stream: Any = Shown(True)
+    shown = _progress.Progress("op", stream)
+    shown(event("worker", 0.0)._replace(note="it imports your modules"))
+    until = time.monotonic() + 20
+    while stream.text.count("0 s beside the budget; it imports your modules") < 2:
+        assert time.monotonic() < until, stream.text
+        time.sleep(0.01)
+    shown(event("worker", 0.0)._replace(note=""))
+    assert "op: starting a worker: 0 s beside" in stream.text
+    while not stream.text.endswith("op: starting a worker: 0 s"):
+        assert time.monotonic() < until, stream.text
+        time.sleep(0.01)
+    shown.clear()
+
+
 def test_a_closed_pipe_ends_no_search(clock: Any) -> None:
     class Closed(Shown):
         def write(self, text: str) -> None:

@@ -26,7 +26,7 @@ dlblas_status run_tuning(TuneFn run, dlblas_op_t op, const dlblas_args* call,
     const BoundCall bound_call(op, call, user);
     require_present(bound_call.problem.device());
     TuneOptions chosen = options_from(options);
-    chosen.start_worker = worker_starter();
+    set_worker_of(chosen);
     const TuneReport done =
         run(bound_call.op, bound_call.problem, &bound_call.args, bound_call.side.context(), chosen);
     give_text(report ? print_json(done) : std::string(), report);
@@ -101,7 +101,7 @@ dlblas_status dlblas_tune_key(const char* key, const dlblas_tune_options* option
     CallSide side(&user, nullptr);
     side.set_device(problem.device());
     TuneOptions chosen = options_from(options);
-    chosen.start_worker = worker_starter();
+    set_worker_of(chosen);
     const TuneReport done = get_op(*op, problem, nullptr, side.context(), chosen);
     give_text(report ? print_json(done) : std::string(), report);
   });

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -57,14 +58,21 @@ worker::Command with_libraries(worker::Command command) {
   return command;
 }
 
+bool imports_modules(const worker::Command& command) {
+  return std::any_of(command.argv.begin(), command.argv.end(), [](const std::string& word) {
+    return word == "--import" || word == "--script";
+  });
+}
+
 bool g_is_worker = false;  // set before anything runs in it
 
 }  // namespace
 
-worker::Start worker_starter() {
-  if (g_is_worker) return {};
-  worker::Command found = current_command();
-  return [found](const worker::Waiting& waiting, double limit_s) {
+void set_worker_of(TuneOptions& options) {
+  if (g_is_worker) return;
+  const worker::Command found = current_command();
+  options.worker_imports = imports_modules(found);
+  options.start_worker = [found](const worker::Waiting& waiting, double limit_s) {
     if (found.argv.empty())
       throw worker::Unusable(text("there is no ", beside(), ", and dlblas_set_worker named none"));
     return worker::start(with_libraries(found), waiting, limit_s);

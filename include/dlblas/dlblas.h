@@ -171,14 +171,16 @@ DLBLAS_API dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* args,
 
 /* The steps of a search, in dlblas_event. */
 typedef enum dlblas_event_kind {
-  DLBLAS_EVENT_START = 0,     /* candidates and budget are known */
-  DLBLAS_EVENT_MEASURED = 1,  /* one configuration has a time */
-  DLBLAS_EVENT_FAILED = 2,    /* one configuration failed; note says how */
-  DLBLAS_EVENT_FINAL = 3,     /* the interleaved final begins */
-  DLBLAS_EVENT_DONE = 4,      /* the winner is known; note says why it won */
-  DLBLAS_EVENT_WAITING = 5,   /* asks whether to go on: one runs elsewhere, or has failed */
-  DLBLAS_EVENT_FIRST_CALL = 6 /* a user's implementation is called for the first time: it may take
-                                 seconds, which are no part of the budget */
+  DLBLAS_EVENT_START = 0,      /* candidates and budget are known */
+  DLBLAS_EVENT_MEASURED = 1,   /* one configuration has a time */
+  DLBLAS_EVENT_FAILED = 2,     /* one configuration failed; note says how */
+  DLBLAS_EVENT_FINAL = 3,      /* the interleaved final begins */
+  DLBLAS_EVENT_DONE = 4,       /* the winner is known; note says why it won */
+  DLBLAS_EVENT_WAITING = 5,    /* asks whether to go on: one runs elsewhere, or has failed */
+  DLBLAS_EVENT_FIRST_CALL = 6, /* a user's implementation is called for the first time: it may take
+                                  seconds, which are no part of the budget */
+  DLBLAS_EVENT_WORKER = 7 /* a worker is started. With a note it imports a user's modules, which
+                             may take seconds that are no part of the budget */
 } dlblas_event_kind;
 /* What on_event is told; its texts live until it returns. */
 typedef struct dlblas_event {
@@ -247,7 +249,9 @@ DLBLAS_API dlblas_status dlblas_tune_key(const char* key, const dlblas_tune_opti
  * serves one search over the socket `socket`, and its status is the process' exit status. */
 DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
 /* The program that becomes one: argv and environment ("NAME=value", over this process's) end in
- * NULL; it finds its socket under descriptor 3. NULL argv: dlblas_worker, beside the library. */
+ * NULL; it finds its socket under descriptor 3. NULL argv: dlblas_worker, beside the library. An
+ * argument --import or --script says that it imports a user's modules before it serves: up to 30 s
+ * of a search's starts are no part of its budget then. */
 DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv, const char* const* environment);
 
 /* From now on, this process serves `op` with this implementation (and configuration, NULL: its

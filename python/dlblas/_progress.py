@@ -3,8 +3,8 @@ line at the start, every five seconds and at the end.
 
 In: ``ProgressEvent``s of ``tune`` and ``get_op``. The line holds done/planned, the best so far,
 elapsed/budget, the time left and failures by kind. While the first call of a user's function lasts
-(it may import torch, and compile itself) no event comes: a thread counts its seconds. Read next:
-_search.py, cli.py.
+(it may import torch, and compile itself), or a worker starts, no event comes: a thread counts its
+seconds. Read next: _search.py, cli.py.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Progress:
         self._stop_ticks()
         if event.kind == "failed":
             self._failures[event.note.partition(":")[0]] += 1
-        if event.kind == "first_call":
+        if event.kind in ("first_call", "worker"):
             self._start_ticks(event)
         else:
             self._show(event)
@@ -199,18 +199,24 @@ class Progress:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._failures.items()))
         return f", failed: {kinds}" if kinds else ""
 
+    def _beside(self) -> str:
+        called = time.monotonic() - self._called
+        of_them = "" if called <= _FIRST_CALL_S else f", {_FIRST_CALL_S} of them"
+        return f"{called:.0f} s{of_them} beside the budget"
+
     def line(self, event: ProgressEvent) -> str:
         """The state of the search."""
         if event.kind == "start":
             return f"{self._label}: {event.planned} to measure, within {event.budget_s:.3g} s"
         if event.kind == "first_call":
-            called = time.monotonic() - self._called
-            of_them = "" if called <= _FIRST_CALL_S else f", {_FIRST_CALL_S} of them"
             return (
                 f"{self._label} {event.done}/{event.planned}, first call of "
-                f"{event.implementation}: {called:.0f} s{of_them} beside the budget, "
-                f"{self._best_so_far(event)}"
+                f"{event.implementation}: {self._beside()}, {self._best_so_far(event)}"
             )
+        if event.kind == "worker":
+            so_far = self._beside() if event.note else f"{time.monotonic() - self._called:.0f} s"
+            why = f"; {event.note}" if event.note else ""
+            return f"{self._label}: starting a worker: {so_far}{why}"
         phase = f"{event.kind} " if event.kind in ("final", "done") else ""
         return (
             f"{self._label} {phase}{event.done}/{event.planned}, {self._budget(event)}"

@@ -20,7 +20,8 @@ class ProgressEvent(NamedTuple):
     search, and what was measured is kept."""
 
     # "start", "measured", "failed", "final", "done"; "first_call": a function of yours is about to
-    # be called for the first time, which may take seconds beside the budget
+    # be called for the first time, which may take seconds beside the budget; "worker": a process to
+    # measure in is started (with a note: it imports your modules, beside the budget as well)
     kind: str
     done: int
     planned: int

@@ -15,7 +15,7 @@ from ._functions import Function, native, resolve
 from ._reports import ProgressEvent, TuningReport
 from .errors import ArgumentTypeError
 
-_EVENT_KINDS = ("start", "measured", "failed", "final", "done", "waiting", "first_call")
+_EVENT_KINDS = ("start", "measured", "failed", "final", "done", "waiting", "first_call", "worker")
 
 
 def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:

@@ -43,14 +43,15 @@ void warn_of_local(const Operator& op, const SearchSpace& space) {
   }
 }
 
-worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& request,
-                           const RaceLimits& limits) {
+worker::Waiting asking(dlblas_event_kind kind, const char* note, const TuneOptions& options,
+                       const RaceLimits& limits) {
   if (!options.on_event) return {};
-  return [on_event = options.on_event, clock = request.clock, limits] {
+  return [=, on_event = options.on_event, clock = options.clock] {
     dlblas_event event{};
     event.size = sizeof event;
-    event.kind = DLBLAS_EVENT_WAITING;
-    event.implementation = event.config = event.note = event.best = "";
+    event.kind = kind;
+    event.implementation = event.config = event.best = "";
+    event.note = note;
     event.milliseconds = event.best_ms = -1;
     event.elapsed_s = static_cast<double>(clock() - limits.begin_ns) * 1e-9;
     event.budget_s = limits.budget_s;
@@ -61,7 +62,7 @@ worker::Waiting waiting_of(const TuneOptions& options, const MeasureRequest& req
 }  // namespace
 
 std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
-                                          const TuneOptions& options, const RaceLimits& limits,
+                                          const TuneOptions& options, RaceLimits& limits,
                                           std::string& no_worker) {
   no_worker = why_here(space, options, limits);
   if (!no_worker.empty()) {
@@ -70,14 +71,21 @@ std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const S
     return make_measurer(request);
   }
   const std::string& op = request.op.schema.name;
+  const std::int64_t begin_ns = request.clock();
+  const char* const note = options.worker_imports ? "it imports your modules" : "";
   try {
     if (!options.start_worker) throw worker::Unusable("no program is known that could be one");
     return std::make_unique<WorkerMeasurer>(
-        request, WorkerTerms{options.start_worker, waiting_of(options, request, limits),
-                             limits.budget_s, limits.begin_ns});
+        request,
+        WorkerTerms{options.start_worker, asking(DLBLAS_EVENT_WAITING, "", options, limits),
+                    asking(DLBLAS_EVENT_WORKER, note, options, limits), options.worker_imports,
+                    limits.budget_s, limits.begin_ns});
   } catch (const worker::Unusable& reason) {
     no_worker = reason.what();
   }
+  if (options.worker_imports)
+    limits.begin_ns +=
+        std::min(request.clock() - begin_ns, static_cast<std::int64_t>(1e9 * kFirstCallSeconds));
   if (options.measure_in == MeasureIn::kWorker)
     throw Error(ErrorKind::kTuning,
                 text(op, ": worker cannot be had; expected a process that measures, got: ",

@@ -9,8 +9,9 @@ namespace dlblas {
 
 /// Throws Error(kTuning) where a worker was asked for and none can be had; without such a request,
 /// this process measures instead, and says so. `no_worker`: why it is this process, in words.
+/// `limits` begin later by what imports of a user's modules took in a worker that did not come.
 std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const SearchSpace& space,
-                                          const TuneOptions& options, const RaceLimits& limits,
+                                          const TuneOptions& options, RaceLimits& limits,
                                           std::string& no_worker);
 
 }  // namespace dlblas

@@ -424,8 +424,8 @@ bool Race::has_time(const Evaluated& e) {
 
 // search,<op>,<problem>,<what>,<implementation>,<configuration>,<time or words>,<done/planned>,<s>
 void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::string& note) const {
-  constexpr const char* kNames[] = {"start", "measured", "failed",    "final",
-                                    "done",  "waiting",  "first_call"};
+  constexpr const char* kNames[] = {"start", "measured", "failed",     "final",
+                                    "done",  "waiting",  "first_call", "worker"};
   const Operator& op = Registry::process().by_id(problem_.op);
   std::string result;
   if (of && has_time(*of)) result = digits(1e3 * score(*of), 4) + "us";

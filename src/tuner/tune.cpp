@@ -89,10 +89,24 @@ std::string sentence(const TuneReport& report, const Evaluated& won, const Evalu
   return text(time(won), " against the default's ", time(*preset), ", ", ratio, " times as fast");
 }
 
+// Half a sentence where it ended before its space did.
+std::string cut_short(const TuneReport& report, const RaceLimits& limits) {
+  std::size_t planned = report.planned;
+  if (limits.max_evaluations > 0)
+    planned = std::min(planned, static_cast<std::size_t>(limits.max_evaluations));
+  if (report.evaluated.size() >= planned) return {};
+  const std::string tried =
+      text(": ", report.evaluated.size(), " of ", planned, " configurations, ");
+  if (report.stopped) return tried + "stopped";
+  return text(tried, digits(limits.budget_s, 3),
+              " s, cut; more: get_op(…, seconds=", digits(2 * limits.budget_s, 3), ")");
+}
+
 TuneReport search(TuneReport report, const Candidates& candidates, const Args* caller,
                   const Context& context, const TuneOptions& options) {
   const ClockFn clock = options.clock;
-  const RaceLimits limits{budget_of(options), clock(), options.max_evaluations};
+  RaceLimits limits{budget_of(options), clock(), options.max_evaluations};
+  const std::int64_t begin_ns = limits.begin_ns;
   report.source = "tuned";
   report.budget_s = limits.budget_s;
   report.seed = options.seed;
@@ -128,12 +142,12 @@ TuneReport search(TuneReport report, const Candidates& candidates, const Args* c
     const Evaluated* preset = nullptr;
     for (const Evaluated& e : report.evaluated)
       if (e.id == input.preset_id) preset = &e;
-    report.why = sentence(report, won, preset);
+    report.why = sentence(report, won, preset) + cut_short(report, limits);
   } else if (!report.stopped) {
     throw_all_failed(report);
   }
   set_served(report, store_of(options));
-  report.elapsed_s = static_cast<double>(clock() - limits.begin_ns) * 1e-9;
+  report.elapsed_s = static_cast<double>(clock() - begin_ns) * 1e-9;
   return report;
 }
 

@@ -43,7 +43,8 @@ struct TuneOptions {
   ClockFn clock = steady_nanoseconds;
   Store* store = nullptr;  // null: the user's
   MeasureIn measure_in = MeasureIn::kAuto;
-  worker::Start start_worker;  // empty: there is none
+  worker::Start start_worker;   // empty: there is none
+  bool worker_imports = false;  // a user's modules, before it serves
 };
 /// From the C ABI's structure (null: defaults).
 TuneOptions options_from(const dlblas_tune_options* options);

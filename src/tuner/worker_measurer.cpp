@@ -34,8 +34,9 @@ constexpr double kFirstSeconds = 30;
 // And then: they are tested, so what takes long compiles, or loads a library, and is not hanging.
 constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
-// Python's start and its imports; a user's modules bring torch or Triton with them. Within the
-// budget, but for one that no worker could keep.
+// Python's start and its imports. Within the budget, but for one that no worker could keep; a
+// user's modules bring torch or Triton with them, and have the time of a first call, all starts
+// together.
 constexpr double kMinStartSeconds = 5, kMaxStartSeconds = 60;
 // Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
 constexpr double kOpenSeconds = 120;
@@ -100,10 +101,17 @@ WorkerMeasurer::WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms)
 }
 
 void WorkerMeasurer::begin() {
+  stop_ = stop_ || (terms_.starting && terms_.starting());
+  if (stop_) throw worker::Unusable("it was stopped");
   const std::int64_t begin_ns = request_.clock();
-  link_ = terms_.start(waiting_, std::clamp(left_s(), kMinStartSeconds, kMaxStartSeconds));
+  const double limit_s = std::max(left_s(), free_start_s());
+  link_ = terms_.start(waiting_, std::clamp(limit_s, kMinStartSeconds, kMaxStartSeconds));
+  greet_s_ = seconds_since(begin_ns);
+  const double own_s = std::min(greet_s_, free_start_s());
+  imports_s_ += own_s;
+  beside_s_ += own_s;
   open();
-  start_s_ = seconds_since(begin_ns);
+  open_s_ = seconds_since(begin_ns) - greet_s_;
 }
 
 void WorkerMeasurer::open() {
@@ -172,7 +180,16 @@ double WorkerMeasurer::patience_s() const { return std::clamp(0.05 * terms_.budg
 double WorkerMeasurer::left_s() const {
   return terms_.budget_s + beside_s() - seconds_since(terms_.begin_ns);
 }
-double WorkerMeasurer::least_s() const { return patience_s() + (link_ ? 0 : start_s_); }
+// Of a start, beside the budget.
+double WorkerMeasurer::free_start_s() const {
+  return terms_.imports ? std::max(0.0, kFirstCallSeconds - imports_s_) : 0;
+}
+// A candidate may end the worker that is started for it, and the final wants another one.
+double WorkerMeasurer::least_s() const {
+  const double starts_s = terms_.imports ? 2 * greet_s_ - free_start_s() : greet_s_;
+  const double restart_s = open_s_ + std::max(0.0, starts_s);
+  return patience_s() + (link_ ? 0 : restart_s);
+}
 
 // At most a share of what is left, so that a search of hanging candidates ends in time.
 double WorkerMeasurer::room_s(double wanted_s) const {

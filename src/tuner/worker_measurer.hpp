@@ -19,7 +19,9 @@ namespace dlblas {
 
 struct WorkerTerms {
   worker::Start start;
-  worker::Waiting waiting;  // true: the caller wants no more
+  worker::Waiting waiting;   // true: the caller wants no more
+  worker::Waiting starting;  // told before each start; the same answer
+  bool imports = false;      // a user's modules: starts are beside the budget
   double budget_s = 10;
   std::int64_t begin_ns = 0;  // when the budget began
 };
@@ -61,6 +63,7 @@ class WorkerMeasurer final : public Measurer {
   Check check_there(const Plan& plan);
   double room_s(double wanted_s) const;
   double patience_s() const;
+  double free_start_s() const;
   double left_s() const;
 
   /// A worker with the search open. False: none can be had any more, and measuring ends.
@@ -101,8 +104,9 @@ class WorkerMeasurer final : public Measurer {
   std::map<const Implementation*, double> first_check_s_;
   std::set<const Implementation*> called_;  // that had their first call
   double hung_s_ = 0;                       // lost in first calls that did not come back
-  double beside_s_ = 0;                     // what users' first calls took
-  double start_s_ = 0;                      // of the last worker, until its search was open
+  double beside_s_ = 0;                     // what users' first calls and their imports took
+  double imports_s_ = 0;                    // of that, the imports
+  double greet_s_ = 0, open_s_ = 0;         // of the last worker: its start, its search's opening
   double slowest_compile_s_ = 0, slowest_check_s_ = 0;  // of right ones; checks: after the first
   bool any_right_ = false;
   bool mistrusted_ = false, interrupted_ = false;

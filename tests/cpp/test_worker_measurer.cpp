@@ -245,6 +245,67 @@ TEST_F(ScriptedWorker, AStartIsWithinTheBudget) {
   EXPECT_DOUBLE_EQ(stage_.start_limit_s, 5) << "below that none could start";
 }
 
+// As with `import torch` in a user's module: the candidates have the whole budget.
+TEST_F(ScriptedWorker, AStartThatImportsModulesIsBesideTheBudgetAndTold) {
+  const Operator& op =
+      make_operator({dummy("good", kPlain), user(dummy("wide", kPlain, &wide_table()))});
+  stage_.script = [](Request what, const Candidate&) { return right(what, 0.2, 0.004); };
+  options_.seconds = 1;
+  stage_.start_s = 0;
+  const std::size_t all = run(op).evaluated.size();
+  EXPECT_GT(all, 50u);
+  stage_.start_s = 3;
+  EXPECT_LT(run(op).evaluated.size(), 4u) << "what imports nothing is within the budget";
+  std::vector<std::pair<int, std::string>> told;
+  options_.on_event = [&](const dlblas_event& event) {
+    told.emplace_back(event.kind, event.note);
+    return false;
+  };
+  options_.worker_imports = true;
+  EXPECT_EQ(run(op).evaluated.size(), all);
+  EXPECT_DOUBLE_EQ(stage_.start_limit_s, 30);
+  EXPECT_EQ(told[0], std::pair(int{DLBLAS_EVENT_WORKER}, std::string("it imports your modules")));
+  EXPECT_EQ(told[1].first, DLBLAS_EVENT_START);
+}
+
+TEST_F(ScriptedWorker, StartsThatImportModulesHaveHalfAMinuteTogether) {
+  const Operator& op =
+      make_operator({dummy("good", kPlain), user(dummy("wide", kPlain, &wide_table()))});
+  stage_.script = [](Request what, const Candidate& c) {
+    const bool bad = c.implementation == "wide" && what == Request::kCheck;
+    return bad ? dies() : right(what, 0.2);
+  };
+  options_.worker_imports = true;
+  options_.seconds = 3;
+  stage_.start_s = 5;
+  EXPECT_LE(run(op).elapsed_s, 30 + 1.1 * 3);
+  EXPECT_GE(stage_.starts, 4);
+  stage_.start_s = 1000;
+  const TuneReport none = run(op);
+  EXPECT_EQ(none.no_worker, "it said nothing");
+  EXPECT_EQ(none.place, "process");
+  EXPECT_LE(none.elapsed_s, 30 + 1.1 * 3);
+  EXPECT_GT(none.evaluated.size(), 100u) << "this process has the whole budget then";
+}
+
+TEST_F(ScriptedWorker, ASearchThatItsBudgetCutSaysSo) {
+  const Operator& op = make_operator({dummy("wide", kPlain, &wide_table())});
+  stage_.script = [](Request what, const Candidate&) { return right(what, 0.2, 0.1); };
+  options_.seconds = 6;
+  const TuneReport cut = run(op);
+  const std::string tried = text(": ", cut.evaluated.size(), " of 200 configurations, ");
+  EXPECT_TRUE(cut.why.ends_with(tried + "6 s, cut; more: get_op(…, seconds=12)")) << cut.why;
+  options_.max_evaluations = 3;
+  EXPECT_EQ(run(op).why.find("configurations"), std::string::npos) << "as many as asked for";
+  options_.max_evaluations = 0;
+  options_.on_event = [](const dlblas_event& event) { return event.done == 5; };
+  const TuneReport stopped = run(op);
+  EXPECT_TRUE(stopped.why.ends_with(": 5 of 200 configurations, stopped")) << stopped.why;
+  options_.on_event = nullptr;
+  options_.seconds = 600;
+  EXPECT_EQ(run(op).why.find("configurations"), std::string::npos);
+}
+
 TEST_F(ScriptedWorker, SmallBudgetsOfBuiltInKernelsStayHere) {
   const Operator& op = make_operator({dummy("good", kPlain)});
   stage_.script = [](Request what, const Candidate&) { return right(what, 0.2); };
