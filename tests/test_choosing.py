@@ -38,6 +38,10 @@ print(dlblas.explain("rms_norm", x, w))
 
 
 def run(program: str, cache: pathlib.Path, **env: str) -> str:
+    return run_both(program, cache, **env).stdout
+
+
+def run_both(program: str, cache: pathlib.Path, **env: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-c", program, str(cache)],
         env={**os.environ, "DLBLAS_CACHE": str(cache), **env},
@@ -46,7 +50,7 @@ def run(program: str, cache: pathlib.Path, **env: str) -> str:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done
 
 
 def test_deterministic_by_environment(tmp_path: pathlib.Path) -> None:
@@ -77,6 +81,15 @@ except LookupError as error:
         # Twice by explain, once by the error.
         assert out.count("cpu_baseline    no: disabled by DLBLAS_DISABLE") == 3, listed
         assert refused in out
+
+
+def test_a_disabled_name_that_nothing_has_is_warned_about_once(tmp_path: pathlib.Path) -> None:
+    program = SHOW + "dlblas.rms_norm(x, w); print(dlblas.explain('rms_norm', x, w))"
+    said = run_both(program, tmp_path, DLBLAS_DISABLE="cuda_rign, cpu_avx2").stderr
+    assert said.count("DLBLAS_DISABLE") == 1, said
+    assert "no implementation has so far: cuda_rign; the nearest is cuda_ring;" in said
+    assert "registered later" in said
+    assert not run_both(program, tmp_path, DLBLAS_DISABLE="cuda_ring,,cpu_avx2").stderr
 
 
 def test_require_hit_is_explained(tmp_path: pathlib.Path) -> None:

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/library.hpp"
 #include "core/log.hpp"
+#include "dispatch/disabled.hpp"
 #include "dispatch/errors.hpp"
 #include "dispatch/nested.hpp"
 #include "dispatch/ruled.hpp"
@@ -49,17 +50,6 @@ bool binds(const Operator& op, const Problem& problem, std::string_view implemen
 }
 bool pin_for(const Operator& op, const Problem& problem, Pin* pin) {
   return pin_of(op, pin) && binds(op, problem, pin->implementation);
-}
-
-bool listed(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    std::string_view word = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), word.size() + 1));
-    while (word.starts_with(' ')) word.remove_prefix(1);
-    while (word.ends_with(' ')) word.remove_suffix(1);
-    if (word == name) return true;
-  }
-  return false;
 }
 
 Store& shipped_store() {
@@ -233,7 +223,7 @@ Support check_support(const Query& q) {
   const auto& [problem, device, impl] = q;
   if (impl.backend != problem.device_type && !impl.flags.oracle)
     return Support::no("runs on another kind of device");
-  if (listed(env(EnvVar::kDisable), impl.name)) return Support::no("disabled by DLBLAS_DISABLE");
+  if (is_disabled(impl.name)) return Support::no("disabled by DLBLAS_DISABLE");
   if (device.arch < impl.min_arch)
     return Support::no("needs sm_{} or later, this device is sm_{}", impl.min_arch, device.arch);
   if (device.arch > impl.max_arch)
