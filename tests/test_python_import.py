@@ -70,7 +70,7 @@ def test_names_are_exported():
 
 
 def test_completion_offers_every_name_and_submodule():
-    lazy = ("kernels", "nn", "own", "spaces", "triton_ops", "utils", "vllm")
+    lazy = ("hf", "kernels", "layers", "nn", "own", "spaces", "triton_ops", "utils", "vllm")
     assert {*lazy, *dlblas.__all__} <= set(dir(dlblas))
     code = f"import dlblas; print([getattr(dlblas, n).__name__ for n in {lazy!r}])"
     if "torch" not in sys.modules:

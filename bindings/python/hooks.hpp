@@ -27,6 +27,8 @@ struct Hooks {
   Object*
       dtype_name;     // (object) -> "f32" out of a table that lives as long as the process, or None
   Object* docstring;  // (form, operator, family, formula, schema) -> text below the signature
+  Object* other_forms;  // {name: (arguments, keywords) -> the result of a call that the operator's
+                        // form does not take, or None}
   // From python/dlblas/_torch_bridge.py, through set_torch(); null until then.
   Object* attach;       // (array): if it is torch's, registers with torch
   Object* torch_error;  // (form, arguments, exception type) -> typed error, or None

@@ -15,11 +15,38 @@
 namespace dlblas::py {
 namespace {
 
+// With the error of a refused call set: the result of what an older form of that name means by it,
+// or null and an error.
+Object* call_other_form(const Function& function, Object* const* args, Size nargs,
+                        Object* kwnames) {
+  Object *type = nullptr, *error = nullptr, *trace = nullptr;
+  api.err_fetch(&type, &error, &trace);
+  Object* const form = api.dict_get(hooks.other_forms, function.name.c_str());
+  if (!form) return api.err_restore(type, error, trace), nullptr;
+  Ref values(api.tuple_new(nargs)), named(api.dict_new());
+  for (Size i = 0; values && i < nargs; ++i)
+    api.tuple_set(values.get(), i, Ref::borrow(args[i]).release());
+  const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
+  for (Size i = 0; named && i < num_named; ++i)
+    api.dict_set(named.get(), std::string(name_of(api.tuple_get(kwnames, i))).c_str(),
+                 args[nargs + i]);
+  Ref result;
+  if (values && named) result.reset(api.call_args(form, values.get(), named.get(), nullptr));
+  if (result.get() != api.none) {
+    for (Object* of : {type, error, trace})
+      if (of) api.dec_ref(of);
+    return result.release();
+  }
+  api.err_restore(type, error, trace);
+  return nullptr;
+}
+
 Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
   const Function& function = **static_cast<Function**>(api.module_state(self));
   if (Object * result; call_torch(function, args, nargs, kwnames, &result)) return result;
   Call call(function, Data::kRequired);
-  return call.read(args, nargs, kwnames) ? call.run() : nullptr;
+  Object* result = call.read(args, nargs, kwnames) ? call.run() : nullptr;
+  return result ? result : call_other_form(function, args, nargs, kwnames);
 }
 
 // A module per function carries its Function*: a builtin bound to a module prints, pickles and

@@ -14,7 +14,17 @@ from . import _early
 if _early.is_command():
     _early.watch()
 
-from . import _absent, _functions, _log, _native, _torch_bridge, _unknown, cache, errors
+from . import (
+    _absent,
+    _functions,
+    _log,
+    _native,
+    _other_forms,  # noqa: F401 - registers itself
+    _torch_bridge,
+    _unknown,
+    cache,
+    errors,
+)
 from ._array import Array, Spec
 from ._autotune import MissedKey, ModelReport, autotune, missed
 from ._faces import *  # noqa: F403 - of families, ops/<family>/api.py; written by the build
@@ -41,6 +51,7 @@ if _typing.TYPE_CHECKING:
     from . import _ops, spaces
     from . import hf as hf
     from . import kernels as kernels
+    from . import layers as layers
     from . import nn as nn
     from . import own as own
     from . import triton_ops as triton_ops
@@ -91,7 +102,9 @@ if _typing.TYPE_CHECKING:
     __all__ += _ops.__all__  # checkers read no loop
 
 # Imported at their first use: some bring torch.
-_SUBMODULES = ("hf", "kernels", "nn", "own", "spaces", "triton_ops", "utils", "vllm")
+_SUBMODULES = (
+    "hf", "kernels", "layers", "nn", "own", "spaces", "triton_ops", "utils", "vllm",
+)  # fmt: skip
 _FROM_OWN = ("register", "register_operator", "unregister")
 
 

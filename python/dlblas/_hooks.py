@@ -8,6 +8,7 @@ the caller has imported them and never imported before. Read next: bindings/pyth
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -435,6 +436,10 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
     return "\n".join([*lines, f"Schema: {schema}"])
 
 
+# Of a form's name: (arguments, keywords) of a call that it refused -> the result that an older form
+# of that name has, or None. Filled by _other_forms.py.
+other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
+
 TABLE: dict[str, Any] = {
     "error": from_status,
     "ndarray": ndarray,
@@ -448,4 +453,5 @@ TABLE: dict[str, Any] = {
     "finish": finish,
     "dtype_name": _dtypes.name_of,
     "docstring": docstring,
+    "other_forms": other_forms,
 }

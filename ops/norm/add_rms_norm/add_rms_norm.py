@@ -11,7 +11,10 @@ DOCS: dict[str, dict[str, str]] = {
             "h = round(x + residual); residual_out = h; "
             "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset)"
         ),
-        "shapes": "x, residual [*T, C], weight [C] -> (y, residual_out) [*T, C]; any row stride.",
+        "shapes": (
+            "x, residual [*T, C], weight [C] -> (y, residual_out) [*T, C]; any row stride. Called "
+            "without residual, y alone, as rms_norm. hidden_states= is another name of x."
+        ),
         "dtypes": "x f32, f16 or bf16; residual and results x's dtype; weight x's dtype or f32.",
         "aliasing": (
             "add_rms_norm_(x, residual, ...) writes y over x and residual_out over residual; "

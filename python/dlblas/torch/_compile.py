@@ -15,6 +15,7 @@ import torch
 
 from .. import _dtypes, _functions
 from .._after_import import after_import
+from .._hooks import other_forms
 from ._autograd import FUNCTIONS
 from ._fakes import TORCH_DTYPES, grad_error
 from ._operations import OPERATIONS, operator
@@ -48,8 +49,12 @@ def traceable(function: _functions.Function) -> Callable[..., Any]:
         if kind == "result"
     )
     differentiable = name in FUNCTIONS
+    other_form = other_forms.get(name, lambda args, kwargs: None)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
+        result = other_form(args, kwargs)
+        if result is not None:
+            return result
         given = dict(zip(names, args, strict=False))
         given.update(kwargs)
         out = given.pop("out", None) if results else None

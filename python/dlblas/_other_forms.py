@@ -1,0 +1,37 @@
+"""Calls that an operator's own form does not take, and that users of DLBlas have in their code.
+
+In: a call that the library has refused, or that torch.compile sees. Out: what it means, or None,
+and the refusal stands. A call of the operator's own form never comes here. Read next: kernels/,
+bindings/python/init.cpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._functions import FUNCTIONS
+from ._hooks import other_forms
+
+
+def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """``hidden_states`` for ``x``."""
+    if args or "x" in named or "hidden_states" not in named:
+        return None
+    rest = {**named}
+    return FUNCTIONS["rms_norm"].call(rest.pop("hidden_states"), **rest)
+
+
+def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """``hidden_states`` for ``x``; y alone without a residual."""
+    given = {**dict(zip(("x", "weight", "residual", "eps"), args, strict=False)), **named}
+    is_old = "hidden_states" in given and "x" not in given
+    if is_old:
+        given["x"] = given.pop("hidden_states")
+    if given.get("residual") is None and "x" in given:
+        given.pop("residual", None)
+        return FUNCTIONS["rms_norm"].call(**given)
+    return FUNCTIONS["add_rms_norm"].call(**given) if is_old else None
+
+
+other_forms["rms_norm"] = _rms_norm
+other_forms["add_rms_norm"] = _add_rms_norm
