@@ -67,11 +67,6 @@ __device__ inline void barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/// Counts for the same barrier without waiting: what was written before is seen by those who wait.
-__device__ inline void barrier_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 /// Sums over rows of kThreads threads each: 1 to 32, or a multiple of 32 up to 1024. A row of
 /// several warps takes kSlots doubles of shared memory and one named barrier. Consecutive sums
 /// alternate between two sets of slots, so one barrier per sum is enough: a thread that writes a

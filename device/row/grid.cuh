@@ -20,6 +20,11 @@ struct RowGridPart {
 
 namespace detail {
 
+/// Counts for a barrier without waiting there; see barrier_sync.
+__device__ inline void barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 /// All blocks' parts of a row, by one warp. Those of two rows are in memory: a block may be one
 /// row ahead.
 class GridMeeting {
@@ -86,8 +91,9 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
   static_assert(!P::kHasRowResults && P::kFolds == 0 && P::kColumnsStage > 2);
   using Threads = RowReduce<C.threads>;
   using Op = typename decltype(P::partial(Stage<kLast>{}))::Op;
-  // Barriers: the row's threads have told, the warp beside them has met the other blocks.
-  constexpr int kTold = 2, kMet = 3, kAll = C.threads + kWarp;
+  // Barriers. The first warp has told: it comes there after a sum of all threads, so all have read
+  // what was met for the row before. And the warp beside them has met the other blocks.
+  constexpr int kTold = 2, kMet = 3, kBoth = 2 * kWarp, kAll = C.threads + kWarp;
   __shared__ double slots[Threads::kSlots + 1];
   __shared__ RowGridPart told, met;
   extern __shared__ __align__(16) unsigned char row_memory[];
@@ -99,7 +105,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
     const detail::GridMeeting meeting(call.folds.partials, thread % kWarp);
 #pragma unroll 1
     for (uint32_t turn = 0; turn < static_cast<uint32_t>(call.rows); ++turn) {
-      barrier_sync(kTold, kAll);
+      barrier_sync(kTold, kBoth);
       meeting.put(turn, told);
       RowGridPart total;
       if constexpr (P::kBlocksApart)
@@ -107,7 +113,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
       else
         total = meeting.template all<Op>(turn);
       if (thread == C.threads) met = total;
-      barrier_arrive(kMet, kAll);
+      detail::barrier_arrive(kMet, kAll);
     }
     return;
   }
@@ -165,7 +171,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
         told = {Op::widen(mine), 0};
       }
     }
-    barrier_arrive(kTold, kAll);
+    if (thread < kWarp) detail::barrier_arrive(kTold, kBoth);
     barrier_sync(kMet, kAll);
     if constexpr (P::kBlocksApart)
       P::finalize(Stage<kLast>{}, stats, RowMoments{met.first, met.second}, call);
