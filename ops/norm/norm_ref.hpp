@@ -13,20 +13,9 @@
 #include "ops/mean_square.hpp"
 #include "ops/norm/norm_letters.hpp"
 #include "ops/oracle_text.hpp"
+#include "ops/tie_ref.hpp"
 
 namespace dlblas::norm {
-
-/// The distance between neighbours of a dtype around v: how far a value near a tie may be rounded
-/// apart.
-inline double spacing(DType dtype, double v) {
-  const FloatTraits traits = float_traits(dtype);
-  return std::max(std::exp2(std::floor(std::log2(std::abs(v)))) * traits.eps, traits.tiny);
-}
-
-/// True when a kernel whose value is off by `error` may round to another neighbour than v does.
-inline bool may_flip(DType dtype, double v, double error) {
-  return round_to(dtype, v - error) != round_to(dtype, v + error);
-}
 
 /// What a store makes of values beyond the dtype's range: infinite where even the smallest that the
 /// bound allows rounds to that; else v itself, which a right result may miss on either side.
