@@ -10,8 +10,9 @@
 namespace dlblas::rope {
 
 /// kPairs: pairs of a head. kCopies: a head has channels after them. kInterleaved: pairs are
-/// (2i, 2i + 1), else (i, i + pairs).
-enum RotationOption : int { kPairs, kCopies, kInterleaved };
+/// (2i, 2i + 1), else (i, i + pairs). kCastBeforeSum, of apply_rotary_pos_emb alone: products are
+/// rounded, too.
+enum RotationOption : int { kPairs, kCopies, kInterleaved, kCastBeforeSum };
 
 template <typename Target>
 struct Rotation : RowProgram {
@@ -75,13 +76,14 @@ struct Rotation : RowProgram {
   DLBLAS_ROW void turn(const Values& low, const Values& high, const Values& cos_low,
                        const Values& sin_low, const Values& cos_high, const Values& sin_high,
                        const Access& at) {
-    const Values out_low = low * cos_low - high * sin_low;
-    const Values out_high = high * cos_high + low * sin_high;
+    put(low * cos_low - high * sin_low, high * cos_high + low * sin_high, at);
+  }
+  DLBLAS_ROW void put(const Values& low, const Values& high, const Access& at) {
     if (at.option(kInterleaved)) {
-      at.store_pairs(kOut, out_low, out_high);
+      at.store_pairs(kOut, low, high);
     } else {
-      at.store(kOut, out_low);
-      at.store(kOut, out_high, at.option(kPairs));
+      at.store(kOut, low);
+      at.store(kOut, high, at.option(kPairs));
     }
   }
 };

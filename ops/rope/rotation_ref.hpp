@@ -1,11 +1,12 @@
 // The oracles of rotations: out_l = l·cos_l − h·sin_l, out_h = h·cos_h + l·sin_h, in f64.
 // The error they allow, in units u = 2^-24: each product is rounded (or one of them not, by a fused
 // multiply-add), u·(|l·cos| + |h·sin|), and so is the sum, u·|out|, which for f32 is the store's
-// rounding. Rows of q and k are heads: q's row r is head r % H of token r / H.
-// Read next: ops/oracle_text.hpp, ops/rope/rotation.hpp.
+// rounding. Products that are rounded to the dtype first are a step off where they may lie beyond a
+// tie. Rows of q and k are heads: q's row r is head r % H of token r / H.
+// Read next: ops/tie_ref.hpp, ops/rope/rotation.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/tie_ref.hpp"
 
 namespace dlblas::rope {
 
@@ -33,21 +34,29 @@ bool left_alone(Row& row, const Turned& turned, int tokens, const Position& posi
   return true;
 }
 
-/// One row of `turned` where it has one. Channels after the pairs are copied.
+/// One row of `turned` where it has one. Channels after the pairs are copied. `cast`: products are
+/// rounded to the result's dtype before they are added; f32 is what they are computed in.
 template <typename Row, typename Cos, typename Sin>
 void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, bool interleaved,
-                const Cos& cos, const Sin& sin) {
+                const Cos& cos, const Sin& sin, bool cast = false) {
   const std::int64_t heads = row.size(turned.heads);
+  const DType dtype = row.result_dtype(turned.result);
+  const bool rounds = cast && dtype != DType::kF32;
+  const auto term = [&](double x, double factor) {
+    norm::OffValue product = {x * factor, 0};
+    if (rounds) product = norm::rounded_product(dtype, x, factor);
+    return norm::OffValue{product.value, product.off + std::abs(product.value)};
+  };
   if (row.index() >= row.size(tokens) * heads) return;
   const std::int64_t token = row.index() / heads;
   row.each(pairs, [&](auto i) {
     const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;
     const double low = row.load(turned.x, l), high = row.load(turned.x, h);
     const auto j = i + pairs;
-    const double a = low * cos(token, i), b = high * sin(token, i);
-    const double c = high * cos(token, j), d = low * sin(token, j);
-    row.store(turned.result, l, a - b, std::abs(a) + std::abs(b));
-    row.store(turned.result, h, c + d, std::abs(c) + std::abs(d));
+    const norm::OffValue a = term(low, cos(token, i)), b = term(high, sin(token, i));
+    const norm::OffValue c = term(high, cos(token, j)), d = term(low, sin(token, j));
+    row.store(turned.result, l, a.value - b.value, a.off + b.off);
+    row.store(turned.result, h, c.value + d.value, c.off + d.off);
   });
   row.each(row.width(turned.x) - 2 * pairs, [&](auto i) {
     const double value = row.load(turned.x, 2 * pairs + i);

@@ -21,7 +21,11 @@ DOCS: dict[str, dict[str, str]] = {
             "apply_rotary_pos_emb_(q, k, …) or out=(q, k) writes over q and k; other overlaps are "
             "refused."
         ),
-        "numerics": "In f32, one rounding, at the store. The same bits in any batch.",
+        "numerics": (
+            "In f32, one rounding, at the store; cast_before_sum=True rounds both products to q's "
+            "dtype before they are added (Hugging Face's, bit for bit with tables of that dtype). "
+            "The same bits in any batch."
+        ),
         "errors": (
             "ShapeMismatchError (an odd head dimension), UnsupportedDtypeError, DeviceError, "
             "ArgumentError; nothing is written then."
@@ -34,4 +38,5 @@ DOCS: dict[str, dict[str, str]] = {
 ARGUMENTS: dict[str, str] = {
     "cos": "cosines of each token's angles, for both channels of all pairs",
     "sin": "their sines, laid out alike",
+    "cast_before_sum": "round both products to q's dtype before they are added",
 }

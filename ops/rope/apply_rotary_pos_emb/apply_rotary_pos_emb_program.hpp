@@ -1,5 +1,6 @@
 // apply_rotary_pos_emb: rotation by tables with a row for each token. Their first half belongs to a
-// pair's first channel, their second half to its second; all heads of a token share them.
+// pair's first channel, their second half to its second; all heads of a token share them. With
+// cast_before_sum both products are rounded before they are added.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -11,6 +12,7 @@ template <typename Target>
 struct ApplyRotaryPosEmb : Rotation<Target> {
   using Base = Rotation<Target>;
   using Access = typename Base::Access;
+  using Values = typename Base::Values;
   static constexpr Operand<2> kCos{};
   static constexpr Operand<3> kSin{};
 
@@ -22,11 +24,17 @@ struct ApplyRotaryPosEmb : Rotation<Target> {
     columns.cos_low = at.load(kCos), columns.cos_high = at.load(kCos, at.option(kPairs));
     columns.sin_low = at.load(kSin), columns.sin_high = at.load(kSin, at.option(kPairs));
   }
+  DLBLAS_ROW Values term(const Values& x, const Values& factor, const Access& at) {
+    const Values product = x * factor;
+    return at.option(kCastBeforeSum) ? at.round(Base::kOut, product) : product;
+  }
   template <typename Stats>
   DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
                         const Access& at) {
-    Base::rotate(kept, values(columns.cos_low), values(columns.sin_low), values(columns.cos_high),
-                 values(columns.sin_high), at);
+    const Values low = values(kept.low), high = values(kept.high);
+    Base::put(term(low, values(columns.cos_low), at) - term(high, values(columns.sin_low), at),
+              term(high, values(columns.cos_high), at) + term(low, values(columns.sin_high), at),
+              at);
   }
 };
 

@@ -8,6 +8,7 @@ namespace dlblas::rope {
 
 enum ApplyTensor : int { kApplyQ, kApplyK, kApplyCos, kApplySin };
 enum ApplyLetter : int { kApplyT, kApplyH, kApplyDh, kApplyHkv };
+enum ApplyScalar : int { kApplyStyle, kApplyCastBeforeSum };
 
 template <typename Row>
 void apply_rotary_pos_emb_row(Row& row) {
@@ -17,10 +18,11 @@ void apply_rotary_pos_emb_row(Row& row) {
   const auto sin = [&](std::int64_t token, std::int64_t i) {
     return row.load_row(kApplySin, token, i);
   };
-  rotate_row(row, {kApplyQ, 0, kApplyH}, kApplyT, row.size(kApplyDh), row.integer(0) == 1, cos,
-             sin);
-  rotate_row(row, {kApplyK, 1, kApplyHkv}, kApplyT, row.size(kApplyDh), row.integer(0) == 1, cos,
-             sin);
+  const std::int64_t pairs = row.size(kApplyDh);
+  const bool interleaved = row.integer(kApplyStyle) == 1;
+  const bool cast = row.integer(kApplyCastBeforeSum) != 0;
+  rotate_row(row, {kApplyQ, 0, kApplyH}, kApplyT, pairs, interleaved, cos, sin, cast);
+  rotate_row(row, {kApplyK, 1, kApplyHkv}, kApplyT, pairs, interleaved, cos, sin, cast);
 }
 
 }  // namespace dlblas::rope

@@ -16,15 +16,22 @@ def apply_rotary_pos_emb(
     cos_low, cos_high = np.split(tensors["cos"][..., None, :], 2, axis=-1)
     sin_low, sin_high = np.split(tensors["sin"][..., None, :], 2, axis=-1)
 
+    def term(x: Any, factor: Any) -> Any:
+        # f32 is what it is computed in: nothing is cast there.
+        if scalars["cast_before_sum"] and rounding.dtype.itemsize < 4:
+            return rounding(x * factor)
+        return x * factor
+
     def rotated(x: Any) -> Any:
         if scalars["style"] == "interleaved":
             low, high = x[..., 0::2], x[..., 1::2]
         else:
             low, high = np.split(x, 2, axis=-1)
-        low, high = low * cos_low - high * sin_low, high * cos_high + low * sin_high
+        turned_low = term(low, cos_low) - term(high, sin_low)
+        turned_high = term(high, cos_high) + term(low, sin_high)
         if scalars["style"] == "interleaved":
-            return np.stack([low, high], axis=-1).reshape(x.shape)
-        return np.concatenate([low, high], axis=-1)
+            return np.stack([turned_low, turned_high], axis=-1).reshape(x.shape)
+        return np.concatenate([turned_low, turned_high], axis=-1)
 
     return rotated(tensors["q"]), rotated(tensors["k"])
 
