@@ -14,11 +14,11 @@ LETTERS: dict[str, str] = {
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
-        "`silu_and_mul`, `gelu_and_mul`, `gelu_tanh_and_mul`, `silu`, `gelu`, "
+        "`silu_and_mul`, `gelu_and_mul`, `gelu_tanh_and_mul`, `silu_mul`, `silu`, `gelu`, "
         "`gelu_tanh`, `…_backward`; `swiglu_oai_and_mul`; `silu_and_mul_quant`, also of "
         "the rows that experts have",
-        "`act(gate) · up` of `x = [gate, up]`, `act(x)`; gradients; `(u + 1) · g · σ(α · "
-        "g)`, clamped, interleaved or not; f8 or i8 codes in one pass",
+        "`act(gate) · up` of `x = [gate, up]`, or of two tensors, `act(x)`; gradients; `(u + 1) · "
+        "g · σ(α · g)`, clamped, interleaved or not; f8 or i8 codes in one pass",
         "AVX-512, AVX2, baseline",
         "registers; any layout",
     ),
