@@ -9,6 +9,7 @@ imported by ``patch()`` alone. Read next: nn/llama_rms_norm.py, docs/torch.md.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from collections import Counter
@@ -17,13 +18,14 @@ from types import MethodType, ModuleType
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._functions import FUNCTIONS
 
 __all__ = ["Patch", "kernel_mapping", "patch"]
 
-_rms_norm, _silu = FUNCTIONS["rms_norm"].call, FUNCTIONS["silu"].call
-_rotate = FUNCTIONS["apply_rotary_pos_emb"].call
+_rms_norm, _silu_mul = FUNCTIONS["rms_norm"].call, FUNCTIONS["silu_mul"].call
+_apply_rotary = FUNCTIONS["apply_rotary_pos_emb"].call
 
 _MODELING = re.compile(r"transformers\.models\.(llama|mistral|ministral|mixtral|qwen)\w*\.modeling")
 _FAMILIES = (
@@ -98,15 +100,56 @@ def _gated_forward(theirs: Any) -> Forward:
     return forward
 
 
+def _gated_product(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """silu(gate) · up, both rounded."""
+    if torch.compiler.is_compiling():
+        y: torch.Tensor = torch.ops.dlblas.silu_mul(gate, up, True)
+        return y
+    y = _silu_mul(gate, up, cast_before_mul=True)
+    return y
+
+
 def _mlp_forward(theirs: Any) -> Forward:
     def forward(self: Any, x: torch.Tensor) -> Any:
         if type(self.act_fn).__name__ not in _SILU or not _ours(x):
             return theirs(self, x)
-        gate = self.gate_proj(x)
-        act = torch.ops.dlblas.silu if torch.compiler.is_compiling() else _silu
-        return self.down_proj(act(gate) * self.up_proj(x))
+        gate, up = self.gate_proj(x), self.up_proj(x)
+        same = _ours(gate) and gate.dtype == up.dtype
+        return self.down_proj(_gated_product(gate, up) if same else self.act_fn(gate) * up)
 
     return forward
+
+
+def _rotated(
+    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of [B, S, H, D] by tables [B or 1, S, D]: products and their sum, all rounded."""
+    shape = (q.shape[0], q.shape[1], cos.shape[-1])
+    tables = (cos.expand(shape), sin.expand(shape))
+    made: tuple[torch.Tensor, torch.Tensor]
+    if torch.compiler.is_compiling():
+        made = torch.ops.dlblas.apply_rotary_pos_emb(q, k, *tables, "neox", True)
+    else:
+        made = _apply_rotary(q, k, *tables, cast_before_sum=True)
+    return made
+
+
+class _Rotation(torch.autograd.Function):
+    """Its gradient is the rotation back, by sines of the other channel, negated: the products and
+    the sum that torch's own formula rounds."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        q, k, cos, sin = given
+        ctx.save_for_backward(cos, sin)
+        return _rotated(q, k, cos, sin)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dq: torch.Tensor, dk: torch.Tensor) -> Any:
+        cos, sin = ctx.saved_tensors
+        back = -sin.roll(sin.shape[-1] // 2, -1)
+        return (*_rotated(dq, dk, cos, back), None, None)
 
 
 def _rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,15 +157,18 @@ def _rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
         q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
         unsqueeze_dim: int = 1,
     ) -> Any:  # fmt: skip
-        """In f32, rounded once."""
+        """With the original's roundings, in one kernel."""
+        tensors = (q, k, cos, sin)
         plain = q.dim() == 4 and cos.dim() == 3 and cos.shape[-1] == q.shape[-1]
-        grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
-        if not plain or grad or unsqueeze_dim not in (1, 2) or not _ours(q):
+        alike = all(t.dtype == q.dtype for t in tensors) and _ours(q)
+        grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        traced = grad and torch.compiler.is_compiling()  # no operator's gradient: theirs
+        known = not (cos.requires_grad or sin.requires_grad) and not traced
+        if not (plain and alike and known and unsqueeze_dim in (1, 2)):
             return theirs(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
         if unsqueeze_dim == 1:
             q, k = q.transpose(1, 2), k.transpose(1, 2)
-        shape = (q.shape[0], q.shape[1], cos.shape[-1])
-        q, k = _rotate(q, k, cos.expand(shape), sin.expand(shape))
+        q, k = _Rotation.apply(q, k, cos, sin) if grad else _rotated(q, k, cos, sin)
         return (q.transpose(1, 2), k.transpose(1, 2)) if unsqueeze_dim == 1 else (q, k)
 
     return apply_rotary_pos_emb
@@ -160,13 +206,40 @@ def _agrees(cls: Any, kind: Callable[[Any], Forward]) -> bool:
     return got.dtype == expected.dtype and int((got != expected).sum()) <= 4
 
 
+def _same_rotary(theirs: Callable[..., Any]) -> bool:
+    """Bit for bit in bf16, with heads before tokens and after them, by tables of unequal halves.
+    Products and sums round alike on every device. One that takes narrower tables is a partial one
+    (Qwen3-Next's), which would be theirs in every call."""
+    if list(inspect.signature(theirs).parameters) != ["q", "k", "cos", "sin", "unsqueeze_dim"]:
+        return False
+    ours = _rotary(theirs)
+    with torch.device("cpu"), torch.no_grad():
+        numbers = (torch.arange(2 * 3 * 5 * 16) * 0.7).sin().bfloat16()
+        q, k = numbers.view(2, 3, 5, 16), numbers[160:320].view(2, 1, 5, 16)
+        cos, sin = numbers[:160].view(2, 5, 16), numbers[-160:].view(2, 5, 16)
+        for dim, heads in ((1, (q, k)), (2, (q.transpose(1, 2), k.transpose(1, 2)))):
+            try:
+                expected = theirs(*heads, cos, sin, unsqueeze_dim=dim)
+                got = ours(*heads, cos, sin, unsqueeze_dim=dim)
+                same = all(torch.equal(*pair) for pair in zip(got, expected, strict=True))
+            except Exception:  # whatever a function of another kind raises
+                return False
+            if not same:
+                return False
+        try:
+            theirs(q, k, cos[..., :8], sin[..., :8])
+        except RuntimeError:
+            return True
+    return False
+
+
 def _same_silu(device: torch.device, dtype: torch.dtype) -> bool:
     """On every value of 16 bits; of 32 bits, to the last places."""
     if (device, dtype) not in _tried:
         with torch.no_grad():
             bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32, device=device)
             x = bits.to(torch.int16).view(dtype) if dtype.itemsize == 2 else bits / 1024
-            got, expected = _silu(x), torch.nn.functional.silu(x)
+            got, expected = _gated_product(x, torch.ones_like(x)), torch.nn.functional.silu(x)
             same = got == expected if dtype.itemsize == 2 else torch.isclose(got, expected)
             _tried[device, dtype] = bool((same | (got.isnan() & expected.isnan())).all())
     return _tried[device, dtype]
@@ -186,8 +259,8 @@ def _is_silu_mlp(cls: type) -> bool:
 
 
 class Patch:
-    """What ``patch`` replaced, and what it ``left`` of norms, MLPs and experts; ``undo()``, or the
-    end of a ``with``, puts it back."""
+    """What ``patch`` replaced, and what it ``left`` of norms, MLPs, experts and rotations;
+    ``undo()``, or the end of a ``with``, puts it back."""
 
     def __init__(self) -> None:
         self.replaced: Counter[str] = Counter()
@@ -229,7 +302,7 @@ def _counted(names: Counter[str]) -> str:
     )
 
 
-def patch(model: torch.nn.Module | None = None, *, rotary: bool = False) -> Patch:
+def patch(model: torch.nn.Module | None = None, *, rotary: bool = True) -> Patch:
     """Hugging Face's Llama, Mistral and Qwen on the operators here: ``<Patch: 5 LlamaRMSNorm, …>``.
 
     With ``model``, the modules of that model; without, the classes of these families, for every
@@ -240,12 +313,13 @@ def patch(model: torch.nn.Module | None = None, *, rotary: bool = False) -> Patc
       ``cast_before_weight``, with gradients: the same roundings. Sums are taken in another order,
       which moves about one bf16 element in 100,000 by one step. So do those whose weight is added
       to 1 (Qwen3-Next, Qwen3.5), rounded once, and the gated ones there.
-    - The SiLU of gated MLPs becomes ``silu``, where it is the same on every value of 16 bits, which
-      is tried on the device. Its product with the other branch stays as it is: ``silu_and_mul``
-      would round once, not twice.
-    - ``rotary=True`` takes ``apply_rotary_pos_emb`` too, where no gradient is asked for: rounded
-      once, not three times, so other bits in bf16 and f16. It is a function of the family's
-      file, so it holds for all of its models.
+    - The product of gated MLPs, silu(gate) · up, becomes ``silu_mul`` with ``cast_before_mul`` and
+      with gradients: in 16 bits the same bits, where silu is the same on all 65,536 values, which
+      is tried on the device; in f32 the same to the last places.
+    - ``apply_rotary_pos_emb`` becomes the operator of that name with ``cast_before_sum``, with
+      gradients but for those of compiled graphs: the same bits. It is a function of the family's
+      file, so it holds for all of its models, until this patch is undone; ``rotary=False`` leaves
+      it.
     - Routers and experts stay, and are counted in ``left``: see docs/torch.md.
     """
     done = Patch()
@@ -257,9 +331,13 @@ def patch(model: torch.nn.Module | None = None, *, rotary: bool = False) -> Patc
     modules = _modeling() if model is None else _files_of(model)
     for module in modules if rotary else ():
         theirs = vars(module).get("apply_rotary_pos_emb")
-        if callable(theirs) and not _is_ours(theirs):
-            name = f"apply_rotary_pos_emb of {module.__name__.rpartition('.')[2]}"
+        if not callable(theirs) or _is_ours(theirs):
+            continue
+        name = f"apply_rotary_pos_emb of {module.__name__.rpartition('.')[2]}"
+        if _same_rotary(theirs):
             done._put(module, "apply_rotary_pos_emb", _rotary(theirs), name)
+        else:
+            done.left[name] += 1
     return done
 
 
@@ -289,7 +367,7 @@ def _forward_of(cls: type) -> tuple[Callable[[Any], Forward], str] | None:
     if norm is not None:
         return norm, cls.__name__
     if _is_silu_mlp(cls):
-        return _mlp_forward, f"silu of {cls.__name__}"
+        return _mlp_forward, f"silu_mul of {cls.__name__}"
     return None
 
 

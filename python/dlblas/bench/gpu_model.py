@@ -20,7 +20,9 @@ from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import one_line
 from dlblas.bench.timing import Samples
 
-_OPS = ("rms_norm", "rms_norm_backward", "silu", "silu_backward", "apply_rotary_pos_emb")
+_OPS = (
+    "rms_norm", "rms_norm_backward", "silu_mul", "silu_mul_backward", "apply_rotary_pos_emb",
+)  # fmt: skip
 _TOKENS, _LAYERS = 2048, 4
 _SIZES = {
     "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11264,
@@ -106,8 +108,8 @@ def rows(bench: Session) -> Iterator[Row]:
 
     models, missing = {"transformers": eager}, dict[str, str]()
     for name, how in {
-        "dlblas": lambda model: dlblas.hf.patch(model, rotary=True),
-        "ours without rotary": dlblas.hf.patch,
+        "dlblas": dlblas.hf.patch,
+        "ours without rotary": lambda model: dlblas.hf.patch(model, rotary=False),
         "liger": _liger,
     }.items():
         try:
