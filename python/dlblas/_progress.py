@@ -199,24 +199,21 @@ class Progress:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._failures.items()))
         return f", failed: {kinds}" if kinds else ""
 
-    def _beside(self) -> str:
-        called = time.monotonic() - self._called
-        of_them = "" if called <= _FIRST_CALL_S else f", {_FIRST_CALL_S} of them"
-        return f"{called:.0f} s{of_them} beside the budget"
-
     def line(self, event: ProgressEvent) -> str:
         """The state of the search."""
         if event.kind == "start":
             return f"{self._label}: {event.planned} to measure, within {event.budget_s:.3g} s"
         if event.kind == "first_call":
+            called = time.monotonic() - self._called
+            of_them = "" if called <= _FIRST_CALL_S else f", {_FIRST_CALL_S} of them"
             return (
                 f"{self._label} {event.done}/{event.planned}, first call of "
-                f"{event.implementation}: {self._beside()}, {self._best_so_far(event)}"
+                f"{event.implementation}: {called:.0f} s{of_them} beside the budget, "
+                f"{self._best_so_far(event)}"
             )
         if event.kind == "worker":
-            so_far = self._beside() if event.note else f"{time.monotonic() - self._called:.0f} s"
-            why = f"; {event.note}" if event.note else ""
-            return f"{self._label}: starting a worker: {so_far}{why}"
+            why = f" ({event.note})" if event.note else ""
+            return f"{self._label}: starting a worker{why}: {time.monotonic() - self._called:.0f} s"
         phase = f"{event.kind} " if event.kind in ("final", "done") else ""
         return (
             f"{self._label} {phase}{event.done}/{event.planned}, {self._budget(event)}"
