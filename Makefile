@@ -31,7 +31,7 @@ DEMO_BUILD := build
 DEMO_BUILDS := the library (some 12 minutes
 endif
 demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
-	@echo "demo: builds $(DEMO_BUILDS) on 2 cores, once), then tunes for 80 seconds"
+	@echo "demo: builds $(DEMO_BUILDS) on 2 cores, once), then tunes for a minute"
 	@$(MAKE) --no-print-directory library PRESET=$(DEMO)
 	PYTHONPATH=$(DEMO_BUILD)/python .venv/bin/python -m dlblas demo --out build/demo.json
 

@@ -143,7 +143,7 @@ class Pass:
                 f" {row['search_s']:.1f} of {row['budget_s']:.3g} s, {row['failures']} failed"
             )
             print(f"  winner    {row['implementation']} {row['config']}".rstrip())
-            print(f"            {row['search']}")
+            print(textwrap.indent(textwrap.fill(row["search"], 88), " " * 12))
         ours = milliseconds(row["times"]["dlblas"]["min_ms"])
         speed = f"{100 * row['of_ceiling']:.0f} % of {row['ceiling']}"
         checked = "" if row["rows_checked"] == "all" else f" on {row['rows_checked']} rows"

@@ -18,6 +18,8 @@ from .errors import ArgumentError, ArgumentTypeError
 
 EFFORTS: dict[str, float | None] = {"quick": 2.0, "normal": None, "thorough": 60.0}
 """``effort=`` as a budget in seconds; None: DLBLAS_TUNE_SECONDS, else 10."""
+DEMO_SECONDS = 3.0
+"""Of ``dlblas demo``, a key: the command's help names it before demo.py is imported."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

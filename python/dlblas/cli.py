@@ -249,7 +249,7 @@ def _info_options(info: argparse.ArgumentParser) -> None:
 
 def _verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="also what is for GPUs, where there is none"
+        "-v", "--verbose", action="store_true", help="also what is for another kind of device"
     )
 
 
