@@ -14,11 +14,12 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import dlblas
 import numpy as np
 import pytest
+from depth import depth_of
 from dlblas.harness import Case, abi, load_registry
 from dlblas.harness.call import Call
 
@@ -32,11 +33,24 @@ def sizes_of(row: dict[str, Any]) -> int:
     return math.prod(math.prod(n) if isinstance(n, list) else n for n in row["dims"].values())
 
 
+class Size(NamedTuple):
+    """Rows that a problem may have, and below how much the others' sizes multiply."""
+
+    rows: tuple[int, ...]
+    most: int
+
+
+FEW = Size((9, 17, 40, 130), 2**17)
+MANY = Size((515,), 2**13)  # 512 and 3: past what is a tile, or a part of a sum, anywhere
+
+
 class Problem:
     """One operator on the most rows; ``run`` gives the results of some of them, and written inputs,
     which are results too. Sizes are those of the operator's cases, but for the rows."""
 
-    def __init__(self, op: str, seed: int, dtype: str, transposed: bool = False) -> None:
+    def __init__(
+        self, op: str, seed: int, dtype: str, transposed: bool = False, size: Size = FEW
+    ) -> None:
         pick = random.Random(seed)
         self.op, self.dtype = op, dtype
         facts = REGISTRY.operators[op]
@@ -47,10 +61,12 @@ class Problem:
         cases = [
             r for r in REGISTRY.rows
             if r["op"] == op and "test" in r["use"]
-            and 0 < sizes_of({"dims": {**r["dims"], letter: 1}}) < 2**17
+            and 0 < sizes_of({"dims": {**r["dims"], letter: 1}}) < size.most
         ]  # fmt: skip
+        if not cases:
+            raise LookupError(f"{op}: no case has so few elements a row")
         fit = [r for r in cases if dtype in r["dtypes"]]
-        row, self.rows = pick.choice(fit or cases), pick.choice((9, 17, 40, 130))
+        row, self.rows = pick.choice(fit or cases), pick.choice(size.rows)
 
         def call(rows: int) -> Call:
             dims = {**row["dims"], letter: rows}
@@ -211,6 +227,23 @@ def test_random_problems(attacked: Callable[..., None]) -> None:
     attacked("the same bits in any batch, on any threads", len(OPERATORS) * SEEDS * TIMES)
 
 
+def test_many_rows(attacked: Callable[..., None]) -> None:
+    """One problem of each operator by the seed, of all that have a case with short rows."""
+    drawn, without = 0, []
+    for op in OPERATORS:
+        pick = random.Random(f"{op} {depth_of().seed}")
+        try:
+            problem = Problem(op, pick.randrange(1 << 30), pick.choice(DTYPES), size=MANY)
+        except LookupError:
+            without.append(op)
+            continue
+        whole = problem.run(0, problem.rows, 1)
+        problem.check(whole, pick, TIMES, "untuned")
+        drawn += TIMES
+    assert len(without) < len(OPERATORS) // 10, without
+    attacked("the same bits in any batch, on any threads", drawn)
+
+
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_every_level(isa: str) -> None:
     program = "from test_same_bits import sweep; sweep(range(100, 112))"
@@ -280,12 +313,33 @@ def test_tune_leaves_out_what_has_other_bits() -> None:
     assert any("other bits" in reason for reason in reasons) or len(levels) == 1
 
 
+def to_bytes(result: Any) -> bytes:
+    """A tensor's elements in order, whatever its strides: 0 where it is broadcast."""
+    import torch
+
+    packed = torch.empty(result.shape, dtype=result.dtype, device=result.device).copy_(result)
+    return bytes(packed.reshape(-1).view(torch.uint8).cpu().numpy().tobytes())
+
+
+def test_bytes_of_any_strides() -> None:
+    torch = pytest.importorskip("torch")
+    row = torch.arange(6, dtype=torch.bfloat16)
+    for view in (row.reshape(2, 3).T, row[1:4, None].expand(3, 4), row[::2], row[3], row[:0]):
+        assert to_bytes(view) == view.contiguous().float().numpy().astype("bfloat16").tobytes()
+
+
 @pytest.mark.gpu
+@pytest.mark.attack("the same bits, on a GPU")
 @pytest.mark.parametrize("op", OPERATORS)
 def test_on_a_gpu(op: str) -> None:
     torch = pytest.importorskip("torch")
     pick = random.Random(op)
     function = getattr(dlblas, op)
+    try:
+        Problem(op, 11, "bf16", size=MANY)
+        many = MANY
+    except LookupError:  # no case has short rows
+        many = FEW
 
     def run(problem: Problem, tensors: dict[str, Any], first: int, count: int) -> list[bytes]:
         every = count == problem.rows
@@ -297,9 +351,7 @@ def test_on_a_gpu(op: str) -> None:
         made = function(**given)
         results = list(made) if isinstance(made, tuple) else [made]
         results = results[: len(problem.results)] + [given[n] for n in problem.written]
-        return problem.of_rows(
-            results, count, lambda r: r.view(torch.uint8).cpu().numpy().tobytes()
-        )
+        return problem.of_rows(results, count, to_bytes)
 
     def check(problem: Problem, tensors: dict[str, Any], whole: list[bytes], when: str) -> None:
         for count in problem.counts():
@@ -311,7 +363,8 @@ def test_on_a_gpu(op: str) -> None:
     with dlblas.deterministic():
         for seed in range(12):
             dtype = ("f32", "f16", "bf16")[seed % 3]
-            problem = Problem(op, seed, dtype, transposed=seed % 2 == 0)
+            size = many if seed == 11 else FEW
+            problem = Problem(op, seed, dtype, transposed=seed % 2 == 0, size=size)
             arrays = {**problem.rowed, **problem.shared}
             tensors = {
                 n: torch.from_numpy(np.ascontiguousarray(a.T).astype(np.float32))
