@@ -25,12 +25,16 @@ struct ApplyRotaryPosEmb : Rotation<Target> {
     columns.sin_low = at.load(kSin), columns.sin_high = at.load(kSin, at.option(kPairs));
   }
   DLBLAS_ROW Values term(const Values& x, const Values& factor, const Access& at) {
-    const Values product = x * factor;
-    return at.option(kCastBeforeSum) ? at.round(Base::kOut, product) : product;
+    return at.round(Base::kOut, x * factor);
   }
   template <typename Stats>
   DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
                         const Access& at) {
+    if (!at.option(kCastBeforeSum)) {
+      Base::rotate(kept, values(columns.cos_low), values(columns.sin_low), values(columns.cos_high),
+                   values(columns.sin_high), at);
+      return;
+    }
     const Values low = values(kept.low), high = values(kept.high);
     Base::put(term(low, values(columns.cos_low), at) - term(high, values(columns.sin_low), at),
               term(high, values(columns.cos_high), at) + term(low, values(columns.sin_high), at),
