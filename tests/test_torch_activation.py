@@ -67,6 +67,22 @@ def test_layouts_of_what_arrives(way: Any, op: str, device: str) -> None:
     check(way, op, x[:, :144], torch.randn(72, 12, device=device).t())
 
 
+@WAYS
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_product_of_two_tensors(way: Any, dtype: str, device: str) -> None:
+    for shape in [(1, 64), (37, 130), (2, 3, 1000), (3, 8194)]:
+        given = [3 * torch.randn(shape, device=device) for _ in range(3)]
+        gate, up, dy = (x.to(DTYPES[dtype]).requires_grad_() for x in given)
+        got = torch.autograd.grad(function(way, "silu_mul")(gate, up), (gate, up), dy)
+        exact = [x.detach().double().requires_grad_() for x in (gate, up)]
+        want = torch.autograd.grad(FORMULAS["silu_and_mul"](*exact), exact, dy.double())
+        for grad, ref, other in zip(got, want, (up, gate), strict=True):
+            size = dy.double().abs() * other.double().abs()
+            bound = 20 * U * size + torch.finfo(grad.dtype).eps / 2 * ref.abs() + 1e-7
+            assert grad.dtype is gate.dtype and grad.shape == shape
+            assert ((grad.double() - ref).abs() <= bound).all()
+
+
 PLAIN = {
     "silu": torch.nn.functional.silu,
     "gelu": torch.nn.functional.gelu,
