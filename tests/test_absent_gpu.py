@@ -164,6 +164,12 @@ def test_rows_for_gpus_are_one_line_without_one(tmp_path: pathlib.Path) -> None:
     assert len(hidden) > 3 and "cuda_" not in short
     assert f"     {len(hidden)} for GPUs; -v shows them\n" in short
     assert " µs " in short and " ms" not in short
+    absent = (*words, "--device", "sm_90a")
+    short, whole = (command(tmp_path, *absent, *v).stdout for v in ((), ("-v",)))
+    rows = [line.split()[0] for line in whole.splitlines() if "runs on" in line]
+    assert "reference" in rows and "cpu_baseline" in rows
+    assert not any(f" {row} " in short for row in rows) and short.count("cuda_") > 3
+    assert f"     {len(rows)} for the CPU; -v shows them\n" in short
     tune = ("tune", "rms_norm", "--dims", "T=4,C=64", "--max-evaluations", "2", "--seconds", "5")
     said = command(tmp_path, *tune).stdout
     assert f"  {len(hidden)} for GPUs; -v shows them\n" in said and " µs " in said

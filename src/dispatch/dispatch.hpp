@@ -167,7 +167,8 @@ struct Explanation {
 Explanation explain_candidates(const Operator& op, const Problem& problem);
 /// The candidates, the choice and its reason. Throws only what a bad Problem would.
 Explanation explain(const Operator& op, const Problem& problem);
-/// `fold`: on a machine without a GPU, a CPU's table has one line on implementations for GPUs.
+/// `fold`: on a machine without a GPU, a CPU's table has one line on implementations for GPUs, and
+/// that of a GPU which is not here one on those for the CPU.
 std::string print_table(const Explanation& explanation, bool fold = false);
 std::string print_json(const Explanation& explanation);
 /// `x [T=7, C=4096] f32`: the letters as bound, for messages.

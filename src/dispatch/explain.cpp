@@ -175,11 +175,13 @@ Explanation explain(const Operator& op, const Problem& problem) {
 std::string print_table(const Explanation& e, bool fold) {
   std::vector<std::vector<std::string>> rows{
       {"", "implementation", "supports", "measured", "predicted", "configuration"}};
-  fold = fold && e.problem.device_type == DeviceType::kCpu && cuda::device_count() == 0;
+  const bool for_absent = is_absent(e.problem.device());
+  fold = fold && (for_absent || e.problem.device_type == DeviceType::kCpu) &&
+         cuda::device_count() == 0;
   std::size_t folded = 0;
   for (const CandidateRow& row : e.candidates) {
     const bool yes = static_cast<bool>(row.support);
-    if (fold && !yes && row.implementation->backend == DeviceType::kCuda) {
+    if (fold && !yes && row.implementation->backend != e.problem.device_type) {
       ++folded;
       continue;
     }
@@ -193,8 +195,9 @@ std::string print_table(const Explanation& e, bool fold) {
   }
   std::string s =
       text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
-  if (folded > 0) s += text("     ", folded, " for GPUs; -v shows them\n");
-  if (is_absent(e.problem.device())) {
+  if (folded > 0)
+    s += text("     ", folded, for_absent ? " for the CPU" : " for GPUs", "; -v shows them\n");
+  if (for_absent) {
     const DeviceInfo& device = device_info(e.problem.device());
     s += text("  for sm_", device.arch, device.arch >= 90 ? "a" : "", ", a typical ", device.model,
               "\n");
