@@ -1,11 +1,12 @@
 """A user's program under type checkers: every public name is there; options, reports have types.
 
-mypy in strict mode, and pyright (its fork basedpyright, which comes with node inside) in basic
-mode, over the built package with its stub. Read next: tools/generate/python.hpp.
+mypy and pyright (its fork basedpyright, which comes with node inside), both in strict mode, over
+the built package with its stub. Read next: tools/generate/python.hpp.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import pathlib
@@ -71,6 +72,30 @@ def every_name() -> str:
     return "".join(f"print(dlblas.{name})\n" for name in names if name.isidentifier())
 
 
+SUBMODULES = [
+    "cache", "errors", "hf", "layers", "nn", "own", "spaces", "triton_ops", "utils", "vllm",
+    *(f"triton_ops.{name}" for name in (
+        "api", "autotuner", "benchmark", "exceptions", "kernels", "models", "modules", "validation",
+    )),
+]  # fmt: skip
+
+
+def every_submodule() -> str:
+    """What they offer by ``__all__``; of a module of kernels, what it defines."""
+    pytest.importorskip("torch")
+    text = ""
+    kernels = [f"kernels.{name}" for name in dir(importlib.import_module("dlblas.kernels"))]
+    for short in SUBMODULES + kernels:
+        name = f"dlblas.{short}"
+        module = importlib.import_module(name)
+        defined = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == name]
+        text += f"import {name}\nprint({name})\n"
+        for offered in getattr(module, "__all__", defined):
+            if not offered.startswith("_"):
+                text += f"print({name}.{offered})\n"
+    return text
+
+
 def mypy(file: pathlib.Path) -> str:
     pytest.importorskip("mypy")
     command = [
@@ -98,7 +123,7 @@ def pyright(file: pathlib.Path) -> str:
     settings = file.parent / "pyrightconfig.json"
     settings.write_text(
         json.dumps(
-            {"include": [file.name], "extraPaths": [str(PACKAGE)], "typeCheckingMode": "basic"}
+            {"include": [file.name], "extraPaths": [str(PACKAGE)], "typeCheckingMode": "strict"}
         )
     )
     done = subprocess.run(
@@ -114,6 +139,15 @@ def pyright(file: pathlib.Path) -> str:
 def test_a_users_program_is_free_of_complaints(check, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(GOOD + every_name())
+    assert check(file) == ""
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_every_name_of_every_submodule_is_known(check, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "program.py"
+    text = every_submodule()
+    assert text.count("print(") > 100 and "dlblas.kernels.ffn.call" in text
+    file.write_text(text)
     assert check(file) == ""
 
 
