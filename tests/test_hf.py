@@ -65,7 +65,7 @@ def test_rotation_and_gated_product_differ_in_no_element(
     family: str, dtype: Any, device: str
 ) -> None:
     """Of logits and of a step's loss, in 16 bits; in f32 silu's last places do. Gradients are near:
-    torch adds up an embedding's in an order of its own."""
+    silu's slope is one of f32's last places apart, which near a tie makes a step."""
     model, ids = model_of(family, dtype).to(device), tokens().to(device)
 
     def step() -> tuple[Any, Any]:
