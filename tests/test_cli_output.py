@@ -5,6 +5,8 @@ escape of a terminal's, never the user blamed for what is our own.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -204,6 +206,65 @@ def test_texts_of_users_and_candidates(tmp_path: pathlib.Path) -> None:
         assert not any(row.startswith("forged") for row in text.splitlines())
         assert len(text) < 60_000 and (max(map(len, text.splitlines()))) < 6_000
         assert "crash" not in text  # a long exception is its candidate's failure in words
+
+
+def sealed(text: str) -> str:
+    return f"{text}sha256 {hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("export")
+    words(shell(f"dlblas tune rms_norm {SMALL} --seconds 0.1 --max-evaluations 1", folder))
+    words(shell("dlblas cache export all.txt", folder))
+    return (folder / "all.txt").read_text()
+
+
+def forged(export: str, changes: dict[str, str]) -> str:
+    """Other values in the one record of an export, and digests that hold."""
+    _, _, size, rest = export.split("\n", 3)
+    first, *lines = rest.encode()[: int(size.split()[1])].decode().splitlines()[:-1]
+    fields = dict(line.split(" ", 1) for line in lines)
+    assert changes.keys() <= fields.keys()
+    text = "".join(f"{name} {value}\n" for name, value in (fields | changes).items())
+    record = sealed(f"{first}\n{text}")
+    head = f"dlblas-export 1\nrecords 1\nrecord {len(record.encode())}\n"
+    return sealed(head + record)
+
+
+UNSEEN = "\u202eevil\u2028forged: line\u200b\u2066"  # no control characters, and still obeyed
+FIELDS = ("key.op", "cand.0.implementation", "cand.0.failure", "env.seed")
+TAKEN = [(field, value) for field in FIELDS for value in (UNSEEN, "x" * 500_000, UNSEEN * 20_000)]
+OBEYED = ("\x1b[2J\x1b]0;pwn\x07", "\x9b2J", "a\rb", "a\x7f", "a\0b")
+REFUSED = [("key.op", value) for value in OBEYED] + [(field, OBEYED[0]) for field in FIELDS[1:]]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [(*row, 0) for row in TAKEN] + [(*row, 1) for row in REFUSED],
+    ids=range(len(TAKEN) + len(REFUSED)),
+)
+def test_texts_of_a_forged_export(
+    field: str, value: str, code: int, export: str, tmp_path: pathlib.Path
+) -> None:
+    """What a terminal obeys is refused with its record; the rest is shown harmless and short."""
+    changes = {field: value}
+    if field == "cand.0.failure":
+        changes = {field: f"crash: {value}", "cand.0.samples_ms": ""}
+    (tmp_path / "all.txt").write_text(forged(export, changes), newline="\n")
+    done = shell("dlblas cache import all.txt", tmp_path)
+    said = words(done)
+    assert done.returncode == code and len(said) < 2_000, said[:2000]
+    assert said.startswith("0 new, 0 known, 1 refused" if code else "1 new, 0 known, 0 refused")
+    done = shell("dlblas cache ls --json", tmp_path)
+    hashes = [row["hash"] for row in json.loads(done.stdout)]
+    assert len(hashes) == 1 - code
+    for line in ("dlblas cache ls", *(f"dlblas cache show {key}" for key in hashes)):
+        done = shell(line, tmp_path)
+        text = words(done)
+        assert done.returncode == 0 and len(text) < 20_000, text[:2000]
+        assert not any(row.startswith("forged") for row in text.splitlines())
+        assert max(map(len, text.splitlines())) < 3_000
 
 
 def test_printed_texts_are_harmless_and_short() -> None:
