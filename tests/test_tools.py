@@ -64,6 +64,18 @@ def test_a_clean_tree_passes(tool: str, tmp_path: pathlib.Path) -> None:
     assert code == 0, text
 
 
+def test_pyright_reads_the_package(tmp_path: pathlib.Path) -> None:
+    plant(tmp_path, {"python/dlblas/good.py": "x: int = 1\n"})
+    code, text = run("check_pyright.py", tmp_path)
+    assert code == 0, text
+    if "left out" in text:
+        pytest.skip(text)
+    plant(tmp_path, {"python/dlblas/bad.py": "x: int = 1\ny: str = x\n"})
+    for _ in range(2):  # what is wrong is not remembered as right
+        code, text = run("check_pyright.py", tmp_path)
+        assert code == 1 and "dlblas/bad.py:2: " in text, text
+
+
 VIOLATIONS = [
     (
         "check_arrows.py",
