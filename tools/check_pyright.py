@@ -20,7 +20,7 @@ import tempfile
 import tree
 
 # What mypy proves and pyright does not see: types that a string or a key has chosen, torch's and
-# NumPy's own stubs, names that the build writes. A file leaves this list when somebody has made it plain to both.
+# NumPy's own stubs, names that the build writes. A file leaves this list when it is plain to both.
 LEFT_TO_MYPY = (
     "_linear_cross_entropy.py", "_missed.py", "bench", "harness/checks.py", "oracle.py",
     "own/_arrays.py", "own/_cases.py", "own/_names.py", "own/_operator.py", "own/_space.py",
