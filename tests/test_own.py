@@ -6,8 +6,11 @@ Every test takes away what it registered. Read next: docs/own.md, python/dlblas/
 
 from __future__ import annotations
 
+import gc
+import pathlib
 import random
 import threading
+import weakref
 from typing import Any
 
 import dlblas
@@ -270,6 +273,41 @@ def test_registering_again_replaces_and_pins_follow_the_name() -> None:
         with pytest.raises(UnsupportedError, match="is registered no more"):
             dlblas.rms_norm(x, w)
     assert dlblas.verify(OP, (x, w), dlblas.rms_norm(x, w)).ok
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def test_registering_again_keeps_no_function_alive() -> None:
+    """Each holds a megabyte, and has been called: nothing but the last is there in the end."""
+    x, w = arrays()
+    held, before = [], 0
+
+    def again() -> None:
+        ballast = np.ones(1 << 18, np.float32)
+
+        def candidate(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
+            y[...] = normalise(x, weight, eps, weight_offset) * ballast[0]
+
+        dlblas.register(OP, "mine", candidate)
+        with dlblas.pinned(OP, "mine"):
+            dlblas.rms_norm(x, w)
+        held.append(weakref.ref(candidate))
+
+    for count in range(200):
+        again()
+        if count == 20:
+            before = resident()
+    grown = resident() - before
+    gc.collect()
+    assert sum(ref() is not None for ref in held) == 1 and held[-1]() is not None
+    assert grown < 8 << 20, f"{grown / 2**20:.1f} MiB for 180 registrations"
+    dlblas.unregister(OP, "mine")
+    gc.collect()
+    assert held[-1]() is None
 
 
 def test_deterministic_is_what_was_said() -> None:
