@@ -91,7 +91,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-gpu-case", action="store_true", help="test_cases.py: all cases on a GPU, no sample"
     )
-    parser.addoption("--attacks", help="write what tests report by `attacked` into this JSON file")
+    parser.addoption("--attacks", help="the tests that report by `attacked`, into this JSON file")
+    parser.addoption("--keep-attacks", help="as --attacks, of all tests that run anyway")
     parser.addoption(
         "--tell-failures", action="store_true", help="print each failure's E lines as it happens"
     )
@@ -241,7 +242,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         packed = [value for name, value in report.user_properties if name == PROPERTY]
         _collector.packed += [json.loads(str(text)) for text in packed]
         for name, text in report.user_properties:
-            if name == _ATTACK:
+            if name == _ATTACK and not report.skipped:
                 row = {**json.loads(str(text)), "test": report.nodeid}
                 row["broke"] = max(row["broke"], int(report.failed))
                 _collector.attacks.append(row)
@@ -251,9 +252,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _is_worker(session.config):
         return
-    if session.config.getoption("attacks"):
-        text = json.dumps(_collector.attacks, indent=1)
-        pathlib.Path(session.config.getoption("attacks")).write_text(text + "\n")
+    for option in ("attacks", "keep_attacks"):
+        if kept := session.config.getoption(option):
+            pathlib.Path(kept).write_text(json.dumps(_collector.attacks, indent=1) + "\n")
     if not _collector.packed:
         return
     _collector.finish(session.config.getoption("every_gpu_case"))

@@ -114,3 +114,15 @@ def test_sections_that_end_themselves_end_before_their_stage(
         if stage.name in gpu_check.ENDS_ITSELF:
             within = stage.command[stage.command.index("--within") + 1]
             assert int(within) < stage.seconds
+
+
+def test_attacks_of_a_gpu_are_kept(gpu_check: Any, tmp_path: pathlib.Path) -> None:
+    """Of the two stages that have any; tests are chosen as without."""
+    kept = {}
+    for stage in gpu_check.python_tests(tmp_path):
+        words = stage.command
+        if "--keep-attacks" in words:
+            kept[stage.name] = words[words.index("--keep-attacks") + 1]
+        assert "--attacks" not in words
+    here = tmp_path.resolve()
+    assert kept == {name: str(here / f"attacks_{name}.json") for name in ("tests", "worker")}

@@ -70,3 +70,28 @@ def test_attacks_are_counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert "| forks | `test_fork.py` | 7 | 0 |" in table
     assert "| views | `cpp/program.cpp` | 42 | 0 |" in table
     assert "| hostile candidates on a GPU | `test_gpu_worker.py` | on a GPU, not counted" in table
+
+
+def test_each_file_that_attacks_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the attacks that its marker names."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import reliability
+
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    table = reliability.ATTACKS.search(page)[2]
+    for path in map(pathlib.Path, reliability.attack_tests()):
+        if path.name == "test_reliability.py":
+            continue
+        assert f"| `{path.name}` |" in table, f"{path.name} has no row: tools/reliability.py"
+        for name in re.findall(r'mark\.attack\("([^"]+)"\)', path.read_text(encoding="utf-8")):
+            assert f"| {name} |" in table, f"{name} has no row: tools/reliability.py --attacks"
+
+
+def test_attacks_on_a_gpu_are_known_by_their_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a whole file, or of one test beside others."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import reliability
+
+    names = {row["attack"] for row in reliability.gpu_attacks()}
+    assert names >= {"hostile candidates on a GPU", "the same bits, on a GPU"}
+    assert "the same bits in any batch, on any threads" not in names

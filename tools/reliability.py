@@ -3,9 +3,10 @@
 
 .venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
 owners and mounts); --attacks runs the attacks on everything else instead, the tests that report by
-the fixture `attacked` or the marker `attack`, at their full size (DLBLAS_ATTACKS=whole), and the
+the fixture `attacked` or the marker `attack`, at their full size (DLBLAS_ATTACKS=whole; wrong
+results for the oracle by DLBLAS_TEST_SEED, unless DLBLAS_TEST_DEPTH=full, a night), and the
 C++ tests of CPP, and writes their table. Of those that need a GPU it has the counts that a run on
-one left (--gpu KEPT, by pytest -m gpu --attacks KEPT), or says that they are not counted. --calls
+one left (--gpu KEPT …, by tools/gpu_check), or says that they are not counted. --calls
 draws a million calls and writes theirs; --check runs nothing and fails when the page's tables name
 other faults than the program has. Needs the program: cmake --build build --target store_battery.
 Read next: tests/store_battery/main.cpp.
@@ -111,15 +112,17 @@ def attack_tests() -> list[str]:
 
 
 def gpu_attacks() -> list[Row]:
-    """Attacks of tests that need a GPU, not counted: the marker's names in files marked gpu."""
+    """Attacks of tests that need a GPU, not counted: the marker's names in files marked gpu, and
+    of tests marked so."""
     found = []
     for path in map(pathlib.Path, attack_tests()):
         text = path.read_text(encoding="utf-8")
-        if re.search(r"^pytestmark = .*mark\.gpu", text, re.MULTILINE):
-            found += [
-                {"attack": name, "test": f"tests/{path.name}::", "tried": None, "broke": 0}
-                for name in re.findall(r'mark\.attack\("([^"]+)"\)', text)
-            ]
+        whole = re.search(r"^pytestmark = .*mark\.gpu", text, re.MULTILINE)
+        beside = "" if whole else r"@pytest\.mark\.gpu\n@pytest\."
+        found += [
+            {"attack": name, "test": f"tests/{path.name}::", "tried": None, "broke": 0}
+            for name in re.findall(beside + r'mark\.attack\("([^"]+)"\)', text)
+        ]
     return found
 
 
@@ -158,7 +161,7 @@ def attacks_table(rows: list[Row]) -> str:
     return "\n".join([*head, *sorted(lines)]) + "\n"
 
 
-def run_attacks(gpu: pathlib.Path | None, build: pathlib.Path) -> int:
+def run_attacks(gpu: list[pathlib.Path], build: pathlib.Path) -> int:
     missing = [program for program, _ in CPP.values() if not (build / program).exists()]
     if missing:
         print(f"{', '.join(missing)} are missing; run cmake --build {build}")
@@ -174,7 +177,7 @@ def run_attacks(gpu: pathlib.Path | None, build: pathlib.Path) -> int:
         environment = {**os.environ, "DLBLAS_ATTACKS": "whole"}
         code = subprocess.run(command, cwd=ROOT, env=environment).returncode
         here = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
-    there = json.loads(gpu.read_text(encoding="utf-8")) if gpu else []
+    there = [row for path in gpu for row in json.loads(path.read_text(encoding="utf-8"))]
     uncounted = {row["attack"] for row in there}
     rows += [*here, *there, *(row for row in gpu_attacks() if row["attack"] not in uncounted)]
     broke = sum(row["broke"] for row in rows)
@@ -220,7 +223,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="are the tables of this program")
     parser.add_argument("--attacks", action="store_true", help="the attacks on everything else")
-    parser.add_argument("--gpu", type=pathlib.Path, help="counts that a run on a GPU left")
+    parser.add_argument(
+        "--gpu", type=pathlib.Path, nargs="*", default=[], metavar="KEPT",
+        help="counts that runs on a GPU left: attacks_*.json of tools/gpu_check",
+    )  # fmt: skip
     parser.add_argument("--seed", help="of the run (default: random, printed)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "store_battery")
     parser.add_argument("--from-json", type=pathlib.Path, help="counts of a whole run made before")
