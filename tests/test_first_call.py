@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any
 
 import dlblas
 import numpy as np
+import pytest
 
 
 def test_a_slow_first_call_takes_nothing_from_the_others() -> None:
@@ -72,16 +74,56 @@ print(json.dumps([told, len(report.evaluated), report["planned"], dict(report)])
 """
 
 
-def test_what_a_worker_imports_takes_nothing_from_the_search(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
-    where = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+def child(program: str, folder: pathlib.Path) -> Any:
+    """What it prints, as JSON; modules in the folder can be imported."""
+    where = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, "-c", TUNE], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": where, "DLBLAS_CACHE": str(tmp_path / "cache")},
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": where, "DLBLAS_CACHE": str(folder / "cache"),
+             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told, measured, planned, report = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_what_a_worker_imports_takes_nothing_from_the_search(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
+    told, measured, planned, report = child(TUNE, tmp_path)
     assert report["measured_in"] == "worker" and report["elapsed_s"] > 3
     assert told[0][:2] == ["worker", "it imports your modules"]
     assert told[1][0] == "start" and told[1][2] < 1  # of a budget of 1 s
     assert planned > 30 and measured > 0.9 * planned, (measured, planned)
+
+
+COMPILED_MODULE = """
+import dlblas, torch
+
+@torch.compile
+def _norm(x, weight, eps, weight_offset):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * (weight + weight_offset)
+
+@dlblas.register("rms_norm", "compiled", devices="cpu", arrays="torch")
+def norm(x, weight, eps, weight_offset, y):
+    y.copy_(_norm(x, weight, eps, weight_offset))
+"""
+TUNE_COMPILED = """
+import json, numpy as np, dlblas, compiled_module
+x, w = np.ones((4, 64), np.float32), np.ones(64, np.float32)
+report = dlblas.tune("rms_norm", (x, w), seconds=2, progress=False)
+again = dlblas.get_op("rms_norm", (x, w), seconds=2, progress=False).report
+print(json.dumps([dict(report), again.source]))
+"""
+
+
+def test_a_compiled_function_competes(tmp_path: pathlib.Path) -> None:
+    """torch's import, Inductor and a C++ compiler take longer than the whole budget."""
+    pytest.importorskip("torch")
+    if not (shutil.which("g++") or shutil.which("clang++")):
+        pytest.skip("torch.compile needs a C++ compiler on the CPU: apt-get install g++")
+    (tmp_path / "compiled_module.py").write_text(COMPILED_MODULE)
+    report, again = child(TUNE_COMPILED, tmp_path)
+    rows = {c["implementation"]: c for c in report["candidates"]}
+    assert rows["compiled"]["measured"] == 1 and rows["compiled"]["failed"] == 0, report
+    assert report["measured_in"] == "worker" and report["elapsed_s"] > report["budget_s"]
+    assert len(report["evaluated"]) > 0.9 * report["planned"]
+    assert again == "store"

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 from typing import Any, cast
@@ -18,7 +19,13 @@ PACKAGE = pathlib.Path(os.environ.get("DLBLAS_TEST_PYTHON", ROOT / "build" / "py
 DESCRIBE = os.environ.get("DLBLAS_DESCRIBE", str(ROOT / "build" / "dlblas_describe"))
 
 sys.path.insert(0, str(ROOT / "tools"))
-from website import check, cpp_api, markdown, operators, python_api, stage  # noqa: E402
+from website import check, cpp_api, look, markdown, operators, python_api, stage  # noqa: E402
+
+# Nothing in them is wider than its box, on a desktop and a phone; needs Chromium.
+LOOKED_AT = (
+    "index.html", "tutorial.html", "tuning.html", "python_reference.html",
+    "operators/rms_norm.html",
+)  # fmt: skip
 
 
 def library_info() -> dict[str, Any]:
@@ -67,6 +74,9 @@ def test_the_site(tmp_path: pathlib.Path) -> None:
     for document in stage.find_pages(ROOT).values():
         assert (site / f"{document}.html").is_file()
         assert document == "index" or f'"{document}.html"' in (site / "index.html").read_text()
+    if any(map(shutil.which, look.BROWSERS)):
+        cut = {(p, w): look.cut_at(site / p, w) for p in LOOKED_AT for w in look.widths()}
+        assert not any(cut.values()), cut
 
 
 def test_every_typed_function_of_cpp_is_on_its_page() -> None:
