@@ -14,7 +14,7 @@ import math
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -72,14 +72,19 @@ _HIDDEN = {
 # Scalars as users give them. Keys that are not normalised multiply what a state is off by with
 # beta |k|² a token, so that f32 has none of it left after a few.
 _GIVEN: dict[str, dict[str, Any]] = {"gated_delta_rule_packed": {"qk_l2norm": True}}
+# A rotation has |x1| cos - |x2| sin where all is positive: the size of its terms is that of -sin.
+_TURNED = {"partial_rotary_heads_sum": "sin"}
+# What never shows in a result: a code of 4 or 8 bits times a power of 2 is a number of bf16.
+_NEVER = {("dequantize_mxfp4", "y"): {"bf16_rounded"}, ("dequantize_mxfp8", "y"): {"bf16_rounded"}}
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
+_WHOLE = ("int32", "int64", "float8_e8m0fnu")  # between 1 and 2 they have nothing
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 
 
 class Judged(NamedTuple):
-    """One result of a problem: the right array, the oracle's values, which of them it defines, the
-    size of each element's own terms, how far NumPy in f32 is off, what part of
-    sums tensor cores cut, and how to judge an array in its place."""
+    """One result of a problem: the right array, the oracle's values, which of them it defines and
+    are finite (what the others hold is 0), the size of each element's own terms, how far NumPy in
+    f32 is off, what part of sums tensor cores cut, and how to judge an array in its place."""
 
     name: str
     right: Any
@@ -114,6 +119,12 @@ def sizes_of(op: str, letter: str, size: int, others: int) -> dict[str, int]:
     return dims
 
 
+def given_sizes(op: str) -> set[str]:
+    """The letters that scalars give."""
+    facts = REGISTRY.operators[op]
+    return set(size_arguments(facts, {row["name"]: 1 for row in facts["letters"]}))
+
+
 def elements_of(op: str, sizes: dict[str, int]) -> int:
     """Of all tensors and results, by their shapes."""
     facts = REGISTRY.operators[op]
@@ -146,25 +157,60 @@ def offered(case: Case) -> Case:
     return case
 
 
+def owed(cases: Sequence[Case]) -> set[tuple[str, str]]:
+    """Of each result, and written input, the ways to be wrong that one letter's sizes show between
+    them, by shapes and dtypes alone."""
+    facts = REGISTRY.operators[cases[0].op]
+    dims = {t["name"]: t["dims"] for t in (*facts["tensors"], *facts["results"])}
+    call = Call(REGISTRY, cases[0], 0)
+    exact = not _cut(call.before()) and not numpy_missing()
+    rows = set()
+    for name, tensor in zip(call.judged_names, call.judged, strict=True):
+        if tensor is None:  # a written input that is not given
+            continue
+        shapes = [shape_of(dims[name], case.dims, False) for case in cases]
+        ways = {"zeros", "scaled", "one_element", "worst", "last_unwritten"}
+        if any(math.prod(shape) > 1 for shape in shapes):
+            ways.add("stale_tile")
+        if any(math.prod(shape[:-1]) > 1 for shape in shapes):
+            ways.add("rows_swapped")
+        if exact and tensor.array.dtype == np.float32:
+            ways.add("bf16_rounded")
+        rows |= {(name, way) for way in ways - _NEVER.get((call.case.op, name), set())}
+    return rows
+
+
+def _floats(arguments: dict[str, Any]) -> set[str]:
+    given = arguments.items()
+    return {name for name, v in given if hasattr(v, "dtype") and v.dtype.kind not in "iu"}
+
+
+def _cut(arguments: dict[str, Any]) -> float:
+    """What part of sums tensor cores cut, by the inputs."""
+    widths = [arguments[name].dtype.itemsize for name in _floats(arguments)]
+    codes = widths.count(1) > 1  # that are multiplied
+    return 2.0**-6 if codes else 2.0**-8 if 2 in widths else 0.0
+
+
 def judged(case: Case, seed: int) -> Iterator[Judged]:
-    """The results of a problem, but for those that the judge itself mistrusts."""
+    """The results of a problem, where the oracle defines them and they are finite."""
     call = Call(REGISTRY, case, seed)
     before = call.before()
     refs = dlblas.reference(case.op, (), before)
     dtypes = [r.array.dtype for r in call.outcome()]
     rights = [stored_as(d, ref.value) for d, ref in zip(dtypes, refs, strict=True)]
-    floats = {n for n, v in before.items() if hasattr(v, "dtype") and v.dtype.kind not in "iu"}
+    floats = _floats(before)
     positive = {n: np.asarray(abs(v)) if n in floats else v for n, v in before.items()}
-    sizes = dlblas.reference(case.op, (), positive)
+    sizes = [abs(r.value) for r in dlblas.reference(case.op, (), positive)]
+    if turn := _TURNED.get(case.op):
+        turned = dlblas.reference(case.op, (), {**positive, turn: -positive[turn]})
+        sizes = [np.maximum(a, abs(r.value)) for a, r in zip(sizes, turned, strict=True)]
     plain = list(_formula_in_f32(call))
     for i, dtype in enumerate(dtypes):
         if dtype.itemsize == 1:  # a code is right or wrong: its own rounding is no error
             plain[i] = stored_as(dtype, plain[i]).astype(np.float64)
-    narrow = any(before[n].dtype.itemsize == 2 for n in floats)
-    codes = sum(before[n].dtype.itemsize == 1 for n in floats) > 1  # that are multiplied
     hidden = _HIDDEN.get(case.op, Hidden(1))
-    cut = 2.0**-6 if codes else 2.0**-8 if narrow else 0.0
-    cut *= getattr(hidden, case.dtype)
+    cut = _cut(before) * getattr(hidden, case.dtype)
 
     places = [i for i, result in enumerate(call.judged) if result is not None]
 
@@ -178,19 +224,30 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     for i, (ref, right) in enumerate(zip(refs, rights, strict=True)):
         verdict = verify(i, right)
         assert verdict.ok, f"{case}: the oracle refuses its own {ref.name}: {verdict}"
-        defined = ref.magnitude >= 0
-        if not defined.any() or not np.isfinite(ref.value[defined]).all():  # beyond the dtype
+        # An lse of nothing is infinite, and so is what is beyond the dtype.
+        defined = (ref.magnitude >= 0) & np.isfinite(ref.value) & np.isfinite(right)
+        if not defined.any():
             continue
-        if (abs(ref.value) <= ref.allowed())[defined].mean() > 0.5:
+        value, terms, allowed = (
+            np.where(defined, array, 0) for array in (ref.value, sizes[i], _quietly(ref.allowed))
+        )
+        zeros = (abs(value) <= allowed)[defined]
+        if zeros.mean() > 0.5:
             assert verdict.mistrusted, f"{case}: zeros pass for {ref.name}, and nothing says so"
+        if zeros.all():  # what is normalised is one element, say: zero, but for what hides it
             continue
-        size = np.maximum(abs(sizes[i].value), _row_and_column(ref.value))
-        off = _row_and_column(plain[i] - ref.value)
-        allowed = ref.allowed()
+        size = np.maximum(terms, _row_and_column(value))
+        off = _row_and_column(np.where(defined, plain[i], 0) - value)
         yield Judged(
-            ref.name, right, ref.value, defined, allowed, size, off, cut,
+            ref.name, right, value, defined, allowed, size, off, cut,
             lambda a, i=i: verify(i, a), ROUNDINGS * hidden.f32,
         )  # fmt: skip
+
+
+def _quietly(computed: Callable[[], Any]) -> Any:
+    """Infinities have no error."""
+    with np.errstate(invalid="ignore"):
+        return computed()
 
 
 def _formula_in_f32(call: Call) -> Any:
@@ -202,7 +259,7 @@ def _formula_in_f32(call: Call) -> Any:
 
 def stored_as(dtype: Any, exact: Any) -> Any:
     """f64 as a result of this dtype holds it: one rounding; 8 bits saturate."""
-    if dtype.kind != "i":
+    if dtype.kind not in "iu":
         return round_to(dtype, exact).astype(dtype)
     ends = np.iinfo(dtype)
     return np.clip(np.rint(exact), ends.min, ends.max).astype(dtype)
@@ -231,7 +288,8 @@ def visible(result: Judged) -> Any:
 
 
 def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Named arrays that differ from the right one visibly, where it is defined."""
+    """Named arrays that differ from the right one visibly, where it is defined, and nowhere else:
+    an infinity that is gone is seen by anyone."""
     right, value, defined = np.atleast_1d(result.right, result.value, result.defined)
     places = np.flatnonzero(defined)
     dtype, width = right.dtype, right.shape[-1]
@@ -240,23 +298,23 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
         return stored_as(dtype, exact)
 
     def changed(**changes: Any) -> Iterator[tuple[str, Any]]:
-        for name, array in changes.items():
-            with np.errstate(invalid="ignore"):
-                off = abs(array.astype(np.float64) - value)
-            off = np.where(array == value, 0, off)  # an infinity that stays where it was
-            if (off > visible(result))[defined].any() or not np.isfinite(off[defined]).all():
+        for name, changed_one in changes.items():
+            finite = defined & np.isfinite(changed_one)
+            array = np.where(finite, changed_one, right).astype(dtype)
+            off = np.where(finite, abs(array.astype(np.float64) - value), 0)
+            if (off > least).any():
                 yield name, array
 
-    rows = right.reshape(-1, width)
+    rows, least = right.reshape(-1, width), np.atleast_1d(visible(result))
     # A step of f8 is up to an eighth; several roundings of 16 bits hide two of a hundred.
     factor = 1.25 if dtype.itemsize == 1 else 1.02 if result.cut < 0.0195 else 1 + 2 * result.cut
+    if dtype.name in _WHOLE:
+        factor = 2
     yield from changed(zeros=np.zeros_like(right), scaled=stored(value * factor))
     if dtype == np.float32:
         bf16 = np.dtype("float32") if numpy_missing() else numpy_dtype("bf16")
         yield from changed(bf16_rounded=right.astype(bf16).astype(np.float32))
-    least = np.atleast_1d(visible(result))
-    with np.errstate(invalid="ignore"):
-        part = np.atleast_1d(result.allowed) / np.maximum(least, 1e-300)
+    part = np.atleast_1d(result.allowed) / np.maximum(least, 1e-300)
     worst = np.argmax(np.nan_to_num(part.ravel()[places]))
     for name, place, times in (
         ("one_element", rng.integers(places.size), 1),
@@ -268,12 +326,15 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
         step = _step(dtype, float(abs(right[at]))) if dtype != np.float32 else 0.0
         element[at] += 1.01 * times * least[at] + ROUNDINGS / 2 * step
         yield from changed(**{name: stored(element)})
-    last = right.copy()
-    last.reshape(-1)[places[-1] :][:1].view(np.uint8)[:] = PATTERNS[0]
-    yield from changed(last_unwritten=last)
+    for pattern in PATTERNS:
+        last = right.copy()
+        last.reshape(-1)[places[-1] :][:1].view(np.uint8)[:] = pattern
+        yield from changed(last_unwritten=last)
     if len(rows) > 1:
         order = np.arange(len(rows))
         a, b = rng.choice(len(rows), 2, replace=False)
+        if np.array_equal(rows[a], rows[b]):  # of empty groups, say
+            a = np.argmax(abs(value).reshape(len(rows), -1).max(-1))
         order[[a, b]] = b, a
         yield from changed(rows_swapped=rows[order].reshape(right.shape))
     if rows.size > 1:  # a tile as it was before the call: of other rows and columns
@@ -285,7 +346,7 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
 
 def _step(dtype: Any, size: float) -> float:
     """From a value to the next larger one."""
-    return 1.0 if dtype.kind == "i" else float(np.spacing(dtype.type(size)))
+    return 1.0 if dtype.kind in "iu" else float(np.spacing(dtype.type(size)))
 
 
 def numpy_missing() -> bool:
@@ -300,7 +361,7 @@ def smallest(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     """The smallest error of an element that is refused, at the median: in roundings of f32 of its
     own terms, and as a part of the result's root mean square."""
     before = Call(REGISTRY, case, seed).before()
-    floats = {n for n, v in before.items() if hasattr(v, "dtype") and v.dtype.kind not in "iu"}
+    floats = _floats(before)
     positive = {n: np.asarray(abs(v)) if n in floats else v for n, v in before.items()}
     terms = dlblas.reference(case.op, (), positive)
     for ref, size in zip(dlblas.reference(case.op, (), before), terms, strict=True):

@@ -20,6 +20,7 @@ import oracle_perturbations as wrong
 import pytest
 from depth import depth_of
 from dlblas.harness.call import Call
+from levels import LEVELS
 
 REGISTRY = wrong.REGISTRY
 LETTERS = [
@@ -30,10 +31,11 @@ LETTERS = [
 ]
 SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
 LONG = (2**20, 2**22, 2**25)
+IN_A_SAMPLE = LONG[:2]  # one letter each: of 2^25 elements one takes a minute and more
 MOST_OF_MANY = 4096  # where no sum grows with a size
 # What judging a problem takes at its peak, of each element of the inputs and results in f32: 19 to
 # 88 bytes (14 operators, 25 November 2026); and how much a test may have beside the others.
-BYTES_AN_ELEMENT, MOST_BYTES = 100, 6 << 30
+BYTES_AN_ELEMENT, MOST_BYTES = 100, 13 << 29  # two matrices of two rows of 2^24
 MOST_ELEMENTS = MOST_BYTES // BYTES_AN_ELEMENT
 
 
@@ -52,27 +54,32 @@ def others_of(op: str, letter: str, size: int, rng: Any) -> int:
     """The other letters: enough elements to tell a result's size by, few enough for seconds."""
     if has_many(op, letter):
         return 4 if size <= 1000 else 2
-    return int(rng.integers(5, 20)) if size <= 2**16 else 4 if size <= 2**20 else 2
+    return int(rng.integers(5, 20)) if size <= 2**16 else 4
 
 
 def within_memory(op: str, letter: str, size: int) -> tuple[int, int]:
-    """The letter's size and the others' that a test has the memory for: as asked, else the others
-    1, else half the size, and so on."""
-    for others in (others_of(op, letter, size, None), 1):
-        if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others)) <= MOST_ELEMENTS:
-            return size, others
+    """The letter's size and the others' that a test has the memory for: as asked, or half of it,
+    and so on. Beside others of 1 much says little: one value, normalised, is zero."""
+    if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others=2)) <= MOST_ELEMENTS:
+        return size, 2
     return within_memory(op, letter, size // 2)
 
 
-def refuse_all(case: Any, seed: int) -> list[str]:
-    """Every way of being wrong that was tried."""
+def long_letters() -> list[tuple[str, str]]:
+    """Those that may be long beside short ones: an operator takes no k above its E, say."""
+    few = [row for row in LETTERS if not has_many(*row)]
+    return [row for row in few if row[1] not in wrong.given_sizes(row[0])]
+
+
+def refuse_all(case: Any, seed: int) -> list[tuple[str, str]]:
+    """Every result and way of being wrong that was tried."""
     rng = np.random.default_rng(seed)
     tried = []
     for result in wrong.judged(case, seed):
         for name, array in wrong.perturbations(result, rng):
             verdict = result.verify(array)
             assert verdict.wrong > 0, f"{case}, {result.name}: {name} passes: {verdict}"
-            tried.append(name)
+            tried.append((result.name, name))
     return tried
 
 
@@ -92,44 +99,51 @@ def some_of(sizes: list[Any], count: int) -> list[Any]:
     depth = depth_of()
     if depth.full or len(sizes) <= count:
         return sizes
-    return sorted([*random.Random(depth.seed).sample(sizes[:-1], count - 1), sizes[-1]])
+    places = random.Random(depth.seed).sample(range(len(sizes) - 1), count - 1)
+    return [sizes[place] for place in [*sorted(places), -1]]
 
 
 @pytest.mark.parametrize(("op", "letter", "dtype"), drawn(("f32", "f16", "bf16")))
 def test_wrong_results_are_refused_at_every_size(
     op: str, letter: str, dtype: str, attacked: Callable[..., None]
 ) -> None:
+    """Each judged result by each way that can show in it: where the drawn sizes leave one out, by
+    the others."""
     rng = np.random.default_rng(11)
-    tried: list[str] = []
     sizes = [size for size in SIZES if size <= MOST_OF_MANY or not has_many(op, letter)]
     cases = [(size, others_of(op, letter, size, rng)) for size in sizes]  # whichever are drawn
-    for size, others in some_of(cases, 6):
-        case = wrong.problem(op, letter, size, dtype, "normal", others)
-        tried += refuse_all(case, seed=size)
-    expected = {"zeros", "scaled", "one_element", "last_unwritten", "rows_swapped", "stale_tile"}
-    results = REGISTRY.operators[op]["results"]
-    if results and all(len(result["dims"]) < 2 for result in results):
-        expected.remove("rows_swapped")  # each is one row
-    assert set(tried) >= expected, f"never tried: {expected - set(tried)}"
+    every = [wrong.problem(op, letter, size, dtype, "normal", others) for size, others in cases]
+    chosen, owed = some_of(every, 6), wrong.owed(every)
+    tried: list[tuple[str, str]] = []
+    for case in [*chosen, *(case for case in every if case not in chosen)]:
+        if case not in chosen and owed <= set(tried):
+            break
+        tried += refuse_all(case, seed=case.dims[letter])
+    assert owed <= set(tried), f"never tried: {sorted(owed - set(tried))}"
     attacked("a wrong result for the oracle, at every size", len(tried))
 
 
-def test_wrong_results_of_long_sums_are_refused() -> None:
-    seed = random.randrange(1, 1 << 30)
-    draw = random.Random(seed)
-    few = [row for row in LETTERS if not has_many(*row)]
-    (op, letter), longest = draw.choice(few), draw.choice(LONG)
+def drawn_long() -> list[tuple[str, str, int]]:
+    """Every operator, letter and length that a sum takes; or one of each shorter length, by the
+    seed."""
+    depth = depth_of()
+    if depth.full:
+        return [(*row, longest) for row in long_letters() for longest in LONG]
+    some = random.Random(depth.seed)
+    return [(*some.choice(long_letters()), longest) for longest in IN_A_SAMPLE]
+
+
+@pytest.mark.parametrize(("op", "letter", "longest"), drawn_long())
+def test_wrong_results_of_long_sums_are_refused(op: str, letter: str, longest: int) -> None:
     size, others = within_memory(op, letter, longest)
-    print(f"seed {seed}: {op}, {letter} = {size}, others {others}")
-    refuse_all(wrong.problem(op, letter, size, "f32", "normal", others), seed=7)
+    tried = refuse_all(wrong.problem(op, letter, size, "f32", "normal", others), seed=7)
+    assert {name for _, name in tried} >= {"zeros", "scaled", "worst"}, tried
 
 
 def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
     """By the shapes alone, of every operator and letter that the test above may draw."""
     shortened = 0
-    for (op, letter), longest in itertools.product(LETTERS, LONG):
-        if has_many(op, letter):
-            continue
+    for (op, letter), longest in itertools.product(long_letters(), LONG):
         size, others = within_memory(op, letter, longest)
         sizes = wrong.sizes_of(op, letter, size, others)
         assert wrong.elements_of(op, sizes) * BYTES_AN_ELEMENT <= MOST_BYTES, (op, letter, size)
@@ -155,7 +169,8 @@ def spread(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
 
 @pytest.mark.parametrize(("op", "letter", "kind"), drawn(KINDS))
 def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: str) -> None:
-    """Every built-in one, on draws that its roundings walk along, drift along or repeat along."""
+    """Every built-in one, on draws that its roundings walk along, drift along or repeat along. Our
+    own of each level take part, and oneDNN where it is found and the registry has it."""
     ran = set()
     sizes = [(7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f32"), (65536, "f16")]
     for size, dtype in some_of(sizes, 3):
@@ -176,7 +191,10 @@ def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: st
             verdict = dlblas.verify(op, (), call.out(), call.before())
             assert verdict.ok, f"{row['name']}, {letter} = {size}, {dtype}: {verdict}"
             ran.add(row["name"])
-    assert len(ran) > 1
+    names = {row["name"] for row in REGISTRY.implementations(op)}
+    found = {row["name"] for row in dlblas.info()["libraries"] if row["found"]}
+    missing = names & {*LEVELS, *found} - {"cublaslt"} - ran
+    assert not missing and len(ran) > 1, f"took no part: {sorted(missing)}; {sorted(ran)} did"
 
 
 def ones(length: int) -> tuple[Any, Any]:
