@@ -28,8 +28,12 @@ struct SiluMul : RowProgram {
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
-    Values gate = SiluGate::value(values(kept.gate));
-    if (at.option(kCastBeforeMul)) gate = at.round(kY, gate);
+    Values gate = values(kept.gate);
+    // Eager PyTorch's formula: a GPU's reciprocal loses normal results below −87.
+    if (at.option(kCastBeforeMul))
+      gate = at.round(kY, gate / (Values(1.0f) + exp(Values(0.0f) - gate)));
+    else
+      gate = SiluGate::value(gate);
     at.store(kY, gate * values(kept.up));
   }
 };
