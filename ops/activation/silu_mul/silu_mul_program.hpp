@@ -7,6 +7,17 @@
 
 namespace dlblas::activation {
 
+/// With the exponential and the division of eager PyTorch. A GPU's quick ones are units of the last
+/// place away, which moves roundings, and lose what is normal below −87.
+template <typename Values>
+DLBLAS_ROW Values eager_silu(const Values& x) {
+#if defined(__CUDACC_RTC__)
+  return for_each_value(x, [](float v) { return v / (1.0f + expf(-v)); });
+#else
+  return silu(x);
+#endif
+}
+
 template <typename Target>
 struct SiluMul : RowProgram {
   static constexpr Operand<0> kGate{};
@@ -29,11 +40,7 @@ struct SiluMul : RowProgram {
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
     Values gate = values(kept.gate);
-    // Eager PyTorch's formula: a GPU's reciprocal loses normal results below −87.
-    if (at.option(kCastBeforeMul))
-      gate = at.round(kY, gate / (Values(1.0f) + exp(Values(0.0f) - gate)));
-    else
-      gate = SiluGate::value(gate);
+    gate = at.option(kCastBeforeMul) ? at.round(kY, eager_silu(gate)) : SiluGate::value(gate);
     at.store(kY, gate * values(kept.up));
   }
 };
