@@ -33,7 +33,7 @@ _QUICK = {"layers": 2, "hidden": 256, "heads": 4, "kv_heads": 2, "feed_forward":
           "vocabulary": 512}  # fmt: skip
 _FAR = 0.05  # of ‖logits − torch's‖ / ‖torch's‖, both in bf16
 _DEVICE = "cuda"
-_COMPILED = {"mode": "max-autotune-no-cudagraphs", "dynamic": False}
+_COMPILED: dict[str, Any] = {"mode": "max-autotune-no-cudagraphs", "dynamic": False}
 
 Step = Callable[[], torch.Tensor]
 
@@ -50,7 +50,7 @@ def _example() -> Any:
 
 
 def _times(steps: Mapping[str, Step], rounds: int) -> tuple[dict[str, Samples], dict[str, str]]:
-    stream = torch.cuda.Stream()
+    stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     runs = {name: lambda _, step=step: step() for name, step in steps.items()}
     return interleaved(runs, 1, rounds, dict.fromkeys(runs, lambda: None), stream)

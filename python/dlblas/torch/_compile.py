@@ -49,7 +49,7 @@ def traceable(function: _functions.Function) -> Callable[..., Any]:
         if kind == "result"
     )
     differentiable = name in FUNCTIONS
-    other_form = other_forms.get(name, lambda args, kwargs: None)
+    other_form: Callable[..., Any] = other_forms.get(name, lambda args, kwargs: None)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         result = other_form(args, kwargs)
