@@ -79,7 +79,7 @@ def _steps(example: Any, model: Any, step: str, batch: int, count: int) -> dict[
     where = {"dtype": model.dtype, "device": model.device}
     cache = example.Cache(model.shape, batch, count + _ROOM, _PAGE, **where)
     plain = example.Plain(model, batch, count + _ROOM)
-    compiled = torch.compile(plain.forward, **_COMPILED)
+    compiled: Any = torch.compile(plain.forward, **_COMPILED)
     if step == "prefill":
         return {
             "torch": lambda: plain.forward(tokens, 0),
