@@ -11,6 +11,7 @@ from typing import Any
 
 from ._functions import FUNCTIONS
 from ._hooks import other_forms
+from .errors import Error, renamed
 
 
 def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -27,9 +28,12 @@ def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     is_old = "hidden_states" in given and "x" not in given
     if is_old:
         given["x"] = given.pop("hidden_states")
-    if given.get("residual") is None and "x" in given:
+    if given.get("residual") is None and "x" in given and "weight" in given:
         given.pop("residual", None)
-        return FUNCTIONS["rms_norm"].call(**given)
+        try:
+            return FUNCTIONS["rms_norm"].call(**given)
+        except Error as error:  # of the operator that the user has called
+            raise renamed(error, "add_rms_norm") from None
     return FUNCTIONS["add_rms_norm"].call(**given) if is_old else None
 
 

@@ -52,6 +52,12 @@ def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
     return error
 
 
+def renamed(error: Error, op: str) -> Error:
+    """The same of an operator that was called as another."""
+    text = str(error).replace(f"{error.op}: ", f"{op}: ", 1)
+    return _rebuild(type(error), text, {**error.__dict__, "op": op})
+
+
 def _read(
     names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[str, list[Any]]:
