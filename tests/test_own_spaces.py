@@ -37,7 +37,7 @@ def test_a_space_is_searched_and_its_values_arrive() -> None:
     x, w = arrays(22, 56)
     row = row_of(dlblas.explain(OP, x, w), "tunable")
     assert row["config"] == "rows=8 order=down fast=1 share=0.25"
-    report = dlblas.tune(OP, (x, w), seconds=4, implementations=["tunable"], strategy="exhaustive")
+    report = dlblas.tune(OP, (x, w), seconds=10, implementations=["tunable"], strategy="exhaustive")
     assert len(seen) == 3 * 2 * 2 * 2 - 4 and (4, "down", False, 0.5) not in seen
     assert report["winner"]["implementation"] == "tunable"
     with dlblas.pinned(OP, "tunable", "rows=4 order=up fast=0 share=0.5"):
