@@ -58,6 +58,7 @@ def test_a_worker_goes_with_its_parent(tmp_path):
         tmp_path,
     )
     assert process.stdout is not None
+    assert process.stdout.readline() == "worker\n"  # is about to start
     process.stdout.readline()
     (worker,) = children_of(process.pid)
     process.kill()
