@@ -34,7 +34,7 @@ namespace {
 // are compiled an arch, spread over all that its problems ask for; a seed moves the choice.
 constexpr std::size_t kKernelsEach = 10;
 
-constexpr std::size_t kProblemsShown = 3;  // of each row
+constexpr std::size_t kProblemsShown = 3;  // of each row; all where operators are named
 
 /// The kernels of one implementation on one arch, or of the device oracle.
 struct Row {
@@ -141,7 +141,7 @@ Figures finish(Row& row) {
 }
 
 /// One line of the table; the problems below it. How many problems.
-std::size_t print(Row& row) {
+std::size_t print(Row& row, std::size_t shown) {
   const Figures f = finish(row);
   const std::string name =
       text(row.op->schema.name, ".", row.impl ? row.impl->name : "device_oracle");
@@ -152,7 +152,7 @@ std::size_t print(Row& row) {
   const std::set<std::string> different(row.problems.begin(), row.problems.end());
   std::size_t left = different.size();
   for (const std::string& problem : different) {
-    if (left + kProblemsShown == different.size()) {
+    if (left + shown == different.size()) {
       std::printf("  FAILED and %zu more\n", left);
       break;
     }
@@ -216,7 +216,7 @@ int run(const Request& request) {
   std::set<const Implementation*> compiled;
   for (const int arch : request.archs) compile(rows, arch);
   for (Row& row : rows) {
-    problems += print(row);
+    problems += print(row, request.names.empty() ? kProblemsShown : SIZE_MAX);
     kernels += row.sources.size();
     if (row.impl && !row.sources.empty()) compiled.insert(row.impl);
   }

@@ -140,9 +140,7 @@ struct Shape {
     const double odd = c.block_n % 32 == 16 ? 1.06 : 1, dry = c.stages * c.steps() < 4 ? 1.03 : 1;
     const double together = c.pingpong ? 1 : 1.01;
     const double pair = c.multicast() ? (c.pingpong ? 1.01 : 1.02) : 1;
-    // More sums a thread beside a gate's function spill 8 to 16 bytes (NVRTC 13.2): for a search.
-    const double tight = c.sums() > (c.pingpong ? 176 : 160) ? 1.05 : 1;
-    return limits(products, limits(shared, copied, 3), 8) * odd * dry * together * pair * tight;
+    return limits(products, limits(shared, copied, 3), 8) * odd * dry * together * pair;
   }
   double product_seconds(const C& c) const {
     constexpr double kEpilogue = 1.4e-6;
@@ -263,8 +261,10 @@ struct Wgmma : kernels::CudaForm<GatedGpuTraits, C> {
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     GatedLinearTraits gated = s.traits.gated;
     gated.out_vector = gated.aligned = true;
+    constexpr int kFew = 160;  // sums of a thread beside which gates that are hoisted spill
+    const char* program = s.config.sums() >= kFew ? "GatedProgramInTurn" : "GatedProgram";
     return {{"ops/mlp/gated_linear/cuda/gated_linear_wgmma.cuh",
-             kernels::wgmma_entry(s.traits.gemm, s.config, gated_text("GatedProgram", gated)),
+             kernels::wgmma_entry(s.traits.gemm, s.config, gated_text(program, gated)),
              s.shared_bytes}};
   }
 
