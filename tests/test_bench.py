@@ -64,6 +64,8 @@ def test_bench_rows_are_whole(bench_rows: list[dict[str, Any]]) -> None:
         "matmul own",
         "matmul chosen",
         "space",
+        "cpu_products",
+        "cpu_attention",
     }
     for row in bench_rows:
         assert row.keys() >= COLUMNS, row
@@ -186,3 +188,17 @@ def test_figures_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Stale" not in text
     stale = figures.render(page, [norm, large], lambda row: "b" if row is norm else "a")
     assert stale.count("**Stale**") == 1 and "the sources behind rms_norm have" in stale
+
+
+def test_a_figure_of_a_function_goes_stale_with_the_operators_that_it_is_made_of() -> None:
+    import dlblas
+    from dlblas.bench.source import family_hash
+
+    info = dlblas.info()
+    assert family_hash(info, "gated_mlp", "cuda") != family_hash(info, "no such operator", "cuda")
+    moved = json.loads(json.dumps(info))
+    for row in moved["operators"]:
+        if row["name"] == "paged_attention_lse":
+            row["implementations"][0]["source_hash"] = "0-other"
+    functions = ("paged_attention", "flash_attention", "matmul")
+    assert [family_hash(info, f) != family_hash(moved, f) for f in functions] == [True, True, False]

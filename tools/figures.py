@@ -2,7 +2,7 @@
 """Makes the tables of README.md, docs/figures.md, docs/all_operators.md from benchmarks/results.
 
 A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
-the newest row counts; a table says "stale" when the sources behind one of its rows have changed
+the newest row counts, of the machine that was measured last; a table says "stale" when the sources behind one of its rows have changed
 since (README.md only how many). The tables `operators` and `families` come from the operators'
 own files (operator_table.py). `--check` writes nothing and exits 1 when a table is out of date.
 Needs the package: run it with .venv/bin/python after a build.
@@ -159,6 +159,36 @@ def matmul_table(rows: list[Row]) -> str:
     return markdown(["what", "M×K×N", "time", "peers", "speed"], lines)
 
 
+def families_table(rows: list[Row]) -> str:
+    """Products and attention on a CPU: each rival's time over ours."""
+    names = sorted({peer["name"] for row in rows for peer in row["peers"]}, reverse=True)
+    lines = []
+    for row in rows:
+        ours, peers = row["ours"], {peer["name"]: peer for peer in row["peers"]}
+        if "missing" in ours:
+            continue
+        beside = [peers.get(name, {}) for name in names]
+        by = " + ".join(sorted({part.split(": ")[-1] for part in ours["name"].split(" + ")}))
+        sizes = " ".join(f"{letter} {size}" for letter, size in row["problem"].items())
+        lines.append(
+            [
+                row["op"],
+                sizes,
+                row["dtype"],
+                f"{_size(ours['min_ms'])} · `{by}`",
+                f"{row['flops'] / ours['min_ms'] / 1e6:.0f} GFLOP/s",
+                *(
+                    f"{p['min_ms'] / ours['min_ms']:.2f}×"
+                    if "min_ms" in p
+                    else p.get("missing", "–")
+                    for p in beside
+                ),
+            ]
+        )
+    head = ["call", "sizes", "dtype", "ours", "rate", *(f"{n}'s time ÷ ours" for n in names)]
+    return markdown(head, lines)
+
+
 def machine_table(rows: list[Row]) -> str:
     lines = [
         [
@@ -178,6 +208,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "norm": (("norm",), norm_table),
     "rows": (("rows",), rows_table),
     "matmul": (("matmul own", "matmul chosen", "space"), matmul_table),
+    "cpu_products": (("cpu_products",), families_table),
+    "cpu_attention": (("cpu_attention",), families_table),
     "machine": (("machine",), machine_table),
     **figures_gpu.TABLES,
 }
@@ -214,14 +246,15 @@ def make_table(
     chosen = in_order([row for row in rows if row["what"] in kinds])
     if not chosen:
         return f"No results for {name} yet: run `dlblas bench`.\n"
-    machines = ", ".join(sorted({_machine(row) for row in chosen}))
+    last = _machine(max(chosen, key=lambda row: str(row["when"])))  # others' stay in the results
+    chosen = [row for row in chosen if _machine(row) == last]
     days = sorted({row["when"][:10] for row in chosen})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     statistic = "medians" if name.startswith("gpu_") else "minima"
-    text = f"{make(chosen)}\n{machines}, {when}; {statistic} of interleaved rounds.\n"
+    text = f"{make(chosen)}\n{last}, {when}; {statistic} of interleaved rounds.\n"
     moved = [row for row in chosen if row["source"] not in ("", current(row))]
     moved = [row for row in moved if "missing" not in row["ours"]]
-    by_op = name in ("norm", "rows", "matmul") or name.startswith("gpu_")
+    by_op = name in ("norm", "rows", "matmul") or name.startswith(("gpu_", "cpu_"))
     stale = sorted({(by_op and row["op"]) or row["what"] for row in moved})
     if stale and brief:
         count = "1 operator" if len(stale) == 1 else f"{len(stale)} operators"

@@ -40,6 +40,8 @@ SECTIONS: dict[str, tuple[int, ...]] = {
     "add_rms_norm": (1, 2),
     "rows": (1, 2),
     "matmul": (0,),
+    "products": (0,),
+    "attention": (0,),
 }
 # Search budget per key. matmul's own space has thousands of points, and 30 of them a second.
 _SECONDS = {"matmul": 60.0}

@@ -20,7 +20,7 @@ import numpy as np
 
 import dlblas
 from dlblas import _functions, _native, _specs
-from dlblas.bench import cpu_rows
+from dlblas.bench import cpu_families, cpu_rows
 from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import ROUNDS, Samples, interleaved
 from dlblas.harness import abi
@@ -242,6 +242,12 @@ class Bench:
     def rows(self) -> list[Row]:
         return list(cpu_rows.rows(self))
 
+    def products(self) -> list[Row]:
+        return list(cpu_families.products(self))
+
+    def attention(self) -> list[Row]:
+        return list(cpu_families.attention(self))
+
     # --- matrix product ---------------------------------------------------------------------------
 
     def matmul(self) -> list[Row]:
@@ -356,6 +362,8 @@ SECTIONS: dict[str, Callable[[Bench], list[Row]]] = {
     "add_rms_norm": Bench.add_rms_norm,
     "rows": Bench.rows,
     "matmul": Bench.matmul,
+    "products": Bench.products,
+    "attention": Bench.attention,
 }
 
 

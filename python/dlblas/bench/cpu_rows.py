@@ -59,7 +59,7 @@ def rows(bench: Bench) -> Iterator[Row]:
             yield _contest(bench, problem, formula)
 
 
-def _settle(run: Callable[[], Any]) -> None:
+def settle(run: Callable[[], Any]) -> None:
     """Threads of OpenMP spin for milliseconds after their work, beside what runs next."""
     time.sleep(_SPIN_S)
     run()
@@ -108,7 +108,7 @@ def _contest(bench: Bench, problem: Problem, formula: Formula) -> Row:
                 for name, copy in zip(COPIES, copies, strict=True)
             },
         }
-        settled = {n: functools.partial(_settle, run) for n, run in contestants.items()}
+        settled = {n: functools.partial(settle, run) for n, run in contestants.items()}
         times = interleaved(contestants, bench.rounds, prepare=settled)
     best = min(COPIES, key=lambda kind: times[kind].min_ms)
     plan = call.explain().as_dict()

@@ -11,6 +11,8 @@ import os
 import subprocess
 from typing import Any
 
+from .. import _made_of
+
 Row = dict[str, Any]
 
 _HOST = ("src/core", "src/registry", "src/dispatch", "bindings/c")
@@ -78,13 +80,16 @@ def tree_hash(root: str | None, what: str) -> str:
 
 
 def family_hash(info: Row, op: str, backend: str = "cpu") -> str:
-    """Of every implementation of that backend in the operator's family, as the library was
-    built; which version of a rival's library is there is the row's own matter."""
-    family = next((row["family"] for row in info["operators"] if row["name"] == op), None)
+    """Of every implementation of that backend in the operator's family, or in those of the
+    operators that a function is made of, as the library was built; which version of a rival's
+    library is there is the row's own matter."""
+    function = _made_of.function_named(op)
+    names = _made_of.operators_of(function) if function else [op]
+    families = {row["family"] for row in info["operators"] if row["name"] in names}
     parts = [
         f"{row['name']} {impl['name']} {impl['source_hash'].partition('-')[0]}".encode()
         for row in info["operators"]
-        if row["family"] == family
+        if row["family"] in families
         for impl in row["implementations"]
         if impl["backend"] == backend
     ]
