@@ -1,0 +1,219 @@
+"""Matrix products and attention on a CPU beside torch's, oneDNN's and NumPy's: sizes of a Llama's
+layers, in turns in one process.
+
+Used by: children.py. Read next: cpu_rows.py (the memory-bound operators), gpu_families.py (the same
+on a GPU).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import dlblas
+from dlblas.bench.cpu_rows import Bench, Row, settle
+from dlblas.bench.timing import interleaved
+
+Run = Callable[[], Any]
+_ROWS = (1, 16, 512)
+_HEADS, _OF_KEYS, _DIM, _PAGE = 32, 8, 128, 16
+_LIMIT_S = 20.0  # of a problem's rounds: five at least
+
+
+class _Trial(NamedTuple):
+    op: str  # as it is called
+    problem: Row
+    dtype: str
+    run: Run
+    rivals: dict[str, Run]
+    flops: float
+    pins: str = ""  # the operator whose oneDNN is a rival
+    of_a_name: str = "torch"  # the rival that the goal is about
+
+
+def attention(bench: Bench) -> Iterator[Row]:
+    """Prefill of 512 tokens and one token after 2,048, 32 heads over 8 of D = 128."""
+    if importlib.util.find_spec("torch") is None:
+        return iter([_no_torch("cpu_attention")])
+    return _measured(bench, "cpu_attention", _attention_trials(bench))
+
+
+def products(bench: Bench) -> Iterator[Row]:
+    """``x · wᵀ``, its product of i8 with scales, and the gated half of a feed-forward layer."""
+    if importlib.util.find_spec("torch") is None:
+        return iter([_no_torch("cpu_products")])
+    return _measured(bench, "cpu_products", _product_trials(bench))
+
+
+def _no_torch(what: str) -> Row:
+    missing = {"name": "dlblas", "missing": "torch is not installed"}
+    return {"what": what, "op": "", "problem": {}, "ours": missing, "peers": [], "ratio": None}
+
+
+def _sdpa(q: Any, k: Any, v: Any, causal: bool) -> Any:
+    from torch.nn.functional import scaled_dot_product_attention
+
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    out = scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    return out.transpose(1, 2)
+
+
+def _attention_trials(bench: Bench) -> Iterator[_Trial]:
+    import torch
+
+    prefill, context = (16, 32) if bench.quick else (512, 2048)
+    pages = torch.arange(context // _PAGE, dtype=torch.int32)[None]
+    lengths = torch.tensor([context], dtype=torch.int32)
+    for dtype, kind in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+        for s, length in ((prefill, prefill), (1, context)):
+            torch.manual_seed(7)
+            q = torch.randn(1, s, _HEADS, _DIM).to(kind)
+            k, v = (torch.randn(1, length, _OF_KEYS, _DIM).to(kind) for _ in range(2))
+            causal = s > 1
+            problem = {"S": s, "L": length, "H": _HEADS, "Hkv": _OF_KEYS, "D": _DIM}
+            flops = 4.0 * s * length * _HEADS * _DIM * (0.5 if causal else 1.0)
+            sdpa = {"torch": functools.partial(_sdpa, q, k, v, causal)}
+            ours = functools.partial(dlblas.flash_attention, q, k, v, causal=causal)
+            yield _Trial("flash_attention", problem, dtype, ours, sdpa, flops)
+            if causal:
+                continue
+            # The same keys in pages; torch has them side by side.
+            caches = (t.view(-1, _PAGE, _OF_KEYS, _DIM) for t in (k, v))
+            ours = functools.partial(dlblas.paged_attention, q[0], *caches, pages, lengths)
+            yield _Trial("paged_attention", {**problem, "page": _PAGE}, dtype, ours, sdpa, flops)
+
+
+def _eager_mlp(x: Any, gate: Any, up: Any) -> Any:
+    from torch.nn.functional import linear, silu
+
+    return silu(linear(x, gate)) * linear(x, up)
+
+
+def _eager_i8(a: Any, b: Any, scales_a: Any, scales_b: Any) -> Any:
+    import torch
+
+    sums = torch._int_mm(a, b)
+    return (sums.float() * scales_a * scales_b).to(torch.bfloat16)
+
+
+def _product_trials(bench: Bench) -> Iterator[_Trial]:
+    import torch
+
+    n, k, f = (48, 64, 32) if bench.quick else (4096, 4096, 11008)
+    rows = (2,) if bench.quick else _ROWS
+    for dtype, kind in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+        torch.manual_seed(7)
+        w = torch.randn(n, k).to(kind)
+        gate, up = (torch.randn(f, k).to(kind) for _ in range(2))
+        for m in rows:
+            x = torch.randn(m, k).to(kind)
+            rivals: dict[str, Run] = {"torch": functools.partial(torch.mm, x, w.T)}
+            if dtype == "f32":
+                rivals["numpy"] = functools.partial(np.matmul, x.numpy(), w.numpy().T)
+            flops = 2.0 * m * n * k
+            ours = functools.partial(dlblas.matmul, x, w.T)
+            sizes = {"M": m, "N": n, "K": k}
+            yield _Trial("matmul", sizes, dtype, ours, rivals, flops, "matmul", "onednn")
+            ours = functools.partial(dlblas.gated_mlp, x, gate, up)
+            rivals = {"torch": functools.partial(_eager_mlp, x, gate, up)}
+            yield _Trial(
+                "gated_mlp", {"M": m, "F": f, "K": k}, dtype, ours, rivals, 4.0 * m * f * k
+            )
+    codes = torch.randint(-127, 128, (n, k), dtype=torch.int8)
+    for m in rows:
+        a = torch.randint(-127, 128, (m, k), dtype=torch.int8)
+        scales = torch.rand(m, 1), torch.rand(1, n)
+        ours = functools.partial(dlblas.int8_scaled_mm, a, codes.T, *scales)
+        rivals = {"torch": functools.partial(_eager_i8, a, codes.T, *scales)}
+        yield _Trial("int8_scaled_mm", {"M": m, "N": n, "K": k}, "i8", ours, rivals, 2.0 * m * n * k)
+
+
+def _measured(bench: Bench, what: str, trials: Iterator[_Trial]) -> Iterator[Row]:
+    import torch
+
+    torch.set_num_threads(bench.threads)
+    with torch.no_grad():
+        for trial in trials:
+            yield _row(bench, what, trial)
+
+
+def _row(bench: Bench, what: str, trial: _Trial) -> Row:
+    """A rival that fails says why in the row. Results are compared beforehand: what is wrong is no
+    rival."""
+    with dlblas.autotune(bench.seconds) as session:  # the store is empty: each key is missed
+        trial.run()
+    served = [(row["op"], row["served"]) for row in session.report]
+    right = trial.run().float()
+    runs, failed = {"ours": trial.run}, dict[str, str]()
+    prepare = {"ours": functools.partial(settle, trial.run)}
+    if trial.pins:
+        runs["onednn"], pin = trial.run, functools.partial(dlblas.pin, trial.pins)
+        prepare["ours"] = functools.partial(_pinned, pin, None, trial.run)
+        prepare["onednn"] = functools.partial(_pinned, pin, "onednn", trial.run)
+    for name, run in trial.rivals.items():
+        runs[name], prepare[name] = run, functools.partial(settle, run)
+    for name in [name for name in runs if name != "ours"]:
+        try:
+            prepare[name]()
+            failed[name] = _differs(runs[name](), right)
+        except (dlblas.Error, RuntimeError, TypeError) as error:
+            failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        if failed[name]:
+            del runs[name], prepare[name]
+    times = interleaved(runs, bench.rounds, _LIMIT_S, prepare)
+    if trial.pins:
+        dlblas.pin(trial.pins, None)
+    names = [f"{op}: {by['implementation']}" for op, by in served]
+    if len(served) == 1:
+        names = [served[0][1]["implementation"]]
+    ours = {
+        "name": " + ".join(names),
+        "config": " + ".join(by["config"] for _, by in served),
+        **times["ours"].as_dict(),
+    }
+    peers = [
+        {"name": name, "version": _version(bench, name)}
+        | ({"missing": failed[name]} if failed[name] else times[name].as_dict())
+        for name in failed
+    ]
+    timed = {name for name in times if name != "ours"}
+    against = trial.of_a_name if trial.of_a_name in timed else "torch" if "torch" in timed else None
+    return {
+        "what": what,
+        "op": trial.op,
+        "problem": trial.problem,
+        "dtype": trial.dtype,
+        "ours": ours,
+        "peers": peers,
+        "against": against,
+        "ratio": times[against].min_ms / times["ours"].min_ms if against else None,
+        "flops": trial.flops,
+    }
+
+
+def _pinned(pin: Callable[[str | None], None], name: str | None, run: Run) -> None:
+    pin(name)  # the first call after it selects and prepares
+    settle(run)
+
+
+def _differs(result: Any, right: Any) -> str:
+    """ "" or by how much a rival is off, in parts of the largest value: of bf16 products in f32 or
+    in bf16's own sums, a few hundredths at most."""
+    import torch
+
+    found = torch.as_tensor(result).float().view(right.shape)
+    off = ((found - right).abs().max() / right.abs().max()).item()
+    return "" if off < 0.05 else f"differs by {off:.2g} of the largest value"
+
+
+def _version(bench: Bench, name: str) -> str:
+    import torch
+
+    libraries = {row["name"]: row["version"] for row in bench.info["libraries"]}
+    return {"torch": str(torch.__version__), "numpy": np.__version__}.get(
+        name, libraries.get(name, "")
+    )
