@@ -13,8 +13,18 @@
 
 namespace dlblas::attention {
 
+/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes, for which it spills f8
+/// before sm_90. Shared memory holds two blocks, where 255 registers are left to a thread.
+template <AttentionTraits S>
+constexpr int attention_mma_blocks() {
+#if __CUDA_ARCH__ < 900
+  if (S.from != S.type) return 1;
+#endif
+  return 0;
+}
+
 template <AttentionTraits S, AttentionMmaConfig C>
-__global__ void __launch_bounds__(C.warps * 32)
+__global__ void __launch_bounds__(C.warps * 32, attention_mma_blocks<S>())
     attention_mma(const __grid_constant__ AttentionParams p) {
   constexpr bool kBf16 = S.type == DType::kBF16;
   constexpr int kThreads = C.warps * 32, kRows = C.warps * 16, kKeys = C.keys;

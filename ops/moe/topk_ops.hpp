@@ -7,10 +7,12 @@
 
 namespace dlblas::moe {
 
-/// Of a thread with 32 columns in ranks: 64 at most, as compiled for sm_90.
+/// Of a thread with 32 columns in ranks: 64 at most, as compiled for sm_90; 86 where a row is
+/// several warps'.
 inline std::int32_t topk_registers(const RowTraits& traits, const RowConfig& c) {
   const int columns = c.vectors * traits.n;
   if (!traits.full || columns > 32) return 48 + 10 * c.vectors;
+  if (columns > 16 && c.threads > 32) return 88;
   return columns <= 16 && traits.types[kTopkLogits] != DType::kF32 ? 48 : 64;
 }
 

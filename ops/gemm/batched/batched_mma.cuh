@@ -9,16 +9,17 @@
 namespace dlblas::gemm {
 
 /// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes, for which it spills
-/// before sm_90.
+/// before sm_90, and where a block is of one warp's rows.
+template <GemmMmaConfig C>
 constexpr int batched_blocks() {
 #if __CUDA_ARCH__ < 900
   return 2;
 #endif
-  return 0;
+  return C.block_m <= 32 ? 1 : 0;
 }
 
 template <BatchedTraits S, BatchedConfig T>
-__global__ void __launch_bounds__(kBatchedMmaTiles[T.tile].threads(), batched_blocks())
+__global__ void __launch_bounds__(kBatchedMmaTiles[T.tile].threads(), batched_blocks<kBatchedMmaTiles[T.tile]>())
     batched_mma(const __grid_constant__ BatchedParams<MatmulEpilogue<S.epilogue>> p) {
   constexpr GemmMmaConfig C = kBatchedMmaTiles[T.tile];
   using Epilogue = MatmulEpilogue<S.epilogue>;
