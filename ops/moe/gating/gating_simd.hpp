@@ -60,9 +60,50 @@ void softmax(DType type, const void* row, int64_t count, float* x, float* gates)
     softmax_of<DType::kBF16>(row, count, x, gates);
 }
 
+/// Σ gates, then Σ gates · slopes, in f64: of[2].
+void sums(const float* gates, const double* slopes, int64_t count, double* of) {
+  constexpr int kChains = 16;
+  double all[kChains] = {}, sloped[kChains] = {};
+  int64_t i = 0;
+  for (; i + kChains <= count; i += kChains)
+    for (int n = 0; n < kChains; ++n) {
+      const auto gate = static_cast<double>(gates[i + n]);
+      all[n] += gate, sloped[n] += gate * slopes[i + n];
+    }
+  for (int n = 0; i < count; ++i, ++n) {
+    const auto gate = static_cast<double>(gates[i]);
+    all[n] += gate, sloped[n] += gate * slopes[i];
+  }
+  for (int half = kChains / 2; half > 0; half /= 2)
+    for (int n = 0; n < half; ++n) all[n] += all[n + half], sloped[n] += sloped[n + half];
+  of[0] = all[0], of[1] = sloped[0];
+}
+
+template <DType E>
+void store_row(const float* values, int64_t count, void* to) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        store_partial<E>(at<E>(to, i), load_partial<DType::kF32>(values + i, n), n);
+      });
+}
+/// gates · scale · (slopes − mean), in f64, rounded to f32; `to`: and to a row of the type.
+void gradient(DType type, const float* gates, const double* slopes, int64_t count, double scale,
+              double mean, float* values, void* to) {
+  for (int64_t i = 0; i < count; ++i)
+    values[i] =
+        static_cast<float>(static_cast<double>(gates[i]) * scale * (slopes[i] - mean));
+  if (!to) return;
+  if (type == DType::kF32)
+    store_row<DType::kF32>(values, count, to);
+  else if (type == DType::kF16)
+    store_row<DType::kF16>(values, count, to);
+  else
+    store_row<DType::kBF16>(values, count, to);
+}
+
 }  // namespace
 
-moe::MoeGatePasses moe_gate_passes() { return {softmax}; }
+moe::MoeGatePasses moe_gate_passes() { return {softmax, sums, gradient}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

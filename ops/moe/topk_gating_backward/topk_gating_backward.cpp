@@ -1,6 +1,7 @@
 // topk_gating_backward, the gradient of capacity gating in the logits: schema, oracle, and kernels
 // for CPUs and NVIDIA GPUs.
 // Read next: topk_gating_backward_ref.hpp (what it computes), ops/moe/gating/gating.cuh (how).
+#include <algorithm>
 #include <vector>
 
 #include "core/error.hpp"
@@ -22,11 +23,13 @@ double bytes_of(const Problem& problem) {
 
 // ---- CPUs ----
 
-/// One call, as its tasks see it: f64, one rounding at the end.
+/// One call, as its tasks see it: powers in f32, sums and differences in f64, an element rounded to
+/// f32 and from there to its type.
 class Job {
  public:
-  explicit Job(const Args& args)
+  Job(const Args& args, const MoeGatePasses& passes)
       : args_(args),
+        passes_(passes),
         tokens_(args.letters[kGateGradT]),
         experts_(args.letters[kGateGradE]),
         choices_(args.letters[kGateGradK]),
@@ -37,63 +40,76 @@ class Job {
     for (std::int64_t e = 0; e < experts_; ++e) slopes_.push_back(slope * entry(kGateGradFirst, e));
   }
   void run(std::int64_t begin, std::int64_t end) const {
-    std::vector<double> gates(slopes_.size()), out(slopes_.size());
-    std::vector<bool> seen(slopes_.size());
-    for (std::int64_t t = begin; t < end; ++t) row(t, gates, out, seen);
+    Row row(experts_, choices_);
+    for (std::int64_t t = begin; t < end; ++t) backward(t, row);
   }
 
  private:
+  struct Choice {
+    std::int64_t expert;
+    double dw;
+  };
+  /// What a task keeps of its row.
+  struct Row {
+    std::vector<float> gates, values, gathered;
+    std::vector<Choice> kept;
+    Row(std::int64_t experts, std::int64_t choices)
+        : gates(static_cast<std::size_t>(experts)), values(gates), gathered(gates) {
+      kept.reserve(static_cast<std::size_t>(choices));
+    }
+  };
   double entry(int tensor, std::int64_t at) const {
     const TensorView& t = args_.tensors[tensor];
     return load_element(t, at * t.strides[0]);
   }
-  /// f(choice, expert) of those that are kept, of each expert the first.
-  template <typename F>
-  void each_kept(std::int64_t t, std::vector<bool>& seen, const F& f) const {
-    std::fill(seen.begin(), seen.end(), false);
+  /// Those that are kept, of each expert the first.
+  void find_kept(std::int64_t t, std::vector<Choice>& kept) const {
+    kept.clear();
     for (std::int64_t j = 0; j < choices_; ++j) {
       const double id = entry(kGateGradKept, j * tokens_ + t);
       if (!(id >= 0 && id < static_cast<double>(experts_))) continue;
-      const auto e = static_cast<std::size_t>(id);
-      if (!seen[e]) f(j, e);
-      seen[e] = true;
+      const auto e = static_cast<std::int64_t>(id);
+      const auto same = [e](const Choice& c) { return c.expert == e; };
+      if (std::none_of(kept.begin(), kept.end(), same))
+        kept.push_back({e, entry(kGateGradWeights, j * tokens_ + t)});
     }
   }
-  void row(std::int64_t t, std::vector<double>& gates, std::vector<double>& out,
-           std::vector<bool>& seen) const {
+  void backward(std::int64_t t, Row& row) const {
     const TensorView &logits = args_.tensors[kGateGradLogits], &to = args_.tensors[kGateGradOut];
-    double most = -std::numeric_limits<double>::infinity(), total = 0, mean = 0;
-    for (std::int64_t e = 0; e < experts_; ++e) {
-      const double x = load_element(logits, t * logits.strides[0] + e * logits.strides[1]);
-      gates[static_cast<std::size_t>(e)] = x;
-      most = x > most || std::isnan(x) ? x : most;
-    }
-    for (double& gate : gates) gate = std::exp(gate - most), total += gate;
-    for (std::size_t e = 0; e < gates.size(); ++e) gates[e] /= total, mean += gates[e] * slopes_[e];
-    double sum = 0, dot = 0;
-    each_kept(t, seen, [&](std::int64_t j, std::size_t e) {
-      sum += gates[e], dot += gates[e] * entry(kGateGradWeights, j * tokens_ + t);
-    });
+    float* const gates = row.gates.data();
+    softmax_of(passes_, logits, t, row.values.data(), gates, row.gathered.data());
+    double of[2];
+    passes_.sums(gates, slopes_.data(), experts_, of);
+    const double scale = 1 / of[0];  // the sum is f32's, its rounding common to all
+    const auto gate = [&](std::int64_t e) { return static_cast<double>(gates[e]) * scale; };
+    find_kept(t, row.kept);
+    double sum = 0, dot = 0, mean = of[1] * scale;
+    for (const Choice& c : row.kept) sum += gate(c.expert), dot += gate(c.expert) * c.dw;
     const bool divided = !(sum < least_);
     const double divisor = divided ? sum : least_, along = dot / divisor;
     if (!divided) mean += along;
-    for (std::size_t e = 0; e < gates.size(); ++e) out[e] = gates[e] * (slopes_[e] - mean);
-    each_kept(t, seen, [&](std::int64_t j, std::size_t e) {
-      const double dw = entry(kGateGradWeights, j * tokens_ + t);
-      out[e] += gates[e] / divisor * (divided ? dw - along : dw);
-    });
-    for (std::int64_t e = 0; e < experts_; ++e)
-      store_element(to, t * to.strides[0] + e * to.strides[1], out[static_cast<std::size_t>(e)]);
+    const std::int64_t first = t * to.strides[0], step = to.strides[1];
+    const bool whole = step == 1 || experts_ <= 1;
+    passes_.gradient(to.dtype, gates, slopes_.data(), experts_, scale, mean, row.values.data(),
+                     whole ? static_cast<char*>(to.data) + first * size_of(to.dtype) : nullptr);
+    for (std::int64_t e = 0; !whole && e < experts_; ++e)
+      store_element(to, first + e * step, static_cast<double>(row.values[static_cast<std::size_t>(e)]));
+    for (const auto& [e, dw] : row.kept) {
+      const double g = gate(e), own = g / divisor * (divided ? dw - along : dw);
+      store_element(to, first + e * step,
+                    g * (slopes_[static_cast<std::size_t>(e)] - mean) + own);
+    }
   }
 
   const Args& args_;
+  const MoeGatePasses passes_;
   std::vector<double> slopes_;  // of l_aux in an expert's gate
   std::int64_t tokens_, experts_, choices_;
   double least_;
 };
 
-int run_cpu(const Args& args, const Context& context, const Kernel&, void*) {
-  const Job job(args);
+int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  const Job job(args, kernel.load<MoeGatePasses>());
   context.run(0, args.letters[kGateGradT], 16,
               [&](std::int64_t begin, std::int64_t end) { job.run(begin, end); });
   return 0;
