@@ -25,6 +25,7 @@ DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) {
   return (Ints)_mm512_mask_blend_epi32(mask, (__m512i)no, (__m512i)yes);
 }
 DLBLAS_INLINE bool any(Mask mask) { return mask != 0; }
+DLBLAS_INLINE uint32_t bits_of(Mask mask) { return mask; }
 DLBLAS_INLINE Mask lanes_below(int n) { return first_lanes(n); }
 /// Of NaN and a number, b.
 DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm512_max_ps(a, b); }
@@ -50,6 +51,9 @@ DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, (Vec)mask);
 }
 DLBLAS_INLINE bool any(Mask mask) { return _mm256_movemask_ps((Vec)mask) != 0; }
+DLBLAS_INLINE uint32_t bits_of(Mask mask) {
+  return static_cast<uint32_t>(_mm256_movemask_ps((Vec)mask));
+}
 DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 DLBLAS_INLINE Vec round_to_whole(Vec x) {
@@ -63,6 +67,12 @@ DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
   return (Vec)((mask & (Ints)yes) | (~mask & (Ints)no));
 }
 DLBLAS_INLINE bool any(Mask mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
+/// A bit of each lane, of the first the lowest.
+DLBLAS_INLINE uint32_t bits_of(Mask mask) {
+  uint32_t bits = 0;
+  for (int i = 0; i < kWidth; ++i) bits |= static_cast<uint32_t>(mask[i] & 1) << i;
+  return bits;
+}
 #if defined(__SSE2__)
 DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm_max_ps(a, b); }
 DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm_min_ps(a, b); }

@@ -224,21 +224,28 @@ class RowPicks {
   /// come from left to right, so an equal value is no better than one that is there.
   template <int kVectors>
   DLBLAS_INLINE void offer(const Values<kVectors>& x, int64_t first, int lanes, bool paired) {
-    if (full_) {
-      bool better = false;
-      for (const Vec& v : x.v) better |= any(less(least_, v)) || any(is_nan(v));
-      if (!better) return;
-    }
     const bool pairs = paired && kVectors == 2;
-    for (int i = 0; i < lanes; ++i)
-      for (int v = 0; v < kVectors; ++v)
-        insert(RowRank::of(
-            x.v[v][i], static_cast<int32_t>(first + (pairs ? kVectors * i + v : v * kWidth + i))));
+    const auto one = [&](int v, int i) DLBLAS_ROW_LAMBDA {
+      const uint64_t rank = RowRank::of(
+          x.v[v][i], static_cast<int32_t>(first + (pairs ? kVectors * i + v : v * kWidth + i)));
+      if (size_ < count_ || rank > ranks_[size_ - 1]) insert(rank);
+    };
+    if (!full_) {
+      for (int i = 0; i < lanes; ++i)
+        for (int v = 0; v < kVectors; ++v) one(v, i);
+      return;
+    }
+    uint32_t better[kVectors], some = 0;
+    for (int v = 0; v < kVectors; ++v)
+      some |= better[v] = bits_of(less(least_, x.v[v])) | bits_of(is_nan(x.v[v]));
+    if (some == 0) return;
+    for (int v = 0; v < kVectors; ++v)
+      for (uint32_t left = better[v]; left != 0; left &= left - 1)
+        if (const int i = __builtin_ctz(left); i < lanes) one(v, i);
   }
 
  private:
   DLBLAS_OUTLINE void insert(uint64_t rank) {
-    if (size_ == count_ && rank < ranks_[size_ - 1]) return;
     int at = size_ < count_ ? size_++ : size_ - 1;
     for (; at > 0 && ranks_[at - 1] < rank; --at) ranks_[at] = ranks_[at - 1];
     ranks_[at] = rank;
