@@ -170,13 +170,19 @@ void row_major(const RowWork& w) {
   if constexpr (E == DType::kBF16 && kVectors<E, R> == 2) order_pairs(w, R);
 }
 
+/// Rows of a for dot products: of row r depth k is at data[r · ld + k - first].
+struct DotRows {
+  const float* data;
+  int64_t ld, first;
+};
+
 /// The depths from k on, less than an access, of any numbers of columns and rows.
 template <DType E>
-DLBLAS_OUTLINE void last_dots(const RowWork& w, const char* b, int64_t k, int64_t end, int columns,
-                              int rows, float* sums) {
+DLBLAS_OUTLINE void last_dots(const RowWork& w, const DotRows& a, const char* b, int64_t k,
+                              int64_t end, int columns, int rows, float* sums) {
   for (; k < end; k += kWidth) {
     for (int r = 0; r < rows; ++r) {
-      const Vec row = load_first<DType::kF32>(w.rows + r * w.p.k + k, w.p.k - k);
+      const Vec row = load_first<DType::kF32>(a.data + r * a.ld + k - a.first, w.p.k - k);
       for (int c = 0; c < columns; ++c) {
         float* const sum = sums + (r * columns + c) * kWidth;
         const Vec column = load_first<E>(at<E>(b + c * w.b.col * kElementBytes<E>, k), w.p.k - k);
@@ -187,10 +193,11 @@ DLBLAS_OUTLINE void last_dots(const RowWork& w, const char* b, int64_t k, int64_
 }
 
 /// One chain of C columns of a transposed b, dot products over depths [k, end): R · C vectors of
-/// partial sums.
-template <DType E, int R, int C>
-DLBLAS_OUTLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_t end,
-                              float* sums) {
+/// partial sums. kShared: a part of one, which goes on with `sums` unless it begins; the columns
+/// beside these come next, at the same depths.
+template <DType E, int R, int C, bool kShared = false>
+DLBLAS_OUTLINE void dot_chain(const RowWork& w, const DotRows& a, const char* b, int64_t k,
+                              int64_t end, bool begins, float* sums) {
   constexpr int kCount = 2;
   const int64_t step = w.b.col * kElementBytes<E>, depth = w.p.k;
   // At its end a column asks for the beginning of the one that takes its place.
@@ -198,12 +205,14 @@ DLBLAS_OUTLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_
   const int64_t next = w.ahead + C * step - depth * kElementBytes<E>;
   Vec sum[R][C];
   for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) sum[r][c] = zero();
+    for (int c = 0; c < C; ++c)
+      sum[r][c] = !kShared || begins ? zero() : load<DType::kF32>(sums + (r * C + c) * kWidth);
   }
-  for (; k + kCount * kWidth <= end; k += kCount * kWidth) {
-    const int64_t ahead = k < turn ? w.ahead : next;
+  const float* x = a.data + k - a.first;
+  for (; k + kCount * kWidth <= end; k += kCount * kWidth, x += kCount * kWidth) {
+    const int64_t ahead = kShared ? C * step : k < turn ? w.ahead : next;
     Pair row[R];
-    for (int r = 0; r < R; ++r) row[r] = load2<DType::kF32, E>(w.rows + r * depth + k);
+    for (int r = 0; r < R; ++r) row[r] = load2<DType::kF32, E>(x + r * a.ld);
     for (int c = 0; c < C; ++c) {
       const char* from = at<E>(b + c * step, k);
       for (int line = 0; ahead && line < kCount * kVectorBytes<E>; line += 64)
@@ -216,7 +225,7 @@ DLBLAS_OUTLINE void dot_chain(const RowWork& w, const char* b, int64_t k, int64_
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) store<DType::kF32>(sums + (r * C + c) * kWidth, sum[r][c]);
   }
-  if (k < end) last_dots<E>(w, b, k, end, C, R, sums);
+  if (k < end) last_dots<E>(w, a, b, k, end, C, R, sums);
 }
 
 /// A chain's sums meet those of the chains before it; at the last all of them are added up.
@@ -231,31 +240,79 @@ DLBLAS_OUTLINE void end_dots(const float* sums, float* totals, float* errors, in
   }
 }
 
-/// C columns of a transposed b.
-template <DType E, int R, int C>
-void row_dots(const RowWork& w, int64_t j) {
-  // One column is as good as a library's dot product, which has short chains; many need not be.
-  const int64_t chain = (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
-  const char* const b = address(w.b, 0, j);
-  alignas(64) float sums[R * C * kWidth], totals[R * C * kWidth], errors[R * C * kWidth];
-  const bool one = w.p.k <= chain;
-  if (one) dot_chain<E, R, C>(w, b, 0, w.p.k, sums);
-  for (int64_t k = 0; !one && k < w.p.k; k += chain) {
-    dot_chain<E, R, C>(w, b, k, smaller(w.p.k, k + chain), sums);
-    end_dots(sums, totals, errors, R * C, k == 0);
+/// Depths of a chain. One column is as good as a library's dot product, which has short chains;
+/// many need not be.
+DLBLAS_INLINE int64_t dot_depths(const RowWork& w) {
+  return (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
+}
+
+/// The sums of one chain, or of all of them, of R rows and C columns.
+struct DotSums {
+  float *sums, *totals, *errors;
+  bool one;
+  DotSums behind(int64_t floats) const {
+    return {sums + floats, totals + floats, errors + floats, one};
   }
+};
+/// Their lanes added up: columns j to j + C of the chunk.
+template <int R, int C>
+DLBLAS_INLINE void add_lanes(const RowWork& w, int64_t j, const DotSums& s) {
   for (int i = 0; i < R * C; ++i) {
-    const Vec sum = one ? load<DType::kF32>(sums + i * kWidth)
-                        : total_of(load<DType::kF32>(totals + i * kWidth),
-                                   load<DType::kF32>(errors + i * kWidth));
+    const Vec sum = s.one ? load<DType::kF32>(s.sums + i * kWidth)
+                          : total_of(load<DType::kF32>(s.totals + i * kWidth),
+                                     load<DType::kF32>(s.errors + i * kWidth));
     w.sums[i / C * w.ld + (j - w.j0) + i % C] = reduce_add(sum);
   }
 }
 
+/// C columns of a transposed b.
+template <DType E, int R, int C>
+void row_dots(const RowWork& w, int64_t j) {
+  const int64_t chain = dot_depths(w);
+  const char* const b = address(w.b, 0, j);
+  const DotRows a = {w.rows, w.p.k, 0};
+  alignas(64) float sums[R * C * kWidth], totals[R * C * kWidth], errors[R * C * kWidth];
+  const bool one = w.p.k <= chain;
+  if (one) dot_chain<E, R, C>(w, a, b, 0, w.p.k, true, sums);
+  for (int64_t k = 0; !one && k < w.p.k; k += chain) {
+    dot_chain<E, R, C>(w, a, b, k, smaller(w.p.k, k + chain), true, sums);
+    end_dots(sums, totals, errors, R * C, k == 0);
+  }
+  add_lanes<R, C>(w, j, {sums, totals, errors, one});
+}
+
+constexpr int kMostSums = kWidth == 16 ? 16 : 8;  // vectors of one chain: more would spill
+/// Depths of a part of a, of which a group's rows lie side by side.
+constexpr int64_t kPart = 32 * kWidth;
+static_assert(kPart <= kSharedDepth);
+
+/// A chunk of at most kSharedColumns, part by part of their depth. The sums are those of row_dots,
+/// bit for bit.
+template <DType E>
+DLBLAS_OUTLINE void shared_dots(const RowWork& w, int64_t padded) {
+  constexpr int R = kMaxRowGroup, C = kMostSums / R;
+  constexpr int64_t kEach = R * kWidth, kFloats = kSharedColumns * kEach;
+  alignas(64) float sums[kFloats], totals[kFloats], errors[kFloats];
+  const int64_t chain = dot_depths(w), columns = w.j1 - w.j0, whole = columns / C * C;
+  const DotSums all = {sums, totals, errors, w.p.k <= chain};
+  for (int64_t k = 0; k < w.p.k || k == 0; k += kPart) {
+    const int64_t end = smaller(w.p.k, k + kPart);
+    const DotRows a = {w.rows + k * padded, kPart, k};
+    const bool begins = k % chain == 0;
+    for (int64_t j = 0; j < whole; j += C)
+      dot_chain<E, R, C, true>(w, a, address(w.b, 0, w.j0 + j), k, end, begins, sums + j * kEach);
+    for (int64_t j = whole; j < columns; ++j)
+      dot_chain<E, R, 1, true>(w, a, address(w.b, 0, w.j0 + j), k, end, begins, sums + j * kEach);
+    if (!all.one && (end == w.p.k || end % chain == 0))
+      end_dots(sums, totals, errors, static_cast<int>(columns) * R, k < chain);
+  }
+  for (int64_t j = 0; j < whole; j += C) add_lanes<R, C>(w, w.j0 + j, all.behind(j * kEach));
+  for (int64_t j = whole; j < columns; ++j) add_lanes<R, 1>(w, w.j0 + j, all.behind(j * kEach));
+}
+
 template <DType E, int R, int U>
 void row_transposed(const RowWork& w) {
-  constexpr int kSums = kWidth == 16 ? 16 : 8;  // more would spill
-  constexpr int kColumns = U * R > kSums ? kSums / R : U;
+  constexpr int kColumns = U * R > kMostSums ? kMostSums / R : U;
   int64_t j = w.j0;
   for (; j + kColumns <= w.j1; j += kColumns) row_dots<E, R, kColumns>(w, j);
   for (; j < w.j1; ++j) row_dots<E, R, 1>(w, j);
@@ -283,24 +340,42 @@ void row_group(const RowWork& w, int64_t rows, const CpuGemmRowConfig& c) {
   row_unrolled<E, kMaxRowGroup>(w, c);
 }
 
+template <DType E>
+struct TypeOf {
+  static constexpr DType value = E;
+};
+
 template <typename Epilogue>
 void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, const float* rows,
          float* sums) {
   constexpr int kParts = Epilogue::kParts;
   const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
   const int64_t plane = kMaxRowGroup * c.block_n;
-  for (int64_t i = 0; i < p.m; i += kMaxRowGroup) {
-    const int64_t group = smaller(kMaxRowGroup, p.m - i);
-    for (int64_t j = j0; j < j1; j += c.block_n) {
-      const int64_t end = smaller(j1, j + c.block_n);
+  const bool shared = shares_columns(c.dots, p.m);
+  const int64_t padded = (p.m + kMaxRowGroup - 1) / kMaxRowGroup * kMaxRowGroup;
+  const int64_t width = shared ? smaller(kSharedColumns, c.block_n) : c.block_n;
+  for (int64_t j = j0; j < j1; j += width) {
+    const int64_t end = smaller(j1, j + width);
+    for (int64_t i = 0; i < p.m; i += kMaxRowGroup) {
+      const int64_t group = smaller(kMaxRowGroup, p.m - i);
       for (int part = 0; part < kParts; ++part) {
         const GemmMatrix& b = p.b[part];
-        const RowWork w{
-            p,         b,     j,         end, rows + i * p.k, sums + part * kRowPlanes * plane,
-            c.block_n, plane, c.prefetch};
-        if (b.type == DType::kF32) row_group<DType::kF32>(w, group, c);
-        if (b.type == DType::kF16) row_group<DType::kF16>(w, group, c);
-        if (b.type == DType::kBF16) row_group<DType::kBF16>(w, group, c);
+        const RowWork w{p,
+                        b,
+                        j,
+                        end,
+                        rows + i * (shared ? kPart : p.k),
+                        sums + part * kRowPlanes * plane,
+                        c.block_n,
+                        plane,
+                        c.prefetch};
+        const auto columns = [&](auto type) {
+          constexpr DType E = decltype(type)::value;
+          shared ? shared_dots<E>(w, padded) : row_group<E>(w, group, c);
+        };
+        if (b.type == DType::kF32) columns(TypeOf<DType::kF32>{});
+        if (b.type == DType::kF16) columns(TypeOf<DType::kF16>{});
+        if (b.type == DType::kBF16) columns(TypeOf<DType::kBF16>{});
       }
       for (int64_t r = 0; r < group; ++r) {
         const float* of_row[kParts];
@@ -312,11 +387,23 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
   }
 }
 
+/// Part by part of their depth, of each all rows one after the other.
+void pack_parts(const GemmJob& p, float* rows) {
+  const int64_t padded = (p.m + kMaxRowGroup - 1) / kMaxRowGroup * kMaxRowGroup;
+  for (int64_t k = 0; k < p.k; k += kPart, rows += padded * kPart) {
+    const int64_t depth = smaller(kPart, p.k - k);
+    for (int64_t i = 0; i < p.m; ++i)
+      pack(p.a.type, {address(p.a, i, k), p.a.col, 0}, depth, 1, kWidth, rows + i * kPart);
+    for (int64_t v = p.m * kPart; v < padded * kPart; ++v) rows[v] = 0.0f;
+  }
+}
+
 void pack_rows(const GemmJob& p, const CpuGemmRowConfig& c, float* rows) {
   int padded = 1;
   while (padded < p.m) padded *= 2;
   if (!c.dots && p.m > 1)
     return pack(p.a.type, {address(p.a, 0, 0), p.a.row, p.a.col}, p.m, p.k, padded, rows);
+  if (shares_columns(c.dots, p.m)) return pack_parts(p, rows);
   // A row of a, taken as lanes of one depth, comes out as contiguous panels; what its last panel
   // spills is overwritten by the next row, or cleared below.
   for (int64_t i = 0; i < p.m; ++i) {

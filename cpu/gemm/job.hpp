@@ -78,8 +78,15 @@ struct CpuGemmRowConfig {
 struct GemmTile {
   int32_t m, n;
 };
-/// Widest row group of the few-row form: more rows stream b again.
+/// Widest row group of the few-row form.
 inline constexpr int kMaxRowGroup = 8;
+/// Most rows of it where b is transposed. From kSharedRows on kSharedColumns are taken at a time,
+/// for all groups of rows: those columns stay in the second-level cache, and parts of a of
+/// kSharedDepth at most in the first. Of a row-major b a group's columns are too many: more rows
+/// than a group's would stream b again.
+inline constexpr int kMaxDotRows = 32, kSharedRows = 5, kSharedColumns = 32, kSharedDepth = 512;
+/// Does the few-row form of m rows take columns so?
+constexpr bool shares_columns(bool dots, int64_t m) { return dots && m >= kSharedRows; }
 /// Sums that the few-row form keeps of each element: of a chain, a run, a span, all spans, and the
 /// error of the last.
 inline constexpr int kRowPlanes = 5;
@@ -122,8 +129,9 @@ struct GemmCode {
   /// parts · kRowPlanes · kMaxRowGroup · block_n floats.
   void (*row)(const GemmJob&, const CpuGemmRowConfig&, int64_t j0, int64_t j1, const float* rows,
               float* sums);
-  /// a as f32: rows side by side at each depth, or for dot products one after the other; rows past
-  /// m, up to a power of two, are zero.
+  /// a as f32: rows side by side at each depth, or for dot products one after the other, where
+  /// columns are shared in parts of their depth; rows past m, up to a power of two or whole groups,
+  /// are zero.
   void (*pack_rows)(const GemmJob&, const CpuGemmRowConfig&, float* rows);
 };
 

@@ -167,7 +167,9 @@ void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const 
 namespace {
 std::int64_t row_floats(std::int64_t m, std::int64_t k) {
   const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
-  return round_up(rows * k + kPackSlack, kPackSlack);
+  // Of parts of a depth the last is whole, and of m = 9 there are two groups of eight rows.
+  const std::int64_t parts = round_up(m, kMaxRowGroup) * round_up(k, kSharedDepth);
+  return round_up(std::max(rows * k, m >= kSharedRows ? parts : 0) + kPackSlack, kPackSlack);
 }
 std::int64_t sum_floats(const GemmFewRows& s) {
   return std::int64_t{kRowPlanes} * kMaxRowGroup * s.config.block_n * s.code->parts;

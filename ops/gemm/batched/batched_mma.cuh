@@ -19,7 +19,8 @@ constexpr int batched_blocks() {
 }
 
 template <BatchedTraits S, BatchedConfig T>
-__global__ void __launch_bounds__(kBatchedMmaTiles[T.tile].threads(), batched_blocks<kBatchedMmaTiles[T.tile]>())
+__global__ void __launch_bounds__(kBatchedMmaTiles[T.tile].threads(),
+                                  batched_blocks<kBatchedMmaTiles[T.tile]>())
     batched_mma(const __grid_constant__ BatchedParams<MatmulEpilogue<S.epilogue>> p) {
   constexpr GemmMmaConfig C = kBatchedMmaTiles[T.tile];
   using Epilogue = MatmulEpilogue<S.epilogue>;

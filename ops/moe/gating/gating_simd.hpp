@@ -90,8 +90,7 @@ void store_row(const float* values, int64_t count, void* to) {
 void gradient(DType type, const float* gates, const double* slopes, int64_t count, double scale,
               double mean, float* values, void* to) {
   for (int64_t i = 0; i < count; ++i)
-    values[i] =
-        static_cast<float>(static_cast<double>(gates[i]) * scale * (slopes[i] - mean));
+    values[i] = static_cast<float>(static_cast<double>(gates[i]) * scale * (slopes[i] - mean));
   if (!to) return;
   if (type == DType::kF32)
     store_row<DType::kF32>(values, count, to);

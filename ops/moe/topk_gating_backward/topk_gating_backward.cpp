@@ -93,11 +93,11 @@ class Job {
     passes_.gradient(to.dtype, gates, slopes_.data(), experts_, scale, mean, row.values.data(),
                      whole ? static_cast<char*>(to.data) + first * size_of(to.dtype) : nullptr);
     for (std::int64_t e = 0; !whole && e < experts_; ++e)
-      store_element(to, first + e * step, static_cast<double>(row.values[static_cast<std::size_t>(e)]));
+      store_element(to, first + e * step,
+                    static_cast<double>(row.values[static_cast<std::size_t>(e)]));
     for (const auto& [e, dw] : row.kept) {
       const double g = gate(e), own = g / divisor * (divided ? dw - along : dw);
-      store_element(to, first + e * step,
-                    g * (slopes_[static_cast<std::size_t>(e)] - mean) + own);
+      store_element(to, first + e * step, g * (slopes_[static_cast<std::size_t>(e)] - mean) + own);
     }
   }
 

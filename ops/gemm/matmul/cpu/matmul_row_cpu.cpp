@@ -1,6 +1,6 @@
 // The few-row matmul on CPUs (decoding: one token, or a handful): no packing, b streams through
 // once, threads divide the columns.
-// In: a Problem with M ≤ 8. Out: a Kernel of one step.
+// In: a Problem with M ≤ 8, or 32 where b is transposed. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // cpu/gemm/run.hpp, cpu/gemm/few_rows.hpp.
 #include <algorithm>
@@ -34,11 +34,15 @@ bool takes_dots(const Problem& p) {
   return !b_is_row_major(p) || (column && !(p.flags & kDeterministic));
 }
 
+/// Do rows share a few columns at a time, whatever block_n?
+bool shares(const Problem& p) { return shares_columns(takes_dots(p), p.dims[kM]); }
+
 Support supports(const Query& q) {
   const Problem& p = q.problem;
-  if (p.dims[kM] > kMaxRowGroup) {
-    return Support::no("{} has more than {} rows (bucket {}): b would stream from memory again",
-                       tensor(kA), kMaxRowGroup, p.dims[kM]);
+  const int most = takes_dots(p) ? kMaxDotRows : kMaxRowGroup;
+  if (p.dims[kM] > most) {
+    return Support::no("{} has more than {} rows (bucket {}): b would be read again", tensor(kA),
+                       most, p.dims[kM]);
   }
   if (!b_is_row_major(p) && p.tensors[kB].layout != Layout::kTransposed) {
     return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(kB));
@@ -54,8 +58,8 @@ Support same_bits(const Query& q) {
 
 void constrain(const Query& q, Space& space) {
   space.require(table(), "block_n_distinct", {"block_n"},
-                [n = q.problem.dims[kN]](const CpuGemmRowConfig& c) {
-                  return c.block_n == 256 || c.block_n / 2 < n;
+                [n = q.problem.dims[kN], shared = shares(q.problem)](const CpuGemmRowConfig& c) {
+                  return c.block_n == 256 || (!shared && c.block_n / 2 < n);
                 });
   space.require(table(), "next_rows_are_streams", {"prefetch"},
                 [dots = takes_dots(q.problem)](const CpuGemmRowConfig& c) {
@@ -71,7 +75,7 @@ Config heuristic(const Query& q) {
   // 1024.
   c.block_n = static_cast<std::int32_t>(std::clamp<std::int64_t>(4096 / rows, 512, 2048));
   c.block_n = 1 << (31 - std::countl_zero(static_cast<std::uint32_t>(c.block_n)));
-  while (c.block_n > 256 && c.block_n / 2 >= p.dims[kN]) c.block_n /= 2;
+  while (c.block_n > 256 && (shares(p) || c.block_n / 2 >= p.dims[kN])) c.block_n /= 2;
   return table().to_config(c);
 }
 

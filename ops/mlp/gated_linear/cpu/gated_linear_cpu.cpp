@@ -178,11 +178,15 @@ Kernel prepare(const Query& q, const Config& config) {
 /// Weights whose rows are contiguous are dot products; contiguous along F they stream as rows.
 bool takes_dots(const Problem& p) { return p.tensors[kGate].layout != Layout::kTransposed; }
 
+/// Do rows share a few columns at a time, whatever block_n?
+bool shares(const Problem& p) { return shares_columns(takes_dots(p), p.dims[kT]); }
+
 Support supports_row(const Query& q) {
   const Problem& p = q.problem;
-  if (p.dims[kT] > kMaxRowGroup)
-    return Support::no("{} has more than {} rows (bucket {}): weights would stream again",
-                       tensor(kX), kMaxRowGroup, p.dims[kT]);
+  const int most = takes_dots(p) ? kMaxDotRows : kMaxRowGroup;
+  if (p.dims[kT] > most)
+    return Support::no("{} has more than {} rows (bucket {}): weights would be read again",
+                       tensor(kX), most, p.dims[kT]);
   const auto along = [&](int i) {
     const Layout l = p.tensors[i].layout;
     return l == Layout::kTransposed ? 1 : l == Layout::kContiguous || l == Layout::kRowStrided;
@@ -199,9 +203,10 @@ Support same_bits_row(const Query& q) {
   return Support::no("adds up dot products in another order than the form that takes more rows");
 }
 void constrain_row(const Query& q, Space& space) {
-  space.require(row_table(), "block_n_distinct", {"block_n"}, [n = q.problem.dims[kF]](const R& c) {
-    return c.block_n == 256 || c.block_n / 2 < n;
-  });
+  space.require(row_table(), "block_n_distinct", {"block_n"},
+                [n = q.problem.dims[kF], shared = shares(q.problem)](const R& c) {
+                  return c.block_n == 256 || (!shared && c.block_n / 2 < n);
+                });
   space.require(
       row_table(), "next_rows_are_streams", {"prefetch"},
       [dots = takes_dots(q.problem)](const R& c) { return c.prefetch != kNextRows || !dots; });
@@ -210,7 +215,7 @@ Config heuristic_row(const Query& q) {
   const Problem& p = q.problem;
   R c = few_rows_config(p.tensors[kGate].dtype, takes_dots(p));
   c.block_n = p.dims[kT] <= 4 ? 1024 : 512;
-  while (c.block_n > 256 && c.block_n / 2 >= p.dims[kF]) c.block_n /= 2;
+  while (c.block_n > 256 && (shares(p) || c.block_n / 2 >= p.dims[kF])) c.block_n /= 2;
   return row_table().to_config(c);
 }
 double estimate_row(const Query& q, const Config&) {

@@ -32,10 +32,9 @@ struct GatedProgramInTurn : GatedProgram<S> {
   template <class At>
   __device__ static __forceinline__ void ask(Asked<At>& a, const At& at) {
     a.factor = -kLog2E;
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tsetp.lt.s32 p, %2, 0;\n\t@p ld.global.f32 %0, [%1];\n\t}"
-        : "+f"(a.factor)
-        : "l"(at.call.operands[0].data), "r"(at.call.m));  // m < 0: never
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.lt.s32 p, %2, 0;\n\t@p ld.global.f32 %0, [%1];\n\t}"
+                 : "+f"(a.factor)
+                 : "l"(at.call.operands[0].data), "r"(at.call.m));  // m < 0: never
   }
   template <class A>
   __device__ static __forceinline__ float value(const float (&sums)[2], const A& a,
