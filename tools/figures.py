@@ -2,10 +2,10 @@
 """Makes the tables of README.md, docs/figures.md, docs/all_operators.md from benchmarks/results.
 
 A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
-the newest row counts, of the machine that was measured last; a table says "stale" when the sources behind one of its rows have changed
-since (README.md only how many). The tables `operators` and `families` come from the operators'
-own files (operator_table.py). `--check` writes nothing and exits 1 when a table is out of date.
-Needs the package: run it with .venv/bin/python after a build.
+the newest row counts, of the machine that was measured last; a table says "stale" when the sources
+behind one of its rows have changed since (README.md only how many). The tables `operators` and
+`families` come from the operators' own files (operator_table.py). `--check` writes nothing and
+exits 1 when a table is out of date. Needs the package: run it with .venv/bin/python after a build.
 """
 
 from __future__ import annotations

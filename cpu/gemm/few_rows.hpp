@@ -342,7 +342,7 @@ void row_group(const RowWork& w, int64_t rows, const CpuGemmRowConfig& c) {
 
 template <DType E>
 struct TypeOf {
-  static constexpr DType value = E;
+  static constexpr DType kValue = E;
 };
 
 template <typename Epilogue>
@@ -370,7 +370,7 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
                         plane,
                         c.prefetch};
         const auto columns = [&](auto type) {
-          constexpr DType E = decltype(type)::value;
+          constexpr DType E = decltype(type)::kValue;
           shared ? shared_dots<E>(w, padded) : row_group<E>(w, group, c);
         };
         if (b.type == DType::kF32) columns(TypeOf<DType::kF32>{});

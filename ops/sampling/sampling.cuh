@@ -367,7 +367,8 @@ struct Row {
 }  // namespace detail
 
 template <SamplingTraits S, SamplingConfig C>
-__global__ void __launch_bounds__(C.threads, 1536 / C.threads) sampling(const __grid_constant__ SamplingParams p) {
+__global__ void __launch_bounds__(C.threads, 1536 / C.threads)
+    sampling(const __grid_constant__ SamplingParams p) {
   using Row = detail::Row<S, C>;
   __shared__ typename Row::Shared shared;
   Row row(p, shared, blockIdx.x);

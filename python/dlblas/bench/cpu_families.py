@@ -76,14 +76,14 @@ def _attention_trials(bench: Bench) -> Iterator[_Trial]:
             causal = s > 1
             problem = {"S": s, "L": length, "H": _HEADS, "Hkv": _OF_KEYS, "D": _DIM}
             flops = 4.0 * s * length * _HEADS * _DIM * (0.5 if causal else 1.0)
-            sdpa = {"torch": functools.partial(_sdpa, q, k, v, causal)}
+            sdpa: dict[str, Run] = {"torch": functools.partial(_sdpa, q, k, v, causal)}
             ours = functools.partial(dlblas.flash_attention, q, k, v, causal=causal)
             yield _Trial("flash_attention", problem, dtype, ours, sdpa, flops)
             if causal:
                 continue
             # The same keys in pages; torch has them side by side.
-            caches = (t.view(-1, _PAGE, _OF_KEYS, _DIM) for t in (k, v))
-            ours = functools.partial(dlblas.paged_attention, q[0], *caches, pages, lengths)
+            keys, values = (t.view(-1, _PAGE, _OF_KEYS, _DIM) for t in (k, v))
+            ours = functools.partial(dlblas.paged_attention, q[0], keys, values, pages, lengths)
             yield _Trial("paged_attention", {**problem, "page": _PAGE}, dtype, ours, sdpa, flops)
 
 
@@ -129,7 +129,9 @@ def _product_trials(bench: Bench) -> Iterator[_Trial]:
         scales = torch.rand(m, 1), torch.rand(1, n)
         ours = functools.partial(dlblas.int8_scaled_mm, a, codes.T, *scales)
         rivals = {"torch": functools.partial(_eager_i8, a, codes.T, *scales)}
-        yield _Trial("int8_scaled_mm", {"M": m, "N": n, "K": k}, "i8", ours, rivals, 2.0 * m * n * k)
+        yield _Trial(
+            "int8_scaled_mm", {"M": m, "N": n, "K": k}, "i8", ours, rivals, 2.0 * m * n * k
+        )
 
 
 def _measured(bench: Bench, what: str, trials: Iterator[_Trial]) -> Iterator[Row]:
@@ -206,14 +208,13 @@ def _differs(result: Any, right: Any) -> str:
     import torch
 
     found = torch.as_tensor(result).float().view(right.shape)
-    off = ((found - right).abs().max() / right.abs().max()).item()
+    off = float((found - right).abs().max() / right.abs().max())
     return "" if off < 0.05 else f"differs by {off:.2g} of the largest value"
 
 
 def _version(bench: Bench, name: str) -> str:
     import torch
 
-    libraries = {row["name"]: row["version"] for row in bench.info["libraries"]}
-    return {"torch": str(torch.__version__), "numpy": np.__version__}.get(
-        name, libraries.get(name, "")
-    )
+    versions = {str(row["name"]): str(row["version"]) for row in bench.info["libraries"]}
+    versions |= {"torch": str(torch.__version__), "numpy": str(np.__version__)}
+    return versions.get(name, "")
