@@ -85,7 +85,8 @@ def test_the_second_pass_measures_and_compiles_nothing(demo: tuple[dict[str, Any
 def test_a_small_llama_decodes_as_it_prefills(demo: tuple[dict[str, Any], str]) -> None:
     record, text = demo
     llama = record["llama"]
-    assert llama["ok"] and 0 < llama["error"] < 1e-4
+    # One sums as the other where both are few rows: then no bit differs.
+    assert llama["ok"] and llama["error"] < 1e-4 and llama["largest"] > 0.1
     assert llama["tokens_per_s"] > 0 and abs(sum(llama["shares"].values()) - 1) < 1e-6
     assert {"linear", "silu_and_mul", "paged_attention", "rope_"} <= llama["shares"].keys()
     assert "A small Llama" in text and "tokens/s" in text

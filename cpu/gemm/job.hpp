@@ -84,7 +84,7 @@ inline constexpr int kMaxRowGroup = 8;
 /// for all groups of rows: those columns stay in the second-level cache, and parts of a of
 /// kSharedDepth at most in the first. Of a row-major b a group's columns are too many: more rows
 /// than a group's would stream b again.
-inline constexpr int kMaxDotRows = 32, kSharedRows = 5, kSharedColumns = 32, kSharedDepth = 512;
+inline constexpr int kMaxDotRows = 32, kSharedRows = 9, kSharedColumns = 32, kSharedDepth = 512;
 /// Does the few-row form of m rows take columns so?
 constexpr bool shares_columns(bool dots, int64_t m) { return dots && m >= kSharedRows; }
 /// Sums that the few-row form keeps of each element: of a chain, a run, a span, all spans, and the

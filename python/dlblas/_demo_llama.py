@@ -125,6 +125,7 @@ def run(quick: bool) -> dict[str, Any]:
         "tokens_per_s": shape.new / decode_s,
         "shares": {name: seconds / total for name, seconds in decoding.items()},
         "error": error,
+        "largest": float(np.abs(whole).max()),
         "ok": error <= _LARGEST_ERROR,
     }
 

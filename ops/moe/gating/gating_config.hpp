@@ -68,11 +68,13 @@ static_assert(sizeof(MoeGateBackwardParams) == 128, "host and device read the sa
 struct MoeGatePasses {
   /// x = the row in f32, gates = its softmax.
   void (*softmax)(DType type, const void* row, int64_t count, float* x, float* gates);
-  /// of[0] = Σ gates, of[1] = Σ gates · slopes, in f64.
-  void (*sums)(const float* gates, const double* slopes, int64_t count, double* of);
+  /// gates = e^(x − max) of the row in f64, x = the row in f32, of[0] = Σ gates, of[1] = Σ gates ·
+  /// slopes.
+  void (*powers)(DType type, const void* row, int64_t count, const double* slopes, float* x,
+                 double* gates, double* of);
   /// values = gates · scale · (slopes − mean), in f64 until it is rounded; `to`: and a row of the
   /// type from them.
-  void (*gradient)(DType type, const float* gates, const double* slopes, int64_t count,
+  void (*gradient)(DType type, const double* gates, const double* slopes, int64_t count,
                    double scale, double mean, float* values, void* to);
 };
 

@@ -60,23 +60,53 @@ void softmax(DType type, const void* row, int64_t count, float* x, float* gates)
     softmax_of<DType::kBF16>(row, count, x, gates);
 }
 
-/// Σ gates, then Σ gates · slopes, in f64: of[2].
-void sums(const float* gates, const double* slopes, int64_t count, double* of) {
-  constexpr int kChains = 16;
-  double all[kChains] = {}, sloped[kChains] = {};
-  int64_t i = 0;
-  for (; i + kChains <= count; i += kChains)
-    for (int n = 0; n < kChains; ++n) {
-      const auto gate = static_cast<double>(gates[i + n]);
-      all[n] += gate, sloped[n] += gate * slopes[i + n];
-    }
-  for (int n = 0; i < count; ++i, ++n) {
-    const auto gate = static_cast<double>(gates[i]);
-    all[n] += gate, sloped[n] += gate * slopes[i];
+constexpr int kHalf = kWidth / 2;  // f64 of a vector
+using Doubles = double __attribute__((vector_size(kHalf * sizeof(double))));
+using Floats = float __attribute__((vector_size(kHalf * sizeof(float))));
+using Longs = int64_t __attribute__((vector_size(kHalf * sizeof(double))));
+
+/// e^d of d ≤ 0, to 1e-9 of it; of d below −700, e^−700.
+DLBLAS_INLINE Doubles power(Doubles d) {
+  constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453, kWhole = 0x1.8p52;
+  const Doubles least = d * 0 - 700;  // NaN stays
+  const Doubles t = (d < least ? least : d) * kLog2E, shifted = t + kWhole;
+  const Doubles r = (t - (shifted - kWhole)) * kLn2;
+  Doubles p = r * (1.0 / 40320) + 1.0 / 5040;
+  constexpr double kTerms[] = {1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1, 1};
+  for (const double term : kTerms) p = p * r + term;
+  const Longs two = (((Longs)shifted << 52) + (int64_t{1023} << 52));
+  return p * (Doubles)two;
+}
+
+/// gates = e^(x − max) of a row, in f64; of[0] their sum, of[1] that of gates · slopes.
+void powers(DType type, const void* row, int64_t count, const double* slopes, float* x,
+            double* gates, double* of) {
+  Vec most = broadcast(-__builtin_inff());
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        const Vec v = type == DType::kF32 ? load_partial<DType::kF32>(at<DType::kF32>(row, i), n)
+                      : type == DType::kF16
+                          ? load_partial<DType::kF16>(at<DType::kF16>(row, i), n)
+                          : load_partial<DType::kBF16>(at<DType::kBF16>(row, i), n);
+        store_partial<DType::kF32>(x + i, v, n);
+        most = max(choose(lanes_below(n), v, most), most);
+      });
+  const auto largest = static_cast<double>(reduce_max(most));
+  Doubles all = {}, sloped = {};
+  for (int64_t i = 0; i < count; i += kHalf) {
+    const bool whole = i + kHalf <= count;
+    const auto lanes = static_cast<size_t>(whole ? kHalf : count - i);
+    Floats v = {};
+    Doubles slope = {};
+    __builtin_memcpy(&v, x + i, whole ? sizeof v : lanes * sizeof(float));
+    __builtin_memcpy(&slope, slopes + i, whole ? sizeof slope : lanes * sizeof(double));
+    Doubles gate = power(__builtin_convertvector(v, Doubles) - largest);
+    for (int64_t n = count - i; n < kHalf; ++n) gate[n] = 0;
+    __builtin_memcpy(gates + i, &gate, whole ? sizeof gate : lanes * sizeof(double));
+    all += gate, sloped += gate * slope;
   }
-  for (int half = kChains / 2; half > 0; half /= 2)
-    for (int n = 0; n < half; ++n) all[n] += all[n + half], sloped[n] += sloped[n + half];
-  of[0] = all[0], of[1] = sloped[0];
+  of[0] = of[1] = 0;
+  for (int n = 0; n < kHalf; ++n) of[0] += all[n], of[1] += sloped[n];
 }
 
 template <DType E>
@@ -87,10 +117,10 @@ void store_row(const float* values, int64_t count, void* to) {
       });
 }
 /// gates · scale · (slopes − mean), in f64, rounded to f32; `to`: and to a row of the type.
-void gradient(DType type, const float* gates, const double* slopes, int64_t count, double scale,
+void gradient(DType type, const double* gates, const double* slopes, int64_t count, double scale,
               double mean, float* values, void* to) {
   for (int64_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>(static_cast<double>(gates[i]) * scale * (slopes[i] - mean));
+    values[i] = static_cast<float>(gates[i] * scale * (slopes[i] - mean));
   if (!to) return;
   if (type == DType::kF32)
     store_row<DType::kF32>(values, count, to);
@@ -102,7 +132,7 @@ void gradient(DType type, const float* gates, const double* slopes, int64_t coun
 
 }  // namespace
 
-moe::MoeGatePasses moe_gate_passes() { return {softmax, sums, gradient}; }
+moe::MoeGatePasses moe_gate_passes() { return {softmax, powers, gradient}; }
 
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

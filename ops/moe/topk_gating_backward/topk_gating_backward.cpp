@@ -23,8 +23,7 @@ double bytes_of(const Problem& problem) {
 
 // ---- CPUs ----
 
-/// One call, as its tasks see it: powers in f32, sums and differences in f64, an element rounded to
-/// f32 and from there to its type.
+/// One call, as its tasks see it: in f64, an element rounded to f32 and from there to its type.
 class Job {
  public:
   Job(const Args& args, const MoeGatePasses& passes)
@@ -51,10 +50,11 @@ class Job {
   };
   /// What a task keeps of its row.
   struct Row {
-    std::vector<float> gates, values, gathered;
+    std::vector<double> gates;
+    std::vector<float> values, gathered;
     std::vector<Choice> kept;
     Row(std::int64_t experts, std::int64_t choices)
-        : gates(static_cast<std::size_t>(experts)), values(gates), gathered(gates) {
+        : gates(static_cast<std::size_t>(experts)), values(gates.size()), gathered(gates.size()) {
       kept.reserve(static_cast<std::size_t>(choices));
     }
   };
@@ -74,14 +74,25 @@ class Job {
         kept.push_back({e, entry(kGateGradWeights, j * tokens_ + t)});
     }
   }
+  void powers_of(std::int64_t t, Row& row, double* of) const {
+    const TensorView& logits = args_.tensors[kGateGradLogits];
+    const std::int64_t first = t * logits.strides[0], step = logits.strides[1];
+    const bool whole = step == 1 || experts_ <= 1;
+    for (std::int64_t e = 0; !whole && e < experts_; ++e)
+      row.gathered[static_cast<std::size_t>(e)] =
+          static_cast<float>(load_element(logits, first + e * step));
+    const char* const from = static_cast<const char*>(logits.data) + first * size_of(logits.dtype);
+    passes_.powers(whole ? logits.dtype : DType::kF32,
+                   whole ? static_cast<const void*>(from) : row.gathered.data(), experts_,
+                   slopes_.data(), row.values.data(), row.gates.data(), of);
+  }
   void backward(std::int64_t t, Row& row) const {
-    const TensorView &logits = args_.tensors[kGateGradLogits], &to = args_.tensors[kGateGradOut];
-    float* const gates = row.gates.data();
-    softmax_of(passes_, logits, t, row.values.data(), gates, row.gathered.data());
+    const TensorView& to = args_.tensors[kGateGradOut];
+    double* const gates = row.gates.data();
     double of[2];
-    passes_.sums(gates, slopes_.data(), experts_, of);
-    const double scale = 1 / of[0];  // the sum is f32's, its rounding common to all
-    const auto gate = [&](std::int64_t e) { return static_cast<double>(gates[e]) * scale; };
+    powers_of(t, row, of);
+    const double scale = 1 / of[0];
+    const auto gate = [&](std::int64_t e) { return gates[e] * scale; };
     find_kept(t, row.kept);
     double sum = 0, dot = 0, mean = of[1] * scale;
     for (const Choice& c : row.kept) sum += gate(c.expert), dot += gate(c.expert) * c.dw;
