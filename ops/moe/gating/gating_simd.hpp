@@ -68,7 +68,7 @@ using Longs = int64_t __attribute__((vector_size(kHalf * sizeof(double))));
 /// e^d of d ≤ 0, to 1e-9 of it; of d below −700, e^−700.
 DLBLAS_INLINE Doubles power(Doubles d) {
   constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453, kWhole = 0x1.8p52;
-  const Doubles least = d * 0 - 700;  // NaN stays
+  const Doubles least = Doubles{} - 700;  // of NaN none is less: it stays
   const Doubles t = (d < least ? least : d) * kLog2E, shifted = t + kWhole;
   const Doubles r = (t - (shifted - kWhole)) * kLn2;
   Doubles p = r * (1.0 / 40320) + 1.0 / 5040;
