@@ -352,7 +352,7 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
   const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
   const int64_t plane = kMaxRowGroup * c.block_n;
   const bool shared = shares_columns(c.dots, p.m);
-  const int64_t padded = (p.m + kMaxRowGroup - 1) / kMaxRowGroup * kMaxRowGroup;
+  const int64_t padded = group_rows(p.m);
   const int64_t width = shared ? smaller(kSharedColumns, c.block_n) : c.block_n;
   for (int64_t j = j0; j < j1; j += width) {
     const int64_t end = smaller(j1, j + width);
@@ -389,7 +389,7 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
 
 /// Part by part of their depth, of each all rows one after the other.
 void pack_parts(const GemmJob& p, float* rows) {
-  const int64_t padded = (p.m + kMaxRowGroup - 1) / kMaxRowGroup * kMaxRowGroup;
+  const int64_t padded = group_rows(p.m);
   for (int64_t k = 0; k < p.k; k += kPart, rows += padded * kPart) {
     const int64_t depth = smaller(kPart, p.k - k);
     for (int64_t i = 0; i < p.m; ++i)

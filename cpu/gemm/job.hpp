@@ -87,6 +87,10 @@ inline constexpr int kMaxRowGroup = 8;
 inline constexpr int kMaxDotRows = 32, kSharedRows = 9, kSharedColumns = 32, kSharedDepth = 512;
 /// Does the few-row form of m rows take columns so?
 constexpr bool shares_columns(bool dots, int64_t m) { return dots && m >= kSharedRows; }
+/// Whole groups' rows.
+constexpr int64_t group_rows(int64_t m) {
+  return (m + kMaxRowGroup - 1) / kMaxRowGroup * kMaxRowGroup;
+}
 /// Sums that the few-row form keeps of each element: of a chain, a run, a span, all spans, and the
 /// error of the last.
 inline constexpr int kRowPlanes = 5;

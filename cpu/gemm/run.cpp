@@ -168,7 +168,7 @@ namespace {
 std::int64_t row_floats(std::int64_t m, std::int64_t k) {
   const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
   // Of parts of a depth the last is whole, and of m = 9 there are two groups of eight rows.
-  const std::int64_t parts = round_up(m, kMaxRowGroup) * round_up(k, kSharedDepth);
+  const std::int64_t parts = group_rows(m) * round_up(k, kSharedDepth);
   return round_up(std::max(rows * k, m >= kSharedRows ? parts : 0) + kPackSlack, kPackSlack);
 }
 std::int64_t sum_floats(const GemmFewRows& s) {

@@ -1,12 +1,9 @@
 // A row of capacity gating on CPUs, once for every instruction set.
 // In: a row of logits. Out: MoeGatePasses. Flow: call > validate > select > compile > [launch].
-// Read next: cpu/math.hpp, ops/moe/gating/gating.hpp.
+// Read next: cpu/lines.hpp, ops/moe/gating/gating_config.hpp.
 #pragma once
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include "cpu/math.hpp"
-#pragma GCC diagnostic pop
+#include "cpu/lines.hpp"
 #include "ops/moe/gating/gating_config.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
@@ -15,24 +12,19 @@ namespace {
 
 constexpr int64_t kBlock = 1024;  // columns whose sum is f32
 
-/// f(first, lanes) over a row.
-template <typename F>
-DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) f(i, kWidth);
-  if (i < count) f(i, static_cast<int>(count - i));
-}
-
-template <DType E>
-void softmax_of(const void* row, int64_t count, float* x, float* gates) {
+/// x = the row in f32; its largest element, NaN where there is one.
+float widen(DType type, const void* row, int64_t count, float* x) {
+  widen_row(type, row, count, x);
   Vec most = broadcast(-__builtin_inff());
   each_vector(
       count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        const Vec v = load_partial<E>(at<E>(row, i), n);
-        store_partial<DType::kF32>(x + i, v, n);
-        most = max(choose(lanes_below(n), v, most), most);
+        most = max(choose(lanes_below(n), load_lanes<kF>(x + i, n), most), most);
       });
-  const Vec largest = broadcast(reduce_max(most));
+  return reduce_max(most);
+}
+
+void softmax(DType type, const void* row, int64_t count, float* x, float* gates) {
+  const Vec largest = broadcast(widen(type, row, count, x));
   double sum = 0;  // of blocks, each in f32
   for (int64_t first = 0; first < count; first += kBlock) {
     Vec sums = zero();
@@ -51,15 +43,6 @@ void softmax_of(const void* row, int64_t count, float* x, float* gates) {
         store_partial<DType::kF32>(gates + i, load_partial<DType::kF32>(gates + i, n) * inverse, n);
       });
 }
-void softmax(DType type, const void* row, int64_t count, float* x, float* gates) {
-  if (type == DType::kF32)
-    softmax_of<DType::kF32>(row, count, x, gates);
-  else if (type == DType::kF16)
-    softmax_of<DType::kF16>(row, count, x, gates);
-  else
-    softmax_of<DType::kBF16>(row, count, x, gates);
-}
-
 constexpr int kHalf = kWidth / 2;  // f64 of a vector
 using Doubles = double __attribute__((vector_size(kHalf * sizeof(double))));
 using Floats = float __attribute__((vector_size(kHalf * sizeof(float))));
@@ -81,17 +64,7 @@ DLBLAS_INLINE Doubles power(Doubles d) {
 /// gates = e^(x − max) of a row, in f64; of[0] their sum, of[1] that of gates · slopes.
 void powers(DType type, const void* row, int64_t count, const double* slopes, float* x,
             double* gates, double* of) {
-  Vec most = broadcast(-__builtin_inff());
-  each_vector(
-      count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        const Vec v = type == DType::kF32 ? load_partial<DType::kF32>(at<DType::kF32>(row, i), n)
-                      : type == DType::kF16
-                          ? load_partial<DType::kF16>(at<DType::kF16>(row, i), n)
-                          : load_partial<DType::kBF16>(at<DType::kBF16>(row, i), n);
-        store_partial<DType::kF32>(x + i, v, n);
-        most = max(choose(lanes_below(n), v, most), most);
-      });
-  const auto largest = static_cast<double>(reduce_max(most));
+  const auto largest = static_cast<double>(widen(type, row, count, x));
   Doubles all = {}, sloped = {};
   for (int64_t i = 0; i < count; i += kHalf) {
     const bool whole = i + kHalf <= count;
@@ -109,25 +82,12 @@ void powers(DType type, const void* row, int64_t count, const double* slopes, fl
   for (int n = 0; n < kHalf; ++n) of[0] += all[n], of[1] += sloped[n];
 }
 
-template <DType E>
-void store_row(const float* values, int64_t count, void* to) {
-  each_vector(
-      count, [&](int64_t i, int n) __attribute__((always_inline)) {
-        store_partial<E>(at<E>(to, i), load_partial<DType::kF32>(values + i, n), n);
-      });
-}
 /// gates · scale · (slopes − mean), in f64, rounded to f32; `to`: and to a row of the type.
 void gradient(DType type, const double* gates, const double* slopes, int64_t count, double scale,
               double mean, float* values, void* to) {
   for (int64_t i = 0; i < count; ++i)
     values[i] = static_cast<float>(gates[i] * scale * (slopes[i] - mean));
-  if (!to) return;
-  if (type == DType::kF32)
-    store_row<DType::kF32>(values, count, to);
-  else if (type == DType::kF16)
-    store_row<DType::kF16>(values, count, to);
-  else
-    store_row<DType::kBF16>(values, count, to);
+  if (to) narrow_row(type, values, count, to);
 }
 
 }  // namespace
