@@ -3,8 +3,9 @@
 // In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
 // implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
 //   dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--turn] [--op NAME …]
-//                      [--only TEXT] [arch …]
-// arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled; --sizes: so
+//                      [--only TEXT] [--keep FOLDER] [arch …]
+// arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled; FOLDER: an
+// existing one, which gets the cubins, to be read with nvdisasm; --sizes: so
 // many tuples of sizes an operator, where an implementation takes one of them; --turn: what several
 // archs run is compiled for one of them, in turns that the seed begins.
 // Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -61,6 +63,7 @@ struct Request {
   std::size_t sizes = Sizes{}.most;  // tuples of sizes for each dtype and layout of an operator
   std::set<std::string> names;       // of operators; empty: all
   std::string only;                  // a part of the entry of every kernel that is compiled
+  std::string keep;                  // folder for the cubins; empty: none is kept
 };
 
 /// The first of each kernel function, then others, spread over all.
@@ -118,12 +121,24 @@ struct Figures {
   std::vector<double> ms;
 };
 
+/// For nvdisasm and cuobjdump: operator.implementation.arch.number.cubin.
+void keep(const jit::Cubin& cubin, const Row& row, std::size_t number, const std::string& folder) {
+  const std::string name =
+      text(row.op->schema.name, ".", row.impl ? row.impl->name : "device_oracle", ".sm_", row.arch,
+           ".", number, ".cubin");
+  std::ofstream file(std::filesystem::path(folder) / name, std::ios::binary);
+  if (!file.write(cubin.image.data(), static_cast<std::streamsize>(cubin.image.size())))
+    throw Error(ErrorKind::kInternal, text(folder, "/", name, " could not be written"));
+}
+
 /// Reads what compiling found into `row.problems` and the figures of the table.
-Figures finish(Row& row) {
+Figures finish(Row& row, const std::string& folder) {
   Figures f;
+  std::size_t number = 0;
   for (const KernelSource& source : row.sources) {
     try {
       const jit::Cubin& cubin = jit::compile(source, row.arch);
+      if (!folder.empty()) keep(cubin, row, number++, folder);
       f.registers = std::max(f.registers, cubin.registers);
       f.spills += cubin.spill_bytes;
       f.stack = std::max(f.stack, cubin.stack_bytes);
@@ -141,8 +156,8 @@ Figures finish(Row& row) {
 }
 
 /// One line of the table; the problems below it. How many problems.
-std::size_t print(Row& row, std::size_t shown) {
-  const Figures f = finish(row);
+std::size_t print(Row& row, std::size_t shown, const std::string& folder) {
+  const Figures f = finish(row, folder);
   const std::string name =
       text(row.op->schema.name, ".", row.impl ? row.impl->name : "device_oracle");
   const std::string kernels = text(row.sources.size(), " of ", row.wanted);
@@ -216,7 +231,7 @@ int run(const Request& request) {
   std::set<const Implementation*> compiled;
   for (const int arch : request.archs) compile(rows, arch);
   for (Row& row : rows) {
-    problems += print(row, request.names.empty() ? kProblemsShown : SIZE_MAX);
+    problems += print(row, request.names.empty() ? kProblemsShown : SIZE_MAX, request.keep);
     kernels += row.sources.size();
     if (row.impl && !row.sources.empty()) compiled.insert(row.impl);
   }
@@ -272,12 +287,14 @@ int main(int argc, char** argv) {
       request.names.insert(argv[++i]);
     } else if (word == "--only" && i + 1 < argc) {
       request.only = argv[++i];
+    } else if (word == "--keep" && i + 1 < argc) {
+      request.keep = argv[++i];
     } else if (number && word.size() <= 3) {
       request.archs.push_back(std::atoi(argv[i]));
     } else {
       std::fputs(
           "usage: dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--turn] "
-          "[--op NAME …] [--only TEXT] [arch …], for example 80 90\n",
+          "[--op NAME …] [--only TEXT] [--keep FOLDER] [arch …], for example 80 90\n",
           stderr);
       return 2;
     }

@@ -5,6 +5,8 @@ compute-sanitizer watches.
 In: the cases of the families' cases.json. Device buffers have exactly the tensors' sizes, but for
 the inputs whose last 16 bytes are not whole (``input_bytes``), and results are not initialised, so
 memcheck and initcheck see a byte too far and a byte too few; results are compared with the oracle.
+A workspace has exactly the bytes that were asked for, filled with NaN: a result made of what nobody
+wrote there is wrong. With --unwritten it is left as it is for initcheck to follow.
 Out: one line per run; 1 when one is wrong or an implementation ran nowhere.
 Read next: tools/gpu_check, python/dlblas/harness/call.py.
 """
@@ -24,8 +26,10 @@ MOST_HELD = 1 << 18  # elements of all inputs, where many letters make a large p
 # Layouts whose bytes lie side by side: what is uploaded has the strides that the call is told.
 COMPACT = ("nn", "nt", "tn", "tt")
 LIBRARIES = ("cublas", "cudnn")  # other people's kernels
-# Kernels that store by tensor maps, which the initcheck of CUDA 13.0 does not see.
+# Kernels that store by tensor maps or bulk copies, which the initcheck of CUDA 13.0 does not see:
+# their results and workspaces are always filled.
 STORE_BY_MAPS = ("cuda_wgmma",)
+NAN_BYTES = 0xFF  # a NaN in every float dtype, −1 as an integer
 
 
 class Driver:
@@ -49,8 +53,8 @@ class Driver:
         self._call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(max(1, num_bytes)))
         return memory
 
-    def fill(self, memory: ctypes.c_void_p, num_bytes: int) -> None:
-        self._call("cuMemsetD8_v2", memory, ctypes.c_ubyte(0), ctypes.c_size_t(num_bytes))
+    def fill(self, memory: ctypes.c_void_p, num_bytes: int, byte: int = 0) -> None:
+        self._call("cuMemsetD8_v2", memory, ctypes.c_ubyte(byte), ctypes.c_size_t(num_bytes))
 
     def free(self, memory: ctypes.c_void_p) -> None:
         self._call("cuMemFree_v2", memory)
@@ -90,15 +94,37 @@ class Run(NamedTuple):
     case: Any
 
 
+class How(NamedTuple):
+    """What main's options say of every run."""
+
+    exact: bool = False  # inputs
+    unwritten: bool = False  # workspaces
+
+
+class Workspaces:
+    """The ``alloc`` of a call's context."""
+
+    def __init__(self, driver: Driver, filled: bool) -> None:
+        self.held = list[ctypes.c_void_p]()
+
+        def alloc(_: Any, num_bytes: int, align: int) -> int | None:
+            memory = driver.allocate(num_bytes)
+            self.held.append(memory)
+            if filled:
+                driver.fill(memory, num_bytes, NAN_BYTES)
+            return memory.value
+
+        kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
+        self.function = kind(alloc)  # lives as long as the call
+
+
 def on_device(abi: Any, array: Any, memory: ctypes.c_void_p) -> Any:
     tensor = abi._tensor(array)
     tensor.data, tensor.device = memory.value, abi._Device(2, 0)
     return tensor
 
 
-def call_on_device(
-    driver: Driver, call: Any, judged: bool, filled: bool, exact: bool = False
-) -> None:
+def call_on_device(driver: Driver, call: Any, judged: bool, filled: bool, how: How) -> None:
     """The harness' call, its arrays uploaded before and its results downloaded after. ``judged``:
     by the reference, which says what is undefined. ``filled``: results are initialised."""
     import numpy as np
@@ -106,7 +132,8 @@ def call_on_device(
     from dlblas.harness import abi
 
     library, keep = _native._lib, list[Any]()
-    held = {name: driver.upload(in_order(t.array), exact) for name, t in call.inputs.items()}
+    held = {name: driver.upload(in_order(t.array), how.exact) for name, t in call.inputs.items()}
+    workspaces = Workspaces(driver, filled or not how.unwritten)
     outputs = [driver.allocate(t.array.nbytes) for t in call.results]
     masks = call.undefined() if judged else [None] * len(outputs)
     for tensor, memory, mask in zip(call.results, outputs, masks, strict=False):
@@ -130,7 +157,8 @@ def call_on_device(
             outputs=(abi._Tensor * len(results))(*results),
             num_outputs=len(results),
         )
-        context = abi._Context(size=ctypes.sizeof(abi._Context))
+        alloc = ctypes.cast(workspaces.function, ctypes.c_void_p)
+        context = abi._Context(size=ctypes.sizeof(abi._Context), alloc=alloc)
         handle = ctypes.c_void_p()
         _native.check(library.dlblas_op(call.case.op.encode(), ctypes.byref(handle)))
         _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
@@ -141,7 +169,7 @@ def call_on_device(
             driver.download(whole, memory)
             tensor.array[...] = whole
     finally:
-        for memory in (*held.values(), *outputs):
+        for memory in (*held.values(), *outputs, *workspaces.held):
             driver.free(memory)
 
 
@@ -205,7 +233,7 @@ def spread(cases: list[Any], count: int) -> list[Any]:
     return first + [case for case in cases if case not in first]
 
 
-def run_one(driver: Driver, registry: Any, run: Run, seed: int, exact: bool = False) -> str:
+def run_one(driver: Driver, registry: Any, run: Run, seed: int, how: How) -> str:
     """ "" when it ran and is right; else why not. Raises the library's refusals."""
     from dlblas import pinned
     from dlblas.harness.call import Call, FailedCheck, SkippedCase
@@ -215,7 +243,7 @@ def run_one(driver: Driver, registry: Any, run: Run, seed: int, exact: bool = Fa
         call = Call(registry, run.case, seed)
         with pinned(run.op, run.implementation):
             judged = not registry.operators[run.op]["judge"]
-            call_on_device(driver, call, judged, run.implementation in STORE_BY_MAPS, exact)
+            call_on_device(driver, call, judged, run.implementation in STORE_BY_MAPS, how)
         check_oracle(call)
     except SkippedCase as skipped:
         return f"skipped: {skipped}"
@@ -225,7 +253,7 @@ def run_one(driver: Driver, registry: Any, run: Run, seed: int, exact: bool = Fa
 
 
 def run_implementation(
-    driver: Driver, registry: Any, op: str, name: str, count: int, exact: bool
+    driver: Driver, registry: Any, op: str, name: str, count: int, how: How
 ) -> bool:
     from dlblas.errors import UnsupportedDtypeError, UnsupportedError
 
@@ -234,7 +262,7 @@ def run_implementation(
         if ran == count:
             break
         try:
-            wrong = run_one(driver, registry, Run(op, name, case), 5, exact)
+            wrong = run_one(driver, registry, Run(op, name, case), 5, how)
         except (UnsupportedError, UnsupportedDtypeError) as error:
             why = " ".join(str(error).split())[:200]
             continue
@@ -256,7 +284,9 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=3, help="an implementation (default 3)")
     parser.add_argument("--op", help="this operator alone")
     parser.add_argument("--exact", action="store_true", help="inputs have exactly their bytes, too")
+    parser.add_argument("--unwritten", action="store_true", help="workspaces are not filled")
     args = parser.parse_args()
+    how = How(args.exact, args.unwritten)
     sys.path.insert(0, str(args.package))
     from dlblas.harness import load_registry
 
@@ -266,9 +296,7 @@ def main() -> int:
             if impl["backend"] != "cuda" or impl["name"].startswith(LIBRARIES):
                 continue
             if args.op in (None, op):
-                good &= run_implementation(
-                    driver, registry, op, impl["name"], args.cases, args.exact
-                )
+                good &= run_implementation(driver, registry, op, impl["name"], args.cases, how)
                 runs += 1
     print(f"gpu_smoke: {runs} implementations, {'all right' if good else 'NOT all right'}")
     return 0 if good and runs > 0 else 1
