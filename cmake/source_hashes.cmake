@@ -2,8 +2,8 @@
 # every ops/**.cpp, ops/**_program.hpp and cpu/*.cpp.
 # A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/, and the kernels it
 # hands to the JIT (string literals "ops/….cuh"): the files that
-# decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops; a comment
-# there must not make every stored measurement stale, so they are left out.
+# decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops, and are left out;
+# so are lines that are comments alone: what a user's searches found holds after a word is mended.
 # A source that names a path outside the table stops the build.
 cmake_policy(VERSION 3.25)
 
@@ -42,6 +42,19 @@ function(includes_of file result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
+# A SHA-256 over what lines `file` has that are not comments alone.
+function(digest_of file result)
+  get_property(known GLOBAL PROPERTY "digest:${file}" SET)
+  if(NOT known)
+    file(READ "${TREE}/${file}" text)
+    string(REGEX REPLACE "\n[ \t]*//[^\n]*" "" text "\n${text}")
+    string(SHA256 digest "${text}")
+    set_property(GLOBAL PROPERTY "digest:${file}" "${digest}")
+  endif()
+  get_property(digest GLOBAL PROPERTY "digest:${file}")
+  set(${result} "${digest}" PARENT_SCOPE)
+endfunction()
+
 # The first 16 hex digits of a SHA-256 over the closure's paths and contents, in path order.
 function(hash_of source result)
   set(closure "${source}")
@@ -66,7 +79,7 @@ function(hash_of source result)
   list(SORT closure)
   set(text "")
   foreach(file IN LISTS closure)
-    file(SHA256 "${TREE}/${file}" digest)
+    digest_of("${file}" digest)
     string(APPEND text "${file} ${digest}\n")
   endforeach()
   string(SHA256 digest "${text}")

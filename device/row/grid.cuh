@@ -91,9 +91,10 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
   static_assert(!P::kHasRowResults && P::kFolds == 0 && P::kColumnsStage > 2);
   using Threads = RowReduce<C.threads>;
   using Op = typename decltype(P::partial(Stage<kLast>{}))::Op;
-  // Barriers. The first warp has told: it comes there after a sum of all threads, so all have read
-  // what was met for the row before. And the warp beside them has met the other blocks.
-  constexpr int kTold = 2, kMet = 3, kBoth = 2 * kWarp, kAll = C.threads + kWarp;
+  // Barriers: the first thread has told, after a sum of all threads, so all have read what was met
+  // for the row before; and the warp beside them has met the other blocks. The first warp's arrival
+  // at kTold would do; all arrive, so that no barrier is under a predicate.
+  constexpr int kTold = 2, kMet = 3, kAll = C.threads + kWarp;
   __shared__ double slots[Threads::kSlots + 1];
   __shared__ RowGridPart told, met;
   extern __shared__ __align__(16) unsigned char row_memory[];
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
     const detail::GridMeeting meeting(call.folds.partials, thread % kWarp);
 #pragma unroll 1
     for (uint32_t turn = 0; turn < static_cast<uint32_t>(call.rows); ++turn) {
-      barrier_sync(kTold, kBoth);
+      barrier_sync(kTold, kAll);
       meeting.put(turn, told);
       RowGridPart total;
       if constexpr (P::kBlocksApart)
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
         told = {Op::widen(mine), 0};
       }
     }
-    if (thread < kWarp) detail::barrier_arrive(kTold, kBoth);
+    detail::barrier_arrive(kTold, kAll);
     barrier_sync(kMet, kAll);
     if constexpr (P::kBlocksApart)
       P::finalize(Stage<kLast>{}, stats, RowMoments{met.first, met.second}, call);

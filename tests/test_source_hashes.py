@@ -1,0 +1,57 @@
+"""What cmake/source_hashes.cmake calls a change: code in a file or in what it includes, no comment.
+
+Read next: cmake/source_hashes.cmake.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FILES = {
+    "ops/norm/a.cpp": '#include "ops/norm/a.hpp"\nint a() { return b; }\nauto k = "device/k.cuh";\n',
+    "ops/norm/a.hpp": "// Of a.\nconstexpr int b = 1;  // one\n  // and no more\n",
+    "ops/norm/c.cpp": "int c() { return 2; }\n",
+    "device/k.cuh": "// A kernel.\nint k;\n",
+    "cpu/row/walk_rows.hpp": "",
+}
+
+
+def _cmake() -> str:
+    beside = pathlib.Path(sys.executable).parent / "cmake"
+    found = str(beside) if beside.exists() else shutil.which("cmake")
+    assert found, "cmake is not installed"
+    return found
+
+
+def _digits(tree: pathlib.Path) -> dict[str, str]:
+    for name, text in FILES.items():
+        if not (tree / name).exists():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(text, encoding="utf-8")
+    out, script = tree / "out.cpp", ROOT / "cmake" / "source_hashes.cmake"
+    subprocess.run([_cmake(), f"-DTREE={tree}", f"-DOUTPUT={out}", "-P", script], check=True)
+    found = re.findall(r'SourceHash<"([^"]+)">::kDigits\[17\] = "([0-9a-f]{16})"', out.read_text())
+    assert {name for name, _ in found} == {"ops/norm/a.cpp", "ops/norm/c.cpp"}
+    return dict(found)
+
+
+def test_a_comment_is_no_change_and_code_is(tmp_path: pathlib.Path) -> None:
+    before = _digits(tmp_path)
+    changes = {  # file: what replaces what, and whether that is a change
+        "ops/norm/a.hpp": [("// Of a.", "// Of a [once]; more", False), ("b = 1", "b = 3", True)],
+        "device/k.cuh": [("// A kernel.\n", "", False), ("int k", "long k", True)],
+        "ops/norm/a.cpp": [("int a", "// First.\nint a", False), ("return b", "return -b", True)],
+    }
+    for name, edits in changes.items():
+        for old, new, counts in edits:
+            path = tmp_path / name
+            text = path.read_text(encoding="utf-8")
+            assert old in text
+            path.write_text(text.replace(old, new, 1), encoding="utf-8")
+            after = _digits(tmp_path)
+            assert (after["ops/norm/a.cpp"] != before["ops/norm/a.cpp"]) == counts, (name, new)
+            assert after["ops/norm/c.cpp"] == before["ops/norm/c.cpp"]
+            before = after
