@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = {
-    "ops/norm/a.cpp": '#include "ops/norm/a.hpp"\nint a() { return b; }\nauto k = "device/k.cuh";\n',
+    "ops/norm/a.cpp": '#include "ops/norm/a.hpp"\nint a() { return b; }\nauto k = "device/k.cuh";',
     "ops/norm/a.hpp": "// Of a.\nconstexpr int b = 1;  // one\n  // and no more\n",
     "ops/norm/c.cpp": "int c() { return 2; }\n",
     "device/k.cuh": "// A kernel.\nint k;\n",
