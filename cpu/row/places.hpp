@@ -20,6 +20,23 @@ class RowPlaces {
       t.column = job.call.operands[i].column * size_of(t.type);
       t.data = static_cast<char*>(job.call.operands[i].data);
       t.load = t.store = way(t);
+      const bool moves = t.data && (job.rows_of >> i & 1u) && job.call.nest.rank > 0;
+      steps_[i] = moves ? job.call.nest.strides[i][0] * size_of(t.type) : 0;
+    }
+    even_ = job.call.nest.rank <= 1 && job.shape.gathered == 0;
+  }
+
+  /// As data_of(), of any operand.
+  DLBLAS_INLINE char* place_of(int operand, int64_t row) const {
+    if (!even_) return data_of(operand, row);
+    return static_cast<char*>(job_.call.operands[operand].data) + row * steps_[operand];
+  }
+  DLBLAS_INLINE void place_row(int64_t row) {
+    if (even_) {
+      for (int i = 0; i < job_.operands; ++i)
+        row_.operands[i].data = static_cast<char*>(job_.call.operands[i].data) + row * steps_[i];
+    } else {
+      for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
     }
   }
 
@@ -43,7 +60,7 @@ class RowPlaces {
     }
     return at;
   }
-  char* data_of(int operand, int64_t row) const {
+  DLBLAS_OUTLINE char* data_of(int operand, int64_t row) const {
     char* base = static_cast<char*>(job_.call.operands[operand].data);
     if (base == nullptr) return nullptr;  // absent
     if (job_.shape.gathered >> operand & 1u) return gathered(operand, base);
@@ -106,6 +123,8 @@ class RowPlaces {
 
   const RowJob& job_;
   RowState row_;
+  int64_t steps_[kMaxRowOperands] = {};  // bytes from row to row, where rows are even
+  bool even_;                            // one stride, and no number that chooses
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // The loops of a row program on a CPU: a row is one thread's, walked in passes, one per reduction
 // and one that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of
 // kRowBlock columns and f64 across them, in an order that only the width sets: same bits in any
-// batch, on any number of threads. Compiled once per instruction set, as cpu/simd.hpp. Read next:
-// cpu/row/places.hpp, cpu/row/columns.hpp.
+// batch, on any number of threads. A short row is stored after the next one is reduced: its
+// divisions and roots, a chain, end meanwhile. Compiled once per instruction set, as cpu/simd.hpp.
+// Read next: cpu/row/places.hpp, cpu/row/columns.hpp.
 #pragma once
 
 #include <initializer_list>
@@ -17,6 +18,8 @@ namespace {
 
 /// Bytes on the stack for what a row keeps between its last stage and its store.
 constexpr int kRowScratchBytes = 256 << 10;
+/// Two rows of as many columns lie in the first-level cache.
+constexpr int64_t kShortRow = 1024;
 
 template <template <typename> class Program, bool kKeep, typename Types>
 class RowWalker : RowPlaces {
@@ -32,8 +35,15 @@ class RowWalker : RowPlaces {
   static constexpr bool kFast =
       Types::kKnown || Wide::kHasHeads || (Wide::kByteResults && Wide::kStoredByKeep != 0);
 
-  /// `scratch`: an access after the other, where kKeep.
-  RowWalker(const RowJob& job, Kept* scratch) : RowPlaces(job), scratch_(scratch) {
+  /// Is a row read before the one above it is written?
+  static bool reads_ahead(const RowJob& job) {
+    return kRowStage && !Wide::kHasHeads && job.call.tiles == 1 && job.call.width <= kShortRow;
+  }
+
+  /// `scratch`: an access after the other, where kKeep. `lag`: rows from the one that is read to
+  /// the one that is written.
+  RowWalker(const RowJob& job, Kept* scratch, int lag)
+      : RowPlaces(job), scratch_(scratch), lag_(lag) {
     for (int i = 0; i < job.operands; ++i) {
       const bool reads = job.rows_of >> i & ~job.written >> i & ~job.shape.gathered >> i & 1u;
       if (reads && job.prefetch && ahead_count_ < 2) ahead_of_[ahead_count_++] = i;
@@ -46,32 +56,38 @@ class RowWalker : RowPlaces {
       sums_ = job_.partials + unit / job_.part_rows * Wide::kFolds * job_.call.width;
   }
 
-  /// One unit: a row, or a part of one where the program reduces none.
-  void run(int64_t unit) {
+  /// One unit: a row, or a part of one where the program reduces none. Reads what its totals are
+  /// made of; write() stores the unit that was read last.
+  DLBLAS_INLINE void read(int64_t unit) {
     if constexpr (Wide::kHasHeads) return run_heads(unit);
     const auto tiles = static_cast<int64_t>(job_.call.tiles);
     const int64_t row = tiles == 1 ? unit : unit / tiles,
                   tile = tiles == 1 ? 0 : unit - row * tiles;
-    if (job_.shape.indices > 0 && !find_numbers(row)) return;
+    left_out_ = job_.shape.indices > 0 && !find_numbers(row);
+    if (left_out_) return;
     place(row);
-    const int64_t begin = tile * job_.tile;
-    int64_t end = begin + job_.tile;
-    end = end < job_.call.width ? end : job_.call.width;
-    stage(Stage<0>{}, begin, end);
-    stage(Stage<1>{}, begin, end);
-    stage(Stage<2>{}, begin, end);
+    begin_ = tile * job_.tile;
+    end_ = begin_ + job_.tile;
+    end_ = end_ < job_.call.width ? end_ : job_.call.width;
+    stage(Stage<0>{}, begin_, end_);
+    stage(Stage<1>{}, begin_, end_);
+    stage(Stage<2>{}, begin_, end_);
+  }
+  DLBLAS_INLINE void write() {
+    if constexpr (Wide::kHasHeads) return;
+    if (left_out_) return;
     if constexpr ((Wide::kSquaresOf >= 0))
-      if (lost_) return write_exactly<Program>(row_, end);
-    if constexpr (Wide::kSelects) select(begin, end);
+      if (lost_) return write_exactly<Program>(row_, end_);
+    if constexpr (Wide::kSelects) select(begin_, end_);
     if constexpr (Wide::kHasRowResults) Wide::store_row(stats_, row_);
-    if constexpr (!Wide::kOnlyRowResults) write(begin, end);
+    if constexpr (!Wide::kOnlyRowResults) write(begin_, end_);
   }
 
  private:
   void place(int64_t row) {
     row_.index = row;
-    for (int i = 0; i < job_.operands; ++i) row_.operands[i].data = data_of(i, row);
-    if constexpr (kFetches) look_ahead(row);
+    place_row(row);
+    if constexpr (kFetches) look_ahead(row + lag_);
   }
 
   static constexpr bool kRowStage = Wide::kStages > 0 && Wide::kScopes[0] <= 0;
@@ -111,7 +127,7 @@ class RowWalker : RowPlaces {
       const int i = ahead_of_[n];
       const char* now = row_.operands[i].data;
       if constexpr (kRowStage)
-        ahead_.rows[n] = row + 1 < job_.call.rows ? data_of(i, row + 1) : now;
+        ahead_.rows[n] = row + 1 < job_.call.rows ? place_of(i, row + 1) : now;
       else
         ahead_.rows[n] = now + kAheadBytes;
       if (ahead_count_ == 1 && (job_.shifted >> i & 1u))
@@ -248,7 +264,7 @@ class RowWalker : RowPlaces {
       const uint64_t places =
           reinterpret_cast<uintptr_t>(t.data) |
           static_cast<uint64_t>((shape.head_width | shape.split | shape.shifts) * size_of(t.type));
-      if (places % static_cast<uint64_t>(streamed_step(size_of(t.type))) == 0)
+      if ((places & static_cast<uint64_t>(streamed_step(size_of(t.type)) - 1)) == 0)
         t.store = streamed(t);
     }
   }
@@ -483,11 +499,13 @@ class RowWalker : RowPlaces {
       t.store = way(t);
       if (t.store == Way::kOther || (Wide::kStoredByKeep >> i & 1u)) continue;
       const int size = size_of(t.type), step = streamed_step(size);
-      const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) %
-                                             static_cast<unsigned>(step));
-      if (past % size != 0) continue;
-      if ((job_.shifted >> i & 1u) && int64_t{job_.call.width} * size % step != 0) continue;
-      const int64_t mine = past == 0 ? 0 : (step - past) / size;
+      // Powers of two, of which a compiler knows nothing: a division each time takes 100 cycles.
+      const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) &
+                                             static_cast<unsigned>(step - 1));
+      if ((past & (size - 1)) != 0) continue;
+      if ((job_.shifted >> i & 1u) && (int64_t{job_.call.width} * size & (step - 1)) != 0) continue;
+      const int64_t mine =
+          past == 0 ? 0 : (step - past) >> __builtin_ctz(static_cast<unsigned>(size));
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;
       // Accesses are where they were kept, or begin with groups.
       if ((kKeep || kGroups) && mine != 0) continue;
@@ -498,8 +516,11 @@ class RowWalker : RowPlaces {
   }
 
   typename Wide::Stats stats_;
+  int64_t begin_ = 0, end_ = 0;  // columns
+  bool left_out_ = false;
   bool lost_ = false;  // its sum left f32
   Kept* scratch_;
+  int lag_;
   Ahead ahead_ = {};
   int ahead_of_[2], ahead_count_ = 0;
   float* sums_ = nullptr;  // of the rows' part, where results are folded

@@ -4,6 +4,8 @@
 // [launch]. Read next: cpu/row/walk.hpp (the loops), src/kernels/rows_cpu.cpp (what calls it).
 #pragma once
 
+#include <new>
+
 #include "cpu/row/walk.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
@@ -28,6 +30,25 @@ bool fits(const RowJob& job) {
   }
 }
 
+/// Units [begin, end), where short rows are read one ahead of what is written. `scratch`: an access
+/// after the other, those of two short rows, or null.
+template <typename Walker>
+void walk_units(const RowJob& job, int64_t begin, int64_t end, typename Walker::Kept* scratch) {
+  const int lag = Walker::reads_ahead(job) && end - begin > 1 ? 1 : 0;
+  Walker first(job, scratch, lag);
+  first.start_part(begin);
+  alignas(Walker) unsigned char other[sizeof(Walker)];
+  Walker* walkers[2] = {&first, &first};
+  if (lag) {
+    walkers[1] = new (other) Walker(job, scratch ? scratch + kShortRow / kRowStep : nullptr, lag);
+    walkers[1]->start_part(begin);
+  }
+  for (int64_t unit = begin; unit < end + lag; ++unit) {
+    if (unit < end) walkers[unit & lag]->read(unit);
+    if (unit - lag >= begin) walkers[(unit - lag) & lag]->write();
+  }
+}
+
 /// False: not compiled for these types. Long rows of a program that remembers are not, for known
 /// ones: code is worth its bytes where rows are usual.
 template <template <typename> class Program, typename Types>
@@ -35,19 +56,16 @@ bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
   using Keeping = RowWalker<Program, true, Types>;
   using Kept = typename Keeping::Kept;
   constexpr int64_t kMax = kRowScratchBytes / static_cast<int>(sizeof(Kept));
+  static_assert(2 * kShortRow <= kMax * kRowStep);
   if constexpr (Keeping::Wide::kRemembers) {
     if (job.call.width <= kMax * kRowStep) {
       alignas(64) Kept scratch[kMax];
-      Keeping walker(job, scratch);
-      walker.start_part(begin);
-      for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+      walk_units<Keeping>(job, begin, end, scratch);
       return true;
     }
   }
   if constexpr (Keeping::Wide::kRemembers && Types::kKnown) return false;
-  RowWalker<Program, false, Types> walker(job, nullptr);
-  walker.start_part(begin);
-  for (int64_t unit = begin; unit < end; ++unit) walker.run(unit);
+  walk_units<RowWalker<Program, false, Types>>(job, begin, end, nullptr);
   return true;
 }
 /// By the first types that the call has; AnyTypes are the last.

@@ -153,12 +153,36 @@ void run_parts(const RowOperator& op, const Args& args, const Context& context, 
               });
 }
 
+/// All rows as one, where they lie side by side and no column means more than another: what is done
+/// once a row then is done once. Groups stay as they are.
+std::int64_t join_rows(const RowOperator& op, const Args& args, NestedRowCall& call) {
+  const std::int64_t rows = call.rows, width = call.width;
+  if (op.op.reduces || op.op.heads || op.folded != 0 || !op.indices.empty()) return 1;
+  if (rows <= 1 || width <= 0 || call.nest.rank != 1 || rows > kMaxWidth / width) return 1;
+  if (call.group > 0 && width % call.group != 0) return 1;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const RowOperandSpec& spec = op.operands[i];
+    if (!given(args, spec) || spec.role == RowRole::kScalar) continue;
+    const bool groups = spec.role == RowRole::kGroup;
+    if (spec.role != RowRole::kRow && !groups) return 1;
+    const TensorView& t = args.tensors[spec.tensor];
+    const std::int64_t mine = groups ? width / std::max(1, call.group) : width;
+    if (t.shape[t.rank - 1] != mine || call.operands[i].column != 1 ||
+        call.nest.strides[i][0] != mine)
+      return 1;
+  }
+  call.rows = 1, call.nest.rank = 0;
+  call.width = static_cast<std::int32_t>(rows * width);
+  return rows;
+}
+
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& state = kernel.load<State>();
   const RowOperator& op = *state.op;
   RowJob job;
   job.shape = state.shape;
   fill_call(op, job.shape, args, job.call, &job.call.nest);
+  const std::int64_t width = job.call.width, joined = join_rows(op, args, job.call);
   std::copy_n(state.options, kMaxRowOptions, job.call.options);
   job.operands = static_cast<std::int32_t>(op.operands.size());
   job.short_nans = true;
@@ -175,12 +199,13 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     if (spec.written) job.written |= 1u << i;
     if (values && at_columns(spec.role, op.op.heads != nullptr)) job.at_columns |= 1u << i;
     if (has_rows(spec.role)) job.rows_of |= 1u << i;
-    if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != job.call.width) job.shifted |= 1u << i;
+    if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != width) job.shifted |= 1u << i;
     stores_pairs |= (job.shifted & job.written) >> i & 1u && job.shape.span > 1;
     if (has_rows(spec.role) || spec.role == RowRole::kGathered)
       row_bytes +=
           t.shape[t.rank - 1] * size_of(t.dtype) * (spec.has_inner() ? t.shape[t.rank - 2] : 1);
   }
+  row_bytes *= joined;
   // Rows without columns still have their values.
   const bool row_values = std::any_of(
       op.operands.begin(), op.operands.end(),
