@@ -60,13 +60,22 @@ void constrain(const Query& q, Space& space) {
                 [aliased](const CpuRowConfig& c) { return !aliased || c.store == Store::kCached; });
 }
 
+/// A few cores of an Intel processor do not fill its memory, and each has few buffers, which a
+/// store past the caches keeps until memory has it. Rows that are reduced first then store in
+/// bursts (docs/notes/cpu_rows.md).
+bool waits_for_stores(const RowOperator& op, const Query& q) {
+  constexpr int kFewThreads = 4;
+  return op.op.reduces && q.device.model.starts_with("Intel") && q.problem.threads <= kFewThreads;
+}
+
 Config heuristic(const Query& q) {
   const RowOperator& op = op_of<RowOperator>(q);
   CpuRowConfig config;
   const double bytes = bytes_of(op, q.problem);
   // Others use the last cache, too: what takes more than half of it is gone before it is read.
   const bool large = bytes > static_cast<double>(q.device.l3_bytes) / 2;
-  if (large && !in_place(op, q.problem)) config.store = Store::kStreamed;
+  if (large && !in_place(op, q.problem) && !waits_for_stores(op, q))
+    config.store = Store::kStreamed;
   // Heads are so short that asking costs more than it brings, but where memory is slow.
   if (op.op.heads == nullptr && bytes > static_cast<double>(q.device.l2_bytes) / 2)
     config.prefetch = Prefetch::kNextRow;
