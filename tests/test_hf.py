@@ -169,6 +169,24 @@ def test_a_patched_model_computes_the_same(family: str) -> None:
     assert none == 0 and torch.equal(logits, expected) and "undone" in repr(patch)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_exact_patch_moves_no_element(family: str, dtype: Any, device: str) -> None:
+    model, ids = model_of(family, dtype).to(device), tokens().to(device)
+    expected, none = calls(lambda: model(ids).logits)
+    with hf.patch(model, exact=True) as patch:
+        logits, ours = calls(lambda: model(ids).logits)
+    in_f32 = 0 if device == "cuda" else 2  # rotations alone
+    assert none == 0 and ours == (in_f32 if dtype == torch.float32 else 4)
+    assert torch.equal(logits, expected)
+    norms = 5 + (4 if family == "Qwen3" else 0)
+    assert f"left as they are: {norms} {family}RMSNorm" in repr(patch)
+    with hf.patch(exact=True):
+        logits, again = calls(lambda: model(ids).logits)
+    assert again == ours and torch.equal(logits, expected)
+
+
 def test_norms_have_the_roundings_of_the_original() -> None:
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 

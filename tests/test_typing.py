@@ -32,6 +32,9 @@ def norm(x: Any, weight: Any, y: Any, eps: float) -> None: ...
 def calls(x: Any, w: Any) -> None:
     y = dlblas.rms_norm(x, w, eps=1e-5, stream=0)
     dlblas.rms_norm_(x, w, stream=0)
+    alone: Any = dlblas.add_rms_norm(x, w)
+    normed, total = dlblas.add_rms_norm(alone, w, x, 1e-6)
+    print(normed, total)
     op = dlblas.get_op("rms_norm", (x, w), seconds=1.0, progress=False, log="x.csv")
     winner = op.report.winner
     if winner is not None:

@@ -57,7 +57,10 @@ if _typing.TYPE_CHECKING:
     from . import triton_ops as triton_ops
     from . import utils as utils
     from . import vllm as vllm
-    from ._ops import *  # noqa: F403 - stubs of the operators, written by the build
+    from ._other_forms import add_rms_norm as add_rms_norm  # of mypy the first holds
+    from ._ops import *  # isort: skip  # noqa: F403 - stubs of the operators, written by the build
+    # Of pyright the last.
+    from ._other_forms import add_rms_norm as add_rms_norm  # type: ignore[no-redef]  # noqa: F811
     from .own import register, register_operator, unregister
 
 __version__ = _native.version()

@@ -7,11 +7,42 @@ bindings/python/init.cpp.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._functions import FUNCTIONS
 from ._hooks import other_forms
 from .errors import Error, renamed
+
+if TYPE_CHECKING:  # as editors and type checkers see them, in place of the operator's own form
+    _A = TypeVar("_A")
+
+    @overload
+    def add_rms_norm(
+        x: _A,
+        weight: Any,
+        residual: None = None,
+        eps: float = 1e-6,
+        *,
+        weight_offset: float = 0.0,
+        cast_before_weight: bool = False,
+        out: _A | None = None,
+        stream: int | None = None,
+    ) -> _A: ...
+    @overload
+    def add_rms_norm(
+        x: _A,
+        weight: Any,
+        residual: Any,
+        eps: float = 1e-6,
+        *,
+        weight_offset: float = 0.0,
+        cast_before_weight: bool = False,
+        out: tuple[_A, _A] | None = None,
+        stream: int | None = None,
+    ) -> tuple[_A, _A]: ...
+    def add_rms_norm(*args: Any, **named: Any) -> Any:
+        """h = round(x + residual); residual_out = h; y = h · rsqrt(mean_C(h²) + eps) · (weight +
+        weight_offset). Without a residual, y alone."""
 
 
 def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -109,12 +109,13 @@ def _gated_product(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def _mlp_forward(theirs: Any) -> Forward:
+def _mlp_forward(theirs: Any, exact: bool = False) -> Forward:
     def forward(self: Any, x: torch.Tensor) -> Any:
         if type(self.act_fn).__name__ not in _SILU or not _ours(x):
             return theirs(self, x)
         gate, up = self.gate_proj(x), self.up_proj(x)
         same = _ours(gate) and gate.dtype == up.dtype
+        same = same and not (exact and gate.dtype == torch.float32)
         return self.down_proj(_gated_product(gate, up) if same else self.act_fn(gate) * up)
 
     return forward
@@ -152,7 +153,7 @@ class _Rotation(torch.autograd.Function):
         return (*_rotated(dq, dk, cos, back), None, None)
 
 
-def _rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _rotary(theirs: Callable[..., Any], exact: bool = False) -> Callable[..., Any]:
     def apply_rotary_pos_emb(
         q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
         unsqueeze_dim: int = 1,
@@ -161,6 +162,7 @@ def _rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
         tensors = (q, k, cos, sin)
         plain = q.dim() == 4 and cos.dim() == 3 and cos.shape[-1] == q.shape[-1]
         alike = all(t.dtype == q.dtype for t in tensors) and _ours(q)
+        alike = alike and not (exact and q.dtype == torch.float32 and q.is_cuda)
         grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
         traced = grad and torch.compiler.is_compiling()  # no operator's gradient: theirs
         known = not (cos.requires_grad or sin.requires_grad) and not traced
@@ -302,7 +304,9 @@ def _counted(names: Counter[str]) -> str:
     )
 
 
-def patch(model: torch.nn.Module | None = None, *, rotary: bool = True) -> Patch:
+def patch(
+    model: torch.nn.Module | None = None, *, rotary: bool = True, exact: bool = False
+) -> Patch:
     """Hugging Face's Llama, Mistral and Qwen on the operators here: ``<Patch: 5 LlamaRMSNorm, …>``.
 
     With ``model``, the modules of that model; without, the classes of these families, for every
@@ -320,14 +324,16 @@ def patch(model: torch.nn.Module | None = None, *, rotary: bool = True) -> Patch
       gradients but for those of compiled graphs: the same bits. It is a function of the family's
       file, so it holds for all of its models, until this patch is undone; ``rotary=False`` leaves
       it.
+    - ``exact=True`` replaces nothing that could move an element: norms stay, and in f32 the
+      products of MLPs and, on GPUs, rotations. A forward pass then gives the original's bits.
     - Routers and experts stay, and are counted in ``left``: see docs/torch.md.
     """
     done = Patch()
     if model is None:
         for module in _modeling():
-            _patch_classes(done, module)
+            _patch_classes(done, module, exact)
     else:
-        _patch_modules(done, model)
+        _patch_modules(done, model, exact)
     modules = _modeling() if model is None else _files_of(model)
     for module in modules if rotary else ():
         theirs = vars(module).get("apply_rotary_pos_emb")
@@ -335,7 +341,7 @@ def patch(model: torch.nn.Module | None = None, *, rotary: bool = True) -> Patch
             continue
         name = f"apply_rotary_pos_emb of {module.__name__.rpartition('.')[2]}"
         if _same_rotary(theirs):
-            done._put(module, "apply_rotary_pos_emb", _rotary(theirs), name)
+            done._put(module, "apply_rotary_pos_emb", _rotary(theirs, exact), name)
         else:
             done.left[name] += 1
     return done
@@ -362,10 +368,10 @@ def _files_of(model: torch.nn.Module) -> list[ModuleType]:
     return [sys.modules[name] for name in here]
 
 
-def _forward_of(cls: type) -> tuple[Callable[[Any], Forward], str] | None:
+def _forward_of(cls: type, exact: bool) -> tuple[Callable[..., Forward], str] | None:
     norm = _norm_of(cls)
     if norm is not None:
-        return norm, cls.__name__
+        return None if exact else (norm, cls.__name__)
     if _is_silu_mlp(cls):
         return _mlp_forward, f"silu_mul of {cls.__name__}"
     return None
@@ -376,29 +382,33 @@ def _devices() -> Iterator[tuple[torch.device, torch.dtype]]:
     return ((torch.device(kind), dtype) for kind in kinds for dtype in _DTYPES)
 
 
-def _patch_classes(done: Patch, module: ModuleType) -> None:
+def _forward(kind: Callable[..., Forward], theirs: Any, exact: bool) -> Forward:
+    return kind(theirs, exact) if kind is _mlp_forward else kind(theirs)
+
+
+def _patch_classes(done: Patch, module: ModuleType, exact: bool) -> None:
     for cls in list(vars(module).values()):
         if not isinstance(cls, type) or cls.__module__ != module.__name__:
             continue
         theirs = cls.__dict__.get("forward")
         if theirs is None or _is_ours(theirs):
             continue
-        made = _forward_of(cls)
+        made = _forward_of(cls, exact)
         if made is None or (
             made[0] is _mlp_forward and not all(_same_silu(*d) for d in _devices())
         ):
             _leave(done, cls)
             continue
-        done._put(cls, "forward", made[0](theirs), f"class {made[1]}")
+        done._put(cls, "forward", _forward(made[0], theirs, exact), f"class {made[1]}")
 
 
-def _patch_modules(done: Patch, model: torch.nn.Module) -> None:
+def _patch_modules(done: Patch, model: torch.nn.Module, exact: bool) -> None:
     for module in model.modules():
         cls = type(module)
         # One of its own is a hook's or another patch's; a class that is patched already serves.
         if "forward" in vars(module) or _is_ours(cls.forward):
             continue
-        made = _forward_of(cls)
+        made = _forward_of(cls, exact)
         if (
             made is None
             or (made[0] is _mlp_forward and not _silu_of(module))
@@ -406,7 +416,8 @@ def _patch_modules(done: Patch, model: torch.nn.Module) -> None:
         ):
             _leave(done, cls)
             continue
-        done._put(module, "forward", MethodType(made[0](cls.forward), module), made[1])
+        ours = MethodType(_forward(made[0], cls.forward, exact), module)
+        done._put(module, "forward", ours, made[1])
 
 
 def _leave(done: Patch, cls: type) -> None:
