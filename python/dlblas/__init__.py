@@ -57,10 +57,11 @@ if _typing.TYPE_CHECKING:
     from . import triton_ops as triton_ops
     from . import utils as utils
     from . import vllm as vllm
-    from ._other_forms import add_rms_norm as add_rms_norm  # of mypy the first holds
-    from ._ops import *  # isort: skip  # noqa: F403 - stubs of the operators, written by the build
-    # Of pyright the last.
-    from ._other_forms import add_rms_norm as add_rms_norm  # type: ignore[no-redef]  # noqa: F811
+
+    # Of mypy the first add_rms_norm holds, of pyright the last.
+    from ._other_forms import add_rms_norm as add_rms_norm
+    from ._ops import *  # type: ignore[no-redef]  # isort: skip  # noqa: F403 - the build writes it
+    from ._other_forms import add_rms_norm as add_rms_norm  # noqa: F811
     from .own import register, register_operator, unregister
 
 __version__ = _native.version()
