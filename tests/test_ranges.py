@@ -14,6 +14,7 @@ import sys
 import dlblas
 import numpy as np
 import pytest
+from dlblas import _ranges
 
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
@@ -85,10 +86,9 @@ def test_torchs_profiler_names_the_implementation() -> None:
         return [e.name for e in profiler.events() if e.name.startswith("dlblas::")]  # type: ignore
 
     cpu = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=cpu) as plain:
-        torch.ops.dlblas.rms_norm(x, w)
-    assert names(plain) and not [name for name in names(plain) if "store=" in name]
-    with torch.profiler.profile(activities=cpu) as seen, dlblas.profiler_ranges():
+    torch.ops.dlblas.rms_norm(x, w)
+    assert _ranges._open == 0
+    with torch.profiler.profile(activities=cpu) as seen:
         dlblas.rms_norm(x, w)
         torch.ops.dlblas.rms_norm(x, w)
         with dlblas.profiler_ranges():
@@ -100,6 +100,26 @@ def test_torchs_profiler_names_the_implementation() -> None:
         "dlblas::rms_norm", "dlblas::rms_norm", "dlblas::softmax",
     ]  # fmt: skip
     assert all("store=" in name and ",f32," in name for name in said)
-    with torch.profiler.profile(activities=cpu) as after:
-        torch.ops.dlblas.rms_norm(x, w)
-    assert not [name for name in names(after) if "=" in name]
+    assert _ranges._open == 0
+    with torch.profiler.profile(
+        activities=cpu, schedule=torch.profiler.schedule(wait=1, warmup=1, active=1)
+    ) as later:
+        for _ in range(3):
+            torch.ops.dlblas.rms_norm(x, w)
+            later.step()
+    assert len([name for name in names(later) if "store=" in name]) == 1
+    assert _ranges._open == 0
+
+
+def test_a_profiler_that_runs_before_dlblas_is_followed() -> None:
+    pytest.importorskip("torch")
+    code = """
+import torch
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+    import dlblas
+    dlblas.rms_norm(torch.ones(3, 64), torch.ones(64))
+print(sum("store=" in event.name for event in seen.events()))
+"""
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout == "1\n", done.stderr

@@ -1,7 +1,8 @@
 """Calls as ranges of torch's profiler, named by implementation and configuration.
 
 NVTX needs nothing of this: the library makes its ranges itself where a profiler has injected
-itself. Read next: src/core/ranges.hpp.
+itself. torch's profiler is followed by the functions of its Python side that run as it starts and
+stops: a call that asked whether it runs would cost 2 % more. Read next: src/core/ranges.hpp.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ._functions import native
 
 _lock = threading.Lock()
 _open = 0
+_followed = False  # torch's profiler runs, and is one of those
 _of_thread = threading.local()
 
 
@@ -31,27 +33,52 @@ def _tell(name: str | None) -> None:
     stack[-1].__enter__()
 
 
+def _count(more: int) -> None:
+    global _open
+    with _lock:
+        before, _open = _open, _open + more
+        if (before > 0) != (_open > 0):
+            native["set_ranges"](_tell if _open else None)
+
+
+def _follow(running: bool) -> None:
+    global _followed
+    if running != _followed:
+        _followed = running
+        _count(1 if running else -1)
+
+
+def follow(profiler: Any) -> None:
+    """Ranges are there while torch's profiler runs: ``profiler`` is ``torch.autograd.profiler``.
+    Where a torch has no such functions, ``profiler_ranges`` has to be asked for."""
+    for name, running in (("_run_on_profiler_start", True), ("_run_on_profiler_stop", False)):
+        theirs = getattr(profiler, name, None)
+        if not callable(theirs):
+            return
+
+        def told(theirs: Any = theirs, running: bool = running) -> None:
+            theirs()
+            _follow(running)
+
+        setattr(profiler, name, told)
+    _follow(bool(getattr(profiler, "_is_profiler_enabled", False)))
+
+
 @contextlib.contextmanager
 def profiler_ranges() -> Iterator[None]:
     """Inside, torch's profiler shows each call on any thread as a range of its own.
 
     Its name says what ran: ``dlblas::rms_norm cuda_registers threads=256 …, T=16 C=4096,bf16,…``.
-    Costs some microseconds per call inside, nothing outside. Nests.
+    A ``torch.profiler.profile`` has them by itself; this is for other profilers, which torch's
+    Python side does not start. Costs some microseconds per call inside, nothing outside. Nests.
     """
-    global _open
     import torch.profiler  # noqa: F401  (an ImportError here, not in the middle of a call)
 
-    with _lock:
-        _open += 1
-        if _open == 1:
-            native["set_ranges"](_tell)
+    _count(1)
     try:
         yield
     finally:
-        with _lock:
-            _open -= 1
-            if _open == 0:
-                native["set_ranges"](None)
+        _count(-1)
 
 
 atexit.register(native["set_ranges"], None)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import _functions
+from .._ranges import follow
 from ..errors import Error
 from . import _autograd, _compile, _fakes
 from ._operations import OPERATIONS, Operation, operator, read_operation
@@ -128,6 +129,7 @@ def attach() -> str:
             try:
                 _register()
                 os.register_at_fork(after_in_child=_compute_alone)
+                follow(torch.autograd.profiler)
             except Error as reason:
                 _state = str(reason)
         return _state
