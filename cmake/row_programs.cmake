@@ -24,7 +24,8 @@ foreach(ROW_HEADER IN LISTS row_programs)
     string(APPEND row_declarations
       "namespace ${level} {\nvoid run_${ROW_NAME}(const RowJob&, std::int64_t, std::int64_t);\n}\n")
   endforeach()
-  string(APPEND row_table "    {\"${ROW_NAME}\", \"${ROW_HEADER}\", \"${ROW_TYPE}\", source_hash<\"${ROW_HEADER}\">(),\n"
+  string(APPEND row_table "    {\"${ROW_NAME}\", \"${ROW_HEADER}\", \"${ROW_TYPE}\",\n"
+    "     source_hash<\"${ROW_HEADER}\">(), source_hash<\"${ROW_HEADER}:cuda\">(),\n"
     "     {baseline::run_${ROW_NAME}, DLBLAS_LEVEL(avx2::run_${ROW_NAME}), DLBLAS_LEVEL(avx512::run_${ROW_NAME})}},\n")
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/row_programs.cpp.in ${DLBLAS_GENERATED}/row_programs.cpp @ONLY)

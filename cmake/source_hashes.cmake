@@ -4,6 +4,7 @@
 # hands to the JIT (string literals "ops/….cuh"): the files that
 # decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops, and are left out;
 # so are lines that are comments alone: what a user's searches found holds after a word is mended.
+# A row program has two: with the loops of CPUs, and as "<path>:cuda" with the kernels of GPUs.
 # A source that names a path outside the table stops the build.
 cmake_policy(VERSION 3.25)
 
@@ -56,10 +57,13 @@ function(digest_of file result)
 endfunction()
 
 # The first 16 hex digits of a SHA-256 over the closure's paths and contents, in path order.
-function(hash_of source result)
+function(hash_of name result)
+  string(REGEX REPLACE ":cuda$" "" source "${name}")
   set(closure "${source}")
-  if(source MATCHES "_program\\.hpp$")
+  set(on_cpus FALSE)
+  if(source STREQUAL name AND source MATCHES "_program\\.hpp$")
     list(APPEND closure "cpu/row/walk_rows.hpp")  # what walks it on CPUs
+    set(on_cpus TRUE)
   endif()
   set(pending "${closure}")
   while(pending)
@@ -76,6 +80,9 @@ function(hash_of source result)
       endif()
     endforeach()
   endwhile()
+  if(on_cpus)
+    list(FILTER closure EXCLUDE REGEX "\\.cuh$")
+  endif()
   list(SORT closure)
   set(text "")
   foreach(file IN LISTS closure)
@@ -91,8 +98,14 @@ file(GLOB_RECURSE sources RELATIVE "${TREE}" "${TREE}/cpu/*.cpp" "${TREE}/ops/*.
 list(SORT sources)
 set(rows "")
 foreach(source IN LISTS sources)
-  hash_of("${source}" digest)
-  string(APPEND rows "template <>\nconst char SourceHash<\"${source}\">::kDigits[17] = \"${digest}\";\n")
+  set(names "${source}")
+  if(source MATCHES "_program\\.hpp$")
+    list(APPEND names "${source}:cuda")
+  endif()
+  foreach(name IN LISTS names)
+    hash_of("${name}" digest)
+    string(APPEND rows "template <>\nconst char SourceHash<\"${name}\">::kDigits[17] = \"${digest}\";\n")
+  endforeach()
   file(STRINGS "${TREE}/${source}" lines REGEX "source_hash<\"[^\"]+\">")
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^.*source_hash<\"([^\"]+)\">.*$" "\\1" named "${line}")

@@ -15,7 +15,10 @@ FILES = {
     "ops/norm/a.hpp": "// Of a.\nconstexpr int b = 1;  // one\n  // and no more\n",
     "ops/norm/c.cpp": "int c() { return 2; }\n",
     "device/k.cuh": "// A kernel.\nint k;\n",
-    "cpu/row/walk_rows.hpp": "",
+    "ops/norm/d_program.hpp": '#include "device/d.hpp"\n',
+    "device/d.hpp": '#include "device/d.cuh"\nint d;\n',
+    "device/d.cuh": "int kernel;\n",
+    "cpu/row/walk_rows.hpp": "int loops;\n",
 }
 
 
@@ -34,7 +37,8 @@ def _digits(tree: pathlib.Path) -> dict[str, str]:
     out, script = tree / "out.cpp", ROOT / "cmake" / "source_hashes.cmake"
     subprocess.run([_cmake(), f"-DTREE={tree}", f"-DOUTPUT={out}", "-P", script], check=True)
     found = re.findall(r'SourceHash<"([^"]+)">::kDigits\[17\] = "([0-9a-f]{16})"', out.read_text())
-    assert {name for name, _ in found} == {"ops/norm/a.cpp", "ops/norm/c.cpp"}
+    programs = {"ops/norm/d_program.hpp", "ops/norm/d_program.hpp:cuda"}
+    assert {name for name, _ in found} == {"ops/norm/a.cpp", "ops/norm/c.cpp", *programs}
     return dict(found)
 
 
@@ -55,3 +59,20 @@ def test_a_comment_is_no_change_and_code_is(tmp_path: pathlib.Path) -> None:
             assert (after["ops/norm/a.cpp"] != before["ops/norm/a.cpp"]) == counts, (name, new)
             assert after["ops/norm/c.cpp"] == before["ops/norm/c.cpp"]
             before = after
+
+
+def test_the_loops_of_cpus_are_nothing_to_a_gpus_kernels(tmp_path: pathlib.Path) -> None:
+    before = _digits(tmp_path)
+    for name, on_cpus, on_gpus in (
+        ("cpu/row/walk_rows.hpp", True, False),
+        ("device/d.cuh", False, True),
+        ("device/d.hpp", True, True),
+        ("ops/norm/d_program.hpp", True, True),
+    ):
+        path = tmp_path / name
+        path.write_text(path.read_text(encoding="utf-8") + "int more;\n", encoding="utf-8")
+        after = _digits(tmp_path)
+        changed = {name for name, digits in after.items() if digits != before[name]}
+        both = (("ops/norm/d_program.hpp", on_cpus), ("ops/norm/d_program.hpp:cuda", on_gpus))
+        assert changed == {name for name, changes in both if changes}, name
+        before = after

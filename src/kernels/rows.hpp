@@ -108,7 +108,7 @@ struct RowProgramEntry {
   std::string_view name;
   const char* header;  // of the tree
   const char* type;    // "dlblas::activation::SiluAndMul"
-  const char* hash;    // source_hash
+  const char *hash, *cuda_hash;  // source_hash, with the loops of CPUs and with the CUDA kernels
   RowJobFn levels[3];  // by Isa; null where this build has none
 };
 extern const RowProgramEntry* const kRowPrograms;

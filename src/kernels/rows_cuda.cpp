@@ -332,7 +332,7 @@ Implementation implementation(const RowOperator& op, Kind kind) {
   impl.backend = DeviceType::kCuda;
   const bool newer = kind == Kind::kCluster || kind == Kind::kGrid;
   impl.min_arch = std::max(op.op.min_arch, newer ? 90 : 80);
-  impl.source_hash = op.program->hash;
+  impl.source_hash = op.program->cuda_hash;
   impl.flags = {.deterministic = true, .capturable = true};
   impl.knobs = make_row_table(op, kind);
   impl.user = new RowKernel{&op, kind, static_cast<const RowTable*>(impl.knobs)};
