@@ -12,6 +12,7 @@ import sys
 import dlblas
 import numpy as np
 import pytest
+from dlblas import _missed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 X, W = np.ones((16, 4096), np.float32), np.ones(4096, np.float32)
@@ -102,6 +103,33 @@ def test_compile_takes_what_calls_on_a_cpu_missed(tmp_path: pathlib.Path) -> Non
     words = ("compile", "--arch", "sm_90a", "--missed", str(file), "--json")
     (row,) = json.loads(command(tmp_path / "cache", *words).stdout)["archs"]
     assert (row["problems"], row["failures"]) == (4, [])
+    assert row["compiled"] >= 3
+
+
+def test_compile_takes_what_a_models_calls_missed(tmp_path: pathlib.Path) -> None:
+    """Default scalars, such as are set, and transposed weights: the kernels of these calls."""
+    torch = pytest.importorskip("torch")
+    file = tmp_path / "keys.jsonl"
+    x, w = torch.randn(8, 64).bfloat16(), torch.randn(128, 64).bfloat16()
+    q = torch.randn(1, 64, 4, 64).bfloat16()
+    with dlblas.autotune(seconds=0, missed=file) as session:
+        dlblas.matmul(x, w.T)
+        dlblas.linear(x, w[:64])
+        dlblas.bmm(x[None].expand(2, 8, 64).clone(), q[0, :2].mT)
+        dlblas.nn.GatedMLP(64, 128, dtype=torch.bfloat16)(x)
+        dlblas.flash_attention(q, q, q)
+        dlblas.flash_attention(q, q, q, causal=True, window=16, softcap=30.0)
+    count = len(session.missed)
+    assert count >= 6
+    keys = [(m.op, m.scalars, m.transposed) for m in _missed.read(str(file))]
+    assert ("matmul", [], frozenset({"b"})) in keys
+    attention = [scalars for op, scalars, _ in keys if op == "flash_attention_lse"]
+    assert attention == [["causal=false"], ["causal=true", "window=256", "softcap=30"]]
+    form, named = _missed.arguments("matmul", "M=8,K=64,N=16", "bf16", [], "cpu", keys[0][2])
+    assert form == "matmul" and named["b"].strides == (1, 64) and named["a"].strides is None
+    words = ("compile", "--arch", "sm_90a", "--missed", str(file), "--json")
+    (row,) = json.loads(command(tmp_path / "cache", *words).stdout)["archs"]
+    assert (row["problems"], row["failures"]) == (count, [])
     assert row["compiled"] >= 3
 
 

@@ -10,10 +10,12 @@ of any device. Out: (form, named arguments), as for --dims,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _native, _specs
+from ._array import Spec
 from ._text import cut, harmless
 from .errors import Error
 
@@ -29,6 +31,7 @@ class Missed(NamedTuple):
     dims: str
     dtype: str
     scalars: list[str]
+    transposed: frozenset[str] = frozenset()  # tensors whose last two dimensions lie the other way
 
 
 def _word(value: Any) -> str:
@@ -42,24 +45,45 @@ def _words(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}={_word(value)}" if name else _word(value) for name, value in values.items()]
 
 
+_TRANSPOSED = ("transposed", "matrices_transposed")
+
+
+def _scalars_of(row: Any, words: list[str]) -> list[str]:
+    """A key's scalars as a command line has them. One that only says whether it is set gets the
+    value that the schema has for that: kernels differ in no more."""
+    kept = []
+    for word in words:
+        name, _, value = word.partition("=")
+        value = value.replace('"', "")
+        if value == "set" and (
+            told := re.search(rf"\b{name}: [^,]*key\(set=([^)]+)\)", row["schema"])
+        ):
+            value = told[1]
+        if value not in ("", "none", "default"):
+            kept.append(f"{name}={value}")
+    return kept
+
+
 def _of_key(number: int, key: dict[str, str]) -> Missed | None:
-    """A line of ``dlblas.missed``: sizes, dtypes and scalars of a key, whatever its layouts."""
+    """A line of ``dlblas.missed``: sizes, dtypes and scalars of a key, and which matrices lie
+    transposed; other layouts are taken as contiguous."""
     parts = [key.get(name) for name in ("op", "dims", "tensors", "scalars")]
     known = {row["name"]: row for row in _native.info()["operators"]}
     if not all(isinstance(part, str) for part in parts) or key["op"] not in known:
         return None
-    told = dict(part.split(":")[:2] for part in key["tensors"].split() if ":" in part)
+    tensors = [word.split(":") for word in key["tensors"].split() if ":" in word]
+    told = {words[0]: words[1] for words in tensors}
+    transposed = frozenset(words[0] for words in tensors if {*words[2:3]} & {*_TRANSPOSED})
     inputs = [tensor["name"] for tensor in known[key["op"]]["tensors"]]
     given = [name for name in inputs if told.get(name, "absent") != "absent"]
     dtypes = [f"{name}={told[name]}" for name in given]
     if dtypes:
         dtypes.insert(0, dtypes[0].partition("=")[2])
     dims = ",".join(key["dims"].split())
-    words = [word.replace('"', "") for word in key["scalars"].split()]
-    scalars = [word for word in words if not word.endswith("=none")]
+    scalars = _scalars_of(known[key["op"]], key["scalars"].split())
     usual = [tensor["name"] for tensor in known[key["op"]]["tensors"] if tensor["usual"]]
     scalars += [f"{name}=false" for name in usual if name not in given]
-    return Missed(number, key["op"], dims, ",".join(dtypes), scalars)
+    return Missed(number, key["op"], dims, ",".join(dtypes), scalars, transposed)
 
 
 def _parse(number: int, text: str) -> Missed:
@@ -90,7 +114,20 @@ def read(path: str) -> list[Missed]:
         return [_parse(n, text) for n, text in enumerate(file, 1) if text.strip()]
 
 
-def arguments(op: str, dims: str, dtype: str, scalars: list[str], device: str) -> tuple[str, Any]:
+def _with_last_two_swapped(spec: Spec) -> Spec:
+    """Its last dimension but one is contiguous."""
+    *lead, rows, columns = spec.shape
+    strides, step = [1, rows], rows * columns
+    for size in reversed(lead):
+        strides.insert(0, step)
+        step *= size
+    return Spec(spec.shape, spec.dtype, strides=tuple(strides), device=spec.device)
+
+
+def arguments(
+    op: str, dims: str, dtype: str, scalars: list[str], device: str,
+    transposed: frozenset[str] = frozenset(),
+) -> tuple[str, Any]:  # fmt: skip
     """(form, named arguments) of one problem in words, on a device."""
     row, form, fixed = _specs.operator_row(op, _native.info())
     dtypes = _specs.parse_dtypes(row["name"], dtype)
@@ -98,14 +135,18 @@ def arguments(op: str, dims: str, dtype: str, scalars: list[str], device: str) -
     named_by_dtype = {name: True for name in dtypes if name in optional}
     given = {**named_by_dtype, **_specs.parse_arguments(row, form, scalars), **fixed}
     sizes = _specs.parse_dims(row, dims)
-    return form, _specs.named_arguments(row, sizes, dtypes or {"": "f32"}, given, device)
+    named = _specs.named_arguments(row, sizes, dtypes or {"": "f32"}, given, device)
+    for name in transposed & named.keys():
+        if len(named[name].shape) > 1:
+            named[name] = _with_last_two_swapped(named[name])
+    return form, named
 
 
 def problems(path: str, device: str) -> Iterator[tuple[str, Any]]:
     """Every problem of the file on a device; what is wrong with a line names it."""
     for missed in read(path):
         try:
-            yield arguments(*missed[1:], device)
+            yield arguments(*missed[1:5], device, missed.transposed)
         except Error as error:
             words = f"line {missed.line} of {harmless(path)}: {error}"
             raise type(error).from_library(
