@@ -61,7 +61,27 @@ def test_what_is_no_matrix_is_refused_with_a_remedy() -> None:
         dlblas.matmul(random(2, 4, 32), b, out=out)
     assert (out == 7).all()
     with pytest.raises(errors.ShapeMismatchError, match="one call for each leading index"):
-        dlblas.matmul(random(2, 4, 32), random(2, 32, 24))
+        dlblas.matmul(random(4, 32), random(2, 32, 24))
+    with pytest.raises(errors.ShapeMismatchError, match="matmul: a has other leading dimensions"):
+        dlblas.matmul(random(3, 4, 32), random(2, 32, 24))
+
+
+@pytest.mark.parametrize("lead", [(2,), (2, 3)])
+def test_matrices_on_both_sides_are_a_batch(lead: tuple[int, ...]) -> None:
+    a, b, bias = random(*lead, 4, 32), random(*lead, 32, 24), random(24)
+    np.testing.assert_allclose(dlblas.matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    out = np.empty((*lead, 4, 24), "f")
+    assert dlblas.matmul(a, b, "relu", bias=bias, out=out) is out
+    np.testing.assert_allclose(out, np.maximum(a @ b + bias, 0), rtol=1e-4, atol=1e-4)
+    torch = pytest.importorskip("torch")
+    p, q = torch.from_numpy(a), torch.from_numpy(b)
+    compiled = torch.compile(
+        lambda a, b: dlblas.matmul(a, b), fullgraph=True, dynamic=True, backend="aot_eager"
+    )
+    for run in (dlblas.matmul, compiled):
+        torch.testing.assert_close(run(p, q), p @ q, rtol=1e-4, atol=1e-4)
+    with pytest.raises(errors.ArgumentError, match=r"a requires grad.*\.detach"):
+        dlblas.matmul(p.requires_grad_(), q)
 
 
 def test_in_torch_eager_traced_and_by_the_operator() -> None:

@@ -43,7 +43,8 @@ Object* call_other_form(const Function& function, Object* const* args, Size narg
 
 Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
   const Function& function = **static_cast<Function**>(api.module_state(self));
-  if (Object * result; call_torch(function, args, nargs, kwnames, &result)) return result;
+  if (Object * result; call_torch(function, args, nargs, kwnames, &result))
+    return result ? result : call_other_form(function, args, nargs, kwnames);
   Call call(function, Data::kRequired);
   Object* result = call.read(args, nargs, kwnames) ? call.run() : nullptr;
   return result ? result : call_other_form(function, args, nargs, kwnames);

@@ -69,7 +69,7 @@ def _cuda_index(device: Any) -> int:
         return _ABSENT_GPU + int(arch)
     if kind == "cuda" and (index.isdecimal() or not colon) and len(index) < 5:
         return int(index or 0)
-    expected = '"cpu", "cuda" or "cuda:1"'
+    expected = '"cpu", "cuda", "cuda:1", or "sm_90a" for a GPU that need not be here'
     raise ArgumentError.from_library(
         f"Spec: device is unknown; expected {expected}, got {device!r}; use one of these",
         "Spec", "device", expected, repr(device),

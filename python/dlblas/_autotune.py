@@ -7,9 +7,10 @@ or a file of them for ``dlblas tune --missed``. Read next: tuning.py, src/dispat
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _native, _options
 from ._functions import native, resolve
@@ -153,7 +154,28 @@ class autotune:  # noqa: N801 - used like a function
     library; index-valued ones, as its schema says. An exception inside ends it without a search.
     """
 
-    def __init__(
+    def _signature(
+        self,
+        seconds: float | None = None,
+        *,
+        missed: str | os.PathLike[str] | None = None,
+        progress: bool | Callable[[ProgressEvent], Any] | None = None,
+        effort: Literal["quick", "normal", "thorough"] | None = None,
+        strategy: str | None = None,
+        seed: int = 0,
+        max_evaluations: int | None = None,
+        force: bool = False,
+        implementations: str | Iterable[str] | None = None,
+        worker: bool | None = None,
+        log: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """For people, editors and type checkers; what it takes is judged in the library's words."""
+
+    __signature__ = inspect.Signature(list(inspect.signature(_signature).parameters.values())[1:])
+    if TYPE_CHECKING:
+        __init__ = _signature
+
+    def _init(
         self,
         seconds: float | None = None,
         *,
@@ -170,6 +192,9 @@ class autotune:  # noqa: N801 - used like a function
         self._mark: int | None = None
         self._missed: list[MissedKey] | None = None
         self.report = ModelReport()
+
+    if not TYPE_CHECKING:
+        __init__ = _init
 
     def __repr__(self) -> str:
         if self._mark is None:

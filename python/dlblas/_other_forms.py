@@ -45,6 +45,11 @@ if TYPE_CHECKING:  # as editors and type checkers see them, in place of the oper
         weight_offset). Without a residual, y alone."""
 
 
+_OF_RMS_NORM = {
+    "x", "weight", "eps", "weight_offset", "cast_before_weight", "residual", "out", "stream",
+}  # fmt: skip
+
+
 def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """``hidden_states`` for ``x``."""
     if args or "x" in named or "hidden_states" not in named:
@@ -59,7 +64,8 @@ def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     is_old = "hidden_states" in given and "x" not in given
     if is_old:
         given["x"] = given.pop("hidden_states")
-    if given.get("residual") is None and "x" in given and "weight" in given:
+    alone = given.get("residual") is None and "x" in given and "weight" in given
+    if alone and given.keys() <= _OF_RMS_NORM:
         given.pop("residual", None)
         try:
             return FUNCTIONS["rms_norm"].call(**given)
@@ -68,5 +74,22 @@ def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return FUNCTIONS["add_rms_norm"].call(**given) if is_old else None
 
 
+def _matmul(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Matrices on both sides: the products of a batch, as ``bmm``."""
+    given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
+    shapes = [getattr(given.get(name), "shape", ()) for name in ("a", "b")]
+    if min(map(len, shapes)) < 3 or given.keys() - {
+        "a", "b", "activation", "bias", "out_dtype", "out",
+    }:  # fmt: skip
+        return None
+    from . import bmm
+
+    try:
+        return bmm(given.pop("a"), given.pop("b"), **given)
+    except Error as error:
+        raise renamed(error, "matmul") from None
+
+
+other_forms["matmul"] = _matmul
 other_forms["rms_norm"] = _rms_norm
 other_forms["add_rms_norm"] = _add_rms_norm

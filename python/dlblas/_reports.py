@@ -191,8 +191,9 @@ def summary(report: TuningReport, verbose: bool = False) -> str:
         lines.append(f"  waited {report['waited_s']:.1f} s for another search: nothing measured")
     else:
         lines.append(
-            f"  {report['strategy']}, {report['elapsed_s']:.1f} of {report['budget_s']:.3g} s,"
-            f" {report['final_rounds']} final rounds, {report['failures']} failed"
+            f"  {report['strategy']}, {report['elapsed_s']:.1f} s in all for a budget of"
+            f" {report['budget_s']:.3g} s, {report['final_rounds']} final rounds,"
+            f" {report['failures']} failed"
         )
     if winner:
         lines.append(f"  > {winner['implementation']} {winner['config']}".rstrip())

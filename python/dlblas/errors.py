@@ -37,12 +37,25 @@ def _near(message: str, expected: str, got: str) -> str:
     """``; did you mean relu?``, where one of the words that are expected is near the one given."""
     word = got.strip("'\"")
     known = [one.strip("'\"") for one in re.split(r",? or |, ", expected.removeprefix("one of "))]
+    if " is not an argument; " in message and word not in known:
+        return _near_argument(word, known)
     if "did you mean" in message or len(known) < 2 or word in known or not _WORD.fullmatch(word):
         return ""
     from difflib import get_close_matches
 
     words = [one for one in known if _WORD.fullmatch(one)]
     close = get_close_matches(word, words, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _near_argument(word: str, known: list[str]) -> str:
+    """Also a longer or a shorter form of a name: eps for epsilon."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1) if len(word) > 2 else []
+    close += [
+        one for one in known if len(one) > 2 and (word.startswith(one) or one.startswith(word))
+    ]
     return f"; did you mean {close[0]}?" if close else ""
 
 

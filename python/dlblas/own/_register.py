@@ -8,6 +8,7 @@ _function.py, _triton.py, _cuda.py, bindings/python/own.cpp.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, overload
 
@@ -64,6 +65,12 @@ def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
                 "name", "is not the second argument", "an identifier before the function",
                 repr(args[1])[:60], 'call register(op, "name", fn), or decorate with '
                 '@register(op, "name")',
+            )  # fmt: skip
+        known = [*_Options.__annotations__, "op", "name", "fn"]
+        for word in kwargs.keys() - {*known, *inspect.signature(function).parameters}:
+            raise refuse(
+                "register", word, "is not an option", ", ".join(_Options.__annotations__), word,
+                "see help(dlblas.register)",
             )  # fmt: skip
         return function(*args, **kwargs)
 
