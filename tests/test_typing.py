@@ -61,6 +61,7 @@ print(nn.RMSNorm, dlblas.triton_ops, dlblas.kernels, dlblas.nn, dlblas.own, dlbl
 WRONG = [
     'dlblas.tune("rms_norm", (), secondz=1)',
     'dlblas.get_op("rms_norm", (), effort="lots")',
+    "dlblas.autotune(secnds=1)",
     'dlblas.tune("rms_norm", ()).winer',
     'dlblas.tune("rms_norm", ()).elapsed_s + "s"',
     '@dlblas.register("rms_norm", "x")\ndef f(x: int) -> int: return x\nf("y")',

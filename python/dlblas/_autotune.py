@@ -7,10 +7,9 @@ or a file of them for ``dlblas tune --missed``. Read next: tuning.py, src/dispat
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from . import _native, _options
 from ._functions import native, resolve
@@ -154,7 +153,8 @@ class autotune:  # noqa: N801 - used like a function
     library; index-valued ones, as its schema says. An exception inside ends it without a search.
     """
 
-    def _signature(
+    @_options.knows_its_options
+    def __init__(
         self,
         seconds: float | None = None,
         *,
@@ -166,35 +166,25 @@ class autotune:  # noqa: N801 - used like a function
         max_evaluations: int | None = None,
         force: bool = False,
         implementations: str | Iterable[str] | None = None,
+        space: Mapping[str, Any] | None = None,
+        where: Any = None,
         worker: bool | None = None,
         log: str | os.PathLike[str] | None = None,
     ) -> None:
-        """For people, editors and type checkers; what it takes is judged in the library's words."""
-
-    __signature__ = inspect.Signature(list(inspect.signature(_signature).parameters.values())[1:])
-    if TYPE_CHECKING:
-        __init__ = _signature
-
-    def _init(
-        self,
-        seconds: float | None = None,
-        *,
-        missed: str | os.PathLike[str] | None = None,
-        progress: bool | Callable[[ProgressEvent], Any] | None = None,
-        **options: Any,
-    ) -> None:
         self._searches = seconds != 0
         self._file = missed
-        self._options: dict[str, Any] = {**options, "progress": progress}
+        self._options: dict[str, Any] = {
+            "progress": progress, "effort": effort, "strategy": strategy, "seed": seed,
+            "max_evaluations": max_evaluations, "force": force,
+            "implementations": implementations, "space": space, "where": where, "worker": worker,
+            "log": log,
+        }  # fmt: skip
         if self._searches:
             self._options["seconds"] = seconds
         checked("autotune", self._options)
         self._mark: int | None = None
         self._missed: list[MissedKey] | None = None
         self.report = ModelReport()
-
-    if not TYPE_CHECKING:
-        __init__ = _init
 
     def __repr__(self) -> str:
         if self._mark is None:

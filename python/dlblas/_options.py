@@ -86,10 +86,12 @@ def _check_implementations(what: str, names: Any) -> None:
 
 def knows_its_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Refuses an unknown keyword in the library's words, with a list of the known ones."""
-    what = function.__name__
-    known = [name for name in function.__kwdefaults__ or {} if name != "kwargs"]
+    what = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     code: Any = function.__code__
-    named = {*code.co_varnames[: code.co_argcount], *known, "kwargs"}
+    positional = code.co_varnames[: code.co_argcount]
+    known = [name for name in positional if name == "seconds"]
+    known += [name for name in function.__kwdefaults__ or {} if name != "kwargs"]
+    named = {*positional, *known, "kwargs"}
 
     @functools.wraps(function)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:

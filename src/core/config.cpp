@@ -78,9 +78,12 @@ Config KnobTable::parse(std::string_view line, std::string_view owner) const {
     const std::string_view word = line.substr(0, line.find(' '));
     const bool named = word.size() > knob.name.size() && word.starts_with(knob.name) &&
                        word[knob.name.size()] == '=';
-    if (!named)
-      refuse(owner,
-             text("has an unexpected field; expected ", knob.name, "=<value>, got \"", word, "\""));
+    if (!named) {
+      std::string all;
+      for (const Knob& one : knobs_) all += text(all.empty() ? "" : ", ", one.name);
+      refuse(owner, text("has an unexpected field; expected ", knob.name, "=<value> (of ", all,
+                         "), got \"", word, "\""));
+    }
     std::int64_t value = 0;
     if (!parse_value(knob, word.substr(knob.name.size() + 1), &value) ||
         std::find(knob.values.begin(), knob.values.end(), value) == knob.values.end())

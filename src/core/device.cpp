@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -142,10 +143,15 @@ namespace {
 // One of each architecture that was asked for; they stay.
 const DeviceInfo& absent_info(Device device) {
   const int arch = device.index - kAbsentGpu;
-  if (arch < 80 || arch > 200)
+  // Those of CUDA 13's compiler.
+  static constexpr int kKnown[] = {80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+  if (std::find(std::begin(kKnown), std::end(kKnown), arch) == std::end(kKnown)) {
+    std::string names;
+    for (const int one : kKnown) names += text(names.empty() ? "sm_" : ", sm_", one);
     throw Error(ErrorKind::kDevice,
-                text("device: architecture is unknown; expected sm_80 to sm_200, got sm_", arch),
+                text("device: architecture is unknown; expected one of ", names, ", got sm_", arch),
                 {.argument = "device"});
+  }
   static std::mutex mutex;
   static auto* const known = new std::map<int, DeviceInfo>;
   const std::lock_guard lock(mutex);
