@@ -33,7 +33,7 @@ endif
 demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine (writes build/demo.json)
 	@echo "demo: builds $(DEMO_BUILDS) on 2 cores, once), then tunes for a minute"
 	@$(MAKE) --no-print-directory library PRESET=$(DEMO)
-	PYTHONPATH=$(DEMO_BUILD)/python .venv/bin/python -m dlblas demo --out build/demo.json
+	PYTHONPATH=$(DEMO_BUILD)/python .venv/bin/python -m dlblas demo --out build/demo.json --root build/demo
 
 test: setup-test build lint  ## set up, build, run every test and check (DLBLAS_TEST_DEPTH=full: every case)
 	ctest --preset release

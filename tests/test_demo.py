@@ -18,19 +18,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATORS = ["matmul", "rms_norm", "add_rms_norm"]
 
 
-def run_demo(folder: pathlib.Path, **env: str) -> subprocess.CompletedProcess[str]:
+def run_demo(folder: pathlib.Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DLBLAS_")}
-    command = [
-        sys.executable,
-        "-m",
-        "dlblas",
-        "demo",
-        "--quick",
-        "--root",
-        str(folder / "root"),
-        "--out",
-        str(folder / "demo.json"),
-    ]
+    places = ["--root", str(folder / "root"), "--out", str(folder / "demo.json")]
+    command = [sys.executable, "-m", "dlblas", "demo", "--quick", *(words or places)]
     return subprocess.run(
         command,
         capture_output=True,
@@ -136,3 +127,11 @@ def test_broken_promises_are_named() -> None:
         "pass 2: measured=2, expected 0",
         "pass 2: compiled=1, expected 0",
     ]
+
+
+def test_it_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir(), temporary.mkdir()
+    done = run_demo(here, "--device", "cpu", TMPDIR=str(temporary))
+    assert done.returncode == 0 and "written:" not in done.stdout, done.stderr
+    assert not [*here.iterdir(), *temporary.glob("dlblas-demo-*")]

@@ -231,9 +231,9 @@ def _cache_options(kept: argparse.ArgumentParser) -> None:
 
 
 def _demo_options(demo: argparse.ArgumentParser) -> None:
-    demo.add_argument("--out", default="build/demo.json", help="(default %(default)s)")
+    demo.add_argument("--out", metavar="FILE", help="writes what was found as JSON")
     demo.add_argument(
-        "--root", default="build/demo", help="folder of its own store (default %(default)s)"
+        "--root", metavar="FOLDER", help="of its own store (default: one that is then removed)"
     )
     default = f"(default {DEMO_SECONDS:g}, four times that for the longest)"
     demo.add_argument("--seconds", type=_seconds, help=f"search budget per key {default}")

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -145,27 +146,31 @@ def _device(asked: str | None) -> str:
     )
 
 
-def run(out: str, root: str, seconds: float | None, quick: bool, device: str | None = None) -> int:
-    """Both passes; 0 when all was as promised."""
+def run(
+    out: str | None, root: str | None, seconds: float | None, quick: bool, device: str | None = None
+) -> int:
+    """Both passes; 0 when all was as promised. Without ``root``: in a folder that it removes."""
     try:
-        return _run(out, root, seconds, quick, _device(device))
+        if root is not None:
+            return _run(out, root, seconds, quick, _device(device))
+        with tempfile.TemporaryDirectory(prefix="dlblas-demo-") as folder:
+            return _run(out, folder, seconds, quick, _device(device))
     except PassError as failure:
         complain(f"dlblas demo: {failure}")
         return 1
 
 
-def _run(out: str, root: str, seconds: float | None, quick: bool, device: str) -> int:
+def _run(out: str | None, root: str, seconds: float | None, quick: bool, device: str) -> int:
     budget = seconds if seconds is not None else (0.2 if quick else DEMO_SECONDS)
     begin = time.monotonic()
     root = os.path.abspath(root)
     store = os.path.join(root, "store")
     shutil.rmtree(store, ignore_errors=True)
     os.makedirs(root, mode=0o700, exist_ok=True)
-    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
-    for written in (
-        os.path.join(root, "_demo_pass.json"),
-        out,
-    ):  # before minutes of work, not after
+    if out is not None:
+        os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    # Before minutes of work, not after.
+    for written in filter(None, (os.path.join(root, "_demo_pass.json"), out)):
         with open(written, "a", encoding="utf-8"):
             pass
     print(
@@ -203,10 +208,11 @@ def _run(out: str, root: str, seconds: float | None, quick: bool, device: str) -
             "compiled": counters["compiled"],
         },
     }
-    with open(out, "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1)
-        file.write("\n")
-    print(f"written: {harmless(out)}")
+    if out is not None:
+        with open(out, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1)
+            file.write("\n")
+        print(f"written: {harmless(out)}")
     for line in broken:
         complain(f"dlblas demo: {harmless(line)}")
     return 1 if broken else 0
