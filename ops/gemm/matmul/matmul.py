@@ -10,7 +10,8 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "a [*M, K], b [K, N], bias [N] -> out [*M, N]; any strides of matrices, so all four "
             "transpose layouts (b = weight.T is the layout of a linear layer). Of more dimensions, "
-            "the leading ones are rows, at one stride; a batch of b is dlblas.bmm."
+            "the leading ones are rows, at one stride; matrices on both sides are a batch, as "
+            "dlblas.bmm takes it."
         ),
         "dtypes": (
             "a f32, f16 or bf16; b a's dtype; bias a's dtype or f32; "
