@@ -56,7 +56,7 @@ def test_explain_keeps_strides_and_scalars_on_the_other_device() -> None:
 
 @pytest.mark.parametrize("device", ["sm_70", "sm_91", "sm_999", "sm_", "sm_9x", "sm90", "sm_90:0"])
 def test_an_unknown_architecture_is_refused(device: str) -> None:
-    with pytest.raises(dlblas.Error, match="expected .*sm_90"):
+    with pytest.raises(dlblas.Error, match=r"expected .*sm_90"):
         dlblas.explain("rms_norm", X, W, device=device)
 
 

@@ -106,10 +106,10 @@ void add_row_implementations(OperatorDef& def, const RowOp& op);
 /// A program as the build found it: made by cmake/row_programs.cmake.
 struct RowProgramEntry {
   std::string_view name;
-  const char* header;  // of the tree
-  const char* type;    // "dlblas::activation::SiluAndMul"
+  const char* header;            // of the tree
+  const char* type;              // "dlblas::activation::SiluAndMul"
   const char *hash, *cuda_hash;  // source_hash, with the loops of CPUs and with the CUDA kernels
-  RowJobFn levels[3];  // by Isa; null where this build has none
+  RowJobFn levels[3];            // by Isa; null where this build has none
 };
 extern const RowProgramEntry* const kRowPrograms;
 extern const int kNumRowPrograms;
