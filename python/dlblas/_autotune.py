@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from . import _native, _options
 from ._functions import native, resolve
 from ._reports import ProgressEvent, TuningReport, as_html, in_one_line
-from ._search import checked, report_of
+from ._search import DEFAULTS, checked, report_of
 from .errors import ArgumentError, Error, TuningFailedError, UnsupportedError
 
 
@@ -171,16 +171,11 @@ class autotune:  # noqa: N801 - used like a function
         worker: bool | None = None,
         log: str | os.PathLike[str] | None = None,
     ) -> None:
+        given = locals()
         self._searches = seconds != 0
         self._file = missed
-        self._options: dict[str, Any] = {
-            "progress": progress, "effort": effort, "strategy": strategy, "seed": seed,
-            "max_evaluations": max_evaluations, "force": force,
-            "implementations": implementations, "space": space, "where": where, "worker": worker,
-            "log": log,
-        }  # fmt: skip
-        if self._searches:
-            self._options["seconds"] = seconds
+        names = DEFAULTS if self._searches else DEFAULTS.keys() - {"seconds"}
+        self._options: dict[str, Any] = {name: given[name] for name in names}
         checked("autotune", self._options)
         self._mark: int | None = None
         self._missed: list[MissedKey] | None = None

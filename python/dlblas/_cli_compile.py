@@ -28,7 +28,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--arch", action="append", required=True, metavar="sm_90a", help="of the GPU; repeatable"
     )
     parser.add_argument(
-        "--missed", metavar="FILE", help='problems, a line each: {"op": …, "dims": {…}, "dtype": …}'
+        "--missed",
+        metavar="FILE",
+        help='a problem a line, as dlblas.missed writes it, or {"op": …, "dims": {…}, "dtype": …}',
     )
     parser.add_argument(
         "--op", action="append", default=[], metavar="NAME",

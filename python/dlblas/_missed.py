@@ -51,6 +51,8 @@ _TRANSPOSED = ("transposed", "matrices_transposed")
 def _scalars_of(row: Any, words: list[str]) -> list[str]:
     """A key's scalars as a command line has them. One that only says whether it is set gets the
     value that the schema has for that: kernels differ in no more."""
+    params = row["forms"][0]["params"]
+    usually_empty = {param["name"] for param in params if param.get("default") == ""}
     kept = []
     for word in words:
         name, _, value = word.partition("=")
@@ -59,7 +61,7 @@ def _scalars_of(row: Any, words: list[str]) -> list[str]:
             told := re.search(rf"\b{name}: [^,]*key\(set=([^)]+)\)", row["schema"])
         ):
             value = told[1]
-        if value not in ("", "none", "default"):
+        if value not in ("none", "default") and (value or name not in usually_empty):
             kept.append(f"{name}={value}")
     return kept
 

@@ -51,10 +51,11 @@ def _follow(running: bool) -> None:
 def follow(profiler: Any) -> None:
     """Ranges are there while torch's profiler runs: ``profiler`` is ``torch.autograd.profiler``.
     Where a torch has no such functions, ``profiler_ranges`` has to be asked for."""
-    for name, running in (("_run_on_profiler_start", True), ("_run_on_profiler_stop", False)):
-        theirs = getattr(profiler, name, None)
-        if not callable(theirs):
-            return
+    hooks = {"_run_on_profiler_start": True, "_run_on_profiler_stop": False}
+    if not all(callable(getattr(profiler, name, None)) for name in hooks):
+        return
+    for name, running in hooks.items():
+        theirs = getattr(profiler, name)
 
         def told(theirs: Any = theirs, running: bool = running) -> None:
             theirs()
