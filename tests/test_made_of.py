@@ -4,17 +4,19 @@ chosen by: get_op takes them, and everything else says which operator to name.
 
 from __future__ import annotations
 
+import inspect
 import os
 import pathlib
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import dlblas
 import numpy as np
 import pytest
 from dlblas import _faces, _made_of
-from dlblas.errors import ArgumentError, UnknownOperatorError
+from dlblas.errors import ArgumentError, ArgumentTypeError, UnknownOperatorError
 
 NAMES = [name for name in _faces.__all__ if callable(getattr(dlblas, name))]
 MADE_OF_NONE = {
@@ -45,6 +47,48 @@ def test_every_one_says_what_to_name(name: str) -> None:
         assert {*named} <= {row["name"] for row in dlblas.info()["operators"]} | {
             form["name"] for row in dlblas.info()["operators"] for form in row["forms"]
         }
+
+
+class DLPackAlone:
+    """An array of a package that has nothing but DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_array_is_taken_or_refused_by_name(name: str) -> None:
+    """Whatever they ask it for: no AttributeError of Python's own."""
+    function = getattr(dlblas, name)
+    params = inspect.signature(function).parameters.values()
+    needed = [p for p in params if p.default is p.empty]
+    for value in ([1.0], DLPackAlone(np.ones((4, 8), "f")), object()):
+        args = [value for p in needed if p.kind is not p.KEYWORD_ONLY]
+        named = {p.name: value for p in needed if p.kind is p.KEYWORD_ONLY}
+        try:
+            function(*args, **named)
+        except dlblas.Error as error:
+            assert error.argument and "; expected " in str(error), error
+        else:
+            assert isinstance(value, DLPackAlone), f"{name} took {value!r}"
+
+
+def test_words_for_what_is_no_array() -> None:
+    x = np.ones((4, 8), "f")
+    for call, words in (
+        (lambda: dlblas.linear([[1.0]], x), r"linear: x has no shape.*got list; .*asarray\(x\)"),
+        (lambda: dlblas.linear(x, DLPackAlone(x)), r"weight has no .* numpy\.from_dlpack\(weight"),
+        (lambda: dlblas.quantize(x, [3]), "granularity is of another type; expected a string"),
+        (lambda: dlblas.rope_tables(4, "8"), "rope_tables: dim .* expected an integer, got str"),
+    ):
+        with pytest.raises(ArgumentTypeError, match=words):
+            call()
 
 
 def test_what_they_are_made_of() -> None:
@@ -140,6 +184,7 @@ def test_arguments_of_a_call_are_told_in_the_librarys_words() -> None:
 
     class Broken:
         shape = (2, 2)
+        dtype = np.float32
 
         @property
         def T(self) -> None:  # noqa: N802

@@ -84,6 +84,18 @@ def test_matrices_on_both_sides_are_a_batch(lead: tuple[int, ...]) -> None:
         dlblas.matmul(p.requires_grad_(), q)
 
 
+def test_a_shape_that_cannot_be_asked_for_is_refused() -> None:
+    class Hostile:
+        @property
+        def shape(self) -> Any:
+            raise RuntimeError
+
+    for shape in (property(lambda _: 1 / 0), 7, None, Hostile(), ((),) * 3):
+        lying = type("Lying", (), {"shape": shape})()
+        with pytest.raises(dlblas.Error, match=r"^matmul: .*; expected "):
+            dlblas.matmul(lying, np.zeros((2, 8, 3), np.float32))
+
+
 def test_in_torch_eager_traced_and_by_the_operator() -> None:
     torch = pytest.importorskip("torch")
     a, b = torch.from_numpy(random(2, 4, 32)), torch.from_numpy(random(32, 24))

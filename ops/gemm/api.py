@@ -77,8 +77,14 @@ def bmm(
             "one of them",
             "bmm", "a", expected, got,
         )  # fmt: skip
+    sizes = (*lead, a.shape[-2], b.shape[-1])
     if out is None:
-        out = empty(a, (*lead, a.shape[-2], b.shape[-1]), out_dtype or a.dtype, "bmm")
+        out = empty(a, sizes, out_dtype or a.dtype, "bmm")
+    elif out.shape != sizes:
+        raise ShapeMismatchError.from_library(
+            f"bmm: out has another shape; expected {sizes}, got {out.shape}",
+            "bmm", "out", str(sizes), str(out.shape),
+        )  # fmt: skip
     _multiply(a, b, out, activation, {"bias": bias, "out_dtype": out_dtype})
     return out
 
@@ -118,7 +124,7 @@ def _is_one_matrix(b: Any, lead: tuple[int, ...]) -> bool:
 def _flattens(x: Any, kept: int) -> bool:
     """Are all dimensions but the last ``kept`` at one stride, so that a view joins them?"""
     strides, shape = _strides(x), tuple(x.shape)
-    if strides is None or math.prod(shape) == 0:
+    if strides is None or len(strides) != len(shape) or math.prod(shape) == 0:
         return bool(math.prod(shape) == 0)
     joined = [(n, s) for n, s in zip(shape, strides, strict=True)][: len(shape) - kept]
     joined = [(n, s) for n, s in joined if n != 1]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from operator import index
 from types import CodeType, FunctionType
 from typing import Any
 
+from ._dtypes import name_of
 from ._functions import FUNCTIONS, Function, Parameter, on_unknown
 from ._options import refuse as error
 from ._reports import Explanation, TuningReport, in_one_line
@@ -95,7 +97,10 @@ _SYNONYMS = {
 
 
 def _not_bound(
-    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+    _: Exception,
 ) -> Error | None:
     """Words for a call whose arguments are not those of the function; None where they are."""
     from inspect import Parameter as Kind
@@ -141,9 +146,66 @@ def _not_bound(
     return None
 
 
+def _of_another_type(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+    reason: Exception,
+) -> Error | None:
+    """Words for an argument that is not what its annotation says, or that was asked for what arrays
+    have; None where there is no such argument."""
+    from inspect import signature
+
+    params = signature(function).parameters
+    asked = getattr(reason, "obj", None) if isinstance(reason, AttributeError) else None
+    name, refuse = function.__name__, ArgumentTypeError.from_library
+    for argument, value in {**dict(zip(params, args, strict=False)), **named}.items():
+        got = type(value).__name__
+        expected = _WORDS.get(kind := str(params[argument].annotation), "")
+        if expected and not all(hasattr(type(value), method) for method in _METHODS[kind]):
+            return refuse(
+                f"{name}: {argument} is of another type; expected {expected}, got {got}",
+                name, argument, expected, got,
+            )  # fmt: skip
+        needed = params[argument].default is params[argument].empty
+        if value is not None and (value is asked or not _answers(value, needed)):
+            expected = "a torch tensor or a NumPy array"
+            convert = "from_dlpack" if hasattr(type(value), "__dlpack__") else "asarray"
+            return refuse(
+                f"{name}: {argument} has no shape, strides or dtype to read; expected {expected}, "
+                f"got {got}; pass numpy.{convert}({argument})",
+                name, argument, expected, got,
+            )  # fmt: skip
+    return None
+
+
+# By the annotation: words, and what a value of the type has.
+_WORDS = {"str": "a string", "int": "an integer", "float": "a number"}
+_METHODS = {"str": ("isidentifier",), "int": ("__index__",), "float": ("__float__",)}
+
+
+def _answers(value: Any, needed: bool) -> bool:
+    """May it be asked for its shape and dtype, or is it what an option may be?"""
+    if isinstance(value, (bool, int, float, complex, str, bytes, list, tuple, dict, type)):
+        return True
+    try:
+        if hasattr(value, "dtype") and all(index(size) >= 0 for size in value.shape):
+            return True
+        if callable(value) or name_of(value) is not None:
+            return True
+        return not needed and not any(hasattr(value, sign) for sign in _SIGNS_OF_ARRAYS)
+    except Exception:  # whatever a foreign object raises
+        return False
+
+
+_SIGNS_OF_ARRAYS = (
+    "shape", "__dlpack__", "__array__", "__array_interface__", "__cuda_array_interface__",
+)  # fmt: skip
+
+
 def told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose errors are the library's: of arguments that it does not take, and, of an
-    operator that it calls, with its own name."""
+    """The function, whose errors are the library's: of arguments that it does not take or that
+    are of another type, and, of an operator that it calls, with its own name."""
     name = function.__name__
 
     @functools.wraps(function)
@@ -156,10 +218,15 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except TypeError as error:
             inside = error.__traceback__ is None or error.__traceback__.tb_next is not None
-            words = None if inside else _not_bound(function, args, named)
+            words = (_of_another_type if inside else _not_bound)(function, args, named, error)
             if words is None:
                 raise
             raise words from None
+        except Exception as error:
+            words = _of_another_type(function, args, named, error)
+            if words is None:
+                raise
+            raise words from error
 
     call.__module__ = __name__.rpartition(".")[0]  # where it is found, pickled too
     return call

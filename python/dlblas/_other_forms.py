@@ -74,16 +74,24 @@ def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return FUNCTIONS["add_rms_norm"].call(**given) if is_old else None
 
 
+def _rank(array: Any) -> int:
+    """The dimensions that an argument says it has; 0 of one that does not say."""
+    try:
+        shape = array.shape
+        return len(shape) if isinstance(shape, tuple) else 0
+    except Exception:  # whatever a foreign object raises: the refusal stands
+        return 0
+
+
 def _matmul(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Matrices on both sides: the products of a batch, as ``bmm``."""
     given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
-    shapes = [getattr(given.get(name), "shape", ()) for name in ("a", "b")]
-    if min(map(len, shapes)) < 3 or given.keys() - {
+    if min(_rank(given.get(name)) for name in ("a", "b")) < 3 or given.keys() - {
         "a", "b", "activation", "bias", "out_dtype", "out",
     }:  # fmt: skip
         return None
     try:
-        from .ops.gemm_api import bmm
+        from ._faces import bmm
     except ImportError:  # a library of some operators
         return None
     try:

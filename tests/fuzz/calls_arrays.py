@@ -345,7 +345,9 @@ class Target:
         self.kept.clear()
         name = r.choice(list(self.FORMS))
         inputs, results = self.FORMS[name]
-        sizes = {"T": r.randrange(4), "C": r.choice((1, 3, 8))}
+        if name == "matmul" and r.random() < 0.5:  # a batch: dlblas/_other_forms.py
+            inputs, results = ("GTC", "GCT"), ("GTT",)
+        sizes = {"G": r.randrange(3), "T": r.randrange(4), "C": r.choice((1, 3, 8))}
 
         def shape(letters: str) -> tuple[int, ...]:
             return tuple(sizes[letter] for letter in letters)
