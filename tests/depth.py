@@ -1,14 +1,18 @@
 """How deep a run of the tests goes, out of the environment: DLBLAS_TEST_DEPTH and DLBLAS_TEST_SEED.
 
-Used by: conftest.py, test_cases.py. Read next: docs/testing.md ("How deep").
+Used by: conftest.py and the tests that draw from more than a run has time for. Read next: docs/testing.md ("How deep").
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import random
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from dlblas.harness.groups import Depth
+
+T = TypeVar("T")
 
 
 def depth_of(variables: Mapping[str, str] = os.environ) -> Depth:
@@ -19,6 +23,15 @@ def depth_of(variables: Mapping[str, str] = os.environ) -> Depth:
     if not seed.isdecimal():
         raise ValueError(f"DLBLAS_TEST_SEED is no number; expected 0, 1, 2 …, got {seed}")
     return Depth(depth == "full", int(seed))
+
+
+def some(choices: Iterable[T], count: int, of: str = "") -> list[T]:
+    """All of them; or so many, by the seed and what they are of, in their order."""
+    depth, every = depth_of(), list(choices)
+    if depth.full or len(every) <= count:
+        return every
+    draw = random.Random(f"{of} {depth.seed}")
+    return [every[place] for place in sorted(draw.sample(range(len(every)), count))]
 
 
 def words_of(depth: Depth) -> str:

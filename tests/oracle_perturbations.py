@@ -46,7 +46,8 @@ class Hidden(NamedTuple):
 
 
 # Attention: a rounding of a score of size |s| moves all of its row's weights by |s| roundings, and
-# a sum over D = 4096 is off by its root, which the terms' sizes do not tell; of gradients
+# a sum over D = 4096 is off by its root, which the terms' sizes do not tell (1.5 times, of codes of
+# 8 bits, whichever dtype a case names); of gradients
 # dP - delta cancels in the sizes, and P and dS are rounded to 16 bits before they multiply. What is
 # normalised is rounded to bf16 before it multiplies: 3 sqrt(sum p^2), for each factor of a gate
 # (ops/mlp/norm_ref.hpp). Products: of sums of 16 to 64 terms some elements take a chain's worst,
@@ -55,8 +56,8 @@ class Hidden(NamedTuple):
 _HIDDEN = {
     "flash_attention_lse": Hidden(4, 2),
     "flash_attention_varlen_lse": Hidden(2, 2),
-    "flash_attention_f8_lse": Hidden(4, 2),
-    "flash_attention_varlen_f8_lse": Hidden(4, 2),
+    "flash_attention_f8_lse": Hidden(4, 2, 2),
+    "flash_attention_varlen_f8_lse": Hidden(4, 2, 2),
     "flash_attention_backward": Hidden(10, 3, 1.5),
     "flash_attention_varlen_backward": Hidden(8, 3, 1.5),
     "mla_decode_lse": Hidden(4, 2),

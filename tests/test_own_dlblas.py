@@ -21,18 +21,26 @@ from dlblas.errors import ArgumentError, UnknownOperatorError, UnsupportedError
 torch = pytest.importorskip("torch")
 
 
+def registered() -> set[tuple[str, str]]:
+    """What users have registered: (operator, implementation)."""
+    return {
+        (row["name"], i["name"])
+        for row in dlblas.info()["operators"]
+        for i in row["implementations"]
+        if i["user"]
+    }
+
+
 def user_names(op: str) -> set[str]:
-    row = next(r for r in dlblas.info()["operators"] if r["name"] == op)
-    return {i["name"] for i in row["implementations"] if i["user"]}
+    return {name for of, name in registered() if of == op}
 
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
-    before = {op: user_names(op) for op in dlblas.list_operators()}
+    before = registered()
     yield
-    for op, names in before.items():
-        for name in user_names(op) - names:
-            dlblas.unregister(op, name)
+    for op, name in registered() - before:
+        dlblas.unregister(op, name)
 
 
 def tensors(dtype: Any = None) -> tuple[Any, Any]:

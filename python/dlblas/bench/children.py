@@ -67,6 +67,7 @@ class Bench:
         """All five stages of a warm call, the kernel and the allocator stubbed."""
         tiny = {"matmul": {"M": 1, "K": 64, "N": 64}}
         rows = []
+        rounds = 1 if self.quick else self.rounds  # of a quarter of a second each
         for op in [row["name"] for row in self.info["operators"]]:
             row, form, _ = _specs.operator_row(op, self.info)
             dims = tiny.get(op) or {letter["name"]: 4 for letter in row["letters"]}
@@ -82,7 +83,7 @@ class Bench:
             named: dict[str, Any] = {n: a for n, a in arrays.items() if n in behind}
             named |= _specs.size_arguments(row, dims)
             args = tuple(a for n, a in arrays.items() if n not in behind)
-            ns = [_functions.native["bench_host"](form, args, named) for _ in range(self.rounds)]
+            ns = [_functions.native["bench_host"](form, args, named) for _ in range(rounds)]
             ours = {
                 "min_us": min(ns) / 1e3,
                 "median_us": statistics.median(ns) / 1e3,

@@ -53,8 +53,8 @@ def rows(bench: Bench) -> Iterator[Row]:
             continue
         problems = list(problems_of(row, "f32", "bf16"))
         fitting = [p for p in problems if _LEAST <= p.elements() * 4 <= _MOST]
-        quick = (p for p in problems if p.elements() < _QUICK)
-        smallest = sorted(quick, key=lambda p: p.elements())[:1]
+        quick = (p for p in problems if p.elements_of_all() < _QUICK)
+        smallest = sorted(quick, key=lambda p: p.elements_of_all())[:1]
         for problem in smallest if bench.quick else fitting:
             yield _contest(bench, problem, formula)
 

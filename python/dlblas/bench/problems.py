@@ -57,6 +57,10 @@ class Problem(NamedTuple):
         """Of the largest tensor that has rows."""
         return max(int(math.prod(s.shape)) for n, s in self.specs.items() if self.has_rows(n))
 
+    def elements_of_all(self) -> int:
+        """Of the largest tensor, weights among them."""
+        return max(int(math.prod(s.shape)) for s in self.specs.values())
+
     def told(self) -> Row:
         return dict(self.case["dims"])
 

@@ -17,7 +17,7 @@ from .cases import Case, Registry, expand
 
 PROPERTY = "dlblas_coverage"  # under which a test item hands its Coverage over
 # Cases of a group that run in a sample, refused ones not counted. On a GPU nearly each is compiled.
-MOST = 24
+MOST = 16
 MOST_ON_GPU = {"contiguous": 5}
 MOST_ON_GPU_ELSE = 1
 # Products of dimensions above this take a second or more: at full depth only, where a group has
