@@ -177,7 +177,7 @@ IMPORTS = (
 
 
 def pairs() -> list[tuple[str, str]]:
-    """All of what is traced after all imports; or each import once, by the seed: six seconds each."""
+    """What is traced after which imports: all, or each import once, by the seed (6 s a pair)."""
     depth = depth_of()
     if depth.full:
         return list(itertools.product(TRACED, IMPORTS))
