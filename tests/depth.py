@@ -1,6 +1,7 @@
 """How deep a run of the tests goes, out of the environment: DLBLAS_TEST_DEPTH and DLBLAS_TEST_SEED.
 
-Used by: conftest.py and the tests that draw from more than a run has time for. Read next: docs/testing.md ("How deep").
+Used by: conftest.py and the tests that draw from more than a run has time for. Read next:
+docs/testing.md ("How deep").
 """
 
 from __future__ import annotations

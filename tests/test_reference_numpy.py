@@ -102,9 +102,9 @@ def test_chosen_rows_are_those_of_the_whole(op: str) -> None:
     most = max(map(len, all_rows))
     indices = [row % most for row in (4, 0, 6)]  # a row may be listed more than once
     chosen = dlblas.reference(op, (), call.before(), rows=indices)
-    for values, some in zip(all_rows, chosen, strict=True):
+    for values, of_rows in zip(all_rows, chosen, strict=True):
         there = [row for row in indices if row < len(values)]
-        np.testing.assert_array_equal(values[there], some.value)
+        np.testing.assert_array_equal(values[there], of_rows.value)
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.2])
