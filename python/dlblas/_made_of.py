@@ -161,8 +161,8 @@ def _of_another_type(
     name, refuse = function.__name__, ArgumentTypeError.from_library
     for argument, value in {**dict(zip(params, args, strict=False)), **named}.items():
         got = type(value).__name__
-        expected = _WORDS.get(kind := str(params[argument].annotation), "")
-        if expected and not all(hasattr(type(value), method) for method in _METHODS[kind]):
+        expected, methods = _NEEDS.get(str(params[argument].annotation), ("", ()))
+        if expected and not any(hasattr(type(value), method) for method in methods):
             return refuse(
                 f"{name}: {argument} is of another type; expected {expected}, got {got}",
                 name, argument, expected, got,
@@ -179,9 +179,12 @@ def _of_another_type(
     return None
 
 
-# By the annotation: words, and what a value of the type has.
-_WORDS = {"str": "a string", "int": "an integer", "float": "a number"}
-_METHODS = {"str": ("isidentifier",), "int": ("__index__",), "float": ("__float__",)}
+# By the annotation: words, and a method that values of the type have.
+_NEEDS = {
+    "str": ("a string", ("casefold",)),
+    "int": ("an integer", ("__index__",)),
+    "float": ("a number", ("__float__", "__index__")),
+}
 
 
 def _answers(value: Any, needed: bool) -> bool:
