@@ -51,9 +51,9 @@ class Hidden(NamedTuple):
 # dP - delta cancels in the sizes, and P and dS are rounded to 16 bits before they multiply. What is
 # normalised is rounded to bf16 before it multiplies: 3 sqrt(sum p^2), for each factor of a gate
 # (ops/mlp/norm_ref.hpp). Products: of sums of 16 to 64 terms some elements take a chain's worst,
-# and these draws are of few elements: of four sums of 2^24 products of codes, the largest was 0.4 of
-# their deviation. A delta rule: sizes of its terms cancel, and what old tokens'
-# roundings did to a state is a length, of which q may meet less.
+# and these draws are of few elements: of four sums of 2^24 products of codes, the largest was 0.4
+# of their deviation. A delta rule: sizes of its terms cancel, and what old tokens' roundings did to
+# a state is a length, of which q may meet less.
 _HIDDEN = {
     "flash_attention_lse": Hidden(4, 2),
     "flash_attention_varlen_lse": Hidden(2, 2),
