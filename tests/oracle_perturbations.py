@@ -292,6 +292,17 @@ def visible(result: Judged) -> Any:
     return np.maximum(least, result.cut * _row_and_column(result.value))
 
 
+def of_all_elements(result: Judged) -> dict[str, Any]:
+    """Zeros, and all of the result a part too large."""
+    dtype = result.right.dtype
+    # A step of f8 is up to an eighth; several roundings of 16 bits hide two of a hundred.
+    factor = 1.25 if dtype.itemsize == 1 else 1.02 if result.cut < 0.0195 else 1 + 2 * result.cut
+    if dtype.name in _WHOLE:
+        factor = 2
+    scaled = np.where(result.defined, result.value * factor, result.right)
+    return {"zeros": np.zeros_like(result.right), "scaled": stored_as(dtype, scaled)}
+
+
 def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     """Named arrays that differ from the right one visibly, where it is defined, and nowhere else:
     an infinity that is gone is seen by anyone."""
@@ -312,11 +323,7 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
                 yield name, array
 
     rows, least = right.reshape(-1, width), np.atleast_1d(visible(result))
-    # A step of f8 is up to an eighth; several roundings of 16 bits hide two of a hundred.
-    factor = 1.25 if dtype.itemsize == 1 else 1.02 if result.cut < 0.0195 else 1 + 2 * result.cut
-    if dtype.name in _WHOLE:
-        factor = 2
-    yield from changed(zeros=np.zeros_like(right), scaled=stored(value * factor))
+    yield from changed(**{n: np.atleast_1d(a) for n, a in of_all_elements(result).items()})
     if dtype == np.float32:
         bf16 = np.dtype("float32") if numpy_missing() else numpy_dtype("bf16")
         yield from changed(bf16_rounded=right.astype(bf16).astype(np.float32))

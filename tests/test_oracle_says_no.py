@@ -136,8 +136,16 @@ def drawn_long() -> list[tuple[str, str, int]]:
 @pytest.mark.parametrize(("op", "letter", "longest"), drawn_long())
 def test_wrong_results_of_long_sums_are_refused(op: str, letter: str, longest: int) -> None:
     size, others = within_memory(op, letter, longest)
-    tried = refuse_all(wrong.problem(op, letter, size, "f32", "normal", others), seed=7)
-    assert {name for _, name in tried} >= {"zeros", "scaled", "worst"}, tried
+    case = wrong.problem(op, letter, size, "f32", "normal", others)
+    tried = {name for _, name in refuse_all(case, seed=7)}
+    assert "worst" in tried, tried
+    if tried >= {"zeros", "scaled"}:
+        return
+    # In a product of two sums that cancel, the terms' sizes hide any number: asked all the same.
+    for result in wrong.judged(case, seed=7):
+        for name, array in wrong.of_all_elements(result).items():
+            verdict = result.verify(array)
+            assert verdict.wrong > 0, f"{case}, {result.name}: {name} passes: {verdict}"
 
 
 def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
