@@ -64,8 +64,8 @@ def bmm(
     along K: one launch on a GPU. b ``[K, N]``, or one matrix expanded, is ``matmul``, whose leading
     dimensions are rows. Leading dimensions that do not flatten are a call for each of the first.
     ``out``: where the result goes. Dtypes, activations, numerics and gradients (none) are those of
-    ``matmul``. Errors: ShapeMismatchError for leading dimensions that differ; those of ``matmul``.
-    Source: torch.bmm, NumPy's matmul.
+    ``matmul``. Errors: ShapeMismatchError for leading dimensions that differ and for another shape
+    of ``out``; those of ``matmul``. Source: torch.bmm, NumPy's matmul.
     """
     if len(b.shape) <= 2:
         return _matmul(a, b, activation, bias=bias, out_dtype=out_dtype, out=out)

@@ -97,10 +97,7 @@ _SYNONYMS = {
 
 
 def _not_bound(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    named: Mapping[str, Any],
-    _: Exception,
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> Error | None:
     """Words for a call whose arguments are not those of the function; None where they are."""
     from inspect import Parameter as Kind
@@ -219,17 +216,16 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
             if error.op not in ("", name) and error.args:
                 error.args = (f"{error.args[0]}; {name} calls it", *error.args[1:])
             raise
-        except TypeError as error:
-            inside = error.__traceback__ is None or error.__traceback__.tb_next is not None
-            words = (_of_another_type if inside else _not_bound)(function, args, named, error)
-            if words is None:
-                raise
-            raise words from None
         except Exception as error:
-            words = _of_another_type(function, args, named, error)
+            trace = error.__traceback__
+            outside = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
+            if outside:
+                words = _not_bound(function, args, named)
+            else:
+                words = _of_another_type(function, args, named, error)
             if words is None:
                 raise
-            raise words from error
+            raise words from (None if outside else error)
 
     call.__module__ = __name__.rpartition(".")[0]  # where it is found, pickled too
     return call
