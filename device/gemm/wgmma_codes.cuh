@@ -16,6 +16,37 @@
 
 namespace dlblas {
 
+/// Two warpgroups that halve a tile end it at the same time, and tensor cores idle while both
+/// store. The first begins some stages before the second, and stays ahead of it: one that
+/// multiplies alone is twice as fast, so each makes up in the other's epilogue what it loses in its
+/// own.
+template <GemmWgmmaConfig C>
+class GemmHeadStart {
+ public:
+  /// Before the first stage of a tile.
+  __device__ __forceinline__ void begin(int32_t group) {
+    if (!kOn || left_ >= 0) return;
+    if (group == 1) asm volatile("bar.sync 3, 256;" ::: "memory");
+    left_ = group == 0 ? kStages : 0;
+  }
+  /// A stage is released.
+  __device__ __forceinline__ void stage() {
+    if (kOn && left_ > 0 && --left_ == 0) asm volatile("bar.arrive 3, 256;" ::: "memory");
+  }
+  /// A tile of fewer stages ends.
+  __device__ __forceinline__ void end() {
+    if (kOn && left_ > 0) {
+      left_ = 0;
+      asm volatile("bar.arrive 3, 256;" ::: "memory");
+    }
+  }
+
+ private:
+  static constexpr bool kOn = C.warpgroups == 2 && C.share != GemmShare::kK;
+  static constexpr int32_t kStages = C.stages / 2;  // none is needed again before the second begins
+  int32_t left_ = -1;
+};
+
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 class GemmCodeProduct {
  public:
@@ -31,22 +62,31 @@ class GemmCodeProduct {
   /// The next tile: `at` is this warpgroup's corner, `first` the group of K that comes first.
   __device__ __forceinline__ void begin(const GemmWgmmaCall& call, GemmCorner at, int32_t first) {
     if constexpr (P::kBlockScales) {
-      call_ = &call, first_ = first;
-      groups_ = (call.k + 63) / 64;
-      const auto thread = static_cast<int32_t>(threadIdx.x) % 128;
-      const int32_t row = at.row + thread / 32 * 16 + thread % 32 / 4;
       const GemmOperand &a = call.operands[P::kAScale], &b = call.operands[P::kBScale];
-      from_a_ = static_cast<const float*>(a.data) + row * a.stride;
-      from_b_ = static_cast<const float*>(b.data) +
-                at.column / 128 * call.operands[P::kBScale + 1].stride;
-      within_ = at.column % 128, columns_left_ = call.n - at.column / 128 * 128;
-      rows_left_ = call.m - row;
-      ask_a(0), ask_b(0);
+      begin_scales(call, at.column, call.m - at.row, first,
+                   static_cast<const float*>(a.data) + at.row * a.stride,
+                   static_cast<const float*>(b.data));
     }
   }
+  /// The same with scales of its own: of this warpgroup's first row, of which `rows` follow, and of
+  /// the first column.
+  __device__ __forceinline__ void begin_scales(const GemmWgmmaCall& call, int32_t column,
+                                               int32_t rows, int32_t first, const float* of_a,
+                                               const float* of_b) {
+    call_ = &call, first_ = first;
+    groups_ = (call.k + 63) / 64;
+    const auto thread = static_cast<int32_t>(threadIdx.x) % 128;
+    const int32_t row = thread / 32 * 16 + thread % 32 / 4;
+    from_a_ = of_a + row * call.operands[P::kAScale].stride;
+    from_b_ = of_b + column / 128 * call.operands[P::kBScale + 1].stride;
+    within_ = column % 128, columns_left_ = call.n - column / 128 * 128;
+    rows_left_ = rows - row;
+    ask_a(0), ask_b(0);
+  }
 
-  __device__ __forceinline__ void run(Sums& sums, int32_t count, int32_t) {
+  __device__ __forceinline__ void run(Sums& sums, int32_t count, int32_t group) {
     auto& d = sums[0];
+    head_start_.begin(group);
     if constexpr (S.type == DType::kI8 && !P::kBlockScales) {
       int32_t whole[C.block_n / 2];
       issue<false>(whole);
@@ -107,6 +147,7 @@ class GemmCodeProduct {
         promote(d, part0, f0);
       }
     }
+    head_start_.end();
   }
 
  private:
@@ -136,6 +177,7 @@ class GemmCodeProduct {
   const GemmRing<S, C>& ring_;
   uint64_t a_, b_;  // of stage 0
   RingPlace<C.stages> at_, oldest_;
+  GemmHeadStart<C> head_start_;
   const GemmWgmmaCall* call_;
   const float *from_a_, *from_b_;
   int32_t first_, groups_, rows_left_, within_, columns_left_;
@@ -195,6 +237,7 @@ class GemmCodeProduct {
   __device__ __forceinline__ void release() {
     ring_.release(oldest_.stage);
     oldest_.advance();
+    head_start_.stage();
   }
   __device__ __forceinline__ void promote(float (&d)[C.block_n / 2],
                                           const Part (&part)[C.block_n / 2],

@@ -2,9 +2,10 @@
 // tiles there are, blocks read from the groups' sizes. sm_90a alone.
 // In: as tensor maps, A [rows, K] of all groups, contiguous along K, and B [groups, n, K],
 // contiguous along K or n; of sums over a group's rows (kDepth), A [rows, m] and B [rows, n]. Sizes
-// of groups on the device. Out: D, rounded once. A tile that ends behind its group is stored row by
-// row, so that neighbours stay as they are; what it reads of them changes none of the group's own
-// sums. Where they are terms they are cleared in shared memory before the last stage is multiplied.
+// of groups on the device. Elements of a byte are pairs to the maps, and have scales (GroupScales;
+// wgmma_codes.cuh). Out: D, rounded once. A tile that ends behind its group is stored row by row,
+// so that neighbours stay as they are; what it reads of them changes none of the group's own sums.
+// Where they are terms they are cleared in shared memory before the last stage is multiplied.
 //
 //   first warp      sizes → table of tiles in shared memory, one scan
 //   then            as gemm_wgmma: one thread copies, two warpgroups multiply, blocks persist
@@ -272,27 +273,57 @@ __device__ __forceinline__ void clear_terms(const GemmRing<S, C>& ring, uint32_t
   gemm_warpgroup_sync(group);
 }
 
+/// Scales of elements of a byte, operands of the call: for 128 of K of each row of A {data, row},
+/// {-, 128 of K}, and for 128 of K of 128 columns of B {data, 128 of K}, {-, 128 columns}; then
+/// from one group's to the next one's, of A {-, group} (0: rows of all groups follow each other)
+/// and of B.
+struct GroupScales {
+  static constexpr bool kBlockScales = true;
+  enum Operands { kAScale = 0, kBScale = 2, kAGroup = 4, kBGroup = 5 };
+};
+
+/// Tells a product of codes where the tile's scales are. `rows`: where the warpgroup's begin in it.
+template <GroupTraits G, GemmWgmmaConfig C, class Product>
+__device__ __forceinline__ void begin_group_scales(Product& product, const GroupedWgmmaCall& call,
+                                                   const GroupTiles<C>& tiles, int32_t rows) {
+  const GemmOperand* const of = call.product.operands;
+  const int32_t row = tiles.row + rows;
+  const int64_t first = G.kind == GroupKind::kMasked ? row : tiles.entry.begin + row;
+  product.begin_scales(call.product, tiles.column, tiles.entry.count - row, 0,
+                       static_cast<const float*>(of[GroupScales::kAScale].data) +
+                           tiles.group * of[GroupScales::kAGroup].stride +
+                           first * of[GroupScales::kAScale].stride,
+                       static_cast<const float*>(of[GroupScales::kBScale].data) +
+                           tiles.group * of[GroupScales::kBGroup].stride);
+}
+
 /// kStages: of a chain of the tensor core's additions; 0: a tile's sums are one.
 template <GemmTraits S, GroupTraits G, DType kOut, int32_t kStages, GemmWgmmaConfig C>
 __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
                                                const GemmRing<S, C>& ring, const GroupEntry* table,
                                                int32_t group) {
-  constexpr bool kDepth = G.kind == GroupKind::kDepth;
+  constexpr bool kDepth = G.kind == GroupKind::kDepth, kCodes = size_of(S.type) == 1;
   const int32_t rows = C.pingpong ? 0 : group * 64 * C.row_blocks();
   GroupStore<kOut, C> store(call, ring.staging + group * C.rounds() * kGemmRoundBytes, group);
-  GemmProduct<S, C> product(ring, rows);
+  using Product = typename GemmProductOf<S, C, GroupScales>::Type;
+  Product product(ring, rows);
   GroupTiles<C> tiles(call.groups, table, call.product.n);
   // Of two in turn, the other one's tile.
   const auto pass_over = [&] {
-    if (tiles.more()) product.skip(group_stages<G, C>(call, tiles.entry));
-    tiles.advance();
+    if constexpr (C.pingpong) {
+      if (tiles.more()) product.skip(group_stages<G, C>(call, tiles.entry));
+      tiles.advance();
+    }
   };
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
     if (group == 1) pass_over(), GemmTurn::pass(group);
   }
+  if constexpr (kCodes) {
+    if (tiles.more()) begin_group_scales<G>(product, call, tiles, rows);
+  }
 #pragma unroll 1
   while (tiles.more()) {
-    typename GemmProduct<S, C>::Sums d;
+    typename Product::Sums d;
     const int32_t count = group_stages<G, C>(call, tiles.entry);
     if constexpr (kDepth) {
       const int32_t in_last = tiles.entry.count - (count - 1) * C.block_k;
@@ -301,6 +332,11 @@ __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
       });
     } else {
       product.run(d, count, group);
+    }
+    if constexpr (kCodes) {  // the next tile's scales come while this one is stored
+      GroupTiles<C> after = tiles;
+      after.advance();
+      if (after.more()) begin_group_scales<G>(product, call, after, rows);
     }
     // A group's part of D: its rows of all, or a matrix of its own.
     const int32_t begin = kDepth ? tiles.group * call.product.m : tiles.entry.begin;

@@ -35,6 +35,7 @@ Support open(CublasLt& t) {
   }
   const bool complete = bind(l, "cublasLtCreate", t.create) &&
                         bind(l, "cublasLtMatrixLayoutInit_internal", t.layout_init) &&
+                        bind(l, "cublasLtMatrixLayoutSetAttribute", t.layout_set) &&
                         bind(l, "cublasLtMatmulDescInit_internal", t.description_init) &&
                         bind(l, "cublasLtMatmulDescSetAttribute", t.description_set) &&
                         bind(l, "cublasLtMatmulPreferenceInit_internal", t.preference_init) &&

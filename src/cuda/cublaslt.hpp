@@ -51,6 +51,7 @@ struct CublasLt {
   };
   /// One f32 for all is 0, and without saying.
   enum ScaleMode { kScaleOfEach = 3 };
+  enum LayoutAttribute { kBatchCount = 5, kApart = 6 };
   enum Transpose { kPlain = 0, kTransposed = 1 };
   enum Epilogue { kDefault = 1, kBias = 4 };
   enum PreferenceAttribute {
@@ -68,6 +69,7 @@ struct CublasLt {
   int (*create)(Handle* handle);
   int (*layout_init)(Layout*, std::size_t bytes, int type, std::uint64_t rows, std::uint64_t cols,
                      std::int64_t pitch);
+  int (*layout_set)(Layout*, int attribute, const void* value, std::size_t bytes);
   int (*description_init)(Description*, std::size_t bytes, int compute, int scale_type);
   int (*description_set)(Description*, int attribute, const void* value, std::size_t bytes);
   int (*preference_init)(Preference*, std::size_t bytes);

@@ -48,6 +48,8 @@ static_assert(int{CublasLt::kAScaleMode} == int{CUBLASLT_MATMUL_DESC_A_SCALE_MOD
 static_assert(int{CublasLt::kBScaleMode} == int{CUBLASLT_MATMUL_DESC_B_SCALE_MODE});
 static_assert(int{CublasLt::kScaleOfEach} == int{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
 #endif
+static_assert(int{CublasLt::kBatchCount} == int{CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT});
+static_assert(int{CublasLt::kApart} == int{CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET});
 static_assert(int{CublasLt::kBiasType} == int{CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE});
 static_assert(int{CublasLt::kPlain} == int{CUBLAS_OP_N});
 static_assert(int{CublasLt::kTransposed} == int{CUBLAS_OP_T});
@@ -92,6 +94,7 @@ TEST(CublasLtPrototypes, TakeTheRealArguments) {
   EXPECT_TRUE((same_call<&CublasLt::version, &cublasLtGetVersion>()));
   EXPECT_TRUE((same_call<&CublasLt::create, &cublasLtCreate>()));
   EXPECT_TRUE((same_call<&CublasLt::layout_init, &cublasLtMatrixLayoutInit_internal>()));
+  EXPECT_TRUE((same_call<&CublasLt::layout_set, &cublasLtMatrixLayoutSetAttribute>()));
   EXPECT_TRUE((same_call<&CublasLt::description_init, &cublasLtMatmulDescInit_internal>()));
   EXPECT_TRUE((same_call<&CublasLt::description_set, &cublasLtMatmulDescSetAttribute>()));
   EXPECT_TRUE((same_call<&CublasLt::preference_init, &cublasLtMatmulPreferenceInit_internal>()));
@@ -132,6 +135,8 @@ TEST(CublasLt, IsUnderstoodOrSaysWhyNot) {
   EXPECT_EQ(std::to_string(lt.version() / 10000), version.substr(0, version.find('.')));
   cuda::CublasLt::Layout layout;
   EXPECT_EQ(lt.layout_init(&layout, sizeof layout, cuda::CublasLt::kBF16, 64, 32, 64), 0);
+  const std::int64_t apart = 64 * 32;
+  EXPECT_EQ(lt.layout_set(&layout, cuda::CublasLt::kApart, &apart, sizeof apart), 0);
   cuda::CublasLt::Description description;
   EXPECT_EQ(lt.description_init(&description, sizeof description, cuda::CublasLt::kCompute32F,
                                 cuda::CublasLt::kF32),

@@ -31,6 +31,8 @@ Problem matrix_problem(const BatchedOp& op, const Problem& problem);
 Implementation batched_each(const BatchedOp& op, DeviceType backend);
 /// One launch for all.
 std::vector<Implementation> batched_cuda(const BatchedOp& op);
+/// The rival.
+Implementation batched_cublaslt(const BatchedOp& op);
 
 /// All of the operator but its schema and formula.
 template <bool kByRows>
@@ -61,6 +63,7 @@ void add_batched(OperatorDef& def) {
     return static_cast<double>(p.dims[kBatchedK]) * static_cast<double>(p.dims[kBatchedN]);
   };
   def.implementations = batched_cuda(kOp);
+  def.implementations.push_back(batched_cublaslt(kOp));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCuda));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCpu));
 }

@@ -2,24 +2,13 @@
 // suggests, and its launch: as many persistent blocks as multiprocessors, whatever the groups are.
 // In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_wgmma.cuh.
-#include <algorithm>
-#include <cmath>
-
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
-#include "kernels/gemm_wgmma.hpp"
-#include "ops/gemm/grouped/grouped_cuda.hpp"
+#include "ops/gemm/grouped/grouped_wgmma.hpp"
 #include "ops/gemm/grouped/grouped_wgmma_config.hpp"
-#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
 
 namespace dlblas::gemm {
 namespace {
-
-/// The same matrix `elements` on.
-Columns from_element(Columns c, std::int64_t elements, DType type) {
-  c.data = static_cast<const char*>(c.data) + elements * size_of(type);
-  return c;
-}
 
 bool one_pitch(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided;
@@ -78,35 +67,20 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 
   static Support supports(const Query& q) {
-    constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxGroups = 1024;
     constexpr std::int64_t kMaxTotals = std::int64_t{1} << 20;  // terms: 512 totals in f32
     const Problem& p = q.problem;
     const GroupedOp& op = op_of(q);
-    const TensorTraits &a = p.tensors[kGroupedA], &b = p.tensors[kGroupedB];
-    const TensorTraits& out = p.tensors[kGroupedOut];
-    const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k],
-                       groups = p.dims[op.groups];
-    if (m == 0 || n == 0 || k == 0 || groups == 0) return Support::no("a dimension is zero");
+    const TensorTraits& b = p.tensors[kGroupedB];
+    const std::int64_t k = p.dims[op.k];
+    if (const Support sizes = supports_grouped_wgmma(op, p); !sizes) return sizes;
     if (const Support operands = grouped_on_tensor_cores(op, p); !operands) return operands;
-    if (!one_pitch(a)) return Support::no("rows of {} have no one pitch", tensor(kGroupedA));
     const bool by_depth = op.kind == GroupKind::kDepth;
     if (by_depth && !one_pitch(b))
       return Support::no("rows of {} have no one pitch", tensor(kGroupedB));
-    if (!one_pitch(out) || out.align_log2 < kAlignCap)
-      return Support::no("rows of {} have no one pitch of 16 bytes", tensor(kGroupedOut));
-    const std::int64_t whole = 16 / size_of(out.dtype);
-    if (n % whole != 0)
-      return Support::no("N = {} is not a multiple of {}: rows of {} are no multiples of 16 bytes",
-                         n, whole, tensor(kGroupedOut));
     if (!by_depth && k > kLongestChain)
       return Support::no("K is {}: sums are one chain here, of at most {}", k, kLongestChain);
     if (by_depth && k > kMaxTotals)
       return Support::no("{} rows: at most {} are added up", k, kMaxTotals);
-    if (groups > kMaxGroups) return Support::no("{} groups: at most {}", groups, kMaxGroups);
-    const std::int64_t rows = op.kind == GroupKind::kRows ? m : groups * m;
-    const std::int64_t tiles = (rows / 64 + groups) * ((n + 127) / 128);
-    if (rows > kMax || k > kMax || tiles > kMax)
-      return Support::no("rows of all groups, or their tiles, are more than 31 bits count");
     return Support::yes();
   }
   static void constrain(const Query& q, Space& space) {
@@ -123,23 +97,15 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   static double milliseconds(const Query& q, const Config& config) {
     const GroupedOp& op = op_of(q);
     const GemmWgmmaConfig& c = kTiles[config.tile];
-    const Rates unit = unit_rates(q.device);
-    const double tiles = std::max(1.0, grouped_tiles(op, q.problem, c.block_m, c.block_n));
-    const double depth = op.kind == GroupKind::kDepth ? grouped_average(op, q.problem)
-                                                      : static_cast<double>(q.problem.dims[op.k]);
     const double part = c.block_m * c.block_n >= 128 * 192  ? 1.0
                         : c.block_m == 128                  ? 0.98
                         : c.block_m * c.block_n >= 64 * 256 ? 0.85
                                                             : 0.72;
-    const double products = 2.0 * c.block_m * c.block_n * depth / (part * unit.half_flops);
-    const double copies = 2.0 * (c.block_m + c.block_n) * depth / (1.33 * unit.alone_bytes_per_s);
-    const double turns =
-        std::max(std::ceil(tiles / q.device.units) * 0.5 + 0.5 * tiles / q.device.units, 1.0);
-    constexpr double kEnds = 1.4e-6, kTurn = 0.3e-6, kReached = 0.85;
-    const double ends = c.pingpong ? kEnds + turns * kTurn : turns * kEnds;
-    const double memory = grouped_bytes(op, q.problem) / (kReached * memory_bytes_per_s(q.device));
-    const double product = turns * std::max(products, copies) + ends;
-    return 1e3 * (std::max(product, memory) + 0.1 * std::min(product, memory) + 3e-6);
+    constexpr double kEnds = 1.4e-6, kTurn = 0.3e-6;
+    const bool hides = c.pingpong;
+    return grouped_wgmma_ms(
+        q, op, c,
+        {part, unit_rates(q.device).half_flops, 2, hides ? kTurn : kEnds, hides ? kEnds : 0});
   }
   static Config preset(const Query& q) {
     Space space(table());
@@ -167,61 +133,12 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
 int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const State& s = kernel.load<State>();
   const auto& op = *static_cast<const GroupedOp*>(s.user);
-  const GemmWgmmaConfig& c = kTiles[s.config.tile];
-  const DType type = s.traits.gemm.type, out_type = s.traits.out.type;
-  const GroupedProduct p = grouped_product(op, args);
-  const bool by_depth = op.kind == GroupKind::kDepth, plain_b = s.traits.gemm.b_by_depth;
-  const std::int64_t rows = op.kind == GroupKind::kRows ? p.m : p.groups * p.m;
-  // Rows of all groups lie at one pitch; a group's only row is a group away from the next.
-  const std::int64_t out_pitch = p.m > 1 ? p.out.row : p.out.group;
-  const Columns a = by_depth ? Columns{p.a.data, p.m, p.k, p.a.col}
-                             : Columns{p.a.data, p.k, rows, p.m > 1 ? p.a.row : p.a.group};
-  const Columns out{p.out.data, p.n, rows, out_pitch};
-  Columns b = plain_b ? Columns{p.b.data, p.k, p.n, p.b.col} : Columns{p.b.data, p.n, p.k, p.b.row};
-  const Columns all_of_b{b.data, b.rows, (by_depth ? 1 : p.groups) * b.cols, b.pitch};
-  std::int64_t apart = p.b.group;
-  const Columns o[] = {stand_in(a, type, context, 8), stand_in(out, out_type, context, 8)};
-  for (const Columns& one : o)
-    if (!one.data) return kNoMemory;
-  if (o[0].data != a.data) copy_columns(a, o[0], type, context.stream);
-  if (o[1].data != out.data) copy_columns(out, o[1], out_type, context.stream);  // rows of no group
-  if (!b.fits() || (p.groups > 1 && apart < 0)) {
-    const Columns to = packed(all_of_b, type, context, 8);
-    if (!to.data) return kNoMemory;
-    for (std::int64_t e = 0; e < all_of_b.cols / b.cols; ++e)
-      copy_columns(from_element(b, e * apart, type),
-                   from_element({to.data, b.rows, b.cols, to.pitch}, e * b.cols * to.pitch, type),
-                   type, context.stream);
-    b = {to.data, b.rows, b.cols, to.pitch}, apart = b.cols * to.pitch;
-  }
-  const auto wgmma_matrix = [](const Columns& m) {
-    return kernels::WgmmaMatrix{m.data, m.rows, m.cols, m.pitch};
-  };
-  kernels::WgmmaMatrix b_map = wgmma_matrix(b);
-  if (!by_depth) b_map.count = p.groups, b_map.apart = apart;
-  const kernels::WgmmaProduct product = {.type = type,
-                                         .out_type = out_type,
-                                         .a = wgmma_matrix(o[0]),
-                                         .b = {b_map, {}},
-                                         .out = wgmma_matrix(o[1]),
-                                         .a_by_depth = s.traits.gemm.a_by_depth,
-                                         .b_by_depth = plain_b,
-                                         .parts = 1,
-                                         .m = by_depth ? p.m : rows,
-                                         .n = p.n,
-                                         .k = p.k};
-  GroupedWgmmaCall call{};
-  cuda::Launch how;
-  if (const int code = kernels::prepare_wgmma(product, c, s.units, call.product, how)) return code;
-  call.groups = grouped_gpu_params(op, args).groups;
-  call.out = {const_cast<void*>(o[1].data), o[1].pitch, 1};
-  const std::int64_t blocks = grouped_blocks(op, p.m, p.n, p.groups, c.block_m, c.block_n);
-  how.grid.x = static_cast<unsigned>(std::min<std::int64_t>(blocks, s.units));
-  how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
-  how.dependent = s.dependent;
-  const int code = cuda::launch(*kernel.entries[0], how, call, context.stream);
-  if (code == 0 && o[1].data != out.data) copy_columns(o[1], out, out_type, context.stream);
-  return code;
+  const GroupedWgmmaForm form = {&kTiles[s.config.tile],   s.traits.gemm.type,
+                                 s.traits.out.type,        s.traits.gemm.a_by_depth,
+                                 s.traits.gemm.b_by_depth, s.units,
+                                 s.shared_bytes,           s.dependent};
+  return multiply_groups(op, args, grouped_product(op, args), form, context, *kernel.entries[0],
+                         [](GroupedWgmmaCall&) {});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/element.hpp"
+#include "core/integers.hpp"
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
@@ -126,6 +127,14 @@ double estimate(const Query& q, const Config&) {
 }
 
 }  // namespace
+
+Bound grouped_block_bound(const GroupedOp& op, const Problem& p) {
+  const FloatTraits out = float_traits(p.tensors[op.out].dtype);
+  const auto parts = static_cast<double>(ceil_div(p.dims[op.k], kBlock));
+  return {.magnitude = 1 + kRounding,
+          .value = out.eps / 2 * (1 + kRounding),
+          .absolute = out.tiny + (parts + 4) * float_traits(DType::kF32).tiny};
+}
 
 std::vector<Implementation> grouped_block_cpu(const GroupedOp& op) {
   Implementation base;

@@ -25,11 +25,12 @@ OperatorDef grouped_gemm_masked_block() {
   def.formula = "out[e, m] = Σ over 128 of K of (a_scale · weight_scale) · (a[e, m] · weight[e]ᵀ)";
   def.letters = {"E", "M", "K", "N"};
   kernels::set_row_oracle<grouped_gemm_masked_block_row<kernels::HostRow>>(def);
-  def.bound = [](const Problem& problem, int) { return grouped_bound(kOp, problem); };
+  def.bound = [](const Problem& problem, int) { return grouped_block_bound(kOp, problem); };
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kOp.k]) * static_cast<double>(p.dims[kOp.n]);
   };
   def.implementations = grouped_block_cpu(kOp);
+  def.implementations.push_back(grouped_block_wgmma(kOp));
   def.implementations.push_back(grouped_block_cuda(kOp));
   return def;
 }

@@ -1,6 +1,6 @@
 // Capacity gating: the choices and gates of each token (moe_gate), their places by a stable sort
 // (ops/moe/sort), what a place below the capacity makes of them (moe_gate_place), and the weights
-// of those that stay (moe_gate_weigh); and the gradient, one warp per token (moe_gate_backward).
+// of those that stay (moe_gate_weigh). The gradient is gating_gradient.cuh's.
 // In: logits [T, E]. Numerics: f32; means over tokens in f32 over the tokens of a warp and f64 over
 // those; logits are compared exactly. No atomics, one order.
 // Flow: call > validate > select > compile > [launch].  Read next: gating_config.hpp.
@@ -29,9 +29,10 @@ __device__ inline void store_one(void* base, int64_t offset, float value) {
   store_vec<T, 1, (kAligned ? size_of(T) : 1)>(base, offset, v);
 }
 
+template <int kLanes = kWarp>
 __device__ inline float warp_max(float value) {
 #pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
     value = DeviceMath::max(value, __shfl_xor_sync(~0u, value, distance));
   return value;
 }
@@ -73,12 +74,6 @@ struct Row {
     }
   }
   __device__ void read(int64_t row) {
-    find_most(row);
-    Sum sum = 0;
-    each([&](int32_t, float v, int) { sum += static_cast<Sum>(DeviceMath::exp(v - most)); });
-    inverse = 1.0f / static_cast<float>(warp_sum(sum));
-  }
-  __device__ void find_most(int64_t row) {
     at = row;
     if constexpr (S.held > 0) {
 #pragma unroll
@@ -90,28 +85,12 @@ struct Row {
     most = -DeviceMath::infinity();
     each([&](int32_t, float v, int) { most = DeviceMath::max(most, v); });
     most = warp_max(most);
+    Sum sum = 0;
+    each([&](int32_t, float v, int) { sum += static_cast<Sum>(DeviceMath::exp(v - most)); });
+    inverse = 1.0f / static_cast<float>(warp_sum(sum));
   }
   __device__ float gate(float logit) const { return DeviceMath::exp(logit - most) * inverse; }
 };
-
-/// e^(x − most) within 2.5 roundings, however far x is below: what the difference loses is added to
-/// what is left of it beside a power of two. Below 2^-125 it may be 0.
-__device__ inline float power_of(float x, float most) {
-  const float d = x - most, whole = rintf(d * kLog2E), taken = d - x;
-  const float lost = (x - (d - taken)) - (most + taken);
-  float f = fmaf(d, 1.44269502f, -whole);  // log2 e in two parts
-  f = fmaf(d, 1.92596299e-8f, f);
-  f = fmaf(lost, kLog2E, f);
-  // 2^f for |f| ≤ 0.51: f · log 2 and its powers over factorials.
-  float y = 1.54035304e-4f;
-  y = fmaf(y, f, 1.33335581e-3f);
-  y = fmaf(y, f, 9.61812911e-3f);
-  y = fmaf(y, f, 5.55041087e-2f);
-  y = fmaf(y, f, 0.240226507f);
-  y = fmaf(y, f, 0.693147181f);
-  y = fmaf(y, f, 1.0f) * DeviceMath::exp2(whole);
-  return d < -126.0f ? 0.0f : y;
-}
 
 /// Larger keys come first: NaN, then logits as they are ordered, equal ones from the lower expert.
 __device__ inline uint32_t order_of(float logit) {
@@ -253,85 +232,6 @@ __global__ void __launch_bounds__(kMoeThreads)
     const int64_t item = static_cast<int64_t>(j) * p.tokens + token;
     store_one<S.result, S.aligned_results>(p.weights.data, item * p.weights.stride,
                                            stays(j) ? p.gates[item] / divisor : 0.0f);
-  }
-}
-
-/// One warp per token: dlogits = g · (a − Σ_e g · a), a being what l_aux gives an expert's gate;
-/// for a choice that stayed w · (dw − Σ w · dw) besides, w being its weight. Where weights are g /
-/// eps, Σ w · dw is taken from all experts' gates instead. Sums and differences are f64: gates are
-/// off by their power of e and two roundings, and nothing is lost where terms cancel.
-template <MoeGateTraits S>
-__global__ void __launch_bounds__(kMoeThreads)
-    moe_gate_backward(const __grid_constant__ MoeGateBackwardParams p) {
-  using namespace moe_gating;
-  const int64_t token = moe_sort::warp_of_grid();
-  if (token >= p.tokens) return;
-  const int lane = Row<S>::lane();
-  Row<S> row;
-  row.logits = p.logits, row.column = p.column, row.experts = p.experts;
-  row.find_most(token * p.row);
-  const double slope =
-      static_cast<double>(load_one<S.result, S.aligned_results>(p.dl_aux, 0)) * p.share;
-  const auto balance = [&](int32_t e) {
-    return slope *
-           moe_sort::load_word<S.aligned_results>(p.first_choices.data, e * p.first_choices.stride);
-  };
-  double total = 0, mean = 0;
-  row.each([&](int32_t e, float v, int i) {
-    const float power = power_of(v, row.most);
-    if constexpr (S.held > 0) row.x[i] = power;  // from here on
-    total += power, mean += power * balance(e);
-  });
-  total = warp_sum(total), mean = warp_sum(mean) / total;
-  const auto inverse = static_cast<float>(1.0 / total);
-  const auto power = [&](float v) {
-    if constexpr (S.held > 0) return v;
-    return power_of(v, row.most);
-  };
-
-  constexpr MoeSortTraits kIds = {DType::kI32, S.aligned_results};
-  const auto id = [&](int32_t j) {
-    const int64_t item = static_cast<int64_t>(j) * p.tokens + token;
-    return moe_sort::load_index<kIds>(p.kept.data, item * p.kept.stride, p.experts);
-  };
-  const auto kept = [&](int32_t j) {  // the expert of a choice, where no earlier one has it
-    const int32_t e = id(j);
-    for (int32_t i = 0; i < j && e >= 0; ++i)
-      if (id(i) == e) return -1;
-    return e;
-  };
-  const auto gradient = [&](int32_t j) {
-    const int64_t item = static_cast<int64_t>(j) * p.tokens + token;
-    return load_one<S.result, S.aligned_results>(p.dweights.data, item * p.dweights.stride);
-  };
-  double sum = 0, dot = 0;  // of powers: what gates have in common leaves a quotient
-  for (int32_t j = lane; j < p.choices; j += kWarp)
-    if (const int32_t e = kept(j); e >= 0) {
-      const double part = power_of(row.load(e), row.most);
-      sum += part, dot += part * static_cast<double>(gradient(j));
-    }
-  sum = warp_sum(sum), dot = warp_sum(dot);
-  const bool divided = !(sum < p.eps * total);
-  const double divisor = divided ? sum : p.eps * total;
-  dot /= divisor;
-  if (!divided) mean += dot;
-
-  const int64_t to = token * p.out_row;
-  row.each([&](int32_t e, float v, int) {
-    store_one<S.type, S.aligned>(p.dlogits, to + e * p.out_column,
-                                 power(v) * inverse * static_cast<float>(balance(e) - mean));
-  });
-  __syncwarp();  // those that stayed are written again
-  for (int32_t j = lane; j < p.choices; j += kWarp) {
-    const int32_t e = kept(j);
-    if (e < 0) continue;
-    const float own = power_of(row.load(e), row.most);
-    const double dw = gradient(j);
-    const auto weight = static_cast<float>(own / divisor);
-    const auto rest = static_cast<float>(divided ? dw - dot : dw);
-    const auto common = static_cast<float>(balance(e) - mean);
-    store_one<S.type, S.aligned>(p.dlogits, to + e * p.out_column,
-                                 fmaf(own * inverse, common, weight * rest));
   }
 }
 

@@ -13,6 +13,13 @@ struct MoeGateTraits {
   bool aligned;  // logits are aligned to their size
   bool aligned_results;
 };
+struct MoeGradientTraits {
+  DType type, result;
+  int32_t lanes;  // of a token: a power of two, 32 at most
+  int32_t vec;    // logits of an access; rows are contiguous and aligned to it where it is not 1
+  int32_t held;   // accesses that a lane keeps; 0: rows are read again
+  bool aligned, aligned_results;
+};
 inline constexpr int kMoeGateTokens = 8;  // of a warp
 inline constexpr int kMoeMaxHeld = 16;
 

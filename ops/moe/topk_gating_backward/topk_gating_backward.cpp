@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/integers.hpp"
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
@@ -130,14 +131,29 @@ int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void
 
 struct NoKnobs {};
 
-struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
+constexpr int kLanesOfWarp = 32;
+
+struct Form : kernels::CudaForm<MoeGradientTraits, NoKnobs> {
   static constexpr bool kSearched = false;
 
+  /// Accesses of 16 bytes, two of a lane; else one logit, of a whole warp.
   static Traits traits(const Query& q, const Config&) {
     const TensorTraits* const t = q.problem.tensors;
-    Traits s =
-        gate_traits(t[kGateGradLogits], t[kGateGradWeights].dtype, q.problem.dims[kGateGradE]);
-    s.aligned = s.aligned && is_aligned(t[kGateGradOut], size_of(s.type));
+    const TensorTraits &logits = t[kGateGradLogits], &to = t[kGateGradOut];
+    const std::int64_t experts = q.problem.dims[kGateGradE];
+    const int size = size_of(logits.dtype), most = 16 / size;
+    Traits s{logits.dtype, t[kGateGradWeights].dtype, kLanesOfWarp, 1, 0, true, true};
+    const bool plain = has_rows(logits) && has_rows(to) && is_aligned(logits, 16) &&
+                       is_aligned(to, 16) && experts % most == 0;
+    if (plain && experts > 0) {
+      s.vec = most, s.lanes = 1;
+      while (s.lanes < kLanesOfWarp && s.lanes * 2 * s.vec < experts) s.lanes *= 2;
+    }
+    const std::int64_t held = ceil_div(experts, std::int64_t{s.lanes} * s.vec);
+    s.held = held * s.vec <= kMoeMaxHeld
+                 ? static_cast<std::int32_t>(std::max<std::int64_t>(1, held))
+                 : 0;
+    s.aligned = is_aligned(logits, size) && is_aligned(to, size);
     for (const int i : {kGateGradAux, kGateGradWeights, kGateGradKept, kGateGradFirst})
       s.aligned_results = s.aligned_results && is_aligned(t[i], size_of(t[i].dtype));
     return s;
@@ -146,8 +162,14 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     return 1e3 * (launch_s(q.device) + bytes_of(q.problem) / memory_bytes_per_s(q.device));
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
-    return {{"ops/moe/gating/gating.cuh",
-             "dlblas::moe::moe_gate_backward<" + gate_traits_table().literal(s.traits) + ">"}};
+    using T = MoeGradientTraits;
+    static const auto* members = new TraitsTable<T>{
+        "dlblas::moe::MoeGradientTraits",
+        {member<&T::type>("type"), member<&T::result>("result"), member<&T::lanes>("lanes"),
+         member<&T::vec>("vec"), member<&T::held>("held"), member<&T::aligned>("aligned"),
+         member<&T::aligned_results>("aligned_results")}};
+    return {{"ops/moe/gating/gating_gradient.cuh",
+             "dlblas::moe::moe_gate_backward<" + members->literal(s.traits) + ">"}};
   }
   static std::vector<StepFn> steps(const State&) { return {backward}; }
 
@@ -168,7 +190,8 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     p.eps = static_cast<float>(least_sum(args.tensors[kGateGradWeights].dtype));
     const double tokens = std::max(1, p.tokens);
     p.share = p.experts / (tokens * tokens);
-    return launch_warps(*kernel.entries[0], p, args.letters[kGateGradT], 0, context);
+    const std::int64_t lanes = args.letters[kGateGradT] * kernel.load<State>().traits.lanes;
+    return launch_warps(*kernel.entries[0], p, ceil_div(lanes, kLanesOfWarp), 0, context);
   }
 };
 

@@ -3,8 +3,10 @@
 // In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
 // only M's bucket and no pitches: for others cuBLASLt is asked once for its first choice, or, where
 // a measurement chose another place in the list, whether that algorithm serves them.
-// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp.
+// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ. A batch of products
+// is one call, with strides between matrices.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_cublaslt.hpp,
+// src/cuda/cublaslt.hpp.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -15,7 +17,7 @@
 #include "core/source_hash.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda.hpp"
-#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+#include "ops/gemm/matmul/cuda/matmul_cublaslt.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -24,15 +26,7 @@ using cuda::CublasLt;
 constexpr int kListed = 8;
 constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
 
-struct CublasLtConfig {
-  std::int32_t algo;
-};
-
-const ConfigTable<CublasLtConfig>& table() {
-  static const auto* t = new ConfigTable<CublasLtConfig>{
-      field<&CublasLtConfig::algo>("algo", {0, 1, 2, 3, 4, 5, 6, 7})};
-  return *t;
-}
+const ConfigTable<CublasLtConfig>& table() { return cublaslt_table(); }
 
 int data_type(DType t) {
   constexpr int kTypes[] = {CublasLt::kF32, CublasLt::kF16, CublasLt::kBF16};
@@ -45,20 +39,27 @@ struct Product {
   CublasLt::Layout b, a, out;
   bool valid;
 
-  Product(const Operands& o, const MatmulTraits& s, const void* bias) {
+  Product(const Operands& o, const LtBatch& batch, const MatmulTraits& s, const void* bias) {
     const CublasLt& lt = cuda::cublaslt();
-    const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, DType type) {
+    const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, DType type,
+                             std::int64_t apart) {
+      const auto set_layout = [&](int attribute, const auto& value) {
+        return lt.layout_set(&layout, attribute, &value, sizeof value) == 0;
+      };
+      const auto count = static_cast<std::int32_t>(batch.count);
       return lt.layout_init(&layout, sizeof layout, data_type(type),
                             static_cast<std::uint64_t>(c.rows), static_cast<std::uint64_t>(c.cols),
-                            c.pitch) == 0;
+                            c.pitch) == 0 &&
+             (count == 1 ||
+              (set_layout(CublasLt::kBatchCount, count) && set_layout(CublasLt::kApart, apart)));
     };
     const auto set = [&](int attribute, const auto& value) {
       return lt.description_set(&description, attribute, &value, sizeof value) == 0;
     };
     const std::int32_t trans_b = s.gemm.b_by_depth ? CublasLt::kTransposed : CublasLt::kPlain;
     const std::int32_t trans_a = s.gemm.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
-    valid = lay_out(b, o.b, s.gemm.type) && lay_out(a, o.a, s.gemm.type) &&
-            lay_out(out, o.out, s.epilogue.out) &&
+    valid = lay_out(b, o.b, s.gemm.type, batch.b) && lay_out(a, o.a, s.gemm.type, batch.a) &&
+            lay_out(out, o.out, s.epilogue.out, batch.out) &&
             lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
                                 CublasLt::kF32) == 0 &&
             set(CublasLt::kTransA, trans_b) && set(CublasLt::kTransB, trans_a);
@@ -71,9 +72,11 @@ struct Product {
   }
 };
 
-/// What an algorithm may depend on beside the Problem: M, and the pitches of b, a, out.
-using Size = std::array<std::int64_t, 4>;
-Size sizes_of(const Operands& o) { return {o.out.cols, o.b.pitch, o.a.pitch, o.out.pitch}; }
+/// What an algorithm may depend on beside the Problem: M, the pitches of b, a, out, and the batch.
+using Size = std::array<std::int64_t, 8>;
+Size sizes_of(const Operands& o, const LtBatch& batch) {
+  return {o.out.cols, o.b.pitch, o.a.pitch, o.out.pitch, batch.count, batch.b, batch.a, batch.out};
+}
 
 /// What a kernel keeps, until it is released.
 struct LtState {
@@ -149,8 +152,14 @@ Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
           s.gemm.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
 }
 
+/// Matrices of the bucket's size, one behind the other.
+LtBatch bucket_batch(const Operands& o, std::int64_t count) {
+  if (count == 1) return {};
+  return {count, o.a.cols * o.a.pitch, o.b.cols * o.b.pitch, o.out.cols * o.out.pitch};
+}
+
 /// The most that the first choices of a few of the bucket's sizes want.
-std::size_t wanted_workspace(const Problem& p, const LtState& state) {
+std::size_t wanted_workspace(const Problem& p, std::int64_t count, const LtState& state) {
   constexpr int kSizes = 4;
   std::size_t most = state.choice.workspace_bytes;
   if (!state.first) return most;
@@ -159,7 +168,8 @@ std::size_t wanted_workspace(const Problem& p, const LtState& state) {
   const std::int64_t before = bucket_before(p.dims[kM]), more = p.dims[kM] - before;
   for (int i = 0; i < kSizes && i < more; ++i) {
     at.dims[kM] = before + 1 + (more - 1) * i / kSizes;
-    const Product x(bucket_operands(at, state.traits), state.traits, bias);
+    const Operands o = bucket_operands(at, state.traits);
+    const Product x(o, bucket_batch(o, count), state.traits, bias);
     for (const CublasLt::Choice& c : choices_of(state, x, kMaxWorkspace, 1))
       most = std::max(most, c.workspace_bytes);
   }
@@ -167,11 +177,13 @@ std::size_t wanted_workspace(const Problem& p, const LtState& state) {
 }
 
 /// The list for the bucket's size.
-std::vector<CublasLt::Choice> bucket_choices(const Problem& p, const LtState& state) {
+std::vector<CublasLt::Choice> bucket_choices(const Problem& p, std::int64_t count,
+                                             const LtState& state) {
   const MatmulTraits& s = state.traits;
   // A pointer that is as aligned as the bias: its value is read, never what it points to.
   const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{state.align[kBias]});
-  return choices_of(state, Product(bucket_operands(p, s), s, bias), kMaxWorkspace, kListed);
+  const Operands o = bucket_operands(p, s);
+  return choices_of(state, Product(o, bucket_batch(o, count), s, bias), kMaxWorkspace, kListed);
 }
 
 /// This size's algorithm; false where nothing serves it. Sizes of a bucket lie up to a half apart:
@@ -206,42 +218,92 @@ bool algorithm_for(LtState& state, const Product& x, const Size& size, void* str
 /// cuda::error_text has the words for both.
 constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
+/// The same matrix `elements` on.
+Columns moved(Columns c, std::int64_t elements, DType type) {
+  c.data = static_cast<const char*>(c.data) + elements * size_of(type);
+  return c;
+}
+
+/// Of each matrix, from and to where they lie `from_apart` and `to_apart` elements apart.
+void copy_batch(const Columns& from, std::int64_t from_apart, const Columns& to,
+                std::int64_t to_apart, std::int64_t count, DType type, void* stream) {
+  for (std::int64_t i = 0; i < count; ++i)
+    copy_columns(moved(from, i * from_apart, type), moved(to, i * to_apart, type), type, stream);
+}
+
+/// Matrices that cuBLASLt takes: as they lie, or plain ones.
+Columns stand_in_batch(const Columns& c, std::int64_t count, std::int64_t& apart, DType type,
+                       const Context& context) {
+  if (c.fits() && (count == 1 || apart >= 0)) return c;
+  Columns to = packed({nullptr, c.rows, c.cols * count, c.rows}, type, context);
+  to.cols = c.cols, apart = c.cols * to.pitch;
+  return to;
+}
+
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  LtState& state = *kernel.load<LtState*>();
-  const MatmulTraits& s = state.traits;
-  const MatmulGpuParams p = matmul_gpu_params(args);
-  const Operands given = operands_of(p, s.gemm);
-  const Operands o = {stand_in(given.b, s.gemm.type, context),
-                      stand_in(given.a, s.gemm.type, context),
-                      stand_in(given.out, s.epilogue.out, context)};
-  if (!o.a.data || !o.b.data || !o.out.data) return kNoMemory;
-  if (o.a.data != given.a.data) copy_columns(given.a, o.a, s.gemm.type, context.stream);
-  if (o.b.data != given.b.data) copy_columns(given.b, o.b, s.gemm.type, context.stream);
-  const Product x(o, s, p.epilogue.bias);
-  CublasLt::Algorithm algorithm;
-  if (!x.valid || !algorithm_for(state, x, sizes_of(o), context.stream, algorithm))
-    return code_of(CublasLt::kNotSupported);
-  const float one = 1, zero = 0;
-  auto* const out = const_cast<void*>(o.out.data);
-  const int status = cuda::cublaslt().multiply(
-      state.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
-      &x.out, &algorithm, workspace, state.workspace, context.stream);
-  if (status == 0 && out != given.out.data)
-    copy_columns(o.out, given.out, s.epilogue.out, context.stream);
-  return code_of(status);
+  return cublaslt_multiply(kernel, matmul_gpu_params(args), {}, context, workspace);
 }
 
 /// How long the list is on this device; without one, as long as it may be.
-std::int64_t listed(const Problem& p) {
+std::int64_t listed(const Problem& p, std::int64_t count) {
   if (!cuda::unavailable().empty()) return kListed;
   const cuda::CurrentDevice current(p.device_index);
   LtState state;
   start_state(p, state);
-  return static_cast<std::int64_t>(bucket_choices(p, state).size());
+  return static_cast<std::int64_t>(bucket_choices(p, count, state).size());
 }
 
-Support supports(const Query& q) {
-  const Problem& p = q.problem;
+/// Bytes that a matrix spans.
+std::size_t span_of(const Columns& c, DType type) {
+  return static_cast<std::size_t>(((c.cols - 1) * c.pitch + c.rows) * size_of(type));
+}
+
+/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
+/// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
+/// product that needs more than kMaxScratch is loaded there as well.
+void multiply_once(const Problem& p, const LtState& state) {
+  constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
+  const MatmulTraits& s = state.traits;
+  const Operands o = bucket_operands(p, s);
+  const std::size_t operands = std::max(
+      {span_of(o.b, s.gemm.type), span_of(o.a, s.gemm.type), span_of(o.out, s.epilogue.out),
+       span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, DType::kF32)});
+  const std::size_t aligned = (operands + 255) / 256 * 256;
+  const std::size_t bytes = aligned + state.choice.workspace_bytes;
+  if (bytes > kMaxScratch) return;
+  const cuda::Stream stream;
+  char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
+  if (!zeros) return;
+  cuda::fill_bytes(zeros, 0, bytes, stream.get());
+  const Product x(o, {}, s, zeros);  // of a batch, one
+  const float one = 1, zero = 0;
+  if (x.valid)
+    cuda::cublaslt().multiply(state.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
+                              zeros, &x.out, zeros, &x.out, &state.choice.algorithm,
+                              zeros + aligned, state.choice.workspace_bytes, stream.get());
+  cuda::release(zeros, stream.get());
+  cuda::synchronize(stream.get());
+}
+
+Support supports(const Query& q) { return cublaslt_supports(q.problem, 1); }
+void constrain(const Query& q, Space& space) { cublaslt_constrain(q.problem, 1, space); }
+Config heuristic(const Query&) { return table().to_config({0}); }
+double estimate(const Query& q, const Config& config) {
+  return cublaslt_ms(q.problem, 1, q.device, config);
+}
+Kernel prepare(const Query& q, const Config& config) {
+  return cublaslt_kernel("matmul", q.problem, 1, config, step);
+}
+
+}  // namespace
+
+const ConfigTable<CublasLtConfig>& cublaslt_table() {
+  static const auto* t = new ConfigTable<CublasLtConfig>{
+      field<&CublasLtConfig::algo>("algo", {0, 1, 2, 3, 4, 5, 6, 7})};
+  return *t;
+}
+
+Support cublaslt_supports(const Problem& p, std::int64_t count) {
   if (!cuda::cublaslt().support) return cuda::cublaslt().support;
   const MatmulTraits s = matmul_traits(p);
   for (const int i : {kA, kB, kOut}) {
@@ -277,28 +339,26 @@ Support supports(const Query& q) {
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
   }
   if (Support sizes = supports_sizes(p); !sizes) return sizes;
-  return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
+  return listed(p, count) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
-void constrain(const Query& q, Space& space) {
-  const std::int64_t count = cuda::cublaslt().support ? listed(q.problem) : kListed;
-  space.require(table(), "listed", {"algo"}, [count](const CublasLtConfig& c) {
-    return c.algo < std::max<std::int64_t>(1, count);
+void cublaslt_constrain(const Problem& p, std::int64_t count, Space& space) {
+  const std::int64_t most = cuda::cublaslt().support ? listed(p, count) : kListed;
+  space.require(table(), "listed", {"algo"}, [most](const CublasLtConfig& c) {
+    return c.algo < std::max<std::int64_t>(1, most);
   });
 }
 
-Config heuristic(const Query&) { return table().to_config({0}); }
-
-double estimate(const Query& q, const Config& config) {
-  const Problem& p = q.problem;
-  const DeviceInfo& device = q.device;
+double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& device,
+                   const Config& config) {
   // cuBLAS through torch.mm on H200s, 21 and 26 November 2026: 700 to 800 TFLOP/s bf16 on large
   // shapes, less where K is short, since each tile's end costs; 48 f32; the memory's full rate with
   // 64 rows; 2.5 µs more where few tiles make it split K.
   const DType dtype = p.tensors[kA].dtype;
+  const auto matrices = static_cast<double>(count);
   const double part = dtype == DType::kF32 ? 0.915 : 1.05;  // of what the device sustains
-  const double operations = 2 * multiply_adds(p) / part;
-  const auto tiles = static_cast<double>(ceil_div(p.dims[kM], 128)) *
+  const double operations = matrices * 2 * multiply_adds(p) / part;
+  const auto tiles = matrices * static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
   // A tile, K not split.
   const double whole =
@@ -306,8 +366,8 @@ double estimate(const Query& q, const Config& config) {
   const double split = tiles < 0.7 * device.units ? std::min(2.5e-6, whole) : 0;
   constexpr double kEnd = 1.6e-6;  // of a wave of tiles of 128 × 256
   const double ends = dtype == DType::kF32 ? 0 : kEnd * std::floor(tiles / (4.0 * device.units));
-  const double ms =
-      roofline_ms(device, matmul_bytes(p), operations, dtype) + 1e3 * (split + ends + 3.2e-6);
+  const double ms = roofline_ms(device, matrices * matmul_bytes(p), operations, dtype) +
+                    1e3 * (split + ends + 3.2e-6);
   // The rows of a call lie anywhere in M's bucket. An algorithm is chosen for each number of them,
   // but tiles of cuda_wgmma for a bucket's end and a few sizes below: at 29 random M they took 1.04
   // of cuBLAS's time, at ends of buckets 0.98 (H200). Estimates of the end alone would hide it.
@@ -317,67 +377,61 @@ double estimate(const Query& q, const Config& config) {
   return (any ? 0.95 : 1) * ms + 1e-6 * table().from_config(config).algo;
 }
 
-/// Bytes that a matrix spans.
-std::size_t span_of(const Columns& c, DType type) {
-  return static_cast<std::size_t>(((c.cols - 1) * c.pitch + c.rows) * size_of(type));
-}
-
-/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
-/// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
-/// product that needs more than kMaxScratch is loaded there as well.
-void multiply_once(const Problem& p, const LtState& state) {
-  constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
-  const MatmulTraits& s = state.traits;
-  const Operands o = bucket_operands(p, s);
-  const std::size_t operands = std::max(
-      {span_of(o.b, s.gemm.type), span_of(o.a, s.gemm.type), span_of(o.out, s.epilogue.out),
-       span_of({nullptr, p.dims[kN], 1, p.dims[kN]}, DType::kF32)});
-  const std::size_t aligned = (operands + 255) / 256 * 256;
-  const std::size_t bytes = aligned + state.choice.workspace_bytes;
-  if (bytes > kMaxScratch) return;
-  const cuda::Stream stream;
-  char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
-  if (!zeros) return;
-  cuda::fill_bytes(zeros, 0, bytes, stream.get());
-  const Product x(o, s, zeros);
-  const float one = 1, zero = 0;
-  if (x.valid)
-    cuda::cublaslt().multiply(state.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
-                              zeros, &x.out, zeros, &x.out, &state.choice.algorithm,
-                              zeros + aligned, state.choice.workspace_bytes, stream.get());
-  cuda::release(zeros, stream.get());
-  cuda::synchronize(stream.get());
-}
-
-Kernel prepare(const Query& q, const Config& config) {
-  const Problem& p = q.problem;
+Kernel cublaslt_kernel(const char* op, const Problem& p, std::int64_t count, const Config& config,
+                       StepFn multiply) {
   const cuda::CurrentDevice current(p.device_index);
   auto* state = new LtState;
   start_state(p, *state);
-  state->bucket = sizes_of(bucket_operands(p, state->traits));
-  const auto list = bucket_choices(p, *state);
+  const Operands bucket = bucket_operands(p, state->traits);
+  state->bucket = sizes_of(bucket, bucket_batch(bucket, count));
+  const auto list = bucket_choices(p, count, *state);
   const auto wanted = static_cast<std::size_t>(table().from_config(config).algo);
   if (wanted >= list.size()) {
     const std::size_t found = list.size();
     delete state;
-    throw Error(ErrorKind::kCompile,
-                text("matmul: cublaslt lists too few algorithms here; expected more than ", wanted,
-                     ", got ", found, "; choose a smaller algo, or another implementation"),
-                {.op = "matmul",
-                 .argument = "algo",
-                 .expected = text("more than ", wanted),
-                 .got = text(found)});
+    throw Error(
+        ErrorKind::kCompile,
+        text(op, ": cublaslt lists too few algorithms here; expected more than ", wanted, ", got ",
+             found, "; choose a smaller algo, or another implementation"),
+        {.op = op, .argument = "algo", .expected = text("more than ", wanted), .got = text(found)});
   }
   state->choice = list[wanted];
   state->first = wanted == 0;
-  state->workspace = wanted_workspace(p, *state);
+  state->workspace = wanted_workspace(p, count, *state);
   multiply_once(p, *state);
-  Kernel kernel = make_kernel({step}, state, state->workspace);
+  Kernel kernel = make_kernel({multiply}, state, state->workspace);
   kernel.release = [](const Kernel& k) { delete k.load<LtState*>(); };
   return kernel;
 }
 
-}  // namespace
+int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& p, const LtBatch& batch,
+                      const Context& context, void* workspace) {
+  LtState& state = *kernel.load<LtState*>();
+  const MatmulTraits& s = state.traits;
+  const DType type = s.gemm.type, out_type = s.epilogue.out;
+  const Operands given = operands_of(p, s.gemm);
+  LtBatch now = batch;
+  const Operands o = {stand_in_batch(given.b, batch.count, now.b, type, context),
+                      stand_in_batch(given.a, batch.count, now.a, type, context),
+                      stand_in_batch(given.out, batch.count, now.out, out_type, context)};
+  if (!o.a.data || !o.b.data || !o.out.data) return kNoMemory;
+  if (o.a.data != given.a.data)
+    copy_batch(given.a, batch.a, o.a, now.a, batch.count, type, context.stream);
+  if (o.b.data != given.b.data)
+    copy_batch(given.b, batch.b, o.b, now.b, batch.count, type, context.stream);
+  const Product x(o, now, s, p.epilogue.bias);
+  CublasLt::Algorithm algorithm;
+  if (!x.valid || !algorithm_for(state, x, sizes_of(o, now), context.stream, algorithm))
+    return code_of(CublasLt::kNotSupported);
+  const float one = 1, zero = 0;
+  auto* const out = const_cast<void*>(o.out.data);
+  const int status = cuda::cublaslt().multiply(
+      state.handle, &x.description, &one, o.b.data, &x.b, o.a.data, &x.a, &zero, out, &x.out, out,
+      &x.out, &algorithm, workspace, state.workspace, context.stream);
+  if (status == 0 && out != given.out.data)
+    copy_batch(o.out, now.out, given.out, batch.out, batch.count, out_type, context.stream);
+  return code_of(status);
+}
 
 void append_cublaslt(std::vector<Implementation>& to) {
   Implementation i;

@@ -1,0 +1,41 @@
+// What the WGMMA forms of grouped products share on the host: what the kernel asks of sizes and of
+// rows, and a call. In: a call's products as strided matrices. Out: the launch.
+// Read next: grouped_wgmma_cuda.cpp, ops/gemm/grouped_block/grouped_block_wgmma_cuda.cpp.
+#pragma once
+
+#include <functional>
+
+#include "device/gemm/wgmma_groups_config.hpp"
+#include "ops/gemm/grouped/grouped_cuda.hpp"
+
+namespace dlblas::gemm {
+
+/// Sizes, rows of a and of the result at one pitch, and groups that a table holds.
+Support supports_grouped_wgmma(const GroupedOp& op, const Problem& problem);
+
+/// What a kernel was compiled for, and how it is launched.
+struct GroupedWgmmaForm {
+  const GemmWgmmaConfig* tile;
+  DType type, out_type;  // of the elements that the copy engine sees
+  bool a_by_depth, b_by_depth;
+  std::int32_t units, shared_bytes;
+  bool dependent;
+};
+
+/// One call: 0, or the driver's code. A reversed or an overlapping view has the layout class of a
+/// plain one: a copy stands in for it. `finish` may add operands.
+int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct& p,
+                    const GroupedWgmmaForm& form, const Context& context,
+                    const cuda::Function& kernel,
+                    const std::function<void(GroupedWgmmaCall&)>& finish);
+
+/// Seconds of a product of average groups: tiles one after the other on every multiprocessor, at
+/// `part` of `flops`, each `ends` longer; copies come out of L2; all weights once through memory.
+struct GroupedTileTime {
+  double part, flops, bytes;  // of an element of K of a row
+  double turn, once;          // what a tile's end costs, and what comes once
+};
+double grouped_wgmma_ms(const Query& q, const GroupedOp& op, const GemmWgmmaConfig& tile,
+                        const GroupedTileTime& time);
+
+}  // namespace dlblas::gemm

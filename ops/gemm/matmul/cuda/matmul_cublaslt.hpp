@@ -1,0 +1,31 @@
+// cuBLASLt's product as matmul and batched products use it. Problems are those of one matrix, of
+// which there are `count`. Read next: matmul_cublaslt.cpp.
+#pragma once
+
+#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+
+namespace dlblas::gemm {
+
+/// A place in cuBLASLt's list.
+struct CublasLtConfig {
+  std::int32_t algo;
+};
+const ConfigTable<CublasLtConfig>& cublaslt_table();
+
+/// Matrices, and elements from one to the next.
+struct LtBatch {
+  std::int64_t count = 1, a = 0, b = 0, out = 0;
+};
+
+Support cublaslt_supports(const Problem& matrix, std::int64_t count);
+void cublaslt_constrain(const Problem& matrix, std::int64_t count, Space& space);
+double cublaslt_ms(const Problem& matrix, std::int64_t count, const DeviceInfo& device,
+                   const Config& config);
+/// `multiply` is the step, and calls cublaslt_multiply.
+Kernel cublaslt_kernel(const char* op, const Problem& matrix, std::int64_t count,
+                       const Config& config, StepFn multiply);
+/// 0, or a code that cuda::error_text has words for.
+int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& params, const LtBatch& batch,
+                      const Context& context, void* workspace);
+
+}  // namespace dlblas::gemm
