@@ -45,17 +45,64 @@ def fp8_block(
     return {NAME: run}
 
 
+def _expert_of_rows(rows: int, offsets: torch.Tensor) -> torch.Tensor:
+    if any(end % 128 for end in offsets.tolist()):
+        raise ValueError("its groups begin at multiples of 128 rows")
+    all_rows = torch.arange(rows, device="cuda")
+    found = torch.searchsorted(offsets[1:].contiguous(), all_rows, right=True)
+    return found.to(torch.int32)
+
+
 def grouped(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> dict[str, Run]:
     """Rows of experts one after another; it takes an expert a row, groups that begin at 128ths."""
-    ends = offsets.tolist()
-    rows = torch.arange(x.shape[1], device="cuda")
-    expert = torch.searchsorted(offsets[1:].contiguous(), rows, right=True).to(torch.int32)
     out = torch.empty((x.shape[1], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
+    expert = functools.cache(lambda: _expert_of_rows(x.shape[1], offsets))
 
     def run(i: int) -> torch.Tensor:
-        if any(end % 128 for end in ends):
-            raise ValueError("its groups begin at multiples of 128 rows")
-        _package().m_grouped_bf16_gemm_nt_contiguous(x[i], weights[i], out, expert)
+        _package().m_grouped_bf16_gemm_nt_contiguous(x[i], weights[i], out, expert())
         return out
+
+    return {NAME: run}
+
+
+def grouped_fp8(
+    x: torch.Tensor,
+    weights: torch.Tensor,
+    offsets: torch.Tensor,
+    scale_x: torch.Tensor,
+    scale_w: torch.Tensor,
+) -> dict[str, Run]:
+    """The same of e4m3, with scales as ``fp8_block`` has them."""
+    out = torch.empty((x.shape[1], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
+    expert = functools.cache(lambda: _expert_of_rows(x.shape[1], offsets))
+    of_x = functools.cache(lambda: _package().get_mn_major_tma_aligned_tensor(scale_x))
+
+    def run(i: int) -> torch.Tensor:
+        _package().m_grouped_fp8_gemm_nt_contiguous(
+            (x[i], of_x()), (weights[i], scale_w), out, expert(), disable_ue8m0_cast=True
+        )
+        return out
+
+    return {NAME: run}
+
+
+def masked_fp8(
+    x: torch.Tensor,
+    weights: torch.Tensor,
+    counts: torch.Tensor,
+    most: int,
+    scale_x: torch.Tensor,
+    scale_w: torch.Tensor,
+) -> dict[str, Run]:
+    """The first ``counts[e]`` rows of each expert, of e4m3; ``most`` are expected."""
+    out = torch.empty((*x.shape[1:3], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
+    rows = tuple(out[e, :count] for e, count in enumerate(counts.tolist()))
+    of_x = functools.cache(lambda: _package().get_mn_major_tma_aligned_tensor(scale_x))
+
+    def run(i: int) -> tuple[torch.Tensor, ...]:
+        _package().fp8_m_grouped_gemm_nt_masked(
+            (x[i], of_x()), (weights[i], scale_w), out, counts, most, disable_ue8m0_cast=True
+        )
+        return rows
 
     return {NAME: run}

@@ -7,6 +7,7 @@ Used by: gpu.py. Read next: gpu_families.py.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -30,6 +31,12 @@ _LARGE = (  # M, N, K
     (64, 14336, 4096),
 )  # fmt: skip
 _BLOCK = 128
+_EXPERTS = (  # experts, rows, N, K
+    (4, 32768, 4096, 7168), (4, 32768, 7168, 2048), (32, 8192, 4096, 7168),
+)  # fmt: skip
+_MASKED = (  # experts, rows in the mean, N, K, most rows
+    (32, 8, 4096, 7168, 128), (32, 64, 4096, 7168, 256), (6, 1024, 4096, 7168, 2048),
+)  # fmt: skip
 
 
 def _f8(values: torch.Tensor) -> torch.Tensor:
@@ -146,6 +153,69 @@ def grouped(bench: Session, experts: int, rows: int, n: int, k: int, of: int = 8
     return Trial("grouped_gemm", problem, sets, ours, reference, rivals, flops, needed)
 
 
+def _wide(codes: torch.Tensor, scales: torch.Tensor, of_rows: int) -> torch.Tensor:
+    """Codes times their scales, one for 128 of K of ``of_rows`` rows."""
+    rows, k = codes.shape
+    each = scales.repeat_interleave(of_rows, 0)[:rows].repeat_interleave(_BLOCK, 1)[:, :k]
+    return codes.float() * each
+
+
+def grouped_fp8(bench: Session, experts: int, rows: int, n: int, k: int) -> Trial:
+    """Groups of e4m3 that begin at 128ths, scales of 1 × 128 and 128 × 128."""
+    needed = rows * k + experts * n * k + 2 * rows * n
+    sets = bench.rotation(needed).sets
+    x, weights = _f8(bench.normal(sets, rows, k)), _f8(bench.normal(sets, experts, n, k))
+    sx = torch.rand((rows, k // _BLOCK), device="cuda") + 0.5
+    sw = (torch.rand((experts, n // _BLOCK, k // _BLOCK), device="cuda") + 0.5) * k**-0.5
+    cuts = sorted(random.Random(7).sample(range(0, rows, _BLOCK), experts - 1))
+    offsets = torch.tensor([0, *cuts, rows], device="cuda", dtype=torch.int32)
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        parts = []
+        for e, (begin, end) in enumerate(itertools.pairwise(offsets.tolist())):
+            weight = _wide(weights[0, e], sw[e], _BLOCK)
+            parts.append(_wide(x[0, begin:end], sx[begin:end], 1) @ weight.T)
+        return (torch.cat(parts),)
+
+    def ours(i: int) -> Any:
+        return dlblas.grouped_gemm(x[i], weights[i], offsets, a_scale=sx, b_scale=sw)
+
+    rivals = deep_gemm.grouped_fp8(x, weights, offsets, sx, sw)
+    problem: Row = {"E": experts, "M": rows, "N": n, "K": k, "scales": "block"}
+    flops = 2.0 * rows * n * k
+    return Trial("grouped_gemm", problem, sets, ours, reference, rivals, flops, needed)
+
+
+def masked_fp8(bench: Session, experts: int, rows: int, n: int, k: int, most: int) -> Trial:
+    """Of each expert's ``most`` rows the first few, ``rows`` in the mean: decoding."""
+    draw = random.Random(7)
+    counts = [min(most, round(rows * (0.5 + draw.random()))) for _ in range(experts)]
+    all_rows = sum(counts)
+    needed = all_rows * k + experts * n * k + 2 * all_rows * n
+    sets = bench.rotation(needed).sets
+    x, weights = _f8(bench.normal(sets, experts, most, k)), _f8(bench.normal(sets, experts, n, k))
+    sx = torch.rand((experts, most, k // _BLOCK), device="cuda") + 0.5
+    sw = (torch.rand((experts, n // _BLOCK, k // _BLOCK), device="cuda") + 0.5) * k**-0.5
+    masked_m = torch.tensor(counts, device="cuda", dtype=torch.int32)
+    out = torch.empty((experts, most, n), device="cuda", dtype=torch.bfloat16)
+    rows_of_out = tuple(out[e, :count] for e, count in enumerate(counts))  # others stay
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        return tuple(
+            _wide(x[0, e, :count], sx[e, :count], 1) @ _wide(weights[0, e], sw[e], _BLOCK).T
+            for e, count in enumerate(counts)
+        )
+
+    def ours(i: int) -> Any:
+        dlblas.grouped_gemm(x[i], weights[i], masked_m=masked_m, a_scale=sx, b_scale=sw, out=out)
+        return rows_of_out
+
+    rivals = deep_gemm.masked_fp8(x, weights, masked_m, rows, sx, sw)
+    problem: Row = {"E": experts, "M": most, "N": n, "K": k, "rows": rows, "scales": "block"}
+    flops = 2.0 * all_rows * n * k
+    return Trial("grouped_gemm", problem, sets, ours, reference, rivals, flops, needed)
+
+
 def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
     draw = random.Random(17)
     some = 2 if bench.quick else _ANY_M
@@ -175,6 +245,11 @@ def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
     )
     for sizes in groups:
         yield functools.partial(grouped, bench, *sizes)
+    # DeepSeek-V3's experts: prefill; decode, where a device has 32 of them.
+    for sizes in ((2, 512, 256, 512),) if bench.quick else _EXPERTS:
+        yield functools.partial(grouped_fp8, bench, *sizes)
+    for sizes in ((2, 8, 256, 512, 64),) if bench.quick else _MASKED:
+        yield functools.partial(masked_fp8, bench, *sizes)
 
 
 def rows(bench: Session) -> Iterator[Row]:
