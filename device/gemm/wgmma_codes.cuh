@@ -16,37 +16,6 @@
 
 namespace dlblas {
 
-/// Two warpgroups that halve a tile end it at the same time, and tensor cores idle while both
-/// store. The first begins some stages before the second, and stays ahead of it: one that
-/// multiplies alone is twice as fast, so each makes up in the other's epilogue what it loses in its
-/// own.
-template <GemmWgmmaConfig C>
-class GemmHeadStart {
- public:
-  /// Before the first stage of a tile.
-  __device__ __forceinline__ void begin(int32_t group) {
-    if (!kOn || left_ >= 0) return;
-    if (group == 1) asm volatile("bar.sync 3, 256;" ::: "memory");
-    left_ = group == 0 ? kStages : 0;
-  }
-  /// A stage is released.
-  __device__ __forceinline__ void stage() {
-    if (kOn && left_ > 0 && --left_ == 0) asm volatile("bar.arrive 3, 256;" ::: "memory");
-  }
-  /// A tile of fewer stages ends.
-  __device__ __forceinline__ void end() {
-    if (kOn && left_ > 0) {
-      left_ = 0;
-      asm volatile("bar.arrive 3, 256;" ::: "memory");
-    }
-  }
-
- private:
-  static constexpr bool kOn = C.warpgroups == 2 && C.share != GemmShare::kK;
-  static constexpr int32_t kStages = C.stages / 2;  // none is needed again before the second begins
-  int32_t left_ = -1;
-};
-
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 class GemmCodeProduct {
  public:
@@ -81,12 +50,12 @@ class GemmCodeProduct {
     from_b_ = of_b + column / 128 * call.operands[P::kBScale + 1].stride;
     within_ = column % 128, columns_left_ = call.n - column / 128 * 128;
     rows_left_ = rows - row;
-    ask_a(0), ask_b(0);
+    ask_a(scale_a_, 0), ask_b(scale_b_, 0);
+    ask_a(next_a_, 4), ask_b(next_b_, 32);
   }
 
-  __device__ __forceinline__ void run(Sums& sums, int32_t count, int32_t group) {
+  __device__ __forceinline__ void run(Sums& sums, int32_t count, int32_t) {
     auto& d = sums[0];
-    head_start_.begin(group);
     if constexpr (S.type == DType::kI8 && !P::kBlockScales) {
       int32_t whole[C.block_n / 2];
       issue<false>(whole);
@@ -147,7 +116,6 @@ class GemmCodeProduct {
         promote(d, part0, f0);
       }
     }
-    head_start_.end();
   }
 
  private:
@@ -177,31 +145,37 @@ class GemmCodeProduct {
   const GemmRing<S, C>& ring_;
   uint64_t a_, b_;  // of stage 0
   RingPlace<C.stages> at_, oldest_;
-  GemmHeadStart<C> head_start_;
   const GemmWgmmaCall* call_;
   const float *from_a_, *from_b_;
   int32_t first_, groups_, rows_left_, within_, columns_left_;
-  uint32_t scale_a_[2], scale_b_[kBlocks];  // a lane's: group lane % 4 of four, group lane of 32
+  // A lane's: of a, group lane % 4 of four; of b, group lane of 32. Those that follow are asked for
+  // as many groups ahead: memory answers later than the next group is multiplied.
+  uint32_t scale_a_[2], scale_b_[kBlocks], next_a_[2], next_b_[kBlocks];
 
   /// Scales of four groups from `i` on, a lane of the four that hold a row each; of rows and groups
   /// that exist.
-  __device__ __forceinline__ void ask_a(int32_t i) {
+  __device__ __forceinline__ void ask_a(uint32_t (&scale)[2], int32_t i) {
     const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % 4;
     const float* from = from_a_ + group * call_->operands[P::kAScale + 1].stride;
-    scale_a_[0] = ask_word(from, group < groups_ && 0 < rows_left_);
-    scale_a_[1] =
+    scale[0] = ask_word(from, group < groups_ && 0 < rows_left_);
+    scale[1] =
         ask_word(from + 8 * call_->operands[P::kAScale].stride, group < groups_ && 8 < rows_left_);
   }
-  __device__ __forceinline__ void ask_b(int32_t i) {
+  __device__ __forceinline__ void ask_b(uint32_t (&scale)[kBlocks], int32_t i) {
     const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % 32;
     const float* from = from_b_ + group * call_->operands[P::kBScale].stride;
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i)
-      scale_b_[i] = ask_word(from + i * call_->operands[P::kBScale + 1].stride,
-                             group < groups_ && (i == 0 || i * 128 < columns_left_));
+    for (int x = 0; x < kBlocks; ++x)
+      scale[x] = ask_word(from + x * call_->operands[P::kBScale + 1].stride,
+                          group < groups_ && (x == 0 || x * 128 < columns_left_));
   }
-  /// Of group i; called once for each, in order. The next scales are asked for as soon as the last
-  /// of these is taken.
+  template <int kCount>
+  __device__ static __forceinline__ void take(uint32_t (&to)[kCount],
+                                              const uint32_t (&from)[kCount]) {
+#pragma unroll
+    for (int x = 0; x < kCount; ++x) to[x] = from[x];
+  }
+  /// Of group i; called once for each, in order.
   __device__ __forceinline__ Factors factors(int32_t i) {
     Factors f = {};
     if constexpr (P::kBlockScales) {
@@ -212,8 +186,8 @@ class GemmCodeProduct {
 #pragma unroll
       for (int x = 0; x < kBlocks; ++x)
         f.b[x] = float_from_bits(__shfl_sync(0xffffffffu, scale_b_[x], i % 32));
-      if (i % 4 == 3) ask_a(i + 1);
-      if (i % 32 == 31) ask_b(i + 1);
+      if (i % 4 == 3) take(scale_a_, next_a_), ask_a(next_a_, i + 5);
+      if (i % 32 == 31) take(scale_b_, next_b_), ask_b(next_b_, i + 33);
     }
     return f;
   }
@@ -237,7 +211,6 @@ class GemmCodeProduct {
   __device__ __forceinline__ void release() {
     ring_.release(oldest_.stage);
     oldest_.advance();
-    head_start_.stage();
   }
   __device__ __forceinline__ void promote(float (&d)[C.block_n / 2],
                                           const Part (&part)[C.block_n / 2],
