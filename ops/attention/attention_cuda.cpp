@@ -115,6 +115,17 @@ namespace {
 const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
 std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 
+/// Heads of q whose keys and values stay in L2 together: those of all heads of a long batch do not,
+/// and each tile would bring its own from memory (H200: 16 × 1,024 keys of 16 heads took 302 µs).
+std::int32_t heads_together(const AttentionParams& p, bool packed, int size) {
+  constexpr std::int64_t kKept = std::int64_t{16} << 20;  // of L2's halves, each 25 MB
+  const std::int64_t keys = packed ? p.k_rows / std::max(1, p.batches) : p.k_rows;
+  const std::int64_t bytes = std::max<std::int64_t>(1, keys * (p.d + p.dv) * size);
+  const std::int64_t of_k = std::max<std::int64_t>(1, kKept / bytes);
+  const std::int64_t all = std::int64_t{p.heads} * (packed ? 1 : p.batches);
+  return of_k >= all ? 0 : static_cast<std::int32_t>(of_k * p.group / p.pack);
+}
+
 /// Of a grid that tile_at() takes apart.
 AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
                           cuda::Launch& how) {
@@ -126,6 +137,7 @@ AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t 
   const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + sequences
                                          : (rows * p.pack + tile_rows - 1) / tile_rows;
   p.tiles = static_cast<std::int32_t>(tiles);
+  p.together = heads_together(p, op.packed(), size_of(args.tensors[op.q].dtype));
   if (rows > 0 && sequences > 0 && p.heads > 0 && p.group > 0)
     how.grid.x =
         static_cast<unsigned>(tiles * p.heads * (p.group / p.pack) * (op.packed() ? 1 : p.batches));
@@ -421,6 +433,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
       return cuda::launch(*kernel.entries[1], how, p, context.stream);
     }
     g.p.grid = static_cast<std::int32_t>(grid);
+    g.p.together = heads_together(g.p, op.packed(), size_of(args.tensors[op.q].dtype));
     how.grid.x =
         static_cast<unsigned>(s.config.persistent ? std::min<std::int64_t>(grid, s.units) : grid);
     how.block.x = static_cast<unsigned>((s.config.groups + 1) * 128);

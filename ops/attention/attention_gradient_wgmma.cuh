@@ -102,15 +102,6 @@ __device__ __forceinline__ void load_facts(float* to, const float* from, uint32_
       : "memory");
 }
 
-/// Where block `index` of the grid is in the order of tile_at(), which has all heads of a place.
-template <bool kPacked, int kHeads>
-__device__ __forceinline__ uint32_t index_of(const AttentionParams& p, uint32_t index) {
-  const uint32_t all = static_cast<uint32_t>(kPacked ? p.heads : p.heads * p.batches);
-  const uint32_t group = static_cast<uint32_t>(p.tiles) * kHeads, before = index / group * kHeads;
-  const uint32_t heads = min(all - before, static_cast<uint32_t>(kHeads)), at = index % group;
-  return at / heads * all + before + at % heads;
-}
-
 /// The thread that copies the block's keys and values.
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void bring_own(const AttentionGradientWgmmaParams& g,
@@ -499,8 +490,9 @@ __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
   const AttentionParams& p = g.g.p;
+  const auto all = static_cast<uint32_t>(S.packed_sequences ? p.heads : p.heads * p.batches);
   const Tile t = tile_at<S.packed_sequences, kKeys, true>(
-      p, index_of<S.packed_sequences, C.heads>(p, blockIdx.x));
+      p, index_together(blockIdx.x, static_cast<uint32_t>(p.tiles), all, C.heads));
   if (t.empty_of_keys()) return;
   const int32_t rows = min(kKeys, t.k_rows - t.first);
   const KeyRange lowest = seeing(p, t, t.first), highest = seeing(p, t, t.first + rows - 1);

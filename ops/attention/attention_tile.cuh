@@ -53,6 +53,16 @@ __device__ __forceinline__ int32_t start_of(const AttentionParams& p, bool keys,
   return min(max(at, 0), most);
 }
 
+/// Place `index` of an order of `tiles` tiles of `all` heads that has the first tiles of all heads
+/// first, where blocks walk all tiles of `together` heads before those of others: their keys and
+/// values then come out of L2.
+__device__ __forceinline__ uint32_t index_together(uint32_t index, uint32_t tiles, uint32_t all,
+                                                   uint32_t together) {
+  const uint32_t group = tiles * together, before = index / group * together;
+  const uint32_t heads = min(all - before, together), at = index % group;
+  return at / heads * all + before + at % heads;
+}
+
 /// Block `index` of the grid, of tiles of kRows rows of q, or of k: of q the last rows first, which
 /// see most keys, of k the first, which most queries see. Packed: a sequence's tiles begin at its
 /// first row / kRows + its number, so that no two share one.
@@ -62,6 +72,9 @@ __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index
   const int32_t pack = kKeys ? 1 : p.pack;
   const uint32_t heads = static_cast<uint32_t>(kKeys ? p.heads : p.heads * p.group / pack);
   const uint32_t all = kPacked ? heads : heads * static_cast<uint32_t>(p.batches);
+  const auto together = static_cast<uint32_t>(p.together);
+  if (!kKeys && together > 0 && together < all)
+    index = index_together(index, static_cast<uint32_t>(p.tiles), all, together);
   const uint32_t at = index / all, which = index - at * all;
   const int32_t tile = kKeys ? static_cast<int32_t>(at) : p.tiles - 1 - static_cast<int32_t>(at);
   t.head = static_cast<int32_t>(which % heads) * pack;
