@@ -50,8 +50,7 @@ class GemmCodeProduct {
     from_b_ = of_b + column / 128 * call.operands[P::kBScale + 1].stride;
     within_ = column % 128, columns_left_ = call.n - column / 128 * 128;
     rows_left_ = rows - row;
-    ask_a(scale_a_, 0), ask_b(scale_b_, 0);
-    ask_a(next_a_, 4), ask_b(next_b_, 32);
+    ask(0);
   }
 
   __device__ __forceinline__ void run(Sums& sums, int32_t count, int32_t) {
@@ -73,47 +72,49 @@ class GemmCodeProduct {
 #pragma unroll
       for (float& v : d) v = 0;
       Part part[C.block_n / 2];
-#pragma unroll 1
-      for (int32_t i = 0; i < count; ++i) {
+      const auto step = [&](int32_t group) {
         issue<false>(part);
-        const Factors f = factors(i);
         done<0>(part);
         release();
-        promote(d, part, f);
-      }
+        promote(d, part, group);
+      };
+      fours(count / kFour, [&] {
+#pragma unroll
+        for (int32_t g = 0; g < kFour; ++g) step(g);
+      });
+#pragma unroll 1
+      for (int32_t g = 0; g < count % kFour; ++g) step(g);
     } else {
 #pragma unroll
       for (float& v : d) v = 0;
-      Part part0[C.block_n / 2], part1[C.block_n / 2];
-      issue<false>(part0);
-      Factors f0 = factors(0), f1;
-      int32_t i = 0;
-#pragma unroll 1
-      for (; i + 2 < count; i += 2) {
-        issue<false>(part1);
-        f1 = factors(i + 1);
-        done<1>(part0);
+      Part part[2][C.block_n / 2];
+      issue<false>(part[0]);
+      // One set is multiplied while the other one is added up.
+      const auto step = [&](Part(&now)[C.block_n / 2], Part(&next)[C.block_n / 2], int32_t group) {
+        issue<false>(next);
+        done<1>(now);
         release();
-        promote(d, part0, f0);
-        issue<false>(part0);
-        f0 = factors(i + 2);
-        done<1>(part1);
+        promote(d, now, group);
+      };
+      const auto last = [&](Part(&now)[C.block_n / 2], int32_t group) {
+        done<0>(now);
         release();
-        promote(d, part1, f1);
-      }
-      if (i + 1 < count) {
-        issue<false>(part1);
-        f1 = factors(i + 1);
-        done<1>(part0);
-        release();
-        promote(d, part0, f0);
-        done<0>(part1);
-        release();
-        promote(d, part1, f1);
+        promote(d, now, group);
+      };
+      const int32_t whole = (count - 1) / kFour;  // one group at least is left
+      fours(whole, [&] {
+#pragma unroll
+        for (int32_t g = 0; g < kFour; g += 2)
+          step(part[0], part[1], g), step(part[1], part[0], g + 1);
+      });
+      const int32_t left = count - whole * kFour;
+      if (left > 2) step(part[0], part[1], 0), step(part[1], part[0], 1);
+      const int32_t done_groups = left > 2 ? 2 : 0;
+      if (left % 2 == 0) {
+        step(part[0], part[1], done_groups);
+        last(part[1], done_groups + 1);
       } else {
-        done<0>(part0);
-        release();
-        promote(d, part0, f0);
+        last(part[0], done_groups);
       }
     }
   }
@@ -137,10 +138,7 @@ class GemmCodeProduct {
   }
   static constexpr int kSame = common(C.block_n) < C.block_n ? common(C.block_n) : C.block_n;
   static constexpr int kBlocks = (128 - common(C.block_n) + C.block_n + 127) / 128;
-  /// Of a thread's two rows, and of the tile's blocks of columns.
-  struct Factors {
-    float a[2], b[kBlocks];
-  };
+  static constexpr int32_t kFour = 4;  // groups whose scales are asked for together
 
   const GemmRing<S, C>& ring_;
   uint64_t a_, b_;  // of stage 0
@@ -148,48 +146,42 @@ class GemmCodeProduct {
   const GemmWgmmaCall* call_;
   const float *from_a_, *from_b_;
   int32_t first_, groups_, rows_left_, within_, columns_left_;
-  // A lane's: of a, group lane % 4 of four; of b, group lane of 32. Those that follow are asked for
-  // as many groups ahead: memory answers later than the next group is multiplied.
-  uint32_t scale_a_[2], scale_b_[kBlocks], next_a_[2], next_b_[kBlocks];
+  // Of group lane % 4 of four: a lane of the four that hold a thread's two rows each. Scales are
+  // asked for four groups ahead: memory answers later than one group is multiplied.
+  uint32_t next_a_[2], next_b_[kBlocks];
+  float factors_[2][kBlocks];
 
-  /// Scales of four groups from `i` on, a lane of the four that hold a row each; of rows and groups
-  /// that exist.
-  __device__ __forceinline__ void ask_a(uint32_t (&scale)[2], int32_t i) {
-    const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % 4;
-    const float* from = from_a_ + group * call_->operands[P::kAScale + 1].stride;
-    scale[0] = ask_word(from, group < groups_ && 0 < rows_left_);
-    scale[1] =
-        ask_word(from + 8 * call_->operands[P::kAScale].stride, group < groups_ && 8 < rows_left_);
-  }
-  __device__ __forceinline__ void ask_b(uint32_t (&scale)[kBlocks], int32_t i) {
-    const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % 32;
-    const float* from = from_b_ + group * call_->operands[P::kBScale].stride;
+  /// Scales of four groups from `i` on, of rows and groups that exist.
+  __device__ __forceinline__ void ask(int32_t i) {
+    const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % kFour;
+    const bool there = group < groups_;
+    const float* const a = from_a_ + group * call_->operands[P::kAScale + 1].stride;
+    next_a_[0] = ask_word(a, there && 0 < rows_left_);
+    next_a_[1] = ask_word(a + 8 * call_->operands[P::kAScale].stride, there && 8 < rows_left_);
+    const float* const b = from_b_ + group * call_->operands[P::kBScale].stride;
 #pragma unroll
     for (int x = 0; x < kBlocks; ++x)
-      scale[x] = ask_word(from + x * call_->operands[P::kBScale + 1].stride,
-                          group < groups_ && (x == 0 || x * 128 < columns_left_));
+      next_b_[x] = ask_word(b + x * call_->operands[P::kBScale + 1].stride,
+                            there && (x == 0 || x * 128 < columns_left_));
   }
-  template <int kCount>
-  __device__ static __forceinline__ void take(uint32_t (&to)[kCount],
-                                              const uint32_t (&from)[kCount]) {
+  __device__ __forceinline__ void take() {
 #pragma unroll
-    for (int x = 0; x < kCount; ++x) to[x] = from[x];
-  }
-  /// Of group i; called once for each, in order.
-  __device__ __forceinline__ Factors factors(int32_t i) {
-    Factors f = {};
-    if constexpr (P::kBlockScales) {
-      const uint32_t from = threadIdx.x % 32 / 4 * 4 + i % 4;
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-        f.a[h] = float_from_bits(__shfl_sync(0xffffffffu, scale_a_[h], from));
+    for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int x = 0; x < kBlocks; ++x)
-        f.b[x] = float_from_bits(__shfl_sync(0xffffffffu, scale_b_[x], i % 32));
-      if (i % 4 == 3) take(scale_a_, next_a_), ask_a(next_a_, i + 5);
-      if (i % 32 == 31) take(scale_b_, next_b_), ask_b(next_b_, i + 33);
+        factors_[h][x] = float_from_bits(next_a_[h]) * float_from_bits(next_b_[x]);
+  }
+  /// `whole` times four groups; then factors_ are those of the groups that are left. The
+  /// body is straight: a register that waits for memory is not moved within it.
+  template <class F>
+  __device__ __forceinline__ void fours(int32_t whole, const F& body) {
+    if constexpr (P::kBlockScales) take();
+#pragma unroll 1
+    for (int32_t i = 0; i < whole; ++i) {
+      if constexpr (P::kBlockScales) ask((i + 1) * kFour);
+      body();
+      if constexpr (P::kBlockScales) take();
     }
-    return f;
   }
 
   /// Waits for the next stage and multiplies it.
@@ -212,15 +204,24 @@ class GemmCodeProduct {
     ring_.release(oldest_.stage);
     oldest_.advance();
   }
+  /// `group`: of four.
   __device__ __forceinline__ void promote(float (&d)[C.block_n / 2],
-                                          const Part (&part)[C.block_n / 2],
-                                          const Factors& f) const {
+                                          const Part (&part)[C.block_n / 2], int32_t group) const {
+    float of[2][kBlocks];
+    if constexpr (P::kBlockScales) {
+      const uint32_t from = threadIdx.x % 32 / kFour * kFour + group;
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+#pragma unroll
+        for (int x = 0; x < kBlocks; ++x) of[h][x] = __shfl_sync(0xffffffffu, factors_[h][x], from);
+    }
 #pragma unroll
     for (int c = 0; c < C.block_n; c += kSame) {
-      float b = f.b[0];
+      float factor[2] = {of[0][0], of[1][0]};
 #pragma unroll
-      for (int x = 1; x < kBlocks; ++x) b = within_ + c >= 128 * x ? f.b[x] : b;
-      const float factor[2] = {f.a[0] * b, f.a[1] * b};
+      for (int x = 1; x < kBlocks; ++x)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) factor[h] = within_ + c >= 128 * x ? of[h][x] : factor[h];
 #pragma unroll
       for (int i = c / 2; i < (c + kSame) / 2; ++i) {
         const auto v = static_cast<float>(part[i]);

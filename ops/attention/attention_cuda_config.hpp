@@ -63,7 +63,7 @@ struct AttentionParams {
   int32_t causal;
   int32_t grid;      // blocks of tiles; a launch may have fewer
   int32_t together;  // heads of q whose tiles are walked before those of others; 0: all
-  int32_t unused;
+  int32_t apart;     // 1: blocks share the tiles of these heads evenly by themselves
 };
 static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8) + 4 * 16,
               "host and device read the same");

@@ -72,9 +72,11 @@ __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index
   const int32_t pack = kKeys ? 1 : p.pack;
   const uint32_t heads = static_cast<uint32_t>(kKeys ? p.heads : p.heads * p.group / pack);
   const uint32_t all = kPacked ? heads : heads * static_cast<uint32_t>(p.batches);
-  const auto together = static_cast<uint32_t>(p.together);
-  if (!kKeys && together > 0 && together < all)
-    index = index_together(index, static_cast<uint32_t>(p.tiles), all, together);
+  if constexpr (!kKeys) {
+    const auto together = static_cast<uint32_t>(p.together);
+    if (together > 0 && together < all)
+      index = index_together(index, static_cast<uint32_t>(p.tiles), all, together);
+  }
   const uint32_t at = index / all, which = index - at * all;
   const int32_t tile = kKeys ? static_cast<int32_t>(at) : p.tiles - 1 - static_cast<int32_t>(at);
   t.head = static_cast<int32_t>(which % heads) * pack;

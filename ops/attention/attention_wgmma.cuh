@@ -45,18 +45,12 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     shared.slot_full[slot.stage].arrive();
     slot.advance();
   };
-  // The heaviest come first; every other round goes backwards, so that each block has as much.
-  const uint32_t all = static_cast<uint32_t>(g.p.grid);
-  bool back = false;
-#pragma unroll 1
-  for (uint32_t round = 0; round < all; round += gridDim.x, back = !back) {
-    const uint32_t index = round + (back ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-    if (index >= all) continue;
+  const auto bring = [&](uint32_t index) {
     const Tile t = tile_at<S.packed_sequences, rows_of(C)>(g.p, index);
-    if (t.empty(g.p)) continue;
+    if (t.empty(g.p)) return;
     tell({t, 1});
     const Blocks b = blocks_of<C>(g.p, t);
-    if (b.first >= b.end) continue;
+    if (b.first >= b.end) return;
     const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
     const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full,
                           Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
@@ -93,6 +87,20 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
       load_v(Tiles::kCodes ? n : n + 1);
     }
     if constexpr (!Tiles::kCodes) load_v(b.first);
+  };
+  // The heaviest come first; every other round goes backwards, so that each block has as much: of
+  // all tiles, or of those of some heads after the others.
+  const uint32_t all = static_cast<uint32_t>(g.p.grid);
+  const uint32_t share = g.p.apart ? static_cast<uint32_t>(g.p.tiles * g.p.together) : all;
+  bool back = false;
+#pragma unroll 1
+  for (uint32_t begin = 0; begin < all; begin += share) {
+    const uint32_t end = min(begin + share, all);
+#pragma unroll 1
+    for (uint32_t round = begin; round < end; round += gridDim.x, back = !back) {
+      const uint32_t index = round + (back ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+      if (index < end) bring(index);
+    }
   }
   tell({{}, 0});
 }

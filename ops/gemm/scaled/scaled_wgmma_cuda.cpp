@@ -36,15 +36,17 @@ struct Grid {
 /// Each function is one constraint. It reads no knob that its constraint does not name.
 struct Rules {
   std::int64_t m, n, groups;
-  bool many;  // values beside the sums: i8 that becomes f32 in the main loop, a bias of f32
+  bool many;    // values beside the sums: i8 that becomes f32 in the main loop, a bias of f32
+  bool blocks;  // factors of rows and blocks beside them
   DeviceInfo device;
 
-  Rules(const Problem& p, bool blocks, const DeviceInfo& on)
+  Rules(const Problem& p, bool of_blocks, const DeviceInfo& on)
       : m(std::max<std::int64_t>(1, p.dims[kM])),
         n(std::max<std::int64_t>(1, p.dims[kN])),
         groups(std::max<std::int64_t>(1, ceil_div(p.dims[kK], kGroup))),
-        many((p.tensors[kA].dtype == DType::kI8 && blocks) ||
+        many((p.tensors[kA].dtype == DType::kI8 && of_blocks) ||
              p.tensors[kBias].dtype == DType::kF32),
+        blocks(of_blocks),
         device(on) {}
 
   std::int64_t tiles(const GemmWgmmaConfig& c) const {
@@ -57,7 +59,8 @@ struct Rules {
     const bool widths = c.block_n == 16 || c.block_n == 32 || c.block_n == 64 || c.block_n == 128 ||
                         (c.block_m == 128 && (c.block_n == 96 || c.block_n == 112 ||
                                               c.block_n == 176 || c.block_n == 192));
-    if (many && c.block_n > 112) return false;  // spilled up to 64 bytes
+    if (many && c.block_n > (blocks ? 96 : 112)) return false;  // spilled up to 96 bytes
+    if (blocks && c.block_n == 176) return false;               // up to 64
     return widths && c.warpgroups == c.block_m / 64 && c.block_m <= 128;
   }
   bool block_m_distinct(const GemmWgmmaConfig& c) const { return c.block_m == 64 || m > 64; }
@@ -224,7 +227,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
         (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
     const double copied = brought * 128 / (1.33 * unit.alone_bytes_per_s);
     constexpr double kStep = 0.045e-6;                 // barriers, instructions' latency
-    const double alternate = c.sums() > 64 ? 1.1 : 1;  // one set of accumulators
+    const double alternate = c.sums() > 64 ? 1.2 : 1;  // one set of accumulators
     const double step = kStep + 0.93 * alternate * limits(limits(products, shared, 2), copied, 6);
     const auto waves = static_cast<double>(grid.waves);
     const double product = waves * (static_cast<double>(grid.stages) * step + 1.4e-6);
