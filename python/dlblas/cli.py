@@ -202,7 +202,11 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     )
     bench.add_argument("--threads", type=_threads, metavar="1,2", help="thread counts to run with")
     bench.add_argument("--seconds", type=_seconds, help="search budget per key")
-    bench.add_argument("--only", metavar="OP,…", help="rows: these operators")
+    bench.add_argument(
+        "--only",
+        metavar="OP,…",
+        help="rows, gpu_rows: these operators; gpu_products, gpu_attention: these functions",
+    )
     bench.add_argument(
         "--within",
         type=_seconds,

@@ -46,6 +46,7 @@ SECTIONS: dict[str, tuple[int, ...]] = {
 # Search budget per key. matmul's own space has thousands of points, and 30 of them a second.
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
+_OF_MANY = ("rows", "gpu_rows", "gpu_products", "gpu_attention")  # of many functions
 # Search budget per key on a GPU.
 GPU_SECTIONS: dict[str, float] = {
     "gpu_compile": 0.5,
@@ -120,13 +121,14 @@ def _run_gpu(
     on_row: Callable[[Row], Any],
     prepare: str = "",
     within: float | None = None,
+    only: list[str] | None = None,
 ) -> tuple[int, str]:
     """The measuring process' exit code, and why it ended before its last row, or "".
     ``prepare``: an operator, whose peers are compiled; no rows."""
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
-        request |= {"prepare": prepare, "asked": time.time(), "within": within}
+        request |= {"prepare": prepare, "asked": time.time(), "within": within, "only": only}
         env = _gpu_environment(folder)
         if section in ("gpu_products", "gpu_attention"):
             env["DLBLAS_LOG"] = "call"  # what ran: gpu_families.py reads it
@@ -331,10 +333,14 @@ def _check_section(section: str) -> list[str]:
 
 
 def _check_only(sections: list[str], only: list[str]) -> None:
-    if only and sections != ["rows"]:
+    if only and (len(sections) > 1 or sections[0] not in _OF_MANY):
         remedy = "run `dlblas bench rows --only …`"
-        raise _specs.refuse("bench", "--only", "names operators", "rows", sections[0], remedy)
+        expected = f"one of {', '.join(_OF_MANY)}"
+        raise _specs.refuse("bench", "--only", "names operators", expected, sections[0], remedy)
     known = [row["name"] for row in _native.info()["operators"]]
+    if sections[0] in _OF_MANY[2:]:  # their rows are of functions, as users call them
+        known = [name for name in dir(sys.modules["dlblas"]) if not name.startswith("_")]
+        known.append("flash_attention_backward")  # what a gradient runs
     for name in only:
         if name not in known:
             near = _specs.nearest(name, known).removeprefix("; ") or "see `dlblas list`"
@@ -348,6 +354,7 @@ def _gpu_section(
     stamp: _Stamp,
     files: _Files,
     within: float | None = None,
+    only: list[str] | None = None,
 ) -> int:
     """The exit code of the section."""
 
@@ -358,7 +365,7 @@ def _gpu_section(
 
     budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
     asked = budget if seconds is None else seconds
-    code, why = _run_gpu(name, asked, quick, on_row, within=within)
+    code, why = _run_gpu(name, asked, quick, on_row, within=within, only=only)
     if why:
         sys.stderr.write(f"dlblas bench: {why}\n")
     return code
@@ -402,7 +409,8 @@ def run(
     """Measures and writes, a GPU's rows as they come; 0 when every section came through, 130 when
     one was interrupted, else 1. ``out``: a file for all, or a folder with one file per section.
     ``prepare``: only has the sections' peers compiled. ``within``: seconds by which each GPU
-    section ends, with the rows that it has. ``only``: the operators of rows."""
+    section ends, with the rows that it has. ``only``: the operators of rows and gpu_rows, the
+    functions of gpu_products and gpu_attention."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:
@@ -411,7 +419,7 @@ def run(
     files, any_failed = _Files(out, quick, stamp.root), False
     for name in names:
         if name in GPU_SECTIONS:
-            code = _gpu_section(name, seconds, quick, stamp, files, within)
+            code = _gpu_section(name, seconds, quick, stamp, files, within, only)
         else:
             rows, failed = _cpu_section(name, threads, seconds, quick, only or [], stamp)
             code = 1 if failed else 0

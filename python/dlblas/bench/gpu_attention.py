@@ -153,7 +153,7 @@ def mla(bench: Session, batch: int, length: int, heads: int = 128) -> Trial:
     )  # fmt: skip
 
 
-def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
+def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
     if bench.quick:
         yield functools.partial(forward, bench, 64, 128, 4, 2, True)
         yield functools.partial(backward, bench, 64, 128, 2)
@@ -175,4 +175,8 @@ def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
 
 
 def rows(bench: Session) -> Iterator[Row]:
-    yield from measured(bench, "gpu_attention", _trials(bench))
+    calls: dict[Callable[..., Trial], str] = {
+        forward: "flash_attention", decode: "paged_attention", mla: "mla_decode",
+        backward: "flash_attention_backward",
+    }  # fmt: skip
+    yield from measured(bench, "gpu_attention", _trials(bench), calls)

@@ -6,6 +6,7 @@ in f32, and the rivals. Read next: gpu_contest.py (how they are checked and time
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -63,8 +64,16 @@ def _what_ran(run: Run) -> tuple[str, str]:
     return " + ".join(names), " + ".join(line[7] for line in handler.lines)
 
 
-def measured(bench: Session, what: str, trials: Iterator[Callable[[], Trial]]) -> Iterator[Row]:
+def measured(
+    bench: Session,
+    what: str,
+    trials: Iterator[functools.partial[Trial]],
+    calls: dict[Callable[..., Trial], str],
+) -> Iterator[Row]:
+    """``calls``: which function of the library each kind of trial calls."""
     for make in trials:
+        if not bench.wants(calls[make.func]):
+            continue
         if bench.late():
             return
         try:

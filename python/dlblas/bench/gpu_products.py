@@ -216,7 +216,7 @@ def masked_fp8(bench: Session, experts: int, rows: int, n: int, k: int, most: in
     return Trial("grouped_gemm", problem, sets, ours, reference, rivals, flops, needed)
 
 
-def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
+def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
     draw = random.Random(17)
     some = 2 if bench.quick else _ANY_M
     for i in range(some):
@@ -253,4 +253,8 @@ def _trials(bench: Session) -> Iterator[Callable[[], Trial]]:
 
 
 def rows(bench: Session) -> Iterator[Row]:
-    yield from measured(bench, "gpu_products", _trials(bench))
+    calls: dict[Callable[..., Trial], str] = {
+        matmul: "matmul", fp8: "scaled_mm", gated_mlp: "gated_mlp",
+        **dict.fromkeys((grouped, grouped_fp8, masked_fp8), "grouped_gemm"),
+    }  # fmt: skip
+    yield from measured(bench, "gpu_products", _trials(bench), calls)

@@ -43,7 +43,7 @@ _COPIED = 1 << 16  # elements; copies of other sizes are half as fast
 
 def rows(bench: Session) -> Iterator[Row]:
     """The largest problem of each operator, then the next: a run that must end has seen all."""
-    found = [_contests(bench, row) for row in bench.info["operators"]]
+    found = [_contests(bench, r) for r in bench.info["operators"] if bench.wants(r["name"])]
     turns = [c for turn in itertools.zip_longest(*found) for c in turn if c is not None]
     for done, contest in enumerate(turns):
         if bench.late():

@@ -17,7 +17,8 @@ from dlblas.bench.gpu_timing import ROUNDS, Rotation, rotation
 
 class Session:
     """``request``: section, quick, seconds, when it was asked and within how many seconds the last
-    problem begins (None: any), and, for peers alone, prepare. See gpu.py."""
+    problem begins (None: any), the functions that are measured (none: all), and, for peers alone,
+    prepare. See gpu.py."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.quick: bool = request["quick"]
@@ -25,6 +26,7 @@ class Session:
         self.preparing: bool = bool(request.get("prepare"))
         within = request.get("within")
         self._until: float = request["asked"] + within if within is not None else math.inf
+        self._only: list[str] = request.get("only") or []
         self.rounds = 5 if self.quick else ROUNDS
         self.info = dlblas.info()
         torch.manual_seed(7)
@@ -32,6 +34,9 @@ class Session:
     def late(self) -> bool:
         """Shall no other problem begin?"""
         return time.time() > self._until
+
+    def wants(self, function: str) -> bool:
+        return not self._only or function in self._only
 
     def normal(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
         made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
