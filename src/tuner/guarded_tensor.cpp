@@ -16,6 +16,8 @@ std::int64_t padded(std::int64_t width, int size) {
   return (width + unit - 1) / unit * unit + 64 / size;
 }
 
+}  // namespace
+
 void set_strides(TensorView& t, Layout layout, int align_log2) {
   const int last = t.rank - 1;
   const int size = size_of(t.dtype);
@@ -43,6 +45,8 @@ void set_strides(TensorView& t, Layout layout, int align_log2) {
         break;
       }
 }
+
+namespace {
 
 // Bytes from the aligned base: none when the rows alone give the alignment class, else as many.
 std::size_t misalignment(const TensorView& t, Layout layout, int align_log2) {

@@ -111,8 +111,9 @@ CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t see
   const Schema& schema = op.schema;
   // Asked first: the system may promise memory that it does not have, and kill for it later.
   if (tensor_bytes(op, problem) >= memory.capacity()) throw_no_memory(op, problem);
-  make_shapes(problem);
+  make_shapes(problem, true);
   make_scalars(problem, caller);
+  if (!takes_shapes(problem)) make_shapes(problem, false);
   std::uint32_t rewritten = 0;
   for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
     if (!args_.has(i)) continue;
@@ -170,15 +171,34 @@ CallData::CallData(const CallData& other)
     lent_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
 }
 
-void CallData::make_shapes(const Problem& problem) {
+/// A call with broadcast rows may have had one leading dimension, and an operator that takes rows
+/// at one stride alone refuses two of which one is broadcast.
+bool CallData::takes_shapes(const Problem& problem) const {
+  if (!op_->def.check) return true;
+  Args laid = args_;
+  for (int i = 0; i < static_cast<int>(op_->schema.tensors.size()); ++i)
+    if (laid.has(i))
+      set_strides(laid.tensors[i], problem.tensors[i].layout, problem.tensors[i].align_log2);
+  try {
+    op_->def.check(laid);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+void CallData::make_shapes(const Problem& problem, bool split) {
   const Schema& schema = op_->schema;
   args_.schema = &schema;
   const int count = static_cast<int>(schema.tensors.size());
-  bool split = false;
-  for (int i = 0; i < count; ++i)
-    split |=
-        schema.tensors[i].has_leading() && (problem.tensors[i].layout == Layout::kRowsOuter ||
-                                            problem.tensors[i].layout == Layout::kRowsBroadcast);
+  const auto splits = [&](int i) {
+    const Layout layout = problem.tensors[i].layout;
+    return schema.tensors[i].has_leading() &&
+           (layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast);
+  };
+  bool any = false;
+  for (int i = 0; i < count; ++i) any |= splits(i);
+  split = split && any;
   const auto sizes = schema.sizes_of(problem);
   std::copy(sizes.begin(), sizes.end(), args_.letters);
   for (int i = 0; i < kMaxTensors; ++i) args_.tensors[i] = TensorView{};

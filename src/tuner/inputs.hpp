@@ -65,6 +65,9 @@ class GuardedTensor {
   std::byte* base_ = nullptr;
 };
 
+/// Strides of the class and the alignment, for the shape that is there.
+void set_strides(TensorView& t, Layout layout, int align_log2);
+
 /// Bytes of all tensors of one call; in double, since sizes that cannot be are asked about as well.
 double tensor_bytes(const Operator& op, const Problem& problem);
 /// Throws Error(kTuning) that names them and the memory there is.
@@ -110,7 +113,9 @@ class CallData {
   };
   bool is_read_only(int tensor) const;
   bool is_lent(int tensor) const;
-  void make_shapes(const Problem& problem);
+  /// `split`: leading dimensions become two where a tensor's rows do not lie at one stride.
+  void make_shapes(const Problem& problem, bool split);
+  bool takes_shapes(const Problem& problem) const;
   void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
   void make_scalars(const Problem& problem, const Args* caller);
 

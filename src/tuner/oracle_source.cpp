@@ -102,9 +102,15 @@ bool close(double a, double b, double size) {
   return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= kAgree * size;
 }
 
-bool agree(const std::vector<double>& value, const std::vector<double>& magnitude,
-           const double* value_ref, const double* magnitude_ref, const Bound& bound) {
+/// "" or where they do not.
+std::string disagreement(const std::vector<double>& value, const std::vector<double>& magnitude,
+                         const double* value_ref, const double* magnitude_ref, const Bound& bound) {
   std::size_t borders = 0;
+  const auto told = [&](std::size_t i) {
+    return text("at ", i, ": ", value_ref[i], " and ", magnitude_ref[i], " on the host, ", value[i],
+                " and ", magnitude[i], " here");
+  };
+  std::string first;
   for (std::size_t i = 0; i < value.size(); ++i) {
     if (magnitude[i] < 0 && magnitude_ref[i] < 0) continue;  // undefined
     const double size = std::max(std::abs(value_ref[i]), magnitude_ref[i]);
@@ -112,10 +118,10 @@ bool agree(const std::vector<double>& value, const std::vector<double>& magnitud
       continue;
     const double allowed = bound.magnitude * std::max(magnitude[i], magnitude_ref[i]) +
                            bound.value * std::abs(value_ref[i]) + bound.absolute;
-    if (!(std::abs(value[i] - value_ref[i]) <= allowed)) return false;
-    ++borders;
+    if (!(std::abs(value[i] - value_ref[i]) <= allowed)) return told(i);
+    if (borders++ == 0) first = told(i);
   }
-  return borders <= value.size() / 1000;
+  return borders <= value.size() / 1000 ? "" : text(borders, " elements, the first ", first);
 }
 
 // Throws Error(kInternal) when kernel and reference disagree.
@@ -147,13 +153,15 @@ void check_against_reference(const Operator& op, const Problem& problem, const C
     std::vector<double> value(count), magnitude(count);
     memory.copy_out(value.data(), out[j].value, count * sizeof(double));
     memory.copy_out(magnitude.data(), out[j].magnitude, count * sizeof(double));
-    if (!agree(value, magnitude, reference.values(j), reference.magnitudes(j),
-               op.def.bound(problem, j)))
-      throw Error(ErrorKind::kInternal,
-                  text(op.schema.name, ": device oracle disagrees with the reference on ",
-                       print_problem(op, problem), "; expected the same values, got others; ",
-                       "please report it"),
-                  {.op = std::string(op.schema.name)});
+    const std::string found = disagreement(value, magnitude, reference.values(j),
+                                           reference.magnitudes(j), op.def.bound(problem, j));
+    if (!found.empty())
+      throw Error(
+          ErrorKind::kInternal,
+          text(op.schema.name, ": device oracle disagrees with the reference on ",
+               print_problem(op, problem), "; expected the same values and sizes, got others, ",
+               found, "; please report it"),
+          {.op = std::string(op.schema.name)});
   }
 }
 
