@@ -16,9 +16,9 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "out overlaps no input; inputs are never written.",
         "numerics": (
-            "Products are exact. Sums of 128 are f32's, or those of Hopper's f8 tensor cores, which "
-            "cut what is 2^-13 of the largest term; factors and the sum over K are f32. One "
-            "rounding at the store; the same results in every run. "
+            "Products are exact. Sums of 128 are f32's, or those of Hopper's f8 tensor cores, "
+            "which cut what is 2^-13 of the largest term; factors and the sum over K are f32. "
+            "One rounding at the store; the same results in every run. "
             "Rows from masked_m on are not written."
         ),
         "errors": (

@@ -226,7 +226,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     const double brought =
         (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
     const double copied = brought * 128 / (1.33 * unit.alone_bytes_per_s);
-    constexpr double kStep = 0.045e-6;                 // barriers, instructions' latency
+    constexpr double kStep = 0.045e-6;                  // barriers, instructions' latency
     const double alternate = c.sums() > 64 ? 1.15 : 1;  // one set of accumulators
     const double step = kStep + 0.93 * alternate * limits(limits(products, shared, 2), copied, 6);
     const auto waves = static_cast<double>(grid.waves);
