@@ -27,6 +27,8 @@ constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.25;  // of the budget, at most
 constexpr double kOverrun = 1.05;    // of the budget: here a final that has not decided is given up
 constexpr double kMaxOverrun = 1.1;  // what it may take in the end
+// Where compiling the defaults took the budget: of what was spent, the best and the preset in turn.
+constexpr double kLateShare = 0.25;
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
 
@@ -319,11 +321,23 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
 
 void Race::run_final(const RaceInput& input) {
   std::vector<std::size_t> chosen = finalists(input);
+  const auto round_of = [&] {
+    double s = 0;
+    for (const std::size_t i : chosen)
+      s += 1e-3 * measurer_.sample_cost_ms(slowdown_ * score(evaluated_[i]));
+    return s;
+  };
   if (chosen.empty()) return;
-  double round_s = 0;
-  for (const std::size_t i : chosen)
-    round_s += 1e-3 * measurer_.sample_cost_ms(slowdown_ * score(evaluated_[i]));
-  if (is_late(kFinalSamples * round_s)) return;
+  double round_s = round_of();
+  if (is_late(kFinalSamples * round_s)) {
+    // The defaults alone were measured, by a sample or two each.
+    const bool defaults_alone = evaluated_.size() <= input.first.size() && failed_ == 0;
+    if (defaults_alone) chosen = best_and_preset(input);
+    round_s = round_of();
+    if (!defaults_alone || chosen.size() < 2 || kFinalSamples * round_s > kLateShare * elapsed_s())
+      return;
+    until_s_ = elapsed_s() + measurer_.least_s() + 1.5 * kFinalSamples * round_s;
+  }
   tell(DLBLAS_EVENT_FINAL, nullptr, text(chosen.size(), " configurations, interleaved"));
 
   std::vector<std::vector<double>> samples(chosen.size());
@@ -346,9 +360,19 @@ void Race::run_final(const RaceInput& input) {
       evaluated_[chosen[k]].samples_ms = std::move(samples[k]);
 }
 
+std::vector<std::size_t> Race::best_and_preset(const RaceInput& input) const {
+  std::vector<std::size_t> two;
+  for (std::size_t i = 0; i < evaluated_.size(); ++i)
+    if (evaluated_[i].failure == Failure::kNone &&
+        (static_cast<int>(i) == best_ || evaluated_[i].id == input.preset_id))
+      two.push_back(i);
+  return two;
+}
+
 // With what the next candidate may take though it does nothing.
 bool Race::is_late(double for_s) const {
-  return elapsed_s() + measurer_.least_s() + for_s > kOverrun * limits_.budget_s;
+  return elapsed_s() + measurer_.least_s() + for_s >
+         std::max(until_s_, kOverrun * limits_.budget_s);
 }
 
 // One sample of each. False: it was stopped, or time is up.

@@ -85,6 +85,7 @@ class Race {
   void search(const RaceInput& input);
   std::vector<std::size_t> finalists(const RaceInput& input) const;
   void run_final(const RaceInput& input);
+  std::vector<std::size_t> best_and_preset(const RaceInput& input) const;
   bool run_round(const std::vector<std::size_t>& chosen, std::vector<std::vector<double>>& samples);
   bool is_late(double for_s) const;
   void settle(const RaceInput& input);
@@ -113,6 +114,7 @@ class Race {
   int reference_ = -1;
   double reference_ms_ = -1;
   double slowdown_ = 1;  // of the machine, since the search began
+  double until_s_ = 0;   // of a final that a search has which its defaults made late
   int planned_ = 0, failed_ = 0, winner_ = -1, final_rounds_ = 0;
   bool stopped_ = false, hung_ = false;  // some candidate has
 };

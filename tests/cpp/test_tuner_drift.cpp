@@ -127,6 +127,20 @@ TEST_F(Drift, AFinalThatIsSlowerThanTheRaceSaidHasFewerFinalists) {
   EXPECT_GE(find(report, "wide", 1)->samples_ms.size(), static_cast<std::size_t>(kFinalSamples));
 }
 
+// Compiling the defaults takes the budget: the best of a sample or two each, on a clock that has
+// risen from idle meanwhile, and the default have their turns all the same.
+TEST_F(Drift, DefaultsThatTookTheBudgetAreComparedInTurn) {
+  static Behaviour ours{Defect::kNone, [](std::int64_t) { return paced(1'000'000); }},
+      rival{Defect::kNone, [](std::int64_t) { return paced(1'200'000); }};
+  ours.compile_ns = rival.compile_ns = 400'000'000;
+  const Operator& op = make_operator({dummy("ours", ours), dummy("rival", rival)});
+  turn(0.5, 0.7);
+  options_.seconds = 0.5;
+  const TuneReport report = run_tune(op);
+  EXPECT_STREQ(report.winner->name, "ours") << report.why;
+  EXPECT_GE(report.final_rounds, kFinalSamples);
+}
+
 // Batches come back in another order: the default is measured last, and is the default all the
 // same.
 TEST_F(ScriptedWorker, TheDefaultNeedNotBeMeasuredFirst) {
