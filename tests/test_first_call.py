@@ -74,11 +74,12 @@ print(json.dumps([told, len(report.evaluated), report["planned"], dict(report)])
 """
 
 
-def child(program: str, folder: pathlib.Path) -> Any:
-    """What it prints, as JSON; modules in the folder can be imported."""
+def child(program: str | pathlib.Path, folder: pathlib.Path) -> Any:
+    """What a text or a script prints, as JSON; modules in the folder can be imported."""
+    started = ["-c", program] if isinstance(program, str) else [str(program)]
     where = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240,
+        [sys.executable, *started], capture_output=True, text=True, timeout=240,
         env={**os.environ, "PYTHONPATH": where, "DLBLAS_CACHE": str(folder / "cache"),
              "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")},
     )  # fmt: skip
@@ -89,6 +90,37 @@ def child(program: str, folder: pathlib.Path) -> Any:
 def test_what_a_worker_imports_takes_nothing_from_the_search(tmp_path: pathlib.Path) -> None:
     (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
     told, measured, planned, report = child(TUNE, tmp_path)
+    assert report["measured_in"] == "worker" and report["elapsed_s"] > 3
+    assert told[0][:2] == ["worker", "it imports your modules"]
+    assert told[1][0] == "start" and told[1][2] < 1  # of a budget of 1 s
+    assert planned > 30 and measured > 0.9 * planned, (measured, planned)
+
+
+SLOW_SCRIPT = """
+import json, sys
+import numpy as np, dlblas
+import slow_module_of_its_own
+
+@dlblas.register("rms_norm", "by_value")
+def norm(x, weight, eps, weight_offset, y):
+    rms = np.sqrt(np.mean(x.astype(np.float64) ** 2, -1, keepdims=True) + eps)
+    y[...] = x / rms * (weight + weight_offset) * slow_module_of_its_own.ONE
+
+told = []
+x, w = np.ones((4, 64), np.float32), np.ones(64, np.float32)
+report = dlblas.tune(
+    "rms_norm", (x, w), seconds=1, progress=lambda e: told.append((e.kind, e.note, e.elapsed_s))
+)
+print(json.dumps([told, len(report.evaluated), report["planned"], dict(report)]))
+"""
+
+
+def test_what_a_function_by_value_imports_takes_nothing_either(tmp_path: pathlib.Path) -> None:
+    """A script without a guard, or a notebook: the function travels, and imports what it uses."""
+    (tmp_path / "slow_module_of_its_own.py").write_text("import time; time.sleep(3); ONE = 1.0")
+    script = tmp_path / "unguarded.py"
+    script.write_text(SLOW_SCRIPT)
+    told, measured, planned, report = child(script, tmp_path)
     assert report["measured_in"] == "worker" and report["elapsed_s"] > 3
     assert told[0][:2] == ["worker", "it imports your modules"]
     assert told[1][0] == "start" and told[1][2] < 1  # of a budget of 1 s

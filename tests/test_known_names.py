@@ -119,6 +119,28 @@ def test_other_names_are_attribute_errors() -> None:
         importlib.import_module("dlblas.kernels").nonsense  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "nearest"),
+    [
+        ("nn", "RMSnorm", "RMSNorm"),
+        ("utils", "get_ops", "get_op"),
+        ("kernels", "rmsnorm", "rms_norm"),
+        ("spaces", "ChoiceSpac", "ChoiceSpace"),
+        ("cache", "pinn", "pin"),
+        ("errors", "ShapeMismatch", "ShapeMismatchError"),
+        ("own", "lod", "load"),
+        ("triton_ops", "fused_rmsnorm_rop", "fused_rmsnorm_rope"),
+        ("triton_ops.kernels", "fp8_gem", "fp8_gemm"),
+        ("triton_ops.api", "fp8_gem", "fp8_gemm"),
+    ],
+)
+def test_a_name_of_a_module_that_is_near_is_told(module: str, name: str, nearest: str) -> None:
+    with pytest.raises(AttributeError, match=f"{name}.*did you mean {nearest}"):
+        getattr(importlib.import_module(f"dlblas.{module}"), name)
+    with pytest.raises(ImportError, match=f"{name}.*did you mean {nearest}"):
+        exec(f"from dlblas.{module} import {name}", {})
+
+
 def test_modules_of_kernels_are_attributes() -> None:
     import dlblas.kernels as kernels
 

@@ -58,10 +58,14 @@ worker::Command with_libraries(worker::Command command) {
   return command;
 }
 
+// Modules by name, a script, or what functions that come by value use (_worker_command.py).
 bool imports_modules(const worker::Command& command) {
-  return std::any_of(command.argv.begin(), command.argv.end(), [](const std::string& word) {
-    return word == "--import" || word == "--script";
-  });
+  const auto& environment = command.environment;
+  return std::find(environment.begin(), environment.end(), "dlblas_worker_imports=1") !=
+             environment.end() ||
+         std::any_of(command.argv.begin(), command.argv.end(), [](const std::string& word) {
+           return word == "--import" || word == "--script";
+         });
 }
 
 bool g_is_worker = false;  // set before anything runs in it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import _native, _planned
+from . import _native, _planned, _unknown
 
 _MOE = "dlblas.fused_moe of the experts of one GPU"
 
@@ -51,7 +51,7 @@ def some(module: str) -> Callable[[str], Any]:
     def getattr_of(name: str) -> NoReturn:
         if name in _NEAREST:
             refuse(f"{module}.{name}", name)
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        _unknown.refuse(module, name)
 
     return getattr_of
 

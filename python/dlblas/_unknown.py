@@ -1,9 +1,10 @@
-"""Words for a name that the package does not have. Read next: __init__.py."""
+"""Words for a name that the package or a module of it does not have. Read next: __init__.py."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 from ._text import nearest
 
@@ -17,7 +18,30 @@ def imported_by(depth: int) -> bool:
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
-def import_error(name: str, known: Iterable[str], path: str | None) -> ImportError:
+def import_error(
+    name: str, known: Iterable[str], path: str | None, module: str = "dlblas"
+) -> ImportError:
     """What Python says itself, and the nearest name."""
-    where = f"cannot import name {name!r} from 'dlblas' ({path or 'unknown location'})"
-    return ImportError(f"{where}{nearest(name, known)}", name="dlblas", path=path)
+    where = f"cannot import name {name!r} from {module!r} ({path or 'unknown location'})"
+    return ImportError(f"{where}{nearest(name, known)}", name=module, path=path)
+
+
+def refuse(module: str, name: str, depth: int = 1) -> NoReturn:
+    """In the ``__getattr__`` of a module, ``depth`` frames up: with the nearest public name."""
+    here = sys.modules[module]
+    own = vars(here)  # not getattr: it would ask again
+    known: list[str] = list(own.get("__all__") or dir(here))
+    if name.startswith("__"):  # asked for by import machinery and tools
+        known = []
+    elif imported_by(depth + 1):
+        raise import_error(name, known, own.get("__file__"), module)
+    raise AttributeError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")
+
+
+def of(module: str) -> Callable[[str], NoReturn]:
+    """``__getattr__`` of a module that has its names at once."""
+
+    def getattr_of(name: str) -> NoReturn:
+        refuse(module, name)
+
+    return getattr_of

@@ -18,6 +18,7 @@ from . import _native
 
 ROWS, _PART, MOST_PARTS = "dlblas_worker_rows_", 100_000, 16
 _PATH = "dlblas_worker_path"
+IMPORTS = "dlblas_worker_imports"  # functions that come by value import what they use
 # Not -m: the package itself may lie in a folder that PYTHONPATH cannot name. Until sys.path is set,
 # the program imports only modules that are loaded at start-up.
 _PROGRAM = (
@@ -44,7 +45,10 @@ def announce() -> None:
             argv += ["--import", module]
         if script := own._source.script():
             argv += ["--script", *script, *sys.argv]
-        environment += rows_out(own._source.rows())
+        rows = own._source.rows()
+        environment += rows_out(rows)
+        if any(isinstance(row, dict) and "load" not in row for row in rows):
+            environment.append(f"{IMPORTS}=1")
     environment += [_PATH + "=" + _path_out(), "PYTHONSAFEPATH=1"]  # no current folder in front
     set_worker = _native.library().dlblas_set_worker
     set_worker.argtypes = [ctypes.POINTER(ctypes.c_char_p)] * 2

@@ -9,10 +9,11 @@ hold in every process until ``unpin`` and ``allow``, and ``dlblas.explain`` says
 from __future__ import annotations
 
 import os
+import typing as _typing
 from collections.abc import Mapping
 from typing import Any
 
-from . import _native, _options, tuning
+from . import _native, _options, _unknown, tuning
 from .errors import ArgumentError
 
 __all__ = [
@@ -167,3 +168,7 @@ def rules() -> list[dict[str, Any]]:
     """What is pinned and forbidden, read again; other processes' decisions hold from here on."""
     found: list[dict[str, Any]] = _run("rules")["rules"]
     return found
+
+
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
+    __getattr__ = _unknown.of(__name__)

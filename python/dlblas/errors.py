@@ -10,7 +10,10 @@ bindings/python/hooks.hpp.
 from __future__ import annotations
 
 import re
+import typing as _typing
 from typing import Any
+
+from . import _unknown
 
 __all__ = [
     "ArgumentError",
@@ -275,3 +278,7 @@ def from_status(
 ) -> Error:
     """The typed error of a failure that the library reports."""
     return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)
+
+
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
+    __getattr__ = _unknown.of(__name__)

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import re
 import sys
+import typing as _typing
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import MethodType, ModuleType
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from . import _unknown
 from ._functions import FUNCTIONS
 
 __all__ = ["Patch", "kernel_mapping", "patch"]
@@ -498,3 +500,7 @@ def kernel_mapping() -> dict[str, dict[str, _Repository]]:
     takes RMSNorm, and Qwen3-Next's RMSNormZeroCentered and RMSNormGated, from here, without the
     Hub. They round as in ``patch``."""
     return {name: {device: _Repository(name) for device in ("cuda", "cpu")} for name in _LAYERS}
+
+
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
+    __getattr__ = _unknown.of(__name__)

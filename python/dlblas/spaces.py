@@ -14,9 +14,11 @@ src/core/space.hpp.
 
 from __future__ import annotations
 
+import typing as _typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from . import _unknown
 from ._where import compile_expression
 from .errors import ArgumentError
 
@@ -256,3 +258,7 @@ def compile_where(where: Any, domains: Domains) -> Callable[[str, str], bool] | 
         )
 
     return keep
+
+
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
+    __getattr__ = _unknown.of(__name__)

@@ -5,9 +5,10 @@ Thin calls of the real ones; nothing inside the library depends on this file. Re
 
 from __future__ import annotations
 
+import typing as _typing
 from typing import Any
 
-from . import _made_of, tuning
+from . import _made_of, _unknown, tuning
 from ._functions import FUNCTIONS, resolve
 from .own._dlblas import AutotuneConfig, SymVar, Tensor, register_dlblas_op
 from .spaces import (
@@ -60,3 +61,7 @@ def get_args_from_op_name(name: str) -> list[str]:
 
         return list(signature(function).parameters)
     return [parameter.name for parameter in resolve(name)[0].params]
+
+
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
+    __getattr__ = _unknown.of(__name__)

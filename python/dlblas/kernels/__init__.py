@@ -14,7 +14,9 @@ _MODULES = (
 
 def __getattr__(name: str) -> _typing.Any:
     if name not in _MODULES:
-        raise AttributeError(f"module 'dlblas.kernels' has no attribute {name!r}")
+        from dlblas import _unknown
+
+        _unknown.refuse(__name__, name)
     from importlib import import_module
 
     return import_module(f"dlblas.kernels.{name}")

@@ -51,7 +51,9 @@ if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _FILES:
-            raise AttributeError(f"module 'dlblas.nn' has no attribute {name!r}")
+            from dlblas import _unknown
+
+            _unknown.refuse(__name__, name)
         from importlib import import_module
 
         return getattr(import_module(f"dlblas.nn.{_FILES[name]}"), name)

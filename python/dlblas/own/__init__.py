@@ -9,6 +9,9 @@ docs/own.md, _register.py.
 
 from __future__ import annotations
 
+import typing as _typing
+
+from .. import _unknown
 from ._load import load
 from ._operator import cases, register_operator
 from ._problem import Problem
@@ -24,3 +27,6 @@ __all__ = [
     "register_operator",
     "unregister",
 ]
+
+if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
+    __getattr__ = _unknown.of(__name__)
