@@ -152,13 +152,16 @@ class Interrupts:
         if name == sys.argv[-1]:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
+sys.modules.pop("typing", None)  # as in a process that has not needed it yet
 sys.argv = ["dlblas", "list", sys.argv[1]]
 from dlblas.cli import main
 sys.exit(main(["list"]))
 """
 
 
-@pytest.mark.parametrize("module", ["dlblas._hooks", "dlblas.tuning", "dlblas._cli_cache"])
+@pytest.mark.parametrize(
+    "module", ["typing", "dlblas._absent", "dlblas._hooks", "dlblas.tuning", "dlblas._cli_cache"]
+)
 def test_ctrl_c_while_importing(module: str, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CTRL_C, module], capture_output=True, timeout=60,

@@ -12,9 +12,10 @@ int main() try {
 
   dlblas::TuneOptions options;
   options.seconds = 2;
-  options.on_event = [](const dlblas::TuneEvent& e) {
-    if (e.kind == dlblas::TuneEvent::Kind::kMeasured)
-      std::printf("%3d/%d  %.4f ms  best %.4f ms\n", e.done, e.planned, e.milliseconds, e.best_ms);
+  options.on_event = [best_ms = -1.0](const dlblas::TuneEvent& e) mutable {
+    const bool better = best_ms < 0 || e.best_ms < best_ms;
+    if (e.kind == dlblas::TuneEvent::Kind::kMeasured && better)
+      std::printf("%3d/%d  %.2f µs\n", e.done, e.planned, 1e3 * (best_ms = e.best_ms));
     return true;  // go on
   };
   const dlblas::Operator matmul = dlblas::get_op("matmul", {lhs, rhs}, {}, options);

@@ -6,13 +6,13 @@ operator calls never do, and ``explain`` says what runs and why. NumPy and torch
 by this package's import. Read next: tuning.py (choosing), _functions.py (the callables).
 """
 
-import sys as _sys
-import typing as _typing
-
 from . import _early
 
 if _early.is_command():
     _early.watch()
+
+import sys as _sys
+import typing as _typing
 
 from . import (
     _absent,

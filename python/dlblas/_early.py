@@ -2,14 +2,13 @@
 importing: exit code 130 and one line, as later; any other program's signals are its own. And what
 another package's variable asks of the library, which reads its own once.
 
-Imported first by the package. Read next: cli.py, which takes over.
+Imported first by the package, and imports nothing that Python has not loaded by then (``_signal``
+is in its core; ``signal`` and ``typing`` take milliseconds). Read next: cli.py, which takes over.
 """
 
-from __future__ import annotations
-
+import _signal
 import os
 import sys
-from typing import Any
 
 
 def _ask_as_torch_does() -> None:
@@ -29,7 +28,7 @@ def is_command() -> bool:
     return bool(argv) and os.path.basename(argv[0]) == "dlblas"
 
 
-def _leave(*_: Any) -> None:
+def _leave(*_: object) -> None:
     try:
         os.write(2, b"dlblas: interrupted\n")
     finally:
@@ -37,21 +36,17 @@ def _leave(*_: Any) -> None:
 
 
 def watch() -> None:
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         try:
-            signal.signal(signal.SIGINT, _leave)
+            _signal.signal(_signal.SIGINT, _leave)
         except ValueError:  # a thread that imports us: not the command after all
             return
 
 
 def done() -> None:
     """From here on Ctrl-C is KeyboardInterrupt again."""
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if _signal.getsignal(_signal.SIGINT) is _leave:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 _ask_as_torch_does()

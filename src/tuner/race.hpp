@@ -27,6 +27,7 @@ struct Evaluated {
   double error = 0;           // over its bound
   double limit_s = 0;         // of one that was ended for its time: how much it had
   bool unsure = false;        // another one may have been the cause of its failure
+  double expected_ms = -1;    // of one whose samples are far above it: load, or a wrong model
   // Samples of the race, rescaled to the machine's pace when the race began; a finalist has those
   // of the final alone, as measured.
   std::vector<double> samples_ms;
@@ -75,6 +76,7 @@ class Race {
   Check check_every_element(const Plan& plan);
   void measure(Evaluated& e, const Check& check);
   void take_again(Evaluated& e, const Check& check);
+  void take_later();
   void pace(std::vector<double>& beside);
   void find_best();
   void keep_reference();

@@ -127,6 +127,17 @@ TEST_F(Drift, AFinalThatIsSlowerThanTheRaceSaidHasFewerFinalists) {
   EXPECT_GE(find(report, "wide", 1)->samples_ms.size(), static_cast<std::size_t>(kFinalSamples));
 }
 
+// A burst of load that lasts longer than a candidate's samples: once more when all were measured.
+TEST_F(Drift, ABurstOverAllOfACandidatesSamplesIsNotItsTime) {
+  static const Behaviour ours{Defect::kNone,
+                              [](std::int64_t block) -> std::int64_t { return 1'000'000 + block; }};
+  static const Behaviour rival{Defect::kNone, [](std::int64_t) { return paced(60'000'000); }};
+  const Operator& op = make_operator({dummy("wide", ours, &wide_table()), dummy("rival", rival)});
+  turn(0.7, 0.01);  // 0.6 ms
+  options_.seconds = 10;
+  EXPECT_STREQ(run_tune(op).winner->name, "rival");
+}
+
 // Compiling the defaults takes the budget: the best of a sample or two each, on a clock that has
 // risen from idle meanwhile, and the default have their turns all the same.
 TEST_F(Drift, DefaultsThatTookTheBudgetAreComparedInTurn) {

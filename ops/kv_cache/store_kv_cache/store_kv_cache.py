@@ -22,7 +22,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. Slots are not checked: below P · page, and none named twice."
+            "written then. Slots are below P · page (a CPU checks), none named twice."
         ),
         "source": "The cache of Kwon et al., PagedAttention, 2023; as vLLM's reshape_and_cache.",
     },

@@ -23,7 +23,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. Slots are not checked: below P · page, and none named twice."
+            "written then. Slots are below P · page (a CPU checks), none named twice."
         ),
         "source": "DeepSeek-V2, 2024; as vLLM's concat_and_cache_mla, with two caches.",
     },
