@@ -152,12 +152,25 @@ def test_a_failed_contestant_leaves_the_row(monkeypatch: pytest.MonkeyPatch) -> 
         def late(self) -> bool:
             return False
 
+        def wants(self, what: str) -> bool:
+            return what == "op"
+
     x = torch.ones(3)
     trial = gpu_families.Trial(
         "op", {"T": 3}, 1, refuse, lambda: (x,), {"good": lambda _: x, "bad": refuse}
     )
+
+    def make(*_: int) -> Any:
+        return trial
+
+    def other(*_: int) -> Any:
+        pytest.fail("a function that was not asked for was made")
+
+    makes = [functools.partial(f, n) for f in (make, other) for n in range(2)]
     rows = list(
-        gpu_families.measured(cast(Any, Bench()), "what", iter([lambda: trial, lambda: trial]))
+        gpu_families.measured(
+            cast(Any, Bench()), "what", iter(makes), {make: "op", other: "another"}
+        )
     )
     assert len(rows) == 2
     peers = {peer["name"]: peer for peer in rows[0]["peers"]}

@@ -75,6 +75,32 @@ def long_letters() -> list[tuple[str, str]]:
     return [row for row in few if row[1] not in wrong.given_sizes(row[0])]
 
 
+# Of the letters that stop at MOST_OF_MANY above, one size more, others of 2: those that take no
+# minute and no 14 GB in the reference, 24 to 256 GiB of [T·H, T·H] in f64.
+MORE_OF_MANY = 65537
+TAKE_LONG = {
+    ("flash_attention_backward", "S"), ("flash_attention_backward", "G"),
+    ("flash_attention_backward", "L"), ("flash_attention_varlen_backward", "G"),
+    ("paged_attention_lse", "Hkv"), ("paged_attention_lse", "G"), ("mla_decode_lse", "H"),
+    ("selective_state_update", "P"), ("merge_attention_states", "T"), ("moe_permute", "topk"),
+    ("rms_norm_rope", "H"),
+}  # fmt: skip
+# Attention of heads that no model has, and MLA's 131,074 keys: what a score's rounding moves weights
+# by grows with √D, and what is visible does not, so that errors of FAR times it pass.
+ALL_ELEMENTS_ALONE = {
+    ("flash_attention_lse", "D"), ("flash_attention_varlen_lse", "D"),
+    ("flash_attention_f8_lse", "D"), ("flash_attention_varlen_f8_lse", "D"),
+    ("flash_attention_backward", "D"), ("flash_attention_backward", "Dv"),
+    ("paged_attention_lse", "D"), ("mla_decode_lse", "R"), ("mla_decode_lse", "Dr"),
+    ("mla_decode_lse", "W"), ("mla_decode_lse", "page"),
+}  # fmt: skip
+
+
+def letters_of_many() -> list[tuple[str, str]]:
+    many = [row for row in LETTERS if has_many(*row) and row not in TAKE_LONG]
+    return [row for row in many if row[1] not in wrong.given_sizes(row[0])]
+
+
 def refuse_all(case: Any, seed: int, long: bool = False) -> list[tuple[str, str]]:
     """Every result and way of being wrong that was tried. Of a ``long`` sum the library itself is
     asked about the one element that is least seen; of the others, what it allows to each."""
@@ -156,6 +182,30 @@ def test_wrong_results_of_long_sums_are_refused(op: str, letter: str, longest: i
         for name, array in wrong.of_all_elements(result).items():
             verdict = result.verify(array)
             assert verdict.wrong > 0, f"{case}, {result.name}: {name} passes: {verdict}"
+
+
+def drawn_of_many() -> list[tuple[str, str]]:
+    depth = depth_of()
+    every = letters_of_many()
+    return every if depth.full else random.Random(depth.seed).sample(every, 6)
+
+
+@pytest.mark.parametrize(("op", "letter"), drawn_of_many())
+def test_wrong_results_beside_many_letters_are_refused(op: str, letter: str) -> None:
+    case = wrong.problem(op, letter, MORE_OF_MANY, "f32", "normal", 2)
+    if (op, letter) not in ALL_ELEMENTS_ALONE:
+        # Two groups of two rows may both be empty.
+        assert any(refuse_all(case, seed, long=True) for seed in range(7, 17))
+        return
+    for result in wrong.judged(case, seed=7):
+        for name, array in wrong.of_all_elements(result).items():
+            verdict = result.verify(array)
+            assert verdict.wrong > 0, f"{case}, {result.name}: {name} passes: {verdict}"
+
+
+def test_letters_of_many_name_letters_that_are_there() -> None:
+    assert {*LETTERS} >= TAKE_LONG | ALL_ELEMENTS_ALONE
+    assert len(letters_of_many()) > 10 * len(ALL_ELEMENTS_ALONE)
 
 
 def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:

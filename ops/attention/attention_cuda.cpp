@@ -122,8 +122,7 @@ std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 /// evenly: two rounds, there and back, of heads whose tiles fill them best.
 /// Keys of few bytes do not keep memory busy, and take 2 to 7 % longer so (heads of 64).
 void walk_together(AttentionParams& p, int size, bool packed, std::int64_t units, bool may_share) {
-  constexpr int kLeast = 512;  // bytes of a key and its value: heads of 128, 16 bits
-  if ((p.d + p.dv) * size < kLeast) return;
+  if ((p.d + p.dv) * size < kTogetherBytes) return;
   const std::int64_t all = std::int64_t{p.heads} * p.group / p.pack * (packed ? 1 : p.batches);
   const std::int64_t tiles = std::max(1, packed ? p.tiles / (p.batches + 1) : p.tiles);
   const bool uneven = p.causal != 0 || p.window >= 0;

@@ -31,6 +31,9 @@ struct AttentionRowsConfig {
   int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
 };
 inline constexpr int kRowsOfWarp = 4;
+/// Bytes of a key and its value from which tiles of some heads are walked together: heads of 128,
+/// 16 bits.
+inline constexpr int kTogetherBytes = 512;
 struct AttentionWgmmaConfig {
   int32_t groups = 2;      // warpgroups that multiply, 64 rows each
   int32_t keys = 128;      // of a block of keys

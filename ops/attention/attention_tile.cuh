@@ -65,14 +65,14 @@ __device__ __forceinline__ uint32_t index_together(uint32_t index, uint32_t tile
 
 /// Block `index` of the grid, of tiles of kRows rows of q, or of k: of q the last rows first, which
 /// see most keys, of k the first, which most queries see. Packed: a sequence's tiles begin at its
-/// first row / kRows + its number, so that no two share one.
-template <bool kPacked, int kRows, bool kKeys = false>
+/// first row / kRows + its number, so that no two share one. Not kTogether: p.together is 0.
+template <bool kPacked, int kRows, bool kKeys = false, bool kTogether = !kKeys>
 __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index) {
   Tile t;
   const int32_t pack = kKeys ? 1 : p.pack;
   const uint32_t heads = static_cast<uint32_t>(kKeys ? p.heads : p.heads * p.group / pack);
   const uint32_t all = kPacked ? heads : heads * static_cast<uint32_t>(p.batches);
-  if constexpr (!kKeys) {
+  if constexpr (kTogether) {
     const auto together = static_cast<uint32_t>(p.together);
     if (together > 0 && together < all)
       index = index_together(index, static_cast<uint32_t>(p.tiles), all, together);

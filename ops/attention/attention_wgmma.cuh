@@ -46,7 +46,7 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     slot.advance();
   };
   const auto bring = [&](uint32_t index) {
-    const Tile t = tile_at<S.packed_sequences, rows_of(C)>(g.p, index);
+    const Tile t = tile_at<S.packed_sequences, rows_of(C), false, kTogether<S>>(g.p, index);
     if (t.empty(g.p)) return;
     tell({t, 1});
     const Blocks b = blocks_of<C>(g.p, t);
@@ -91,7 +91,8 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   // The heaviest come first; every other round goes backwards, so that each block has as much: of
   // all tiles, or of those of some heads after the others.
   const uint32_t all = static_cast<uint32_t>(g.p.grid);
-  const uint32_t share = g.p.apart ? static_cast<uint32_t>(g.p.tiles * g.p.together) : all;
+  const uint32_t share =
+      kTogether<S> && g.p.apart ? static_cast<uint32_t>(g.p.tiles * g.p.together) : all;
   bool back = false;
 #pragma unroll 1
   for (uint32_t begin = 0; begin < all; begin += share) {

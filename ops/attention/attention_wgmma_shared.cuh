@@ -12,6 +12,9 @@ namespace dlblas::attention::wgmma_detail {
 
 constexpr int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
 constexpr int threads_of(const AttentionWgmmaConfig& c) { return (c.groups + 1) * 128; }
+/// Whether the host may ask for it: registers of heads of 64 have no room for the order.
+template <AttentionTraits S>
+constexpr bool kTogether = (S.d + S.dv) * size_of(S.from) >= kTogetherBytes;
 
 /// Named barriers: 1 of all threads that multiply, 2 … of each warpgroup, 5 … of turns.
 template <int kThreads>
