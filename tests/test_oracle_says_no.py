@@ -85,8 +85,8 @@ TAKE_LONG = {
     ("selective_state_update", "P"), ("merge_attention_states", "T"), ("moe_permute", "topk"),
     ("rms_norm_rope", "H"),
 }  # fmt: skip
-# Attention of heads that no model has, and MLA's 131,074 keys: what a score's rounding moves weights
-# by grows with √D, and what is visible does not, so that errors of FAR times it pass.
+# Attention of heads that no model has, and MLA's 131,074 keys: what a score's rounding moves
+# weights by grows with √D, and what is visible does not: errors of FAR times it pass.
 ALL_ELEMENTS_ALONE = {
     ("flash_attention_lse", "D"), ("flash_attention_varlen_lse", "D"),
     ("flash_attention_f8_lse", "D"), ("flash_attention_varlen_f8_lse", "D"),
