@@ -128,7 +128,7 @@ def test_other_names_are_attribute_errors() -> None:
         ("spaces", "ChoiceSpac", "ChoiceSpace"),
         ("cache", "pinn", "pin"),
         ("errors", "ShapeMismatch", "ShapeMismatchError"),
-        ("own", "lod", "load"),
+        ("own", "loadd", "load"),
         ("triton_ops", "fused_rmsnorm_rop", "fused_rmsnorm_rope"),
         ("triton_ops.kernels", "fp8_gem", "fp8_gemm"),
         ("triton_ops.api", "fp8_gem", "fp8_gemm"),

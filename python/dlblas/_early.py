@@ -6,7 +6,7 @@ Imported first by the package, and imports nothing that Python has not loaded by
 is in its core; ``signal`` and ``typing`` take milliseconds). Read next: cli.py, which takes over.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # typeshed has none
 import os
 import sys
 
