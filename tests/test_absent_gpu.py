@@ -135,8 +135,12 @@ def test_compile_takes_what_a_models_calls_missed(tmp_path: pathlib.Path) -> Non
 
 def test_compile_takes_one_problem_and_cases(tmp_path: pathlib.Path) -> None:
     words = ("compile", "--arch", "sm_90a", "--op", "rms_norm")
-    one = command(tmp_path, *words, "--dims", "T=4,C=512", "--dtype", "bf16").stdout
+    problem = ("--dims", "T=4,C=512", "--dtype", "bf16")
+    one = command(tmp_path, *words, *problem).stdout
     assert one.startswith("sm_90a: 1 problems, 1 kernels compiled\n")
+    other = tmp_path / "other"  # the name alone, as explain and tune take it
+    bare = command(other, "compile", "rms_norm", "--arch", "sm_90a", *problem).stdout
+    assert bare.startswith("sm_90a: 1 problems, 1 kernels compiled\n")
     assert int(command(tmp_path, *words).stdout.split()[1]) > 1
 
 

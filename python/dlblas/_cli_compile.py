@@ -24,6 +24,7 @@ Problem = tuple[str, dict[str, Any]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ops", nargs="*", metavar="op", help="as --op")
     parser.add_argument(
         "--arch", action="append", required=True, metavar="sm_90a", help="of the GPU; repeatable"
     )
@@ -53,18 +54,19 @@ def _of_cases(row: dict[str, Any], dtype: str, device: str) -> Iterator[Problem]
 
 
 def _problems(args: argparse.Namespace, device: str) -> list[Problem]:
+    ops = [*args.ops, *args.op]
     if args.dims is not None:
-        if len(args.op) != 1:
-            got = str(len(args.op))
+        if len(ops) != 1:
+            got = str(len(ops))
             raise _specs.refuse(
                 "compile", "--dims", "is of one operator", "one --op", got, "name it"
             )
-        return [_missed.arguments(args.op[0], args.dims, args.dtype, args.arg, device)]
+        return [_missed.arguments(ops[0], args.dims, args.dtype, args.arg, device)]
     found = list(_missed.problems(args.missed, device)) if args.missed else []
-    if args.missed and not args.op:
+    if args.missed and not ops:
         return found
     info = _native.info()
-    names = [_specs.operator_row(name, info)[0]["name"] for name in args.op]
+    names = [_specs.operator_row(name, info)[0]["name"] for name in ops]
     for row in info["operators"]:
         if not names or row["name"] in names:
             found += _of_cases(row, args.dtype, device)
