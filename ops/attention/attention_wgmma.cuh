@@ -91,11 +91,12 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   // The heaviest come first; every other round goes backwards, so that each block has as much: of
   // all tiles, or of those of some heads after the others.
   const uint32_t all = static_cast<uint32_t>(g.p.grid);
-  const uint32_t share =
-      kTogether<S> && g.p.apart ? static_cast<uint32_t>(g.p.tiles * g.p.together) : all;
+  uint32_t share = all;
+  if constexpr (kTogether<S>)
+    if (g.p.apart) share = static_cast<uint32_t>(g.p.tiles * g.p.together);
   bool back = false;
 #pragma unroll 1
-  for (uint32_t begin = 0; begin < all; begin += share) {
+  for (uint32_t begin = 0; begin < all; begin = kTogether<S> ? begin + share : all) {
     const uint32_t end = min(begin + share, all);
 #pragma unroll 1
     for (uint32_t round = begin; round < end; round += gridDim.x, back = !back) {
