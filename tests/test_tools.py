@@ -52,6 +52,7 @@ def run(tool: str, root: pathlib.Path, *extra: str) -> tuple[int, str]:
     "tool",
     [
         "check_arrows.py",
+        "check_collectives.py",
         "check_getenv.py",
         "check_headers.py",
         "check_moved_params.py",
@@ -190,6 +191,18 @@ VIOLATIONS = [
         "  const Other kept = {p.gemm, 1};\n  if (p.gemm.m) {\n"
         "    GemmParams<Epilogue> mine = {p.gemm, p.epilogue};\n  }\n}\n",
         "a.cuh:5: mine is a struct of members",
+    ),
+    (
+        "check_collectives.py",
+        "ops/x/y/a.cuh",
+        "bool again = kMany && next(1) > 0;\n\nagain = close || next(last) > 0;\n",
+        "a.cuh:3: next behind ||",
+    ),
+    (
+        "check_collectives.py",
+        "ops/x/y/a.cuh",
+        "float sum() {\n  return mine ? __shfl_xor_sync(~0u, v, 1) : 0;\n}\n",
+        "a.cuh:2: __shfl_xor_sync behind ?",
     ),
 ]
 

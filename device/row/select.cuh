@@ -124,8 +124,10 @@ __device__ inline void select_in_registers(const typename P::Kept (&kept)[C.vect
                                                                   written};
     P::select(picks, stats, row);
     if constexpr (!kExact) {
-      // Nor may what follows the last one be that close.
-      bool again = picks.close || ((next(picks.last) ^ picks.last) <= Rank::kColumn);
+      // Nor may what follows the last one be that close. Taken whatever `close` says: rows that
+      // share a warp differ in it, and all lanes take together.
+      const uint32_t after = next(picks.last);
+      bool again = picks.close | ((after ^ picks.last) <= Rank::kColumn);
       // Low bits that are 0 in the whole row, as in f32 made of bf16, tell nothing apart.
       again &= !kMade || threads.template all<RankOp<Rank>>(low) != 0;
       if (!__any_sync(~0u, again)) return;

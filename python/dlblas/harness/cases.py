@@ -122,12 +122,18 @@ def expand(registry: Registry) -> Iterator[Case]:
             continue
         for dtype in row["dtypes"]:
             for layout in row.get("layouts", ["contiguous"]):
-                for values in row.get("values", ["normal"]):
+                for values in _values_of(row):
                     args = row.get("args", {})
                     case = Case(row["op"], row["name"], row["dims"], dtype, layout, values, args)
                     if case.identity not in seen:
                         seen.add(case.identity)
                         yield case
+
+
+def _values_of(row: dict[str, Any]) -> list[str]:
+    """An operator that takes rows of all these kinds takes them side by side."""
+    listed: list[str] = row.get("values", ["normal"])
+    return [*listed, "mixed"] if {"large", "nan"} <= set(listed) else listed
 
 
 def split_leading(sizes: dict[str, Any], letters: set[str]) -> dict[str, Any] | None:

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-VALUES = ("normal", "large", "nan", "inf", "negzero", "denormal", "positive")
+VALUES = ("normal", "large", "nan", "inf", "negzero", "denormal", "positive", "mixed")
+# What a row of "mixed" is, in turn: rows that share a warp or a loop of vectors then take every
+# branch that depends on a row, beside one that does not.
+_ROWS = ("normal", "near", "large", "nan", "zero", "tied")  # Inf beside large: Inf - Inf
 
 # Ends of vectors, of unrolled loops and of cache blocks, and their neighbours.
 _EDGES = tuple(sorted({e + d for e in (4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0)}))
@@ -53,6 +56,21 @@ def _special(rng: np.random.Generator, values: Any, value: str, dtype: np.dtype[
         rows[row, at] = next(special)
 
 
+def _mix(values: Any, dtype: np.dtype[Any]) -> None:
+    rows = values.reshape(-1, values.shape[-1])
+    for i, (row, kind) in enumerate(zip(rows, itertools.cycle(_ROWS), strict=False)):
+        if kind == "near":  # apart in f32's last bits, alike in 16 bits
+            row[:] = 1 + row * 2.0**-20
+        elif kind == "large":
+            row *= _LARGE.get(dtype.name, 2.0**60)
+        elif kind == "zero":
+            row[:] = 0
+        elif kind == "tied":
+            row[:] = np.round(row)
+        elif kind == "nan" and row.size:
+            row[_edge_positions(row.size)[i % len(_edge_positions(row.size))]] = np.nan
+
+
 def drawn_here(fill: str, dtype: np.dtype[Any]) -> bool:
     """Special values are the harness's own; indices and integers the library makes, inside their
     bounds."""
@@ -72,6 +90,8 @@ def draw(
         return values
     if value == "large":
         values *= _LARGE.get(dtype.name, 2.0**60)
+    elif value == "mixed":
+        _mix(values, dtype)
     elif value != "normal":
         _special(rng, values, value, dtype)
     return values

@@ -1,0 +1,76 @@
+"""Every operator at the shapes that its benchmark has, thousands of rows, in every dtype that the
+case lists: each implementation's default beside the formula of peers.py. A process per operator,
+ended after a minute: a kernel that never ends is its own failure.
+
+A grid of thousands of blocks shows what the cases' few rows do not: rows of a warp that branch
+apart (routers of f32 logits never ended), indices beyond a block, waits between blocks. Read next:
+tests/test_cases.py, python/dlblas/bench/gpu_rows.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import dlblas
+import pytest
+
+pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch")
+
+LIMIT_S = 120
+SCRIPT = """
+import sys
+import dlblas, torch
+from dlblas.bench import gpu_contest, gpu_rows, problems
+
+row = next(r for r in dlblas.info()["operators"] if r["name"] == sys.argv[1])
+formula = problems.formula_of(row)
+ran = 0
+for problem in problems.problems_of(row, "bf16", "f16", "f32"):
+    tensors = {n: problems.make_tensor(problem, n, 1, "cuda")[0] for n in problem.specs}
+    wanted = gpu_rows._reference(problem, formula, {n: t.clone() for n, t in tensors.items()})
+    for made in row["implementations"]:
+        if made["backend"] != "cuda" or made["oracle"]:
+            continue
+        given = {n: t.clone() for n, t in tensors.items()}
+        try:
+            with dlblas.pinned(problem.op, made["name"]):
+                got = problems.as_list(problems.run(problem, given))
+        except dlblas.UnsupportedError:
+            continue
+        got += [given[n] for n in given if problem.facts(n)["written"]]
+        torch.cuda.synchronize()
+        off = [gpu_contest.wrong_by(g, w) for g, w in zip(got, wanted)]
+        if not max(off, default=0.0) <= 1:
+            sys.exit(f"{problem.op} {problem.told()} {problem.dtype} {made['name']}: {max(off)}")
+        ran += 1
+    torch.cuda.empty_cache()
+print("ran", ran)
+"""
+
+
+def _operators() -> list[str]:
+    from dlblas.bench import problems
+
+    rows = dlblas.info()["operators"]
+    return [
+        row["name"]
+        for row in rows
+        if problems.formula_of(row) is not None and any(problems.problems_of(row, "f32"))
+    ]
+
+
+@pytest.mark.parametrize("op", _operators())
+def test_an_operator_at_its_bench_shapes(op: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, op],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env=os.environ,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[-1]) > 0, "no implementation ran"

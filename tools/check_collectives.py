@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Checks that no kernel takes a collective (shuffle, vote, reduction of a warp or row) behind &&,
+|| or ?: of a value that lanes may differ in: lanes that skip it leave the others waiting for ever.
+
+Found in device/row/select.cuh, where rows that share a warp differed: routers of f32 logits never
+ended. Constants (kName, C.name, T.name) may guard one. Take it into a variable first. In: every
+device text of ops/, device/, tests/device. Out: the lines, 1 when there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import tree
+
+FOLDERS = ["ops", "device", "tests/device"]
+COLLECTIVE = re.compile(
+    r"\b(?:__(?:shfl|reduce|match|all|any|ballot)\w*_sync|__syncthreads\w*|next)\s*\("
+    r"|\btemplate\s+all<|\b(?:group|threads|blocks)\.(?:all|meet)\b"
+)
+# To the left of an operator: a constant, a comparison of constants, or their negation.
+CONSTANT = re.compile(
+    r"(?:!?\s*(?:k[A-Z]\w*|[A-Z]\.\w+|true|false)(?:\s*[<>=!]=?\s*(?:k[A-Z]\w*|\d+))?)\s*$"
+)
+GUARD = re.compile(r"&&|\|\||\?")
+
+
+def guarded_in(path: str, text: str) -> list[str]:
+    plain = tree.without_comments(text)
+    problems = []
+    begin = 0
+    for statement in re.split(r"[;{}]", plain):
+        for found in COLLECTIVE.finditer(statement):
+            guards = list(GUARD.finditer(statement, 0, found.start()))
+            unsafe = [g for g in guards if not CONSTANT.search(statement[: g.start()])]
+            if unsafe:
+                line = plain.count("\n", 0, begin + found.start()) + 1
+                problems.append(
+                    f"{path}:{line}: {found[0].strip('( ')} behind {unsafe[-1][0]}: lanes that "
+                    "skip it leave the others waiting; take it into a variable first"
+                )
+                break
+        begin += len(statement) + 1
+    return problems
+
+
+def main() -> int:
+    root = tree.parser(__doc__).parse_args().root.resolve()
+    paths = tree.files(root, [".cuh", ".hpp"], FOLDERS)
+    problems = [
+        problem
+        for path in paths
+        for problem in guarded_in(str(path.relative_to(root)), path.read_text(encoding="utf-8"))
+    ]
+    return tree.report("collectives", problems, f"{len(paths)} files, none behind a condition")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
