@@ -23,6 +23,7 @@ LIMIT_S = 120
 SCRIPT = """
 import sys
 import dlblas, torch
+import dlblas.errors
 from dlblas.bench import gpu_contest, gpu_rows, problems
 
 row = next(r for r in dlblas.info()["operators"] if r["name"] == sys.argv[1])
@@ -38,7 +39,7 @@ for problem in problems.problems_of(row, "bf16", "f16", "f32"):
         try:
             with dlblas.pinned(problem.op, made["name"]):
                 got = problems.as_list(problems.run(problem, given))
-        except dlblas.UnsupportedError:
+        except dlblas.errors.UnsupportedError:
             continue
         got += [given[n] for n in given if problem.facts(n)["written"]]
         torch.cuda.synchronize()
