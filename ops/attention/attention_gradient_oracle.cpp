@@ -162,6 +162,7 @@ class Gradients {
     SumWalk walk;
     double worst = 0, squares = 0, tiny = 0, of_scale = 0, of_row = 0, two = 0, twos = 0;
     std::vector<double> alike(std::max(of_p_.size(), of_ds_.size()) + 1);
+    std::vector<double> alike_sizes(alike.size());
     for (const Pair& pair : pairs_) {
       const Term& v = of(pair);
       const double x = with(pair), off = v.off * std::abs(x);
@@ -170,16 +171,21 @@ class Gradients {
       if ((&pair - pairs_.data()) % 2 == 1 || &pair == &pairs_.back())
         twos += std::abs(two), two = 0;
       worst += off, tiny += std::abs(x);
-      alike[v.alike] += v.off * x;
+      alike[v.alike] += v.off * x, alike_sizes[v.alike] += std::abs(v.value * x);
       of_scale += v.of_scale * x, of_row += v.of_row * x;
     }
     for (const double same : alike) squares += same * same;
     const SumSizes sizes = walk.sizes();
+    SumModel model = sum_model(static_cast<std::int64_t>(pairs_.size()), half_);
+    if (!half_ && sizes.size > 0) {
+      double together = 0;
+      for (const double same : alike_sizes) together += same * same;
+      model.alike *= std::sqrt(together) / sizes.size;
+    }
     if (lost_ || !(sizes.size < 0x1p100)) return {walk.sum(), -1};
     const double shared = std::abs(of_scale) + std::abs(of_row);
     double off = std::min(worst, std::sqrt(squares) + worst / 16 + shared) +
-                 2 * std::abs(walk.sum()) +
-                 sum_error(sum_model(static_cast<std::int64_t>(pairs_.size()), half_), sizes);
+                 2 * std::abs(walk.sum()) + sum_error(model, sizes);
     off += alike_twos(sizes, twos);
     if (half_) {
       const bool f16 = call_.q.t.dtype == DType::kF16;

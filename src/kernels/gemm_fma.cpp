@@ -14,7 +14,8 @@ std::int32_t gemm_fma_span(const Problem& problem, const GemmSize& size) {
   constexpr std::int32_t kLong = 128;
   constexpr std::int64_t kFewSums = 128 * 128;
   if (!(problem.flags & kDeterministic) && size.m * size.n <= kFewSums) return kShortFmaSpan;
-  return size.k > kLong ? kLong : 0;
+  if (size.k > kLong) return kLong;
+  return problem.tensors[0].dtype == DType::kF32 ? 0 : kShortFmaSpan;
 }
 
 void constrain_gemm_fma(const Query& q, const GemmSize& size,

@@ -15,7 +15,8 @@ struct GemmSize {
 };
 
 /// GemmTraits::span. Few sums: as exact as cuBLAS where that adds up one row as a tree. Many: as
-/// its products of 512 and more. H200, 22 November 2026.
+/// its products of 512 and more; of 16 bits and few terms as its tensor cores, which add up to 16
+/// at once. H200, 22 November 2026.
 std::int32_t gemm_fma_span(const Problem& problem, const GemmSize& size);
 
 /// Tiles that are not needlessly large, that threads divide, and that shared memory holds.
