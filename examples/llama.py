@@ -118,9 +118,8 @@ class Llama:
             self.call("store_kv_cache", k, v, cache.k[i], cache.v[i], slots)
             x = self.linear(attend(i, q, k, v).flatten(1), self.o[i])
             x, residual = self.norm(x, residual, 2 * i + 1)
-            x = self.linear(
-                self.call("silu_and_mul", self.linear(x, self.gate_up[i])), self.down[i]
-            )
+            gated = self.call("gated_linear", x, *self.gate_up[i].chunk(2))
+            x = self.linear(gated, self.down[i])
         if last is not None:
             x, residual = x[last], residual[last]
         return self.linear(self.norm(x, residual, 2 * shape.layers)[0], self.head)

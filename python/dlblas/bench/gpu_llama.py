@@ -25,7 +25,7 @@ from dlblas.bench.timing import Samples
 _EXAMPLE = pathlib.Path("examples") / "llama.py"
 _OPS = (
     "rms_norm", "add_rms_norm", "matmul", "rope", "store_kv_cache", "flash_attention_lse",
-    "paged_attention_lse", "silu_and_mul",
+    "paged_attention_lse", "gated_linear",
 )  # fmt: skip
 _LAYERS, _TOKENS, _ROOM, _PAGE = 8, 2048, 64, 16
 _PREFILL, _DECODE = 1, (1, 16, 64)  # sequences
