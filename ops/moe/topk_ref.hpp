@@ -1,7 +1,7 @@
 // What the oracles of routers share: the reference and the judge of the topk largest experts, over
-// the gates of a row that each room defines: `logits`, gate(e) and gate_error(e), and weigh(ids,
-// weights, errors). Experts whose gates are equal but for what their errors allow may come in any
-// order, where logits are equal from the lower one up. Read next: registry/operator.hpp
+// the gates of a row that each room defines: `logits`, gate(e) and own_error(e), which leaves out
+// what all gates share, and weigh(ids, weights, errors). Experts whose gates are equal but for what
+// these errors allow may come in any order, where logits are equal from the lower one up. Read next: registry/operator.hpp
 // (Judgement), topk_softmax/topk_softmax_ref.hpp.
 #pragma once
 
@@ -12,6 +12,17 @@ namespace dlblas::moe {
 enum TopkTensor : int { kTopkLogits, kTopkWeights, kTopkIds };
 enum TopkLetter : int { kTopkT, kTopkE, kTopkK };
 inline constexpr int kTopkRenormalize = 1;  // scalar
+
+/// Roundings that the sum of these gates, one after the other, may be off by, relative to it: as
+/// kernels::sum_roundings of one chain. A single one rounds nothing.
+template <typename Power>
+double sum_of_chosen(const std::vector<std::int64_t>& ids, const Power& power) {
+  const auto n = static_cast<double>(ids.size());
+  double sum = 0, squares = 0;
+  for (const std::int64_t e : ids) sum += power(e), squares += power(e) * power(e);
+  const double q = squares > 0 ? sum / n * (sum / squares) : 0, q3 = q * q * q;
+  return std::min(n - 1, 1.44 * std::sqrt(n) + n / 4 * q3 * q3);
+}
 
 template <typename Gates>
 void topk_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
@@ -50,7 +61,7 @@ void topk_judge(const Judgement& j, Finding* found) {
                 kernels::larger(row.logits[static_cast<std::size_t>(id)], row.logits[e]);
       if (right && id != at)  // a NaN allows nothing
         right = std::abs(row.gate(id) - row.gate(at)) <=
-                bound.magnitude * (row.gate_error(id) + row.gate_error(at)) + 2 * bound.absolute;
+                bound.magnitude * (row.own_error(id) + row.own_error(at)) + 2 * bound.absolute;
       if (!right) found[1].add(j.rows[i] * count + static_cast<std::int64_t>(r));
     }
     row.weigh(chosen, want.data(), errors.data());

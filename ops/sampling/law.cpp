@@ -93,7 +93,8 @@ std::int64_t Law::pick(double least, double u) const {
 }
 
 bool Law::may_pick(double least, double u, std::int64_t column) const {
-  if (column < 0 || column >= width() || !(x[static_cast<std::size_t>(column)] >= least))
+  if (column < 0 || column >= width() || !(x[static_cast<std::size_t>(column)] >= least) ||
+      p[static_cast<std::size_t>(column)] == 0)
     return false;
   const double all = mass(least), slack = 2 * error(least) + 8 * kRounding * kRounding * all;
   double before = 0;

@@ -29,7 +29,7 @@ class Law {
   std::int64_t first_largest() const;
   /// The column that u in [0, 1) falls on.
   std::int64_t pick(double least, double u) const;
-  /// True if it may fall on this one.
+  /// True if it may fall on this one: never on one of no mass.
   bool may_pick(double least, double u, std::int64_t column) const;
 
   std::vector<double> x, p, errors;  // p: of the largest

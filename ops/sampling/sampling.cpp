@@ -245,17 +245,18 @@ void judge_sample(const SamplingOp& op, const Judgement& j, Finding* found) {
 std::vector<std::int64_t> wrong_of(const SamplingOp& op, const Judgement& j, const Law& law,
                                    double least, const std::vector<double>& y) {
   const double all = law.mass(least), off = law.error(least);
-  const double nothing =
-      j.before.scalars[op.renorm].i != 0 || j.before.scalars[op.probs].i != 0 ? 0 : -INFINITY;
+  const bool shares = j.before.scalars[op.renorm].i != 0;  // else values pass as they are
+  const double nothing = shares || j.before.scalars[op.probs].i != 0 ? 0 : -INFINITY;
   const Bound& bound = j.bounds[0];
   std::vector<std::int64_t> wrong;
   for (std::size_t i = 0; i < y.size(); ++i) {
     bool right = y[i] == nothing;
     if (law.x[i] >= least) {
       const Made v = made_of(law, j.before, op, all, off, i);
-      right = y[i] == v.value || std::abs(y[i] - v.value) <= bound.magnitude * v.error +
-                                                                 bound.value * std::abs(v.value) +
-                                                                 bound.absolute;
+      right = y[i] == v.value;
+      if (shares)
+        right |= std::abs(y[i] - v.value) <= bound.magnitude * v.error +
+                                                 bound.value * std::abs(v.value) + bound.absolute;
     }
     if (!right) wrong.push_back(static_cast<std::int64_t>(i));
   }

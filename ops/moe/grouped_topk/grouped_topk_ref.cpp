@@ -11,6 +11,7 @@
 
 #include "kernels/row_reference.hpp"
 #include "ops/moe/grouped_topk/grouped_topk.hpp"
+#include "ops/moe/topk_ref.hpp"
 
 namespace dlblas::moe::grouped {
 namespace {
@@ -36,8 +37,9 @@ class Row {
     for (std::size_t e = 0; e < logits_.size(); ++e) {
       const double score = softmax_ ? power(logits_[e], max_) / sum_ : power(logits_[e], 0);
       biased_[e] = score + bias_[e];
-      const double own = softmax_ ? sum_error_ : 0;
-      errors_[e] = kRounding * (score * (own + error(logits_[e], softmax_ ? max_ : 0)) +
+      // All scores have one sum below them: without a bias its error puts none before another.
+      const double shared = softmax_ && args.has(kBias) ? sum_error_ : 0;
+      errors_[e] = kRounding * (score * (shared + error(logits_[e], softmax_ ? max_ : 0)) +
                                 std::abs(biased_[e])) +
                    0x1p-123;
     }
@@ -72,12 +74,15 @@ class Row {
       sum += power(at(e), shift), mean += power(at(e), shift) * error(at(e), shift);
     double over = renormalize_ ? sum : softmax_ ? sum_ : 1;
     if (softmax_ && std::isnan(sum_)) over = sum_;
-    const double count = static_cast<double>(ids.size()), all = mean / sum + count + 6;
+    const double all =
+        mean / sum + 6 + sum_of_chosen(ids, [&](auto e) { return power(at(e), shift); });
+    const bool alone = renormalize_ && ids.size() == 1;  // over itself
     const double least = scale_ * (0x1p-123 / kRounding);
     for (const std::int64_t e : ids) {
       const double weight = scale_ * power(at(e), shift) / over;
       *weights++ = weight;
-      *errors++ = weight * (error(at(e), shift) + (renormalize_ ? all : 4 + sum_error_)) + least;
+      const double error_of_all = renormalize_ ? all : 4 + sum_error_;
+      *errors++ = weight * (alone ? 5 : error(at(e), shift) + error_of_all) + least;
     }
     for (std::int64_t i = 0; i < shared; ++i) {
       *weights++ = sum / over;

@@ -1,7 +1,7 @@
 // The gates of topk_sigmoid in f64. The error they allow, in units of 2^-24: of e^−d, with
 // d = shift − min(x, 0), nothing at d = 0, else 4 + 2.25·d (ops/norm/softmax/softmax_ref.hpp); of
-// 1 + e^−|x| 6, its reciprocal 2, the product 1. The chosen are summed one by one, a rounding each;
-// their sum's reciprocal, the product and second order make 4. Read next: ops/moe/topk_ref.hpp.
+// 1 + e^−|x| 6, its reciprocal 2, the product 1. The chosen are summed one by one; their
+// sum's reciprocal, the product and second order make 4. Read next: ops/moe/topk_ref.hpp.
 #pragma once
 
 #include "ops/moe/topk_ref.hpp"
@@ -14,7 +14,7 @@ class SigmoidGates {
       : logits(kernels::row_values(args.tensors[kTopkLogits], row)),
         renormalize_(args.scalars[kTopkRenormalize].i != 0) {}
   double gate(std::int64_t e) const { return scaled(at(e), 0); }
-  double gate_error(std::int64_t e) const { return gate(e) * error(at(e), 0); }
+  double own_error(std::int64_t e) const { return gate(e) * error(at(e), 0); }
   /// The weights of these experts, and their errors.
   void weigh(const std::vector<std::int64_t>& ids, double* weights, double* errors) const {
     double shift = renormalize_ ? -std::numeric_limits<double>::infinity() : 0;
@@ -27,11 +27,14 @@ class SigmoidGates {
       const double power = scaled(at(e), shift);
       sum += power, mean += power * error(at(e), shift);
     }
-    const double all = mean / sum + static_cast<double>(ids.size()) + 4;
+    const double all =
+        mean / sum + 4 + sum_of_chosen(ids, [&](auto e) { return scaled(at(e), shift); });
     for (std::size_t r = 0; r < ids.size(); ++r) {
       const double x = at(ids[r]), power = scaled(x, shift);
       weights[r] = renormalize_ ? power / sum : power;
-      errors[r] = weights[r] * (error(x, shift) + (renormalize_ ? all : 0));
+      errors[r] = renormalize_ && ids.size() == 1  // over itself
+                      ? 4 * weights[r]
+                      : weights[r] * (error(x, shift) + (renormalize_ ? all : 0));
     }
   }
   const std::vector<double> logits;

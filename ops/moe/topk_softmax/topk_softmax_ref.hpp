@@ -1,5 +1,5 @@
 // The gates of topk_softmax in f64. Errors, in units of 2^-24, are those of
-// ops/norm/softmax/softmax_ref.hpp; the chosen are summed one by one, a rounding each.
+// ops/norm/softmax/softmax_ref.hpp; the chosen are summed one by one.
 // Read next: ops/moe/topk_ref.hpp.
 #pragma once
 
@@ -22,15 +22,19 @@ class SoftmaxGates {
   }
   double gate(std::int64_t e) const { return power(at(e)) / sum_; }
   double gate_error(std::int64_t e) const { return gate(e) * (error_ + error(at(e))); }
+  /// Of the exponential and the product; the sum is the same for all.
+  double own_error(std::int64_t e) const { return gate(e) * (error(at(e)) + 1); }
   /// The weights of these experts, and their errors.
   void weigh(const std::vector<std::int64_t>& ids, double* weights, double* errors) const {
     double sum = 0, mean = 0;
     for (const std::int64_t e : ids) sum += power(at(e)), mean += power(at(e)) * error(at(e));
-    const double all = 5 + mean / sum + static_cast<double>(ids.size());
+    const double all = 5 + mean / sum + sum_of_chosen(ids, [&](auto e) { return power(at(e)); });
     for (std::size_t r = 0; r < ids.size(); ++r) {
       const double x = at(ids[r]);
       weights[r] = renormalize_ ? power(x) / sum : gate(ids[r]);
-      errors[r] = renormalize_ ? weights[r] * (all + error(x)) : gate_error(ids[r]);
+      errors[r] = !renormalize_     ? gate_error(ids[r])
+                  : ids.size() == 1 ? 2 * weights[r]  // over itself
+                                    : weights[r] * (all + error(x));
     }
   }
   const std::vector<double> logits;
