@@ -199,7 +199,7 @@ def test_an_export_replaces_regular_files_alone(
 
 def test_bytes_that_are_no_text_are_names_of_files_too(tuned: pathlib.Path) -> None:
     odd = os.fsdecode(bytes(tuned.parent) + b"/o\xffdd")
-    assert "1 records in " in shell(tuned, "export", odd)
+    assert "1 record in " in shell(tuned, "export", odd)
     store = pathlib.Path(odd + "-store")
     assert ask(store, "import", odd)["imported"] == 1
     assert "imported" in shell(store, "merge", str(tuned), "--json")

@@ -43,6 +43,61 @@ def test_a_name_that_is_nearly_one_is_answered_with_it() -> None:
     assert utils.__name__ == "dlblas.utils"
 
 
+def test_a_class_of_nn_and_capitals_are_found() -> None:
+    for name, meant in (
+        ("RMSNorm", "nn.RMSNorm"),
+        ("Linear", "nn.Linear"),
+        ("Silu_And_Mul", "nn.SiluAndMul"),
+        ("RmsNorm_", "rms_norm_"),
+    ):
+        with pytest.raises(AttributeError, match=rf"'{name}'; did you mean {meant}\?$"):
+            getattr(dlblas, name)
+    with pytest.raises(ImportError, match=r"did you mean nn\.RMSNorm\?$"):
+        from dlblas import RMSNorm  # noqa: F401
+    with pytest.raises(AttributeError, match=r"did you mean RMSNorm\?$"):
+        _ = dlblas.nn.Rmsnorm
+    with pytest.raises(dlblas.errors.UnknownOperatorError, match=r"did you mean rms_norm\?$"):
+        dlblas.get_op("RMSNorm", ())
+
+
+def test_a_function_for_its_name_and_a_tuple_for_arguments() -> None:
+    x = dlblas.Spec((4, 64), "f32")
+    for call in (dlblas.explain, dlblas.warmup, dlblas.get_op, dlblas.tune, dlblas.reference):
+        with pytest.raises(dlblas.errors.ArgumentTypeError) as caught:
+            call(dlblas.rms_norm, (x, x)) if call is not dlblas.warmup else call("rms_norm", (x,))
+        said = str(caught.value)
+        assert 'write "rms_norm"' in said or 'dlblas.warmup("rms_norm", *args)' in said
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match="one by one, got a tuple of 2"):
+        dlblas.explain("rms_norm", (x, x))
+
+
+def test_what_a_command_does_not_take(tmp_path: pathlib.Path) -> None:
+    """The help that is named is the command's own, and nothing that it lacks is meant."""
+    for words, about, wrong in (
+        (("list", "--jsn"), "dlblas list", "--jsn; did you mean --json?"),
+        (("compile", "--arch", "sm_90a", "--device", "cpu"), "dlblas compile", "--device"),
+        (("explain", "rms_norm", "T=2"), "dlblas explain", "T=2; did you mean --dims T=2?"),
+        (("cache", "ls", "more"), "dlblas cache ls", "more"),
+        (("--frob",), "dlblas", "--frob"),
+    ):
+        said = f"{about}: unrecognized arguments: {wrong}; see {about} --help\n"
+        assert command(tmp_path, *words, code=2).stderr == said
+    said = command(tmp_path, "version", code=2).stderr
+    assert said.startswith(
+        "dlblas: version is no command; did you mean --version?; expected one of"
+    )
+
+
+def test_help_is_a_command_and_list_takes_operators(tmp_path: pathlib.Path) -> None:
+    assert command(tmp_path, "help").stdout == command(tmp_path, "--help").stdout
+    assert command(tmp_path, "help", "list").stdout == command(tmp_path, "list", "-h").stdout
+    said = command(tmp_path, "list", "silu", "rms_norm_").stdout
+    assert re.findall(r"^(\w+) \(", said, re.MULTILINE) == ["silu", "rms_norm"]
+    (one,) = json.loads(command(tmp_path, "list", "silu", "--json").stdout)
+    assert one["name"] == "silu"
+    assert "did you mean silu?" in command(tmp_path, "list", "sillu", code=2).stderr
+
+
 TUNE = ("--seconds", "5", "--max-evaluations", "1")
 
 
@@ -63,9 +118,9 @@ def listed(cache: pathlib.Path) -> list[str]:
 def test_one_key_or_one_operator_is_removed(kept: pathlib.Path) -> None:
     keys = json.loads(command(kept, "cache", "ls", "--json").stdout)
     one = next(k["hash"] for k in keys if k["key"]["op"] == "rms_norm")
-    assert command(kept, "cache", "rm", one[:16]).stdout == "1 keys, 1 records removed\n"
+    assert command(kept, "cache", "rm", one[:16]).stdout == "1 key, 1 record removed\n"
     assert listed(kept) == ["rms_norm", "softmax"]
-    assert command(kept, "cache", "rm", "--op", "rms_norm").stdout == "1 keys, 1 records removed\n"
+    assert command(kept, "cache", "rm", "--op", "rms_norm").stdout == "1 key, 1 record removed\n"
     assert listed(kept) == ["softmax"]
     assert "is not in the store" in command(kept, "cache", "rm", one, code=2).stderr
     for words in ((), (one, "--op", "softmax")):

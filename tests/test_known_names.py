@@ -7,8 +7,14 @@ docs/names.md.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import inspect
 import json
+import pickle
+import pkgutil
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import dlblas
 import numpy as np
@@ -139,6 +145,109 @@ def test_a_name_of_a_module_that_is_near_is_told(module: str, name: str, nearest
         getattr(importlib.import_module(f"dlblas.{module}"), name)
     with pytest.raises(ImportError, match=f"{name}.*did you mean {nearest}"):
         exec(f"from dlblas.{module} import {name}", {})
+
+
+# Of a result: the library makes it, nobody else. DictSpace takes any name.
+MADE_HERE = {"Array", "DictSpace", "Explanation", "Operation", "Patch", "Problem"}
+BY_PLACE = {"PartialRotaryEmb"}  # torch calls it
+
+
+def of_packages() -> list[str]:
+    listed = ["dlblas", *(f"dlblas.{name}" for name in ("cache", "nn", "own", "spaces", "utils"))]
+    listed += [f"dlblas.kernels.{name}" for name in KERNELS]
+    if importlib.util.find_spec("torch"):
+        import dlblas.triton_ops as package
+
+        listed += ["dlblas.hf", "dlblas.vllm", "dlblas.triton_ops"]
+        listed += [
+            one.name for one in pkgutil.walk_packages(package.__path__, "dlblas.triton_ops.")
+        ]
+    return listed
+
+
+def misspelt() -> Iterator[Any]:
+    """Every public function and class: (it, what it is called, its parameters, one's name)."""
+    seen = set()
+    for module in of_packages():
+        try:
+            here = importlib.import_module(module)
+        except ImportError:  # of torch
+            continue
+        names = KERNELS.get(module.removeprefix("dlblas.kernels."), getattr(here, "__all__", ()))
+        for name in names:
+            called = getattr(here, name, None)
+            if called is None or id(called) in seen or name in MADE_HERE | BY_PLACE:
+                continue
+            seen.add(id(called))
+            if isinstance(called, type):
+                if issubclass(called, (BaseException, dict, list, tuple)):
+                    continue
+                called = vars(called).get("apply", called)  # as an autograd function
+            elif not callable(called):
+                continue
+            told = inspect.signature(called).parameters.values()
+            taken = [p.name for p in told if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+            if taken and not any(p.kind is p.VAR_KEYWORD for p in told):
+                yield pytest.param(called, max(taken, key=len), id=f"{module}.{name}")
+
+
+@pytest.mark.parametrize(("called", "name"), list(misspelt()))
+def test_a_misspelt_argument_is_told_the_nearest(called: Any, name: str) -> None:
+    """In a type that Python's own handlers catch, and ours."""
+    wrong = name + name[-1]
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match=f": {wrong} is not an ") as caught:
+        called(**{wrong: 1})
+    error = caught.value
+    assert isinstance(error, TypeError) and error.argument == error.got == wrong
+    assert name in re.split(r",? or |, ", error.expected.removeprefix("one of "))
+    assert len(name) < 3 or str(error).count("did you mean") == 1, error
+    assert len(name) < 3 or f"; did you mean {name}?" in str(error)
+    assert error.__suppress_context__ or error.__context__ is None
+
+
+def test_every_public_name_has_the_hint() -> None:
+    ids = {parameters.id for parameters in misspelt()}
+    assert ids >= {"dlblas.rms_norm", "dlblas.linear"}
+    assert ids >= {f"dlblas.{name}" for name in ("Spec", "pinned", "tune", "verify", "cache.rm")}
+    if importlib.util.find_spec("torch"):
+        assert ids >= {f"dlblas.nn.{name}" for name in dlblas.nn.__all__ if name != "SiluAndMul"}
+        assert "dlblas.triton_ops.TensorSpec" in ids
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("reference('rms_norm')", "reference: args is missing; .* the signature is reference"),
+        ("reference('a', (), {}, 1)", "too many positional arguments; expected at most 3, got 4"),
+        ("reference('a', name='a')", "reference: name is given twice; expected one value"),
+        ("rms_norm()", "rms_norm: x is missing"),
+        ("rms_norm(1, 2, 3, 4)", "rms_norm: call has too many positional arguments"),
+        ("flash_attention(1, 2, 3, is_causal=True)", r"got is_causal; did you mean causal\?$"),
+        ("explain()", r"name is missing; .*explain\(name, \*args, device=None, \*\*kwargs\)"),
+        (
+            "register('rms_norm', 'mine', print, wheree=1)",
+            "wheree is not an option.*did you mean where",
+        ),
+    ],
+)
+def test_other_calls_that_do_not_fit(call: str, words: str) -> None:
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match=words):
+        eval(f"dlblas.{call}")
+
+
+def test_a_hint_hides_no_error_and_no_signature() -> None:
+    from dlblas._arguments import hinted
+
+    def plain(given: int, *, other: int = 2) -> int:
+        """Its words."""
+        raise TypeError(f"of its own: {given}, {other}")
+
+    told = hinted(plain)
+    with pytest.raises(TypeError, match=r"^of its own: 1, 2$"):
+        told(1)
+    assert inspect.signature(told) == inspect.signature(plain) and told.__doc__ == "Its words."
+    for called in (dlblas.reference, dlblas.pinned, dlblas.Spec, dlblas.cache.pin, dlblas.linear):
+        assert pickle.loads(pickle.dumps(called)) is called
 
 
 def test_modules_of_kernels_are_attributes() -> None:

@@ -5,6 +5,8 @@ compiled, with and without a residual. Read next: python/dlblas/nn/rms_norm.py.
 from __future__ import annotations
 
 import copy
+import inspect
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -226,3 +228,50 @@ def test_what_modules_refuse() -> None:
         dlblas.nn.GeluAndMul("erf")
     assert repr(dlblas.nn.GeluAndMul("tanh")) == "GeluAndMul(approximate='tanh')"
     assert repr(dlblas.nn.LayerNorm(8)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True)"
+
+
+MADE = {
+    "FP8Linear": (8, 4), "FusedGatedMLP": (8, 16), "FusedLinearCrossEntropy": (),
+    "FusedRMSNormRoPE": (16, 8), "GatedMLP": (8, 16), "GeluAndMul": (), "GroupNorm": (2, 4),
+    "LayerNorm": (8,), "Linear": (8, 4), "LlamaRMSNorm": (8,), "RMSNorm": (8,), "SiluAndMul": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", dlblas.nn.__all__)
+def test_a_module_is_an_ordinary_class(name: str) -> None:
+    """Whatever its errors say: the tests of names are in test_known_names.py."""
+    cls = getattr(dlblas.nn, name)
+    assert type(cls) is type and issubclass(cls, torch.nn.Module)
+    taken = inspect.signature(cls).parameters.values()
+    assert not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in taken)
+    module = cls(*MADE[name])
+    twins = [copy.deepcopy(module)]
+    if name != "FP8Linear":  # torch does not read an f8 tensor that pickle wrote
+        twins.append(pickle.loads(pickle.dumps(module)))
+    for twin in twins:
+        assert type(twin) is cls and repr(twin) == repr(module)
+        assert twin.state_dict().keys() == module.state_dict().keys()
+    if "device" in inspect.signature(cls).parameters:
+        there = torch.nn.utils.skip_init(cls, *MADE[name])
+        assert repr(there) == repr(module)
+
+
+def test_a_users_own_module_has_its_own_errors() -> None:
+    class Heir(dlblas.nn.RMSNorm):
+        pass
+
+    class Own(dlblas.nn.RMSNorm):
+        def __init__(self, size: int, **options: object) -> None:
+            super().__init__(size, **options)
+
+        def reset_parameters(self) -> None:
+            raise TypeError("of its own")
+
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match=r"^Heir: epss .* did you mean eps"):
+        Heir(8, epss=1)
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match=r"^RMSNorm: epss .* did you mean"):
+        Own(8, epss=1)
+    with pytest.raises(TypeError, match=r"^of its own$"):
+        Own(8)
+    with pytest.raises(TypeError, match="multiple values for argument 'size'"):
+        Own(8, size=8)

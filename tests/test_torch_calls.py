@@ -46,6 +46,49 @@ def test_calls_by_position_and_by_name_agree(xw):
     assert launched(lambda: dlblas.rms_norm(x, w)) == 1
 
 
+class Number(float):
+    """As configurations have them."""
+
+
+def test_numbers_that_torch_does_not_read_keep_the_gradient(xw):
+    x, w = (tensor.requires_grad_() for tensor in xw)
+    expected = torch.autograd.grad(dlblas.rms_norm(x, w, 0.5).sum(), (x, w))
+    for eps in (np.float32(0.5), np.float64(0.5), Number(0.5), torch.tensor(0.5), np.array(0.5)):
+        for y in (dlblas.rms_norm(x, w, eps), dlblas.rms_norm(weight=w, eps=eps, x=x)):
+            assert all(map(torch.equal, torch.autograd.grad(y.sum(), (x, w)), expected))
+        y, _ = dlblas.add_rms_norm(x, w, x, eps, cast_before_weight=np.bool_(True))
+        assert y.grad_fn is not None
+    for cast in (1, np.bool_(True), True):
+        assert dlblas.rms_norm(x, w, cast_before_weight=cast).grad_fn is not None
+    assert dlblas.nn.RMSNorm(48, np.float64(0.5), device=x.device)(x).grad_fn is not None
+    heads = torch.randn(1, 3, 2, 32, device=x.device, requires_grad=True)
+    assert dlblas.flash_attention(heads, heads, heads, scale=np.float32(1)).grad_fn is not None
+
+
+def test_what_is_wrong_is_said_where_autograd_follows(xw):
+    """Not that a tensor requires grad, as it may."""
+    x, w = (tensor.requires_grad_() for tensor in xw)
+    for call, words in (
+        (lambda: dlblas.rms_norm(x, w, epss=1), "epss is not an argument; .* did you mean eps"),
+        (lambda: dlblas.rms_norm(x, w, "a"), "eps has a wrong value; expected a number"),
+        (
+            lambda: dlblas.rms_norm(x, w, np.array([1.0, 2.0])),
+            "eps has the wrong type",
+        ),
+        (lambda: dlblas.rms_norm(x, w, x=x), "x is given twice"),
+        (lambda: dlblas.softmax(x, np.float32(1)), "too many positional arguments"),
+        (lambda: dlblas.matmul(x, x.t(), "rely"), "activation has a wrong .* did you mean relu"),
+        (lambda: dlblas.nn.GatedMLP(8, 4, "sulu").to(x.device)(x[:, :8]), "did you mean silu"),
+        (lambda: dlblas.rms_norm(x, w, out=x), "x requires grad"),
+        (lambda: dlblas.rms_norm(x, np.ones(48, "f")), "x requires grad"),
+        (lambda: dlblas.quantize_token(x), "x requires grad"),
+    ):
+        before = x.detach().clone()
+        with pytest.raises(errors.ArgumentError, match=words):
+            call()
+        assert torch.equal(x, before)
+
+
 def test_a_call_goes_to_torch_and_not_through_dlpack(xw):
     x, w = xw
     with torch.profiler.profile() as profile:

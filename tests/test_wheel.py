@@ -5,6 +5,7 @@ and needs nothing but libc and its friends.
 from __future__ import annotations
 
 import email
+import email.message
 import importlib.util
 import json
 import os
@@ -92,6 +93,40 @@ def test_name_size_and_metadata(wheel: pathlib.Path) -> None:
     assert metadata.get_all("Provides-Extra") == ["numpy", "torch", "test"]
     assert "Operating System :: POSIX :: Linux" in metadata.get_all("Classifier", [])
     assert any(name.endswith("/LICENSE") for name in names)
+    assert_readable_alone(metadata)
+
+
+def assert_readable_alone(metadata: email.message.Message) -> None:
+    """A package index shows it without the tree: no link leads to a file of that."""
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    text = str(metadata.get_payload())
+    assert text.startswith("# dlblas\n")
+    assert re.findall(r"\]\((?!https?://|#)", text) == []
+    for file in re.findall(r"`((?:docs/)?\w+\.md)`", text):
+        assert (ROOT / file).is_file(), file
+    assert "(install: `docs/install.md`)" in text and text.count("```") % 2 == 0
+    blocks = [re.findall(r"^```.*?^```$", one, re.M | re.S) for one in (text, README)]
+    assert blocks[0] == blocks[1] != []
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_description_is_made_of_the_readme(tmp_path: pathlib.Path) -> None:
+    """As the backend makes it, without a build."""
+    names = ["pyproject.toml", "README.md", "LICENSE", "VERSION", "CMakeLists.txt"]
+    for name in [*names, "tools/wheel_readme.py"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    code = (
+        "import os, sys; from scikit_build_core import build; os.chdir(sys.argv[1]);"
+        "os.mkdir('out'); build.prepare_metadata_for_build_wheel('out')"
+    )
+    run(sys.executable, "-c", code, tmp_path)
+    (made,) = tmp_path.glob("out/*.dist-info/METADATA")
+    metadata = email.message_from_string(made.read_text(encoding="utf-8"))
+    assert (metadata["Name"], metadata["Version"]) == ("dlblas-fused", VERSION)
+    assert_readable_alone(metadata)
 
 
 def test_holds_what_the_staged_package_holds(wheel: pathlib.Path) -> None:

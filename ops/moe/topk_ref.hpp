@@ -1,8 +1,8 @@
 // What the oracles of routers share: the reference and the judge of the topk largest experts, over
 // the gates of a row that each room defines: `logits`, gate(e) and own_error(e), which leaves out
 // what all gates share, and weigh(ids, weights, errors). Experts whose gates are equal but for what
-// these errors allow may come in any order, where logits are equal from the lower one up. Read next: registry/operator.hpp
-// (Judgement), topk_softmax/topk_softmax_ref.hpp.
+// these errors allow may come in any order, where logits are equal from the lower one up. Read
+// next: registry/operator.hpp (Judgement), topk_softmax/topk_softmax_ref.hpp.
 #pragma once
 
 #include "kernels/row_reference.hpp"

@@ -255,8 +255,8 @@ std::vector<std::int64_t> wrong_of(const SamplingOp& op, const Judgement& j, con
       const Made v = made_of(law, j.before, op, all, off, i);
       right = y[i] == v.value;
       if (shares)
-        right |= std::abs(y[i] - v.value) <= bound.magnitude * v.error +
-                                                 bound.value * std::abs(v.value) + bound.absolute;
+        right |= std::abs(y[i] - v.value) <=
+                 bound.magnitude * v.error + bound.value * std::abs(v.value) + bound.absolute;
     }
     if (!right) wrong.push_back(static_cast<std::int64_t>(i));
   }

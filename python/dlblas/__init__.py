@@ -150,7 +150,7 @@ if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
             return getattr(import_module("dlblas.own"), name)
         unknown = not _absent.knows(name) and f"dlblas.{name}" not in _sys.modules
         if unknown and _unknown.imported_by(1):
-            raise _unknown.import_error(name, __all__, __file__)
+            raise _unknown.import_error(name, _unknown.public(__name__), __file__)
         return _absent.some(__name__)(name)
 
 

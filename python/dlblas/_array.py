@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _dtypes
+from ._arguments import hinted
 from .errors import ArgumentError
 
 make_capsule: Callable[..., Any]
@@ -76,6 +77,7 @@ def _cuda_index(device: Any) -> int:
     )  # fmt: skip
 
 
+@hinted
 class Spec:
     """Shape, dtype, strides (in elements; None: contiguous) and device ("cpu", "cuda", "cuda:1"),
     without data.

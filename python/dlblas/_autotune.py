@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from . import _native, _options
+from ._arguments import hinted
 from ._functions import native, resolve
 from ._reports import ProgressEvent, TuningReport, as_html, in_one_line
 from ._search import DEFAULTS, checked, report_of
@@ -42,6 +43,7 @@ class ModelReport(list[TuningReport]):
         return as_html(str(self))
 
 
+@hinted
 def missed(file: str | os.PathLike[str] | None = None) -> list[MissedKey]:
     """The keys that calls of this process ran untuned so far, each once, the last 4,096: chosen by
     the model or by the operator's order, neither measured nor pinned.
@@ -137,6 +139,7 @@ def _failed(key: Mapping[str, str], error: Error) -> TuningReport:
     )
 
 
+@hinted
 class autotune:  # noqa: N801 - used like a function
     """``with dlblas.autotune(seconds=5) as session: model(x)``: tunes what the calls inside miss.
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from . import _native, _options, cache
 from ._cli_show import FAILED, OK, print_json
 from ._streams import complain
-from ._text import columns, harmless, microseconds
+from ._text import columns, counted, harmless, microseconds
 
 _MOST_CELL = 200  # characters of a field of a record: what is imported may hold anything
 _MOST_LINES = 20  # refused records that are shown
@@ -29,8 +29,8 @@ def _ls(args: argparse.Namespace) -> Shown:
             k["key"].get("op", ""),
             k["key"].get("dims", ""),
             k["key"].get("tensors", ""),
-            f"{k['rows']} candidates",
-            f"{k['records']} records",
+            counted(k["rows"], "candidate"),
+            counted(k["records"], "record"),
         ]
         for k in keys
     ]
@@ -102,20 +102,22 @@ def _clear(args: argparse.Namespace) -> Shown:
 
 def _rm(args: argparse.Namespace) -> Shown:
     value = cache.rm(args.key, op=args.op)
-    return value, f"{value['keys']} keys, {value['removed']} records removed", OK
+    keys, records = counted(value["keys"], "key"), counted(value["removed"], "record")
+    return value, f"{keys}, {records} removed", OK
 
 
 def _compact(args: argparse.Namespace) -> Shown:
     value = cache.compact()
-    text = f"{value['keys']} keys, {value['records']} records now"
+    text = f"{counted(value['keys'], 'key')}, {counted(value['records'], 'record')} now"
     if value["failed"]:
-        text += f"; {value['failed']} keys as they were: another process is at it, or a full disk"
+        failed = counted(value["failed"], "key")
+        text += f"; {failed} as they were: another process is at it, or a full disk"
     return value, text, FAILED if value["failed"] else OK
 
 
 def _export(args: argparse.Namespace) -> Shown:
     records = cache.export(args.file)
-    return {"records": records}, f"{records} records in {harmless(args.file)}", OK
+    return {"records": records}, f"{counted(records, 'record')} in {harmless(args.file)}", OK
 
 
 def _came_in(value: dict[str, Any]) -> Shown:

@@ -125,7 +125,9 @@ def _explain_machine(args: argparse.Namespace) -> int:
 
 
 def list_operators(args: argparse.Namespace) -> int:
-    operators = _native.info()["operators"]
+    info = _native.info()
+    named = [_specs.operator_row(name, info)[0] for name in args.op]
+    operators = named or info["operators"]
     if args.json:
         print_json(operators)
         return OK

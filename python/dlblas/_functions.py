@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _array, _hooks, _native
-from .errors import UnknownOperatorError
+from .errors import ArgumentTypeError, UnknownOperatorError
 
 
 class Parameter(NamedTuple):
@@ -81,6 +81,8 @@ def add_functions(entries: tuple[Any, ...]) -> list[Function]:
     read = [(*entry[:5], tuple(Parameter(*p) for p in entry[5]), entry[6]) for entry in entries]
     made = [Function._make(row) for row in read]
     FUNCTIONS.update({function.name: function for function in made})
+    more = {one.name: "out, stream" if one.results else "stream" for one in made}
+    _hooks.besides.update(more)
     return made
 
 
@@ -89,9 +91,21 @@ if not FUNCTIONS:
 _array.make_capsule = native["capsule"]
 
 
+def _no_name(given: Any) -> Exception:
+    got = type(given).__name__
+    said = getattr(given, "__name__", None)
+    remedy = f'write "{said}"' if isinstance(said, str) else "write one"
+    return ArgumentTypeError.from_library(
+        f"dlblas: name has the wrong type; expected the name of an operator, got {got}; {remedy}",
+        "dlblas", "name", "the name of an operator", got,
+    )  # fmt: skip
+
+
 def resolve(name: str) -> tuple[Function, dict[str, Any]]:
     """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul,
     activation="leaky_relu"."""
+    if not isinstance(name, str):
+        raise _no_name(name)
     function = FUNCTIONS.get(name)
     if function is not None:
         return function, {}

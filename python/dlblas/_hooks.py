@@ -436,12 +436,29 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
     return "\n".join([*lines, f"Schema: {schema}"])
 
 
-# Of a form's name: (arguments, keywords) of a call that it refused -> the result that an older form
-# of that name has, or None. Filled by _other_forms.py.
+# Of a form's name: (arguments, keywords) of a call that it refused -> the result that it has
+# nevertheless, or None: then the refusal stands. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
+# Those of an older form of that name, for torch.compile as well.
+older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
+
+# Of a form's name: what its calls from Python take besides the operator's arguments. Filled by
+# _functions.py.
+besides: dict[str, str] = {}
+
+
+def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
+    """``from_status``; what may be named instead of an unknown argument is all that Python's calls
+    take."""
+    if message.startswith(f"{op}: {argument} is not an argument; ") and op in besides:
+        every = f"{expected}, {besides[op]}"
+        message = message.replace(f"; expected {expected}, got ", f"; expected {every}, got ", 1)
+        expected = every
+    return from_status(status, message, op, argument, expected, got)
+
 
 TABLE: dict[str, Any] = {
-    "error": from_status,
+    "error": error,
     "ndarray": ndarray,
     "numpy_dtype": numpy_dtype,
     "numpy_descr": numpy_descr,

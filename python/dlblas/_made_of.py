@@ -14,6 +14,7 @@ from operator import index
 from types import CodeType, FunctionType
 from typing import Any
 
+from ._arguments import not_bound
 from ._dtypes import name_of
 from ._functions import FUNCTIONS, Function, Parameter, on_unknown
 from ._options import refuse as error
@@ -83,64 +84,6 @@ def refuse(name: str) -> None:
 
 
 on_unknown[:] = [refuse]  # one, however often this module is loaded
-
-
-# What other libraries call an argument -> what it may be called here.
-_SYNONYMS = {
-    "is_causal": "causal", "softmax_scale": "scale", "sm_scale": "scale", "scaling": "scale",
-    "window_size": "window", "sliding_window": "window", "logits_soft_cap": "softcap",
-    "attn_mask": "bias", "attn_bias": "bias", "block_table": "page_table",
-    "block_tables": "page_table", "context_lens": "seq_lens", "cache_seqlens": "seq_lens",
-    "input": "x", "hidden_states": "x", "epsilon": "eps", "act": "activation",
-    "generator": "seed", "lse": "return_lse", "return_softmax_lse": "return_lse",
-}  # fmt: skip
-
-
-def _not_bound(
-    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
-) -> Error | None:
-    """Words for a call whose arguments are not those of the function; None where they are."""
-    from inspect import Parameter as Kind
-    from inspect import signature
-
-    name, told = function.__name__, signature(function)
-    params = told.parameters
-    listed = [f"{p}{'' if v.default is v.empty else f'={v.default!r}'}" for p, v in params.items()]
-    first_named = next(
-        (i for i, v in enumerate(params.values()) if v.kind is Kind.KEYWORD_ONLY), None
-    )
-    if first_named is not None:
-        listed.insert(first_named, "*")
-    remedy = f"the signature is {name}({', '.join(listed)})"
-    for given in named:
-        if given in params:
-            continue
-        known = ", ".join(params)
-        meant = _SYNONYMS.get(given, "")
-        hint = f"; did you mean {meant}?" if meant in params else ""
-        return ArgumentTypeError.from_library(
-            f"{name}: {given} is not an argument; expected one of {known}, got {given}{hint}",
-            name, given, f"one of {known}", given,
-        )  # fmt: skip
-    most = first_named if first_named is not None else len(params)
-    if len(args) > most:
-        expected, got = f"at most {most}", str(len(args))
-        return ArgumentTypeError.from_library(
-            f"{name}: call has too many positional arguments; expected {expected}, got {got}; "
-            f"{remedy}",
-            name, "call", expected, got,
-        )  # fmt: skip
-    missing = [
-        p for i, (p, v) in enumerate(params.items())
-        if v.default is v.empty and p not in named and i >= len(args)
-    ]  # fmt: skip
-    if missing:
-        return ArgumentTypeError.from_library(
-            f"{name}: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; "
-            f"expected a value, got nothing; {remedy}",
-            name, missing[0], "a value", "nothing",
-        )  # fmt: skip
-    return None
 
 
 def _of_another_type(
@@ -220,7 +163,7 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
             trace = error.__traceback__
             outside = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
             if outside:
-                words = _not_bound(function, args, named)
+                words = not_bound(name, function, args, named)
             else:
                 words = _of_another_type(function, args, named, error)
             if words is None:

@@ -1,16 +1,20 @@
-"""Calls that an operator's own form does not take, and that users of DLBlas have in their code.
+"""Calls that an operator's own form does not take: those that users of DLBlas have in their code,
+and those on tensors that autograd follows whose other arguments torch does not read as they are.
 
-In: a call that the library has refused, or that torch.compile sees. Out: what it means, or None,
-and the refusal stands. A call of the operator's own form never comes here. Read next: kernels/,
-bindings/python/init.cpp.
+In: a call that the library has refused, or, of the older forms, that torch.compile sees. Out: what
+it means, or None, and the refusal stands. A call of the operator's own form never comes here. Read
+next: kernels/, bindings/python/init.cpp, bindings/python/torch.cpp (take).
 """
 
 from __future__ import annotations
 
+import functools
+import sys
+from operator import index, is_not
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ._functions import FUNCTIONS
-from ._hooks import other_forms
+from ._functions import FUNCTIONS, native
+from ._hooks import older_forms, other_forms
 from .errors import Error, renamed
 
 if TYPE_CHECKING:  # as editors and type checkers see them, in place of the operator's own form
@@ -100,6 +104,53 @@ def _matmul(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         raise renamed(error, "matmul") from None
 
 
-other_forms["matmul"] = _matmul
-other_forms["rms_norm"] = _rms_norm
-other_forms["add_rms_norm"] = _add_rms_norm
+def _read(kind: str, value: Any) -> Any:
+    """A NumPy scalar, a subclass's number, a tensor without dimensions: Python's own number."""
+    cls = type(value)
+    try:
+        if kind == "float" and cls not in (float, int, bool) and hasattr(cls, "__float__"):
+            return float(value)
+        if kind == "int" and cls not in (int, bool) and hasattr(cls, "__index__"):
+            return index(value)
+        if kind == "bool" and (cls.__module__ == "numpy" or (cls is int and value in (0, 1))):
+            return bool(value)
+    except Exception:  # of several elements, or a foreign object's own
+        pass
+    return value
+
+
+def _followed(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """On tensors that autograd follows, a call goes the way of torch's operators, if torch reads
+    its numbers. Otherwise the refusal is of the first such tensor, and not of what is wrong: with
+    numbers that torch reads the call is made again, and a name, a value or a shape that is wrong
+    is refused as in a call without gradients."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "is_grad_enabled") or not torch.is_grad_enabled():
+        return None
+    given = (*args, *named.values())
+    if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in given):
+        return None
+    function = FUNCTIONS[name]
+    kinds = {p.name: p.kind for p in function.params}
+    places = (*kinds.values(), *[""] * len(args))  # there may be too many
+    read = tuple(map(_read, places, args))
+    more = {key: _read(kinds.get(key, ""), value) for key, value in named.items()}
+    if any(map(is_not, (*read, *more.values()), given)):
+        return function.call(*read, **more)
+    try:
+        native["explain"](name, args, named, 1)
+    except Error:
+        raise
+    except Exception:  # torch's, of a tensor inside a transform
+        pass
+    return None
+
+
+def _refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    older = older_forms.get(name)
+    result = None if older is None else older(args, named)
+    return _followed(name, args, named) if result is None else result
+
+
+older_forms.update(matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm)
+other_forms.update({name: functools.partial(_refused, name) for name in FUNCTIONS})

@@ -13,11 +13,29 @@ def cut(text: str, most: int = MOST) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean rms_norm?``, or nothing when no known word is near."""
+    """``; did you mean rms_norm?``, or nothing when no known word is near. ``Linear`` is
+    ``nn.Linear`` rather than ``linear``; ``Rmsnorm`` is ``RMSNorm`` where nothing is nearer."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    listed = list(known)
+    inside = [one for one in listed if one.rpartition(".")[2] == word]
+    close = inside or get_close_matches(word, listed, n=1)
+    found = next(iter(close or alike(word, listed)), "")
+    return f"; did you mean {found}?" if found else ""
+
+
+def alike(word: str, known: Iterable[str]) -> list[str]:
+    """The same but for capitals and underscores."""
+
+    def plain(text: str) -> str:
+        return text.replace("_", "").lower()
+
+    return [one for one in known if plain(one) == plain(word)]
+
+
+def counted(number: int, what: str) -> str:
+    """``1 record``, ``2 records``."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def harmless(text: str, most: int = MOST) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import NoReturn
 
 from ._text import nearest
@@ -18,6 +19,15 @@ def imported_by(depth: int) -> bool:
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
+def public(module: str) -> list[str]:
+    """What may be meant; of the package its modules' classes as well: ``nn.RMSNorm``."""
+    here = sys.modules[module]
+    names = list(vars(here).get("__all__") or dir(here))  # not getattr: it would ask again
+    if module == __package__:
+        names += [f"nn.{name}" for name in import_module(f"{module}.nn").__all__]
+    return names
+
+
 def import_error(
     name: str, known: Iterable[str], path: str | None, module: str = "dlblas"
 ) -> ImportError:
@@ -28,13 +38,12 @@ def import_error(
 
 def refuse(module: str, name: str, depth: int = 1) -> NoReturn:
     """In the ``__getattr__`` of a module, ``depth`` frames up: with the nearest public name."""
-    here = sys.modules[module]
-    own = vars(here)  # not getattr: it would ask again
-    known: list[str] = list(own.get("__all__") or dir(here))
-    if name.startswith("__"):  # asked for by import machinery and tools
-        known = []
-    elif imported_by(depth + 1):
-        raise import_error(name, known, own.get("__file__"), module)
+    known: list[str] = []
+    if not name.startswith("__"):  # as import machinery and tools ask for
+        known = public(module)
+        if imported_by(depth + 1):
+            path = vars(sys.modules[module]).get("__file__")
+            raise import_error(name, known, path, module)
     raise AttributeError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _native, _options, _unknown, tuning
+from ._arguments import hinted
 from .errors import ArgumentError
 
 __all__ = [
@@ -57,6 +58,7 @@ def ls() -> list[dict[str, Any]]:
     return keys
 
 
+@hinted
 def show(key: str) -> dict[str, Any]:
     """Every candidate of a key (a hash, or a prefix that only one key has), with raw samples."""
     result: dict[str, Any] = _run("show", key)["result"]
@@ -76,6 +78,7 @@ def clear() -> int:
     return int(_run("clear")["removed"])
 
 
+@hinted
 def rm(key: str | None = None, *, op: str | None = None) -> dict[str, int]:
     """Removes the records of one key (a hash, or a prefix that only one key has), or of every key
     of an operator: how many ``keys``, and ``removed`` records. Compiled kernels and rules stay."""
@@ -88,18 +91,21 @@ def compact() -> dict[str, Any]:
     return _run("compact")
 
 
+@hinted
 def export(path: str | os.PathLike[str]) -> int:
     """Writes every record into one sealed file; how many there are. A file of that name is replaced
     whole; anything else (a link, a folder, a device) is an ArgumentError and stays."""
     return int(_run("export", os.fsdecode(path))["records"])
 
 
+@hinted
 def import_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Takes what an export holds: how many records were new (``imported``), how many ``known``, and
     the ones ``refused``, a line each. A file that is no whole export is an ArgumentError."""
     return _run("import", os.fsdecode(path))
 
 
+@hinted
 def merge(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Takes what another store's folder holds; counts as ``import_file``. That store is not written
     to, and bad files in it are refused."""
@@ -122,6 +128,7 @@ def _rule(
     return _run(verb, op, implementation, text, *([] if key is None else [key]))
 
 
+@hinted
 def pin(
     op: str,
     implementation: str,
@@ -136,11 +143,13 @@ def pin(
     _rule("pin", op, implementation, config, key)
 
 
+@hinted
 def unpin(op: str, *, key: str | None = None) -> bool:
     """Lifts the pin of an operator, or of one key of it; whether there was one."""
     return bool(_rule("unpin", op, "", None, key)["lifted"])
 
 
+@hinted
 def forbid(
     op: str,
     implementation: str,
@@ -153,6 +162,7 @@ def forbid(
     _rule("forbid", op, implementation, config, key)
 
 
+@hinted
 def allow(
     op: str,
     implementation: str,

@@ -15,7 +15,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from . import (
     _cli_cache,
@@ -37,7 +37,13 @@ _MOST_MESSAGE = 20_000  # characters of an error, the table of an operator's can
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose complaint is one line and names the help."""
+    """argparse whose complaint is one line and names the help, of the command that it is about."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         near = self._near(message)
@@ -46,15 +52,13 @@ class _Parser(argparse.ArgumentParser):
 
     def _near(self, message: str) -> str:
         """What was meant by an option or a choice that there is not."""
+        options = [option for action in self._actions for option in action.option_strings]
         if wrong := re.match(r"unrecognized arguments: (--\S+)", message):
-            options: set[str] = set()
-            parsers: list[argparse.ArgumentParser] = [self]
-            for parser in parsers:
-                for action in parser._actions:
-                    options.update(action.option_strings)
-                    if isinstance(action, argparse._SubParsersAction):
-                        parsers += [p for p in action.choices.values() if p not in parsers]
             return nearest(wrong[1].partition("=")[0], options)
+        if (
+            wrong := re.match(r"unrecognized arguments: (\w+=\S+)", message)
+        ) and "--dims" in options:
+            return f"; did you mean --dims {harmless(wrong[1])}?"
         if wrong := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
             return nearest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
         return ""
@@ -251,6 +255,11 @@ def _info_options(info: argparse.ArgumentParser) -> None:
     _takes_json(info)
 
 
+def _list_options(listed: argparse.ArgumentParser) -> None:
+    listed.add_argument("op", nargs="*", help="these alone (default all)")
+    _takes_json(listed)
+
+
 def _verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="also what is for another kind of device"
@@ -280,7 +289,9 @@ COMMANDS = {
         _info_options,
         "version, devices, libraries found or why not, environment, operators",
     ),
-    "list": _Command(_cli_show.list_operators, _takes_json, "operators, implementations and knobs"),
+    "list": _Command(
+        _cli_show.list_operators, _list_options, "operators, implementations and knobs"
+    ),
     "explain": _Command(
         _cli_search.explain, _explain_options, "what a call would run and why, without running it"
     ),
@@ -368,10 +379,12 @@ def _import_modules(argv: Sequence[str]) -> list[str]:
 
 def _dispatch(argv: Sequence[str]) -> int:
     argv = _import_modules(argv)
+    if argv and argv[0] == "help":
+        argv = [*argv[1:2], "--help"]
     if argv and argv[0] == "test":  # its options are the harness's own
         return _test(argv[1:])
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        near = _specs.nearest(argv[0], COMMANDS)
+        near = _specs.nearest(argv[0], [*COMMANDS, "--version"])
         known = ", ".join(COMMANDS)
         complain(f"dlblas: {harmless(argv[0])} is no command{near}; expected one of {known}")
         return USAGE

@@ -14,6 +14,7 @@ import typing as _typing
 from typing import Any
 
 from . import _unknown
+from ._text import alike
 
 __all__ = [
     "ArgumentError",
@@ -38,16 +39,18 @@ _WORD = re.compile(r"[A-Za-z_]\w{3,}")  # shorter ones, dtypes and letters, are 
 
 def _near(message: str, expected: str, got: str) -> str:
     """``; did you mean relu?``, where one of the words that are expected is near the one given."""
+    if "did you mean" in message:
+        return ""
     word = got.strip("'\"")
     known = [one.strip("'\"") for one in re.split(r",? or |, ", expected.removeprefix("one of "))]
     if " is not an argument; " in message and word not in known:
         return _near_argument(word, known)
-    if "did you mean" in message or len(known) < 2 or word in known or not _WORD.fullmatch(word):
+    if len(known) < 2 or word in known or not _WORD.fullmatch(word):
         return ""
     from difflib import get_close_matches
 
     words = [one for one in known if _WORD.fullmatch(one)]
-    close = get_close_matches(word, words, n=1, cutoff=0.7)
+    close = get_close_matches(word, words, n=1, cutoff=0.7) or alike(word, words)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -56,9 +59,10 @@ def _near_argument(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1) if len(word) > 2 else []
-    close += [
+    longer = [
         one for one in known if len(one) > 2 and (word.startswith(one) or one.startswith(word))
     ]
+    close += sorted(longer, key=len)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -273,11 +277,20 @@ BY_STATUS: dict[int, type[Error]] = {
 """dlblas_status of the C ABI → class."""
 
 
+# What Python itself calls a TypeError: names and numbers of arguments.
+_NOT_BOUND = re.compile(
+    r"(is not an argument|is missing|is given twice|has too many positional arguments);"
+)
+
+
 def from_status(
     status: int, message: str, op: str, argument: str, expected: str, got: str
 ) -> Error:
     """The typed error of a failure that the library reports."""
-    return BY_STATUS.get(status, InternalError).from_library(message, op, argument, expected, got)
+    kind = BY_STATUS.get(status, InternalError)
+    if kind is ArgumentError and _NOT_BOUND.match(message.removeprefix(f"{op}: {argument} ")):
+        kind = ArgumentTypeError
+    return kind.from_library(message, op, argument, expected, got)
 
 
 if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others

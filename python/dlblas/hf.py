@@ -22,7 +22,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from . import _unknown
+from ._arguments import hinted
 from ._functions import FUNCTIONS
+from .errors import ArgumentTypeError
 
 __all__ = ["Patch", "kernel_mapping", "patch"]
 
@@ -306,6 +308,7 @@ def _counted(names: Counter[str]) -> str:
     )
 
 
+@hinted
 def patch(
     model: torch.nn.Module | None = None, *, rotary: bool = True, exact: bool = False
 ) -> Patch:
@@ -330,6 +333,12 @@ def patch(
       products of MLPs and, on GPUs, rotations. A forward pass then gives the original's bits.
     - Routers and experts stay, and are counted in ``left``: see docs/torch.md.
     """
+    if not isinstance(model, torch.nn.Module | None):
+        expected, got = "a torch.nn.Module, or None for all", type(model).__name__
+        raise ArgumentTypeError.from_library(
+            f"patch: model has the wrong type; expected {expected}, got {got}",
+            "patch", "model", expected, got,
+        )  # fmt: skip
     done = Patch()
     if model is None:
         for module in _modeling():

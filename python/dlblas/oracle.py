@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _functions
+from ._arguments import hinted
 from ._functions import resolve
 from ._search import check_tuple
 
@@ -70,6 +71,7 @@ def _row_count(shape: Sequence[int], width: int) -> int:
     return math.prod(shape[:-1]) * (1 if width == last else last)
 
 
+@hinted
 def reference(
     name: str,
     args: tuple[Any, ...],
@@ -108,6 +110,7 @@ def reference(
     ]
 
 
+@hinted
 def verify(
     name: str,
     args: tuple[Any, ...],

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _unknown
+from ._arguments import hinted
 from ._where import compile_expression
 from .errors import ArgumentError
 
@@ -54,6 +55,7 @@ class Space:
         return ()
 
 
+@hinted
 class ChoiceSpace(Space):
     """Any of the listed values."""
 
@@ -74,6 +76,7 @@ class ChoiceSpace(Space):
         return f"{type(self).__name__}({', '.join(map(repr, self.values))})"
 
 
+@hinted
 class FixedSpace(ChoiceSpace):
     """One value."""
 
@@ -81,6 +84,7 @@ class FixedSpace(ChoiceSpace):
         super().__init__([value])
 
 
+@hinted
 class RangeSpace(Space):
     """Numbers from ``low`` to ``high``, both included: of a knob, those that its domain has in
     between."""

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from . import _made_of, _native, _options
+from ._arguments import hinted
 from ._array import Spec
 from ._functions import FUNCTIONS, Function, native, resolve
 from ._reports import Explanation, ProgressEvent, TuningReport, as_html
 from ._search import check_tuple, search
 from ._text import harmless
-from .errors import ArgumentError
+from .errors import ArgumentError, ArgumentTypeError
 
 
 class Operation:
@@ -63,6 +64,7 @@ class Operation:
         return as_html(repr(self))
 
 
+@hinted
 @_options.knows_its_options
 def tune(
     name: str,
@@ -104,6 +106,7 @@ def _options_in(given: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if key not in ("name", "args", "kwargs")}
 
 
+@hinted
 @_options.knows_its_options
 def get_op(
     name: str,
@@ -169,11 +172,24 @@ def _on(device: Any, value: Any) -> Any:
     return Spec(tuple(shape), dtype, strides, device)
 
 
+def _refuse_tuple(what: str, name: str, args: tuple[Any, ...]) -> None:
+    """get_op and tune take the operator's arguments in one; the others as they are."""
+    if len(args) == 1 and isinstance(args[0], (tuple, list)) and args[0]:
+        expected = f"the arguments of {name} one by one"
+        got = f"a {type(args[0]).__name__} of {len(args[0])}"
+        raise _options.refuse(
+            what, "args", "is not taken apart", expected, got,
+            f'write dlblas.{what}("{name}", *args)', ArgumentTypeError,
+        )  # fmt: skip
+
+
+@hinted
 def explain(name: str, *args: Any, device: Any = None, **kwargs: Any) -> Explanation:
     """What a call would run and why, without running it: prints as a table, ``as_dict()`` for
     programs. ``device``: as if all tensors were there, also on ``"sm_90a"``, a typical GPU of that
     architecture, which need not be here."""
     function, fixed = resolve(name)
+    _refuse_tuple("explain", name, args)
     if device is not None:
         args = tuple(_on(device, value) for value in args)
         kwargs = {key: _on(device, value) for key, value in kwargs.items()}
@@ -186,6 +202,7 @@ def explain_all(name: str, **named: Any) -> str:
     return str(native["explain"](function.name, (), {**fixed, **named}, 2))
 
 
+@hinted
 def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) -> None:
     """Readies the kernels that calls would run: selected, compiled, loaded; nothing runs.
 
@@ -196,6 +213,7 @@ def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) ->
     """
     if isinstance(calls, str):
         function, fixed = resolve(calls)
+        _refuse_tuple("warmup", calls, args)
         native["warmup"](function.name, args, {**fixed, **kwargs})
         return
     from concurrent.futures import ThreadPoolExecutor
@@ -218,6 +236,7 @@ def _config_text(config: str | Mapping[str, Any] | None) -> str | None:
 _pins: dict[str, tuple[str, str | None]] = {}
 
 
+@hinted
 def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | None = None) -> None:
     """From now on this process serves ``op`` with this implementation; None unpins.
 
@@ -239,6 +258,7 @@ def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | N
         _pins[operator] = (implementation, text)
 
 
+@hinted
 class pinned:  # noqa: N801 - used like a function
     """``with dlblas.pinned("matmul", "reference"): …``; restores the pin of before."""
 
@@ -257,6 +277,7 @@ class pinned:  # noqa: N801 - used like a function
         pin(self._operator, *self._before)
 
 
+@hinted
 class deterministic:  # noqa: N801 - used like a function
     """``with dlblas.deterministic(): …``: a row has the same bits in any batch, on any number of
     threads, before and after tuning.

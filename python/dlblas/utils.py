@@ -9,6 +9,7 @@ import typing as _typing
 from typing import Any
 
 from . import _made_of, _unknown, tuning
+from ._arguments import hinted
 from ._functions import FUNCTIONS, resolve
 from .own._dlblas import AutotuneConfig, SymVar, Tensor, register_dlblas_op
 from .spaces import (
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 
+@hinted
 def get_op(
     name: str, args: tuple[Any, ...], config: AutotuneConfig | None = None, **options: Any
 ) -> Operation:
@@ -53,6 +55,7 @@ def get_list_op_names() -> list[str]:
     return sorted([*list_operators(), *_made_of.names()])
 
 
+@hinted
 def get_args_from_op_name(name: str) -> list[str]:
     """Names of an operator's arguments, in call order; also of a function made of operators."""
     function = None if name in FUNCTIONS else _made_of.function_named(name)

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _native, _specs
+from .._text import counted
 from . import gpu_child, source
 from .copying import STREAM_BYTES
 
@@ -382,6 +383,8 @@ def _cpu_section(
     fixed = threads is None or name in ("host", "python", "import")
     rows, failed = list[Row](), False
     for count in SECTIONS[name] if fixed else threads or ():
+        cores = counted(count, "thread") if count else "as many threads as there are"
+        sys.stderr.write(f"dlblas bench: {name}, {cores} …\n")  # its rows may take minutes
         try:
             found = _section_rows(name, count, seconds, quick, only, stamp)
         except BenchError as failure:

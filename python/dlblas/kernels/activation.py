@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 _silu_and_mul = FUNCTIONS["silu_and_mul"].call
 
 
+@hinted
 def silu_and_mul(gate_up: Any, out: Any = None) -> Any:
     """``silu(gate_up[..., :F]) · gate_up[..., F:]``, into ``out`` where it is given."""
     return _silu_and_mul(gate_up, out=out)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 
 
+@hinted
 def call(hidden_states: Any, weight: Any, eps: float = 1e-6, residual: Any = None) -> Any:
     """y alone without a residual, else ``(y, hidden_states + residual)``."""
     if residual is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 __all__ = ["apply_rotary_pos_emb"]
@@ -18,6 +19,7 @@ _apply = FUNCTIONS[_OP].call
 _table_of = import_module("..ops.rope_api", __package__).table_of
 
 
+@hinted
 def apply_rotary_pos_emb(
     q: Any,
     k: Any,

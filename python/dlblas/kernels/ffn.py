@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 from ..errors import UnsupportedDtypeError
 
@@ -15,6 +16,7 @@ _HALVES = [torch.float16, torch.bfloat16]
 _E5M2 = torch.float8_e5m2
 
 
+@hinted
 def call(x: torch.Tensor, w1: torch.Tensor, w3: torch.Tensor, rms_w: torch.Tensor) -> torch.Tensor:
     """``x̂ = rms_norm(x, rms_w, 1e-6)``, then ``silu(x̂ · w1ᵀ) ⊙ (x̂ · w3ᵀ)``.
 

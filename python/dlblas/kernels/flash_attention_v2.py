@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._faces import flash_attention_v2
 
 __all__ = ["FlashAttentionV2"]
@@ -16,6 +17,7 @@ class FlashAttentionV2:
     """Called by ``apply``, as an autograd function is; gradients are the operator's own."""
 
     @staticmethod
+    @hinted
     def apply(q: Any, k: Any, v: Any) -> Any:
         """``softmax(q · kᵀ / √D) · v``: q ``[B, S, H, D]``, k ``[B, L, Hkv, D]``,
         v ``[B, L, Hkv, Dv]`` -> ``[B, S, H, Dv]``.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 __all__ = ["call", "fp8_gemm"]
@@ -14,6 +15,7 @@ __all__ = ["call", "fp8_gemm"]
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
 
 
+@hinted
 def fp8_gemm(a: Any, b: Any, a_s: Any, b_s: Any) -> Any:
     """``a · bᵀ`` of f8e4m3 codes, scales of 1×128 of a and of 128×128 of b.
 

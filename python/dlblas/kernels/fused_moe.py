@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._faces import fused_moe as _fused_moe
 from ..errors import ArgumentError
 
 __all__ = ["fused_moe"]
 
 
+@hinted
 def fused_moe(
     hidden_states: Any,
     w1: Any,

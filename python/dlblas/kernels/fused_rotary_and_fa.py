@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import flash_attention, fused_rotary_and_fa
 from .._functions import FUNCTIONS
 
@@ -37,6 +38,7 @@ class FusedRotaryAndFA:
     """Called by ``apply``, as an autograd function is."""
 
     @staticmethod
+    @hinted
     def apply(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
         """``dlblas.fused_rotary_and_fa``: q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``,
         v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` -> ``[B, S, H, Dv]``.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 __all__ = ["fused_rotary_emb"]
@@ -15,6 +16,7 @@ __all__ = ["fused_rotary_emb"]
 _fused = FUNCTIONS["fused_rotary_emb"].call
 
 
+@hinted
 def fused_rotary_emb(
     q: Any,
     k: Any,

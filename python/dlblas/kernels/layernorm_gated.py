@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._faces import layernorm_gated
 
 
+@hinted
 def layernorm_fn(
     x: Any, weight: Any, bias: Any, z: Any = None, eps: float = 1e-6,
     group_size: int | None = None, norm_before_gate: bool = True, is_rms_norm: bool = False,
@@ -18,6 +20,7 @@ def layernorm_fn(
     return layernorm_gated(x, weight, bias, z, eps, group_size, norm_before_gate, is_rms_norm)
 
 
+@hinted
 def rmsnorm_fn(
     x: Any, weight: Any, bias: Any, z: Any = None, eps: float = 1e-6,
     group_size: int | None = None, norm_before_gate: bool = True,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 __all__ = ["call", "matmul"]
@@ -14,6 +15,7 @@ __all__ = ["call", "matmul"]
 _matmul = FUNCTIONS["matmul"].call
 
 
+@hinted
 def matmul(a: Any, b: Any, activation: str = "") -> Any:
     """``act(a · b)``: ``dlblas.matmul``, which has ``bias`` and ``out_dtype`` as well."""
     return _matmul(a, b, activation)

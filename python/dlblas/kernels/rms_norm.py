@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError
 
 _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 
 
+@hinted
 def rms_norm(
     hidden_states: Any,
     weight: Any,

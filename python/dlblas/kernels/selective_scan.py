@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 __all__ = ["selective_scan", "selective_scan_fn"]
@@ -14,6 +15,7 @@ __all__ = ["selective_scan", "selective_scan_fn"]
 _scan = FUNCTIONS["selective_scan"].call
 
 
+@hinted
 def selective_scan(
     u: Any,
     delta: Any,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 
 __all__ = ["call", "selective_state_update"]
@@ -14,6 +15,7 @@ __all__ = ["call", "selective_state_update"]
 _update = FUNCTIONS["selective_state_update"].call
 
 
+@hinted
 def selective_state_update(
     state: Any,
     x: Any,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import hinted
 from .._faces import topk_gating
 
 __all__ = ["TopKGatingFunc"]
@@ -16,6 +17,7 @@ class TopKGatingFunc:
     """Called by ``apply``, as an autograd function is; gradients are the operator's own."""
 
     @staticmethod
+    @hinted
     def apply(
         logits: Any,
         k: int,

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from operator import index
+from typing import TYPE_CHECKING, Any
 
-from ..errors import ShapeMismatchError
+from ..errors import ArgumentTypeError, ShapeMismatchError
 
 if TYPE_CHECKING:
     import torch
+
+
+def _listed(shape: Any) -> Iterable[Any]:
+    return shape if isinstance(shape, (tuple, list)) else (shape,)
 
 
 def last_dimension(
     module: str, normalized_shape: int | tuple[int] | list[int] | torch.Size
 ) -> tuple[int, ...]:
     """The size of x's last dimension, as a tuple of one."""
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    try:
+        shape = tuple(map(index, _listed(normalized_shape)))
+    except TypeError:
+        expected, got = "an integer, or a tuple of one", repr(normalized_shape)
+        raise ArgumentTypeError.from_library(
+            f"{module}: normalized_shape has the wrong type; expected {expected}, got {got}",
+            module, "normalized_shape", expected, got,
+        ) from None  # fmt: skip
     if len(shape) != 1:
         raise ShapeMismatchError.from_library(
             f"{module}: normalized_shape has {len(shape)} dimensions; expected 1, "

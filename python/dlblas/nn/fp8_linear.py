@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import quantize
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError, ShapeMismatchError
@@ -20,6 +21,7 @@ _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _F8 = torch.float8_e4m3fn
 
 
+@hinted
 class FP8Linear(torch.nn.Module):
     """``y = x · weightᵀ / weight_scale + bias`` of x ``[…, in_features]``, in x's dtype.
 

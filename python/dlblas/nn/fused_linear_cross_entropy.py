@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import fused_linear_cross_entropy
 
 
+@hinted
 class FusedLinearCrossEntropy(torch.nn.Module):
     """The cross entropy of ``x · weightᵀ + bias``, as ``dlblas.fused_linear_cross_entropy``.
 

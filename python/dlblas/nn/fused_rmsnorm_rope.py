@@ -10,15 +10,18 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import fused_rmsnorm_rope
 from ..errors import ShapeMismatchError
 
 
+@hinted
 class FusedRMSNormRoPE(torch.nn.Module):
     """``fused_rmsnorm_rope(x, weight, cos, sin, eps)`` of x ``[B, S, hidden_dim]``, tables [S, D].
 
     Heads have ``head_dim`` channels; ``num_heads`` is what that makes of ``hidden_dim``. Of the
-    tables, the first ``head_dim / 2`` columns are read.
+    tables, the first ``head_dim / 2`` columns are read. Without gradient: for inference, under
+    ``torch.no_grad()``.
     """
 
     weight: torch.nn.Parameter

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError
 
@@ -24,12 +25,17 @@ class _Gated(torch.nn.Module):
         return y
 
 
+@hinted
 class SiluAndMul(_Gated):
     """``y = silu(x[..., :F]) · x[..., F:]`` of x ``[*T, 2F]``, rounded once."""
 
     op = "silu_and_mul"
 
+    def __init__(self) -> None:
+        super().__init__()
 
+
+@hinted
 class GeluAndMul(_Gated):
     """``y = gelu(x[..., :F]) · x[..., F:]`` of x ``[*T, 2F]``, rounded once.
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import fused_gated_mlp, gated_mlp
 from ..errors import ArgumentError
 from .linear import Linear
 
 
+@hinted
 class GatedMLP(torch.nn.Module):
     """``y = (act(x · gateᵀ) ⊙ (x · upᵀ)) · downᵀ`` of x ``[*T, hidden_dim]``.
 
@@ -55,6 +57,7 @@ class GatedMLP(torch.nn.Module):
         return f"activation={self.activation!r}, activate={self.activate!r}"
 
 
+@hinted
 class FusedGatedMLP(torch.nn.Module):
     """``fused_gated_mlp(x, gate_weight, up_weight, activation)`` of x ``[*T, hidden_dim]``: the
     activation, ``silu`` or ``gelu``, is on the *up* branch; y is ``[*T, intermediate_dim]``.

@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import group_norm
 from ..errors import ShapeMismatchError
 
 
+@hinted
 class GroupNorm(torch.nn.Module):
     """``y = (x − mean) · rsqrt(var + eps) · weight + bias`` over each group of channels and all
     places; with ``activation="silu"`` ``y · σ(y)``, in the same kernel.

@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 from ._shape import last_dimension
 
 _layer_norm = FUNCTIONS["layer_norm"].call
 
 
+@hinted
 class LayerNorm(torch.nn.Module):
     """``y = (x − mean(x)) · rsqrt(var(x) + eps) · weight + bias`` over the last dimension.
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .._faces import linear
 
 
+@hinted
 class Linear(torch.nn.Linear):
     """``y = act(x · weightᵀ + bias)`` of x ``[*T, in_features]``, rounded once.
 

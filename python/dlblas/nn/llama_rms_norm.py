@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from .._arguments import hinted
 from .rms_norm import RMSNorm
 
 
+@hinted
 class LlamaRMSNorm(RMSNorm):
     """``y = round(hidden_states · rsqrt(mean(hidden_states²) + eps)) · weight``.
 

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 import torch
 
+from .._arguments import hinted
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError
 from ._shape import last_dimension
@@ -18,6 +19,7 @@ from ._shape import last_dimension
 _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 
 
+@hinted
 class RMSNorm(torch.nn.Module):
     """``y = x · rsqrt(mean(x²) + eps) · (weight + weight_offset)`` over the last dimension.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _dims, _dtypes, _native, spaces
+from .._arguments import hinted
 from . import _source
 from ._problem import Operator, Problem, operator
 from ._register import register
@@ -24,6 +25,7 @@ from ._words import refuse, refuse_type
 _LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
+@hinted
 @dataclass(frozen=True)
 class SymVar:
     """A size that a kernel takes any value of."""
@@ -31,6 +33,7 @@ class SymVar:
     name: str
 
 
+@hinted
 @dataclass(frozen=True)
 class Tensor:
     """A tensor argument without data: its rank, dtype and device are what a call must have."""
@@ -45,6 +48,7 @@ class Tensor:
         object.__setattr__(self, "dtype", dtype)
 
 
+@hinted
 @dataclass
 class AutotuneConfig:
     """How long a search may be; ``get_op(name, args, AutotuneConfig(…))``."""
@@ -59,6 +63,7 @@ class AutotuneConfig:
         return {"max_evaluations": self.total_iteration, "strategy": strategy}
 
 
+@hinted
 def register_dlblas_op(
     name: str, space: Any, args: Any, call: Callable[..., Any], bench_fn: Any, kernel: Any
 ) -> None:

@@ -13,10 +13,12 @@ import os
 from typing import Any
 
 from .. import _native
+from .._arguments import hinted
 from . import _operator, _source
 from ._words import refuse
 
 
+@hinted
 def load(path: str | os.PathLike[str]) -> None:
     """Opens a shared object and lets it register; it stays open for the process. Raises
     ArgumentError where it cannot be opened, and whatever its registration raised."""

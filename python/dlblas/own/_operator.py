@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import _dims, _dtypes, _functions, _native, _specs, _torch_bridge
+from .._arguments import hinted
 from . import _arrays, _function, _judge, _names, _source
 from . import _cases as _case_rows
 from ._problem import Operator, Problem, of_schema
@@ -30,6 +31,7 @@ Bound = tuple[float, float, float]
 Judged = Callable[[Any, Any, Any], Any]
 
 
+@hinted
 def register_operator(
     schema: str,
     reference: Callable[..., Any],
@@ -116,6 +118,7 @@ def announce() -> None:
             register.extend()
 
 
+@hinted
 def cases(op: str, use: str | None = None) -> list[dict[str, Any]]:
     """The harness's rows of a registered operator; of one use, where it is named."""
     return [row for row in _cases.get(op, []) if use is None or use in row["use"]]

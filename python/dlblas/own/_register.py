@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, overload
 
 from .. import _functions, _native, _probe
+from .._arguments import hinted
+from ..errors import ArgumentTypeError
 from . import _cuda, _function, _source, _travel, _triton
 from ._function import Supports
 from ._problem import Operator, operator
@@ -70,7 +72,7 @@ def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
         for word in kwargs.keys() - {*known, *inspect.signature(function).parameters}:
             raise refuse(
                 "register", word, "is not an option", ", ".join(_Options.__annotations__), word,
-                "see help(dlblas.register)",
+                "see help(dlblas.register)", ArgumentTypeError,
             )  # fmt: skip
         return function(*args, **kwargs)
 
@@ -97,6 +99,7 @@ def register(
 ) -> _F: ...
 
 
+@hinted
 @_name_comes_second
 def register(
     op: str,
@@ -211,6 +214,7 @@ def register_again(row: Any) -> None:
     _functions.native["own_register"](*map(exact, row))
 
 
+@hinted
 def unregister(op: str, name: str) -> None:
     """Takes your implementation away; of one registered for both devices, both."""
     facts = operator(op)

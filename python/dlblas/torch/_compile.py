@@ -15,7 +15,7 @@ import torch
 
 from .. import _dtypes, _functions
 from .._after_import import after_import
-from .._hooks import other_forms
+from .._hooks import older_forms
 from ._autograd import FUNCTIONS
 from ._fakes import TORCH_DTYPES, grad_error
 from ._operations import OPERATIONS, operator
@@ -49,7 +49,7 @@ def traceable(function: _functions.Function) -> Callable[..., Any]:
         if kind == "result"
     )
     differentiable = name in FUNCTIONS
-    other_form: Callable[..., Any] = other_forms.get(name, lambda args, kwargs: None)
+    other_form: Callable[..., Any] = older_forms.get(name, lambda args, kwargs: None)
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         result = other_form(args, kwargs)

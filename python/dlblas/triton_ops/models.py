@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import torch
 
+from .._arguments import hinted
+
 __all__ = [
     "FP8Format",
     "FP8GEMMInput",
@@ -25,6 +27,7 @@ __all__ = [
 Activation = Literal["silu", "gelu"]
 
 
+@hinted
 @dataclass
 class TensorSpec:
     """Shape, dtype, device ("cuda" means any GPU), and whether gaps are refused."""
@@ -53,6 +56,7 @@ class TensorSpec:
         return torch.randn(self.shape, device=self.device).to(self.dtype)
 
 
+@hinted
 @dataclass
 class RMSNormRoPEInput:
     """x [B, S, C], weight [C], cos and sin [S, D]."""
@@ -80,6 +84,7 @@ class RMSNormRoPEInput:
         return cls(x, weight, table, TensorSpec(table.shape, dtype, device), eps)
 
 
+@hinted
 @dataclass
 class GatedMLPInput:
     """x [B, S, C], gate_weight and up_weight [F, C]."""
@@ -105,6 +110,7 @@ class GatedMLPInput:
         return cls(x, gate, TensorSpec(gate.shape, dtype, device), activation)
 
 
+@hinted
 @dataclass
 class FP8GEMMInput:
     """a [M, K] and b [K, N] in f8 (e4m3fn), a scale [1] in f32 for each."""
@@ -130,6 +136,7 @@ class FP8GEMMInput:
         return cls(a, b, a_scale, b_scale, output_dtype)
 
 
+@hinted
 @dataclass
 class KernelMetrics:
     """One measurement; an unknown part is 0."""
@@ -146,6 +153,7 @@ class KernelMetrics:
         )
 
 
+@hinted
 @dataclass
 class TuningResult:
     """The best configuration of a search, and every one that ran; ``all_results`` is empty when
@@ -162,6 +170,7 @@ class TuningResult:
         return f"Best config: {{{knobs}}}\n{self.metrics}"
 
 
+@hinted
 @dataclass
 class FP8Format:
     """E4M3: what fits, and scales that make values fit (``x · scale``)."""

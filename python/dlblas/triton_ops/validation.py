@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
+from .._arguments import hinted
 from ..errors import ArgumentError, DeviceError, ShapeMismatchError, UnsupportedDtypeError
 
 __all__ = [
@@ -73,6 +74,7 @@ def _floats(tensors: dict[str, torch.Tensor]) -> None:
     _without_gaps(tensors)
 
 
+@hinted
 def validate_rmsnorm_rope_inputs(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -99,6 +101,7 @@ def validate_rmsnorm_rope_inputs(
     return batch, length, width, head, heads
 
 
+@hinted
 def validate_gated_mlp_inputs(
     x: torch.Tensor,
     gate_weight: torch.Tensor,
@@ -118,6 +121,7 @@ def validate_gated_mlp_inputs(
     return batch, length, width, gate_weight.shape[0]
 
 
+@hinted
 def validate_fp8_gemm_inputs(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -142,6 +146,7 @@ def validate_fp8_gemm_inputs(
     return a.shape[0], b.shape[1], a.shape[1]
 
 
+@hinted
 def validate_fp8_quantize_inputs(tensor: torch.Tensor, scale: torch.Tensor | None = None) -> None:
     """Floats of any shape; the scale, where there is one, a positive f32 scalar."""
     _floats({"tensor": tensor})
@@ -162,12 +167,14 @@ def validate_positive_dimensions(**dims: int) -> None:
             raise ArgumentError(f"{name} is not positive; expected at least 1, got {value}")
 
 
+@hinted
 def validate_head_dim(head_dim: int) -> None:
     """A rotation turns pairs, so a head has an even number of elements."""
     if head_dim % 2 != 0:
         raise ArgumentError(f"head_dim is odd; expected an even number, got {head_dim}")
 
 
+@hinted
 def validate_eps(eps: float) -> None:
     """Added to a mean square: positive."""
     if not eps > 0:

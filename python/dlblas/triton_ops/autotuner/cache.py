@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ... import _functions, _native
+from ..._arguments import hinted
 from .configs import Config
 
 _PREFIX = "triton_ops/"
@@ -92,6 +93,7 @@ def key_of(kernel_type: str, problem_size: tuple[int, ...], device: str) -> Key:
     )
 
 
+@hinted
 class ConfigCache:
     """Without a folder, in memory alone."""
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
+from ..._arguments import hinted
+
 Config = dict[str, Any]
 
 RMSNORM_ROPE_CONFIGS: dict[str, list[Any]] = {  # 45 points
@@ -46,6 +48,7 @@ _DEFAULTS: dict[str, Config] = {
 }
 
 
+@hinted
 def generate_configs(config_space: Mapping[str, Iterable[Any]]) -> list[Config]:
     """Every point of a space, the last knob fastest."""
     return [
@@ -53,6 +56,7 @@ def generate_configs(config_space: Mapping[str, Iterable[Any]]) -> list[Config]:
     ]
 
 
+@hinted
 def filter_valid_configs(
     configs: Iterable[Config],
     hidden_dim: int | None = None,
@@ -73,6 +77,7 @@ def filter_valid_configs(
     return [c for c in configs if all(c.get(knob, 0) <= most for knob, most in limits.items())]
 
 
+@hinted
 def get_default_config(kernel_type: str) -> Config:
     """Of "rmsnorm_rope", "gated_mlp" or "fp8_gemm"; empty for any other."""
     return dict(_DEFAULTS.get(kernel_type, {}))

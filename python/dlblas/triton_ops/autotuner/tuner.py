@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..._arguments import hinted
 from ...errors import TuningFailedError
 from ...own import _source
 from ..models import KernelMetrics, TuningResult
@@ -38,6 +39,7 @@ class _Found(NamedTuple):
         ]
 
 
+@hinted
 class TritonAutoTuner:
     """Searches the whole of ``config_space`` for ``kernel_fn(*args, **config, **kwargs)``."""
 

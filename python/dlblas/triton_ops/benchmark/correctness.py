@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..._arguments import hinted
 from ...errors import ShapeMismatchError
 
 _LEAST = 1e-10  # added to the size of what is divided by
@@ -37,6 +38,7 @@ class _Distance:
         return found
 
 
+@hinted
 class CorrectnessVerifier:
     """Compares what a kernel computed with what a reference did."""
 
@@ -69,6 +71,7 @@ class CorrectnessVerifier:
         return _Distance(actual, expected).numbers()["max_rel_diff"]
 
 
+@hinted
 def verify_fp8_accuracy(
     fp8_result: torch.Tensor, fp16_baseline: torch.Tensor, max_relative_error: float = 0.01
 ) -> tuple[bool, dict[str, Any]]:
@@ -86,6 +89,7 @@ def verify_fp8_accuracy(
     }
 
 
+@hinted
 def verify_nan_inf_propagation(
     output: torch.Tensor, input_has_nan: bool, input_has_inf: bool
 ) -> tuple[bool, dict[str, Any]]:

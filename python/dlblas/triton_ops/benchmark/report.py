@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ..._arguments import hinted
 from ...errors import ArgumentError
 from ..models import KernelMetrics
 
@@ -19,6 +20,7 @@ def _now() -> str:
     return datetime.now().isoformat(timespec="seconds")
 
 
+@hinted
 @dataclass
 class BenchmarkResult:
     """One kernel on one problem, and whether it agreed with its reference."""
@@ -31,6 +33,7 @@ class BenchmarkResult:
     timestamp: str | None = field(default_factory=_now)
 
 
+@hinted
 @dataclass
 class ComparisonResult:
     """A kernel and another implementation of the same; ``speedup`` is how many times as fast."""
@@ -43,6 +46,7 @@ class ComparisonResult:
     correctness: bool
 
 
+@hinted
 class PerformanceReport:
     """Collects results, and prints them."""
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ... import _native
+from ..._arguments import hinted
 from ..autotuner import arrays, clock
 from ..kernels import (
     fp8_gemm,
@@ -31,6 +32,7 @@ from .correctness import CorrectnessVerifier
 from .report import BenchmarkResult, ComparisonResult, PerformanceReport
 
 
+@hinted
 class BenchmarkSuite:
     """Checks with ``CorrectnessVerifier(rtol, atol).verify_allclose``, then measures.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from ..._arguments import hinted
 from ..._faces import fp8_gemm
 from ...nn.fp8_linear import FP8Linear
 from .fp8_quantize import _one, quantize_fp8_reference
@@ -16,6 +17,7 @@ from .fp8_quantize import _one, quantize_fp8_reference
 __all__ = ["FP8Linear", "fp8_gemm", "fp8_gemm_reference"]
 
 
+@hinted
 def fp8_gemm_reference(
     a: torch.Tensor,
     b: torch.Tensor,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 
+from ..._arguments import hinted
 from ..._faces import dequantize, quantize
 from ..._functions import FUNCTIONS
 from ...errors import (
@@ -44,6 +45,7 @@ def _one(scale: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
     return scale.reshape(()).float()
 
 
+@hinted
 def quantize_fp8(
     tensor: torch.Tensor, scale: torch.Tensor | float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -61,6 +63,7 @@ def quantize_fp8(
     return _quantize_static(tensor, 1 / one, torch.float8_e4m3fn), one
 
 
+@hinted
 def quantize_fp8_with_overflow_handling(
     tensor: torch.Tensor, scale: torch.Tensor | float | None = None, max_attempts: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -109,6 +112,7 @@ def quantize_fp8_with_overflow_handling(
     return quantize_fp8(tensor, factor)
 
 
+@hinted
 def dequantize_fp8(
     tensor: torch.Tensor,
     scale: torch.Tensor | float,
@@ -128,6 +132,7 @@ def dequantize_fp8(
     return y
 
 
+@hinted
 def quantize_fp8_reference(
     tensor: torch.Tensor, scale: torch.Tensor | float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -140,6 +145,7 @@ def quantize_fp8_reference(
     return (tensor.float() * one).clamp(-448, 448).to(torch.float8_e4m3fn), one
 
 
+@hinted
 def quantize_fp8_with_overflow_handling_reference(
     tensor: torch.Tensor, scale: torch.Tensor | float | None = None, max_attempts: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -155,6 +161,7 @@ def quantize_fp8_with_overflow_handling_reference(
     raise NumericalOverflowError(f"values leave e4m3 after {max_attempts} halvings")
 
 
+@hinted
 def dequantize_fp8_reference(
     tensor: torch.Tensor,
     scale: torch.Tensor | float,

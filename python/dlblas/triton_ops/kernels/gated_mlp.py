@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from ..._arguments import hinted
 from ..._faces import fused_gated_mlp
 from ...errors import ArgumentError
 from ...nn.gated_mlp import FusedGatedMLP
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@hinted
 def fused_gated_mlp_reference(
     x: torch.Tensor,
     gate_weight: torch.Tensor,

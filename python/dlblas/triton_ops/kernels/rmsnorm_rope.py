@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from ..._arguments import hinted
 from ..._faces import fused_rmsnorm_rope
 from ...nn.fused_rmsnorm_rope import FusedRMSNormRoPE
 
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@hinted
 def rmsnorm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
     """``x · rsqrt(mean(x²) + eps) · weight`` over the last dimension, in f32, rounded to x's
     dtype."""
@@ -28,6 +30,7 @@ def rmsnorm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) 
     return (wide * root * weight.float()).to(x.dtype)
 
 
+@hinted
 def rope_reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotates each head's halves against each other, in f32, rounded to x's dtype.
 
@@ -40,6 +43,7 @@ def rope_reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tor
     return torch.cat((low * c - high * s, high * c + low * s), -1).flatten(-2).to(x.dtype)
 
 
+@hinted
 def fused_rmsnorm_rope_reference(
     x: torch.Tensor,
     weight: torch.Tensor,
