@@ -78,7 +78,10 @@ def test_a_line_a_step_of_a_search() -> None:
         line[:6] == ["dlblas", "search", "rms_norm", "T=16 C=96", "f32", "cpu"] for line in lines
     )
     kinds = [line[6] for line in lines]
-    assert kinds[0] == "start" and kinds[-1] == "done" and kinds.count("measured") == 3
+    assert kinds[0] == "start" and kinds[-1] == "done"
+    measured = [line[7:9] for line in lines if line[6] == "measured"]
+    # One that a burst of other work may have slowed is measured again: a line more.
+    assert len({*map(tuple, measured)}) == 3 <= len(measured) <= 6
     both = child(USE + tune, DLBLAS_LOG="info,search,call").stderr
     assert ",call," in both and ",search," in both
 

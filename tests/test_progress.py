@@ -223,7 +223,8 @@ def test_log_has_a_row_a_measurement(tmp_path: pathlib.Path) -> None:
         dlblas.tune("rms_norm", (x, w), seconds=1, max_evaluations=3, progress=False, log=file)
     with file.open(newline="") as opened:
         header, *rows = csv.reader(opened)
-    assert tuple(header) == COLUMNS and len(rows) == 6
+    # One that a burst of other work may have slowed is measured again: a row more.
+    assert tuple(header) == COLUMNS and 6 <= len(rows) <= 12
     read = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     assert all(row["search"] == "rms_norm 4x64 64" and float(row["ms"]) > 0 for row in read)
     assert {row["implementation"] for row in read} <= {"cpu_avx512", "cpu_avx2", "cpu_baseline"}
