@@ -1,6 +1,7 @@
 """Every operator at the shapes that its benchmark has, thousands of rows, in every dtype that the
-case lists: each implementation's default beside the formula of peers.py. A process per operator,
-ended after a minute: a kernel that never ends is its own failure.
+case lists: each implementation's default beside the formula of peers.py. Results of integers (ids,
+slots) are made and not compared: the cases' judges do that. A process per operator, ended after two
+minutes: a kernel that never ends is its own failure.
 
 A grid of thousands of blocks shows what the cases' few rows do not: rows of a warp that branch
 apart (routers of f32 logits never ended), indices beyond a block, waits between blocks. Read next:

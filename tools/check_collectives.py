@@ -46,14 +46,9 @@ def guarded_in(path: str, text: str) -> list[str]:
 
 
 def main() -> int:
-    root = tree.parser(__doc__).parse_args().root.resolve()
-    paths = tree.files(root, [".cuh", ".hpp"], FOLDERS)
-    problems = [
-        problem
-        for path in paths
-        for problem in guarded_in(str(path.relative_to(root)), path.read_text(encoding="utf-8"))
-    ]
-    return tree.report("collectives", problems, f"{len(paths)} files, none behind a condition")
+    return tree.check_texts(
+        __doc__, "collectives", [".cuh", ".hpp"], FOLDERS, guarded_in, "none behind a condition"
+    )
 
 
 if __name__ == "__main__":

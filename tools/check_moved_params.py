@@ -60,14 +60,9 @@ def moved_in(path: str, text: str) -> list[str]:
 
 
 def main() -> int:
-    root = tree.parser(__doc__).parse_args().root.resolve()
-    paths = tree.files(root, [".cuh", ".hpp"], FOLDERS)
-    problems = [
-        problem
-        for path in paths
-        for problem in moved_in(str(path.relative_to(root)), path.read_text(encoding="utf-8"))
-    ]
-    return tree.report("moved parameters", problems, f"{len(paths)} files, none moved")
+    return tree.check_texts(
+        __doc__, "moved parameters", [".cuh", ".hpp"], FOLDERS, moved_in, "none moved"
+    )
 
 
 if __name__ == "__main__":

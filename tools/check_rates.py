@@ -31,14 +31,9 @@ def rates_of(path: str, text: str) -> list[str]:
 
 
 def main() -> int:
-    root = tree.parser(__doc__).parse_args().root.resolve()
-    paths = tree.files(root, [".cpp", ".hpp", ".cuh"], ["ops"])
-    problems = [
-        problem
-        for path in paths
-        for problem in rates_of(str(path.relative_to(root)), path.read_text(encoding="utf-8"))
-    ]
-    return tree.report("rates", problems, f"{len(paths)} files, no rate")
+    return tree.check_texts(
+        __doc__, "rates", [".cpp", ".hpp", ".cuh"], ["ops"], rates_of, "no rate"
+    )
 
 
 if __name__ == "__main__":

@@ -113,6 +113,26 @@ def run_cached(
     return [problem for problem in results.values() if problem]
 
 
+def check_texts(
+    doc: str | None,
+    name: str,
+    suffixes: Iterable[str],
+    dirs: Iterable[str],
+    problems_in: Callable[[str, str], list[str]],
+    fine: str,
+) -> int:
+    """A whole check of texts, one by one: ``problems_in(path, text)``. ``fine``: what the files
+    have where none is told. The exit code."""
+    root = parser(doc).parse_args().root.resolve()
+    paths = files(root, suffixes, dirs)
+    problems = [
+        problem
+        for path in paths
+        for problem in problems_in(str(path.relative_to(root)), path.read_text(encoding="utf-8"))
+    ]
+    return report(name, problems, f"{len(paths)} files, {fine}")
+
+
 def report(name: str, problems: list[str], summary: str) -> int:
     """One line when all is well, one line per problem else; the exit code."""
     for problem in problems:

@@ -7,8 +7,10 @@
 // of the slope, 40 and twice what the capped logit is off by, in caps. Sums over pairs as in
 // attention_oracle.cpp: six deviations of what differs, equal P or dS being off by the same; what
 // the rounded scale, an lse and a δ do to all pairs at once; a sixteenth of the worst; the walk of
-// the sum, terms that are alike in twos, and P and dS in 16 bits. What is not finite, or leaves f32
-// (f16: that type), is undefined. Read next: attention_host.hpp, attention_gradient_mma.cuh.
+// the sum, terms that are alike in twos, and P and dS in 16 bits. In f32 terms round alike where
+// their P or dS are equal; groups of equal ones differ, so what they share is a root of squares.
+// What is not finite, or leaves f32 (f16: that type), is undefined. Read next: attention_host.hpp,
+// attention_gradient_mma.cuh.
 #include <cmath>
 #include <limits>
 #include <unordered_map>
