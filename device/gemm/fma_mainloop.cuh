@@ -12,6 +12,7 @@
 
 #include "device/carried_sum.cuh"
 #include "device/gemm/epilogue.cuh"
+#include "device/pdl.cuh"
 
 namespace dlblas {
 
@@ -216,6 +217,8 @@ __global__ void __launch_bounds__(C.threads())
   constexpr int kParts = Epilogue::kParts;
   using Shape = FmaShape<S, C, kParts>;
   extern __shared__ __align__(16) float shared[];
+  wait_for_dependencies();
+  launch_dependents();
   const auto blocks_n =
       static_cast<uint32_t>((product_columns<kParts>(p.gemm) + C.block_n - 1) / C.block_n);
   const int64_t m0 = int64_t{blockIdx.x / blocks_n} * C.block_m;

@@ -14,6 +14,7 @@
 #include "device/carried_sum.cuh"
 #include "device/gemm/epilogue.cuh"
 #include "device/mma_tile.cuh"
+#include "device/pdl.cuh"
 
 namespace dlblas {
 
@@ -256,6 +257,8 @@ template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
 __global__ void __launch_bounds__(C.threads(), mma_blocks<C, Epilogue>())
     gemm_mma(const __grid_constant__ GemmParams<Epilogue> p) {
   extern __shared__ __align__(128) unsigned char shared[];
+  wait_for_dependencies();
+  launch_dependents();
   constexpr int kParts = Epilogue::kParts;
   const MmaPlace at = mma_place<C, kParts>(p.gemm);
   using Shape = MmaShape<S, C>;
@@ -276,6 +279,8 @@ __global__ void __launch_bounds__(C.threads(), mma_blocks<C, Epilogue>())
 template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
 __global__ void __launch_bounds__(kGemmFinishThreads)
     gemm_mma_finish(const __grid_constant__ GemmParams<Epilogue> p) {
+  wait_for_dependencies();
+  launch_dependents();
   constexpr int kParts = Epilogue::kParts;
   const int64_t eights = (product_columns<kParts>(p.gemm) + 7) / 8;
   const int64_t at = int64_t{blockIdx.x} * kGemmFinishThreads + threadIdx.x;

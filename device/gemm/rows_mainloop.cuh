@@ -13,6 +13,7 @@
 #include "device/carried_sum.cuh"
 #include "device/gemm/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/pdl.cuh"
 
 namespace dlblas {
 
@@ -187,6 +188,8 @@ __global__ void __launch_bounds__(C.threads())
   constexpr int kParts = Epilogue::kParts;
   using Tile = RowsTile<S, C, kParts>;
   extern __shared__ __align__(16) float sums[];
+  wait_for_dependencies();
+  launch_dependents();
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t n0 = int64_t{blockIdx.x} * C.columns;
   constexpr int kBatch = Tile::kDepth * C.unroll;  // neighbouring warps read neighbouring batches

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/gemm/fma_mainloop.cuh"
+#include "device/pdl.cuh"
 #include "ops/gemm/batched/batched.cuh"
 
 namespace dlblas::gemm {
@@ -15,6 +16,8 @@ __global__ void __launch_bounds__(kBatchedFmaTiles[T.tile].threads())
   using Epilogue = MatmulEpilogue<S.epilogue>;
   using Shape = FmaShape<S.gemm, C, 1>;
   extern __shared__ __align__(16) float floats[];
+  wait_for_dependencies();
+  launch_dependents();
   GemmParams<Epilogue> mine = p.product;
   if (!enter_matrix<S>(mine, p.batch)) return;
   const auto blocks_n = static_cast<uint32_t>((mine.gemm.n + C.block_n - 1) / C.block_n);

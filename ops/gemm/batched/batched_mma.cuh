@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/gemm/mma_mainloop.cuh"
+#include "device/pdl.cuh"
 #include "ops/gemm/batched/batched.cuh"
 
 namespace dlblas::gemm {
@@ -26,6 +27,8 @@ __global__ void __launch_bounds__(kBatchedMmaTiles[T.tile].threads(),
   using Epilogue = MatmulEpilogue<S.epilogue>;
   using Shape = MmaShape<S.gemm, C>;
   extern __shared__ __align__(128) unsigned char shared[];
+  wait_for_dependencies();
+  launch_dependents();
   GemmParams<Epilogue> mine = p.product;
   if (!enter_matrix<S>(mine, p.batch)) return;
   const MmaPlace at = mma_place<C, 1>(mine.gemm);

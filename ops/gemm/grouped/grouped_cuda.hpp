@@ -34,6 +34,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& problem, int block_m, i
 /// A form whose one knob is its tile.
 template <typename Form>
 struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
+  static constexpr bool kDependent = true;
   static const GroupedOp& op_of(const Query& q) { return q.user<GroupedOp>(); }
 
   static const ConfigTable<Config>& table() {

@@ -6,6 +6,7 @@
 
 #include "device/gemm/fma_mainloop.cuh"
 #include "device/gemm/groups.cuh"
+#include "device/pdl.cuh"
 #include "ops/gemm/grouped/grouped_epilogue.cuh"
 
 namespace dlblas::gemm {
@@ -19,6 +20,8 @@ __global__ void __launch_bounds__(kGroupedFmaTiles[T.tile].threads(),
   using Epilogue = GroupedEpilogue<S.out>;
   using Shape = FmaShape<S.gemm, C, 1>;
   extern __shared__ __align__(16) float shared[];
+  wait_for_dependencies();
+  launch_dependents();
   GemmParams<Epilogue> mine = p.product;
   const GroupEntered place =
       enter_group<S.groups, C.block_m, C.block_n, 8>(mine, p.groups, S.gemm.type, blockIdx.x);

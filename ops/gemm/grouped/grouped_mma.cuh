@@ -6,6 +6,7 @@
 
 #include "device/gemm/groups.cuh"
 #include "device/gemm/mma_mainloop.cuh"
+#include "device/pdl.cuh"
 #include "ops/gemm/grouped/grouped_epilogue.cuh"
 
 namespace dlblas::gemm {
@@ -16,6 +17,8 @@ __global__ void __launch_bounds__(kGroupedMmaTiles[T.tile].threads())
   constexpr GemmMmaConfig C = kGroupedMmaTiles[T.tile];
   using Epilogue = GroupedEpilogue<S.out>;
   extern __shared__ __align__(128) unsigned char shared[];
+  wait_for_dependencies();
+  launch_dependents();
   GemmParams<Epilogue> mine = p.product;
   const GroupEntered place = enter_group<S.groups, C.block_m, C.block_n, C.group_m>(
       mine, p.groups, S.gemm.type, blockIdx.x);

@@ -112,6 +112,7 @@ double estimate_cpu(const Query& q, const Config&) {
 struct None {};
 
 struct Finish : kernels::CudaForm<GatedLinearTraits, None> {
+  static constexpr bool kDependent = true;
   static constexpr bool kSearched = false;
   static constexpr bool kIsDeterministic = false;  // other bits than one pass over x
 
@@ -144,6 +145,7 @@ struct Finish : kernels::CudaForm<GatedLinearTraits, None> {
     how.grid.x = static_cast<unsigned>(
         ceil_div(p.rows * ceil_div(p.columns, kFinishColumns), kFinishThreads));
     how.block.x = kFinishThreads;
+    how.dependent = kernel.load<State>().dependent;
     return cuda::launch(*kernel.entries[0], how, p, context.stream);
   }
   static std::vector<StepFn> steps(const State&) { return {run}; }

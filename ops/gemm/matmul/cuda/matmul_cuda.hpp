@@ -61,6 +61,7 @@ KernelSource matmul_source(std::string_view include, std::string_view kernel,
 /// What the GPU forms have in common. A form has kKernel, its kernel, and kInclude, where it is.
 template <typename Form, typename Config>
 struct MatmulForm : kernels::CudaForm<MatmulTraits, Config> {
+  static constexpr bool kDependent = true;
   using State = typename kernels::CudaForm<MatmulTraits, Config>::State;
   static KernelSource source(const char* kernel, const State& s, std::int32_t shared_bytes) {
     const auto& table = Form::table();

@@ -149,6 +149,7 @@ struct Mma : MatmulForm<Mma, GemmMmaConfig> {
     how.grid.y = static_cast<unsigned>(c.split_k);
     how.block.x = static_cast<unsigned>(c.threads());
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = s.dependent;
     return cuda::launch(*kernel.entries[0], how, params, context.stream);
   }
   static int finish(const Args& args, const Context& context, const Kernel& kernel,
@@ -158,6 +159,7 @@ struct Mma : MatmulForm<Mma, GemmMmaConfig> {
     p.partial = static_cast<float*>(workspace);
     cuda::Launch how;
     how.block.x = kGemmFinishThreads;
+    how.dependent = kernel.load<State>().dependent;
     how.grid.x = static_cast<unsigned>(ceil_div(p.m * ceil_div(p.n, 8), kGemmFinishThreads));
     return cuda::launch(*kernel.entries[1], how, params, context.stream);
   }

@@ -2,6 +2,7 @@
 // kFinishColumns neighbours of a row. Read next: gated_linear_composed.cpp.
 #pragma once
 
+#include "device/pdl.cuh"
 #include "ops/mlp/gated_linear/cuda/gated_linear_epilogue.cuh"
 
 namespace dlblas::mlp {
@@ -9,6 +10,8 @@ namespace dlblas::mlp {
 template <GatedLinearTraits S>
 __global__ void __launch_bounds__(kFinishThreads)
     gated_finish(const __grid_constant__ GatedFinishParams p) {
+  wait_for_dependencies();
+  launch_dependents();
   const int64_t chunks = (p.columns + kFinishColumns - 1) / kFinishColumns;
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kFinishThreads + threadIdx.x;
   if (at >= p.rows * chunks) return;

@@ -15,6 +15,7 @@ kernels::GemmSize size_of_product(const Problem& p) { return {p.dims[kT], p.dims
 std::int32_t span(const Problem& p) { return kernels::gemm_fma_span(p, size_of_product(p)); }
 
 struct Fma : kernels::CudaForm<GatedGpuTraits, GemmFmaConfig> {
+  static constexpr bool kDependent = true;
   static const ConfigTable<GemmFmaConfig>& table() {
     using C = GemmFmaConfig;
     static const auto* t = new ConfigTable<C>{
@@ -88,6 +89,7 @@ struct Fma : kernels::CudaForm<GatedGpuTraits, GemmFmaConfig> {
         static_cast<unsigned>(ceil_div(p.gemm.m, c.block_m) * ceil_div(p.gemm.n, c.block_n));
     how.block.x = static_cast<unsigned>(c.threads());
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = s.dependent;
     return cuda::launch(*kernel.entries[kPart], how, p, context.stream);
   }
   static std::vector<StepFn> steps(const State&) { return {multiply<0>, multiply<1>}; }

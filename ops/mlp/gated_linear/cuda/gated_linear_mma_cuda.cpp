@@ -26,6 +26,7 @@ int blocks_a_unit(const GemmMmaConfig& c, std::int32_t span, const DeviceInfo& d
 }
 
 struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
+  static constexpr bool kDependent = true;
   static const ConfigTable<GemmMmaConfig>& table() {
     using C = GemmMmaConfig;
     static const auto* t = new ConfigTable<C>{
@@ -148,6 +149,7 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
         static_cast<unsigned>(ceil_div(p.gemm.m, c.block_m) * ceil_div(2 * p.gemm.n, c.block_n));
     how.block.x = static_cast<unsigned>(c.threads());
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = s.dependent;
     return cuda::launch(*kernel.entries[0], how, p, context.stream);
   }
   static std::vector<StepFn> steps(const State&) { return {multiply}; }

@@ -22,6 +22,7 @@ std::int64_t words_in_flight(const GemmRowsConfig& c, const Problem& p) {
 
 /// `columns` counts those of both weights: they alternate.
 struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
+  static constexpr bool kDependent = true;
   static constexpr bool kIsDeterministic = false;  // the order of sums depends on the configuration
   static const ConfigTable<GemmRowsConfig>& table() {
     using C = GemmRowsConfig;
@@ -105,6 +106,7 @@ struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
     how.grid.x = static_cast<unsigned>(ceil_div(2 * p.gemm.n, s.config.columns));
     how.block.x = static_cast<unsigned>(s.config.threads());
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = s.dependent;
     return cuda::launch(*kernel.entries[0], how, p, context.stream);
   }
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
