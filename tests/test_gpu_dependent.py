@@ -24,7 +24,7 @@ pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST = 1 << 26  # elements of the largest tensor
+MOST = 1 << 26  # elements of the largest tensor, but for the smallest problem
 ALIGNED = 256  # bytes
 BLOCKS, THREADS = 64, 256
 LATE_WRITER = """
@@ -93,9 +93,8 @@ def _try(op: str) -> tuple[int, list[str]]:
     row = next(r for r in dlblas.info()["operators"] if r["name"] == op)
     kernel = torch.cuda._compile_kernel(LATE_WRITER, "late_writer")
     ran, early = 0, []
-    for problem in problems.problems_of(row, "bf16"):
-        if problem.elements_of_all() > MOST:
-            continue
+    by_size = sorted(problems.problems_of(row, "bf16"), key=lambda p: p.elements_of_all())
+    for problem in by_size[:1] + [p for p in by_size[1:] if p.elements_of_all() <= MOST]:
         made = {n: problems.make_tensor(problem, n, 1, "cuda")[0] for n in problem.specs}
         arena = Arena(made)
         written = [n for n in made if problem.facts(n)["written"]]
@@ -146,7 +145,7 @@ def test_a_kernel_that_does_not_wait_is_seen(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT / "tests",
-        env={**os.environ, "DLBLAS_SOURCE_DIR": str(tmp_path), "DLBLAS_CACHE_DIR": cache},
+        env={**os.environ, "DLBLAS_SOURCE_DIR": str(tmp_path), "DLBLAS_CACHE": cache},
         capture_output=True,
         text=True,
         timeout=300,
