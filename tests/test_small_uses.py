@@ -248,3 +248,11 @@ def test_a_command_that_is_nearly_right(words: str, near: str) -> None:
         env=env, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 2 and f"did you mean {near}?" in done.stderr
+
+
+def test_a_verdict_is_true_where_it_is_right() -> None:
+    x, w = np.ones((4, 8), np.float32), np.ones(8, np.float32)
+    y = np.array(dlblas.rms_norm(x, w))
+    assert dlblas.verify("rms_norm", (x, w), y)
+    y[3, 7] *= 2
+    assert not dlblas.verify("rms_norm", (x, w), y)

@@ -54,6 +54,10 @@ class Verdict(NamedTuple):
     def ok(self) -> bool:
         return self.wrong == 0 and self.worst <= 1
 
+    def __bool__(self) -> bool:
+        """``ok``: a tuple of fields would be true whatever they say."""
+        return self.ok
+
 
 def _rows(rows: Sequence[int] | None, num_rows: int) -> Any:
     import numpy as np
