@@ -144,6 +144,8 @@ def flops_table(rows: list[Row]) -> str:
         ours = row["ours"].get("median_ms")
         rate = "" if ours is None else f"{row['flops'] / ours / 1e9:.0f}"
         rivals = [f"{p['name']} {_against(row, p['name'])}" for p in row["peers"]]
+        beside = [v["name"] for v in row["variants"] if v["name"].startswith("ours ")]
+        rivals += [f"{name} {_variant(row, name)}" for name in beside]
         problem = " ".join(f"{k}={v}" for k, v in row["problem"].items())
         name = f"`{row['ours']['name']}`" + ("" if row["searched"] else ", not searched")
         lines.append([row["op"], problem, _ours(row), rate, name, ", ".join(rivals), _ratio(row)])

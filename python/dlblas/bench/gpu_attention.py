@@ -10,39 +10,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend
 
 import dlblas
+from dlblas.bench import gpu_attention_forms as forms
+from dlblas.bench import peers
+from dlblas.bench.gpu_attention_forms import BACKENDS, copied, exact, sdpa
 from dlblas.bench.gpu_contest import Row
 from dlblas.bench.gpu_families import Trial, measured
 from dlblas.bench.gpu_session import Session
 
-_BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
 _TOKENS = 16384
 _PAGE = 16
-
-
-def _sdpa(backend: SDPBackend, q: Any, k: Any, v: Any, causal: bool) -> torch.Tensor:
-    q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
-    with sdpa_kernel(backend):
-        out = torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=causal, enable_gqa=True
-        )
-    return out.transpose(-3, -2)
-
-
-def _exact(q: Any, k: Any, v: Any, causal: bool) -> torch.Tensor:
-    """In f32, a head at a time."""
-    group = q.shape[-2] // k.shape[-2]
-    out = torch.empty(*q.shape[:-1], v.shape[-1], device=q.device)
-    for b in range(q.shape[0]):
-        for h in range(q.shape[-2]):
-            scores = q[b, :, h].float() @ k[b, :, h // group].float().T * q.shape[-1] ** -0.5
-            if causal:
-                shift = k.shape[1] - q.shape[1]
-                scores.masked_fill_(torch.ones_like(scores).triu_(1 + shift).bool(), -torch.inf)
-            out[b, :, h] = scores.softmax(-1) @ v[b, :, h // group].float()
-    return out
+_PAGES = (  # batch, keys, page
+    (16, 8192, 1), (16, 8192, 16), (16, 8192, 64),
+    (256, 128, 16), (256, 1024, 16), (1, 131072, 16), (8, 131072, 64),
+)  # fmt: skip
 
 
 def forward(bench: Session, dim: int, length: int, heads: int, of_keys: int, causal: bool) -> Trial:
@@ -56,17 +39,17 @@ def forward(bench: Session, dim: int, length: int, heads: int, of_keys: int, cau
     return Trial(
         "flash_attention", {**problem, "mask": "causal" if causal else "none"}, sets,
         lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal),
-        lambda: (_exact(q[0], k[0], v[0], causal),),
+        lambda: (exact(q[0], k[0], v[0], causal),),
         {
             name: functools.partial(_turn, backend, q, k, v, causal)
-            for name, backend in _BACKENDS.items()
+            for name, backend in BACKENDS.items()
         },
         flops, needed,
     )  # fmt: skip
 
 
 def _turn(backend: SDPBackend, q: Any, k: Any, v: Any, causal: bool, i: int) -> torch.Tensor:
-    return _sdpa(backend, q[i], k[i], v[i], causal)
+    return sdpa(backend, q[i], k[i], v[i], causal)
 
 
 def backward(bench: Session, dim: int, length: int, heads: int) -> Trial:
@@ -92,12 +75,12 @@ def backward(bench: Session, dim: int, length: int, heads: int) -> Trial:
 
     def reference() -> tuple[torch.Tensor, ...]:
         wide = [t.detach().float().requires_grad_() for t in (q, k, v)]
-        out = _sdpa(SDPBackend.MATH, wide[0], wide[1], wide[2], True)
+        out = sdpa(SDPBackend.MATH, wide[0], wide[1], wide[2], True)
         return torch.autograd.grad(out, wide, dout.float())
 
     rivals = {
-        name: gradients(functools.partial(_sdpa, backend, causal=True))
-        for name, backend in _BACKENDS.items()
+        name: gradients(functools.partial(sdpa, backend, causal=True))
+        for name, backend in BACKENDS.items()
     }
     problem = {"B": batch, "S": length, "H": heads, "Hkv": heads, "D": dim, "mask": "causal"}
     ours = gradients(functools.partial(dlblas.flash_attention, causal=True))
@@ -118,14 +101,17 @@ def decode(bench: Session, batch: int, length: int, heads: int, of_keys: int, di
         return cache[i].view(batch, length, of_keys, dim)
 
     def theirs(backend: SDPBackend, i: int) -> torch.Tensor:
-        return _sdpa(backend, q[i].unsqueeze(1), flat(k, i), flat(v, i), False).squeeze(1)
+        return sdpa(backend, q[i].unsqueeze(1), flat(k, i), flat(v, i), False).squeeze(1)
 
     return Trial(
         "paged_attention",
         {"B": batch, "L": length, "H": heads, "Hkv": of_keys, "D": dim, "page": _PAGE}, sets,
         lambda i: dlblas.paged_attention(q[i], k[i], v[i], table, lengths),
-        lambda: (_exact(q[0].unsqueeze(1), flat(k, 0), flat(v, 0), False).squeeze(1),),
-        {name: functools.partial(theirs, backend) for name, backend in _BACKENDS.items()},
+        lambda: (exact(q[0].unsqueeze(1), flat(k, 0), flat(v, 0), False).squeeze(1),),
+        {
+            **{name: functools.partial(theirs, backend) for name, backend in BACKENDS.items()},
+            peers.COPY: copied(bench, needed),
+        },
         4.0 * batch * heads * length * dim, needed,
     )  # fmt: skip
 
@@ -149,7 +135,8 @@ def mla(bench: Session, batch: int, length: int, heads: int = 128) -> Trial:
     return Trial(
         "mla_decode", {"B": batch, "L": length, "H": heads}, sets,
         lambda i: dlblas.mla_decode(q_nope[i], q_pe[i], ckv[i], kpe[i], table, lengths, scale),
-        reference, {}, 2.0 * batch * heads * length * (2 * latent + turned), needed,
+        reference, {peers.COPY: copied(bench, needed)},
+        2.0 * batch * heads * length * (2 * latent + turned), needed,
     )  # fmt: skip
 
 
@@ -159,6 +146,11 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
         yield functools.partial(backward, bench, 64, 128, 2)
         yield functools.partial(decode, bench, 2, 256, 8, 2, 64)
         yield functools.partial(mla, bench, 2, 128, 16)
+        yield functools.partial(forms.ragged, bench, 4, 64)
+        yield functools.partial(forms.scores, bench, "softcap")
+        yield functools.partial(forms.sinks, bench)
+        yield functools.partial(forms.of_f8, bench, 128, True)
+        yield functools.partial(forms.pages, bench, 2, 128, 16)
         return
     for dim in (128, 64, 256):
         for length in (4096, 16384, 1024):
@@ -172,11 +164,22 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
         yield functools.partial(mla, bench, batch, 4096)
     for length in (4096, 16384):
         yield functools.partial(backward, bench, 128, length, 16)
+    yield functools.partial(forms.ragged, bench, 16, 128)
+    for form in ("softcap", "window", "alibi"):
+        yield functools.partial(forms.scores, bench, form)
+    yield functools.partial(forms.sinks, bench)
+    for length in (4096, 16384):
+        for causal in (True, False):
+            yield functools.partial(forms.of_f8, bench, length, causal)
+    for batch, length, page in _PAGES:
+        yield functools.partial(forms.pages, bench, batch, length, page)
 
 
 def rows(bench: Session) -> Iterator[Row]:
     calls: dict[Callable[..., Trial], str] = {
         forward: "flash_attention", decode: "paged_attention", mla: "mla_decode",
-        backward: "flash_attention_backward",
+        backward: "flash_attention_backward", forms.ragged: "flash_attention_varlen",
+        forms.scores: "flash_attention", forms.of_f8: "flash_attention",
+        forms.sinks: "paged_attention", forms.pages: "paged_attention",
     }  # fmt: skip
     yield from measured(bench, "gpu_attention", _trials(bench), calls)

@@ -31,6 +31,7 @@ class Trial(NamedTuple):
     flops: float = 0.0
     bytes: float = 0.0  # that inputs and results are
     search: bool = True
+    allowed: float = 1.0  # times the tolerance of the results' dtype
 
 
 class _Calls(logging.Handler):
@@ -92,7 +93,7 @@ def _row(bench: Session, what: str, trial: Trial) -> Row:
     contest.add("dlblas", dlblas.__version__, trial.run)
     for name, run in trial.rivals.items():
         contest.add(name, torch.__version__, run)
-    contest.check(trial.reference(), None)
+    contest.check(trial.reference(), None, trial.allowed)
     contest.hold(Rotation(trial.sets, int(trial.bytes)))
     ran = ("", "") if contest.failed("dlblas") else _what_ran(trial.run)
     row = contest.row(what, trial.problem, *ran)
