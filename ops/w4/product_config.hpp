@@ -27,6 +27,38 @@ struct ProductConfig {
   constexpr int32_t threads() const { return 32 * warps; }
 };
 
+/// Of the form that streams words through shared memory (product_ring.cuh).
+struct RingTraits {
+  DType type;
+  bool along_k;
+  bool zeros;
+  int32_t eights;  // of 8 rows of x, a block's
+};
+
+struct RingConfig {
+  int32_t warps_n = 2;  // of 64 columns each
+  int32_t warps_k = 4;  // of 64 rows of the weight each
+  int32_t stages = 4;
+  int32_t split = 1;  // blocks along K; above 1 a second kernel adds their sums, in order
+  constexpr int32_t warps() const { return warps_n * warps_k; }
+  constexpr int32_t threads() const { return 32 * warps(); }
+  constexpr int32_t columns() const { return 64 * warps_n; }
+  constexpr int32_t depth() const { return 64 * warps_k; }
+  // Of a stage: words, x, and what the groups of each 64 rows have.
+  constexpr int32_t word_bytes() const { return depth() * columns() / 2; }
+  constexpr int32_t x_bytes(int32_t eights) const { return 8 * eights * depth() * 2; }
+  constexpr int32_t scale_bytes() const { return warps_k * columns() * 2; }
+  constexpr int32_t zero_bytes() const { return warps_k * columns() / 2; }
+  constexpr int32_t stage_bytes(int32_t eights) const {
+    return word_bytes() + x_bytes(eights) + scale_bytes() + zero_bytes();
+  }
+  constexpr int32_t sums_bytes(int32_t eights) const { return warps() * eights * 16 * 32 * 4; }
+  constexpr int32_t shared_bytes(int32_t eights) const {
+    const int32_t ring = stages * stage_bytes(eights), sums = sums_bytes(eights);
+    return ring > sums ? ring : sums;
+  }
+};
+
 struct ProductParams {
   W4Params w;
   const void* x;

@@ -13,36 +13,15 @@
 #pragma once
 
 #include "device/mma.cuh"
-#include "device/row/values.cuh"
 #include "device/vec.cuh"
-#include "ops/w4/product_config.hpp"
+#include "ops/w4/product_finish.cuh"
+#include "ops/w4/unpack.cuh"
 
 namespace dlblas::w4 {
 
 namespace detail {
 
 constexpr int kTiles = kProductColumns / 8;
-
-/// Pairs of 16-bit numbers in a word: 2^10 (f16) or 2^7 (bf16) plus a nibble each, exactly.
-template <DType T>
-__device__ __forceinline__ uint32_t lifted(uint32_t nibbles) {
-  constexpr uint32_t kBase = T == DType::kBF16 ? 0x43004300u : 0x64006400u;
-  return (nibbles & 0x000f000fu) | kBase;
-}
-/// (a − b) · scale: the difference is exact, the product rounded once.
-template <DType T>
-__device__ __forceinline__ uint32_t scaled(uint32_t a, uint32_t b, uint32_t scale) {
-  uint32_t y;
-  if constexpr (T == DType::kBF16)
-    asm("{\n .reg .b32 d;\n fma.rn.bf16x2 d, %2, %4, %1;\n fma.rn.bf16x2 %0, d, %3, %5;\n}"
-        : "=r"(y)
-        : "r"(a), "r"(b), "r"(scale), "r"(0xbf80bf80u), "r"(0x80008000u));
-  else
-    asm("{\n .reg .b32 d;\n sub.rn.f16x2 d, %1, %2;\n mul.rn.f16x2 %0, d, %3;\n}"
-        : "=r"(y)
-        : "r"(a), "r"(b), "r"(scale));
-  return y;
-}
 
 /// A batch of steps of a warp: words and x as they were loaded, and what their group has.
 template <ProductTraits S, ProductConfig C>
@@ -92,8 +71,8 @@ struct AwqBatch {
         uint32_t v[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          v[i] = scaled<S.type>(lifted<S.type>(words[u][i] >> 4 * pair),
-                                lifted<S.type>(zero >> 4 * pair), scale.words[pair]);
+          v[i] = scaled_pair<S.type>(lifted_pair<S.type>(words[u][i] >> 4 * pair),
+                                lifted_pair<S.type>(zero >> 4 * pair), scale.words[pair]);
 #pragma unroll
         for (int odd = 0; odd < 2; ++odd) {
           const uint32_t pick = odd ? 0x7632 : 0x5410;
@@ -177,12 +156,12 @@ struct GptqBatch {
       for (int tile = 0; tile < kTiles; ++tile) {
         const int h = tile / 4, c = tile % 4;
         const uint32_t word = words[u][h].words[c], stored = zero[h] >> 4 * c & 15u;
-        const uint32_t minus = lifted<S.type>(stored | stored << 16) + plus;
+        const uint32_t minus = lifted_pair<S.type>(stored | stored << 16) + plus;
         const uint32_t factor = __byte_perm(scale[h].words[c / 2], 0, c % 2 ? 0x3232 : 0x1010);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const uint32_t b0 = scaled<S.type>(lifted<S.type>(word >> 8 * half), minus, factor);
-          const uint32_t b1 = scaled<S.type>(lifted<S.type>(word >> (8 * half + 4)), minus, factor);
+          const uint32_t b0 = scaled_pair<S.type>(lifted_pair<S.type>(word >> 8 * half), minus, factor);
+          const uint32_t b1 = scaled_pair<S.type>(lifted_pair<S.type>(word >> (8 * half + 4)), minus, factor);
 #pragma unroll
           for (int t = 0; t < S.tiles; ++t)
             mma_16x8x16<S.type == DType::kBF16>(d[t][tile], a[t][half], b0, b1);
@@ -201,11 +180,6 @@ struct BatchOf<true, S, C> {
   using Type = GptqBatch<S, C>;
 };
 
-template <DType T>
-__device__ __forceinline__ void store_y(const W4Params& p, int64_t m, int64_t n, float v) {
-  store_vec<T, 1, 2>(p.y.data, m * p.y.row + n * p.y.col, rounded<T>(Values<1>(v)));
-}
-
 }  // namespace detail
 
 template <ProductTraits S, ProductConfig C>
@@ -214,6 +188,8 @@ __global__ void __launch_bounds__(C.threads())
   using namespace detail;
   using Batch = typename BatchOf<S.along_k, S, C>::Type;
   extern __shared__ __align__(16) float sums[];  // [warp][register][lane]
+  wait_for_dependencies();
+  launch_dependents();
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t n0 = int64_t{blockIdx.x} * kProductColumns;
   const int64_t m0 = int64_t{blockIdx.z} * S.tiles * 16;
@@ -256,21 +232,6 @@ __global__ void __launch_bounds__(C.threads())
     else
       store_y<S.type>(p.w, m, n, sum);
   }
-}
-
-/// Adds the parts of K, in order.
-template <ProductTraits S, ProductConfig C>
-__global__ void __launch_bounds__(kProductFinishThreads)
-    product_finish(const __grid_constant__ ProductParams p) {
-  const int64_t i = int64_t{blockIdx.x} * kProductFinishThreads + threadIdx.x;
-  const int64_t count = p.m * p.w.columns;
-  if (i >= count) return;
-  float parts[C.split], sum = 0;
-#pragma unroll
-  for (int s = 0; s < C.split; ++s) parts[s] = p.partial[s * count + i];
-#pragma unroll
-  for (int s = 0; s < C.split; ++s) sum += parts[s];
-  detail::store_y<S.type>(p.w, i / p.w.columns, i % p.w.columns, sum);
 }
 
 }  // namespace dlblas::w4

@@ -5,22 +5,17 @@
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
-#include "kernels/cuda_form.hpp"
-#include "ops/w4/dequantize.hpp"
-#include "ops/w4/product.hpp"
+#include "ops/w4/product_cuda.hpp"
 
 namespace dlblas::w4 {
 namespace {
 
 using product::kM;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
+struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
   static constexpr const char* kInclude = "ops/w4/product_rows.cuh";
   static constexpr const char* kConfigName = "dlblas::w4::ProductConfig";
-  // The order of sums depends on the configuration.
-  static constexpr bool kIsDeterministic = false;
+  static constexpr const char* kKernel = "dlblas::w4::product_rows";
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
@@ -46,31 +41,7 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
                          : 4};
   }
 
-  static Support supports(const Query& q) {
-    const Problem& p = q.problem;
-    const auto& op = q.user<ProductOp>();
-    constexpr std::int64_t kStep = 32, kLongest = 1 << 16, kMaxRows = 1 << 20;
-    if (op.group(p.dims) % kStep != 0)
-      return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kStep);
-    if (op.depth(p.dims) > kLongest)
-      return Support::no("K = {}: sums of more than {} terms", op.depth(p.dims), kLongest);
-    if (op.columns(p.dims) % 8 != 0)
-      return Support::no("N = {} is not a multiple of 8", op.columns(p.dims));
-    if (p.dims[kM] > kMaxRows) return Support::no("{} rows", p.dims[kM]);
-    const auto lies = [&](int tensor, int align_log2) {
-      const TensorTraits& t = p.tensors[tensor];
-      return (t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided) &&
-             t.align_log2 >= align_log2;
-    };
-    for (const int i : {int{product::kX}, int{product::kScales}, int{product::kQ}})
-      if (!lies(i, i == product::kQ && !op.along_k ? 2 : 4))
-        return Support::no("{} has no contiguous rows, aligned to 16 bytes", tensor(i));
-    if (p.tensors[product::kZeros].dtype != DType::kAbsent && !lies(product::kZeros, 2))
-      return Support::no("{} has no contiguous rows", tensor(product::kZeros));
-    if (p.tensors[product::kY].align_log2 < 1)
-      return Support::no("{} is not aligned to its elements", tensor(product::kY));
-    return Support::yes();
-  }
+  static Support supports(const Query& q) { return supports_packed(q); }
 
   static std::int32_t bytes_of(const Traits& s, const Config& c) {
     return c.warps * s.sums() * 32 * 4;
@@ -136,62 +107,56 @@ struct Form : kernels::CudaForm<ProductTraits, ProductConfig> {
   static std::int32_t shared_bytes(const Query&, const State& s) {
     return bytes_of(s.traits, s.config);
   }
-  static std::size_t workspace_bytes(const Query& q, const State& s) {
-    if (s.config.split == 1) return 0;
-    return static_cast<std::size_t>(s.config.split * q.problem.dims[kM] *
-                                    q.user<ProductOp>().columns(q.problem.dims)) *
-           sizeof(float);
-  }
-  static std::vector<KernelSource> sources(const Query&, const State& s) {
-    std::vector<KernelSource> all = {
-        {kInclude, kernels::cuda_entry<Form>("dlblas::w4::product_rows", s), s.shared_bytes}};
-    if (s.config.split > 1)
-      all.push_back({kInclude, kernels::cuda_entry<Form>("dlblas::w4::product_finish", s), 0});
-    return all;
-  }
-
-  static ProductParams params(const State& s, const Args& args, void* workspace) {
-    const auto& op = *static_cast<const ProductOp*>(s.user);
-    const TensorView x = product::flat(args.tensors[product::kX]);
-    ProductParams p{};
-    p.w.q = matrix_of(args.tensors[product::kQ]);
-    p.w.scales = matrix_of(args.tensors[product::kScales]);
-    if (args.has(product::kZeros)) p.w.zeros = matrix_of(args.tensors[product::kZeros]);
-    p.w.y = matrix_of(product::flat(args.tensors[product::kY]));
-    p.w.depth = op.depth(args.letters), p.w.columns = op.columns(args.letters);
-    p.w.group = op.group(args.letters), p.w.plus = op.lacks_one(args) ? 1 : 0;
-    p.x = x.data, p.x_row = x.strides[0], p.m = x.shape[0];
-    p.partial = static_cast<float*>(workspace);
-    return p;
-  }
-  static int multiply(const Args& args, const Context& context, const Kernel& kernel,
-                      void* workspace) {
-    const State& s = kernel.load<State>();
-    const ProductParams p = params(s, args, workspace);
+  static cuda::Launch grid(const State& s, const ProductParams& p) {
     cuda::Launch how;
     how.grid.x = static_cast<unsigned>(ceil_div(p.w.columns, kProductColumns));
     how.grid.y = static_cast<unsigned>(s.config.split);
     how.grid.z = static_cast<unsigned>(ceil_div(p.m, 16 * std::int64_t{s.traits.tiles}));
-    how.block.x = static_cast<unsigned>(s.config.threads());
-    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
-    if (how.grid.x == 0 || how.grid.z == 0) return 0;
-    return cuda::launch(*kernel.entries[0], how, p, context.stream);
-  }
-  static int finish(const Args& args, const Context& context, const Kernel& kernel,
-                    void* workspace) {
-    const ProductParams p = params(kernel.load<State>(), args, workspace);
-    cuda::Launch how;
-    how.grid.x = static_cast<unsigned>(ceil_div(p.m * p.w.columns, kProductFinishThreads));
-    how.block.x = kProductFinishThreads;
-    return how.grid.x == 0 ? 0 : cuda::launch(*kernel.entries[1], how, p, context.stream);
-  }
-  static std::vector<StepFn> steps(const State& s) {
-    if (s.config.split > 1) return {multiply, finish};
-    return {multiply};
+    return how;
   }
 };
 
 }  // namespace
+
+Support supports_packed(const Query& q) {
+  const Problem& p = q.problem;
+  const auto& op = q.user<ProductOp>();
+  constexpr std::int64_t kStep = 32, kLongest = 1 << 16, kMaxRows = 1 << 20;
+  if (op.group(p.dims) % kStep != 0)
+    return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kStep);
+  if (op.depth(p.dims) > kLongest)
+    return Support::no("K = {}: sums of more than {} terms", op.depth(p.dims), kLongest);
+  if (op.columns(p.dims) % 8 != 0)
+    return Support::no("N = {} is not a multiple of 8", op.columns(p.dims));
+  if (p.dims[product::kM] > kMaxRows) return Support::no("{} rows", p.dims[product::kM]);
+  const auto lies = [&](int tensor, int align_log2) {
+    const TensorTraits& t = p.tensors[tensor];
+    return (t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided) &&
+           t.align_log2 >= align_log2;
+  };
+  for (const int i : {int{product::kX}, int{product::kScales}, int{product::kQ}})
+    if (!lies(i, i == product::kQ && !op.along_k ? 2 : 4))
+      return Support::no("{} has no contiguous rows, aligned to 16 bytes", tensor(i));
+  if (p.tensors[product::kZeros].dtype != DType::kAbsent && !lies(product::kZeros, 2))
+    return Support::no("{} has no contiguous rows", tensor(product::kZeros));
+  if (p.tensors[product::kY].align_log2 < 1)
+    return Support::no("{} is not aligned to its elements", tensor(product::kY));
+  return Support::yes();
+}
+
+ProductParams product_params(const ProductOp& op, const Args& args, void* workspace) {
+  const TensorView x = product::flat(args.tensors[product::kX]);
+  ProductParams p{};
+  p.w.q = matrix_of(args.tensors[product::kQ]);
+  p.w.scales = matrix_of(args.tensors[product::kScales]);
+  if (args.has(product::kZeros)) p.w.zeros = matrix_of(args.tensors[product::kZeros]);
+  p.w.y = matrix_of(product::flat(args.tensors[product::kY]));
+  p.w.depth = op.depth(args.letters), p.w.columns = op.columns(args.letters);
+  p.w.group = op.group(args.letters), p.w.plus = op.lacks_one(args) ? 1 : 0;
+  p.x = x.data, p.x_row = x.strides[0], p.m = x.shape[0];
+  p.partial = static_cast<float*>(workspace);
+  return p;
+}
 
 Implementation product_rows_cuda(const ProductOp& op) {
   return kernels::make_cuda<Form>("cuda_packed", source_hash<"ops/w4/product_rows_cuda.cpp">(),

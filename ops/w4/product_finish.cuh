@@ -1,0 +1,35 @@
+// The last step of products with packed weights: parts of K, which blocks left in the workspace as
+// f32, are added in order. In: ProductParams with `partial`. Out: y.
+// Flow: call > validate > select > compile > [launch].  Read next: product_ring.cuh.
+#pragma once
+
+#include "device/pdl.cuh"
+#include "device/row/values.cuh"
+#include "device/vec.cuh"
+#include "ops/w4/product_config.hpp"
+
+namespace dlblas::w4 {
+
+template <DType T>
+__device__ __forceinline__ void store_y(const W4Params& p, int64_t m, int64_t n, float v) {
+  store_vec<T, 1, 2>(p.y.data, m * p.y.row + n * p.y.col, rounded<T>(Values<1>(v)));
+}
+
+/// kTraits, kConfig: those of the kernel before.
+template <auto kTraits, auto kConfig>
+__global__ void __launch_bounds__(kProductFinishThreads)
+    product_finish(const __grid_constant__ ProductParams p) {
+  wait_for_dependencies();
+  launch_dependents();
+  const int64_t i = int64_t{blockIdx.x} * kProductFinishThreads + threadIdx.x;
+  const int64_t count = p.m * p.w.columns;
+  if (i >= count) return;
+  float parts[kConfig.split], sum = 0;
+#pragma unroll
+  for (int s = 0; s < kConfig.split; ++s) parts[s] = p.partial[s * count + i];
+#pragma unroll
+  for (int s = 0; s < kConfig.split; ++s) sum += parts[s];
+  store_y<kTraits.type>(p.w, i / p.w.columns, i % p.w.columns, sum);
+}
+
+}  // namespace dlblas::w4

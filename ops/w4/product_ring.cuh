@@ -1,0 +1,316 @@
+// x · w with w in words of 4 bits, for some 64 rows of x: words, x and scales stream through a ring
+// in shared memory, words become f16 or bf16 in registers, and mma.sync multiplies them as its A:
+// 16 columns of w by 8 rows of x, so few rows of x waste little. A block has warps along N (64
+// columns each) and along K (64 rows of w each, of every stage); sums of K meet at the end.
+// In: ProductParams; groups of whole 64 rows of w; rows of 16-byte chunks. Out: y, or f32 sums of
+// parts of K. Numerics: f32 sums; warps and parts are added in order.
+//
+// K may come in any order that x and w share, columns in any order at all. A thread with
+// g = lane / 4, q = lane % 4 takes
+//   AWQ, 16 rows a step: rows 4q … 4q + 3 of the word of columns 8g … 8g + 7; column 8g + 2t + r is
+// row g + 8r of tile t.
+//   GPTQ, 32 rows a step: the word of rows 8q … 8q + 7 of columns 32h + 4g + c, c = 0 … 3; column c
+// is row g + 8 (c % 2) of tile 2h + c / 2. Nibbles i and i + 4 are sixteen bits apart, so rows i and
+// i + 4 are a pair, and x's pairs are made alike.
+// Chunks of 16 bytes lie in a stage so that a warp's loads meet no bank twice.
+// Flow: call > validate > select > compile > [launch].  Read next: device/mma.cuh, unpack.cuh,
+// product_ring_cuda.cpp.
+#pragma once
+
+#include "device/cp_async.cuh"
+#include "device/mma.cuh"
+#include "device/mma_tile.cuh"
+#include "ops/w4/product_finish.cuh"
+#include "ops/w4/unpack.cuh"
+
+namespace dlblas::w4 {
+
+namespace detail {
+
+constexpr int kRingRows = 64;    // of w, of a warp and stage
+constexpr int kRingPart = 2048;  // bytes of its words
+
+/// Copies stage after stage, in order; a stage is one group of copies, also when none is left.
+template <RingTraits S, RingConfig C>
+struct RingCopy {
+  static constexpr int kRowsOfX = 8 * S.eights;
+  // Chunks of a row: of words, x, scales and zeros.
+  static constexpr int kWords = S.along_k ? C.columns() / 4 : C.columns() / 32;
+  static constexpr int kX = C.depth() / 8, kScales = C.columns() / 8, kZeros = C.columns() / 32;
+  // A thread's chunks of a stage lie so many rows apart.
+  static constexpr int kWordStep = C.threads() / kWords, kXStep = C.threads() / kX;
+  static constexpr int kWordCopies = C.word_bytes() / 16 / C.threads();
+  static constexpr int kXCopies = (kRowsOfX + kXStep - 1) / kXStep;
+  static_assert(C.threads() % kWords == 0 && C.threads() % kX == 0);
+
+  const ProductParams& p;
+  const char *words, *x;
+  int64_t n0, m0, k, end;
+  bool has_words;
+  int rows;  // of x, from this thread's first on
+
+  __device__ __forceinline__ RingCopy(const ProductParams& params, int64_t n, int64_t m,
+                                      int64_t begin, int64_t stop)
+      : p(params), n0(n), m0(m), k(begin), end(stop) {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int row = thread / kWords, chunk = thread % kWords;
+    const int64_t of_word = S.along_k ? begin / 8 + row : begin + row;
+    words = static_cast<const char*>(p.w.q.data) +
+            4 * (of_word * p.w.q.row + (S.along_k ? n : n / 8) + chunk * 4);
+    has_words = n + chunk * (S.along_k ? 4 : 32) < p.w.columns;
+    const int of_x = thread / kX, depth = thread % kX;
+    x = static_cast<const char*>(p.x) + 2 * ((m + of_x) * p.x_row + begin + depth * 8);
+    rows = static_cast<int>(p.m - m - of_x < kRowsOfX ? p.m - m - of_x : kRowsOfX);
+  }
+
+  /// Where the chunk of this row of words and of these columns lies.
+  __device__ static __forceinline__ int place_of_word(int row, int chunk) {
+    if constexpr (S.along_k) {
+      const int part = row / 8 * C.warps_n + chunk / 16, q = row % 4;
+      return part * kRingPart + row % 8 / 4 * 1024 + chunk % 16 / 8 * 512 + q * 128 +
+             ((chunk % 8) ^ (2 * q)) * 16;
+    } else {
+      const int part = row / kRingRows * C.warps_n + chunk / 2;
+      return part * kRingPart + row % kRingRows / 16 * 512 + row % 4 * 128 + row % 16 / 4 * 32 +
+             chunk % 2 * 16;
+    }
+  }
+  /// Where chunk `at` of 64 of K lies in row m of x.
+  __device__ static __forceinline__ int swizzled(int m, int at) {
+    return S.along_k ? at ^ ((m & 1) << 2) : at ^ ((m & 3) << 1);
+  }
+
+  __device__ __forceinline__ void copy(uint32_t stage) {
+    if (k < end) {
+      const int thread = static_cast<int>(threadIdx.x);
+      const int row = thread / kWords, chunk = thread % kWords;
+#pragma unroll
+      for (int i = 0; i < kWordCopies; ++i) {
+        const int at = row + i * kWordStep;
+        const bool inside = k + at * (S.along_k ? 8 : 1) < end;
+        cp_async_or_zero(stage + place_of_word(at, chunk),
+                         words + int64_t{4} * i * kWordStep * p.w.q.row, has_words && inside);
+      }
+      const int of_x = thread / kX, depth = thread % kX;
+#pragma unroll
+      for (int i = 0; i < kXCopies; ++i) {
+        const int m = of_x + i * kXStep;
+        if (kRowsOfX % kXStep != 0 && m >= kRowsOfX) break;
+        const int to = C.word_bytes() + depth / 8 * kRowsOfX * 128 + m * 128 +
+                       swizzled(m, depth % 8) * 16;
+        cp_async_or_zero(stage + to, x + int64_t{2} * i * kXStep * p.x_row,
+                         i * kXStep < rows && k + depth * 8 < end);
+      }
+      copy_groups(stage + C.word_bytes() + C.x_bytes(S.eights));
+    }
+    k += C.depth();
+    words += 4 * p.w.q.row * (S.along_k ? C.depth() / 8 : C.depth());
+    x += 2 * C.depth();
+    cp_async_commit();
+  }
+
+  /// Scales and zeros of each warp's 64 rows.
+  __device__ __forceinline__ void copy_groups(uint32_t to) const {
+    for (int e = static_cast<int>(threadIdx.x); e < C.warps_k * kScales; e += C.threads()) {
+      const int64_t first = k + e / kScales * kRingRows, n = n0 + e % kScales * 8;
+      const int64_t at = first / p.w.group * p.w.scales.row + n;
+      cp_async_or_zero(to + e * 16, static_cast<const char*>(p.w.scales.data) + 2 * at,
+                       first < end && n < p.w.columns);
+    }
+    if constexpr (S.zeros) {
+      for (int e = static_cast<int>(threadIdx.x); e < C.warps_k * kZeros; e += C.threads()) {
+        const int64_t first = k + e / kZeros * kRingRows, n = n0 + e % kZeros * 32;
+        const int64_t at = first / p.w.group * p.w.zeros.row + n / 8;
+        cp_async_or_zero(to + C.scale_bytes() + e * 16,
+                         static_cast<const char*>(p.w.zeros.data) + 4 * at,
+                         first < end && n < p.w.columns);
+      }
+    }
+  }
+};
+
+/// A warp's products of one stage: d[tile][rows of x], 16 columns by 8 rows each.
+template <RingTraits S, RingConfig C>
+struct RingProduct {
+  using Sums = float[4][S.eights][4];
+  int warp_n, warp_k, g, q;
+
+  template <class T>
+  __device__ static __forceinline__ T at(const unsigned char* from) {
+    return *reinterpret_cast<const T*>(from);
+  }
+  __device__ __forceinline__ const unsigned char* words(const unsigned char* stage) const {
+    return stage + (warp_k * C.warps_n + warp_n) * kRingPart;
+  }
+  /// Row 8t + g of x.
+  __device__ __forceinline__ const unsigned char* x(const unsigned char* stage, int t) const {
+    return stage + C.word_bytes() + (warp_k * 8 * S.eights + t * 8 + g) * 128;
+  }
+  __device__ __forceinline__ const unsigned char* scales(const unsigned char* stage) const {
+    return stage + C.word_bytes() + C.x_bytes(S.eights) +
+           (warp_k * C.columns() + warp_n * 64) * 2;
+  }
+  __device__ __forceinline__ const unsigned char* zeros(const unsigned char* stage) const {
+    return stage + C.word_bytes() + C.x_bytes(S.eights) + C.scale_bytes() +
+           (warp_k * C.columns() + warp_n * 64) / 2;
+  }
+
+  __device__ __forceinline__ void awq(Sums& d, const unsigned char* stage) const {
+    const uint4 scale = at<uint4>(scales(stage) + g * 16);
+    const uint32_t factor[4] = {scale.x, scale.y, scale.z, scale.w};
+    uint32_t zero = 0x88888888u, minus[4];
+    if constexpr (S.zeros) zero = at<uint32_t>(zeros(stage) + g * 4);
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) minus[tile] = lifted_pair<S.type>(zero >> 4 * tile);
+    const unsigned char* const mine = words(stage) + (q * 8 + g) * 4;
+#pragma unroll
+    for (int u = 0; u < kRingRows / 16; ++u) {
+      uint32_t word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) word[i] = at<uint32_t>(mine + u * 512 + i * 128);
+      uint2 b[S.eights];
+#pragma unroll
+      for (int t = 0; t < S.eights; ++t)
+        b[t] = at<uint2>(x(stage, t) + ((2 * u + q / 2) ^ ((g & 3) << 1)) * 16 + q % 2 * 8);
+#pragma unroll
+      for (int tile = 0; tile < 4; ++tile) {
+        uint32_t v[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          v[i] = scaled_pair<S.type>(lifted_pair<S.type>(word[i] >> 4 * tile), minus[tile],
+                                     factor[tile]);
+        const uint32_t a[4] = {__byte_perm(v[0], v[1], 0x5410), __byte_perm(v[0], v[1], 0x7632),
+                               __byte_perm(v[2], v[3], 0x5410), __byte_perm(v[2], v[3], 0x7632)};
+#pragma unroll
+        for (int t = 0; t < S.eights; ++t)
+          mma_16x8x16<S.type == DType::kBF16>(d[tile][t], a, b[t].x, b[t].y);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void gptq(Sums& d, const unsigned char* stage, uint32_t plus) const {
+    uint32_t minus[2][4], factor[2][4];  // of 32 columns each, this thread's four
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const uint2 scale = at<uint2>(scales(stage) + (32 * h + 4 * g) * 2);
+      uint32_t zero = 0x8888u;
+      if constexpr (S.zeros) zero = at<uint32_t>(zeros(stage) + (4 * h + g / 2) * 4) >> g % 2 * 16;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const uint32_t stored = zero >> 4 * c & 15u;
+        minus[h][c] = lifted_pair<S.type>(stored | stored << 16) + (S.zeros ? plus : 0);
+        factor[h][c] = __byte_perm(c < 2 ? scale.x : scale.y, 0, c % 2 ? 0x3232 : 0x1010);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kRingRows / 32; ++u) {
+      uint32_t b[S.eights][4];
+#pragma unroll
+      for (int t = 0; t < S.eights; ++t) {
+        const uint4 row = at<uint4>(x(stage, t) + ((4 * u + q) ^ ((g & 1) << 2)) * 16);
+        b[t][0] = __byte_perm(row.x, row.z, 0x5410), b[t][1] = __byte_perm(row.x, row.z, 0x7632);
+        b[t][2] = __byte_perm(row.y, row.w, 0x5410), b[t][3] = __byte_perm(row.y, row.w, 0x7632);
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint4 four =
+            at<uint4>(words(stage) + u * 1024 + h * 512 + q * 128 + ((g ^ (2 * q)) & 7) * 16);
+        const uint32_t word[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+#pragma unroll
+          for (int step = 0; step < 2; ++step) {
+            uint32_t a[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const int c = 2 * pair + i % 2;
+              a[i] = scaled_pair<S.type>(lifted_pair<S.type>(word[c] >> (8 * step + i / 2 * 4)),
+                                         minus[h][c], factor[h][c]);
+            }
+#pragma unroll
+            for (int t = 0; t < S.eights; ++t)
+              mma_16x8x16<S.type == DType::kBF16>(d[2 * h + pair][t], a, b[t][2 * step],
+                                                  b[t][2 * step + 1]);
+          }
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run(Sums& d, const unsigned char* stage, uint32_t plus) const {
+    if constexpr (S.along_k)
+      gptq(d, stage, plus);
+    else
+      awq(d, stage);
+  }
+
+  /// The sum of column n and row m of the block's tile, in [warp][register][lane].
+  __device__ static __forceinline__ float sum_at(const float* sums, int n, int m) {
+    const int c = n % 64;
+    const int lane = (S.along_k ? c % 32 / 4 : c / 8) * 4 + m % 8 / 2;
+    const int tile = S.along_k ? c / 32 * 2 + c % 4 / 2 : c % 8 / 2;
+    const int r = (tile * S.eights + m / 8) * 4 + n % 2 * 2 + m % 2;
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < C.warps_k; ++k)
+      sum += sums[((k * C.warps_n + n / 64) * 16 * S.eights + r) * 32 + lane];
+    return sum;
+  }
+};
+
+}  // namespace detail
+
+template <RingTraits S, RingConfig C>
+__global__ void __launch_bounds__(C.threads())
+    product_ring(const __grid_constant__ ProductParams p) {
+  using namespace detail;
+  extern __shared__ __align__(128) unsigned char ring[];
+  wait_for_dependencies();
+  launch_dependents();
+  const int64_t n0 = int64_t{blockIdx.x} * C.columns(), m0 = int64_t{blockIdx.z} * 8 * S.eights;
+  const int64_t stages = (p.w.depth + C.depth() - 1) / C.depth();
+  const int64_t each = (stages + C.split - 1) / C.split * C.depth();
+  const int64_t begin = blockIdx.y * each;
+  const int64_t end = begin + each < p.w.depth ? begin + each : p.w.depth;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  using Product = RingProduct<S, C>;
+  const Product product{warp % C.warps_n, warp / C.warps_n, lane / 4, lane % 4};
+  const uint32_t plus = static_cast<uint32_t>(p.w.plus) * 0x00010001u;
+
+  RingCopy<S, C> copies(p, n0, m0, begin, end);
+  const uint32_t first = shared_address(ring);
+  constexpr int kStage = C.stage_bytes(S.eights);
+#pragma unroll 1
+  for (int s = 0; s < C.stages - 1; ++s) copies.copy(first + s * kStage);
+  typename Product::Sums d = {};
+  int reading = 0, filling = C.stages - 1;
+#pragma unroll 1
+  for (int64_t k = begin; k < end; k += C.depth()) {
+    cp_async_wait<C.stages - 2>();
+    __syncthreads();  // shows this stage, and ends the reading of the one that is filled next
+    copies.copy(first + filling * kStage);
+    product.run(d, ring + reading * kStage, plus);
+    filling = reading;
+    reading = reading + 1 == C.stages ? 0 : reading + 1;
+  }
+  cp_async_wait<0>();
+  __syncthreads();  // the ring is free
+  auto* const sums = reinterpret_cast<float*>(ring);
+#pragma unroll
+  for (int r = 0; r < 16 * S.eights; ++r)
+    sums[(warp * 16 * S.eights + r) * 32 + lane] = d[r / 4 / S.eights][r / 4 % S.eights][r % 4];
+  __syncthreads();
+  const int rows = static_cast<int>(p.m - m0 < 8 * S.eights ? p.m - m0 : 8 * S.eights);
+  for (int e = static_cast<int>(threadIdx.x); e < rows * C.columns(); e += C.threads()) {
+    const int row = e / C.columns(), column = e % C.columns();
+    const int64_t m = m0 + row, n = n0 + column;
+    if (n >= p.w.columns) continue;
+    const float sum = Product::sum_at(sums, column, row);
+    if constexpr (C.split > 1)
+      p.partial[(int64_t{blockIdx.y} * p.m + m) * p.w.columns + n] = sum;
+    else
+      store_y<S.type>(p.w, m, n, sum);
+  }
+}
+
+}  // namespace dlblas::w4

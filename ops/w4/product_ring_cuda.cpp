@@ -1,0 +1,159 @@
+// Products with packed weights on NVIDIA GPUs, for some tens of rows of x: everything streams
+// through shared memory. In: Problem, Config; Args. Out: Kernel and its sources; launches.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: product_ring.cuh,
+// product_cuda.hpp.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/rates.hpp"
+#include "core/source_hash.hpp"
+#include "ops/w4/product_cuda.hpp"
+
+namespace dlblas::w4 {
+namespace {
+
+using product::kM;
+
+constexpr std::int64_t kPartRows = 64;  // of the weight, of a warp and stage
+
+struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
+  static constexpr const char* kInclude = "ops/w4/product_ring.cuh";
+  static constexpr const char* kConfigName = "dlblas::w4::RingConfig";
+  static constexpr const char* kKernel = "dlblas::w4::product_ring";
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::warps_n>("warps_n", {1, 2, 4}),
+        field<&Config::warps_k>("warps_k", {1, 2, 4, 8}),
+        field<&Config::stages>("stages", {2, 3, 4, 6}),
+        field<&Config::split>("split", {1, 2, 4, 8, 16})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() {
+    static const auto* members = new TraitsTable<Traits>{
+        "dlblas::w4::RingTraits",
+        {member<&Traits::type>("type"), member<&Traits::along_k>("along_k"),
+         member<&Traits::zeros>("zeros"), member<&Traits::eights>("eights")}};
+    return *members;
+  }
+  static Traits traits(const Query& q, const Config&) {
+    const Problem& p = q.problem;
+    const std::int64_t rows = p.dims[kM];
+    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
+            p.tensors[product::kZeros].dtype != DType::kAbsent,
+            rows <= 8    ? 1
+            : rows <= 16 ? 2
+            : rows <= 32 ? 4
+                         : 8};
+  }
+
+  static Support supports(const Query& q) {
+    if (const Support product = supports_packed(q); !product) return product;
+    const auto& op = q.user<ProductOp>();
+    const Problem& p = q.problem;
+    if (op.group(p.dims) % kPartRows != 0)
+      return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kPartRows);
+    for (const int i : {int{product::kQ}, int{product::kZeros}})
+      if (p.tensors[i].dtype != DType::kAbsent && p.tensors[i].align_log2 < 4)
+        return Support::no("rows of {} are not aligned to 16 bytes", tensor(i));
+    if (!op.along_k && op.columns(p.dims) % 32 != 0)
+      return Support::no("N = {} is not a multiple of 32", op.columns(p.dims));
+    return Support::yes();
+  }
+
+  static bool fits(const Query& q, const Config& c) {
+    const Traits s = traits(q, c);
+    if (c.threads() < 64 || c.threads() > 512) return false;
+    if (c.shared_bytes(s.eights) > q.device.shared_bytes_per_block) return false;
+    // A thread's sums, x and words; a chunk of x for each thread of a row.
+    const int registers = 16 * s.eights + 4 * s.eights + 72;
+    return registers * c.threads() <= 65536 && 8 * s.eights * c.depth() / 8 >= c.threads() / 4;
+  }
+  static void constrain(const Query& q, Space& space) {
+    space.require(table(), "fits_device", {"warps_n", "warps_k", "stages"},
+                  [q = QueryCopy(q)](const Config& c) { return fits(q, c); });
+    space.require(table(), "columns_useful", {"warps_n"}, [q = QueryCopy(q)](const Config& c) {
+      const Query asked = q;
+      return c.warps_n == 1 ||
+             c.columns() / 2 < asked.user<ProductOp>().columns(asked.problem.dims);
+    });
+    space.require(table(), "depth_useful", {"warps_k", "split"},
+                  [q = QueryCopy(q)](const Config& c) {
+                    const Query asked = q;
+                    const std::int64_t depth = asked.user<ProductOp>().depth(asked.problem.dims);
+                    return (c.split == 1 || asked.problem.dims[kM] <= 256) &&
+                           (c.split == 1 || std::int64_t{c.split} * c.depth() <= depth) &&
+                           (c.warps_k == 1 || c.depth() / 2 < depth);
+                  });
+  }
+
+  /// The least estimate of those that fit.
+  static Config preset(const Query& q) {
+    Space space(table());
+    constrain(q, space);
+    Config best{1, 2, 2, 1};
+    double best_ms = std::numeric_limits<double>::infinity();
+    for (const dlblas::Config& config : space.configs()) {
+      const Config c = table().from_config(config);
+      const double ms = milliseconds(q, c);
+      if (ms < best_ms) best = c, best_ms = ms;
+    }
+    return best;
+  }
+
+  /// What streams, by blocks that keep memory busy; unpacking and multiplying beside it; x by each
+  /// block from L2; and the launches.
+  static double milliseconds(const Query& q, const Config& c) {
+    const Problem& p = q.problem;
+    const auto& op = q.user<ProductOp>();
+    const Traits s = traits(q, c);
+    const auto rows = static_cast<double>(p.dims[kM]), n = static_cast<double>(op.columns(p.dims));
+    const auto depth = static_cast<double>(op.depth(p.dims));
+    const double again = std::max(1.0, std::ceil(rows / (8.0 * s.eights)));
+    const double blocks = std::ceil(n / c.columns()) * c.split * again;
+    const int registers = 20 * s.eights + 72;
+    const int a_unit = std::max<int>(
+        1, std::min(q.device.shared_bytes_per_unit / (c.shared_bytes(s.eights) + 1024),
+                    65536 / (registers * c.threads())));
+    const double at_once = 1.0 * a_unit * q.device.units;
+    const double turns = std::ceil(blocks / at_once);
+    const double filled = blocks / (turns * at_once);
+    // 64 KB in flight a multiprocessor keep memory busy.
+    const double in_flight = std::min(blocks / q.device.units, 1.0 * a_unit) * (c.stages - 1) *
+                             (c.word_bytes() + c.scale_bytes());
+    const double busy = std::min(1.0, in_flight / 64e3) * std::min(1.0, 0.5 + 0.5 * filled);
+    const double memory =
+        again * product::weight_bytes(op, p) / (0.85 * memory_bytes_per_s(q.device) * busy);
+    const double units = std::min(blocks, 1.0 * q.device.units);
+    // 4.5 instructions unpack two elements; a warp's width of them a cycle and quarter.
+    const double unpacked = again * depth * n * 2.25 /
+                            (unit_rates(q.device).f32_flops / 2 * units * std::min(1.0, filled + 0.1));
+    const double products =
+        2 * again * 8 * s.eights * depth * n / (0.5 * flops(q.device, s.type));
+    const double x = again * std::ceil(n / c.columns()) * 16 * s.eights * depth /
+                     cache_bytes_per_s(q.device);
+    const double sums = c.split > 1 ? 1.5e-6 + 8 * rows * n * c.split / cache_bytes_per_s(q.device)
+                                    : 0;
+    return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, unpacked + products, x}) + sums);
+  }
+
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return s.config.shared_bytes(s.traits.eights);
+  }
+  static cuda::Launch grid(const State& s, const ProductParams& p) {
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.w.columns, s.config.columns()));
+    how.grid.y = static_cast<unsigned>(s.config.split);
+    how.grid.z = static_cast<unsigned>(ceil_div(p.m, 8 * std::int64_t{s.traits.eights}));
+    return how;
+  }
+};
+
+}  // namespace
+
+Implementation product_ring_cuda(const ProductOp& op) {
+  return kernels::make_cuda<Ring>("cuda_ring", source_hash<"ops/w4/product_ring_cuda.cpp">(), &op);
+}
+
+}  // namespace dlblas::w4

@@ -1,0 +1,31 @@
+// Words of 4-bit weights as pairs of f16 or bf16, as the dequantised weight has them: an exact
+// difference, one rounding of the product. Read next: product_ring.cuh, product_rows.cuh.
+#pragma once
+
+#include "device/types.hpp"
+
+namespace dlblas::w4 {
+
+/// Pairs of 16-bit numbers in a word: 2^10 (f16) or 2^7 (bf16) plus a nibble each, exactly.
+template <DType T>
+__device__ __forceinline__ uint32_t lifted_pair(uint32_t nibbles) {
+  constexpr uint32_t kBase = T == DType::kBF16 ? 0x43004300u : 0x64006400u;
+  return (nibbles & 0x000f000fu) | kBase;
+}
+
+/// (a − b) · scale: the difference is exact, the product rounded once.
+template <DType T>
+__device__ __forceinline__ uint32_t scaled_pair(uint32_t a, uint32_t b, uint32_t scale) {
+  uint32_t y;
+  if constexpr (T == DType::kBF16)
+    asm("{\n .reg .b32 d;\n fma.rn.bf16x2 d, %2, %4, %1;\n fma.rn.bf16x2 %0, d, %3, %5;\n}"
+        : "=r"(y)
+        : "r"(a), "r"(b), "r"(scale), "r"(0xbf80bf80u), "r"(0x80008000u));
+  else
+    asm("{\n .reg .b32 d;\n sub.rn.f16x2 d, %1, %2;\n mul.rn.f16x2 %0, d, %3;\n}"
+        : "=r"(y)
+        : "r"(a), "r"(b), "r"(scale));
+  return y;
+}
+
+}  // namespace dlblas::w4
