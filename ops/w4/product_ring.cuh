@@ -10,11 +10,10 @@
 //   AWQ, 16 rows a step: rows 4q … 4q + 3 of the word of columns 8g … 8g + 7; column 8g + 2t + r is
 // row g + 8r of tile t.
 //   GPTQ, 32 rows a step: the word of rows 8q … 8q + 7 of columns 32h + 4g + c, c = 0 … 3; column c
-// is row g + 8 (c % 2) of tile 2h + c / 2. Nibbles i and i + 4 are sixteen bits apart, so rows i and
-// i + 4 are a pair, and x's pairs are made alike.
-// Chunks of 16 bytes lie in a stage so that a warp's loads meet no bank twice.
-// Flow: call > validate > select > compile > [launch].  Read next: device/mma.cuh, unpack.cuh,
-// product_ring_cuda.cpp.
+// is row g + 8 (c % 2) of tile 2h + c / 2. Nibbles i and i + 4 are sixteen bits apart, so rows i
+// and i + 4 are a pair, and x's pairs are made alike. Chunks of 16 bytes lie in a stage so that a
+// warp's loads meet no bank twice. Flow: call > validate > select > compile > [launch].  Read next:
+// device/mma.cuh, unpack.cuh, product_ring_cuda.cpp.
 #pragma once
 
 #include "device/cp_async.cuh"
@@ -96,8 +95,8 @@ struct RingCopy {
       for (int i = 0; i < kXCopies; ++i) {
         const int m = of_x + i * kXStep;
         if (kRowsOfX % kXStep != 0 && m >= kRowsOfX) break;
-        const int to = C.word_bytes() + depth / 8 * kRowsOfX * 128 + m * 128 +
-                       swizzled(m, depth % 8) * 16;
+        const int to =
+            C.word_bytes() + depth / 8 * kRowsOfX * 128 + m * 128 + swizzled(m, depth % 8) * 16;
         cp_async_or_zero(stage + to, x + int64_t{2} * i * kXStep * p.x_row,
                          i * kXStep < rows && k + depth * 8 < end);
       }
@@ -147,8 +146,7 @@ struct RingProduct {
     return stage + C.word_bytes() + (warp_k * 8 * S.eights + t * 8 + g) * 128;
   }
   __device__ __forceinline__ const unsigned char* scales(const unsigned char* stage) const {
-    return stage + C.word_bytes() + C.x_bytes(S.eights) +
-           (warp_k * C.columns() + warp_n * 64) * 2;
+    return stage + C.word_bytes() + C.x_bytes(S.eights) + (warp_k * C.columns() + warp_n * 64) * 2;
   }
   __device__ __forceinline__ const unsigned char* zeros(const unsigned char* stage) const {
     return stage + C.word_bytes() + C.x_bytes(S.eights) + C.scale_bytes() +

@@ -23,11 +23,11 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
   static constexpr const char* kKernel = "dlblas::w4::product_ring";
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::warps_n>("warps_n", {1, 2, 4}),
-        field<&Config::warps_k>("warps_k", {1, 2, 4, 8}),
-        field<&Config::stages>("stages", {2, 3, 4, 6}),
-        field<&Config::split>("split", {1, 2, 4, 8, 16})};
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::warps_n>("warps_n", {1, 2, 4}),
+                                field<&Config::warps_k>("warps_k", {1, 2, 4, 8}),
+                                field<&Config::stages>("stages", {2, 3, 4, 6}),
+                                field<&Config::split>("split", {1, 2, 4, 8, 16})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() {
@@ -127,14 +127,14 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
         again * product::weight_bytes(op, p) / (0.85 * memory_bytes_per_s(q.device) * busy);
     const double units = std::min(blocks, 1.0 * q.device.units);
     // 4.5 instructions unpack two elements; a warp's width of them a cycle and quarter.
-    const double unpacked = again * depth * n * 2.25 /
-                            (unit_rates(q.device).f32_flops / 2 * units * std::min(1.0, filled + 0.1));
-    const double products =
-        2 * again * 8 * s.eights * depth * n / (0.5 * flops(q.device, s.type));
-    const double x = again * std::ceil(n / c.columns()) * 16 * s.eights * depth /
-                     cache_bytes_per_s(q.device);
-    const double sums = c.split > 1 ? 1.5e-6 + 8 * rows * n * c.split / cache_bytes_per_s(q.device)
-                                    : 0;
+    const double unpacked =
+        again * depth * n * 2.25 /
+        (unit_rates(q.device).f32_flops / 2 * units * std::min(1.0, filled + 0.1));
+    const double products = 2 * again * 8 * s.eights * depth * n / (0.5 * flops(q.device, s.type));
+    const double x =
+        again * std::ceil(n / c.columns()) * 16 * s.eights * depth / cache_bytes_per_s(q.device);
+    const double sums =
+        c.split > 1 ? 1.5e-6 + 8 * rows * n * c.split / cache_bytes_per_s(q.device) : 0;
     return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, unpacked + products, x}) + sums);
   }
 

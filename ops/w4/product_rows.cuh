@@ -72,7 +72,7 @@ struct AwqBatch {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           v[i] = scaled_pair<S.type>(lifted_pair<S.type>(words[u][i] >> 4 * pair),
-                                lifted_pair<S.type>(zero >> 4 * pair), scale.words[pair]);
+                                     lifted_pair<S.type>(zero >> 4 * pair), scale.words[pair]);
 #pragma unroll
         for (int odd = 0; odd < 2; ++odd) {
           const uint32_t pick = odd ? 0x7632 : 0x5410;
@@ -160,8 +160,10 @@ struct GptqBatch {
         const uint32_t factor = __byte_perm(scale[h].words[c / 2], 0, c % 2 ? 0x3232 : 0x1010);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const uint32_t b0 = scaled_pair<S.type>(lifted_pair<S.type>(word >> 8 * half), minus, factor);
-          const uint32_t b1 = scaled_pair<S.type>(lifted_pair<S.type>(word >> (8 * half + 4)), minus, factor);
+          const uint32_t b0 =
+              scaled_pair<S.type>(lifted_pair<S.type>(word >> 8 * half), minus, factor);
+          const uint32_t b1 =
+              scaled_pair<S.type>(lifted_pair<S.type>(word >> (8 * half + 4)), minus, factor);
 #pragma unroll
           for (int t = 0; t < S.tiles; ++t)
             mma_16x8x16<S.type == DType::kBF16>(d[t][tile], a[t][half], b0, b1);

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, flex_attention, sdpa_kernel
 
 import dlblas
 from dlblas.bench import peers
-from dlblas.bench.gpu_families import Trial
+from dlblas.bench.gpu_families import Trial, beside
 from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import Run
 
@@ -81,16 +81,6 @@ def copied(bench: Session, needed: int) -> Run:
     return lambda i: to[i % sets].copy_(source[i % sets])
 
 
-def _beside(run: Run) -> Run:
-    """Timed, and not compared: its results are another problem's."""
-
-    def timed(i: int) -> tuple[()]:
-        run(i)
-        return ()
-
-    return timed
-
-
 def ragged(bench: Session, heads: int, dim: int) -> Trial:
     """Sequences of many lengths, causal; beside a dense one of as many multiply-adds."""
     lengths = (17, 40, 64) if bench.quick else _LENGTHS
@@ -120,7 +110,7 @@ def ragged(bench: Session, heads: int, dim: int) -> Trial:
         reference,
         {
             "flash2": flash2,
-            "ours dense": _beside(lambda _: dlblas.flash_attention(*dense, causal=True)),
+            "ours dense": beside(lambda _: dlblas.flash_attention(*dense, causal=True)),
         },
         2.0 * heads * dim * sum(n * n for n in lengths), needed,
     )  # fmt: skip
@@ -186,7 +176,7 @@ def scores(bench: Session, form: str) -> Trial:
         lambda: (exact(q[0], k[0], v[0], True, change),),
         {
             "flex": theirs,
-            "ours plain": _beside(lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=True)),
+            "ours plain": beside(lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=True)),
         },
         2.0 * batch * heads * length * length * dim, needed,
     )  # fmt: skip
@@ -226,7 +216,7 @@ def sinks(bench: Session) -> Trial:
         "paged_attention",
         {"T": length, "H": heads, "Hkv": of_keys, "D": dim, "page": _PAGE, "mask": "causal, sinks"},
         sets, functools.partial(ours, sink=sink), reference,
-        {"ours plain": _beside(functools.partial(ours, sink=None))},
+        {"ours plain": beside(functools.partial(ours, sink=None))},
         2.0 * heads * length * length * dim, needed,
     )  # fmt: skip
 
@@ -247,7 +237,7 @@ def of_f8(bench: Session, length: int, causal: bool) -> Trial:
         {**problem, "mask": "causal" if causal else "none", "inputs": "e4m3"}, sets,
         lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal, **given),
         lambda: (exact(q[0], k[0], v[0], causal),),
-        {"cudnn bf16": _beside(lambda i: sdpa(BACKENDS["cudnn"], *(t[i] for t in wide), causal))},
+        {"cudnn bf16": beside(lambda i: sdpa(BACKENDS["cudnn"], *(t[i] for t in wide), causal))},
         4.0 * batch * heads * length * length * dim * (0.5 if causal else 1.0), needed,
         allowed=_OF_F8,
     )  # fmt: skip

@@ -34,6 +34,16 @@ class Trial(NamedTuple):
     allowed: float = 1.0  # times the tolerance of the results' dtype
 
 
+def beside(run: Run) -> Run:
+    """Timed, and not compared: its results are another problem's."""
+
+    def timed(i: int) -> tuple[()]:
+        run(i)
+        return ()
+
+    return timed
+
+
 class _Calls(logging.Handler):
     """The library's own lines about calls: what ran, with which configuration."""
 

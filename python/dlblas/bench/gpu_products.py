@@ -17,6 +17,7 @@ import torch
 
 import dlblas
 from dlblas.bench import deep_gemm
+from dlblas.bench import gpu_products_forms as forms
 from dlblas.bench.gpu_contest import Row
 from dlblas.bench.gpu_families import Trial, measured
 from dlblas.bench.gpu_session import Session
@@ -252,9 +253,26 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
         yield functools.partial(masked_fp8, bench, *sizes)
 
 
+def _forms(bench: Session) -> Iterator[functools.partial[Trial]]:
+    """Weights of 8 and of 4 bits for few rows; what stands before and behind a product."""
+    few = ((256, 512),) if bench.quick else _WEIGHTS
+    for n, k in few:
+        for m in (1,) if bench.quick else _FEW_ROWS:
+            yield functools.partial(forms.w4a16, bench, m, n, k)
+    for n, k in few:
+        for m in (1,) if bench.quick else _FEW_ROWS:
+            yield functools.partial(fp8, bench, m, n, k, "block")
+    for m in (16,) if bench.quick else (16, 64, 256, 2048, 16384):
+        yield functools.partial(forms.norm_linear, bench, m, *few[0])
+    for m in (16,) if bench.quick else (64, 4096):
+        yield functools.partial(forms.epilogue, bench, m, *few[0])
+
+
 def rows(bench: Session) -> Iterator[Row]:
     calls: dict[Callable[..., Trial], str] = {
         matmul: "matmul", fp8: "scaled_mm", gated_mlp: "gated_mlp",
         **dict.fromkeys((grouped, grouped_fp8, masked_fp8), "grouped_gemm"),
+        forms.w4a16: "mm_w4a16", forms.norm_linear: "rms_norm_linear", forms.epilogue: "linear",
     }  # fmt: skip
-    yield from measured(bench, "gpu_products", _trials(bench), calls)
+    trials = itertools.chain(_forms(bench), _trials(bench))
+    yield from measured(bench, "gpu_products", trials, calls)
