@@ -13,7 +13,7 @@ import torch
 import dlblas
 from dlblas.bench.gpu_families import Trial, beside
 from dlblas.bench.gpu_session import Session
-from dlblas.bench.gpu_timing import Run
+from dlblas.bench.gpu_timing import Run, one_line
 
 _GROUP = 128
 
@@ -54,7 +54,7 @@ def w4a16(bench: Session, m: int, n: int, k: int) -> Trial:
     try:
         rivals["torch int4"] = _tinygemm(x, n, k)
     except Exception as error:
-        print(f"torch int4: {error}", flush=True)
+        print(f"torch int4: {one_line(error)}", flush=True)
     return Trial(
         "mm_w4a16", {"M": m, "N": n, "K": k, "format": "awq", "group": _GROUP}, sets,
         lambda i: dlblas.mm_w4a16(x[i], q[i], scales, zeros, _GROUP),
@@ -99,12 +99,12 @@ def epilogue(bench: Session, m: int, n: int, k: int) -> Trial:
     gelu = torch.nn.functional.gelu
 
     def eager(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        return gelu(torch.nn.functional.linear(x, weight, bias), approximate="tanh")
+        return gelu(torch.nn.functional.linear(x, weight, bias))
 
     compiled = torch.compile(eager, dynamic=False)
     return Trial(
         "linear", {"M": m, "N": n, "K": k, "epilogue": "bias, gelu"}, sets,
-        lambda i: dlblas.linear(x[i], weight[i], bias, "gelu_tanh"),
+        lambda i: dlblas.linear(x[i], weight[i], bias, "gelu"),
         lambda: (eager(x[0].float(), weight[0].float(), bias.float()),),
         {
             "torch": lambda i: eager(x[i], weight[i], bias),
