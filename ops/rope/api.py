@@ -39,8 +39,9 @@ def fused_rmsnorm_rope(
     it leaves of x's; ``num_heads`` is checked where it is given. x is f32, f16 or bf16; weight and
     tables have x's dtype or are f32. y is shaped as x and has its dtype; it shares no memory.
 
-    In f32, one rounding. No gradient. Errors: ShapeMismatchError for widths that do not fit, and
-    those of ``rms_norm_rope``. Source: Zhang and Sennrich, 2019; Su et al., RoFormer, 2021.
+    In f32, one rounding; torch's tensors have gradients. Errors: ShapeMismatchError for widths that
+    do not fit, and those of ``rms_norm_rope``. Source: Zhang and Sennrich, 2019; Su et al.,
+    RoFormer, 2021.
     """
     if len(x.shape) < 2:
         raise _wrong("x", "2 dimensions or more", tuple(x.shape))

@@ -35,3 +35,6 @@ ARGUMENTS: dict[str, str] = {
     "sin": "their sines, laid out alike",
     "eps": "added to the mean square: x's unit squared",
 }
+
+# In torch's operators: gradient.py.
+AUTOGRAD: dict[str, dict[str, str]] = {"rms_norm_rope": {"formula": "gradient"}}
