@@ -42,15 +42,23 @@ struct RingCopy {
   static constexpr int kXCopies = (kRowsOfX + kXStep - 1) / kXStep;
   static_assert(C.threads() % kWords == 0 && C.threads() % kX == 0);
 
+  // Of a stage, at most one chunk of scales or zeros a thread.
+  static constexpr int kScaleChunks = C.warps_k * kScales, kZeroChunks = C.warps_k * kZeros;
+  static_assert(kScaleChunks + kZeroChunks <= C.threads());
+
   const ProductParams& p;
-  const char *words, *x;
-  int64_t n0, m0, k, end;
-  bool has_words;
-  int rows;  // of x, from this thread's first on
+  const char *words, *x, *group;
+  int64_t group_row;  // bytes
+  int32_t left;       // of K, from this thread's stage on
+  int32_t rows;       // of x, from this thread's first on
+  bool has_words, has_group;
+  // Of this thread's chunk of scales or zeros: where it lies in a stage, which of its rows of w it
+  // is for, and how far these are in their group.
+  int32_t group_to, group_k, in_group;
 
   __device__ __forceinline__ RingCopy(const ProductParams& params, int64_t n, int64_t m,
                                       int64_t begin, int64_t stop)
-      : p(params), n0(n), m0(m), k(begin), end(stop) {
+      : p(params), left(static_cast<int32_t>(stop - begin)) {
     const int thread = static_cast<int>(threadIdx.x);
     const int row = thread / kWords, chunk = thread % kWords;
     const int64_t of_word = S.along_k ? begin / 8 + row : begin + row;
@@ -60,6 +68,18 @@ struct RingCopy {
     const int of_x = thread / kX, depth = thread % kX;
     x = static_cast<const char*>(p.x) + 2 * ((m + of_x) * p.x_row + begin + depth * 8);
     rows = static_cast<int>(p.m - m - of_x < kRowsOfX ? p.m - m - of_x : kRowsOfX);
+    const bool of_scale = thread < kScaleChunks;
+    const int e = of_scale ? thread : thread - kScaleChunks;
+    group_k = (of_scale ? e / kScales : e / kZeros) * kRingRows;
+    const int64_t column = n + (of_scale ? e % kScales * 8 : e % kZeros * 32);
+    const int64_t first = begin + group_k, of_group = first / p.w.group;
+    in_group = static_cast<int32_t>(first - of_group * p.w.group);
+    group_to = C.word_bytes() + C.x_bytes(S.eights) + (of_scale ? 0 : C.scale_bytes()) + e * 16;
+    group_row = of_scale ? 2 * p.w.scales.row : 4 * p.w.zeros.row;
+    group = (of_scale ? static_cast<const char*>(p.w.scales.data) + 2 * column
+                      : static_cast<const char*>(p.w.zeros.data) + column / 2) +
+            of_group * group_row;
+    has_group = column < p.w.columns && (of_scale || (S.zeros && e < kZeroChunks));
   }
 
   /// Where the chunk of this row of words and of these columns lies.
@@ -74,56 +94,51 @@ struct RingCopy {
              chunk % 2 * 16;
     }
   }
-  /// Where chunk `at` of 64 of K lies in row m of x.
-  __device__ static __forceinline__ int swizzled(int m, int at) {
-    return S.along_k ? at ^ ((m & 1) << 2) : at ^ ((m & 3) << 1);
+  /// Where chunk `at` of row m of x lies.
+  __device__ static __forceinline__ int place_of_x(int m, int at) {
+    const int swizzled = S.along_k ? at % 8 ^ ((m & 1) << 2) : at % 8 ^ ((m & 3) << 1);
+    return C.word_bytes() + (at / 8 * kRowsOfX + m) * 128 + swizzled * 16;
   }
 
   __device__ __forceinline__ void copy(uint32_t stage) {
-    if (k < end) {
+    if (left > 0) {
       const int thread = static_cast<int>(threadIdx.x);
       const int row = thread / kWords, chunk = thread % kWords;
 #pragma unroll
       for (int i = 0; i < kWordCopies; ++i) {
         const int at = row + i * kWordStep;
-        const bool inside = k + at * (S.along_k ? 8 : 1) < end;
         cp_async_or_zero(stage + place_of_word(at, chunk),
-                         words + int64_t{4} * i * kWordStep * p.w.q.row, has_words && inside);
+                         words + int64_t{4} * i * kWordStep * p.w.q.row,
+                         has_words && at * (S.along_k ? 8 : 1) < left);
       }
       const int of_x = thread / kX, depth = thread % kX;
 #pragma unroll
       for (int i = 0; i < kXCopies; ++i) {
+        if (i * kXStep >= rows) break;  // zeros lie there
         const int m = of_x + i * kXStep;
-        if (kRowsOfX % kXStep != 0 && m >= kRowsOfX) break;
-        const int to =
-            C.word_bytes() + depth / 8 * kRowsOfX * 128 + m * 128 + swizzled(m, depth % 8) * 16;
-        cp_async_or_zero(stage + to, x + int64_t{2} * i * kXStep * p.x_row,
-                         i * kXStep < rows && k + depth * 8 < end);
+        cp_async_or_zero(stage + place_of_x(m, depth), x + int64_t{2} * i * kXStep * p.x_row,
+                         depth * 8 < left);
       }
-      copy_groups(stage + C.word_bytes() + C.x_bytes(S.eights));
+      if (has_group) cp_async_or_zero(stage + group_to, group, group_k < left);
     }
-    k += C.depth();
+    left -= C.depth();
     words += 4 * p.w.q.row * (S.along_k ? C.depth() / 8 : C.depth());
     x += 2 * C.depth();
     cp_async_commit();
+    in_group += C.depth();
+    while (in_group >= p.w.group) in_group -= static_cast<int32_t>(p.w.group), group += group_row;
   }
 
-  /// Scales and zeros of each warp's 64 rows.
-  __device__ __forceinline__ void copy_groups(uint32_t to) const {
-    for (int e = static_cast<int>(threadIdx.x); e < C.warps_k * kScales; e += C.threads()) {
-      const int64_t first = k + e / kScales * kRingRows, n = n0 + e % kScales * 8;
-      const int64_t at = first / p.w.group * p.w.scales.row + n;
-      cp_async_or_zero(to + e * 16, static_cast<const char*>(p.w.scales.data) + 2 * at,
-                       first < end && n < p.w.columns);
-    }
-    if constexpr (S.zeros) {
-      for (int e = static_cast<int>(threadIdx.x); e < C.warps_k * kZeros; e += C.threads()) {
-        const int64_t first = k + e / kZeros * kRingRows, n = n0 + e % kZeros * 32;
-        const int64_t at = first / p.w.group * p.w.zeros.row + n / 8;
-        cp_async_or_zero(to + C.scale_bytes() + e * 16,
-                         static_cast<const char*>(p.w.zeros.data) + 4 * at,
-                         first < end && n < p.w.columns);
-      }
+  /// Rows of x that do not exist, scales and zeros of columns that do not: zeros in every stage.
+  __device__ __forceinline__ void clear(uint32_t ring) const {
+    const int thread = static_cast<int>(threadIdx.x), of_x = thread / kX;
+#pragma unroll 1
+    for (int s = 0; s < C.stages; ++s) {
+      const uint32_t stage = ring + s * C.stage_bytes(S.eights);
+      for (int m = of_x; m < kRowsOfX; m += kXStep)
+        if (m - of_x >= rows) cp_async_or_zero(stage + place_of_x(m, thread % kX), p.x, false);
+      if (!has_group && thread < kScaleChunks + kZeroChunks)
+        cp_async_or_zero(stage + group_to, p.x, false);
     }
   }
 };
@@ -133,6 +148,7 @@ template <RingTraits S, RingConfig C>
 struct RingProduct {
   using Sums = float[4][S.eights][4];
   int warp_n, warp_k, g, q;
+  uint32_t mask;  // nibble_mask
 
   template <class T>
   __device__ static __forceinline__ T at(const unsigned char* from) {
@@ -155,30 +171,43 @@ struct RingProduct {
 
   __device__ __forceinline__ void awq(Sums& d, const unsigned char* stage) const {
     const uint4 scale = at<uint4>(scales(stage) + g * 16);
-    const uint32_t factor[4] = {scale.x, scale.y, scale.z, scale.w};
-    uint32_t zero = 0x88888888u, minus[4];
+    const uint32_t pairs[4] = {scale.x, scale.y, scale.z, scale.w};
+    uint32_t zero = 0x88888888u, minus[8], factor[8];
     if constexpr (S.zeros) zero = at<uint32_t>(zeros(stage) + g * 4);
 #pragma unroll
-    for (int tile = 0; tile < 4; ++tile) minus[tile] = lifted_pair<S.type>(zero >> 4 * tile);
+    for (int tile = 0; tile < 4; ++tile) {
+      const uint32_t both = lifted_pair<S.type>(zero >> 4 * tile, mask);
+#pragma unroll
+      for (int odd = 0; odd < 2; ++odd) {
+        minus[2 * tile + odd] = __byte_perm(both, 0, odd ? 0x3232 : 0x1010);
+        factor[2 * tile + odd] = __byte_perm(pairs[tile], 0, odd ? 0x3232 : 0x1010);
+      }
+    }
     const unsigned char* const mine = words(stage) + (q * 8 + g) * 4;
 #pragma unroll
     for (int u = 0; u < kRingRows / 16; ++u) {
-      uint32_t word[4];
+      uint32_t word[4], half[2][2];
 #pragma unroll
       for (int i = 0; i < 4; ++i) word[i] = at<uint32_t>(mine + u * 512 + i * 128);
+      // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        half[i][0] = __byte_perm(word[2 * i], word[2 * i + 1], 0x5410);
+        half[i][1] = __byte_perm(word[2 * i], word[2 * i + 1], 0x7632);
+      }
       uint2 b[S.eights];
 #pragma unroll
       for (int t = 0; t < S.eights; ++t)
         b[t] = at<uint2>(x(stage, t) + ((2 * u + q / 2) ^ ((g & 3) << 1)) * 16 + q % 2 * 8);
 #pragma unroll
       for (int tile = 0; tile < 4; ++tile) {
-        uint32_t v[4];
+        uint32_t a[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          v[i] = scaled_pair<S.type>(lifted_pair<S.type>(word[i] >> 4 * tile), minus[tile],
-                                     factor[tile]);
-        const uint32_t a[4] = {__byte_perm(v[0], v[1], 0x5410), __byte_perm(v[0], v[1], 0x7632),
-                               __byte_perm(v[2], v[3], 0x5410), __byte_perm(v[2], v[3], 0x7632)};
+        for (int i = 0; i < 4; ++i) {
+          const int odd = i % 2;
+          a[i] = scaled_pair<S.type>(lifted_pair<S.type>(half[i / 2][odd] >> 4 * tile, mask),
+                                     minus[2 * tile + odd], factor[2 * tile + odd]);
+        }
 #pragma unroll
         for (int t = 0; t < S.eights; ++t)
           mma_16x8x16<S.type == DType::kBF16>(d[tile][t], a, b[t].x, b[t].y);
@@ -222,7 +251,7 @@ struct RingProduct {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               const int c = 2 * pair + i % 2;
-              a[i] = scaled_pair<S.type>(lifted_pair<S.type>(word[c] >> (8 * step + i / 2 * 4)),
+              a[i] = scaled_pair<S.type>(lifted_pair<S.type>(word[c] >> (8 * step + i / 2 * 4), mask),
                                          minus[h][c], factor[h][c]);
             }
 #pragma unroll
@@ -272,12 +301,13 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t end = begin + each < p.w.depth ? begin + each : p.w.depth;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   using Product = RingProduct<S, C>;
-  const Product product{warp % C.warps_n, warp / C.warps_n, lane / 4, lane % 4};
+  const Product product{warp % C.warps_n, warp / C.warps_n, lane / 4, lane % 4, nibble_mask(p.w.depth)};
   const uint32_t plus = static_cast<uint32_t>(p.w.plus) * 0x00010001u;
 
   RingCopy<S, C> copies(p, n0, m0, begin, end);
   const uint32_t first = shared_address(ring);
   constexpr int kStage = C.stage_bytes(S.eights);
+  copies.clear(first);
 #pragma unroll 1
   for (int s = 0; s < C.stages - 1; ++s) copies.copy(first + s * kStage);
   typename Product::Sums d = {};

@@ -102,8 +102,9 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
     return best;
   }
 
-  /// What streams, by blocks that keep memory busy; unpacking and multiplying beside it; x by each
-  /// block from L2; and the launches.
+  /// The fullest multiprocessor's tiles of 64 × 64 of the weight, each as long as its integer
+  /// instructions and products, or as a warp takes for it where few warps are there; what streams,
+  /// by blocks that keep memory busy; x by each block from L2; launches and parts of K.
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
@@ -111,31 +112,28 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
     const auto rows = static_cast<double>(p.dims[kM]), n = static_cast<double>(op.columns(p.dims));
     const auto depth = static_cast<double>(op.depth(p.dims));
     const double again = std::max(1.0, std::ceil(rows / (8.0 * s.eights)));
-    const double blocks = std::ceil(n / c.columns()) * c.split * again;
+    const double blocks = std::max(1.0, std::ceil(n / c.columns())) * c.split * again;
     const int registers = 20 * s.eights + 72;
     const int a_unit = std::max<int>(
         1, std::min(q.device.shared_bytes_per_unit / (c.shared_bytes(s.eights) + 1024),
                     65536 / (registers * c.threads())));
-    const double at_once = 1.0 * a_unit * q.device.units;
-    const double turns = std::ceil(blocks / at_once);
-    const double filled = blocks / (turns * at_once);
+    const double fullest = std::ceil(blocks / q.device.units);
+    const double tiles = fullest * c.warps() * std::ceil(depth / c.depth() / c.split);
+    const double warps = std::min(fullest, 1.0 * a_unit) * c.warps();
+    const double alone = 1000 + 130.0 * s.eights;  // cycles of one warp
+    const double cycles = tiles * std::max(110 + 29.0 * s.eights, alone / warps);
+    const double clock = unit_rates(q.device).f32_flops / 256;
     // 64 KB in flight a multiprocessor keep memory busy.
     const double in_flight = std::min(blocks / q.device.units, 1.0 * a_unit) * (c.stages - 1) *
                              (c.word_bytes() + c.scale_bytes());
-    const double busy = std::min(1.0, in_flight / 64e3) * std::min(1.0, 0.5 + 0.5 * filled);
-    const double memory =
-        again * product::weight_bytes(op, p) / (0.85 * memory_bytes_per_s(q.device) * busy);
-    const double units = std::min(blocks, 1.0 * q.device.units);
-    // 4.5 instructions unpack two elements; a warp's width of them a cycle and quarter.
-    const double unpacked =
-        again * depth * n * 2.25 /
-        (unit_rates(q.device).f32_flops / 2 * units * std::min(1.0, filled + 0.1));
-    const double products = 2 * again * 8 * s.eights * depth * n / (0.5 * flops(q.device, s.type));
-    const double x =
-        again * std::ceil(n / c.columns()) * 16 * s.eights * depth / cache_bytes_per_s(q.device);
+    const double memory = again * product::weight_bytes(op, p) /
+                          (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 64e3));
+    const double x = again * std::ceil(n / c.columns()) * 16 * s.eights * depth /
+                     cache_bytes_per_s(q.device);
     const double sums =
         c.split > 1 ? 1.5e-6 + 8 * rows * n * c.split / cache_bytes_per_s(q.device) : 0;
-    return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, unpacked + products, x}) + sums);
+    return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, cycles / clock, x}) + sums) +
+           1e-9 * c.stages;
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {

@@ -6,11 +6,17 @@
 
 namespace dlblas::w4 {
 
+/// 0x000f000f, in a register that ptxas takes for a variable: an instruction holds one constant, and
+/// it would load this one again for each. `size` ≥ 0.
+__device__ __forceinline__ uint32_t nibble_mask(int64_t size) {
+  return 0x000f000fu ^ static_cast<uint32_t>(size >> 62);
+}
+
 /// Pairs of 16-bit numbers in a word: 2^10 (f16) or 2^7 (bf16) plus a nibble each, exactly.
 template <DType T>
-__device__ __forceinline__ uint32_t lifted_pair(uint32_t nibbles) {
+__device__ __forceinline__ uint32_t lifted_pair(uint32_t nibbles, uint32_t mask = 0x000f000fu) {
   constexpr uint32_t kBase = T == DType::kBF16 ? 0x43004300u : 0x64006400u;
-  return (nibbles & 0x000f000fu) | kBase;
+  return (nibbles & mask) | kBase;
 }
 
 /// (a − b) · scale: the difference is exact, the product rounded once.
