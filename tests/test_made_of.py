@@ -199,3 +199,126 @@ def test_they_are_found_where_they_say() -> None:
         function = getattr(dlblas, name)
         assert pickle.loads(pickle.dumps(function)) is function
         assert function.__doc__ and function.__module__ == "dlblas"
+
+
+# ---- torch.ops.dlblas.* --------------------------------------------------------------------------
+
+
+def torch_calls() -> dict[str, Any]:
+    """Name -> arguments of a call of it as torch's operator."""
+    import torch
+
+    torch.manual_seed(1)
+    rand = torch.randn
+    x, vector, logits = rand(4, 256), rand(256), rand(6, 8, requires_grad=True)
+    q, scale = dlblas.quantize(x, "group128", "i8")  # opcheck multiplies, which f8 has not
+    slots = torch.tensor([5, -1, 0])
+    heads, token = rand(3, 2, 32), rand(3, 32)
+    latent = rand(2, 3, 2, 48), rand(2, 3, 1, 16), rand(2, 3, 2, 56)
+    tables = rand(3, 16), rand(3, 16)
+    return {
+        "quantize": (x, "token"),
+        "dequantize": (q, scale),
+        "quantize_mx": (x, "mxfp8"),
+        "group_norm": (rand(2, 8, 6, requires_grad=True), 4, rand(8), rand(8)),
+        "layernorm_gated": (x, vector, None, rand(4, 256), 1e-6, 64),
+        "rms_norm_quant": (x, vector),
+        "add_rms_norm_quant": (x, vector, rand(4, 256), 1e-6, 0.0, "tensor", torch.tensor(0.5)),
+        "silu_and_mul_quant": (x, "group64"),
+        "mrope": (
+            heads,
+            heads[:, :1],
+            torch.zeros(3, 3, dtype=torch.int64),
+            rand(5, 32),
+            [8, 4, 4],
+        ),
+        "fused_rmsnorm_rope": (rand(1, 3, 64, requires_grad=True), rand(64), *tables),
+        "partial_rotary_emb": (*(t.requires_grad_() for t in latent), *tables),
+        "topk_gating": (logits, 2),
+        "fill_kv_cache": (heads, heads, *torch.zeros(2, 2, 4, 2, 32), slots),
+        "store_mla_cache": (token, token, *torch.zeros(2, 2, 4, 32), slots),
+        "cross_entropy": (logits, torch.arange(6)),
+        "rope_tables": (torch.arange(5), 8),
+    }
+
+
+TORCH_CALLS = [
+    "quantize", "dequantize", "quantize_mx", "group_norm", "layernorm_gated", "rms_norm_quant",
+    "add_rms_norm_quant", "silu_and_mul_quant", "mrope", "fused_rmsnorm_rope", "partial_rotary_emb",
+    "topk_gating", "fill_kv_cache", "store_mla_cache", "cross_entropy", "rope_tables",
+]  # fmt: skip
+
+
+def results_of(returned: Any) -> list[Any]:
+    return (
+        []
+        if returned is None
+        else [*returned]
+        if isinstance(returned, (tuple, list))
+        else [returned]
+    )
+
+
+def test_every_one_is_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    for name in NAMES:
+        assert "default" in getattr(torch.ops.dlblas, name).overloads()
+    assert torch.ops.dlblas.rope_tables(5, 8)[0].shape == (5, 4)
+    x, scale = torch.randn(4, 8), torch.tensor(2.0)
+    _, given = torch.ops.dlblas.quantize(x, "tensor", torch.int8, scale)
+    assert given is not scale and torch.equal(given, scale)  # no result is an argument
+
+
+@pytest.mark.parametrize("name", TORCH_CALLS)
+def test_as_torchs_operator(name: str) -> None:
+    """As the function computes; on fake tensors, traced into one graph, and as opcheck demands."""
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    calls, operator = torch_calls(), getattr(torch.ops.dlblas, name)
+    args = calls[name]
+    arguments = operator.default._schema.arguments
+    given = {p.name: value for p, value in zip(arguments, args, strict=False)}
+    want = results_of(getattr(dlblas, name)(**given))
+    got = results_of(operator(*args))
+    assert len(got) == len(want) > 0 or name in ("fill_kv_cache", "store_mla_cache")
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    with FakeTensorMode() as mode:
+        tensors = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args]
+        for one, other in zip(results_of(operator(*tensors)), want, strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+    torch._dynamo.reset()  # one code object, compiled for many
+    compiled = torch.compile(lambda *args: operator(*args), fullgraph=True, backend="aot_eager")
+    for one, other in zip(results_of(compiled(*args)), want, strict=True):
+        torch.testing.assert_close(one, other)
+    assert {*torch.library.opcheck(operator.default, args).values()} == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("granularity", ["token", "group32", "tensor", "channel", "block128"])
+def test_dtypes_by_name_on_fake_tensors(granularity: str) -> None:
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    want = dlblas.quantize(torch.randn(4, 256), granularity)
+    with FakeTensorMode():
+        for x in (torch.randn(4, 256), torch.randn(4, 256, device="meta")):
+            got = dlblas.quantize(x, granularity, "f8e4m3")
+            assert [(t.shape, t.dtype) for t in got] == [(t.shape, t.dtype) for t in want]
+        x = torch.randn(4, 256)
+        assert dlblas.silu_and_mul_quant(x)[0].dtype is torch.float8_e4m3fn
+        assert dlblas.quantize(x, "tensor", scale=2.0)[0].dtype is torch.float8_e4m3fn
+        assert dlblas.fp8_gemm(x, x.T, output_dtype="bf16").dtype is torch.bfloat16
+
+
+def test_tables_of_rope_are_traced() -> None:
+    torch = pytest.importorskip("torch")
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+
+    def tables(x: Any) -> Any:
+        return *dlblas.rope_tables(x.shape[0], 8), *dlblas.rope_tables(x, 8, scaling=scaling)
+
+    compiled = torch.compile(tables, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (5, 9):
+        x = torch.arange(length)
+        torch.testing.assert_close(compiled(x), tables(x))

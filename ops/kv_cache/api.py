@@ -16,6 +16,11 @@ from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fill_kv_cache", "mla_decode", "paged_attention", "store_mla_cache"]
 
+IN_TORCH = {
+    "fill_kv_cache": {"k_cache": "Tensor(a!)", "v_cache": "Tensor(b!)"},
+    "store_mla_cache": {"ckv_cache": "Tensor(a!)", "kpe_cache": "Tensor(b!)"},
+}
+
 _store_kv_cache = FUNCTIONS["store_kv_cache"].call
 _store_mla_heads = FUNCTIONS["store_mla_heads"].call
 _paged = FUNCTIONS["paged_attention_lse"].call

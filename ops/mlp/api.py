@@ -16,6 +16,8 @@ from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_gated_mlp", "gated_mlp", "rms_norm_linear"]
 
+IN_TORCH = {"rms_norm_linear": {"rope": ""}}  # a tuple of tables and numbers
+
 _gated = FUNCTIONS["gated_linear"].call
 _norm_linear = FUNCTIONS["norm_linear"].call
 _matmul = FUNCTIONS["matmul"].call

@@ -18,6 +18,8 @@ from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["dequantize", "dequantize_mx", "quantize", "quantize_mx"]
 
+IN_TORCH = {"quantize_mx": {"->": "Tensor[]"}}
+
 _BLOCK = 128
 _WHOLE = {
     name: FUNCTIONS[f"quantize_{name}"].call for name in ("token", "tensor", "channel", "block128")

@@ -19,6 +19,14 @@ from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
 
+IN_TORCH: dict[str, Any] = {
+    "mrope": {"sections": "int[3]"},
+    "rope_tables": [  # scaling is a mapping, which torch has no type for
+        {"end_or_positions": "Tensor", "device": "Device?"},
+        {"end_or_positions": "SymInt", "device": "Device?", "overload": "end"},
+    ],
+}
+
 _OP = "fused_rmsnorm_rope"
 _rms_norm_rope = FUNCTIONS["rms_norm_rope"].call
 _mrope_heads = FUNCTIONS["mrope_heads"].call
@@ -62,7 +70,7 @@ def fused_rmsnorm_rope(
 def mrope(
     q: Any, k: Any, positions: Any, cos_sin_cache: Any, sections: tuple[int, int, int],
     style: str = "neox", *, out: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Any, Any]:  # fmt: skip
     """Rotary embeddings with three positions per token, time, height and width: Qwen-VL's.
 
     The first ``sections[0]`` pairs of each head turn by row ``positions[0, t]`` of the table, the
@@ -80,10 +88,11 @@ def mrope(
     if len(sections) != 3 or min(sections) < 0 or sum(sections) != pairs:
         raise _wrong("sections", f"three that add up to {pairs}", tuple(sections), "mrope")
     first, second = sections[0], sections[0] + sections[1]
-    return _mrope_heads(
+    turned: tuple[Any, Any] = _mrope_heads(
         q, k, positions[0], positions[1], positions[2], cos_sin_cache, first, second,
         style=style, out=out,
     )  # fmt: skip
+    return turned
 
 
 def partial_rotary_emb(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
@@ -173,8 +182,9 @@ def rope_tables(
         raise _refused("dim", "an even number, 0 or more", dim)
     if not theta > 0:
         raise _refused("theta", "a positive number", theta)
-    torch = import_module("torch")
-    if isinstance(end_or_positions, int):
+    import torch
+
+    if isinstance(end_or_positions, (int, torch.SymInt)):
         if end_or_positions < 0:
             raise _refused("end_or_positions", "0 or more, or a tensor [T]", end_or_positions)
         positions = torch.arange(end_or_positions, device=device)

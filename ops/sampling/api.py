@@ -14,6 +14,8 @@ from .._functions import FUNCTIONS
 
 __all__ = ["sample", "top_k_mask_logits", "top_k_renorm", "top_p_renorm"]
 
+IN_TORCH = {"sample": {"seed": "int", "offset": "int"}}
+
 _sample, _filter = FUNCTIONS["sample_rows"].call, FUNCTIONS["filter_rows"].call
 
 

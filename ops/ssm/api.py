@@ -15,6 +15,12 @@ from .._functions import FUNCTIONS
 
 __all__ = ["causal_conv1d", "causal_conv1d_update", "gated_delta_rule"]
 
+IN_TORCH = {
+    "causal_conv1d": {"state": "Tensor(a!)?"},
+    "causal_conv1d_update": {"state": "Tensor(a!)"},
+    "gated_delta_rule": {"state": "Tensor(a!)?"},
+}
+
 _batch = FUNCTIONS["causal_conv1d_batch"].call
 _varlen = FUNCTIONS["causal_conv1d_varlen"].call
 _delta = FUNCTIONS["gated_delta_rule_packed"].call

@@ -1,5 +1,6 @@
 """Calls that an operator's own form does not take: those that users of DLBlas have in their code,
-and those on tensors that autograd follows whose other arguments torch does not read as they are.
+and those on tensors that autograd follows, or without memory, whose other arguments torch does not
+read as they are.
 
 In: a call that the library has refused, or, of the older forms, that torch.compile sees. Out: what
 it means, or None, and the refusal stands. A call of the operator's own form never comes here. Read
@@ -14,7 +15,8 @@ from operator import index, is_not
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._functions import FUNCTIONS, native
-from ._hooks import older_forms, other_forms
+from ._hooks import has_memory, older_forms, other_forms
+from ._torch_bridge import attach_torch
 from .errors import Error, renamed
 
 if TYPE_CHECKING:  # as editors and type checkers see them, in place of the operator's own form
@@ -119,37 +121,45 @@ def _read(kind: str, value: Any) -> Any:
     return value
 
 
-def _followed(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """On tensors that autograd follows, a call goes the way of torch's operators, if torch reads
-    its numbers. Otherwise the refusal is of the first such tensor, and not of what is wrong: with
-    numbers that torch reads the call is made again, and a name, a value or a shape that is wrong
-    is refused as in a call without gradients."""
+def _of_torch(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Tensors that autograd follows and tensors without memory, fake or meta, go the way of torch's
+    operators, if torch reads what else there is. Otherwise the refusal is of the first such tensor,
+    and not of what is wrong: with numbers and dtypes that torch reads the call is made again, and,
+    where gradients are wanted, a name, a value or a shape that is wrong is refused as without."""
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "is_grad_enabled") or not torch.is_grad_enabled():
+    if torch is None or not hasattr(torch, "is_grad_enabled"):
         return None
     given = (*args, *named.values())
-    if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in given):
+    tensors = [value for value in given if isinstance(value, torch.Tensor)]
+    followed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if not followed and all(has_memory(torch, tensor) for tensor in tensors):
         return None
     function = FUNCTIONS[name]
     kinds = {p.name: p.kind for p in function.params}
-    places = (*kinds.values(), *[""] * len(args))  # there may be too many
-    read = tuple(map(_read, places, args))
+    read = tuple(map(_read, (*kinds.values(), *[""] * len(args)), args))  # there may be too many
     more = {key: _read(kinds.get(key, ""), value) for key, value in named.items()}
+    places = tuple(kinds)[: len(args)]
+    if len(places) == len(args) and not named.keys() & {*places} and not attach_torch():
+        from .torch._arguments import reader
+
+        more = reader(function)({**dict(zip(places, read, strict=True)), **more})
+        read = tuple(more.pop(key) for key in places)
     if any(map(is_not, (*read, *more.values()), given)):
         return function.call(*read, **more)
-    try:
-        native["explain"](name, args, named, 1)
-    except Error:
-        raise
-    except Exception:  # torch's, of a tensor inside a transform
-        pass
+    if followed:
+        try:
+            native["explain"](name, args, named, 1)
+        except Error:
+            raise
+        except Exception:  # torch's, of a tensor inside a transform
+            pass
     return None
 
 
 def _refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     older = older_forms.get(name)
     result = None if older is None else older(args, named)
-    return _followed(name, args, named) if result is None else result
+    return _of_torch(name, args, named) if result is None else result
 
 
 older_forms.update(matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm)

@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
-from .. import _dtypes, _functions
+from .. import _functions
 from .._after_import import after_import
 from .._hooks import older_forms
+from ._arguments import reader
 from ._autograd import FUNCTIONS
-from ._fakes import TORCH_DTYPES, grad_error
+from ._fakes import grad_error
 from ._operations import OPERATIONS, operator
 
 _TRACER = "torch._dynamo"
@@ -28,15 +29,7 @@ def traceable(function: _functions.Function) -> Callable[..., Any]:
     bindings/python/torch.cpp does, without its shortcuts."""
     name, results = function.name, function.results
     names = tuple(p.name for p in function.params)
-    dtypes = frozenset(p.name for p in function.params if p.kind == "dtype")
-    long_names = {
-        word: TORCH_DTYPES[short] for word, short in _dtypes.names() if short in TORCH_DTYPES
-    }
-    numbers = {  # tensors without dimensions take a number
-        tensor.name: TORCH_DTYPES["f32" if "f32" in tensor.dtypes else tensor.dtypes[0]]
-        for tensor in OPERATIONS[name].tensors[: OPERATIONS[name].num_inputs]
-        if not tensor.dims and tensor.dtypes
-    }
+    read = reader(function)
     call = operator(name)
     write: Any = operator(name + "_out") if results else None
     # What the results to write into are called there.
@@ -58,14 +51,7 @@ def traceable(function: _functions.Function) -> Callable[..., Any]:
         given = dict(zip(names, args, strict=False))
         given.update(kwargs)
         out = given.pop("out", None) if results else None
-        given = {key: value for key, value in given.items() if value is not None}
-        for key in dtypes:
-            if isinstance(given.get(key), str):
-                given[key] = long_names[given[key]]
-        for key, dtype in numbers.items():
-            if isinstance(given.get(key), (int, float)):
-                like = next(v for v in given.values() if isinstance(v, torch.Tensor))
-                given[key] = torch.full((), given[key], dtype=dtype, device=like.device)
+        given = read({key: value for key, value in given.items() if value is not None})
         if out is not None:
             given.update(zip(outs, out if isinstance(out, tuple) else (out,), strict=True))
         if torch.is_grad_enabled() and (out is not None or not differentiable):

@@ -1,8 +1,10 @@
 """Registers every operator with torch, once per process: kernels and schemas in C++, fakes and
-gradients here, and then the callables that ``dlblas.x()`` uses on torch tensors.
+gradients here, functions made of operators, and then the callables that ``dlblas.x()`` uses on
+torch tensors.
 
 In: the registry, and AUTOGRAD of ops/<family>/<op>/<op>.py. Out: torch.ops.dlblas.*. No operator
-is named here. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _compile.py.
+is named here. Read next: bindings/torch/register.cpp, _fakes.py, _autograd.py, _made_of.py,
+_compile.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import torch
 from .. import _functions
 from .._ranges import follow
 from ..errors import Error
-from . import _autograd, _compile, _fakes
+from . import _autograd, _compile, _fakes, _made_of
 from ._operations import OPERATIONS, Operation, operator, read_operation
 
 _library: Any = torch.library.Library("dlblas", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -84,6 +86,7 @@ def _register() -> None:
     for operation in new.values():
         torch.library.register_fake(f"dlblas::{operation.name}", _fakes.fake_of(operation))
     _autograd.register(declarations)
+    _made_of.register(_library)
     _skip_autograd(new.values(), declarations)
     transform = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
     forward = torch.autograd.forward_ad

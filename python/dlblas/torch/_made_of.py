@@ -1,0 +1,93 @@
+"""Functions that are made of operators (``quantize``, ``group_norm``, ``paged_attention`` …) as
+operators of torch's: ``torch.ops.dlblas.quantize``, with a schema out of the function's signature.
+
+torch calls the function and sees the operators in it ("CompositeImplicitAutograd"): their fakes,
+gradients and kernels are the function's own, under torch.compile and torch.export too. In: the
+functions of _faces.py, and IN_TORCH of ops/<family>/api.py, which says what a signature does not:
+types of parameters, ``""`` for one that torch has no type for, and ``"->"`` for results. Read next:
+_register.py, docs/torch.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .. import _made_of
+
+_RESULTS = {"None": "()", "Any": "Tensor"}
+_PLAIN = ("bool", "float", "int", "str")
+
+
+def _type(parameter: inspect.Parameter) -> str:
+    """Of torch's schemas; empty where it has none, or where the call returns something else."""
+    name, annotation = parameter.name, str(parameter.annotation)
+    if name == "out" or name.startswith("return_"):
+        return ""
+    if annotation == "Any":
+        if name.endswith("dtype"):
+            return "ScalarType?"
+        return "Tensor" if parameter.default is parameter.empty else "Tensor?"
+    plain = annotation.removesuffix(" | None")
+    return (plain + "?" * (plain != annotation)) if plain in _PLAIN else ""
+
+
+def _default(parameter: inspect.Parameter, kind: str) -> str:
+    value = parameter.default
+    if value is parameter.empty:
+        return ""
+    if value is None or kind.endswith("?"):  # the function knows its own
+        return "=None"
+    return f"={json.dumps(value) if isinstance(value, str) else value}"
+
+
+def _results(annotation: str) -> str:
+    if annotation in _RESULTS:
+        return _RESULTS[annotation]
+    return f"({', '.join(['Tensor'] * annotation.count('Any'))})"
+
+
+def schema_of(function: Callable[..., Any], types: dict[str, str]) -> tuple[str, tuple[str, ...]]:
+    """``"(Tensor x, str granularity) -> (Tensor, Tensor)"``, and the parameters that it has."""
+    signature = inspect.signature(function)
+    arguments = {}
+    for name, parameter in signature.parameters.items():
+        kind = types[name] if name in types else _type(parameter)
+        if kind:
+            arguments[name] = f"{kind} {name}{_default(parameter, kind)}"
+    results = types.get("->") or _results(str(signature.return_annotation))
+    return f"({', '.join(arguments.values())}) -> {results}", tuple(arguments)
+
+
+def _kernel(function: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:  # what is left out at the end has its default
+        given = {n: v for n, v in zip(names, args, strict=False) if v is not None}
+        results = function(**given)
+
+        def own(result: Any) -> Any:  # a scale that was given, say: no result is an argument
+            return result.clone() if any(result is value for value in args) else result
+
+        if isinstance(results, tuple):
+            return tuple(own(result) for result in results)
+        return None if results is None else own(results)
+
+    return call
+
+
+def register(library: Any) -> None:
+    """All of them, once; a function may have several overloads, by the types of an argument."""
+    for name in _made_of.names():
+        function = _made_of.function_named(name)
+        if function is None:
+            continue
+        module = sys.modules[inspect.unwrap(function).__module__]
+        declared = getattr(module, "IN_TORCH", {}).get(name, {})
+        overloads = declared if isinstance(declared, list) else [declared]
+        for place, types in enumerate(overloads):
+            schema, names = schema_of(function, types)
+            full = f"{name}.{types.get('overload', place)}" if place else name
+            library.define(full + schema)
+            library.impl(full, _kernel(function, names), "CompositeImplicitAutograd")
