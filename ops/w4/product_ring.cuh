@@ -189,7 +189,7 @@ struct RingProduct {
       uint32_t word[4], half[2][2];
 #pragma unroll
       for (int i = 0; i < 4; ++i) word[i] = at<uint32_t>(mine + u * 512 + i * 128);
-      // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
+        // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         half[i][0] = __byte_perm(word[2 * i], word[2 * i + 1], 0x5410);
@@ -251,8 +251,9 @@ struct RingProduct {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               const int c = 2 * pair + i % 2;
-              a[i] = scaled_pair<S.type>(lifted_pair<S.type>(word[c] >> (8 * step + i / 2 * 4), mask),
-                                         minus[h][c], factor[h][c]);
+              a[i] =
+                  scaled_pair<S.type>(lifted_pair<S.type>(word[c] >> (8 * step + i / 2 * 4), mask),
+                                      minus[h][c], factor[h][c]);
             }
 #pragma unroll
             for (int t = 0; t < S.eights; ++t)
@@ -301,7 +302,8 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t end = begin + each < p.w.depth ? begin + each : p.w.depth;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   using Product = RingProduct<S, C>;
-  const Product product{warp % C.warps_n, warp / C.warps_n, lane / 4, lane % 4, nibble_mask(p.w.depth)};
+  const Product product{warp % C.warps_n, warp / C.warps_n, lane / 4, lane % 4,
+                        nibble_mask(p.w.depth)};
   const uint32_t plus = static_cast<uint32_t>(p.w.plus) * 0x00010001u;
 
   RingCopy<S, C> copies(p, n0, m0, begin, end);

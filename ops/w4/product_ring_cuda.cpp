@@ -128,8 +128,8 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
                              (c.word_bytes() + c.scale_bytes());
     const double memory = again * product::weight_bytes(op, p) /
                           (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 64e3));
-    const double x = again * std::ceil(n / c.columns()) * 16 * s.eights * depth /
-                     cache_bytes_per_s(q.device);
+    const double x =
+        again * std::ceil(n / c.columns()) * 16 * s.eights * depth / cache_bytes_per_s(q.device);
     const double sums =
         c.split > 1 ? 1.5e-6 + 8 * rows * n * c.split / cache_bytes_per_s(q.device) : 0;
     return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, cycles / clock, x}) + sums) +

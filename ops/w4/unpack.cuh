@@ -6,8 +6,8 @@
 
 namespace dlblas::w4 {
 
-/// 0x000f000f, in a register that ptxas takes for a variable: an instruction holds one constant, and
-/// it would load this one again for each. `size` ≥ 0.
+/// 0x000f000f, in a register that ptxas takes for a variable: an instruction holds one constant,
+/// and it would load this one again for each. `size` ≥ 0.
 __device__ __forceinline__ uint32_t nibble_mask(int64_t size) {
   return 0x000f000fu ^ static_cast<uint32_t>(size >> 62);
 }
