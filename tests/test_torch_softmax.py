@@ -100,3 +100,38 @@ def test_l2_norm_is_normalize(eps: float, dtype: str, device: str) -> None:
 def test_l2_norm_refuses_an_eps(eps: float, device: str) -> None:
     with pytest.raises(dlblas.errors.ArgumentError, match="eps is out of range; expected 0"):
         dlblas.l2_norm(torch.ones(2, 8, device=device), eps)
+
+
+@pytest.mark.parametrize("dim", range(-3, 3))
+@pytest.mark.parametrize("op", [*OPS, "l2_norm"])
+def test_over_a_dimension(op: str, dim: int, device: str) -> None:
+    """As torch's: values, gradients, into ``out``, traced, and of NumPy arrays."""
+    x, call = torch.randn(3, 4, 5, device=device), getattr(dlblas, op)
+    theirs = torch.nn.functional.normalize if op == "l2_norm" else getattr(torch, op)
+    want = theirs(x, dim=dim)
+    got = call(x, dim=dim)
+    torch.testing.assert_close(got, want)
+    out = torch.empty_like(x)
+    assert call(x, dim=dim, out=out) is out and torch.equal(out, got)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: call(x, dim=dim), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), got)
+    array = x.cpu().numpy()
+    torch.testing.assert_close(torch.from_numpy(call(array, dim=dim)), want.cpu())
+    if op == "l2_norm":
+        return
+    assert torch.equal(call(x, dim), got)
+    dy, leaf, other = torch.randn_like(x), x.clone().requires_grad_(), x.clone().requires_grad_()
+    call(leaf, dim=dim).backward(dy)
+    theirs(other, dim=dim).backward(dy)
+    torch.testing.assert_close(leaf.grad, other.grad)
+
+
+def test_a_dimension_that_is_none() -> None:
+    x = torch.randn(3, 4, 5)
+    with pytest.raises(dlblas.errors.ArgumentError, match="dim is out of range; expected -3 to 2"):
+        dlblas.softmax(x, dim=3)
+    with pytest.raises(TypeError, match="dim is of another type; expected an integer, got str"):
+        dlblas.l2_norm(x, dim="rows")
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match="out cannot be turned"):
+        dlblas.softmax(x, dim=1, out=x[0, 0])

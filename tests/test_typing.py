@@ -34,7 +34,7 @@ def calls(x: Any, w: Any) -> None:
     dlblas.rms_norm_(x, w, stream=0)
     alone: Any = dlblas.add_rms_norm(x, w)
     normed, total = dlblas.add_rms_norm(alone, w, x, 1e-6)
-    print(normed, total)
+    print(normed, total, dlblas.softmax(x, 1), dlblas.l2_norm(x, dim=0))
     op = dlblas.get_op("rms_norm", (x, w), seconds=1.0, progress=False, log="x.csv")
     winner = op.report.winner
     if winner is not None:

@@ -58,10 +58,16 @@ if _typing.TYPE_CHECKING:
     from . import utils as utils
     from . import vllm as vllm
 
-    # Of mypy the first add_rms_norm holds, of pyright the last.
+    # Of mypy the first one of a name holds, of pyright the last.
     from ._other_forms import add_rms_norm as add_rms_norm
-    from ._ops import *  # type: ignore[no-redef]  # isort: skip  # noqa: F403 - the build writes it
+    from ._over_dim import l2_norm as l2_norm
+    from ._over_dim import log_softmax as log_softmax
+    from ._over_dim import softmax as softmax
+    from ._ops import *  # type: ignore[no-redef, assignment]  # isort: skip  # noqa: F403 - the build writes it
     from ._other_forms import add_rms_norm as add_rms_norm  # noqa: F811
+    from ._over_dim import l2_norm as l2_norm  # noqa: F811
+    from ._over_dim import log_softmax as log_softmax  # noqa: F811
+    from ._over_dim import softmax as softmax  # noqa: F811
     from .own import register, register_operator, unregister
 
 __version__ = _native.version()

@@ -14,6 +14,7 @@ import sys
 from operator import index, is_not
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from . import _over_dim
 from ._functions import FUNCTIONS, native
 from ._hooks import has_memory, older_forms, other_forms
 from ._torch_bridge import attach_torch
@@ -162,5 +163,7 @@ def _refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return _of_torch(name, args, named) if result is None else result
 
 
-older_forms.update(matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm)
+older_forms.update(
+    matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm, **_over_dim.FORMS
+)
 other_forms.update({name: functools.partial(_refused, name) for name in FUNCTIONS})

@@ -4,7 +4,11 @@ DOCS: dict[str, dict[str, str]] = {
     "l2_norm": {
         "summary": "Divides rows by their Euclidean norm.",
         "formula": "y = x / max(sqrt(sum_C(x²)), eps)",
-        "shapes": "x [*T, C] -> y [*T, C]; any leading dimensions, any strides.",
+        "shapes": (
+            "x [*T, C] -> y [*T, C]; any leading dimensions, any strides. In Python l2_norm(x, "
+            "dim=d) is over another dimension than the last, by a transposed view; y lies as x "
+            "does."
+        ),
         "dtypes": "x f32, f16 or bf16; y x's dtype.",
         "aliasing": "l2_norm_(x) or out=x writes y over x; other overlaps are refused.",
         "numerics": (

@@ -4,7 +4,11 @@ DOCS: dict[str, dict[str, str]] = {
     "log_softmax": {
         "summary": "The logarithm of softmax over the last dimension.",
         "formula": "y = x − max_C(x) − log sum_C exp(x − max_C(x))",
-        "shapes": "x [*T, C] -> y [*T, C]; any leading dimensions, any strides.",
+        "shapes": (
+            "x [*T, C] -> y [*T, C]; any leading dimensions, any strides. In Python log_softmax(x, "
+            "dim=d) is over another dimension than the last, by a transposed view; y lies as x "
+            "does."
+        ),
         "dtypes": "x f32, f16 or bf16; y x's dtype.",
         "aliasing": "log_softmax_(x) or out=x writes y over x; other overlaps are refused.",
         "numerics": (

@@ -1,0 +1,100 @@
+"""``softmax(x, dim=-1)`` and others of rows, over another dimension than the last: by a transposed
+view, without a copy of x.
+
+In: a call that names ``dim``, which the operators do not know. Out: the operator's result, as x
+lies. A call without it never comes here. Used by: _other_forms.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ._functions import FUNCTIONS
+from .errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:  # as editors and type checkers see them, in place of the operators' own forms
+    _A = TypeVar("_A")
+
+    def softmax(x: _A, dim: int = -1, *, out: _A | None = None, stream: int | None = None) -> _A:
+        """y = exp(x − max(x)) / sum exp(x − max(x)) over ``dim``."""
+        ...
+
+    def log_softmax(
+        x: _A, dim: int = -1, *, out: _A | None = None, stream: int | None = None
+    ) -> _A:
+        """y = x − max(x) − log sum exp(x − max(x)) over ``dim``."""
+        ...
+
+    def l2_norm(
+        x: _A,
+        eps: float = 1e-12,
+        *,
+        dim: int = -1,
+        out: _A | None = None,
+        stream: int | None = None,
+    ) -> _A:
+        """y = x / max(sqrt(sum x²), eps) over ``dim``."""
+        ...
+
+
+# Operator -> its parameters by place.
+_PLACES = {"softmax": ("x", "dim"), "log_softmax": ("x", "dim"), "l2_norm": ("x", "eps")}
+
+
+def _over(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """None where no dimension is named, or where what is given is no call of it either."""
+    places = _PLACES[name]
+    given = {**dict(zip(places, args, strict=False)), **named}
+    if "dim" not in given or "x" not in given or len(given) < len(args) + len(named):
+        return None
+    x, out = given["x"], given.get("out")
+    axis = _axis(name, x, given.pop("dim"))
+    call = FUNCTIONS[name].call
+    if axis is None:
+        return call(**given)
+    given["x"] = _turned(name, "x", x, axis)
+    if out is None:
+        return call(**given).swapaxes(axis, -1)
+    given["out"] = _turned(name, "out", out, axis)
+    call(**given)
+    return out
+
+
+def _axis(name: str, x: Any, dim: Any) -> int | None:
+    """None: the last one, or of what has no dimensions, which the operator refuses."""
+    try:
+        place, rank = index(dim), len(x.shape)
+    except TypeError:
+        got = type(dim).__name__
+        raise ArgumentTypeError.from_library(
+            f"{name}: dim is of another type; expected an integer, got {got}",
+            name, "dim", "an integer", got,
+        ) from None  # fmt: skip
+    if rank == 0:
+        return None
+    if not -rank <= place < rank:
+        expected = f"{-rank} to {rank - 1}"
+        raise ArgumentError.from_library(
+            f"{name}: dim is out of range; expected {expected}, got {place}",
+            name, "dim", expected, str(place),
+        )  # fmt: skip
+    return None if place in (-1, rank - 1) else place % rank
+
+
+def _turned(name: str, argument: str, array: Any, axis: int) -> Any:
+    if hasattr(array, "swapaxes") and len(array.shape) > axis:
+        return array.swapaxes(axis, -1)
+    expected, got = "an array of as many dimensions as x, with swapaxes", type(array).__name__
+    raise ArgumentTypeError.from_library(
+        f"{name}: {argument} cannot be turned; expected {expected}, got {got}",
+        name, argument, expected, got,
+    )  # fmt: skip
+
+
+def _form(name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    return lambda args, named: _over(name, args, named)  # torch's tracer reads no partial here
+
+
+FORMS = {name: _form(name) for name in _PLACES}
