@@ -56,12 +56,13 @@ CudaMeasurer::CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMe
 
 CudaMeasurer::~CudaMeasurer() { (void)alive(); }  // nothing may run when graphs and tensors go
 
-std::unique_ptr<Judge> CudaMeasurer::make_judge(std::vector<std::int64_t> rows, ClockFn clock) {
+std::unique_ptr<Judge> CudaMeasurer::make_judge(const Problem& problem, const Args& args,
+                                                std::vector<std::int64_t> rows, ClockFn clock) {
   if (op_.def.judge)
-    return std::make_unique<FetchingJudge>(op_, problem_, sets_.front().args(), std::move(rows),
-                                           context_, clock, memory());
-  return std::make_unique<CudaJudge>(op_, problem_, sets_.front().args(), std::move(rows), context_,
-                                     clock, memory());
+    return std::make_unique<FetchingJudge>(op_, problem, args, std::move(rows), context_, clock,
+                                           memory());
+  return std::make_unique<CudaJudge>(op_, problem, args, std::move(rows), context_, clock,
+                                     memory());
 }
 
 // Between two launches on a set, three times the L2 cache's size of other memory is touched: by the

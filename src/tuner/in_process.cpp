@@ -69,7 +69,7 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
       choose_rows(op_, problem_, args, request.seed, kMaxCheckedElements);
   checks_whole_ = static_cast<std::int64_t>(rows.size()) == count_rows(args);
   rows_ = rows;
-  judge_ = make_judge(std::move(rows), clock_);
+  judge_ = make_judge(std::move(rows));
 }
 
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
@@ -169,6 +169,8 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
     }
     result.beside = wrong.beside;
   }
+  if (plan.implementation->flags.user && wrong.failure == Failure::kNone)
+    wrong = check_smaller(*kernel);
   if (kept && wrong.failure == Failure::kNone) others_.push_back({kernel, std::move(kept)});
   result.failure = wrong.failure;  // told last: an unwritten element is also a wrong one
   result.note = wrong.note;
@@ -182,12 +184,12 @@ bool InProcessMeasurer::is_out_of_memory(int code) const {
   return problem_.device_type == DeviceType::kCuda && code == kCudaOutOfMemory;
 }
 
-Check InProcessMeasurer::try_run(const Kernel& kernel) {
+Check InProcessMeasurer::try_run(const Kernel& kernel, const CallData& data) {
   Check result;
   try {
     reserve_workspace(kernel);
     guard_workspace();
-    const int code = run_once(kernel, sets_.front(), result.ms);
+    const int code = run_once(kernel, data, result.ms);
     if (forks_.came_back(&kernel)) return {Failure::kLaunchError, ForkWatch::kWords};
     if (code == 0) return result;
     result.failure = is_out_of_memory(code) ? Failure::kOutOfMemory : Failure::kLaunchError;
@@ -224,8 +226,57 @@ void InProcessMeasurer::show_other_values(const Plan& plan) {
   shows_others_ = true;
   data.vary(problem_, ~seed_);
   if (!other_judge_)  // what is kept from the first values shows in any row
-    other_judge_ = make_judge(other_rows(), clock_);
+    other_judge_ = make_judge(other_rows());
   if (plan.implementation->flags.user && !digests_[1]) digests_[1] = data.digests();
+}
+
+bool InProcessMeasurer::has_smaller() {
+  if (asked_smaller_) return smaller_ != nullptr;
+  asked_smaller_ = true;
+  const Problem other = smaller_call(op_, problem_);
+  if (other == problem_) return false;
+  try {
+    smaller_ = std::make_unique<Smaller>(
+        Smaller{other, CallData(op_, other, seed_, nullptr, *memory_), nullptr, {}});
+    const Args& args = smaller_->data.args();
+    std::vector<std::int64_t> rows = choose_rows(op_, other, args, seed_, kMaxCheckedElements);
+    smaller_->judge = make_judge(other, args, some_of(rows, judge_->row_ms()), clock_);
+    smaller_->digests = smaller_->data.digests();
+  } catch (const std::bad_alloc&) {
+    smaller_.reset();
+  } catch (const Error&) {  // larger than the memory
+    smaller_.reset();
+  }
+  return smaller_ != nullptr;
+}
+
+// One decision serves all sizes of a bucket: a tile at the end that is not whole shows here.
+Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
+  if (!has_smaller()) return {};
+  CallData& data = smaller_->data;
+  std::string sizes;
+  for (std::size_t l = 0; l < op_.schema.letters.size(); ++l)
+    if (smaller_->problem.dims[l] != problem_.dims[l])
+      sizes += text(sizes.empty() ? "" : ", ", op_.schema.letters[l].name, " = ",
+                    smaller_->problem.dims[l], " (its key is that of ", problem_.dims[l], ")");
+  data.restore();
+  data.poison_results(kPatterns[0]);
+  Check found = try_run(kernel, data);
+  if (found.failure != Failure::kNone) {
+    found.note += text(", where ", sizes);
+    return found;
+  }
+  if (!data.guards_intact() || !workspace_intact())
+    return {Failure::kOutOfBounds, text("bytes outside the results were written where ", sizes)};
+  if (data.digests() != smaller_->digests) {
+    data.remake(smaller_->problem, seed_);
+    return {Failure::kOutOfBounds, text("an input was written where ", sizes)};
+  }
+  const Verdict verdict = smaller_->judge->compare(data.args());
+  if (verdict.wrong == 0) return {};
+  return {Failure::kWrongResult,
+          text(verdict.wrong, " of ", verdict.checked, " elements are wrong where ", sizes, ", ",
+               first_place(op_.schema, verdict))};
 }
 
 std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
@@ -365,7 +416,7 @@ bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
   if (rows.empty()) return true;
   const KeptResults mine(data);
   data.restore();
-  const std::unique_ptr<Judge> judge = make_judge(rows, clock_);
+  const std::unique_ptr<Judge> judge = make_judge(rows);
   if (const Verdict verdict = judge->compare(mine.args()); verdict.wrong > 0)
     found = {Failure::kWrongResult,
              text(verdict.wrong, " of ", verdict.checked,

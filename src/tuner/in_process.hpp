@@ -34,7 +34,12 @@ class InProcessMeasurer : public Measurer {
   InProcessMeasurer(const MeasureRequest& request, std::unique_ptr<Memory> memory);
   /// Makes set 0 and its judge. Called by the constructors of the devices' measurers.
   void open(const MeasureRequest& request);
-  virtual std::unique_ptr<Judge> make_judge(std::vector<std::int64_t> rows, ClockFn clock) = 0;
+  /// Of a call of `problem`, whose inputs `args` has as they are before it.
+  virtual std::unique_ptr<Judge> make_judge(const Problem& problem, const Args& args,
+                                            std::vector<std::int64_t> rows, ClockFn clock) = 0;
+  std::unique_ptr<Judge> make_judge(std::vector<std::int64_t> rows) {
+    return make_judge(problem_, sets_.front().args(), std::move(rows), clock_);
+  }
   /// Runs once and waits; `ms` is the time. Returns a step's code, or throws.
   virtual int run_once(const Kernel& kernel, const CallData& data, double& ms) = 0;
   /// Why the compiled kernel cannot be launched; empty when it can.
@@ -79,7 +84,12 @@ class InProcessMeasurer : public Measurer {
   std::vector<std::int64_t> other_rows() const;
   double others_ms() const;
   /// One run; what a step's code, an exception or a full memory say about it.
-  Check try_run(const Kernel& kernel);
+  Check try_run(const Kernel& kernel, const CallData& data);
+  Check try_run(const Kernel& kernel) { return try_run(kernel, sets_.front()); }
+  /// A user's candidate on another size of the same key: what is wrong, or nothing.
+  Check check_smaller(const Kernel& kernel);
+  /// False: the key has no other size, or there is no memory for one.
+  bool has_smaller();
   bool is_out_of_memory(int code) const;
   Verdict compare_whole();
   /// What the run before left, against what others left there: every element, where the oracle
@@ -114,6 +124,15 @@ class InProcessMeasurer : public Measurer {
     std::unique_ptr<KeptResults> results;
   };
   std::vector<Other> others_;
+  // A call of other sizes, once a user's candidate came.
+  struct Smaller {
+    Problem problem;
+    CallData data;
+    std::unique_ptr<Judge> judge;
+    std::array<std::uint64_t, kMaxTensors> digests;
+  };
+  std::unique_ptr<Smaller> smaller_;
+  bool asked_smaller_ = false;
   bool shows_others_ = false;  // set 0 holds the other values
   Digests digests_[2];         // once a user's candidate came; of the other values: [1]
   bool doubtful_ = false;      // a user's candidate has run since the inputs were looked at

@@ -105,6 +105,50 @@ void throw_no_memory(const Operator& op, const Problem& problem) {
               {op.schema.name, "call", expected, got});
 }
 
+namespace {
+
+/// Layout and alignment of every tensor of a call with these sizes.
+std::array<TensorTraits, kMaxTensors> traits_at(const Operator& op, const Problem& problem) {
+  std::array<TensorTraits, kMaxTensors> found{};
+  const auto sizes = op.schema.sizes_of(problem);
+  for (std::size_t i = 0; i < op.schema.tensors.size(); ++i) {
+    const TensorTraits& traits = problem.tensors[i];
+    if (traits.dtype == DType::kAbsent) continue;
+    TensorView t{};
+    t.dtype = traits.dtype;
+    for (std::size_t k = 0; k < op.schema.tensors[i].dims.size(); ++k)
+      t.shape[t.rank++] =
+          problem.ones[i] >> k & 1u ? 1 : op.schema.tensors[i].dims[k].evaluate(sizes.data());
+    set_strides(t, traits.layout, traits.align_log2);
+    found[i] = traits_of(t, t.rank == 3);
+  }
+  return found;
+}
+
+bool same_places(const std::array<TensorTraits, kMaxTensors>& a,
+                 const std::array<TensorTraits, kMaxTensors>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+    return x.layout == y.layout && x.align_log2 == y.align_log2;
+  });
+}
+
+}  // namespace
+
+Problem smaller_call(const Operator& op, const Problem& problem) {
+  Problem other = problem;
+  const auto wanted = traits_at(op, problem);
+  for (std::size_t l = 0; l < op.schema.letters.size(); ++l) {
+    if (!op.schema.letters[l].bucketed) continue;
+    const std::int64_t end = problem.dims[l];
+    for (const std::int64_t less : {1, 2, 4, 8}) {
+      other.dims[l] = end - less;
+      if (other.dims[l] > bucket_before(end) && same_places(traits_at(op, other), wanted)) break;
+      other.dims[l] = end;
+    }
+  }
+  return other;
+}
+
 CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t seed,
                    const Args* caller, Memory& memory)
     : op_(&op), memory_(&memory) {
@@ -156,7 +200,10 @@ void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed
 }
 
 CallData::CallData(const CallData& other)
-    : op_(other.op_), memory_(other.memory_), args_(other.args_) {
+    : op_(other.op_),
+      memory_(other.memory_),
+      args_(other.args_),
+      first_scalars_(other.first_scalars_) {
   const Schema& schema = op_->schema;
   for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
     if (!other.tensors_[i]) continue;
@@ -236,11 +283,39 @@ void CallData::make_scalars(const Problem& problem, const Args* caller) {
     } else if (spec.key) {
       value.i = problem.scalars[spec.key_slot];
       if (spec.type == ScalarType::kFloat) value = {0, std::bit_cast<double>(value.i)};
-    } else if (spec.has_default) {
-      value = spec.default_value;
+    } else if (caller) {
+      value = caller->scalars[i];
     } else {
-      value = caller ? caller->scalars[i] : ScalarValue{1, 1.0};
+      value = spec.has_default ? spec.default_value : ScalarValue{1, 1.0};
     }
+  }
+  std::copy(std::begin(args_.scalars), std::end(args_.scalars), first_scalars_.begin());
+}
+
+// A runtime scalar that was not its default becomes it; one that was becomes another: of a built-in
+// operator any small number will do, of a user's one that is not far off.
+void CallData::vary_scalars() {
+  const Schema& schema = op_->schema;
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
+    const ScalarSpec& spec = schema.scalars[i];
+    if (spec.letter >= 0 || spec.key || spec.key_set) continue;
+    const ScalarValue first = first_scalars_[i];
+    ScalarValue& value = args_.scalars[i];
+    if (spec.has_default && spec.is_set(first)) {
+      value = spec.default_value;
+    } else if (spec.type == ScalarType::kFloat) {
+      value.f = op_->def.user ? first.f / 2 : 2 * first.f + 0.5;
+    } else if (spec.type == ScalarType::kBool) {
+      value.i = first.i == 0;
+    } else if (spec.type == ScalarType::kInt && !op_->def.user) {
+      value.i = first.i + 1;
+    }
+  }
+  if (!op_->def.check) return;
+  try {
+    op_->def.check(args_);
+  } catch (const Error&) {  // out of range: the first values stay
+    std::copy(first_scalars_.begin(), first_scalars_.end(), args_.scalars);
   }
 }
 
@@ -273,6 +348,7 @@ std::array<std::uint64_t, kMaxTensors> CallData::digests() const {
 }
 
 void CallData::remake(const Problem& problem, std::uint64_t seed) {
+  std::copy(first_scalars_.begin(), first_scalars_.end(), args_.scalars);
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
     if (!is_read_only(i) || is_lent(i)) continue;
     tensors_[i]->poison(GuardedTensor::kGuardByte);
@@ -284,12 +360,47 @@ void CallData::remake(const Problem& problem, std::uint64_t seed) {
 
 void CallData::vary(const Problem& problem, std::uint64_t seed) {
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
-    if (!tensors_[i] || is_lent(i)) continue;
+    if (!tensors_[i]) continue;
     tensors_[i]->poison(GuardedTensor::kGuardByte);
-    make_input(i, problem, seed, nullptr);
+    const auto lent =
+        std::find_if(lent_.begin(), lent_.end(), [i](const Pristine& p) { return p.tensor == i; });
+    const Fill fill = op_->schema.tensors[i].fill.fill;
+    if (lent != lent_.end() && (fill == Fill::kLengths || fill == Fill::kOffsets))
+      vary_order(*lent, problem);
+    else
+      make_input(i, problem, seed, nullptr);
   }
-  for (const Pristine& p : pristine_)
-    if (is_lent(p.tensor)) tensors_[p.tensor]->restore(*p.copy);
+  vary_scalars();
+}
+
+// Backwards; where that is the same, some are one less. New draws could be any load: of pages that
+// the caller's sequences do not have.
+void CallData::vary_order(const Pristine& lent, const Problem& problem) {
+  const int tensor = lent.tensor;
+  HostMemory host{Context{}};
+  TensorView made = args_.tensors[tensor];
+  const GuardedTensor staged(made, problem.tensors[tensor], host);
+  std::vector<std::byte> kept;
+  const TensorView from = fetch(lent.copy->view(), *memory_, kept);
+  const std::int64_t count = from.numel();
+  const auto first = [&](std::int64_t i) { return load_element(from, offset_of(from, i)); };
+  const bool offsets = op_->schema.tensors[tensor].fill.fill == Fill::kOffsets;
+  std::vector<double> values;
+  bool same = true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double mirrored = first(count - 1 - i);
+    values.push_back(offsets ? first(0) + first(count - 1) - mirrored : mirrored);
+    same = same && values.back() == first(i);
+  }
+  for (std::int64_t i = 0; same && i < count; ++i) {
+    double& value = values[static_cast<std::size_t>(i)];
+    const bool end = offsets && (i == 0 || i == count - 1);
+    const double least = !offsets ? std::min(1.0, value) : end ? value : values[i - 1];
+    if (!end) value = std::max(least, value - 1);
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    store_element(made, offset_of(made, i), values[static_cast<std::size_t>(i)]);
+  tensors_[tensor]->copy_in(staged);
 }
 
 GuardedTensor* CallData::own_result(int r) const {

@@ -73,10 +73,14 @@ double tensor_bytes(const Operator& op, const Problem& problem);
 /// Throws Error(kTuning) that names them and the memory there is.
 [[noreturn]] void throw_no_memory(const Operator& op, const Problem& problem);
 
+/// Another call of the same key: every bucketed letter is 1, 2, 4 or 8 below its bucket's end, as
+/// layouts and alignments allow; the same where none may be.
+Problem smaller_call(const Operator& op, const Problem& problem);
+
 /// All tensors of one call.
 class CallData {
  public:
-  /// `caller` (may be null) lends its index-valued tensors and the runtime scalars without default.
+  /// `caller` (may be null) lends its index-valued tensors and its runtime scalars.
   /// Throws Error(kTuning) when the tensors are larger than the memory, std::bad_alloc where the
   /// system refuses less.
   CallData(const Operator& op, const Problem& problem, std::uint64_t seed, const Args* caller,
@@ -92,8 +96,9 @@ class CallData {
   std::array<std::uint64_t, kMaxTensors> digests() const;
   /// Makes these inputs again, in the same memory, as the constructor did with `seed`.
   void remake(const Problem& problem, std::uint64_t seed);
-  /// Makes every input that the caller did not lend from another seed, at the same addresses.
-  /// remake() and restore() bring the first values back.
+  /// Makes every input from another seed, at the same addresses, and other runtime scalars. Lengths
+  /// and offsets that the caller lent come in another order, as long in all. remake() and restore()
+  /// bring the first values back.
   void vary(const Problem& problem, std::uint64_t seed);
   /// The results that have memory of their own, poisoned; all guards of what a call may write are
   /// fresh.
@@ -118,6 +123,8 @@ class CallData {
   bool takes_shapes(const Problem& problem) const;
   void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
   void make_scalars(const Problem& problem, const Args* caller);
+  void vary_scalars();
+  void vary_order(const Pristine& lent, const Problem& problem);
 
   const Operator* op_;
   Memory* memory_;
@@ -125,6 +132,7 @@ class CallData {
   std::unique_ptr<GuardedTensor> tensors_[kMaxTensors];  // null: absent, or a result in place
   std::vector<Pristine> pristine_;
   std::vector<Pristine> lent_;  // indices of the caller's, which cannot be made again
+  std::array<ScalarValue, kMaxScalars> first_scalars_ = {};  // vary() takes others
 };
 
 }  // namespace dlblas

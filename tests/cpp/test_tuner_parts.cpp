@@ -336,10 +336,12 @@ TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
   }
 }
 
-// Other values for everything, at the same addresses, but for what the caller lent; and back.
+// Other values for everything, what the caller lent and scalars among them, at the same addresses;
+// and back.
 TEST(Inputs, VaryAndComeBack) {
   const Operator& op = register_schema(
-      "parts_vary(x: f32[T], ids: i32[T] ~index<T, seen: i32[T]! ~index<T) -> y: f32[T]");
+      "parts_vary(x: f32[T], ids: i32[T] ~index<T, seen: i32[T]! ~index<T, scale: float = 1, "
+      "eps: float = 1e-6) -> y: f32[T]");
   Problem problem;
   problem.op = op.id;
   for (int i = 0; i < 4; ++i)
@@ -354,7 +356,9 @@ TEST(Inputs, VaryAndComeBack) {
   caller.tensors[2].data = lent.data();
   caller.tensors[2].rank = 1, caller.tensors[2].shape[0] = 64, caller.tensors[2].strides[0] = 1;
   caller.tensors[2].dtype = DType::kI32;
+  caller.scalars[0] = {0, 0.25}, caller.scalars[1] = {0, 1e-6};
   CallData data(op, problem, 1, &caller, host_memory());
+  EXPECT_EQ(data.args().scalars[0].f, 0.25) << "the caller's, not the default";
   const auto held = [&](int tensor) {
     std::vector<double> values;
     for (std::int64_t i = 0; i < 64; ++i)
@@ -369,10 +373,73 @@ TEST(Inputs, VaryAndComeBack) {
   EXPECT_EQ(data.args().tensors[0].data, address);
   EXPECT_NE(held(0), x);
   EXPECT_NE(held(1), ids);
-  EXPECT_EQ(held(2), seen) << "lent: as before the call";
+  EXPECT_NE(held(2), seen);
+  EXPECT_EQ(data.args().scalars[0].f, 1.0);
+  EXPECT_EQ(data.args().scalars[1].f, 0.500002);
   data.remake(problem, 1);
+  data.restore();
   EXPECT_EQ(held(0), x);
   EXPECT_EQ(held(1), ids);
+  EXPECT_EQ(held(2), seen);
+  EXPECT_EQ(data.args().scalars[0].f, 0.25);
+}
+
+// Lent lengths and offsets change, and stay a load like the caller's.
+TEST(Inputs, LentLengthsAndOffsetsVaryInOrder) {
+  const Operator& op = register_schema(
+      "parts_order(x: f32[T], ends: i32[E+1] ~offsets<=T, lens: i32[E] ~lengths<=T, "
+      "same: i32[E] ~lengths<=T) -> y: f32[T]");
+  Problem problem;
+  problem.op = op.id;
+  for (int i = 0; i < 5; ++i)
+    problem.tensors[i] = {i > 0 && i < 4 ? DType::kI32 : DType::kF32, Layout::kContiguous, 4, 0};
+  problem.dims[0] = 64, problem.dims[1] = 4;
+  std::vector<std::int32_t> lent[] = {{0, 1, 1, 30, 64}, {9, 0, 3, 4}, {7, 7, 7, 0}};
+  lent[2][3] = 7;
+  Args caller;
+  caller.schema = &op.schema;
+  for (int i = 1; i <= 3; ++i) {
+    caller.present |= 1u << i;
+    TensorView& t = caller.tensors[i] = {};
+    t.data = lent[i - 1].data(), t.dtype = DType::kI32, t.rank = 1, t.strides[0] = 1;
+    t.shape[0] = static_cast<std::int64_t>(lent[i - 1].size());
+  }
+  CallData data(op, problem, 1, &caller, host_memory());
+  data.vary(problem, 2);
+  const auto held = [&](int tensor) {
+    std::vector<std::int32_t> values;
+    for (std::int64_t i = 0; i < data.args().tensors[tensor].shape[0]; ++i)
+      values.push_back(static_cast<std::int32_t>(load_element(data.args().tensors[tensor], i)));
+    return values;
+  };
+  EXPECT_EQ(held(1), (std::vector<std::int32_t>{0, 34, 63, 63, 64}));
+  EXPECT_EQ(held(2), (std::vector<std::int32_t>{4, 3, 0, 9}));
+  EXPECT_EQ(held(3), (std::vector<std::int32_t>{6, 6, 6, 6}));
+  data.remake(problem, 1);
+  EXPECT_EQ(held(1), lent[0]);
+}
+
+// The sizes that a user's candidate is shown beside its bucket's end: of the same key.
+TEST(Inputs, SmallerCallsHaveTheSameKey) {
+  const Operator& op = register_schema(
+      "parts_smaller(x: f[T, C], bias: f[S, L]) -> y: f[T, C] where T: bucket(tokens), "
+      "S: bucket(tokens), L: bucket(tokens)");
+  Problem problem;
+  problem.op = op.id;
+  for (int i = 0; i < 3; ++i) problem.tensors[i] = {DType::kF32, Layout::kContiguous, 4, 0};
+  for (std::size_t i = 0; i < op.schema.letters.size(); ++i) problem.dims[i] = 512;
+  const auto size = [&](const char* name) {
+    const Problem other = smaller_call(op, problem);
+    for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
+      if (op.schema.letters[i].name == name) return other.dims[i];
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(size("T"), 511);
+  EXPECT_EQ(size("C"), 512) << "exact";
+  EXPECT_EQ(size("S"), 511);
+  EXPECT_EQ(size("L"), 508) << "rows of 16 bytes stay aligned";
+  for (std::size_t i = 0; i < op.schema.letters.size(); ++i) problem.dims[i] = 1;
+  EXPECT_EQ(size("T"), 1) << "a bucket of one";
 }
 
 // A pool's size is no part of the key (`free`): the tuner's is smaller than the caller's, whose

@@ -95,6 +95,13 @@ def _needed(op: Operator, knobs: Knobs) -> tuple[str, ...]:
     return (*inputs, *scalars, *op.results, *knobs.domains)
 
 
+def _refusal(answer: Any) -> str:
+    """What a predicate answered: "" for yes."""
+    if answer is None or answer is True:
+        return ""
+    return answer if isinstance(answer, str) else "its supports() said no without a reason"
+
+
 def supports_of(
     op: Operator, signature: Signature, own: Supports | None, contiguous: bool = False
 ) -> Callable[[tuple[Any, ...]], str | None] | None:
@@ -116,10 +123,15 @@ def supports_of(
         for name, layout in problem.layouts.items() if contiguous else ():
             if layout != "contiguous":
                 return f"reads contiguous tensors only, and {name} is {layout}"
-        answer = True if own is None else own(problem)
-        if answer is None or answer is True:
+        if own is None:
             return None
-        return answer if isinstance(answer, str) else "its supports() said no without a reason"
+        if why := _refusal(own(problem)):
+            return why
+        for other in problem.of_other_sizes(op):  # one decision serves them all
+            if why := _refusal(own(other)):
+                sizes = ", ".join(f"{name} = {other.letters[name]}" for name in sorted(op.bucketed))
+                return f"{why} (asked for {sizes}, whose decision this is too)"
+        return None
 
     return ask
 

@@ -6,7 +6,8 @@ Read next: _register.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .. import _dtypes, _functions, _native
@@ -32,6 +33,7 @@ class Operator(NamedTuple):
     keys: Mapping[str, Any]  # scalars that a problem holds, with their defaults
     required: frozenset[str]  # scalars without a default
     usual: frozenset[str] = frozenset()  # optional inputs that are usually there
+    bucketed: frozenset[str] = frozenset()  # letters that a problem holds by their bucket's end
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -58,6 +60,7 @@ def operator(name: str) -> Operator:
         {p["name"]: False if p["key_set"] else p["default"] for p in scalars if p["key"]},
         frozenset(p["name"] for p in scalars if not p["has_default"]),
         frozenset(t["name"] for t in row["tensors"] if t["usual"]),
+        frozenset(letter["name"] for letter in row["letters"] if letter["bucketed"]),
     )
 
 
@@ -76,6 +79,15 @@ def of_schema(schema: str) -> Operator:
         {row[0]: None for row in scalars if row[1]},
         frozenset(row[0] for row in scalars if not row[2]),
     )
+
+
+def _bucket_before(end: int) -> int:
+    """The end of the bucket before the one that ends here, as core/problem.hpp has them."""
+    if end <= 1:
+        return end - 1
+    if end & (end - 1):  # three quarters of a power of two, or no bucket's end
+        return end // 3 * 2 if end % 3 == 0 and end > 64 else end - 1
+    return end // 4 * 3 if end > 64 else end // 2
 
 
 class Problem:
@@ -100,6 +112,19 @@ class Problem:
         }
         self.device = "cpu" if device == 1 else f"cuda:{index}"
         self.deterministic = bool(flags & 1)
+
+    def of_other_sizes(self, op: Operator) -> Iterator[Problem]:
+        """The same key's other sizes, some: every bucketed letter one less than its bucket's end,
+        then as small as its bucket has."""
+        for smallest in (False, True):
+            other = dict(self.letters)
+            for name in op.bucketed:
+                before = _bucket_before(other[name])
+                other[name] = before + 1 if smallest else max(before + 1, other[name] - 1)
+            if other != self.letters:
+                made = copy.copy(self)
+                made.letters = other
+                yield made
 
     def __getattr__(self, name: str) -> int:
         try:
