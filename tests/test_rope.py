@@ -192,3 +192,61 @@ def test_wrong_shapes_are_refused() -> None:
         dlblas.apply_rotary_pos_emb(q[..., :31], k[..., :31], *torch.randn(2, 5, 31))
     with pytest.raises(errors.ArgumentError, match="overlap"):
         dlblas.rope_(q, q[:, :1], at, torch.randn(9, 32))
+
+
+def test_tables_of_a_batch_and_results_by_name() -> None:
+    """[S, D] of a batch, [T, 1, D], half the width, q_embed and k_embed; traced and in NumPy."""
+    q, k = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16)
+    half = torch.randn(2, 5, 8)
+    full = torch.cat((half, half), -1)
+    want = dlblas.apply_rotary_pos_emb(q, k, *(t.expand(2, 5, 16) for t in full))
+
+    def same(got: Any, want: Any = want) -> None:
+        assert all(torch.equal(torch.as_tensor(x), y) for x, y in zip(got, want, strict=True))
+
+    def call(*args: Any, **named: Any) -> Any:
+        return dlblas.apply_rotary_pos_emb(*args, **named)
+
+    for run in (
+        call, dlblas.kernels.apply_rotary_pos_emb.apply_rotary_pos_emb,
+        torch.compile(call, fullgraph=True, backend="aot_eager"),
+    ):  # fmt: skip
+        same(run(q, k, *full))
+        same(run(q, k, *half))
+        same(run(q[0], k[0], *full[:, :, None]), [x[0] for x in want])
+        places = torch.empty_like(q), torch.empty_like(k)
+        same(run(q, k, *half, *places))
+        same(places)
+        same(run(q, k, *full, q_embed=places[0]))
+    same(dlblas.apply_rotary_pos_emb(*(t.numpy() for t in (q, k, *half))))
+    own = q.clone(), k.clone()
+    same(dlblas.apply_rotary_pos_emb(*own, *half, *own))
+    same(own)
+    with pytest.raises(errors.ShapeMismatchError, match="cos has another shape"):
+        dlblas.apply_rotary_pos_emb(q, k, *full[:, :3])
+    with pytest.raises(errors.ShapeMismatchError, match="expected 2Dh = 16"):
+        dlblas.apply_rotary_pos_emb(q, k, *full[..., :6])
+
+
+def test_fused_rotary_emb_takes_places() -> None:
+    q, k, positions = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16), torch.arange(5)[None]
+    inv_freq = torch.rand(8)
+    want = dlblas.fused_rotary_emb(q, k, positions.expand(2, 5), inv_freq)
+    places = torch.empty_like(q), torch.empty_like(k)
+    got = dlblas.fused_rotary_emb(q, k, positions, inv_freq, out_q=places[0], out_k=places[1])
+    for x, y, place in zip(got, want, places, strict=True):
+        assert x is place and torch.equal(x, y)
+
+
+def test_rotary_dim_is_the_width_of_the_table() -> None:
+    q, k, positions = torch.randn(5, 4, 16), torch.randn(5, 2, 16), torch.arange(5)
+    table, one = table_of(9, 8), torch.ones(16)
+    calls: list[tuple[Any, ...]] = [
+        (dlblas.rope, positions, table), (dlblas.qk_norm_rope, one, one, positions, table),
+        (dlblas.mrope, positions.expand(3, 5), table, (2, 1, 1)),
+    ]  # fmt: skip
+    for call, *args in calls:
+        for x, y in zip(call(q, k, *args, rotary_dim=8), call(q, k, *args), strict=True):
+            assert torch.equal(x, y)
+        with pytest.raises(errors.ShapeMismatchError, match="rotary_dim is not the width of cos_s"):
+            call(q, k, *args, rotary_dim=16)

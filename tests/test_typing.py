@@ -35,6 +35,8 @@ def calls(x: Any, w: Any) -> None:
     alone: Any = dlblas.add_rms_norm(x, w)
     normed, total = dlblas.add_rms_norm(alone, w, x, 1e-6)
     print(normed, total, dlblas.softmax(x, 1), dlblas.l2_norm(x, dim=0))
+    dlblas.apply_rotary_pos_emb(x, x, y, y, x, x)
+    dlblas.rope(x, x, y, w, rotary_dim=64)
     op = dlblas.get_op("rms_norm", (x, w), seconds=1.0, progress=False, log="x.csv")
     winner = op.report.winner
     if winner is not None:

@@ -1,9 +1,12 @@
 """``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width;
 ``dlblas.mrope``: rotation by three positions per token; ``dlblas.partial_rotary_emb``: heads before
-latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read.
+latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. Behind them
+what calls of ``apply_rotary_pos_emb``, ``fused_rotary_emb``, ``rope`` and ``qk_norm_rope`` mean
+that the operators do not take: tables of other shapes, results by their names, ``rotary_dim``.
 
 In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns, which
-torch.compile follows; tables are made once a model, in f64. Read next: rms_norm_rope/.
+torch.compile follows; tables are made once a model, in f64. Read next: rms_norm_rope/,
+python/dlblas/_other_forms.py.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._hooks import older_forms
 from .._spread import spread
 from ..errors import ArgumentError, ShapeMismatchError
 
@@ -69,7 +73,7 @@ def fused_rmsnorm_rope(
 
 def mrope(
     q: Any, k: Any, positions: Any, cos_sin_cache: Any, sections: tuple[int, int, int],
-    style: str = "neox", *, out: Any = None,
+    style: str = "neox", *, rotary_dim: int | None = None, out: Any = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Rotary embeddings with three positions per token, time, height and width: Qwen-VL's.
 
@@ -78,12 +82,14 @@ def mrope(
     ``positions[2, t]``.
 
     q ``[T, H, D]``, k ``[T, Hkv, D]``, positions ``[3, T]`` i32 or i64, cos_sin_cache ``[P, R]``
-    (cosines, then sines), sections that add up to R/2. ``out=(q, k)`` writes in place. Dtypes,
-    numerics and errors are ``mrope_heads``'s; ShapeMismatchError for other positions or sections.
+    (cosines, then sines), sections that add up to R/2; ``rotary_dim``, where it is given, is R.
+    ``out=(q, k)`` writes in place. Dtypes, numerics and errors are ``mrope_heads``'s;
+    ShapeMismatchError for other positions or sections.
     Source: Wang et al., Qwen2-VL, 2024.
     """
     if len(positions.shape) != 2 or int(positions.shape[0]) != 3:
         raise _wrong("positions", "[3, T]", tuple(positions.shape), "mrope")
+    _check_rotary_dim("mrope", cos_sin_cache, rotary_dim)
     pairs = int(cos_sin_cache.shape[-1]) // 2
     if len(sections) != 3 or min(sections) < 0 or sum(sections) != pairs:
         raise _wrong("sections", f"three that add up to {pairs}", tuple(sections), "mrope")
@@ -143,6 +149,133 @@ def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
     ):
         raise _wrong(name, f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}", shape, op)
     return spread(table, wanted)
+
+
+def _is_half(table: Any, width: int) -> bool:
+    return 0 < width == 2 * int(table.shape[-1])
+
+
+def _whole(table: Any, width: int) -> Any:
+    """A table of D/2 columns, which both channels of a pair read, as one of D."""
+    if not _is_half(table, width):
+        return table
+    if hasattr(table, "new_empty"):
+        import torch
+
+        return torch.cat((table, table), -1)
+    return import_module(type(table).__module__).concatenate((table, table), -1)
+
+
+def rotate_by_tables(
+    q: Any, k: Any, cos: Any, sin: Any, q_embed: Any = None, k_embed: Any = None, **how: Any
+) -> Any:
+    """``apply_rotary_pos_emb`` with tables ``[·, D]`` or ``[·, D/2]``, of all tokens or fewer."""
+    op, tokens, width = "apply_rotary_pos_emb", tuple(q.shape[:-2]), int(q.shape[-1])
+    cos, sin = (
+        table_of(_whole(t, width), name, tokens, op) for name, t in (("cos", cos), ("sin", sin))
+    )
+    return _into(FUNCTIONS[op].call, (q, k, cos, sin), q_embed, k_embed, how)
+
+
+def rotate_by_frequencies(
+    q: Any, k: Any, position_ids: Any, inv_freq: Any, scaling_factor: float = 1.0,
+    out_q: Any = None, out_k: Any = None, **how: Any,
+) -> Any:  # fmt: skip
+    """``fused_rotary_emb`` with positions ``[1, S]`` of a batch, or results by their names."""
+    op, tokens = "fused_rotary_emb", tuple(q.shape[:-2])
+    if len(tokens) > 1 and tuple(position_ids.shape) == (1, *tokens[1:]):
+        position_ids = spread(position_ids, tokens)
+    args = (q, k, position_ids, inv_freq, scaling_factor)
+    return _into(FUNCTIONS[op].call, args, out_q, out_k, how)
+
+
+def _into(call: Any, args: tuple[Any, ...], q_out: Any, k_out: Any, how: dict[str, Any]) -> Any:
+    """The call's results, in the places that are given."""
+    if q_out is not None and k_out is not None:
+        call(*args, **how, out=(q_out, k_out))
+        return q_out, k_out
+    made = call(*args, **how)
+    if q_out is None and k_out is None:
+        return made
+    return tuple(_placed(m, place) for m, place in zip(made, (q_out, k_out), strict=True))
+
+
+def _placed(made: Any, place: Any) -> Any:
+    if place is None:
+        return made
+    place[...] = made
+    return place
+
+
+def _tables_of_others(q: Any, cos: Any, sin: Any, **_: Any) -> bool:
+    tokens, width = tuple(q.shape[:-2]), int(q.shape[-1])
+    differ = (tuple(t.shape[:-1]) != tokens or _is_half(t, width) for t in (cos, sin))
+    return len(q.shape) > 2 and any(differ)
+
+
+def _positions_of_others(q: Any, position_ids: Any, **_: Any) -> bool:
+    tokens = tuple(q.shape[:-2])
+    return (1, *tokens[1:]) == tuple(position_ids.shape) != tokens
+
+
+def _form(function: Any, differs: Any, *names: str) -> Any:
+    """The older form of an operator. ``differs``: do the tensors have shapes that it does not take?
+    names are its parameters by place, those of results last."""
+    places, known = names[-2:], {*names, "style", "cast_before_sum", "stream", "out"}
+
+    def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **named}
+        here = any(place in given for place in places)
+        if (
+            len(given) < len(args) + len(named)
+            or not given.keys() <= known
+            or not all(len(getattr(given.get(name), "shape", ())) for name in names[:4])
+            or (here and "out" in given)
+            or not (here or differs(**given))
+        ):
+            return None  # the operator's own, or nothing that is meant
+        return function(**given)
+
+    return of
+
+
+def _of_width(op: str) -> Any:
+    """``rotary_dim`` of an operator whose tables say it."""
+    names = tuple(p.name for p in FUNCTIONS[op].params)
+    at = names.index("cos_sin_cache") if "cos_sin_cache" in names else 0
+
+    def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        table = named.get("cos_sin_cache") if len(args) <= at else args[at]
+        if "rotary_dim" not in named or not hasattr(table, "shape"):
+            return None
+        rest = {**named}
+        _check_rotary_dim(op, table, rest.pop("rotary_dim"))
+        return FUNCTIONS[op].call(*args, **rest)
+
+    return of
+
+
+def _check_rotary_dim(op: str, table: Any, rotary_dim: int | None) -> None:
+    width = int(table.shape[-1]) if len(table.shape) else 0
+    if rotary_dim is not None and rotary_dim != width:
+        raise ShapeMismatchError.from_library(
+            f"{op}: rotary_dim is not the width of cos_sin_cache, cosines and sines; expected "
+            f"{width}, got {rotary_dim}",
+            op, "rotary_dim", str(width), str(rotary_dim),
+        )  # fmt: skip
+
+
+older_forms.update(
+    apply_rotary_pos_emb=_form(
+        rotate_by_tables, _tables_of_others, "q", "k", "cos", "sin", "q_embed", "k_embed"
+    ),
+    fused_rotary_emb=_form(
+        rotate_by_frequencies, _positions_of_others,
+        "q", "k", "position_ids", "inv_freq", "scaling_factor", "out_q", "out_k",
+    ),
+    rope=_of_width("rope"),
+    qk_norm_rope=_of_width("qk_norm_rope"),
+)  # fmt: skip
 
 
 def _empty(like: Any, shape: tuple[int, ...]) -> Any:

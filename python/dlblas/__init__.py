@@ -59,15 +59,9 @@ if _typing.TYPE_CHECKING:
     from . import vllm as vllm
 
     # Of mypy the first one of a name holds, of pyright the last.
-    from ._other_forms import add_rms_norm as add_rms_norm
-    from ._over_dim import l2_norm as l2_norm
-    from ._over_dim import log_softmax as log_softmax
-    from ._over_dim import softmax as softmax
-    from ._ops import *  # type: ignore[no-redef, assignment]  # isort: skip  # noqa: F403 - the build writes it
-    from ._other_forms import add_rms_norm as add_rms_norm  # noqa: F811
-    from ._over_dim import l2_norm as l2_norm  # noqa: F811
-    from ._over_dim import log_softmax as log_softmax  # noqa: F811
-    from ._over_dim import softmax as softmax  # noqa: F811
+    from ._calls import *  # noqa: F403
+    from ._ops import *  # type: ignore[no-redef, assignment]  # isort: skip  # noqa: F403
+    from ._calls import *  # isort: skip  # noqa: F403
     from .own import register, register_operator, unregister
 
 __version__ = _native.version()

@@ -12,45 +12,13 @@ from __future__ import annotations
 import functools
 import sys
 from operator import index, is_not
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any
 
 from . import _over_dim
 from ._functions import FUNCTIONS, native
 from ._hooks import has_memory, older_forms, other_forms
 from ._torch_bridge import attach_torch
 from .errors import Error, renamed
-
-if TYPE_CHECKING:  # as editors and type checkers see them, in place of the operator's own form
-    _A = TypeVar("_A")
-
-    @overload
-    def add_rms_norm(
-        x: _A,
-        weight: Any,
-        residual: None = None,
-        eps: float = 1e-6,
-        *,
-        weight_offset: float = 0.0,
-        cast_before_weight: bool = False,
-        out: _A | None = None,
-        stream: int | None = None,
-    ) -> _A: ...
-    @overload
-    def add_rms_norm(
-        x: _A,
-        weight: Any,
-        residual: Any,
-        eps: float = 1e-6,
-        *,
-        weight_offset: float = 0.0,
-        cast_before_weight: bool = False,
-        out: tuple[_A, _A] | None = None,
-        stream: int | None = None,
-    ) -> tuple[_A, _A]: ...
-    def add_rms_norm(*args: Any, **named: Any) -> Any:
-        """h = round(x + residual); residual_out = h; y = h · rsqrt(mean_C(h²) + eps) · (weight +
-        weight_offset). Without a residual, y alone."""
-
 
 _OF_RMS_NORM = {
     "x", "weight", "eps", "weight_offset", "cast_before_weight", "residual", "out", "stream",

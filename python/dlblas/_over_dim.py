@@ -9,35 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from ._functions import FUNCTIONS
 from .errors import ArgumentError, ArgumentTypeError
-
-if TYPE_CHECKING:  # as editors and type checkers see them, in place of the operators' own forms
-    _A = TypeVar("_A")
-
-    def softmax(x: _A, dim: int = -1, *, out: _A | None = None, stream: int | None = None) -> _A:
-        """y = exp(x − max(x)) / sum exp(x − max(x)) over ``dim``."""
-        ...
-
-    def log_softmax(
-        x: _A, dim: int = -1, *, out: _A | None = None, stream: int | None = None
-    ) -> _A:
-        """y = x − max(x) − log sum exp(x − max(x)) over ``dim``."""
-        ...
-
-    def l2_norm(
-        x: _A,
-        eps: float = 1e-12,
-        *,
-        dim: int = -1,
-        out: _A | None = None,
-        stream: int | None = None,
-    ) -> _A:
-        """y = x / max(sqrt(sum x²), eps) over ``dim``."""
-        ...
-
 
 # Operator -> its parameters by place.
 _PLACES = {"softmax": ("x", "dim"), "log_softmax": ("x", "dim"), "l2_norm": ("x", "eps")}

@@ -10,7 +10,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], position_ids [*T], inv_freq [Dh] -> q_out and "
-            "k_out, shaped as q and k. Any leading dimensions, any strides."
+            "k_out, shaped as q and k. Any leading dimensions, any strides. In Python position_ids "
+            "may be [1, S] of a batch, and out_q and out_k name the results' places."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; inv_freq q's dtype or f32; position_ids i32 or i64. "

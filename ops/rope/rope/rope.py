@@ -11,7 +11,8 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], positions [T], cos_sin_cache [P, R] with R = 2Dh ≤ D = "
             "2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides; slices of a fused "
-            "projection run as fast as contiguous tensors, in place too."
+            "projection run as fast as contiguous tensors, in place too. In Python rotary_dim=R "
+            "may say the table's width, and is refused where it differs."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; cos_sin_cache q's dtype or f32; positions i32 or "

@@ -6,14 +6,14 @@ A thin call of ``dlblas.fused_rotary_emb``. Read next:
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .._arguments import hinted
-from .._functions import FUNCTIONS
 
 __all__ = ["fused_rotary_emb"]
 
-_fused = FUNCTIONS["fused_rotary_emb"].call
+_rotate = import_module("..ops.rope_api", __package__).rotate_by_frequencies
 
 
 @hinted
@@ -34,19 +34,5 @@ def fused_rotary_emb(
     inv_freq ``[D/2]``. Results go into out_q and out_k where both are given: q and k themselves for
     a call in place. Errors, dtypes and numerics are those of ``dlblas.fused_rotary_emb``.
     """
-    tokens = tuple(q.shape[:-2])
-    if tuple(position_ids.shape) == (1, *tokens[1:]) and hasattr(position_ids, "expand"):
-        position_ids = position_ids.expand(tokens)
-    if out_q is None or out_k is None:
-        made = _fused(q, k, position_ids, inv_freq, scaling_factor)
-        return _placed(made[0], out_q), _placed(made[1], out_k)
-    _fused(q, k, position_ids, inv_freq, scaling_factor, out=(out_q, out_k))
-    return out_q, out_k
-
-
-def _placed(made: Any, out: Any) -> Any:
-    """``made``, copied to ``out`` where that is given."""
-    if out is None:
-        return made
-    out[...] = made
-    return out
+    rotated: tuple[Any, Any] = _rotate(q, k, position_ids, inv_freq, scaling_factor, out_q, out_k)
+    return rotated

@@ -1,0 +1,116 @@
+"""Operators whose functions take more than their schemas say, as editors and type checkers see
+them in place of _ops.pyi's: see _other_forms.py, _over_dim.py and ops/rope/api.py.
+"""
+
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+_A = TypeVar("_A")
+_Array: TypeAlias = Any
+
+@overload
+def add_rms_norm(
+    x: _A,
+    weight: _Array,
+    residual: None = None,
+    eps: float = 1e-6,
+    *,
+    weight_offset: float = 0.0,
+    cast_before_weight: bool = False,
+    out: _A | None = None,
+    stream: int | None = None,
+) -> _A:
+    """h = round(x + residual); residual_out = h; y = h · rsqrt(mean_C(h²) + eps) · (weight +
+    weight_offset). Without a residual, y alone."""
+
+@overload
+def add_rms_norm(
+    x: _A,
+    weight: _Array,
+    residual: _Array,
+    eps: float = 1e-6,
+    *,
+    weight_offset: float = 0.0,
+    cast_before_weight: bool = False,
+    out: tuple[_A, _A] | None = None,
+    stream: int | None = None,
+) -> tuple[_A, _A]: ...
+def softmax(x: _A, dim: int = -1, *, out: _A | None = None, stream: int | None = None) -> _A:
+    """y = exp(x − max(x)) / sum exp(x − max(x)) over dim."""
+
+def log_softmax(x: _A, dim: int = -1, *, out: _A | None = None, stream: int | None = None) -> _A:
+    """y = x − max(x) − log sum exp(x − max(x)) over dim."""
+
+def l2_norm(
+    x: _A,
+    eps: float = 1e-12,
+    *,
+    dim: int = -1,
+    out: _A | None = None,
+    stream: int | None = None,
+) -> _A:
+    """y = x / max(sqrt(sum x²), eps) over dim."""
+
+def apply_rotary_pos_emb(
+    q: _A,
+    k: _Array,
+    cos: _Array,
+    sin: _Array,
+    q_embed: _A | None = None,
+    k_embed: _A | None = None,
+    *,
+    style: Literal["neox", "interleaved"] = "neox",
+    cast_before_sum: bool = False,
+    out: tuple[_A, _A] | None = None,
+    stream: int | None = None,
+) -> tuple[_A, _A]:
+    """out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h; tables of all tokens, or
+    [S, D] of a batch, [T, 1, D], [·, D/2]."""
+
+def fused_rotary_emb(
+    q: _A,
+    k: _Array,
+    position_ids: _Array,
+    inv_freq: _Array,
+    scaling_factor: float = 1.0,
+    out_q: _A | None = None,
+    out_k: _A | None = None,
+    *,
+    style: Literal["neox", "interleaved"] = "neox",
+    out: tuple[_A, _A] | None = None,
+    stream: int | None = None,
+) -> tuple[_A, _A]:
+    """angle = position / scaling_factor · inv_freq; out_l = x_l · cos(angle) − x_h · sin(angle);
+    out_h = x_h · cos(angle) + x_l · sin(angle)."""
+
+def rope(
+    q: _A,
+    k: _Array,
+    positions: _Array,
+    cos_sin_cache: _Array,
+    *,
+    style: Literal["neox", "interleaved"] = "neox",
+    rotary_dim: int | None = None,
+    out: tuple[_A, _A] | None = None,
+    stream: int | None = None,
+) -> tuple[_A, _A]:
+    """out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin of the first R channels, the
+    width of cos_sin_cache."""
+
+def qk_norm_rope(
+    q: _A,
+    k: _Array,
+    q_weight: _Array,
+    k_weight: _Array,
+    positions: _Array,
+    cos_sin_cache: _Array,
+    eps: float = 1e-6,
+    *,
+    style: Literal["neox", "interleaved"] = "neox",
+    rotary_dim: int | None = None,
+    key_cache: _Array | None = None,
+    slots: _Array | None = None,
+    out: tuple[_A, _A] | None = None,
+    stream: int | None = None,
+) -> tuple[_A, _A]:
+    """n = x · rsqrt(mean_D(x²) + eps) · weight; out_l = n_l · cos − n_h · sin; out_h = n_h · cos +
+    n_l · sin of the first R channels."""
