@@ -67,6 +67,11 @@ DLBLAS_ROW_FUNCTION(silu)
 DLBLAS_ROW_FUNCTION(max)
 DLBLAS_ROW_FUNCTION(min)
 #undef DLBLAS_ROW_FUNCTION
+/// By the same divisor.
+template <int kVectors>
+DLBLAS_INLINE Values<kVectors> quotient(const Values<kVectors>& a, float divisor) {
+  return a / Values<kVectors>(divisor);
+}
 template <int kVectors>
 DLBLAS_INLINE Values<kVectors> fma(const Values<kVectors>& a, const Values<kVectors>& b,
                                    const Values<kVectors>& c) {

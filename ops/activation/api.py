@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._granularity import GROUPS, check_granularity
+from .._granularity import GROUPS, check_granularity, with_scale
 from ..errors import ArgumentError
 
 __all__ = ["silu_and_mul_quant"]
@@ -28,6 +28,7 @@ def silu_and_mul_quant(
     scale: Any = None,
     dtype: Any = "f8e4m3",
     masked_m: Any = None,
+    out: Any = None,
 ) -> tuple[Any, Any]:
     """Gates and quantises in one pass: ``(q, scale)`` with ``y ≈ q · scale``.
 
@@ -49,15 +50,15 @@ def silu_and_mul_quant(
     e has the first ``masked_m[e]`` rows. Others are not read, nor written in q and scale
     (``silu_and_mul_quant_masked``). Nothing waits for a GPU to see the counts.
 
-    A part of zeros alone has the scale 1. No gradient. Errors: ArgumentError for another
-    granularity, ``"tensor"`` without a scale, a scale with another one, or ``masked_m`` without
-    groups; those of the operators.
-    Source: Shazeer, 2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    ``out=(q, scale)`` is written; a scale that was given is copied there. A part of zeros alone has
+    the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"`` without a
+    scale, a scale with another one, or ``masked_m`` without groups; those of the operators. Source:
+    Shazeer, 2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
     check_granularity("silu_and_mul_quant", "silu_and_mul", granularity, scale)
     if masked_m is not None:
         if granularity in GROUPS:
-            return _masked(x, masked_m, GROUPS[granularity], dtype)
+            return _masked(x, masked_m, GROUPS[granularity], dtype, out=out)
         expected = "None with granularity " + repr(granularity)
         raise ArgumentError.from_library(
             f"silu_and_mul_quant: masked_m is given; expected {expected}; groups take it: "
@@ -65,7 +66,7 @@ def silu_and_mul_quant(
             "silu_and_mul_quant", "masked_m", expected, type(masked_m).__name__,
         )  # fmt: skip
     if granularity == "tensor":
-        return _static(x, scale, dtype), scale
+        return with_scale(lambda to: _static(x, scale, dtype, out=to), scale, out)
     if granularity == "token":
-        return _token(x, dtype)
-    return _group(x, GROUPS[granularity], dtype)
+        return _token(x, dtype, out=out)
+    return _group(x, GROUPS[granularity], dtype, out=out)

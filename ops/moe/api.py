@@ -12,6 +12,7 @@ import math
 import sys
 from typing import Any, NoReturn
 
+from .._empty import empty
 from .._functions import FUNCTIONS
 from ..errors import ArgumentError, ShapeMismatchError
 
@@ -30,6 +31,8 @@ def topk_gating(
     capacity_factor: float = 1.0,
     min_capacity: int = 2,
     higher_precision: bool = False,
+    *,
+    out: Any = None,
 ) -> tuple[Any, Any, Any, Any]:
     """Sends tokens to experts of limited capacity: ``(l_aux, token_rearranged_ec_idx,
     token_exp_weights, expert_select_token_idx)``.
@@ -46,10 +49,11 @@ def topk_gating(
     expert_select_token_idx ``[E · capacity]`` i64: the token in each slot, 0 in empty ones. l_aux
     and weights have logits' dtype, with ``higher_precision`` f32. Any E, k to E.
 
-    Gradients of l_aux and the weights, in torch. Nothing waits for a GPU; the same results in every
-    run. Under torch.compile the number of tokens is a constant. Errors: ArgumentError for a k above
-    E or below 0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``.
-    Source: Lepikhin et al., GShard, 2020.
+    ``out``, a tuple of the four, is written. Gradients of l_aux and the weights, in torch, without
+    it. Nothing waits for a GPU; the same results in every run. Under torch.compile the number of
+    tokens is a constant. Errors: ArgumentError for a k above E or below 0, and for a
+    capacity_factor that is not finite; those of ``topk_gating_slots``. Source: Lepikhin et al.,
+    GShard, 2020.
     """
     shape = logits.shape
     if len(shape) != 2:
@@ -63,8 +67,18 @@ def topk_gating(
     if not math.isfinite(capacity_factor):
         raise _wrong("capacity_factor", "a finite number", capacity_factor)
     capacity = _capacity(tokens, experts, capacity_factor * k, min_capacity)
-    results = _topk_gating_slots(logits, k, capacity, _f32_of(logits) if higher_precision else None)
-    return results[:4]  # type: ignore[no-any-return]
+    places = None
+    if out is not None and (not isinstance(out, tuple) or len(out) != 4):
+        got = f"{len(out)}" if isinstance(out, tuple) else type(out).__name__
+        raise _wrong("out", "a tuple of 4, in result order", got)
+    if out is not None:
+        kept, firsts = (
+            empty(logits, (size,), "i32", "topk_gating") for size in (k * tokens, experts)
+        )
+        places = (*out, kept, firsts)
+    dtype = _f32_of(logits) if higher_precision else None
+    results = _topk_gating_slots(logits, k, capacity, dtype, out=places)
+    return results[:4] if out is None else out  # type: ignore[no-any-return]
 
 
 def fused_moe(

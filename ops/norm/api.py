@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._granularity import GROUPS, check_granularity
-from .._spread import spread
+from .._granularity import GROUPS, check_granularity, with_scale
+from .._spread import into, spread
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quant"]
@@ -36,6 +36,7 @@ def rms_norm_quant(
     weight_offset: float = 0.0,
     granularity: str = "token",
     scale: Any = None,
+    out: Any = None,
 ) -> tuple[Any, Any]:
     """Normalises and quantises to f8e4m3 in one pass: ``(q, scale)`` with ``y ≈ q · scale``.
 
@@ -52,16 +53,21 @@ def rms_norm_quant(
       returned as it is (``rms_norm_quant_static``). One that depends on all rows takes a second
       pass: ``rms_norm``, then ``quantize(y, "tensor")``.
 
-    A part of zeros alone has the scale 1. No gradient. Errors: ArgumentError for another
-    granularity, ``"tensor"`` without a scale, or a scale with another one; those of the operators.
-    Source: Zhang and Sennrich, 2019; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    ``out=(q, scale)`` is written; a scale that was given is copied there. A part of zeros alone has
+    the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"`` without a
+    scale, or a scale with another one; those of the operators. Source: Zhang and Sennrich, 2019;
+    Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
     check_granularity("rms_norm_quant", "rms_norm", granularity, scale)
     if granularity == "tensor":
-        return _static(x, weight, scale, eps, weight_offset=weight_offset), scale
+        return with_scale(
+            lambda to: _static(x, weight, scale, eps, weight_offset=weight_offset, out=to),
+            scale, out,
+        )  # fmt: skip
     if granularity == "token":
-        return _token(x, weight, eps, weight_offset=weight_offset)
-    return _group(x, weight, eps, weight_offset=weight_offset, group=GROUPS[granularity])
+        return _token(x, weight, eps, weight_offset=weight_offset, out=out)
+    group = GROUPS[granularity]
+    return _group(x, weight, eps, weight_offset=weight_offset, group=group, out=out)
 
 
 def add_rms_norm_quant(
@@ -73,26 +79,32 @@ def add_rms_norm_quant(
     weight_offset: float = 0.0,
     granularity: str = "token",
     scale: Any = None,
+    out: Any = None,
 ) -> tuple[Any, Any, Any]:
     """Adds a residual, then as ``rms_norm_quant``: ``(q, scale, residual_out)``.
 
     ``h = round(x + residual)``, in x's dtype, is residual_out and what is normalised; residual
     ``[*T, C]`` has x's dtype. Shapes, granularities and errors are those of ``rms_norm_quant``;
-    in place (residual_out over residual): ``add_rms_norm_quant_token_`` and the others.
+    ``out=(q, scale, residual_out)``; in place (residual_out over residual):
+    ``add_rms_norm_quant_token_`` and the others.
     """
     check_granularity("add_rms_norm_quant", "add_rms_norm", granularity, scale)
     if granularity == "tensor":
-        q, hidden = _add_static(x, weight, residual, scale, eps, weight_offset=weight_offset)
-        return q, scale, hidden
+        return with_scale(
+            lambda to: _add_static(
+                x, weight, residual, scale, eps, weight_offset=weight_offset, out=to
+            ),
+            scale, out, 3,
+        )  # fmt: skip
     if granularity == "token":
-        return _add_token(x, weight, residual, eps, weight_offset=weight_offset)
+        return _add_token(x, weight, residual, eps, weight_offset=weight_offset, out=out)
     group = GROUPS[granularity]
-    return _add_group(x, weight, residual, eps, weight_offset=weight_offset, group=group)
+    return _add_group(x, weight, residual, eps, weight_offset=weight_offset, group=group, out=out)
 
 
 def group_norm(
     x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-    activation: str | None = None,
+    activation: str | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """Group norm of channels, with silu after it where asked: one launch, no intermediates.
 
@@ -101,9 +113,9 @@ def group_norm(
 
     x ``[B, C, *spatial]`` f32, f16 or bf16 in that memory order (another one, as channels_last, is
     copied first), weight and bias ``[C]`` in x's dtype or f32; y is shaped as x and has its dtype.
-    In f32, one rounding; torch's tensors have gradients. Errors: ShapeMismatchError where groups do
-    not divide C or a vector has another length, and those of ``group_norm_rows``. Source: Wu and
-    He, 2018.
+    ``out`` is written where it is given. In f32, one rounding; torch's tensors have gradients,
+    without ``out``. Errors: ShapeMismatchError where groups do not divide C or a vector has another
+    length, and those of ``group_norm_rows``. Source: Wu and He, 2018.
     """
     op, shape = "group_norm", tuple(x.shape)
     if len(shape) < 2:
@@ -124,16 +136,21 @@ def group_norm(
         each = channels // groups
         return spread(vector.reshape((groups, each)), (*rows, each))
 
-    y = _group_norm(
-        x.reshape((*rows, channels // groups * places)), of_groups(weight, "weight"),
-        of_groups(bias, "bias"), places or 1, eps, activation or "",
+    wide = (*rows, channels // groups * places)
+    args = (
+        x.reshape(wide), of_groups(weight, "weight"), of_groups(bias, "bias"), places or 1, eps,
+        activation or "",
     )  # fmt: skip
-    return y.reshape(shape)
+    if out is None:
+        return _group_norm(*args).reshape(shape)
+    _check_out(op, out, shape)
+    return into(out, wide, lambda to: _group_norm(*args, out=to))
 
 
 def layernorm_gated(
     x: Any, weight: Any, bias: Any = None, z: Any = None, eps: float = 1e-6,
-    group_size: int | None = None, norm_before_gate: bool = True, is_rms_norm: bool = False,
+    group_size: int | None = None, norm_before_gate: bool = True, is_rms_norm: bool = False, *,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """Layer norm, or RMS norm, of groups of channels with a silu gate: Mamba-2's.
 
@@ -141,9 +158,10 @@ def layernorm_gated(
     has its statistics over ``group_size`` neighbouring channels (none: over all).
 
     x and z ``[*T, C]`` f32, f16 or bf16, weight and bias ``[C]`` in x's dtype or f32; y is shaped
-    as x and has its dtype. In f32, the gate included; one rounding; torch's tensors have
-    gradients. Errors: ShapeMismatchError where group_size does not divide C, ArgumentError for one
-    below 1, and those of ``layernorm_gated_rows``. Source: Dao and Gu, 2024.
+    as x and has its dtype; ``out`` is written where it is given. In f32, the gate included; one
+    rounding; torch's tensors have gradients, without ``out``. Errors: ShapeMismatchError where
+    group_size does not divide C, ArgumentError for one below 1, and those of
+    ``layernorm_gated_rows``. Source: Dao and Gu, 2024.
     """
     op, shape = "layernorm_gated", tuple(x.shape)
     if len(shape) < 1:
@@ -168,11 +186,19 @@ def layernorm_gated(
 
     if z is not None and tuple(z.shape) != shape:
         raise _mismatch(op, "z", f"x's shape {shape}", tuple(z.shape))
-    y = _layernorm_gated(
+    args = (
         x.reshape(rows), of_channels(weight, "weight"), of_channels(bias, "bias"),
         None if z is None else z.reshape(rows), eps, norm_before_gate, is_rms_norm,
     )  # fmt: skip
-    return y.reshape(shape)
+    if out is None:
+        return _layernorm_gated(*args).reshape(shape)
+    _check_out(op, out, shape)
+    return into(out, rows, lambda to: _layernorm_gated(*args, out=to))
+
+
+def _check_out(op: str, out: Any, shape: tuple[int, ...]) -> None:
+    if tuple(out.shape) != shape:
+        raise _mismatch(op, "out", f"x's shape {shape}", tuple(out.shape))
 
 
 def _mismatch(op: str, argument: str, expected: str, got: Any) -> ShapeMismatchError:

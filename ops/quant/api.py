@@ -13,7 +13,7 @@ from typing import Any
 
 from .._empty import bytes_of, empty
 from .._functions import FUNCTIONS
-from .._granularity import GROUPS
+from .._granularity import GROUPS, with_scale
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["dequantize", "dequantize_mx", "quantize", "quantize_mx"]
@@ -42,6 +42,8 @@ def quantize(
     scale: Any = None,
     scale_dtype: str = "f32",
     scale_layout: str = "row",
+    *,
+    out: Any = None,
 ) -> tuple[Any, Any]:
     """Quantises to 8 bits: ``(q, scale)`` with ``x ≈ q · scale``.
 
@@ -70,11 +72,12 @@ def quantize(
     accelerator finds every column at a multiple of 16 bytes. x is then a torch tensor or a NumPy
     array, and what lies between T and that stride is not written.
 
-    Nothing waits for a GPU. NaN and infinities go into the scale, so that what is dequantised of
-    their part is NaN. No gradient. Errors: ArgumentError for another granularity or layout, for a
-    scale with a granularity that is not ``"tensor"`` or with a scale_dtype, or for columns with a
-    granularity that has none; those of the operators. Source: Micikevicius et al., FP8 Formats for
-    Deep Learning, 2022; DeepGEMM.
+    ``out=(q, scale)`` is written, whatever the layout of its scale; one that was given is copied
+    there. Nothing waits for a GPU. NaN and infinities go into the scale, so that what is
+    dequantised of their part is NaN. No gradient. Errors: ArgumentError for another granularity or
+    layout, for a scale with a granularity that is not ``"tensor"`` or with a scale_dtype, or for
+    columns with a granularity that has none; those of the operators. Source: Micikevicius et al.,
+    FP8 Formats for Deep Learning, 2022; DeepGEMM.
     """
     if granularity not in _WHOLE and granularity not in GROUPS:
         raise ArgumentError.from_library(
@@ -97,7 +100,7 @@ def quantize(
                 "quantize", "scale_dtype", "'f32'", repr(scale_dtype),
             )  # fmt: skip
         if granularity == "tensor":
-            return _quantize_static(x, scale, dtype), scale
+            return with_scale(lambda to: _quantize_static(x, scale, dtype, out=to), scale, out)
         raise ArgumentError.from_library(
             f"quantize: scale is given for another granularity; expected 'tensor', got "
             f"{granularity!r}; leave scale out, and it is found",
@@ -105,8 +108,8 @@ def quantize(
         )  # fmt: skip
     call = _WHOLE.get(granularity, _quantize_group)
     group = (GROUPS[granularity],) if granularity in GROUPS else ()
-    if scale_layout == "row":
-        return call(x, *group, dtype, scale_dtype)  # type: ignore[no-any-return]
+    if out is not None or scale_layout == "row":  # a scale that is given lies as it does
+        return call(x, *group, dtype, scale_dtype, out=out)  # type: ignore[no-any-return]
     shape = tuple(getattr(x, "shape", ()))
     out = empty(x, shape, dtype, "quantize"), _columns(x, granularity, shape)
     call(x, *group, dtype, scale_dtype, out=out)

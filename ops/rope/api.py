@@ -18,7 +18,7 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._hooks import older_forms
-from .._spread import spread
+from .._spread import into, spread
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
@@ -38,8 +38,9 @@ _partial_rotary_heads = FUNCTIONS["partial_rotary_heads"].call
 
 
 def fused_rmsnorm_rope(
-    x: Any, weight: Any, cos: Any, sin: Any, eps: float = 1e-6, num_heads: int | None = None
-) -> Any:
+    x: Any, weight: Any, cos: Any, sin: Any, eps: float = 1e-6, num_heads: int | None = None, *,
+    out: Any = None,
+) -> Any:  # fmt: skip
     """RMS norm over all heads of a token together, then rotation of each, neox.
 
     ``n = x · rsqrt(mean(x²) + eps) · weight`` over the whole width ``H·D``; then, of each head and
@@ -49,11 +50,12 @@ def fused_rmsnorm_rope(
     x ``[B, S, H·D]`` (any leading dimensions, any strides), weight ``[H·D]``, cos and sin
     ``[S, D]``, ``[B, S, D]`` or ``[B, S, 1, D]``, where B may be 1. D is the tables' width, H what
     it leaves of x's; ``num_heads`` is checked where it is given. x is f32, f16 or bf16; weight and
-    tables have x's dtype or are f32. y is shaped as x and has its dtype; it shares no memory.
+    tables have x's dtype or are f32. y is shaped as x and has its dtype; it shares no memory, or is
+    ``out``, which may be x.
 
-    In f32, one rounding; torch's tensors have gradients. Errors: ShapeMismatchError for widths that
-    do not fit, and those of ``rms_norm_rope``. Source: Zhang and Sennrich, 2019; Su et al.,
-    RoFormer, 2021.
+    In f32, one rounding; torch's tensors have gradients, without ``out``. Errors:
+    ShapeMismatchError for widths that do not fit, and those of ``rms_norm_rope``. Source: Zhang and
+    Sennrich, 2019; Su et al., RoFormer, 2021.
     """
     if len(x.shape) < 2:
         raise _wrong("x", "2 dimensions or more", tuple(x.shape))
@@ -63,12 +65,17 @@ def fused_rmsnorm_rope(
         told = f" of {num_heads} heads" if num_heads is not None else ""
         raise _wrong("x", f"a last dimension{told} of {head} columns each, as cos has", width)
     tokens = tuple(x.shape[:-1])
-    y = _rms_norm_rope(
-        x.reshape((*tokens, heads, head)),
+    shape = (*tokens, heads, head)
+    args = (
+        x.reshape(shape),
         weight.reshape((heads, head)) if tuple(weight.shape) == (width,) else weight,
         table_of(cos, "cos", tokens, _OP), table_of(sin, "sin", tokens, _OP), eps,
     )  # fmt: skip
-    return y.reshape(x.shape)
+    if out is None:
+        return _rms_norm_rope(*args).reshape(x.shape)
+    if tuple(out.shape) != tuple(x.shape):
+        raise _wrong("out", f"x's shape {tuple(x.shape)}", tuple(out.shape))
+    return into(out, shape, lambda to: _rms_norm_rope(*args, out=to))
 
 
 def mrope(
@@ -101,7 +108,9 @@ def mrope(
     return turned
 
 
-def partial_rotary_emb(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+def partial_rotary_emb(
+    q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, *, out: Any = None
+) -> tuple[Any, Any]:
     """Heads of DeepSeek's latent attention before it: ``(q_out, kv_out)``, one launch.
 
     Of the last Dr channels x of q and of k_pe, ``y_l = x[0::2] · cos_l − x[1::2] · sin_l`` and
@@ -110,14 +119,15 @@ def partial_rotary_emb(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[
     kv[..., Dn:] ‖ 0``. q is not written.
 
     q ``[B, S, H, Dn + Dr]`` f32, f16 or bf16, k_pe ``[B, S, 1, Dr]``, kv ``[B, S, H, Dn + Dv]``,
-    cos and sin ``[B, S, Dr]`` (or ``[S, Dr]``) in q's dtype or f32, kv_out
-    ``[B, S, 2, H, Dn + Dr]``. Any leading dimensions in the place of B and S. In f32, one rounding;
-    what is not turned keeps its bits. Gradients of q, k_pe and kv:
+    cos and sin ``[B, S, Dr]`` (or ``[S, Dr]``) in q's dtype or f32, kv_out ``[B, S, 2, H, Dn +
+    Dr]``. Any leading dimensions in the place of B and S. In f32, one rounding; what is not turned
+    keeps its bits. Gradients of q, k_pe and kv:
     ``dlblas.kernels.partial_rotary_emb.PartialRotaryEmb``, which this calls where one is asked for.
-    Errors: ShapeMismatchError (Dr above q's last dimension, Dv above Dn + Dr), and those of
-    ``partial_rotary_heads``. Source: DeepSeek-V2, 2024.
+    ``out=(q_out, kv_out)`` is written, without gradients. Errors: ShapeMismatchError (Dr above q's
+    last dimension, Dv above Dn + Dr), and those of ``partial_rotary_heads``. Source: DeepSeek-V2,
+    2024.
     """
-    if any(getattr(x, "requires_grad", False) for x in (q, k_pe, kv)):
+    if out is None and any(getattr(x, "requires_grad", False) for x in (q, k_pe, kv)):
         name = f"{__package__.rpartition('.')[0]}.kernels.partial_rotary_emb"
         result: tuple[Any, Any] = import_module(name).PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)
         return result
@@ -126,7 +136,11 @@ def partial_rotary_emb(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[
     if tuple(k_pe.shape) != (*tokens, 1, turned):
         raise _wrong("k_pe", f"{(*tokens, 1, turned)}", tuple(k_pe.shape), op)
     shape = (*tokens, 2, *q.shape[-2:])
-    q_out, kv_out = (_empty(q, size) for size in (tuple(q.shape), shape))
+    if out is None:
+        out = tuple(_empty(q, size) for size in (tuple(q.shape), shape))
+    q_out, kv_out = out
+    if tuple(kv_out.shape) != shape:
+        raise _wrong("out", f"a second one of {shape}", tuple(kv_out.shape), op)
     _partial_rotary_heads(
         q, k_pe.reshape((*tokens, turned)), kv, table_of(cos, "cos", tokens, op),
         table_of(sin, "sin", tokens, op), out=(q_out, kv_out[..., 0, :, :], kv_out[..., 1, :, :]),

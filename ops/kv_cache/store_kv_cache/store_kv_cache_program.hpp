@@ -29,7 +29,7 @@ struct StoreKvCache : RowProgram {
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
     if (at.option(kScaled))
-      at.store(kCache, values(kept.x) / Values(at.load_scalar(kScale, 1.0f)));
+      at.store(kCache, quotient(values(kept.x), at.load_scalar(kScale, 1.0f)));
     else
       at.convert(kCache, kX, kept.x);
   }

@@ -27,7 +27,7 @@ struct RmsNormQuantStatic : RmsNormCodes<Target> {
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
     const Values y = normed(Stage<1>{}, kept, columns, stats.rstd, at);
-    at.store(kQ, y / Values(at.load_scalar(kScale, 1.0f)));
+    at.store(kQ, quotient(y, at.load_scalar(kScale, 1.0f)));
   }
 };
 

@@ -24,7 +24,7 @@ struct QuantizeStatic : RowProgram {
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
   // A quotient: the reciprocal of a denormal scale would be infinite.
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
-    at.store(kQ, values(kept.x) / Values(at.load_scalar(kScale, 1.0f)));
+    at.store(kQ, quotient(values(kept.x), at.load_scalar(kScale, 1.0f)));
   }
 };
 
