@@ -35,9 +35,10 @@ def apply_rotary_pos_emb(
     ``out_l = q_l · cos_l − q_h · sin_l``, ``out_h = q_h · cos_h + q_l · sin_h``.
 
     q ``[*T, H, D]``, k ``[*T, Hkv, D]``, cos and sin ``[S, D]``, ``[B, S, D]`` or with a dimension
-    of 1 before D. Pairs are ``(i, i + D/2)``; ``style="interleaved"``: ``(2i, 2i + 1)``. Results
-    go into q_embed and k_embed where both are given: q and k themselves for a call in place. Errors
-    and dtypes are those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
+    of 1 before D. Pairs are ``(i, i + D/2)``; ``style="interleaved"``: ``(2i, 2i + 1)``;
+    ``"interleaved_to_half"``: these of q and k, those of the results. Results go into q_embed and
+    k_embed where both are given: q and k themselves for a call in place. Errors and dtypes are
+    those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
     """
     tokens = tuple(q.shape[:-2])
     tables = [_table_of(table, name, tokens, _OP) for name, table in (("cos", cos), ("sin", sin))]
