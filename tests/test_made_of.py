@@ -322,3 +322,66 @@ def test_tables_of_rope_are_traced() -> None:
     for length in (5, 9):
         x = torch.arange(length)
         torch.testing.assert_close(compiled(x), tables(x))
+
+
+OUT_CALLS: list[tuple[str, str, dict[str, Any]]] = [
+    *(("quantize", "x", {"granularity": g}) for g in ("token", "group32", "tensor", "channel")),
+    ("quantize", "x", {"granularity": "tensor", "scale": 2.0}),
+    ("quantize", "x", {"granularity": "token", "scale_layout": "column_major_tma"}),
+    *(
+        (name, args, how)
+        for name, args in (
+            ("rms_norm_quant", "x w"), ("add_rms_norm_quant", "x w x"), ("silu_and_mul_quant", "x"),
+        )
+        for how in (
+            {}, {"granularity": "group64"}, {"granularity": "tensor", "scale": np.float32(2)},
+        )
+    ),
+    ("silu_and_mul_quant", "x3", {"granularity": "group64", "masked_m": np.array([4, 4])}),
+    ("group_norm", "image", {"groups": 4}),
+    ("layernorm_gated", "x w", {"group_size": 64}),
+    ("fused_rmsnorm_rope", "x w table table", {}),
+    ("topk_gating", "x", {"k": 2}),
+    ("partial_rotary_emb", "q k kv rows rows", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "names", "how"), OUT_CALLS)
+@pytest.mark.parametrize("package", ["numpy", "torch"])
+def test_results_are_written_into_out(
+    package: str, name: str, names: str, how: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(4)
+    shapes = {
+        "x": (4, 256), "w": (256,), "x3": (2, 4, 256), "image": (2, 8, 6, 5), "table": (4, 32),
+        "q": (2, 3, 2, 48), "k": (2, 3, 1, 16), "kv": (2, 3, 2, 56), "rows": (3, 16),
+    }  # fmt: skip
+    args = [rng.standard_normal(shapes[one]).astype("f") for one in names.split()]
+    how, empty_like = {**how}, np.empty_like
+    if package == "torch":
+        torch = pytest.importorskip("torch")
+        empty_like = torch.empty_like
+        args = [torch.from_numpy(array) for array in args]
+        how = {k: torch.as_tensor(v) if hasattr(v, "dtype") else v for k, v in how.items()}
+    call = getattr(dlblas, name)
+    want = call(*args, **how)
+    alone = not isinstance(want, tuple)
+    wanted = [want] if alone else [*want]
+    out = [empty_like(one) if hasattr(one, "shape") else np.empty((), "f") for one in wanted]
+    got = call(*args, **how, out=out[0] if alone else tuple(out))
+    for one, place, value in zip([got] if alone else got, out, wanted, strict=True):
+        assert one is place
+        one, value = (x.float() if package == "torch" and hasattr(x, "float") else x
+                      for x in (one, value))  # fmt: skip
+        np.testing.assert_array_equal(np.asarray(one, "f"), np.asarray(value, "f"))
+
+
+def test_out_that_does_not_fit() -> None:
+    image = np.ones((2, 8, 6, 5), "f")
+    with pytest.raises(ValueError, match="group_norm: out does not fit; expected x's shape"):
+        dlblas.group_norm(image, 4, out=image[0])
+    with pytest.raises(ArgumentError, match="out is out of range; expected a tuple of 4"):
+        dlblas.topk_gating(image[0, 0], 2, out=image)
+    lies = np.empty((2, 6, 5, 8), "f").transpose(0, 3, 1, 2)  # no view of it is of groups
+    assert dlblas.group_norm(image, 4, out=lies) is lies
+    np.testing.assert_array_equal(lies, dlblas.group_norm(image, 4))

@@ -21,19 +21,20 @@ from dlblas.kernels.apply_rotary_pos_emb import apply_rotary_pos_emb  # noqa: E4
 from dlblas.kernels.fused_rotary_emb import fused_rotary_emb  # noqa: E402
 from levels import LEVELS  # noqa: E402
 
-STYLES = ("neox", "interleaved")
+STYLES = ("neox", "interleaved", "interleaved_to_half")
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:
     """The formula in f64: cos and sin [T, 1, pairs]."""
     pairs = cos.shape[-1]
-    low, high = slice(0, pairs), slice(pairs, 2 * pairs)
-    if style == "interleaved":
-        low, high = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    apart = slice(0, pairs), slice(pairs, 2 * pairs)
+    near = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    low, high = apart if style == "neox" else near
+    to_low, to_high = near if style == "interleaved" else apart
     y = x.clone()
-    y[..., low] = x[..., low] * cos - x[..., high] * sin
-    y[..., high] = x[..., high] * cos + x[..., low] * sin
+    y[..., to_low] = x[..., low] * cos - x[..., high] * sin
+    y[..., to_high] = x[..., high] * cos + x[..., low] * sin
     return y
 
 

@@ -19,19 +19,20 @@ import dlblas.torch  # noqa: E402
 from dlblas import errors  # noqa: E402
 from levels import LEVELS  # noqa: E402
 
-STYLES = ("neox", "interleaved")
+STYLES = ("neox", "interleaved", "interleaved_to_half")
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:
     """The formula in f64: cos and sin [*T, 1, 2·pairs]."""
     x, pairs = x.double(), cos.shape[-1] // 2
-    low, high = slice(0, pairs), slice(pairs, 2 * pairs)
-    if style == "interleaved":
-        low, high = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    apart = slice(0, pairs), slice(pairs, 2 * pairs)
+    near = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    low, high = apart if style == "neox" else near
+    to_low, to_high = near if style == "interleaved" else apart
     y = x.clone()
-    y[..., low] = x[..., low] * cos[..., :pairs] - x[..., high] * sin[..., :pairs]
-    y[..., high] = x[..., high] * cos[..., pairs:] + x[..., low] * sin[..., pairs:]
+    y[..., to_low] = x[..., low] * cos[..., :pairs] - x[..., high] * sin[..., :pairs]
+    y[..., to_high] = x[..., high] * cos[..., pairs:] + x[..., low] * sin[..., pairs:]
     return y
 
 
@@ -89,6 +90,43 @@ def test_in_place_is_the_functional_form(style: str) -> None:
         assert torch.equal(q_out[..., rotary:], q[..., rotary:])
         dlblas.rope_(q, k, positions, table, style=style)
         assert torch.equal(q, q_out) and torch.equal(k, k_out)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", ["rope", "mrope_heads", "qk_norm_rope", "fused_rotary_emb",
+                                "apply_rotary_pos_emb"])  # fmt: skip
+def test_pairs_that_move_may_do_so_in_place(op: str, dtype: str, level: str) -> None:
+    # Of a head: an access, several, more than a copy of rows has room for; more rows than parts.
+    for tokens, heads, kv, d in ((300, 5, 3, 26), (65, 7, 1, 128), (3, 2, 1, 8192), (2, 0, 3, 64)):
+        table, angles = table_of(40, d), torch.randn(2, 2, tokens, d)
+        at = torch.randint(0, 40, (tokens,))
+        rest = {
+            "rope": (at, table),
+            "mrope_heads": (at, at // 2, at // 3, table, d // 8, d // 4),
+            "qk_norm_rope": (torch.rand(d).to(DTYPES[dtype]),) * 2 + (at, table),
+            "fused_rotary_emb": (at.expand(2, tokens), torch.rand(d // 2)),
+            "apply_rotary_pos_emb": tuple(angles.transpose(1, 2)),
+        }[op]
+        # A fused projection, or leading dimensions that no stride joins.
+        whole = torch.randn(tokens, heads + kv + 1, d).to(DTYPES[dtype])
+        if op == "fused_rotary_emb":
+            whole = whole.repeat(2, 1, 1, 1)
+        elif op == "apply_rotary_pos_emb":
+            whole = whole.unsqueeze(1).repeat(1, 2, 1, 1)
+        q, k, before = whole[..., :heads, :], whole[..., heads:-1, :], whole.clone()
+        with dlblas.pinned(op, level):
+            wants = getattr(dlblas, op)(q, k, *rest, style="interleaved_to_half")
+            assert torch.equal(whole, before), "inputs were written"
+            near = getattr(dlblas, op)(q, k, *rest, style="interleaved")
+            for want, x in zip(wants, near, strict=True):
+                assert torch.equal(want, torch.cat([x[..., 0::2], x[..., 1::2]], -1))
+            mixed = (q.clone(), torch.empty_like(k))  # one of two in place
+            getattr(dlblas, op)(mixed[0], k, *rest, style="interleaved_to_half", out=mixed)
+            getattr(dlblas, op + "_")(q, k, *rest, style="interleaved_to_half")
+        for got, want in zip((q, k, *mixed), wants * 2, strict=True):
+            assert torch.equal(got, want)
+        assert torch.equal(whole[..., -1, :], before[..., -1, :]), "v was written"
 
 
 @pytest.mark.parametrize("wide", [torch.int32, torch.int64])

@@ -56,7 +56,7 @@ def test_mrope_of_a_projection(sections: tuple[int, int, int], dtype: Any, devic
 def test_mrope_with_one_position_is_rope() -> None:
     q, k = torch.randn(7, 3, 32), torch.randn(7, 1, 32)
     positions, table = torch.arange(7), torch.cat(dlblas.rope_tables(8, 32), -1)
-    for style in ("neox", "interleaved"):
+    for style in ("neox", "interleaved", "interleaved_to_half"):
         same = dlblas.mrope(q, k, positions.expand(3, 7), table, (4, 6, 6), style)
         for got, want in zip(same, dlblas.rope(q, k, positions, table, style=style), strict=True):
             assert torch.equal(got, want)
@@ -135,7 +135,7 @@ def test_partial_rotary_emb_refuses_more_values_than_room() -> None:
         dlblas.partial_rotary_emb(q, k_pe[..., 0, :], torch.randn(2, 5, 3, 32), table, table)
 
 
-@pytest.mark.parametrize("style", ["neox", "interleaved"])
+@pytest.mark.parametrize("style", ["neox", "interleaved", "interleaved_to_half"])
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
 @pytest.mark.parametrize("page", [1, 4, 16])
 def test_qk_norm_rope_writes_the_cache(page: int, dtype: Any, style: str, device: str) -> None:

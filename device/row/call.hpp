@@ -36,6 +36,7 @@ struct RowShape {
   int32_t split = 0;                  // a column of each head that no access reaches across
   int32_t shifts = 0;                 // host alone: see RowHeads
   int32_t span = 1;                   // neighbouring elements that a column stands for (load_pairs)
+  bool whole = false;                 // a head is read whole before it is written (RowOp::crosses)
   uint32_t headed = 0;                // bit i: operand i has heads; others are the same for all
   uint32_t gathered = 0;              // bit i
   uint32_t paged = 0;                 // bit i: gathered rows lie in blocks

@@ -39,19 +39,43 @@ __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>&
     const int first = static_cast<int>(begin);
     const int end = first + smaller(width - first, T.group);
     Part part = P::partial(S{});
+    if constexpr (T.shape.whole) {  // a head's words stay in the warp's registers
+      constexpr int kHeld = (T.group + kWarp - 1) / kWarp;
+      typename P::Kept held[kHeld];
+      const auto at = [&](int i) {
+        const int c = first + lane + i * kWarp;
+        return A{row, c, 0, c < end, c < end && !row.skipped()};
+      };
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        load(at(i));
+        held[i] = kept;
+        if (P::kZeroNeutral || at(i).holds)
+          P::accumulate(S{}, part, held[i], columns, stats, at(i));
+      }
+      const auto total = reduce_lanes<typename Part::Op, kWarp>(part.value());
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        P::finalize_group(S{}, held[i], total, at(i));
+        if constexpr (P::kHasColumns) P::load_columns(columns, at(i));
+        P::store(held[i], columns, stats, at(i));
+      }
+    } else {
 #pragma unroll 1
-    for (int c = first + lane; c < end; c += kWarp) {
-      const A at = {row, c, 0, true, true};
-      load(at);
-      P::accumulate(S{}, part, kept, columns, stats, at);
-    }
-    const auto total = reduce_lanes<typename Part::Op, kWarp>(part.value());
+      for (int c = first + lane; c < end; c += kWarp) {
+        const A at = {row, c, 0, true, true};
+        load(at);
+        P::accumulate(S{}, part, kept, columns, stats, at);
+      }
+      const auto total = reduce_lanes<typename Part::Op, kWarp>(part.value());
 #pragma unroll 1
-    for (int c = first + lane; c < end; c += kWarp) {
-      const A at = {row, c, 0, true, !row.skipped()};
-      load(at);
-      P::finalize_group(S{}, kept, total, at);
-      P::store(kept, columns, stats, at);
+      for (int c = first + lane; c < end; c += kWarp) {
+        const A at = {row, c, 0, true, !row.skipped()};
+        load(at);
+        P::finalize_group(S{}, kept, total, at);
+        P::store(kept, columns, stats, at);
+      }
     }
   }
 }
@@ -73,10 +97,13 @@ template <template <typename> class Program, RowTraits T, RowConfig C>
 __global__ void __launch_bounds__(C.threads, C.blocks)
     row_passes(const __grid_constant__ typename RowCallOf<T>::Type call) {
   static_assert(C.rows == 1 && !T.full);
-  constexpr int V = C.vectors, N = T.n, kColumns = V * C.threads * N;
+  constexpr int V = C.vectors, N = T.n, kHeld = V * C.threads * N;
+  // Whole heads where they are read before they are written.
+  constexpr int kHead = T.shape.whole ? T.shape.head_width : 1, kColumns = kHeld / kHead * kHead;
   // What is read once more is read from L2; the last time, it leaves L2 first.
   using A = RowAccess<T, Cache::kDefault, false, true>;
   using P = Program<DeviceTarget<T, C, A, false>>;
+  static_assert(!T.shape.whole || !reduces_rows<P>());
   using Threads = RowReduce<C.threads>;
   using Kept = typename P::Kept;
   static_assert(!C.keep || sizeof(Kept) <= T.kept, "the host gives it shared memory");
@@ -107,7 +134,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       Kept kept[V];
       const auto at = [&](int i) {
         const int step = i * C.threads * N;
-        const bool holds = start + thread * N + step < end;
+        const bool inside = kColumns == kHeld || thread * N + step < kColumns;
+        const bool holds = inside && start + thread * N + step < end;
         return A{row, begin + start + thread * N, step, holds, holds && !row.skipped()};
       };
       Kept* place = reinterpret_cast<Kept*>(row_memory) + start / N + thread;
@@ -214,6 +242,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       if constexpr (kLast >= 0)
         if constexpr (P::kScopes[kLast] > 0)
           detail::reduce_groups<P, T, C, kLast>(kept, columns, stats, at);
+      if constexpr (T.shape.whole) __syncthreads();
 #pragma unroll
       for (int i = 0; i < V; ++i) P::store(kept[i], columns[i], stats, at(i));
     });

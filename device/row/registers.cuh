@@ -249,6 +249,11 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     static_assert(C.cluster == 1, "a row's threads are one block's");
     detail::select_in_registers<P, T, C>(kept, stats, at, threads, row, thread, written);
   }
+  // Heads lie in one block; what one access writes, others of its head have read.
+  if constexpr (T.shape.whole) {
+    static_assert(kTiled);
+    __syncthreads();
+  }
   if (!written) return;
   if constexpr (P::kHasRowResults)
     if (thread == 0 && part == 0) P::store_row(stats, row);

@@ -75,8 +75,9 @@ def rms_norm_linear(
     q, k and v together, whose q and k are rotated.
 
     x ``[*T, K]`` f32, f16 or bf16, rms_w ``[K]`` in its dtype or f32, weight ``[N, K]`` -> y
-    ``[*T, N]``. ``rope`` is ``(cos, sin, heads, kv_heads)``, or these and a style, ``"neox"`` or
-    ``"interleaved"``: tables ``[S, D]`` or ``[*T, D]``, as ``apply_rotary_pos_emb`` reads them.
+    ``[*T, N]``. ``rope`` is ``(cos, sin, heads, kv_heads)``, or these and a style, ``"neox"``,
+    ``"interleaved"`` or ``"interleaved_to_half"``: tables ``[S, D]`` or ``[*T, D]``, as
+    ``apply_rotary_pos_emb`` reads them.
     Columns of y are q's heads of D channels, k's, and the rest, which stays as it is. Rotated ones
     are rounded before the rotation, too. Gradients of x, rms_w and weight without ``rope`` alone.
     Errors: ShapeMismatchError where y has fewer columns than q and k; those of ``norm_linear`` and

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ops/mean_square.hpp"
+#include "ops/rope/style.hpp"
 
 namespace dlblas::rope {
 
@@ -23,7 +24,7 @@ struct TableRow {
 /// The row of `head.result`; of its channels the first 2·pairs are rotated.
 template <typename Row>
 void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::int64_t pairs,
-                 double eps, bool interleaved) {
+                 double eps, std::int64_t style) {
   const std::int64_t width = row.width(head.x);
   if (table.row < 0)  // a token of a negative position: nothing writes it
     return row.each(width, [&](auto c) { row.store(head.result, c, 0, -1); });
@@ -32,8 +33,9 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
   const auto weight = [&](auto c) { return row.load_column(head.weight, c); };
   const auto normed = [&](auto c) { return x(c) * root.factor * weight(c); };
   // Below 2^-126 roundings of f32 are absolute.
+  const bool reads_pairs = style != kNeox, writes_pairs = style == kInterleaved;
   row.each(pairs, [&](auto i) {
-    const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;
+    const auto l = reads_pairs ? 2 * i : i, h = reads_pairs ? 2 * i + 1 : i + pairs;
     const double cos = row.load_row(table.tensor, table.row, i);
     const double sin = row.load_row(table.tensor, table.row, pairs + i);
     const double a = normed(l) * cos, b = normed(h) * sin;
@@ -43,8 +45,8 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
     const auto off = [&](double p, double q) {
       return root.lost ? -1 : (root.roundings + 2) * (std::abs(p) + std::abs(q) + least);
     };
-    row.store(head.result, l, a - b, off(a, b));
-    row.store(head.result, h, c + d, off(c, d));
+    row.store(head.result, writes_pairs ? 2 * i : i, a - b, off(a, b));
+    row.store(head.result, writes_pairs ? 2 * i + 1 : i + pairs, c + d, off(c, d));
   });
   row.each(width - 2 * pairs, [&](auto i) {
     const auto c = 2 * pairs + i;

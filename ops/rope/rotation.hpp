@@ -1,18 +1,19 @@
 // Rotation of pairs of channels, for the programs of this family: out_l = l·cos_l − h·sin_l,
 // out_h = h·cos_h + l·sin_h, in f32, one rounding. A column is a pair; after the pairs of a head
 // are, where results have memory of their own, the channels that are only copied. In place works:
-// an access has read its channels before it writes them, and no other reads them.
+// an access has read its channels before it writes them, and no other reads them, but of
+// interleaved_to_half, whose heads are read whole first (RowOp::crosses).
 // Read next: ops/rope/rope/rope_program.hpp, device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"
+#include "ops/rope/style.hpp"
 
 namespace dlblas::rope {
 
-/// kPairs: pairs of a head. kCopies: a head has channels after them. kInterleaved: pairs are
-/// (2i, 2i + 1), else (i, i + pairs). kCastBeforeSum, of apply_rotary_pos_emb alone: products are
-/// rounded, too.
-enum RotationOption : int { kPairs, kCopies, kInterleaved, kCastBeforeSum };
+/// kPairs: pairs of a head. kCopies: a head has channels after them. kStyle: a RotationStyle.
+/// kCastBeforeSum, of apply_rotary_pos_emb alone: products are rounded, too.
+enum RotationOption : int { kPairs, kCopies, kStyle, kCastBeforeSum };
 
 template <typename Target>
 struct Rotation : RowProgram {
@@ -31,11 +32,14 @@ struct Rotation : RowProgram {
   DLBLAS_ROW bool rotates(const Access& at) {
     return !at.option(kCopies) || at.column() < at.option(kPairs);
   }
+  /// True if a pair's channels are neighbours: (2i, 2i + 1), else (i, i + pairs).
+  DLBLAS_ROW bool reads_neighbours(const Access& at) { return at.option(kStyle) != kNeox; }
+  DLBLAS_ROW bool writes_neighbours(const Access& at) { return at.option(kStyle) == kInterleaved; }
   /// A copied channel is as many columns further right as there are pairs.
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
     if (!rotates(at))
       in.low = in.high = at.load(kX, at.option(kPairs));
-    else if (at.option(kInterleaved))
+    else if (reads_neighbours(at))
       at.load_pairs(kX, in.low, in.high);
     else
       in.low = at.load(kX), in.high = at.load(kX, at.option(kPairs));
@@ -43,11 +47,11 @@ struct Rotation : RowProgram {
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
 
   /// Where columns after the pairs are pairs, too: both channels of a column, which lie as a
-  /// head's do, or half of the channels after the pairs apart.
+  /// head's do where it is read, or half of the channels after the pairs apart.
   template <int kIndex, typename Words>
   DLBLAS_ROW void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
     Target::part([&]() DLBLAS_ROW_LAMBDA {
-      if (at.option(kInterleaved)) return at.load_pairs(o, low, high);
+      if (reads_neighbours(at)) return at.load_pairs(o, low, high);
       const bool turns = rotates(at);
       const int first = turns ? 0 : at.option(kPairs);
       low = at.load(o, first);
@@ -58,8 +62,8 @@ struct Rotation : RowProgram {
   DLBLAS_ROW void store_two(Operand<kIndex> o, const Values& low, const Values& high,
                             const Access& at) {
     Target::part([&]() DLBLAS_ROW_LAMBDA {
-      if (at.option(kInterleaved)) return at.store_pairs(o, low, high);
       const bool turns = rotates(at);
+      if (turns ? writes_neighbours(at) : reads_neighbours(at)) return at.store_pairs(o, low, high);
       const int first = turns ? 0 : at.option(kPairs);
       at.store(o, low, first);
       at.store(o, high, first + at.option(turns ? kPairs : kCopies));
@@ -79,7 +83,7 @@ struct Rotation : RowProgram {
     put(low * cos_low - high * sin_low, high * cos_high + low * sin_high, at);
   }
   DLBLAS_ROW void put(const Values& low, const Values& high, const Access& at) {
-    if (at.option(kInterleaved)) {
+    if (writes_neighbours(at)) {
       at.store_pairs(kOut, low, high);
     } else {
       at.store(kOut, low);

@@ -13,19 +13,23 @@ inline kernels::RowHeads rotated_heads(std::int64_t pairs, std::int64_t rest) {
   return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
 }
 
-/// Elements that a column stands for: a pair is two neighbours where the style, a key scalar, is
-/// interleaved.
-template <int kStyle>
+/// Elements that a column stands for: two where the style, a key scalar, reads neighbours.
+template <int kScalar>
 std::int32_t rotation_span(const Problem& problem) {
-  return problem.scalars[kStyle] == 1 ? 2 : 1;
+  return problem.scalars[kScalar] == kNeox ? 1 : 2;
+}
+/// Their channels are read as neighbours and written apart: where other pairs are read.
+template <int kScalar>
+bool rotation_crosses(const Problem& problem) {
+  return problem.scalars[kScalar] == kInterleavedToHalf;
 }
 
-template <int kStyle>
+template <int kScalar>
 void choose_rotation(const Problem& problem, std::int64_t pairs, std::int64_t copies,
                      std::int32_t* options) {
   options[kPairs] = static_cast<std::int32_t>(pairs);
   options[kCopies] = static_cast<std::int32_t>(copies);
-  options[kInterleaved] = problem.scalars[kStyle] == 1;
+  options[kStyle] = static_cast<std::int32_t>(problem.scalars[kScalar]);
 }
 
 /// The bound of an operator that normalises its first tensor.

@@ -6,6 +6,7 @@
 // Read next: ops/tie_ref.hpp, ops/rope/rotation.hpp.
 #pragma once
 
+#include "ops/rope/style.hpp"
 #include "ops/tie_ref.hpp"
 
 namespace dlblas::rope {
@@ -37,7 +38,7 @@ bool left_alone(Row& row, const Turned& turned, int tokens, const Position& posi
 /// One row of `turned` where it has one. Channels after the pairs are copied. `cast`: products are
 /// rounded to the result's dtype before they are added; f32 is what they are computed in.
 template <typename Row, typename Cos, typename Sin>
-void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, bool interleaved,
+void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, std::int64_t style,
                 const Cos& cos, const Sin& sin, bool cast = false) {
   const std::int64_t heads = row.size(turned.heads);
   const DType dtype = row.result_dtype(turned.result);
@@ -49,14 +50,15 @@ void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, 
   };
   if (row.index() >= row.size(tokens) * heads) return;
   const std::int64_t token = row.index() / heads;
+  const bool reads_pairs = style != kNeox, writes_pairs = style == kInterleaved;
   row.each(pairs, [&](auto i) {
-    const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;
-    const double low = row.load(turned.x, l), high = row.load(turned.x, h);
     const auto j = i + pairs;
+    const double low = row.load(turned.x, reads_pairs ? 2 * i : i);
+    const double high = row.load(turned.x, reads_pairs ? 2 * i + 1 : j);
     const norm::OffValue a = term(low, cos(token, i)), b = term(high, sin(token, i));
     const norm::OffValue c = term(high, cos(token, j)), d = term(low, sin(token, j));
-    row.store(turned.result, l, a.value - b.value, a.off + b.off);
-    row.store(turned.result, h, c.value + d.value, c.off + d.off);
+    row.store(turned.result, writes_pairs ? 2 * i : i, a.value - b.value, a.off + b.off);
+    row.store(turned.result, writes_pairs ? 2 * i + 1 : j, c.value + d.value, c.off + d.off);
   });
   row.each(row.width(turned.x) - 2 * pairs, [&](auto i) {
     const double value = row.load(turned.x, 2 * pairs + i);

@@ -6,6 +6,7 @@ ops/quant/api.py (the granularities of ``quantize``, which finds scales over row
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .errors import ArgumentError
@@ -35,3 +36,20 @@ def check_granularity(op: str, before: str, granularity: str, scale: Any) -> Non
             f"{op}: scale is given; expected {expected}",
             op, "scale", expected, type(scale).__name__,
         )  # fmt: skip
+
+
+def with_scale(call: Callable[[Any], Any], scale: Any, out: Any, results: int = 2) -> Any:
+    """Of a static scale, which is a result without being computed: ``call(out)`` makes the others,
+    in order, and their places are those of ``out`` without the scale's, which gets a copy."""
+    if out is None:
+        made = call(None)
+        q, *rest = made if results > 2 else (made,)
+        return (q, scale, *rest)
+    if not isinstance(out, tuple):  # q alone
+        return call(out), scale
+    q, place, *rest = out
+    call((q, *rest) if rest else q)
+    if place is None or place is scale:
+        return (q, scale, *rest)
+    place[...] = scale
+    return out

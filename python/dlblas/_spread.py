@@ -1,10 +1,12 @@
-"""An array over more leading dimensions, without a copy: what sugar gives to operators on rows.
+"""An array over more leading dimensions, without a copy: what sugar gives to operators on rows; and
+results that are given as another shape than the operator writes.
 
 In: an array of any package. Out: a view. Read next: ops/norm/api.py, ops/rope/api.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -16,3 +18,25 @@ def spread(array: Any, shape: tuple[int, ...]) -> Any:
     if hasattr(array, "expand"):
         return array.expand(shape)
     return import_module(type(array).__module__).broadcast_to(array, shape)
+
+
+def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
+    """``out`` as ``shape``, the same memory; None where it lies so that only a copy would do."""
+    if hasattr(out, "new_empty"):
+        try:
+            return out.view(shape)
+        except RuntimeError:
+            return None
+    view = out.reshape(shape)
+    shares = import_module(type(out).__module__).may_share_memory
+    return view if shares(view, out) else None
+
+
+def into(out: Any, shape: tuple[int, ...], call: Callable[[Any], Any]) -> Any:
+    """``out``, filled by ``call`` of it as ``shape``; by way of a copy where it lies otherwise."""
+    view = reshaped(out, shape)
+    if view is None:
+        out[...] = call(None).reshape(out.shape)
+    else:
+        call(view)
+    return out

@@ -77,7 +77,8 @@ inline bool given(const Args& args, const RowOperandSpec& spec) { return args.ha
 /// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
 
-/// True if all results are inputs' memory.
+/// True if a result is an input's memory; if all are.
+bool in_place(const RowOperator& op, const Problem& problem);
 bool all_in_place(const RowOperator& op, const Problem& problem);
 /// Heads and gathered rows of a problem.
 RowShape shape_of(const RowOperator& op, const Problem& problem);

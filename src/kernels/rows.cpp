@@ -151,6 +151,12 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   return *made;
 }
 
+bool in_place(const RowOperator& op, const Problem& problem) {
+  for (const RowOperandSpec& spec : op.operands)
+    if (problem.tensors[spec.tensor].alias != 0) return true;
+  return false;
+}
+
 bool all_in_place(const RowOperator& op, const Problem& problem) {
   const Schema& schema = Registry::process().by_id(problem.op).schema;
   bool all = schema.num_results > 0;
@@ -182,6 +188,7 @@ RowShape shape_of(const RowOperator& op, const Problem& problem) {
     shape.second_only |= static_cast<std::uint32_t>(spec.second_only) << i;
   }
   if (op.op.span) shape.span = op.op.span(problem);
+  shape.whole = op.op.crosses && op.op.crosses(problem) && in_place(op, problem);
   if (!op.op.heads) return shape;
   const RowHeads heads = op.op.heads(problem.dims, all_in_place(op, problem));
   // Empty tensors are never walked, but a kernel of theirs may be compiled.

@@ -69,6 +69,9 @@ struct RowOp {
   /// Neighbouring elements that a column stands for (RowShape::span), of heads, or of rows that are
   /// as many times as wide as the program; null: 1.
   std::int32_t (*span)(const Problem& problem) = nullptr;
+  /// True if an access writes channels of its head that others read. In place, heads of the first
+  /// operand are then read whole before they are written (RowShape::whole). Null: no.
+  bool (*crosses)(const Problem& problem) = nullptr;
   /// Most columns of a head stand for one element, where others stand for two: an access is 16
   /// bytes of those.
   bool seldom_pairs = false;

@@ -6,6 +6,7 @@
 
 #include "core/element.hpp"
 #include "kernels/cpu_level.hpp"
+#include "kernels/row_copies.hpp"
 #include "kernels/row_fold.hpp"
 #include "kernels/row_operator.hpp"
 
@@ -40,12 +41,6 @@ constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 struct RowLevel {
   RowJobFn run;
 };
-
-bool in_place(const RowOperator& op, const Problem& problem) {
-  for (const RowOperandSpec& spec : op.operands)
-    if (problem.tensors[spec.tensor].alias != 0) return true;
-  return false;
-}
 
 Support supports(const Query& q) {
   if (columns_of(op_of<RowOperator>(q), q.problem) > kMaxWidth)
@@ -117,6 +112,7 @@ struct State {
   CpuRowConfig config;
   std::int32_t options[kMaxRowOptions];
   RowShape shape;
+  RowCopies copies;
 };
 
 constexpr std::int64_t kFoldColumns = 256;
@@ -237,6 +233,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
   if (op.folded != 0) return run_parts(op, args, context, state.run, job, grain), 0;
+  if (job.shape.whole) return run_copied(op, args, context, state.run, job, state.copies), 0;
   context.run(0, job.call.rows * job.call.tiles, grain,
               [&](std::int64_t begin, std::int64_t end) { state.run(job, begin, end); });
   return 0;
@@ -244,9 +241,13 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 Kernel prepare(const Query& q, const Config& config) {
   const RowOperator& op = op_of<RowOperator>(q);
-  State state{
-      &op, code_of<RowLevel>(q).run, table().from_config(config), {}, shape_of(op, q.problem)};
+  State state{&op, code_of<RowLevel>(q).run, table().from_config(config),
+              {},  shape_of(op, q.problem),  {}};
   if (op.op.choose) op.op.choose(q.problem, state.options);
+  if (state.shape.whole) {
+    state.copies = row_copies(op, q.problem);
+    return make_kernel({run}, state, state.copies.bytes());
+  }
   const std::int64_t parts = most_cpu_parts(q.problem.dims[op.rows]);
   const std::int64_t sums = parts * std::popcount(op.folded) * columns_of(op, q.problem);
   return make_kernel({run}, state, static_cast<std::size_t>(sums) * sizeof(float));

@@ -24,8 +24,8 @@ constexpr std::int64_t kMinClusterAccesses = 2048;
 /// And of a multiprocessor's part of it below which the whole device is not.
 constexpr std::int64_t kMinGridAccesses = 1024;
 
-RowConfig config_of(const RowKernel& k, const Config& config) {
-  return k.table ? k.table->from_config(config) : strided_config(k);
+RowConfig config_of(const RowKernel& k, const Problem& problem, const Config& config) {
+  return k.table ? k.table->from_config(config) : strided_config(k, problem);
 }
 
 Support supports(const Query& q) {
@@ -35,7 +35,13 @@ Support supports(const Query& q) {
   if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
   const std::int64_t most = kMaxGrid / (is_tiled(k) ? 64 : 16);  // tiles, or blocks of a cluster
   if (rows > most) return Support::no("more than {} rows", most);
-  if (k.kind == Kind::kStrided) return Support::yes();
+  const RowShape shape = shape_of(*k.op, problem);
+  const std::int64_t head = shape.whole ? shape.head_width : 0;
+  if (k.kind == Kind::kStrided) {
+    if (head <= strided_columns(k)) return Support::yes();
+    return Support::no("in place, a head of {} columns is read before it is written; at most {}",
+                       head, strided_columns(k));
+  }
   for (const RowOperandSpec& spec : k.op->operands) {
     const TensorTraits& t = problem.tensors[spec.tensor];
     if (t.dtype == DType::kAbsent || !(has_columns(spec.role) || has_rows(spec.role))) continue;
@@ -57,6 +63,9 @@ Support supports(const Query& q) {
   if (default_config(k, problem, q.device).threads > 0) return Support::yes();
   if (k.kind == Kind::kShared)
     return Support::no("a row has {} accesses; more than shared memory holds", row);
+  if (head > 0 && !k.op->op.reduces_groups)
+    return Support::no("in place, a head of {} columns lies in one block; none holds whole ones",
+                       head);
   return Support::no("a row has {} accesses; more than the threads' registers hold", row);
 }
 
@@ -133,7 +142,7 @@ double estimate(const Query& q, const Config& config) {
   constexpr double kCopy = 0.975;
   const RowKernel& k = q.user<RowKernel>();
   const DeviceInfo& device = q.device;
-  const RowConfig c = config_of(k, config);
+  const RowConfig c = config_of(k, q.problem, config);
   RowCost cost = cost_of(k, q, c);
   const double rows = std::max<double>(1, static_cast<double>(q.problem.dims[k.op->rows]));
   const bool all = is_tiled(k) || k.kind == Kind::kGrid;
@@ -237,7 +246,7 @@ Kernel prepare(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
   const RowTraits traits = traits_of(k, q.problem);
   State state{&k,
-              config_of(k, config),
+              config_of(k, q.problem, config),
               traits.n,
               lane_group(k, traits),
               {},
@@ -272,14 +281,14 @@ std::string literal(const std::int8_t (&numbers)[kCount]) {
 }
 
 std::string literal(const RowShape& shape) {
-  return text("{.head_width = ", shape.head_width, ", .heads = {", shape.heads[0], ", ",
-              shape.heads[1], "}, .split = ", shape.split, ", .span = ", shape.span,
-              ", .headed = ", shape.headed, ", .gathered = ", shape.gathered,
-              ", .paged = ", shape.paged, ", .second_only = ", shape.second_only,
-              ", .leaves_out = ", shape.leaves_out, ", .indices = ", shape.indices,
-              ", .index = ", literal(shape.index), ", .index_bytes = ", literal(shape.index_bytes),
-              ", .page = ", shape.page, ", .second = ", literal(shape.second),
-              ", .gathered_by = ", literal(shape.gathered_by), "}");
+  return text(
+      "{.head_width = ", shape.head_width, ", .heads = {", shape.heads[0], ", ", shape.heads[1],
+      "}, .split = ", shape.split, ", .span = ", shape.span, shape.whole ? ", .whole = true" : "",
+      ", .headed = ", shape.headed, ", .gathered = ", shape.gathered, ", .paged = ", shape.paged,
+      ", .second_only = ", shape.second_only, ", .leaves_out = ", shape.leaves_out,
+      ", .indices = ", shape.indices, ", .index = ", literal(shape.index),
+      ", .index_bytes = ", literal(shape.index_bytes), ", .page = ", shape.page,
+      ", .second = ", literal(shape.second), ", .gathered_by = ", literal(shape.gathered_by), "}");
 }
 
 std::string literal(const RowTraits& traits) {
@@ -299,7 +308,7 @@ std::string literal(const RowTraits& traits) {
 
 std::vector<KernelSource> sources(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
-  const RowConfig c = config_of(k, config);
+  const RowConfig c = config_of(k, q.problem, config);
   const bool registers = k.kind == Kind::kRegisters || k.kind == Kind::kCluster;
   const std::string how =
       k.table ? k.table->literal(config, "dlblas::RowConfig")

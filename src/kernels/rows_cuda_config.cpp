@@ -271,6 +271,8 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
   const std::int64_t threads = std::int64_t{c.threads} * c.cluster;
   if (is_tiled(k)) {
     if (c.vectors > 4 || (c.rows > 1 && tiles_of(row, c) > 1)) return false;
+    const std::int64_t head = accesses_of(traits.shape.head_width, traits.n, lane_group(k, traits));
+    if (traits.shape.whole && tiles_of(row, c) > 1 && threads * c.vectors % head != 0) return false;
     return c.threads == 4 || threads * c.vectors < 2 * row;
   }
   return c.vectors == row_vectors_for(row, threads) && (c.threads == 4 || threads < 2 * row);

@@ -67,7 +67,9 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c, const 
 /// The default; threads = 0: none fits.
 RowConfig default_config(const RowKernel& k, const Problem& problem, const DeviceInfo& device);
 /// The one configuration of a kernel without knobs.
-RowConfig strided_config(const RowKernel& k);
+RowConfig strided_config(const RowKernel& k, const Problem& problem);
+/// Columns of a head of which kStrided reads all before it writes one (RowShape::whole).
+std::int64_t strided_columns(const RowKernel& k);
 
 /// True if its rows have columns next to each other.
 inline bool has_unit_columns(Layout layout) {

@@ -12,6 +12,8 @@ namespace {
 using Kind = RowKernelKind;
 
 constexpr std::int32_t kStridedThreads = 256;
+/// Of a thread, where heads are read whole.
+constexpr std::int32_t kStridedHeld = 16;
 
 /// Registers beside the descriptor's of columns and tables with wider elements than rows have.
 /// `same`: a thread's accesses share them.
@@ -342,10 +344,17 @@ std::optional<RowConfig> pick_wanted(const RowKernel& k, const Problem& problem,
 
 }  // namespace
 
-RowConfig strided_config(const RowKernel& k) {
+std::int64_t strided_columns(const RowKernel& k) {
+  return kStridedHeld * (k.op->op.reduces_groups ? 32 : kStridedThreads);  // a warp has a group
+}
+
+RowConfig strided_config(const RowKernel& k, const Problem& problem) {
   RowConfig c;
   c.threads = kStridedThreads;
   c.vectors = 1;
+  const RowShape shape = shape_of(*k.op, problem);
+  if (shape.whole && !k.op->op.reduces_groups)
+    c.vectors = (shape.head_width + c.threads - 1) / c.threads;
   c.keep = c.early = false;
   c.variant = default_variant(k.op->op, c);
   return c;
@@ -363,7 +372,7 @@ RowConfig default_config(const RowKernel& k, const Problem& problem, const Devic
     case Kind::kGrid:
       return pick_grid(k, problem, device);
     case Kind::kStrided:
-      return strided_config(k);
+      return strided_config(k, problem);
     default:
       return pick_passes(k, problem, device);
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -114,6 +115,20 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
     if (spec.type == ScalarType::kBool) set(!spec.default_value.i);
     for (std::size_t label = 0; label < spec.labels.size(); ++label)
       set(static_cast<std::int64_t>(label));
+  }
+  // In place: the plain call, and those of its choices, which may say what must be read first.
+  const auto by_choice = [&](const Problem& p) {
+    return std::memcmp(p.tensors, plain.tensors, sizeof p.tensors) == 0 && p.flags == plain.flags;
+  };
+  for (const InplaceForm& form : op.inplace_forms) {
+    const std::vector<Problem> apart = made;
+    for (Problem p : apart) {
+      if (!by_choice(p)) continue;
+      for (std::size_t r = 0; r < form.result_source.size(); ++r)
+        p.tensors[schema.num_inputs + static_cast<int>(r)].alias =
+            static_cast<std::uint8_t>(1 + form.result_source[r]);
+      if (std::find(made.begin(), made.end(), p) == made.end()) made.push_back(p);
+    }
   }
   return made;
 }

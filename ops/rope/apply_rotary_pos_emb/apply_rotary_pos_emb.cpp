@@ -13,8 +13,8 @@ OperatorDef apply_rotary_pos_emb() {
   def.family = "rope";
   def.schema =
       "apply_rotary_pos_emb(q: f[*T, H, 2Dh], k: like(q)[*T, Hkv, 2Dh], cos: like(q)|f32[*T, 2Dh], "
-      "sin: like(cos)[*T, 2Dh], *, style: \"neox\"|\"interleaved\" = \"neox\", "
-      "cast_before_sum: bool = false) "
+      "sin: like(cos)[*T, 2Dh], *, style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = "
+      "\"neox\", cast_before_sum: bool = false) "
       "-> (q_out: like(q)[*T, H, 2Dh], k_out: like(q)[*T, Hkv, 2Dh]) where T: bucket(tokens)";
   def.inplace = {"apply_rotary_pos_emb_(q!q_out, k!k_out, cos, sin, *, style, cast_before_sum)"};
   def.formula = "out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h";
@@ -30,7 +30,7 @@ OperatorDef apply_rotary_pos_emb() {
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "cos", "sin"}};
   op.heads = [](const std::int64_t* letters, bool) { return rotated_heads(letters[kApplyDh], 0); };
-  op.span = rotation_span<kApplyStyle>;
+  op.span = rotation_span<kApplyStyle>, op.crosses = rotation_crosses<kApplyStyle>;
   op.registers = 40, op.access_registers = 16;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     choose_rotation<kApplyStyle>(problem, problem.dims[kApplyDh], 0, options);

@@ -5,8 +5,9 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Rotates query and key heads by tables with a row for each token.",
         "formula": (
             "out_l = x_l · cos_l − x_h · sin_l, out_h = x_h · cos_h + x_l · sin_h of pairs (l, h): "
-            "(i, i + Dh) for neox, (2i, 2i + 1) for interleaved; in both, cos_l and sin_l are a "
-            "table's first half, cos_h and sin_h its second"
+            "(i, i + Dh) for neox, (2i, 2i + 1) for interleaved, and for interleaved_to_half "
+            "(2i, 2i + 1) of x, (i, i + Dh) of out; in all, cos_l and sin_l are a table's first "
+            "half, cos_h and sin_h its second"
         ),
         "shapes": (
             "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] -> q_out and k_out, shaped "

@@ -19,10 +19,10 @@ void apply_rotary_pos_emb_row(Row& row) {
     return row.load_row(kApplySin, token, i);
   };
   const std::int64_t pairs = row.size(kApplyDh);
-  const bool interleaved = row.integer(kApplyStyle) == 1;
+  const std::int64_t style = row.integer(kApplyStyle);
   const bool cast = row.integer(kApplyCastBeforeSum) != 0;
-  rotate_row(row, {kApplyQ, 0, kApplyH}, kApplyT, pairs, interleaved, cos, sin, cast);
-  rotate_row(row, {kApplyK, 1, kApplyHkv}, kApplyT, pairs, interleaved, cos, sin, cast);
+  rotate_row(row, {kApplyQ, 0, kApplyH}, kApplyT, pairs, style, cos, sin, cast);
+  rotate_row(row, {kApplyK, 1, kApplyHkv}, kApplyT, pairs, style, cos, sin, cast);
 }
 
 }  // namespace dlblas::rope

@@ -23,10 +23,10 @@ def apply_rotary_pos_emb(
         return x * factor
 
     def rotated(x: Any) -> Any:
-        if scalars["style"] == "interleaved":
-            low, high = x[..., 0::2], x[..., 1::2]
-        else:
+        if scalars["style"] == "neox":
             low, high = np.split(x, 2, axis=-1)
+        else:
+            low, high = x[..., 0::2], x[..., 1::2]
         turned_low = term(low, cos_low) - term(high, sin_low)
         turned_high = term(high, cos_high) + term(low, sin_high)
         if scalars["style"] == "interleaved":

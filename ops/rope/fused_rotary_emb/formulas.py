@@ -19,10 +19,10 @@ def fused_rotary_emb(
     cos, sin = np.cos(angles), np.sin(angles)
 
     def rotated(x: Any) -> Any:
-        if scalars["style"] == "interleaved":
-            low, high = x[..., 0::2], x[..., 1::2]
-        else:
+        if scalars["style"] == "neox":
             low, high = np.split(x, 2, axis=-1)
+        else:
+            low, high = x[..., 0::2], x[..., 1::2]
         low, high = low * cos - high * sin, high * cos + low * sin
         if scalars["style"] == "interleaved":
             return np.stack([low, high], axis=-1).reshape(x.shape)

@@ -27,7 +27,8 @@ OperatorDef fused_rotary_emb() {
   def.schema =
       "fused_rotary_emb(q: f[*T, H, 2Dh], k: like(q)[*T, Hkv, 2Dh], "
       "position_ids: index[*T] ~ index<64, inv_freq: like(q)|f32[Dh] ~ positive, "
-      "scaling_factor: float = 1, *, style: \"neox\"|\"interleaved\" = \"neox\") "
+      "scaling_factor: float = 1, *, style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = "
+      "\"neox\") "
       "-> (q_out: like(q)[*T, H, 2Dh], k_out: like(q)[*T, Hkv, 2Dh]) where T: bucket(tokens)";
   def.inplace = {
       "fused_rotary_emb_(q!q_out, k!k_out, position_ids, inv_freq, scaling_factor, *, style)"};
@@ -47,7 +48,7 @@ OperatorDef fused_rotary_emb() {
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "inv_freq", "position_ids"}};
   op.heads = [](const std::int64_t* letters, bool) { return rotated_heads(letters[kFusedDh], 0); };
-  op.span = rotation_span<0>;
+  op.span = rotation_span<0>, op.crosses = rotation_crosses<0>;
   op.registers = 48, op.access_registers = 20;
   op.fill = [](const Args& args, RowCall& call) {
     call.f[0] = static_cast<float>(args.scalars[0].f);

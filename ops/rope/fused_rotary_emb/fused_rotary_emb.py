@@ -6,7 +6,8 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": (
             "angle = position_ids / scaling_factor · inv_freq; out_l = x_l · cos(angle) − x_h · "
             "sin(angle), out_h = x_h · cos(angle) + x_l · sin(angle) of pairs (l, h): (i, i + Dh) "
-            "for neox, (2i, 2i + 1) for interleaved"
+            "for neox, (2i, 2i + 1) for interleaved, and for interleaved_to_half (2i, 2i + 1) of "
+            "x, (i, i + Dh) of out"
         ),
         "shapes": (
             "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], position_ids [*T], inv_freq [Dh] -> q_out and "

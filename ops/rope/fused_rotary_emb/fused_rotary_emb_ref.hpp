@@ -41,12 +41,14 @@ void turn_made(Row& row, int x, int heads, int result) {
   if (row.index() >= row.size(kFusedT) * all) return;
   const std::int64_t token = row.index() / all, columns = row.width(kFusedPositions);
   const double position = row.load_row(kFusedPositions, token / columns, token % columns);
-  const bool interleaved = row.integer(1) == 1;
+  const std::int64_t style = row.integer(1);
+  const bool reads_pairs = style != kNeox, writes_pairs = style == kInterleaved;
   row.each(pairs, [&](auto i) {
-    const auto l = interleaved ? 2 * i : i, h = interleaved ? 2 * i + 1 : i + pairs;
+    const auto j = i + pairs;
     const MadeRotation made =
         made_rotation(position, row.scalar(0), row.load_column(kFusedFrequency, i));
-    const double low = row.load(x, l), high = row.load(x, h);
+    const double low = row.load(x, reads_pairs ? 2 * i : i);
+    const double high = row.load(x, reads_pairs ? 2 * i + 1 : j);
     const double a = low * made.cos, b = high * made.sin;
     const double c = high * made.cos, d = low * made.sin;
     const auto off = [&](double of_cos, double of_sin) {
@@ -54,6 +56,7 @@ void turn_made(Row& row, int x, int heads, int result) {
     };
     const double low_off = off(std::abs(low), std::abs(high));
     const double high_off = off(std::abs(high), std::abs(low));
+    const auto l = writes_pairs ? 2 * i : i, h = writes_pairs ? 2 * i + 1 : j;
     row.store(result, l, a - b, made.lost ? -1 : low_off + std::abs(a) + std::abs(b));
     row.store(result, h, c + d, made.lost ? -1 : high_off + std::abs(c) + std::abs(d));
   });

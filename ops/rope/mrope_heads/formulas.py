@@ -25,11 +25,12 @@ def mrope_heads(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any)
 
     def rotated(x: Any) -> Any:
         y = x.copy()
-        low, high = slice(0, pairs), slice(pairs, 2 * pairs)
-        if scalars["style"] == "interleaved":
-            low, high = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
-        y[..., low] = x[..., low] * cos - x[..., high] * sin
-        y[..., high] = x[..., high] * cos + x[..., low] * sin
+        apart = np.arange(2 * pairs).reshape(2, -1)
+        near = apart.reshape(-1, 2).T  # neighbours
+        low, high = apart if scalars["style"] == "neox" else near
+        to_low, to_high = near if scalars["style"] == "interleaved" else apart
+        y[..., to_low] = x[..., low] * cos - x[..., high] * sin
+        y[..., to_high] = x[..., high] * cos + x[..., low] * sin
         return y
 
     return rotated(tensors["q"]), rotated(tensors["k"])

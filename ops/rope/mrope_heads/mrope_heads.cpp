@@ -30,7 +30,8 @@ OperatorDef mrope_heads() {
   def.schema =
       "mrope_heads(q: f[T, H, 2Dh+Dn], k: like(q)[T, Hkv, 2Dh+Dn], time: index[T] ~ index<P, "
       "height: index[T] ~ index<P, width: index[T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], "
-      "first: int = 0, second: int = 0, *, style: \"neox\"|\"interleaved\" = \"neox\") "
+      "first: int = 0, second: int = 0, *, "
+      "style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = \"neox\") "
       "-> (q_out: like(q)[T, H, 2Dh+Dn], k_out: like(q)[T, Hkv, 2Dh+Dn]) "
       "where T: bucket(tokens), P: free(2T)";
   def.inplace = {
@@ -54,7 +55,7 @@ OperatorDef mrope_heads() {
       .rows = "T",
       .heads = heads};
   op.registers = 32, op.access_registers = 16;
-  op.span = rotation_span<kMropeStyle>;
+  op.span = rotation_span<kMropeStyle>, op.crosses = rotation_crosses<kMropeStyle>;
   op.fill = [](const Args& args, RowCall& call) {
     call.n[0] = args.scalars[kMropeFirst].i, call.n[1] = args.scalars[kMropeSecond].i;
   };

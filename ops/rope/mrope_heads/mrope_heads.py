@@ -6,8 +6,9 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": (
             "[cos | sin] = cos_sin_cache[time] for pairs below first, [height] below second, "
             "[width] from there on; out_l = x_l · cos − x_h · sin, out_h = x_h · cos + x_l · sin "
-            "of pairs (l, h): (i, i + Dh) for neox, (2i, 2i + 1) for interleaved; the last Dn "
-            "channels are copied, in place left alone"
+            "of pairs (l, h): (i, i + Dh) for neox, (2i, 2i + 1) for interleaved, and for "
+            "interleaved_to_half (2i, 2i + 1) of x, (i, i + Dh) of out; the last Dn channels are "
+            "copied, in place left alone"
         ),
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], time, height and width [T], cos_sin_cache [P, R] with R = "

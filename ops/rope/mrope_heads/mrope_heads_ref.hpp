@@ -23,7 +23,6 @@ void mrope_heads_row(Row& row) {
   };
   const auto cos = [&](std::int64_t token, std::int64_t i) { return angle(token, i, 0); };
   const auto sin = [&](std::int64_t token, std::int64_t i) { return angle(token, i, pairs); };
-  const bool interleaved = row.integer(kMropeStyle) == 1;
   const auto least = [&](std::int64_t token) {
     double position = row.load_column(kMropeTime, token);
     for (const int section : {kMropeHeight, kMropeWidth}) {
@@ -34,7 +33,7 @@ void mrope_heads_row(Row& row) {
   };
   const auto turn = [&](const Turned& turned) {
     if (!left_alone(row, turned, kRopeT, least))
-      rotate_row(row, turned, kRopeT, pairs, interleaved, cos, sin);
+      rotate_row(row, turned, kRopeT, pairs, row.integer(kMropeStyle), cos, sin);
   };
   turn({kMropeQ, 0, kRopeH});
   turn({kMropeK, 1, kRopeHkv});

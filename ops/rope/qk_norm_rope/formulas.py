@@ -21,13 +21,13 @@ def qk_norm_rope(
         x = tensors[name]
         mean = np.mean(x * x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros(1)
         n = x / np.sqrt(mean + scalars["eps"]) * tensors[f"{name}_weight"]
-        if scalars["style"] == "interleaved":
-            low, high = slice(0, turned, 2), slice(1, turned, 2)
-        else:
-            low, high = slice(0, turned // 2), slice(turned // 2, turned)
+        apart = np.arange(turned).reshape(2, -1)
+        near = apart.reshape(-1, 2).T  # neighbours
+        low, high = apart if scalars["style"] == "neox" else near
+        to_low, to_high = near if scalars["style"] == "interleaved" else apart
         y = n.copy()
-        y[..., low] = n[..., low] * cos - n[..., high] * sin
-        y[..., high] = n[..., high] * cos + n[..., low] * sin
+        y[..., to_low] = n[..., low] * cos - n[..., high] * sin
+        y[..., to_high] = n[..., high] * cos + n[..., low] * sin
         return y
 
     q, k = normed_and_rotated("q"), normed_and_rotated("k")

@@ -14,7 +14,7 @@ OperatorDef qk_norm_rope() {
       "qk_norm_rope(q: f[T, H, 2Dh+2Dp], k: like(q)[T, Hkv, 2Dh+2Dp], "
       "q_weight: like(q)|f32[2Dh+2Dp], k_weight: like(q_weight)[2Dh+2Dp], "
       "positions: index[T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], eps: float = 1e-6, *, "
-      "style: \"neox\"|\"interleaved\" = \"neox\", "
+      "style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = \"neox\", "
       "key_cache: like(q)[Pc, page, Hkv, 2Dh+2Dp]?!, slots: index[T]? ~ distinct<Pc*page|-1) "
       "-> (q_out: like(q)[T, H, 2Dh+2Dp], k_out: like(q)[T, Hkv, 2Dh+2Dp]) "
       "where T: bucket(tokens), P: free(2T), Pc: free(2T/page+1)";
@@ -49,7 +49,7 @@ OperatorDef qk_norm_rope() {
   };
   op.reduces_groups = true;
   op.registers = 36, op.access_registers = 16;
-  op.span = rotation_span<0>;
+  op.span = rotation_span<0>, op.crosses = rotation_crosses<0>;
   op.fill = [](const Args& args, RowCall& call) {
     const std::int64_t width = 2 * (args.letters[kQkDh] + args.letters[kQkDp]);
     norm::fill_mean_square(args.scalars[0].f, width, call);

@@ -7,7 +7,8 @@ DOCS: dict[str, dict[str, str]] = {
             "n = x · rsqrt(mean_D(x²) + eps) · weight, the mean over one head; [cos | sin] = "
             "cos_sin_cache[positions]; out_l = n_l · cos − n_h · sin, out_h = n_h · cos + n_l · "
             "sin of pairs (l, h) of the first R channels: (i, i + Dh) for neox, (2i, 2i + 1) for "
-            "interleaved; the last 2Dp channels are n; key_cache[slot / page, slot % page] = k_out"
+            "interleaved, and for interleaved_to_half (2i, 2i + 1) of n, (i, i + Dh) of out; the "
+            "last 2Dp channels are n; key_cache[slot / page, slot % page] = k_out"
         ),
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], q_weight and k_weight [D], positions [T], cos_sin_cache "

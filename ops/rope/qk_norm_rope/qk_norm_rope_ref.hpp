@@ -7,24 +7,15 @@
 
 namespace dlblas::rope {
 
-enum QkTensor : int {
-  kQkQ,
-  kQkK,
-  kQkQWeight,
-  kQkKWeight,
-  kQkPositions,
-  kQkTable,
-  kQkCache,
-  kQkSlots
-};
+enum QkTensor : int { kQkQ, kQkK, kQkQWeight, kQkKWeight, kQkPlaces, kQkTable, kQkCache, kQkSlots };
 enum QkLetter : int { kQkT, kQkH, kQkDh, kQkDp, kQkHkv, kQkP, kQkPc, kQkPage };
 
 template <typename Row>
 void qk_norm_rope_row(Row& row) {
   const auto turn = [&](int x, int weight, int heads, int result, std::int64_t head) {
-    const double position = row.load_column(kQkPositions, head / row.size(heads));
+    const double position = row.load_column(kQkPlaces, head / row.size(heads));
     normed_head(row, {x, weight, result, head}, {kQkTable, static_cast<std::int64_t>(position)},
-                row.size(kQkDh), row.scalar(0), row.integer(1) == 1);
+                row.size(kQkDh), row.scalar(0), row.integer(1));
   };
   const auto tokens = row.size(kQkT), heads = row.size(kQkHkv), at = row.index();
   if (at < tokens * row.size(kQkH)) turn(kQkQ, kQkQWeight, kQkH, 0, at);

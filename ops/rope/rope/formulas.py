@@ -17,12 +17,12 @@ def rope(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tup
 
     def rotated(x: Any) -> Any:
         y = x.copy()
-        if scalars["style"] == "interleaved":
-            low, high = slice(0, turned, 2), slice(1, turned, 2)
-        else:
-            low, high = slice(0, turned // 2), slice(turned // 2, turned)
-        y[..., low] = x[..., low] * cos - x[..., high] * sin
-        y[..., high] = x[..., high] * cos + x[..., low] * sin
+        apart = np.arange(turned).reshape(2, -1)
+        near = apart.reshape(-1, 2).T  # neighbours
+        low, high = apart if scalars["style"] == "neox" else near
+        to_low, to_high = near if scalars["style"] == "interleaved" else apart
+        y[..., to_low] = x[..., low] * cos - x[..., high] * sin
+        y[..., to_high] = x[..., high] * cos + x[..., low] * sin
         return y
 
     return rotated(tensors["q"]), rotated(tensors["k"])

@@ -20,7 +20,8 @@ OperatorDef rope() {
   def.family = "rope";
   def.schema =
       "rope(q: f[T, H, 2Dh+Dn], k: like(q)[T, Hkv, 2Dh+Dn], positions: index[T] ~ index<P, "
-      "cos_sin_cache: like(q)|f32[P, 2Dh], *, style: \"neox\"|\"interleaved\" = \"neox\") "
+      "cos_sin_cache: like(q)|f32[P, 2Dh], *, "
+      "style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = \"neox\") "
       "-> (q_out: like(q)[T, H, 2Dh+Dn], k_out: like(q)[T, Hkv, 2Dh+Dn]) "
       "where T: bucket(tokens), P: free(2T)";
   def.inplace = {"rope_(q!q_out, k!k_out, positions, cos_sin_cache, *, style)"};
@@ -40,7 +41,7 @@ OperatorDef rope() {
                        .rows = "T",
                        .heads = heads};
   op.registers = 32, op.access_registers = 12;
-  op.span = rotation_span<0>;
+  op.span = rotation_span<0>, op.crosses = rotation_crosses<0>;
   op.choose = [](const Problem& problem, std::int32_t* options) {
     const bool in_place =
         problem.tensors[kRopeQOut].alias != 0 && problem.tensors[kRopeKOut].alias != 0;

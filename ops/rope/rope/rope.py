@@ -6,7 +6,8 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": (
             "[cos | sin] = cos_sin_cache[positions]; out_l = x_l · cos − x_h · sin, "
             "out_h = x_h · cos + x_l · sin of pairs (l, h): (i, i + Dh) for neox, (2i, 2i + 1) for "
-            "interleaved; the last Dn channels are copied, in place left alone"
+            "interleaved, and for interleaved_to_half (2i, 2i + 1) of x, (i, i + Dh) of out; the "
+            "last Dn channels are copied, in place left alone"
         ),
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], positions [T], cos_sin_cache [P, R] with R = 2Dh ≤ D = "
@@ -35,7 +36,8 @@ ARGUMENTS: dict[str, str] = {
     "k": "key heads",
     "positions": "row of cos_sin_cache for each token, from 0 to P − 1",
     "cos_sin_cache": "a row for each position: cosines of its Dh angles, then their sines",
-    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1)",
+    "style": "which channels are pairs: neox (i, i + Dh), interleaved (2i, 2i + 1), "
+    "interleaved_to_half: read as the latter, written as the former (DeepSeek)",
 }
 
 # Letter of the schemas -> what it counts.

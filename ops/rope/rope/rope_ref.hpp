@@ -23,7 +23,7 @@ void rope_row(Row& row) {
   };
   const auto turn = [&](const Turned& turned) {
     if (!left_alone(row, turned, kRopeT, position))
-      rotate_row(row, turned, kRopeT, pairs, row.integer(0) == 1, cos, sin);
+      rotate_row(row, turned, kRopeT, pairs, row.integer(0), cos, sin);
   };
   turn({kRopeQ, 0, kRopeH});
   turn({kRopeK, 1, kRopeHkv});
