@@ -12,6 +12,8 @@ def qk_norm_rope(
     k_weight: torch.Tensor,
     positions: torch.Tensor,
     cos_sin_cache: torch.Tensor,
+    key_cache: torch.Tensor | None = None,
+    slots: torch.Tensor | None = None,
     eps: float = 1e-6,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     cos, sin = (part.unsqueeze(-2) for part in cos_sin_cache[positions].chunk(2, -1))
@@ -22,4 +24,7 @@ def qk_norm_rope(
         low, high, rest = n[..., :pairs], n[..., pairs : 2 * pairs], n[..., 2 * pairs :]
         return torch.cat((low * cos - high * sin, high * cos + low * sin, rest), -1)
 
-    return turned(q, q_weight), turned(k, k_weight)
+    turned_k = turned(k, k_weight)
+    if key_cache is not None and slots is not None:
+        key_cache.flatten(0, 1)[slots] = turned_k.to(key_cache.dtype)
+    return turned(q, q_weight), turned_k
