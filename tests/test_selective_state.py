@@ -345,3 +345,24 @@ def test_mamba_ssm_names_of_a_scan() -> None:
     near(state, after)
     alone = scan_names.selective_scan(u, delta, a, b, c, d, z, bias, True)
     assert torch.equal(alone, y)
+
+
+@pytest.mark.parametrize("other", ["dim", "one", "groups"])
+def test_a_scan_whose_b_or_c_is_the_same_at_all_times(other: str) -> None:
+    """mamba_ssm's B or C [dim, dstate], beside operands of each shape."""
+    s = sequence(2, 6, 3, 33, 16, torch.float32)
+    del s["initial_state"]
+    u, delta, a, _b, c, d, z, bias = s.values()
+    dim, length = u.shape[1:]
+    fixed = torch.randn(dim, 16)
+    varying = {"dim": fixed, "one": c[:, 0], "groups": c}[other]
+    whole = fixed[None, :, :, None].expand(2, dim, 16, length)
+    wide = whole if other == "dim" else (c[:, :1] if other == "one" else c)
+    s["B"], s["C"] = whole, wide.repeat_interleave(dim // wide.shape[1], 1)
+    want, after = scanned(s, soft=True)
+    y, state = scan_names.selective_scan(u, delta, a, fixed, varying, d, z, bias, True, True)
+    near(y, want)
+    near(state, after)
+    s["B"], s["C"] = s["C"], s["B"]
+    want, _ = scanned(s, soft=True)
+    near(scan_names.selective_scan(u, delta, a, varying, fixed, d, z, bias, True), want)

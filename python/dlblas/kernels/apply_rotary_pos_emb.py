@@ -29,10 +29,10 @@ def apply_rotary_pos_emb(
 ) -> tuple[Any, Any]:
     """Rotates heads: ``(q_embed, k_embed)``.
 
-        ``out_l = q_l · cos_l − q_h · sin_l``, ``out_h = q_h · cos_h + q_l · sin_h``.
+    ``out_l = q_l · cos_l − q_h · sin_l``, ``out_h = q_h · cos_h + q_l · sin_h``.
 
-        q ``[*T, H, D]``, k ``[*T, Hkv, D]``, cos and sin ``[S, D]``, ``[B, S, D]`` or with a dimension
-        of 1 before D, or of D/2 columns. Pairs are ``(i, i + D/2)``; ``style="interleaved"``: ``(2i,
+    q ``[*T, H, D]``, k ``[*T, Hkv, D]``, cos and sin ``[S, D]``, ``[B, S, D]`` or with a dimension
+    of 1 before D, or of D/2 columns. Pairs are ``(i, i + D/2)``; ``style="interleaved"``: ``(2i,
     2i + 1)``; ``"interleaved_to_half"``: these of q and k, those of the results. Results go into
     q_embed and k_embed where both are given: q and k themselves for a call in place. Errors and
     dtypes are those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.

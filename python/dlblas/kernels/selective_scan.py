@@ -9,6 +9,7 @@ from typing import Any
 
 from .._arguments import hinted
 from .._functions import FUNCTIONS
+from .._spread import spread
 
 __all__ = ["selective_scan", "selective_scan_fn"]
 
@@ -33,15 +34,31 @@ def selective_scan(
     ``h_t = e^(δ_t·A)·h_{t−1} + δ_t·u_t·B_t``, ``y_t = (Σ C_t·h_t + D·u_t)·silu(z_t)``, ``δ =
     softplus(delta + delta_bias)``, from h = 0.
 
-    u, delta and z ``[batch, dim, L]``, A ``[dim, dstate]``, B and C ``[batch, dstate, L]`` or
-    ``[batch, ngroups, dstate, L]``, D and delta_bias ``[dim]``; y as u, the state ``[batch, dim,
-    dstate]`` f32. Any strides, nothing is copied. mamba_ssm's complex A and its B and C ``[dim,
-    dstate]`` are refused. Dtypes, numerics and errors are those of ``dlblas.selective_scan``, which
-    takes an initial state. Source: mamba_ssm's selective_scan_fn, 2023.
+    u, delta and z ``[batch, dim, L]``, A ``[dim, dstate]``, B and C ``[batch, dstate, L]``,
+    ``[batch, ngroups, dstate, L]`` or ``[dim, dstate]``, the same at all times, D and delta_bias
+    ``[dim]``; y as u, the state ``[batch, dim, dstate]`` f32. Any strides; nothing is copied but
+    groups beside an operand ``[dim, dstate]``. mamba_ssm's complex A is refused. Dtypes, numerics
+    and errors are those of ``dlblas.selective_scan``, which takes an initial state. Source:
+    mamba_ssm's selective_scan_fn, 2023.
     """
     b, c = (t[:, None] if len(t.shape) == 3 else t for t in (B, C))
+    if len(u.shape) == 3 and 2 in (len(b.shape), len(c.shape)):
+        b, c = (_each_channel(t, *u.shape) for t in (b, c))
     y, state = _scan(u, delta, A, b, c, D, None, z, delta_bias, delta_softplus)
     return (y, state) if return_last_state else y
+
+
+def _each_channel(t: Any, batch: int, dim: int, length: int) -> Any:
+    """B or C as ``[batch, dim, dstate, L]``: a group is one channel."""
+    if len(t.shape) == 2:
+        return spread(t[None, :, :, None], (batch, *t.shape, length))
+    groups = int(t.shape[1])
+    if len(t.shape) != 4 or groups == 0 or dim % groups:
+        return t  # the operator says what is wrong
+    if groups == 1:
+        return spread(t, (int(t.shape[0]), dim, *t.shape[2:]))
+    each = spread(t[:, :, None], (*t.shape[:2], dim // groups, *t.shape[2:]))
+    return each.reshape((int(t.shape[0]), dim, *t.shape[2:]))
 
 
 selective_scan_fn = selective_scan
