@@ -32,9 +32,20 @@ struct RowRing {
   static constexpr int kSlot = before(kMaxRowOperands) * kOperand;
 };
 
+/// An access whose options are constants to the compiler before it optimizes: in this kernel NVRTC
+/// 13.2 reads T's object at run time, once a branch.
+template <RowTraits T, bool kGuard>
+struct FoldedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
+  __device__ int32_t option(int i) const {
+    constexpr int32_t kOptions[] = {T.options[0], T.options[1], T.options[2], T.options[3]};
+    static_assert(kMaxRowOptions == 4);
+    return i == 0 ? kOptions[0] : i == 1 ? kOptions[1] : i == 2 ? kOptions[2] : kOptions[3];
+  }
+};
+
 /// How a program asks for an access of a row: load() starts the copy into shared memory.
 template <RowTraits T, RowConfig C, bool kGuard>
-struct RequestedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
+struct RequestedAccess : FoldedAccess<T, kGuard> {
   uint32_t place;  // shared memory's, of the first operand
 
   template <int kIndex>
@@ -50,7 +61,7 @@ struct RequestedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
 };
 /// And how it takes that access once it is there.
 template <RowTraits T, RowConfig C, bool kGuard>
-struct LandedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
+struct LandedAccess : FoldedAccess<T, kGuard> {
   uint32_t place;
 
   template <int kIndex>
@@ -61,6 +72,132 @@ struct LandedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
     return v;
   }
 };
+
+/// Σa, Σa², Σb and Σb·c, each in two chains.
+struct FourSums {
+  float sum, squares, other, products;
+  __device__ Sums first() const { return {sum, squares}; }
+};
+struct FourSumsPart {
+  FourSums chains[2] = {};
+  template <int N>
+  __device__ void add(const Values<N>& a, const Values<N>& b, const Values<N>& c) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      FourSums& chain = chains[i % 2];
+      chain.sum += a.v[i];
+      chain.squares = fmaf(a.v[i], a.v[i], chain.squares);
+      chain.other += b.v[i];
+      chain.products = fmaf(b.v[i], c.v[i], chain.products);
+    }
+  }
+  __device__ FourSums value() const {
+    return {chains[0].sum + chains[1].sum, chains[0].squares + chains[1].squares,
+            chains[0].other + chains[1].other, chains[0].products + chains[1].products};
+  }
+};
+
+/// Four sums over a row's threads, in every one of them. The lanes of a warp share the work: after
+/// two steps each has one of the four, so it takes 13 shuffles where four sums take 32. Between two
+/// calls the threads meet elsewhere: there is one set of slots.
+template <int kThreads>
+class FourReduce {
+ public:
+  static constexpr int kWarps = kThreads > kWarp ? kThreads / kWarp : 1;
+  static constexpr int kSlots = kWarps > 1 ? 4 * kWarps : 0;
+  static_assert((kWarps & (kWarps - 1)) == 0);
+
+  __device__ FourReduce(float* slots, int barrier, int thread)
+      : slots_(slots), barrier_(barrier), thread_(thread) {}
+
+  __device__ FourSums all(FourSums v) const {
+    if constexpr (kThreads < kWarp) {
+#pragma unroll
+      for (int d = kThreads / 2; d > 0; d /= 2) {
+        add_other_lane(v.sum, d), add_other_lane(v.squares, d);
+        add_other_lane(v.other, d), add_other_lane(v.products, d);
+      }
+      return v;
+    } else {
+      const int lane = static_cast<int>(threadIdx.x) % kWarp;
+      const float first = halved(v.sum, v.other, lane, 16);
+      const float second = halved(v.squares, v.products, lane, 16);
+      float mine = halved(first, second, lane, 8);
+      mine = warp_sum<8>(mine);
+      // Lanes 0 to 7 have sum, then squares, other, products.
+      if constexpr (kWarps > 1) {
+        if (lane % 8 == 0) slots_[thread_ / kWarp * 4 + lane / 8] = mine;
+        barrier_sync(barrier_, kThreads);
+        constexpr int kLanes = kWarps < 8 ? kWarps : 8;
+        mine = 0;
+        if (kLanes == 8 || lane % 8 < kLanes) {
+#pragma unroll
+          for (int warp = 0; warp < kWarps; warp += kLanes)
+            mine += slots_[(warp + lane % 8) * 4 + lane / 8];
+        }
+        mine = warp_sum<8>(mine);
+      }
+      constexpr uint32_t kAll = 0xffffffffu;
+      return {__shfl_sync(kAll, mine, 0), __shfl_sync(kAll, mine, 8), __shfl_sync(kAll, mine, 16),
+              __shfl_sync(kAll, mine, 24)};
+    }
+  }
+
+ private:
+  /// `low`, of this lane and the one at a distance, where the lane's bit of it is 0; else `high`.
+  __device__ static float halved(float low, float high, int lane, int distance) {
+    const bool upper = (lane & distance) != 0;
+    const float other = __shfl_xor_sync(0xffffffffu, upper ? low : high, distance);
+    return (upper ? high : low) + other;
+  }
+
+  float* slots_;
+  int barrier_, thread_;
+};
+
+/// What the form of a program for this kernel may use beside DeviceTarget's.
+template <RowTraits T, RowConfig C, typename A>
+struct FoldedTarget : DeviceTarget<T, C, A, true> {
+  using FourSums = FourSumsPart;
+};
+/// A program, or its form for this kernel where it has one.
+template <typename P>
+struct FoldedForm {
+  using Type = P;
+};
+template <typename P>
+  requires requires { typename P::FoldedForm; }
+struct FoldedForm<P> {
+  using Type = typename P::FoldedForm;
+};
+
+/// Stage R, also of four sums, or skipped where all rows of a warp agree on it.
+template <typename P, RowTraits T, RowConfig C, int R, typename A, typename Threads, typename Four>
+__device__ inline void run_folded_stage(typename P::Kept (&kept)[C.vectors],
+                                        const typename P::Columns (&columns)[C.vectors],
+                                        typename P::Stats& stats, const A& at, Threads& threads,
+                                        const Four& four, const RowCall& call) {
+  ClusterReduce<1>::Shared none;
+  ClusterReduce<1> blocks(none, 0);
+  const BlockColumns share = {call.width, call.width};
+  const auto no_wide = [] { return 0.0; };
+  if constexpr (requires { P::skips(Stage<R>{}, stats); }) {
+    const bool skips = P::skips(Stage<R>{}, stats);
+    if (C.threads < kWarp ? __all_sync(0xffffffffu, skips) : skips) return;
+    const typename P::Stats before = stats;
+    run_stage<P, T, C, R>(kept, columns, stats, at, threads, blocks, share, call, no_wide);
+    if (skips) stats = before;
+  } else if constexpr (requires { P::partial(Stage<R>{}).chains[0].other; }) {
+    auto part = P::partial(Stage<R>{});
+#pragma unroll
+    for (int i = 0; i < C.vectors; ++i)
+      if (T.full || P::kZeroNeutral || at(i).holds)
+        P::accumulate(Stage<R>{}, part, kept[i], columns[i], stats, at(i));
+    P::finalize(Stage<R>{}, stats, four.all(part.value()), call);
+  } else {
+    run_stage<P, T, C, R>(kept, columns, stats, at, threads, blocks, share, call, no_wide);
+  }
+}
 
 /// The same bits, which the compiler cannot know: vectors over columns stay packed from row to row.
 template <typename Columns>
@@ -121,20 +258,21 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   using Ring = detail::RowRing<T, C>;
   using Requested = detail::RequestedAccess<T, C, kGuard>;
   using Landed = detail::LandedAccess<T, C, kGuard>;
-  using Requests = Program<DeviceTarget<T, C, Requested, true>>;
-  using P = Program<DeviceTarget<T, C, Landed, true>>;
+  using Requests = Program<detail::FoldedTarget<T, C, Requested>>;
+  using P = typename detail::FoldedForm<Program<detail::FoldedTarget<T, C, Landed>>>::Type;
   static_assert(!T.nested && !T.strided && T.shape.head_width == 0 && T.shape.indices == 0);
   static_assert(P::kFolds > 0 && !P::kColumnsAfterRow && !P::kHasRowResults && !P::kSelects &&
                 P::kStoredByKeep == 0 && P::kSquaresOf < 0 && !has_groups<P>() && C.cluster == 1);
   static_assert(C.rows == 1 || Ring::kSlots * Ring::kSlot >= (C.rows - 1) * T.n * C.threads * 4);
   using Threads = RowReduce<C.threads>;
+  using Four = detail::FourReduce<C.threads>;
   extern __shared__ __align__(16) unsigned char row_memory[];
   __shared__ double slots[C.rows * Threads::kSlots + 1];
-  __shared__ typename ClusterReduce<1>::Shared parts;
+  __shared__ float four_slots[C.rows * Four::kSlots + 1];
   const int local = C.rows == 1 ? 0 : threadIdx.x / C.threads, thread = threadIdx.x % C.threads;
   const detail::ThreadColumns<T, C> mine = {thread * T.n, call.width};
   Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
-  ClusterReduce<1> blocks(parts, threadIdx.x);
+  const Four four(four_slots + local * Four::kSlots, 1 + local, thread);
   const uint32_t ring = shared_address(row_memory) + threadIdx.x * detail::kRingAccess;
   wait_for_dependencies();
   launch_dependents();
@@ -150,7 +288,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         typename Requests::Loaded unused;
-        Requests::load(unused, Requested{{row, mine.first, mine.step(i), mine.holds(i), false},
+        Requests::load(unused, Requested{{{row, mine.first, mine.step(i), mine.holds(i), false}},
                                          ring + slot * Ring::kSlot + i * Ring::kBlock});
       }
     }
@@ -165,7 +303,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     const RowPlace<T> row(call, row_at(base));
 #pragma unroll
     for (int i = 0; i < V; ++i)
-      P::load_columns(columns[i], Landed{{row, mine.first, mine.step(i), mine.holds(i), false}, 0});
+      P::load_columns(columns[i], Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
   }
   Values<T.n> sums[V][P::kFolds];
 #pragma unroll
@@ -173,8 +311,6 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 #pragma unroll
     for (Values<T.n>& sum : sums[i]) sum = Values<T.n>(0.0f);
 
-  const detail::BlockColumns share = {call.width, call.width};
-  const auto no_wide = [] { return 0.0; };
 #pragma unroll 1
   for (int slot = 0; base <= last; base += step) {
     // The slot of the row before, whose words this thread has used.
@@ -184,7 +320,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     const RowPlace<T> row(call, row_at(base));
     const auto at = [&](int i) {
       const bool holds = mine.holds(i);
-      return Landed{{row, mine.first, mine.step(i), holds, holds},
+      return Landed{{{row, mine.first, mine.step(i), holds, holds}},
                     ring + slot * Ring::kSlot + i * Ring::kBlock};
     };
     // 0, which changes with the row as far as the compiler knows.
@@ -199,14 +335,11 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     }
     typename P::Stats stats;
     if constexpr (P::kStages > 0)
-      detail::run_stage<P, T, C, 0>(kept, columns, stats, at, threads, blocks, share, call,
-                                    no_wide);
+      detail::run_folded_stage<P, T, C, 0>(kept, columns, stats, at, threads, four, call);
     if constexpr (P::kStages > 1)
-      detail::run_stage<P, T, C, 1>(kept, columns, stats, at, threads, blocks, share, call,
-                                    no_wide);
+      detail::run_folded_stage<P, T, C, 1>(kept, columns, stats, at, threads, four, call);
     if constexpr (P::kStages > 2)
-      detail::run_stage<P, T, C, 2>(kept, columns, stats, at, threads, blocks, share, call,
-                                    no_wide);
+      detail::run_folded_stage<P, T, C, 2>(kept, columns, stats, at, threads, four, call);
     if (there) {
 #pragma unroll
       for (int i = 0; i < V; ++i) {

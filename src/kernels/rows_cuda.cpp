@@ -14,9 +14,8 @@ namespace dlblas::kernels {
 namespace {
 
 using Kind = RowKernelKind;
-constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",
-                                  "cuda_shared",    "cuda_rows",    "cuda_strided",
-                                  "cuda_folded"};
+constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",  "cuda_shared",
+                                  "cuda_rows",      "cuda_strided", "cuda_folded"};
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
@@ -310,13 +309,14 @@ std::string literal(const RowTraits& traits) {
   for (const DType type : traits.types)
     types += text("dlblas::DType(", static_cast<int>(type), "), ");
   for (const std::int32_t option : traits.options) options += text(option, ", ");
-  return text(
-      "dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n, ", .full = ", word(traits.full),
-      ", .nested = ", word(traits.nested), ", .strided = ", word(traits.strided),
-      ", .aligned = ", word(traits.aligned), ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
-      shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
-      traits.folded ? text(", .folded = ", traits.folded) : "",
-      traits.streamed ? text(", .streamed = ", traits.streamed) : "", ", .options = {", options, "}}");
+  return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
+              ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
+              ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
+              ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
+              shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
+              traits.folded ? text(", .folded = ", traits.folded) : "",
+              traits.streamed ? text(", .streamed = ", traits.streamed) : "", ", .options = {",
+              options, "}}");
 }
 
 std::vector<KernelSource> sources(const Query& q, const Config& config) {
@@ -330,10 +330,10 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
   const RowProgramEntry& program = *k.op->program;
   std::vector<KernelSource> all = {
       {program.header,
-       text(k.kind == Kind::kGrid ? "dlblas::row_grid<"
-            : registers           ? "dlblas::row_registers<"
+       text(k.kind == Kind::kGrid     ? "dlblas::row_grid<"
+            : registers               ? "dlblas::row_registers<"
             : k.kind == Kind::kFolded ? "dlblas::row_folded<"
-                                  : "dlblas::row_passes<",
+                                      : "dlblas::row_passes<",
             program.type, ", ", literal(traits_with(k, q.problem, c)), ", ", how, ">"),
        static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
   if (k.op->folded == 0) return all;

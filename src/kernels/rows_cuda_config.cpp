@@ -229,8 +229,8 @@ RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfi
   const std::int64_t row = accesses(k, problem), width = columns_of(*k.op, problem);
   const bool held_once =
       k.kind == Kind::kRegisters || k.kind == Kind::kCluster || k.kind == Kind::kFolded;
-  traits.full = held_once &&
-                row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
+  traits.full =
+      held_once && row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
   if (k.kind == Kind::kGrid) traits.kept = columns_kept(k, problem, traits, c);
   return traits;
 }
@@ -245,8 +245,8 @@ std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowCon
   if (k.kind == Kind::kGrid)
     return std::int64_t{traits_with(k, problem, c).kept} * c.threads * c.vectors;
   if (k.kind == Kind::kFolded)
-    return std::int64_t{c.ahead + 1} * std::popcount(traits_of(k, problem).streamed) *
-           kRingAccess * c.vectors * c.threads * c.rows;
+    return std::int64_t{c.ahead + 1} * std::popcount(traits_of(k, problem).streamed) * kRingAccess *
+           c.vectors * c.threads * c.rows;
   if (k.kind != Kind::kShared) return 0;
   const RowTraits traits = traits_of(k, problem);
   const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
@@ -285,6 +285,7 @@ int folded_registers(const RowKernel& k, const RowTraits& traits, const RowConfi
     const RowOperandSpec& spec = k.op->operands[i];
     if (!spec.written && has_columns(spec.role)) words += traits.n * size_of(traits.types[i]) / 4;
   }
+  if (size_of(traits.types[0]) < 4) words += traits.n / 2;  // a row that stays as f32
   return kOthers + c.vectors * words;
 }
 
