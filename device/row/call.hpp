@@ -105,6 +105,7 @@ struct RowTraits {
   RowShape shape = {};
   int32_t group = 0;    // columns of a group, a multiple of n; 0: the row is one
   uint32_t folded = 0;  // bit i: operand i is a result that is folded over rows
+  uint32_t streamed = 0;  // bit i: operand i is of rows that come through shared memory (row_folded)
   int32_t options[kMaxRowOptions] = {};
 };
 
@@ -119,6 +120,7 @@ struct RowConfig {
   bool evict_last = false;  // rows are read with the L2 evict_last policy
   int32_t variant = 0;      // which of its forms the program takes
   int32_t blocks = 1;       // of a multiprocessor, which bounds registers
+  int32_t ahead = 1;        // folded: rows on their way beside the one that a thread works on
 };
 
 }  // namespace dlblas

@@ -31,5 +31,5 @@
 
 // NVRTC is given a program's header and finds the kernels through it.
 #if defined(__CUDACC_RTC__)
-#include "device/row/fold.cuh"
+#include "device/row/folded.cuh"
 #endif

@@ -68,6 +68,20 @@ LayerNormMoments layer_norm_moments(const Row& row, std::int64_t width, double e
   return m;
 }
 
+/// LayerNormMoments, which rows share: what a gradient of columns needs of all of them.
+inline constexpr int kMomentValues = 6;
+
+template <typename Row>
+void keep_moments(Row& row, const LayerNormMoments& m) {
+  const double values[] = {m.mean, m.rstd, m.first, m.second, m.variance, m.lost ? 1.0 : 0.0};
+  for (int i = 0; i < kMomentValues; ++i) row.keep(row.index() * kMomentValues + i, values[i]);
+}
+template <typename Row>
+LayerNormMoments kept_moments(const Row& row, std::int64_t t) {
+  const auto value = [&](int i) { return row.kept(t * kMomentValues + i); };
+  return {value(0), value(1), value(2), value(3), value(4), value(5) != 0};
+}
+
 /// The same of an rms_norm: no mean, and the root of the mean square.
 template <typename Row, typename X>
 LayerNormMoments rms_moments(const Row& row, std::int64_t width, double eps, const X& x) {

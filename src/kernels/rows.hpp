@@ -23,7 +23,15 @@ struct RowHeads {
 };
 
 /// A skeleton of CUDA kernels. Each is an implementation of its own, since each has its own knobs.
-enum class RowKernelKind : std::uint8_t { kRegisters, kCluster, kGrid, kShared, kRows, kStrided };
+enum class RowKernelKind : std::uint8_t {
+  kRegisters,
+  kCluster,
+  kGrid,
+  kShared,
+  kRows,
+  kStrided,
+  kFolded
+};
 
 /// A problem as one of the kernels takes it.
 struct RowQuery {

@@ -14,8 +14,8 @@ namespace dlblas::kernels {
 namespace {
 
 using Kind = RowKernelKind;
-constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",
-                                  "cuda_shared",    "cuda_rows",    "cuda_strided"};
+constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",  "cuda_shared",
+                                  "cuda_rows",      "cuda_strided", "cuda_folded"};
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
@@ -53,6 +53,8 @@ Support supports(const Query& q) {
                                        : !has_unit_columns(t.layout))
       return Support::no_in_words(spec.mixed_strides);
   }
+  if (k.kind == Kind::kFolded && !reads_in_ring(k, problem))
+    return Support::no("rows are not read in accesses of 16 bytes, at one stride");
   const std::int64_t row = accesses(k, problem);
   if (k.kind == Kind::kCluster && row < kMinClusterAccesses)
     return Support::no("a row has {} accesses; fewer than {} are not worth a cluster", row,
@@ -149,8 +151,10 @@ double estimate(const Query& q, const Config& config) {
   const double blocks = all ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
   // The kernels that fold read the rows once more.
-  const double launches = (k.op->folded ? 3 : 1) * launch_s(device);
-  if (k.op->folded) cost.share += 0.7;
+  const bool once = k.op->folded == 0 || k.kind == Kind::kFolded;
+  const int kernels = k.op->folded == 0 ? 1 : once ? 2 : 3;
+  const double launches = kernels * launch_s(device);
+  if (!once) cost.share += 0.7;
   const double rate = std::min(kCopy * memory_bytes_per_s(device),
                                std::max(1.0, busy) * unit_rates(device).alone_bytes_per_s);
   return cost.ms + 1e3 * (launches + cost.share * bytes_of(*k.op, q.problem) / rate);
@@ -167,6 +171,7 @@ struct State {
   std::int64_t grid;         // blocks of the kGrid kernel
   bool nested, dependent;
   RowShape shape;
+  std::int32_t units;
 };
 
 CudaParts parts_of(const State& state, std::int64_t rows, std::int32_t width) {
@@ -181,6 +186,12 @@ NestedRowCall call_of(const State& state, const Args& args, void* workspace) {
   call.folds = {};
   if (state.grid > 0) call.folds.partials = static_cast<float*>(workspace);
   if (state.kernel->op->folded == 0) return call;
+  if (state.kernel->kind == Kind::kFolded) {
+    call.folds.partials = static_cast<float*>(workspace);
+    call.folds.parts =
+        static_cast<std::int32_t>(folded_blocks(state.config, state.units, call.rows));
+    return call;
+  }
   const CudaParts parts = parts_of(state, call.rows, call.width);
   call.folds = {workspace,
                 reinterpret_cast<float*>(static_cast<char*>(workspace) + state.stats_bytes),
@@ -192,7 +203,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const State& state = kernel.load<State>();
   const RowConfig& c = state.config;
   NestedRowCall call = call_of(state, args, workspace);
-  if (call.rows == 0 || (call.folds.stats && call.width == 0)) return 0;
+  if (call.rows == 0 || (state.kernel->op->folded && call.width == 0)) return 0;
   cuda::Launch how;
   std::int64_t blocks = (call.rows + c.rows - 1) / c.rows * c.cluster;
   if (state.kernel->kind == Kind::kRegisters && is_tiled(*state.kernel)) {
@@ -200,6 +211,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
         static_cast<std::uint32_t>(tiles_of(accesses_of(call.width, state.n, state.group), c));
     blocks *= call.tiles;
   }
+  if (state.kernel->kind == Kind::kFolded) blocks = call.folds.parts;
   how.grid.x = static_cast<unsigned>(blocks);
   how.block.x = static_cast<unsigned>(c.threads * c.rows);
   how.shared_bytes = static_cast<unsigned>(state.shared_bytes);
@@ -239,7 +251,8 @@ int run_fold_parts(const Args& args, const Context& context, const Kernel& kerne
   how.grid.y = static_cast<unsigned>(std::popcount(state.kernel->op->folded));
   how.block.x = kThreads;
   how.dependent = state.dependent;
-  return cuda::launch(*kernel.entries[2], how, &call, sizeof call, context.stream);
+  const int entry = state.kernel->kind == Kind::kFolded ? 1 : 2;  // the last
+  return cuda::launch(*kernel.entries[entry], how, &call, sizeof call, context.stream);
 }
 
 Kernel prepare(const Query& q, const Config& config) {
@@ -255,7 +268,8 @@ Kernel prepare(const Query& q, const Config& config) {
               0,
               traits.nested,
               q.device.arch >= 90,
-              traits.shape};
+              traits.shape,
+              q.device.units};
   std::copy_n(traits.options, kMaxRowOptions, state.options);
   state.shared_bytes = static_cast<std::int32_t>(kept_bytes(k, q.problem, state.config));
   if (k.kind == Kind::kGrid) {
@@ -265,6 +279,12 @@ Kernel prepare(const Query& q, const Config& config) {
   }
   if (k.op->folded == 0) return make_kernel({run}, state);
   const std::int64_t rows = q.problem.dims[k.op->rows], width = columns_of(*k.op, q.problem);
+  if (k.kind == Kind::kFolded) {
+    const std::int64_t sums =
+        folded_blocks(state.config, q.device.units, rows) * std::popcount(k.op->folded) * width;
+    return make_kernel({run, run_fold_parts}, state,
+                       static_cast<std::size_t>(sums) * sizeof(float));
+  }
   state.stats_bytes = (rows * kMaxRowStats + 255) / 256 * 256;
   const std::int64_t sums =
       most_cuda_parts(rows, accesses(k, q.problem)) * std::popcount(k.op->folded) * width;
@@ -298,12 +318,14 @@ std::string literal(const RowTraits& traits) {
   for (const DType type : traits.types)
     types += text("dlblas::DType(", static_cast<int>(type), "), ");
   for (const std::int32_t option : traits.options) options += text(option, ", ");
-  return text(
-      "dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n, ", .full = ", word(traits.full),
-      ", .nested = ", word(traits.nested), ", .strided = ", word(traits.strided),
-      ", .aligned = ", word(traits.aligned), ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
-      shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
-      traits.folded ? text(", .folded = ", traits.folded) : "", ", .options = {", options, "}}");
+  return text("dlblas::RowTraits{.types = {", types, "}, .n = ", traits.n,
+              ", .full = ", word(traits.full), ", .nested = ", word(traits.nested),
+              ", .strided = ", word(traits.strided), ", .aligned = ", word(traits.aligned),
+              ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
+              shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
+              traits.folded ? text(", .folded = ", traits.folded) : "",
+              traits.streamed ? text(", .streamed = ", traits.streamed) : "", ", .options = {",
+              options, "}}");
 }
 
 std::vector<KernelSource> sources(const Query& q, const Config& config) {
@@ -317,13 +339,19 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
   const RowProgramEntry& program = *k.op->program;
   std::vector<KernelSource> all = {
       {program.header,
-       text(k.kind == Kind::kGrid ? "dlblas::row_grid<"
-            : registers           ? "dlblas::row_registers<"
-                                  : "dlblas::row_passes<",
+       text(k.kind == Kind::kGrid     ? "dlblas::row_grid<"
+            : registers               ? "dlblas::row_registers<"
+            : k.kind == Kind::kFolded ? "dlblas::row_folded<"
+                                      : "dlblas::row_passes<",
             program.type, ", ", literal(traits_with(k, q.problem, c)), ", ", how, ">"),
        static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
   if (k.op->folded == 0) return all;
   const std::string traits = literal(traits_of(k, q.problem));
+  const KernelSource last = {program.header, text("dlblas::row_fold_parts<", traits, ">"), 0};
+  if (k.kind == Kind::kFolded) {
+    all.push_back(last);
+    return all;
+  }
   const CudaParts parts = cuda_parts(1, accesses(k, q.problem));
   all.push_back({program.header,
                  text("dlblas::row_fold<", program.type, ", ", traits,
@@ -331,7 +359,7 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
                       ", .vectors = 1, .rows = ", parts.rows_at_once,
                       ", .keep = false, .early = false, .variant = ", c.variant, "}>"),
                  0});
-  all.push_back({program.header, text("dlblas::row_fold_parts<", traits, ">"), 0});
+  all.push_back(last);
   return all;
 }
 
@@ -357,7 +385,9 @@ Implementation implementation(const RowOperator& op, Kind kind) {
 }  // namespace
 
 std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
-  std::vector<Implementation> all = {implementation(op, Kind::kRegisters)};
+  std::vector<Implementation> all;
+  if (op.folded != 0) all.push_back(implementation(op, Kind::kFolded));
+  all.push_back(implementation(op, Kind::kRegisters));
   if (op.op.reduces) {
     if (!op.op.selects) all.push_back(implementation(op, Kind::kCluster));
     if (has_grid(op)) all.push_back(implementation(op, Kind::kGrid));

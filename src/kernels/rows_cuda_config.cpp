@@ -12,6 +12,8 @@ using Kind = RowKernelKind;
 constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
 /// Beside what a program keeps in shared memory: the slots of the reductions.
 constexpr std::int64_t kStaticShared = 1024;
+/// Bytes of an access of a row that comes through shared memory: device/row/folded.cuh.
+constexpr int kRingAccess = 16;
 
 std::vector<std::int64_t> counted(std::int32_t n) {
   std::vector<std::int64_t> all;
@@ -106,6 +108,14 @@ const RowTable* make_row_table(const RowOperator& made, Kind kind) {
           field<&C::variant>("variant", {op.variants - 1}),
           field<&C::blocks>("blocks", {1, 2, 3}),
       };
+    case Kind::kFolded:
+      return new RowTable{
+          field<&C::threads>("threads", {4, 8, 16, 32, 64, 128, 256, 512, 1024}),
+          field<&C::vectors>("vectors", {1, 2, 3, 4}),
+          field<&C::rows>("rows", {1, 2, 3, 4, 8, 16, 32}),
+          field<&C::blocks>("blocks", {1, 2, 3, 4, 6, 8}),
+          field<&C::ahead>("ahead", {1, 2, 3, 4, 6}),
+      };
     case Kind::kShared:
     case Kind::kRows:
       return new RowTable{
@@ -161,6 +171,9 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
       traits.kept += k.op->operands[i].times * std::max(4, traits.n * size_of(traits.types[i]));
   if (k.op->op.reduces_groups) traits.kept *= 2;  // what a group's total changes, and its padding
   traits.folded = k.op->folded;
+  for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kFolded; ++i)
+    if (const RowOperandSpec& spec = k.op->operands[i]; spec.role == RowRole::kRow && !spec.written)
+      traits.streamed |= 1u << i;
   if (k.op->op.choose) k.op->op.choose(problem, traits.options);
   return traits;
 }
@@ -214,8 +227,10 @@ RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfi
   RowTraits traits = traits_of(k, problem);
   const std::int64_t held = std::int64_t{c.threads} * c.vectors * c.cluster;
   const std::int64_t row = accesses(k, problem), width = columns_of(*k.op, problem);
-  traits.full = (k.kind == Kind::kRegisters || k.kind == Kind::kCluster) &&
-                row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
+  const bool held_once =
+      k.kind == Kind::kRegisters || k.kind == Kind::kCluster || k.kind == Kind::kFolded;
+  traits.full =
+      held_once && row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
   if (k.kind == Kind::kGrid) traits.kept = columns_kept(k, problem, traits, c);
   return traits;
 }
@@ -229,6 +244,9 @@ std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads) {
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
   if (k.kind == Kind::kGrid)
     return std::int64_t{traits_with(k, problem, c).kept} * c.threads * c.vectors;
+  if (k.kind == Kind::kFolded)
+    return std::int64_t{c.ahead + 1} * std::popcount(traits_of(k, problem).streamed) * kRingAccess *
+           c.vectors * c.threads * c.rows;
   if (k.kind != Kind::kShared) return 0;
   const RowTraits traits = traits_of(k, problem);
   const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
@@ -251,6 +269,32 @@ bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo
          bytes_of(*k.op, problem) > kMinCaches * static_cast<double>(device.l2_bytes);
 }
 
+bool reads_in_ring(const RowKernel& k, const Problem& problem) {
+  const RowTraits traits = traits_of(k, problem);
+  if (traits.nested || !traits.aligned) return false;
+  for (int i = 0; i < kMaxRowOperands; ++i)
+    if ((traits.streamed >> i & 1u) && traits.n * size_of(traits.types[i]) != kRingAccess)
+      return false;
+  return traits.streamed != 0;
+}
+
+int folded_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c) {
+  constexpr int kOthers = 44;
+  int words = std::popcount(k.op->folded) * traits.n;
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    if (!spec.written && has_columns(spec.role)) words += traits.n * size_of(traits.types[i]) / 4;
+  }
+  if (size_of(traits.types[0]) < 4) words += traits.n / 2;  // a row that stays as f32
+  return kOthers + c.vectors * words;
+}
+
+std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t rows) {
+  const std::int64_t groups = (rows + c.rows - 1) / c.rows;
+  const std::int64_t short_chains = (groups + kMaxFoldedRows - 1) / kMaxFoldedRows;
+  return std::min(std::max(units * c.blocks, short_chains), groups);
+}
+
 bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
           const DeviceInfo& device) {
   const RowTraits traits = traits_of(k, problem);
@@ -263,6 +307,14 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
     const bool bare = k.op->op.late_access_registers > 0 && kept_bytes(k, problem, c) == 0;
     const int needed = bare ? 64 + 8 * c.vectors : 40;
     return held >= row && held < 2 * row && 65536 / (warps * 32 * c.blocks) >= needed;
+  }
+  if (k.kind == Kind::kFolded) {
+    const int warps = (c.threads * c.rows + 31) / 32;
+    if (folded_registers(k, traits, c) > std::min(255, 65536 / (warps * 32 * c.blocks)))
+      return false;
+    // A block's slots of reductions beside what it keeps.
+    if ((kept_bytes(k, problem, c) + kStaticShared) * c.blocks > device.shared_bytes_per_block)
+      return false;
   }
   if (c.variant > 0 && k.op->op.cluster_variants && c.cluster == 1) return false;
   if (k.kind == Kind::kShared || k.kind == Kind::kRows)

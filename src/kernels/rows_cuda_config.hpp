@@ -49,11 +49,19 @@ bool has_grid(const RowOperator& op);
 /// Blocks of the kGrid kernel, all of which run.
 std::int64_t grid_blocks(const RowConfig& c, const DeviceInfo& device);
 
+/// True if the kFolded kernel can bring a problem's rows: in accesses of 16 bytes, at one stride.
+bool reads_in_ring(const RowKernel& k, const Problem& problem);
+/// Registers of one of its threads, at most.
+int folded_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c);
+/// Its blocks for so many rows: those that run at once, and more where a thread would add up too
+/// many rows in f32. Grows with the rows.
+std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t rows);
+
 /// Tiles of a row of so many accesses.
 std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c);
 
 /// What a block keeps in shared memory: of the kShared kernel what the program keeps of the row, of
-/// the kGrid kernel vectors over its columns.
+/// the kGrid kernel vectors over its columns, of the kFolded kernel rows on their way.
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c);
 /// What it may keep.
 std::int64_t shared_room(const DeviceInfo& device);

@@ -322,6 +322,45 @@ RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo
   return c;
 }
 
+/// Two accesses a thread where they hold the row, 512 threads a multiprocessor, which leaves each
+/// 128 registers, and no more rows a block than give every multiprocessor one.
+RowConfig pick_folded(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
+  constexpr int kResident = 512;
+  const std::int64_t row = accesses(k, problem), rows = problem.dims[k.op->rows];
+  for (const std::int32_t vectors : {2, 1, 4}) {
+    for (std::int32_t threads = 4; threads <= 1024; threads *= 2) {
+      RowConfig c;
+      c.threads = threads;
+      c.vectors = row_vectors_for(row, threads);
+      if (c.vectors == 0 || c.vectors > vectors) continue;
+      const auto complete_with = [&](std::int32_t together) {
+        for (const std::int32_t ahead : {3, 2, 1}) {
+          c.rows = together, c.ahead = ahead, c.blocks = 1;
+          if (!fits(k, problem, c, device)) continue;
+          RowConfig more = c;  // short rows
+          for (const std::int32_t blocks : {2, 3, 4, 6, 8}) {
+            more.blocks = blocks;
+            if (blocks * c.rows * threads <= kResident && fits(k, problem, more, device) &&
+                rows >= std::int64_t{device.units} * c.rows * blocks)
+              c.blocks = blocks;
+          }
+          return true;
+        }
+        return false;
+      };
+      const std::int32_t most = std::clamp(kResident / threads, 1, threads > 32 ? 8 : 32);
+      for (std::int32_t together = most; together > 1; together /= 2)
+        if (rows >= std::int64_t{device.units} * together && complete_with(together)) return c;
+      for (std::int32_t together = 1; together <= most; together *= 2)  // a warp at least
+        if (complete_with(together)) return c;
+      break;  // more threads hold the row in fewer accesses
+    }
+  }
+  RowConfig none;
+  none.threads = 0;
+  return none;
+}
+
 /// The operator's own; nothing where it leaves the choice to the skeleton.
 std::optional<RowConfig> pick_wanted(const RowKernel& k, const Problem& problem,
                                      const DeviceInfo& device) {
@@ -371,6 +410,8 @@ RowConfig default_config(const RowKernel& k, const Problem& problem, const Devic
       return pick_cluster(k, problem, device);
     case Kind::kGrid:
       return pick_grid(k, problem, device);
+    case Kind::kFolded:
+      return pick_folded(k, problem, device);
     case Kind::kStrided:
       return strided_config(k, problem);
     default:

@@ -134,6 +134,12 @@ TEST(RowFolds, CompileCleanForGpus) {
               arch);
       clean(text("dlblas::row_fold_parts<", types, rest, ">"), arch);
     }
+    for (const char* shape :
+         {".full = true, .folded = 24, .streamed = 1}, "
+          "dlblas::RowConfig{.threads = 256, .vectors = 2, .rows = 2, .ahead = 3}>",
+          ".folded = 24, .streamed = 1}, "
+          "dlblas::RowConfig{.threads = 8, .vectors = 2, .rows = 32, .ahead = 1}>"})
+      clean(text("dlblas::row_folded<dlblas::test::RowFolded, ", types, ".n = 8, ", shape), arch);
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ops/norm/layer_norm/layer_norm_program.hpp"
+#include "ops/norm/layer_norm_folded.hpp"
 
 namespace dlblas::norm {
 
@@ -12,6 +13,7 @@ namespace dlblas::norm {
 template <typename Target>
 struct LayerNormBackward : LayerNorm<Target> {
   using Forward = LayerNorm<Target>;
+  using FoldedForm = LayerNormFolded<LayerNormBackward, Target>;
   using typename Forward::Access, typename Forward::Columns, typename Forward::Sums,
       typename Forward::Values;
   static constexpr Operand<2> kDy{};

@@ -25,20 +25,10 @@ enum LayerNormBackwardScalar : int { kGradEps };
 
 inline constexpr double kSecondOrder = 1.02, kMin = 0x1p-126;
 
-/// LayerNormMoments, which rows share: dweight needs those of all.
-inline constexpr int kMomentValues = 6;
-
 template <typename Row>
 void layer_norm_backward_shared(Row& row) {
   const auto x = [&](auto c) { return row.load(kGradX, c); };
-  const auto m = layer_norm_moments(row, row.size(kLayerNormC), row.scalar(kGradEps), x);
-  const double values[] = {m.mean, m.rstd, m.first, m.second, m.variance, m.lost ? 1.0 : 0.0};
-  for (int i = 0; i < kMomentValues; ++i) row.keep(row.index() * kMomentValues + i, values[i]);
-}
-template <typename Row>
-LayerNormMoments kept_moments(const Row& row, std::int64_t t) {
-  const auto value = [&](int i) { return row.kept(t * kMomentValues + i); };
-  return {value(0), value(1), value(2), value(3), value(4), value(5) != 0};
+  keep_moments(row, layer_norm_moments(row, row.size(kLayerNormC), row.scalar(kGradEps), x));
 }
 
 template <typename Row>
