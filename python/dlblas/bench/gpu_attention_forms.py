@@ -93,8 +93,11 @@ def ragged(bench: Session, heads: int, dim: int) -> Trial:
     dense = [bench.normal(1, max(64, same), heads, dim) for _ in range(3)]
 
     def reference() -> tuple[torch.Tensor, ...]:
-        parts = zip(*(t[0].split(list(lengths)) for t in (q, k, v)), strict=True)
-        made = [exact(*(t.unsqueeze(0) for t in part), True)[0] for part in parts]
+        made, begin = [], 0
+        for n in lengths:
+            of_q, of_k, of_v = (t[:1, begin : begin + n] for t in (q, k, v))
+            made.append(exact(of_q, of_k, of_v, True)[0])
+            begin += n
         return (torch.cat(made),)
 
     def flash2(i: int) -> Any:
@@ -150,9 +153,10 @@ def scores(bench: Session, form: str) -> Trial:
     places = torch.arange(length, device="cuda")
     # Of a key's place alone: a row's softmax takes off what all its scores share.
     bias = (slopes[:, None] * places).view(1, heads, 1, length).to(torch.bfloat16)
-    more: dict[str, Any] = {
+    forms: dict[str, dict[str, Any]] = {
         "softcap": {"softcap": _CAP}, "window": {"window": _WINDOW}, "alibi": {"bias": bias},
-    }[form]  # fmt: skip
+    }  # fmt: skip
+    more = forms[form]
 
     def change(scores: torch.Tensor, head: int) -> torch.Tensor:
         if form == "softcap":
@@ -229,15 +233,16 @@ def of_f8(bench: Session, length: int, causal: bool) -> Trial:
     sets = bench.rotation(needed).sets
     wide = [bench.normal(sets, batch, length, heads, dim) for _ in range(3)]
     q, k, v = (t.to(torch.float8_e4m3fn) for t in wide)
+    a, b, c = wide
     factors = torch.ones(1, heads, device="cuda")
-    given = {"q_descale": factors, "k_descale": factors, "v_descale": factors}
+    given: dict[str, Any] = {n: factors for n in ("q_descale", "k_descale", "v_descale")}
     problem = {"B": batch, "S": length, "H": heads, "Hkv": heads, "D": dim}
     return Trial(
         "flash_attention",
         {**problem, "mask": "causal" if causal else "none", "inputs": "e4m3"}, sets,
         lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal, **given),
         lambda: (exact(q[0], k[0], v[0], causal),),
-        {"cudnn bf16": beside(lambda i: sdpa(BACKENDS["cudnn"], *(t[i] for t in wide), causal))},
+        {"cudnn bf16": beside(lambda i: sdpa(BACKENDS["cudnn"], a[i], b[i], c[i], causal))},
         4.0 * batch * heads * length * length * dim * (0.5 if causal else 1.0), needed,
         allowed=_OF_F8,
     )  # fmt: skip
