@@ -137,6 +137,14 @@ def test_names_that_are_not_offered() -> None:
         dlblas.fused_gated_mlp(x, w, w, "relu")
     with pytest.raises(ValueError, match="activation is not offered"):
         dlblas.nn.FusedGatedMLP(8, 4, "relu")
+    with pytest.raises(ValueError, match=r'or "relu", got .gelu_tan.; did you mean "gelu_tanh"\?'):
+        dlblas.nn.GatedMLP(8, 4, "gelu_tan")
+    with pytest.raises(ValueError, match="GatedMLP: activate is not offered"):
+        dlblas.nn.GatedMLP(8, 4, activate="down")
+    with pytest.raises(ValueError, match="Linear: activation is not offered"):
+        dlblas.nn.Linear(8, 4, activation="swish")
+    with pytest.raises(ValueError, match='GroupNorm: activation is not offered; expected None, ""'):
+        dlblas.nn.GroupNorm(2, 4, activation="relu")
     with pytest.raises(errors.ShapeMismatchError, match="linear: weight is no matrix"):
         dlblas.linear(x, w[0])
 

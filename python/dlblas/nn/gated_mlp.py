@@ -12,7 +12,7 @@ import torch
 
 from .._arguments import hinted
 from .._faces import fused_gated_mlp, gated_mlp
-from ..errors import ArgumentError
+from ._offered import check_offered
 from .linear import Linear
 
 
@@ -38,6 +38,8 @@ class GatedMLP(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_offered("GatedMLP", "activation", activation, ("silu", "gelu", "gelu_tanh", "relu"))
+        check_offered("GatedMLP", "activate", activate, ("gate", "up"))
         self.hidden_dim, self.intermediate_dim = hidden_dim, intermediate_dim
         self.activation, self.activate = activation, activate
         options: dict[str, Any] = {"bias": False, "device": device, "dtype": dtype}
@@ -79,12 +81,7 @@ class FusedGatedMLP(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if activation not in ("silu", "gelu"):
-            raise ArgumentError.from_library(
-                f'FusedGatedMLP: activation is not offered; expected "silu" or "gelu", got '
-                f"{activation!r}",
-                "FusedGatedMLP", "activation", '"silu" or "gelu"', repr(activation),
-            )  # fmt: skip
+        check_offered("FusedGatedMLP", "activation", activation, ("silu", "gelu"))
         self.hidden_dim, self.intermediate_dim = hidden_dim, intermediate_dim
         self.activation = activation
         shape = (intermediate_dim, hidden_dim)

@@ -12,6 +12,7 @@ import torch
 from .._arguments import hinted
 from .._faces import group_norm
 from ..errors import ShapeMismatchError
+from ._offered import check_offered
 
 
 @hinted
@@ -45,6 +46,7 @@ class GroupNorm(torch.nn.Module):
                 f"divide, got {num_channels}",
                 "GroupNorm", "num_channels", f"a multiple of {num_groups}", str(num_channels),
             )  # fmt: skip
+        check_offered("GroupNorm", "activation", activation, (None, "", "silu"))
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.affine, self.activation = affine, activation
         for name in ("weight", "bias"):

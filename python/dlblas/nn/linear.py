@@ -12,6 +12,7 @@ import torch
 
 from .._arguments import hinted
 from .._faces import linear
+from ._offered import check_offered
 
 
 @hinted
@@ -33,6 +34,8 @@ class Linear(torch.nn.Linear):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        offered = ("", "relu", "leaky_relu", "gelu", "silu")
+        check_offered("Linear", "activation", activation, offered)
         self.activation = activation
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
