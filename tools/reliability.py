@@ -38,7 +38,6 @@ CPP = {
     "overlapping views, against brute force": ("test_overlap", "*AgainstBruteForce"),
     "memory that stays: decisions, pins, registrations, calls meanwhile": ("test_memory", "*"),
     "candidates that remember by address": ("test_tuner", "*RemembersByAddress*"),
-    "workers' answers: forks, closed and written sockets": ("test_worker_socket", "*"),
     "writes into gaps and guard zones": ("test_tuner_parts", "Inputs.AWrite*"),
 }
 ATTACKS = re.compile(r"(<!-- attacks:begin -->\n)(.*?)(<!-- attacks:end -->)", re.DOTALL)

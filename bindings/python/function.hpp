@@ -32,6 +32,7 @@ struct Function {
   std::vector<Parameter> params;
   int num_positional;
   int num_results;  // that a call returns: 0 for most in-place forms
+  bool over_last;   // `dim=-1` may stand in a call, as torch's functions of rows have it
   std::vector<std::string> result_names;
   std::string doc;  // "name(signature)\n--\n\ntext"; `method` points into it
   MethodDef method;

@@ -41,13 +41,39 @@ Object* call_other_form(const Function& function, Object* const* args, Size narg
   return nullptr;
 }
 
-Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
-  const Function& function = **static_cast<Function**>(api.module_state(self));
+Object* call_function(const Function& function, Object* const* args, Size nargs, Object* kwnames) {
   if (Object * result; call_torch(function, args, nargs, kwnames, &result))
     return result ? result : call_other_form(function, args, nargs, kwnames);
   Call call(function, Data::kRequired);
   Object* result = call.read(args, nargs, kwnames) ? call.run() : nullptr;
   return result ? result : call_other_form(function, args, nargs, kwnames);
+}
+
+// The place of `dim=-1` among the keyword arguments, which says what an operator of rows does
+// anyway; −1: it is not there. Other dimensions are another form's (python/dlblas/_over_dim.py).
+Size last_dim(Object* const* args, Size nargs, Object* kwnames) {
+  for (Size i = 0, count = kwnames ? api.tuple_size(kwnames) : 0; i < count; ++i) {
+    if (name_of(api.tuple_get(kwnames, i)) != "dim") continue;
+    if (api.long_as(args[nargs + i]) == -1 && !api.err_occurred()) return i;
+    api.err_clear();
+    return -1;
+  }
+  return -1;
+}
+
+Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
+  const Function& function = **static_cast<Function**>(api.module_state(self));
+  const Size dim = function.over_last && kwnames ? last_dim(args, nargs, kwnames) : -1;
+  if (dim < 0) return call_function(function, args, nargs, kwnames);
+  std::vector<Object*> others(args, args + nargs);
+  Ref names(api.tuple_new(api.tuple_size(kwnames) - 1));
+  if (!names) return nullptr;
+  for (Size i = 0, to = 0; i < api.tuple_size(kwnames); ++i) {
+    if (i == dim) continue;
+    others.push_back(args[nargs + i]);
+    api.tuple_set(names.get(), to++, Ref::borrow(api.tuple_get(kwnames, i)).release());
+  }
+  return call_function(function, others.data(), nargs, names.get());
 }
 
 // A module per function carries its Function*: a builtin bound to a module prints, pickles and

@@ -32,15 +32,17 @@ int wide_registers(const RowKernel& k, const Problem& problem, const RowTraits& 
   return (same ? 1 : c.vectors) * traits.n * bytes / 4;
 }
 
-/// And of groups of a row that blocks share, of codes that are converted in integers, and of pages
-/// beside a row that ends within the threads, or before sm_90.
+/// And of groups of a row that blocks share, or that ends within the threads (NVRTC 13.2; 13.0
+/// needs none), of codes that are converted in integers, and of pages beside a row that ends within
+/// the threads, or before sm_90.
 int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
                     const DeviceInfo& device) {
   constexpr int kFloat8Arch = 89, kMore = 8, kPages = 16;
   bool codes = false;
   for (std::size_t i = 0; i < k.op->operands.size(); ++i)
     codes |= k.op->operands[i].written && size_of(traits.types[i]) == 1;
-  const bool shared = k.op->op.reduces_groups && c.cluster > 1;
+  const bool shared =
+      k.op->op.reduces_groups && (c.cluster > 1 || (!traits.full && c.vectors >= 4));
   const bool pages = traits.shape.paged != 0 && (!traits.full || device.arch < 90);
   return (shared ? kMore : 0) + (codes && device.arch < kFloat8Arch ? kMore : 0) +
          (pages ? kPages : 0);

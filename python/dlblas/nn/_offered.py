@@ -14,7 +14,7 @@ def check_offered(module: str, argument: str, value: Any, offered: tuple[str | N
         return
     names = [str(one) for one in offered if one]
     near = get_close_matches(value, names, 1) if isinstance(value, str) else []
-    hint = f'; did you mean "{near[0]}"?' if near else ""
+    hint = f"; did you mean {near[0]}" if near else ""
     expected = " or ".join(
         filter(None, [", ".join(map(_shown, offered[:-1])), _shown(offered[-1])])
     )
