@@ -49,30 +49,33 @@ Object* call_function(const Function& function, Object* const* args, Size nargs,
   return result ? result : call_other_form(function, args, nargs, kwnames);
 }
 
-// The place of `dim=-1` among the keyword arguments, which says what an operator of rows does
-// anyway; −1: it is not there. Other dimensions are another form's (python/dlblas/_over_dim.py).
-Size last_dim(Object* const* args, Size nargs, Object* kwnames) {
-  for (Size i = 0, count = kwnames ? api.tuple_size(kwnames) : 0; i < count; ++i) {
-    if (name_of(api.tuple_get(kwnames, i)) != "dim") continue;
-    if (api.long_as(args[nargs + i]) == -1 && !api.err_occurred()) return i;
-    api.err_clear();
-    return -1;
-  }
+// The place among all arguments of `dim=-1`, or of −1 behind x alone, which says what an operator
+// of rows does anyway; −1: it is not there. Other dimensions are another form's
+// (python/dlblas/_over_dim.py).
+Size last_dim(const Function& function, Object* const* args, Size nargs, Object* kwnames) {
+  Size at = function.num_positional == 1 && nargs == 2 ? 1 : -1;
+  for (Size i = 0, count = kwnames ? api.tuple_size(kwnames) : 0; i < count; ++i)
+    if (name_of(api.tuple_get(kwnames, i)) == "dim") at = at < 0 ? nargs + i : -1;
+  if (at < 0) return -1;
+  if (api.long_as(args[at]) == -1 && !api.err_occurred()) return at;
+  api.err_clear();
   return -1;
 }
 
 Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
   const Function& function = **static_cast<Function**>(api.module_state(self));
-  const Size dim = function.over_last && kwnames ? last_dim(args, nargs, kwnames) : -1;
+  const bool may = function.over_last && (kwnames || nargs > 1);
+  const Size dim = may ? last_dim(function, args, nargs, kwnames) : -1;
   if (dim < 0) return call_function(function, args, nargs, kwnames);
-  std::vector<Object*> others(args, args + nargs);
-  Ref names(api.tuple_new(api.tuple_size(kwnames) - 1));
+  const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
+  std::vector<Object*> others(args, args + nargs + num_named);
+  others.erase(others.begin() + dim);
+  if (dim < nargs) return call_function(function, others.data(), nargs - 1, kwnames);
+  Ref names(api.tuple_new(num_named - 1));
   if (!names) return nullptr;
-  for (Size i = 0, to = 0; i < api.tuple_size(kwnames); ++i) {
-    if (i == dim) continue;
-    others.push_back(args[nargs + i]);
-    api.tuple_set(names.get(), to++, Ref::borrow(api.tuple_get(kwnames, i)).release());
-  }
+  for (Size i = 0, to = 0; i < num_named; ++i)
+    if (nargs + i != dim)
+      api.tuple_set(names.get(), to++, Ref::borrow(api.tuple_get(kwnames, i)).release());
   return call_function(function, others.data(), nargs, names.get());
 }
 
