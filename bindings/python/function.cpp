@@ -55,7 +55,6 @@ Function* make_function(const Form& form, const char* text) {
     f->num_positional += !p.keyword_only;
   }
   f->num_results = form.num_outputs;
-  f->over_last = f->name == "softmax" || f->name == "log_softmax" || f->name == "l2_norm";
   for (int i = 0; i < f->num_results; ++i)
     f->result_names.push_back(schema.tensors[schema.num_inputs + form.result_of(i)].name);
   f->doc = f->name + "(" + signature(*f) + ")\n--\n\n" + text;

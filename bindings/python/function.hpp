@@ -32,12 +32,13 @@ struct Function {
   std::vector<Parameter> params;
   int num_positional;
   int num_results;  // that a call returns: 0 for most in-place forms
-  bool over_last;   // `dim=-1` may stand in a call, as torch's functions of rows have it
   std::vector<std::string> result_names;
   std::string doc;  // "name(signature)\n--\n\ntext"; `method` points into it
   MethodDef method;
   Object* callable;                                       // the builtin
   mutable std::atomic<const TorchCalls*> torch{nullptr};  // null until torch is there
+  /// `dim=-1` may stand in a call (hooks.over_last); −1: not asked yet.
+  mutable std::atomic<int> over_last{-1};
 };
 
 /// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.

@@ -37,7 +37,8 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.finish, "finish"},
                {&hooks.dtype_name, "dtype_name"},
                {&hooks.docstring, "docstring"},
-               {&hooks.other_forms, "other_forms"}};
+               {&hooks.other_forms, "other_forms"},
+               {&hooks.over_last, "over_last"}};
   for (const auto& entry : table)
     if (!(*entry.hook = api.dict_get(dictionary, entry.name))) return entry.name;
   api.inc_ref(dictionary);  // for the life of the process: the hooks above are borrowed from it

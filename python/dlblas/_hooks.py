@@ -445,6 +445,8 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
 # Of a form's name: (arguments, keywords) of a call that it refused -> the result that it has
 # nevertheless, or None: then the refusal stands. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
+# Forms of rows, whose calls may say dim=-1: the binding passes over it. Filled by _over_dim.py.
+over_last: dict[str, bool] = {}
 # Those of an older form of that name, for torch.compile as well.
 older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 
@@ -477,4 +479,5 @@ TABLE: dict[str, Any] = {
     "dtype_name": _dtypes.name_of,
     "docstring": docstring,
     "other_forms": other_forms,
+    "over_last": over_last,
 }
