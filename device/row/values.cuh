@@ -116,10 +116,11 @@ __device__ inline Values<N> quotient(const Values<N>& a, float divisor) {
   const float d = divisor * nearer, first = DeviceMath::reciprocal(d);
   // Of 0 and of infinity as it is.
   const float left = fmaf(-first, d, 1.0f);
-  const float inverse = fabsf(left) < 1 ? fmaf(left, first, first) : first;
+  const bool mends = fabsf(left) < 1;
+  const float inverse = mends ? fmaf(left, first, first) : first;
   return for_each_value(a, [=](float x) {
     const float y = x * nearer, q = y * inverse;
-    return fabsf(q) < 0x1p60f ? fmaf(fmaf(-q, d, y), inverse, q) : q;
+    return mends && q != 0 && fabsf(q) < 0x1p60f ? fmaf(fmaf(-q, d, y), inverse, q) : q;
   });
 }
 #define DLBLAS_ROW_FUNCTION(name)                        \

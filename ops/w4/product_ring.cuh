@@ -54,7 +54,7 @@ struct RingCopy {
   bool has_words, has_group;
   // Of this thread's chunk of scales or zeros: where it lies in a stage, which of its rows of w it
   // is for, and how far these are in their group.
-  int32_t group_to, group_k, in_group;
+  int32_t group_to, group_k, in_group, group_bytes;
 
   __device__ __forceinline__ RingCopy(const ProductParams& params, int64_t n, int64_t m,
                                       int64_t begin, int64_t stop)
@@ -75,6 +75,9 @@ struct RingCopy {
     const int64_t first = begin + group_k, of_group = first / p.w.group;
     in_group = static_cast<int32_t>(first - of_group * p.w.group);
     group_to = C.word_bytes() + C.x_bytes(S.eights) + (of_scale ? 0 : C.scale_bytes()) + e * 16;
+    // Eight columns of zeros are four bytes: a row may end within a chunk.
+    const int64_t zeros = (p.w.columns - column) / 2;
+    group_bytes = of_scale || zeros > 16 ? 16 : static_cast<int32_t>(zeros);
     group_row = of_scale ? 2 * p.w.scales.row : 4 * p.w.zeros.row;
     group = (of_scale ? static_cast<const char*>(p.w.scales.data) + 2 * column
                       : static_cast<const char*>(p.w.zeros.data) + column / 2) +
@@ -119,7 +122,7 @@ struct RingCopy {
         cp_async_or_zero(stage + place_of_x(m, depth), x + int64_t{2} * i * kXStep * p.x_row,
                          depth * 8 < left);
       }
-      if (has_group) cp_async_or_zero(stage + group_to, group, group_k < left);
+      if (has_group) cp_async(stage + group_to, group, group_k < left ? group_bytes : 0);
     }
     left -= C.depth();
     words += 4 * p.w.q.row * (S.along_k ? C.depth() / 8 : C.depth());

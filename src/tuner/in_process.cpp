@@ -225,8 +225,16 @@ void InProcessMeasurer::show_other_values(const Plan& plan) {
   CallData& data = sets_.front();
   shows_others_ = true;
   data.vary(problem_, ~seed_);
-  if (!other_judge_)  // what is kept from the first values shows in any row
-    other_judge_ = make_judge(other_rows());
+  if (keeps_scalars_) data.keep_scalars();
+  if (!other_judge_) {  // what is kept from the first values shows in any row
+    try {
+      other_judge_ = make_judge(other_rows());
+    } catch (const Error&) {  // a user's reference, of scalars that do not go together
+      keeps_scalars_ = true;
+      data.keep_scalars();
+      other_judge_ = make_judge(other_rows());
+    }
+  }
   if (plan.implementation->flags.user && !digests_[1]) digests_[1] = data.digests();
 }
 
@@ -234,10 +242,15 @@ bool InProcessMeasurer::has_smaller() {
   if (asked_smaller_) return smaller_ != nullptr;
   asked_smaller_ = true;
   const Problem other = smaller_call(op_, problem_);
-  if (other == problem_) return false;
+  const CallData& first = sets_.front();
+  // Inputs of indices that belong together cannot be drawn one by one.
+  if (other == problem_ || first.index_inputs() > 1) return false;
+  const double room = 2 * tensor_bytes(op_, other) + static_cast<double>(first.bytes());
+  if (room > static_cast<double>(memory_->capacity())) return false;
   try {
     smaller_ = std::make_unique<Smaller>(
         Smaller{other, CallData(op_, other, seed_, nullptr, *memory_), nullptr, {}});
+    smaller_->data.take_scalars(first);
     const Args& args = smaller_->data.args();
     std::vector<std::int64_t> rows = choose_rows(op_, other, args, seed_, kMaxCheckedElements);
     smaller_->judge = make_judge(other, args, some_of(rows, judge_->row_ms()), clock_);
@@ -262,6 +275,7 @@ Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
   data.restore();
   data.poison_results(kPatterns[0]);
   Check found = try_run(kernel, data);
+  if (found.failure == Failure::kOutOfMemory) return {};  // of two calls' tensors
   if (found.failure != Failure::kNone) {
     found.note += text(", where ", sizes);
     return found;
@@ -270,6 +284,7 @@ Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
     return {Failure::kOutOfBounds, text("bytes outside the results were written where ", sizes)};
   if (data.digests() != smaller_->digests) {
     data.remake(smaller_->problem, seed_);
+    data.take_scalars(sets_.front());
     return {Failure::kOutOfBounds, text("an input was written where ", sizes)};
   }
   const Verdict verdict = smaller_->judge->compare(data.args());

@@ -133,9 +133,10 @@ class InProcessMeasurer : public Measurer {
   };
   std::unique_ptr<Smaller> smaller_;
   bool asked_smaller_ = false;
-  bool shows_others_ = false;  // set 0 holds the other values
-  Digests digests_[2];         // once a user's candidate came; of the other values: [1]
-  bool doubtful_ = false;      // a user's candidate has run since the inputs were looked at
+  bool keeps_scalars_ = false;  // other values come with the first runtime scalars
+  bool shows_others_ = false;   // set 0 holds the other values
+  Digests digests_[2];          // once a user's candidate came; of the other values: [1]
+  bool doubtful_ = false;       // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;
   ForkWatch forks_;

@@ -135,8 +135,15 @@ bool same_places(const std::array<TensorTraits, kMaxTensors>& a,
 }  // namespace
 
 Problem smaller_call(const Operator& op, const Problem& problem) {
-  Problem other = problem;
   const auto wanted = traits_at(op, problem);
+  for (const std::int64_t less : {1, 2, 4, 8}) {  // of all letters, where that may be
+    Problem other = problem;
+    for (std::size_t l = 0; l < op.schema.letters.size(); ++l)
+      if (op.schema.letters[l].bucketed && problem.dims[l] - less > bucket_before(problem.dims[l]))
+        other.dims[l] -= less;
+    if (!(other == problem) && same_places(traits_at(op, other), wanted)) return other;
+  }
+  Problem other = problem;
   for (std::size_t l = 0; l < op.schema.letters.size(); ++l) {
     if (!op.schema.letters[l].bucketed) continue;
     const std::int64_t end = problem.dims[l];
@@ -292,8 +299,8 @@ void CallData::make_scalars(const Problem& problem, const Args* caller) {
   std::copy(std::begin(args_.scalars), std::end(args_.scalars), first_scalars_.begin());
 }
 
-// A runtime scalar that was not its default becomes it; one that was becomes another: of a built-in
-// operator any small number will do, of a user's one that is not far off.
+// A runtime scalar that was not its default becomes it. One that was becomes another number, unless
+// the operator is a user's: what goes with what there, its defaults alone say.
 void CallData::vary_scalars() {
   const Schema& schema = op_->schema;
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
@@ -303,20 +310,37 @@ void CallData::vary_scalars() {
     ScalarValue& value = args_.scalars[i];
     if (spec.has_default && spec.is_set(first)) {
       value = spec.default_value;
+    } else if (op_->def.user) {
+      continue;
     } else if (spec.type == ScalarType::kFloat) {
-      value.f = op_->def.user ? first.f / 2 : 2 * first.f + 0.5;
+      value.f = 2 * first.f + 0.5;
     } else if (spec.type == ScalarType::kBool) {
       value.i = first.i == 0;
-    } else if (spec.type == ScalarType::kInt && !op_->def.user) {
+    } else if (spec.type == ScalarType::kInt) {
       value.i = first.i + 1;
     }
   }
   if (!op_->def.check) return;
   try {
     op_->def.check(args_);
-  } catch (const Error&) {  // out of range: the first values stay
-    std::copy(first_scalars_.begin(), first_scalars_.end(), args_.scalars);
+  } catch (const Error&) {  // out of range
+    keep_scalars();
   }
+}
+
+void CallData::take_scalars(const std::array<ScalarValue, kMaxScalars>& from) {
+  const Schema& schema = op_->schema;
+  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
+    const ScalarSpec& spec = schema.scalars[i];
+    if (spec.letter < 0 && !spec.key && !spec.key_set) args_.scalars[i] = from[i];
+  }
+}
+
+int CallData::index_inputs() const {
+  int count = 0;
+  for (int i = 0; i < op_->schema.num_inputs; ++i)
+    count += tensors_[i] && holds_indices(op_->schema.tensors[i].fill.fill) ? 1 : 0;
+  return count;
 }
 
 std::size_t CallData::bytes() const {
@@ -361,9 +385,13 @@ void CallData::remake(const Problem& problem, std::uint64_t seed) {
 void CallData::vary(const Problem& problem, std::uint64_t seed) {
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
     if (!tensors_[i]) continue;
-    tensors_[i]->poison(GuardedTensor::kGuardByte);
     const auto lent =
         std::find_if(lent_.begin(), lent_.end(), [i](const Pristine& p) { return p.tensor == i; });
+    if (lent != lent_.end() && index_inputs() > 1) {
+      tensors_[i]->restore(*lent->copy);
+      continue;
+    }
+    tensors_[i]->poison(GuardedTensor::kGuardByte);
     const Fill fill = op_->schema.tensors[i].fill.fill;
     if (lent != lent_.end() && (fill == Fill::kLengths || fill == Fill::kOffsets))
       vary_order(*lent, problem);
@@ -373,8 +401,7 @@ void CallData::vary(const Problem& problem, std::uint64_t seed) {
   vary_scalars();
 }
 
-// Backwards; where that is the same, some are one less. New draws could be any load: of pages that
-// the caller's sequences do not have.
+// Backwards: new draws could be any load, of more than the caller has.
 void CallData::vary_order(const Pristine& lent, const Problem& problem) {
   const int tensor = lent.tensor;
   HostMemory host{Context{}};
@@ -385,21 +412,11 @@ void CallData::vary_order(const Pristine& lent, const Problem& problem) {
   const std::int64_t count = from.numel();
   const auto first = [&](std::int64_t i) { return load_element(from, offset_of(from, i)); };
   const bool offsets = op_->schema.tensors[tensor].fill.fill == Fill::kOffsets;
-  std::vector<double> values;
-  bool same = true;
   for (std::int64_t i = 0; i < count; ++i) {
     const double mirrored = first(count - 1 - i);
-    values.push_back(offsets ? first(0) + first(count - 1) - mirrored : mirrored);
-    same = same && values.back() == first(i);
+    store_element(made, offset_of(made, i),
+                  offsets ? first(0) + first(count - 1) - mirrored : mirrored);
   }
-  for (std::int64_t i = 0; same && i < count; ++i) {
-    double& value = values[static_cast<std::size_t>(i)];
-    const bool end = offsets && (i == 0 || i == count - 1);
-    const double least = !offsets ? std::min(1.0, value) : end ? value : values[i - 1];
-    if (!end) value = std::max(least, value - 1);
-  }
-  for (std::int64_t i = 0; i < count; ++i)
-    store_element(made, offset_of(made, i), values[static_cast<std::size_t>(i)]);
   tensors_[tensor]->copy_in(staged);
 }
 

@@ -96,10 +96,15 @@ class CallData {
   std::array<std::uint64_t, kMaxTensors> digests() const;
   /// Makes these inputs again, in the same memory, as the constructor did with `seed`.
   void remake(const Problem& problem, std::uint64_t seed);
-  /// Makes every input from another seed, at the same addresses, and other runtime scalars. Lengths
-  /// and offsets that the caller lent come in another order, as long in all. remake() and restore()
-  /// bring the first values back.
+  /// Makes every input from another seed, at the same addresses, and other runtime scalars. Where
+  /// the caller lent one input of indices, that varies too, lengths and offsets in another order;
+  /// several stay, which may belong together. remake() and restore() bring the first values back.
   void vary(const Problem& problem, std::uint64_t seed);
+  /// The first runtime scalars again; or those of another call.
+  void keep_scalars() { take_scalars(first_scalars_); }
+  void take_scalars(const CallData& other) { take_scalars(other.first_scalars_); }
+  /// Inputs that hold places in others: one alone can be drawn, several may belong together.
+  int index_inputs() const;
   /// The results that have memory of their own, poisoned; all guards of what a call may write are
   /// fresh.
   void poison_results(int pattern);
@@ -124,6 +129,7 @@ class CallData {
   void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
   void make_scalars(const Problem& problem, const Args* caller);
   void vary_scalars();
+  void take_scalars(const std::array<ScalarValue, kMaxScalars>& from);
   void vary_order(const Pristine& lent, const Problem& problem);
 
   const Operator* op_;
