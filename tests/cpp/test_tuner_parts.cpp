@@ -336,8 +336,8 @@ TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
   }
 }
 
-// Other values for everything, what the caller lent and scalars among them, at the same addresses;
-// and back.
+// Other values for everything, scalars among them, at the same addresses, but for one of several
+// inputs of indices that the caller lent; and back.
 TEST(Inputs, VaryAndComeBack) {
   const Operator& op = register_schema(
       "parts_vary(x: f32[T], ids: i32[T] ~index<T, seen: i32[T]! ~index<T, scale: float = 1, "
