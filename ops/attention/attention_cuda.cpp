@@ -3,7 +3,7 @@
 // Config; Args. Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile]
 // > [launch].  Read next: attention_wgmma.cuh, attention_mma.cuh, attention_rows.cuh.
 #include "core/source_hash.hpp"
-#include "ops/attention/attention_cuda_host.hpp"
+#include "ops/attention/attention_wgmma_host.hpp"
 
 namespace dlblas::attention {
 Reach reach_of(const TensorTraits& t, std::int64_t width) {
@@ -39,7 +39,7 @@ const TraitsTable<AttentionTraits>& members_of_traits() {
       {member<&S::type>("type"), member<&S::from>("from"), member<&S::to>("to"),
        member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"), member<&S::in>("in"),
        member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"), member<&S::cap>("cap"),
-       member<&S::packed_sequences>("packed_sequences")}};
+       member<&S::packed_sequences>("packed_sequences"), member<&S::page>("page")}};
   return *members;
 }
 
@@ -110,11 +110,6 @@ double attention_ms(const Query& q, const AttentionOp& op, double products, doub
                                                 is_f8(type) ? DType::kF16 : type);
 }
 
-namespace {
-
-const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
-std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
-
 /// Heads whose tiles are walked before those of others: as many as fill the device's `units` once,
 /// so that their keys and values come out of L2. In the order of all heads each tile of a short
 /// sequence brought its own from memory: 16 × 1,024 keys, 16 heads of 128, no mask: 297 µs, now 235
@@ -140,6 +135,11 @@ void walk_together(AttentionParams& p, int size, bool packed, std::int64_t units
   if (heads >= all) return;
   p.together = static_cast<std::int32_t>(heads), p.apart = uneven;
 }
+
+namespace {
+
+const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
+std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 
 /// Of a grid that tile_at() takes apart.
 AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
@@ -288,22 +288,9 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   static std::vector<StepFn> steps(const State&) { return {launch_tiles<RowsForm>}; }
 };
 
-struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
-  static constexpr const char* kInclude = "ops/attention/attention_wgmma.cuh";
-  static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
-  static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
-  static constexpr std::int32_t kMinArch = 90;
+struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, AttentionWgmma {
+  static constexpr std::int32_t kMinArch = AttentionWgmma::kMinArch;
 
-  static const ConfigTable<Config>& table() {
-    static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::groups>("groups", {2, 3}),
-        field<&Config::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176, 192}),
-        field<&Config::stages>("stages", {2, 3, 4}),
-        field<&Config::queries>("queries", {1, 2}),
-        field<&Config::turns>("turns", {0, 1}),
-        field<&Config::persistent>("persistent", {0, 1})};
-    return *knobs;
-  }
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
   static Support supports(const Query& q) {
     const AttentionOp& op = op_of(q);
@@ -311,33 +298,18 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     if (size_of(p.tensors[op.q].dtype) > 2)
       return Support::no("{} has more than 16 bits an element", tensor(op.q));
     const std::int64_t d = dim(q, op.d);
-    if ((d != 64 && d != 128 && d != 256) || dim(q, op.dv) != d)
-      return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dim(q, op.dv));
+    if (const Support heads = supports_heads(d, dim(q, op.dv)); !heads) return heads;
     if (op.bias >= 0 && p.tensors[op.bias].dtype != DType::kAbsent)
       return Support::no("{} is given", tensor(op.bias));
-    for (const int i : {op.q, op.k, op.v, op.o}) {
-      if (reach_of(p.tensors[i], d) != Reach::kWide)
-        return Support::no("rows of {} are not at multiples of 16 bytes", tensor(i));
-      if (is_broadcast(p.tensors[i].layout)) return Support::no("{} is broadcast", tensor(i));
-    }
+    for (const int i : {op.q, op.k, op.v, op.o})
+      if (const Support rows = supports_rows(q, i, d); !rows) return rows;
     return supports_sizes(q, op);
   }
   static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
-  static int rows_of(const Config& c) { return c.groups * 64; }
   static DType type_of(const Query& q) { return q.problem.tensors[op_of(q).q].dtype; }
-  static std::int64_t bytes(const Query& q, const Config& c) {
-    // Four bytes an element of a block: K and V, or of f8 K, V's codes and V in 16 bits.
-    const std::int64_t d = dim(q, op_of(q).d), size = size_of(type_of(q));
-    return 1024 + size * c.queries * rows_of(c) * d + std::int64_t{4} * c.stages * c.keys * d + 512;
-  }
   static bool fits(const Query& q, const Config& c) {
-    const std::int64_t d = dim(q, op_of(q).d);
-    const bool codes = is_f8(type_of(q));
-    if (codes && c.groups == 3 && d > 64) return false;    // the widening warps have 32 registers
-    const bool cap = q.problem.scalars[kSoftcapKey] != 0;  // takes more
-    const int registers = c.groups == 3 ? (cap ? 118 : 130) : codes ? 188 : 204;
-    return bytes(q, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers;
+    return holds(type_of(q), dim(q, op_of(q).d), q.problem.scalars[kSoftcapKey] != 0, c);
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -376,7 +348,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(bytes(q, s.config));
+    return static_cast<std::int32_t>(bytes(type_of(q), dim(q, op_of(q).d), s.config));
   }
 
   /// Rows in reverse have no tensor map: cuda_mma's kernel stands in where a call may have them.
@@ -404,25 +376,6 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
   }
   static std::vector<StepFn> steps(const State&) { return {run}; }
 
-  /// False where the copy engine cannot walk the strides.
-  static bool encode(TensorMap& map, const Heads& x, std::int64_t rows, std::int64_t heads,
-                     std::int64_t batches, std::int64_t d, int box_rows) {
-    cuda::TensorMapSpec spec;
-    spec.dtype = x.t.dtype, spec.data = x.t.data, spec.rank = 4;
-    const std::int64_t size = size_of(x.t.dtype), columns = std::min(d, 128 / size);
-    spec.swizzle = columns * size == 64 ? cuda::Swizzle::k64 : cuda::Swizzle::k128;
-    const std::int64_t sizes[4] = {d, rows, heads, batches};
-    const std::int64_t steps[4] = {1, x.at[1], x.at[2], x.at[0]};
-    for (int i = 0; i < 4; ++i) {
-      spec.sizes[i] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, sizes[i]));
-      spec.box[i] = static_cast<std::uint32_t>(i == 0 ? columns : i == 1 ? box_rows : 1);
-      if (i == 0) continue;
-      const std::int64_t step = sizes[i] <= 1 ? d : steps[i];
-      if (step <= 0 || step * size % 16 != 0 || step >= std::int64_t{1} << 38) return false;
-      spec.strides_bytes[i - 1] = static_cast<std::uint64_t>(step * size);
-    }
-    return cuda::encode_tensor_map(map, spec) == 0;
-  }
   static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
     const State& s = kernel.load<State>();
     const AttentionOp& op = *static_cast<const AttentionOp*>(s.user);
@@ -451,11 +404,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig> {
     g.p.grid = static_cast<std::int32_t>(grid);
     walk_together(g.p, size_of(args.tensors[op.q].dtype), op.packed(), s.units,
                   s.config.persistent);
-    how.grid.x =
-        static_cast<unsigned>(s.config.persistent ? std::min<std::int64_t>(grid, s.units) : grid);
-    how.block.x = static_cast<unsigned>((s.config.groups + 1) * 128);
-    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
-    return cuda::launch(*kernel.entries[0], how, g, context.stream);
+    return start(g, s, kernel, context);
   }
 };
 

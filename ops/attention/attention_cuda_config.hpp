@@ -21,6 +21,7 @@ struct AttentionTraits {
   Reach in, out;    // of q, k and v; of o
   bool bias_bytes;  // the bias is not aligned to its elements
   bool cap, packed_sequences;
+  int32_t page;  // keys of a page; 0: keys lie in order
 };
 
 struct AttentionMmaConfig {
@@ -71,9 +72,18 @@ struct AttentionParams {
 static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8) + 4 * 16,
               "host and device read the same");
 
+/// Where the keys of sequences lie that are in pages, and what paged_attention has beside. Packed
+/// sequence n of AttentionParams is sequence n − 1 here: number 0 is of rows before the first.
+struct AttentionPages {
+  const int32_t *table, *lengths, *indptr;  // indptr: null, all begin at entry 0
+  const float *sinks, *k_scale, *v_scale;   // null: none
+  int64_t table_at[2], lengths_at, indptr_at, sinks_at;
+  int32_t entries, sequences;
+};
 struct AttentionWgmmaParams {
-  TensorMap q, k, v;  // dimensions (column, row, head, batch)
+  TensorMap q, k, v;  // dimensions (column, row, head, batch); of pages (column, key, head, page)
   AttentionParams p;
+  AttentionPages pages;
 };
 
 }  // namespace dlblas::attention

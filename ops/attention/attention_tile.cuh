@@ -44,6 +44,12 @@ __device__ __forceinline__ int32_t offset_at(const int32_t* cu, int64_t at) {
   return static_cast<int32_t>(word);
 }
 
+/// An f32, wherever it lies.
+__device__ __forceinline__ float float_at(const float* data, int64_t at) {
+  return by_bytes(data) ? unpack_one<DType::kF32>(load_vec<DType::kF32, 1, 1>(data, at).words[0])
+                        : data[at];
+}
+
 /// Where packed sequence n begins: the first at 0, and behind the last one is one of the rows that
 /// belong to none, and see nothing.
 __device__ __forceinline__ int32_t start_of(const AttentionParams& p, bool keys, int32_t n) {
@@ -160,7 +166,7 @@ __device__ __forceinline__ float descale_of(const AttentionParams& p, int i, con
   const float* const data = p.descale[i];
   if (data == nullptr) return 1;
   const int64_t at = t.batch * p.descale_at[i][0] + kv_head * p.descale_at[i][1];
-  return by_bytes(data) ? load_one<DType::kF32, Reach::kByte>(data, at) : data[at];
+  return float_at(data, at);
 }
 /// What products of q and k are multiplied with.
 template <AttentionTraits S>

@@ -30,37 +30,72 @@ __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrie
       : "memory");
 }
 
-/// The copying thread. Of a tile: its slot, K(last), Q, then K one block ahead of V; of f8, which
-/// is widened first, beside it.
+/// The copying thread; of pages, the copying warp, whose lanes look up and copy a page each. Of a
+/// tile: its slot, K(last), Q, then K one block ahead of V; of f8, which is widened first, beside
+/// it.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared) {
   using Tiles = Shared<S, C>;
   constexpr int kRow = Tiles::kRow, kElements = kRow / size_of(S.from);
+  constexpr bool kPaged = S.page > 0;
+  constexpr int kBox = kBoxRows<S, C>, kBoxes = C.keys / kBox * Tiles::kColumns;
+  constexpr int kLanes = kPaged ? kWarp : 1, kOfLane = (kBoxes + kLanes - 1) / kLanes;
+  static_assert(!kPaged || (C.keys % kBox == 0 && S.page % kBox == 0));
+  const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x) : 0;
   RingPlace<C.stages> k_at, v_at;
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;
   const auto tell = [&](const Slot& what) {
     shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
-    shared.slots[slot.stage] = what;
-    shared.slot_full[slot.stage].arrive();
+    if (lane == 0) {
+      shared.slots[slot.stage] = what;
+      shared.slot_full[slot.stage].arrive();
+    }
+    if constexpr (kPaged) __syncwarp();  // no lane is two phases behind another
     slot.advance();
   };
   const auto bring = [&](uint32_t index) {
-    const Tile t = tile_at<S.packed_sequences, rows_of(C), false, kTogether<S>>(g.p, index);
+    Tile t = tile_at<S.packed_sequences, rows_of(C), false, kTogether<S>>(g.p, index);
     if (t.empty(g.p)) return;
+    if constexpr (kPaged) t.k_from = 0, t.k_rows = paged_keys<S>(g.pages, t.batch - 1);
     tell({t, 1});
     const Blocks b = blocks_of<C>(g.p, t);
     if (b.first >= b.end) return;
     const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
+    int64_t entry = 0;
+    if constexpr (kPaged) entry = first_page(g.pages, t.batch - 1);
     const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full,
                           Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
-      empty[at.stage].wait(at.parity ^ 1);
-      full[at.stage].arrive_expect_tx(Tiles::kBlock);
-      unsigned char* to = ring + at.stage * Tiles::kBlock;
+      int32_t pages[kOfLane];
+      if constexpr (kPaged) {
+        // Of keys behind the last one there is no entry: no page, and the copy engine writes zeros.
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c)
-        load_box(to + c * C.keys * kRow, map, full[at.stage], c * kElements, t.k_from + n * C.keys,
-                 kv_head, batch);
+        for (int i = 0; i < kOfLane; ++i) {
+          const int32_t key = n * C.keys + (i * kLanes + lane) / Tiles::kColumns * kBox;
+          pages[i] = key < t.k_rows ? offset_at(g.pages.table,
+                                                entry + key / S.page * g.pages.table_at[1])
+                                    : -1;
+        }
+      }
+      empty[at.stage].wait(at.parity ^ 1);
+      if (lane == 0) full[at.stage].arrive_expect_tx(Tiles::kBlock);
+      if constexpr (kPaged) __syncwarp();
+      unsigned char* to = ring + at.stage * Tiles::kBlock;
+      if constexpr (kPaged) {
+#pragma unroll
+        for (int i = 0; i < kOfLane; ++i) {
+          const int32_t box = i * kLanes + lane, c = box % Tiles::kColumns;
+          const int32_t row = box / Tiles::kColumns * kBox;
+          if (kBoxes % kLanes == 0 || box < kBoxes)
+            load_box(to + (c * C.keys + row) * kRow, map, full[at.stage], c * kElements,
+                     (n * C.keys + row) % S.page, kv_head, pages[i]);
+        }
+      } else {
+#pragma unroll
+        for (int c = 0; c < Tiles::kColumns; ++c)
+          load_box(to + c * C.keys * kRow, map, full[at.stage], c * kElements,
+                   t.k_from + n * C.keys, kv_head, batch);
+      }
       at.advance();
     };
     const auto load_k = [&](int32_t n) {
@@ -74,11 +109,13 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     };
     load_k(b.end - 1);
     shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
-    shared.q_full[q_at.stage].arrive_expect_tx(Tiles::kQuery);
+    if (lane == 0) {
+      shared.q_full[q_at.stage].arrive_expect_tx(Tiles::kQuery);
 #pragma unroll
-    for (int c = 0; c < Tiles::kColumns; ++c)
-      load_box(shared.q + q_at.stage * Tiles::kQuery + c * rows_of(C) * kRow, g.q,
-               shared.q_full[q_at.stage], c * kElements, t.q_from + t.first, t.head, batch);
+      for (int c = 0; c < Tiles::kColumns; ++c)
+        load_box(shared.q + q_at.stage * Tiles::kQuery + c * rows_of(C) * kRow, g.q,
+                 shared.q_full[q_at.stage], c * kElements, t.q_from + t.first, t.head, batch);
+    }
     q_at.advance();
     if constexpr (Tiles::kCodes) load_v(b.end - 1);
 #pragma unroll 1
@@ -147,6 +184,7 @@ struct Consumer {
   static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
   const AttentionParams& p;
+  const AttentionPages& pages;
   const Shared<S, C>& shared;
   int32_t group, own, column;  // own: of this thread's rows the first; column: of a block's keys
   RingPlace<C.stages> k_at, v_at;
@@ -451,6 +489,11 @@ struct Consumer {
       float of_values = 1;
       if constexpr (Tiles::kCodes)
         if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
+      const auto log2_sum = [&] {
+        return all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all));
+      };
+      float with_sink = 0;
+      if constexpr (S.page > 0) with_sink = log2_sum(), of_values = of_pages(t, with_sink);
       const float inverse = all == 0 ? 0.0f : of_values / all;
       const int32_t row = own + 8 * r;
       const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
@@ -478,10 +521,21 @@ struct Consumer {
         }
       }
       if (row < rows && lane == 0)
-        store_lse(
-            p, t, t.head, at,
-            all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all)) * 0.693147181f);
+        store_lse(p, t, t.head, at, (S.page > 0 ? with_sink : log2_sum()) * 0.693147181f);
     }
+  }
+  /// What values are multiplied with: v_scale, and a row's share of its sum beside the sink, which
+  /// `lse`, in base 2, takes in.
+  __device__ __forceinline__ float of_pages(const Tile& t, float& lse) const {
+    const float factor = pages.v_scale ? float_at(pages.v_scale, 0) : 1.0f;
+    if (!pages.sinks || t.batch == 0 || t.batch > pages.sequences) return factor;
+    const float sink = float_at(pages.sinks, t.head * pages.sinks_at) * kLog2E;
+    const float most = fmaxf(lse, sink);
+    if (most == minus_infinity()) return factor;
+    const float all = most + log2f(DeviceMath::exp2(lse - most) + DeviceMath::exp2(sink - most));
+    const float share = DeviceMath::exp2(lse - all);
+    lse = all;
+    return factor * share;
   }
 };
 
@@ -490,8 +544,11 @@ __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Sha
                                         int32_t group) {
   const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
   const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
-  Consumer<S, C> c{g.p, shared, group, own, lane % 4 * 2};
-  c.scale = g.p.scale, c.factor = factor_of<S>(g.p);
+  Consumer<S, C> c{g.p, g.pages, shared, group, own, lane % 4 * 2};
+  c.scale = g.p.scale;
+  if constexpr (S.page > 0)
+    if (g.pages.k_scale) c.scale *= float_at(g.pages.k_scale, 0);
+  c.factor = factor_of<S>(c.scale);
   if constexpr (C.turns)
     if (group == 0) barrier_arrive<256>(5);
   c.walk();
@@ -513,14 +570,15 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   }
   __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
-  constexpr bool kCodes = Shared<S, C>::kCodes;
+  constexpr bool kCodes = Shared<S, C>::kCodes, kPaged = S.page > 0;
+  static_assert(!kPaged || (!kCodes && S.packed_sequences));
   if (group == 0) {
-    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : 24>();
-    if (threadIdx.x == 0) produce<S, C>(g, shared);
+    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : kPaged ? 40 : 24>();
+    if (threadIdx.x < (kPaged ? kWarp : 1)) produce<S, C>(g, shared);
     if constexpr (kCodes)
       if (threadIdx.x >= 32) widen<S, C>(g.p, shared);
   } else {
-    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : 240>();
+    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : kPaged ? 232 : 240>();
     consume<S, C>(g, shared, group - 1);
   }
 }

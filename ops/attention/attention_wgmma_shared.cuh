@@ -3,6 +3,7 @@
 // Read next: attention_wgmma.cuh.
 #pragma once
 
+#include "device/reduce.cuh"
 #include "device/shared.cuh"
 #include "device/tma.cuh"
 #include "ops/attention/attention_tile.cuh"
@@ -82,6 +83,29 @@ struct Shared {
     fence_mbarrier_init();
   }
 };
+/// Rows of a copy of keys: a page, or a block of a page that has several.
+template <AttentionTraits S, AttentionWgmmaConfig C>
+constexpr int kBoxRows = S.page == 0 || S.page > C.keys ? C.keys : S.page;
+
+/// The keys of sequence n of pages.
+template <AttentionTraits S>
+__device__ __forceinline__ int32_t paged_keys(const AttentionPages& pages, int32_t n) {
+  if (n < 0 || n >= pages.sequences) return 0;
+  int64_t entries = pages.entries;
+  if (pages.indptr)
+    entries = min(entries, int64_t{offset_at(pages.indptr, (n + 1) * pages.indptr_at)} -
+                               offset_at(pages.indptr, n * pages.indptr_at));
+  const int64_t most = min(max(entries, int64_t{0}) * S.page, int64_t{0x7fffffff});
+  const int64_t length = offset_at(pages.lengths, n * pages.lengths_at);
+  return static_cast<int32_t>(min(most, max(length, int64_t{0})));
+}
+/// The entry of the table that has the first page of sequence n, and the offset of its row.
+__device__ __forceinline__ int64_t first_page(const AttentionPages& pages, int32_t n) {
+  const int64_t row = n * pages.table_at[0];
+  if (!pages.indptr) return row;
+  return row + offset_at(pages.indptr, n * pages.indptr_at) * pages.table_at[1];
+}
+
 /// The keys that a tile's rows see, in blocks: [first, end), and those that every row sees whole.
 struct Blocks {
   int32_t first, end, clean_from, clean_to;

@@ -3,10 +3,14 @@
 // no GPU or no compiler is. Read next: tests/cpp/test_tuner.cpp (the flow that both devices share).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <random>
+#include <string_view>
 
 #include "tests/cpp/gpu_dummy.hpp"
 #include "tuner/cuda_judge.hpp"
@@ -166,37 +170,60 @@ std::size_t most_dims(const Schema& schema) {
 }
 
 // A device oracle throws at its first use where it disagrees with the reference.
+/// Of the dtypes, layouts and flags of one operator's problems: how many are drawn, by
+/// DLBLAS_TEST_SEED; all with DLBLAS_TEST_DEPTH=full, which takes minutes.
+constexpr std::size_t kOracleProblems = 3;
+
+struct OracleProblem {
+  DType dtype;
+  Layout layout;
+  std::int64_t flag;
+};
+std::vector<OracleProblem> oracle_problems(std::mt19937_64& random) {
+  std::vector<OracleProblem> all;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+    for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed})
+      for (const std::int64_t flag : {0, 1}) all.push_back({dtype, layout, flag});
+  std::shuffle(all.begin(), all.end(), random);
+  const char* depth = std::getenv("DLBLAS_TEST_DEPTH");
+  if (depth == nullptr || std::string_view(depth) != "full") all.resize(kOracleProblems);
+  return all;
+}
+
 TEST_F(GpuTuner, EveryDeviceOracleAgreesWithItsReference) {
   CudaMemory memory(0, nullptr);
-  int checked = 0;
+  std::size_t checked = 0, oracles = 0;
+  const char* given = std::getenv("DLBLAS_TEST_SEED");
+  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE("DLBLAS_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   for (const Operator* op : Registry::process().operators()) {
     if (op->def.device_oracle.source.include.empty()) continue;
-    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
-      for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
-        Problem problem;
-        problem.op = op->id;
-        for (std::size_t i = 0; i < op->schema.tensors.size(); ++i) {
-          const TensorSpec& spec = op->schema.tensors[i];
-          const bool matrix = spec.dims.size() > 1;
-          const bool fits = spec.like >= 0 || (spec.dtypes & set_of(dtype));
-          const auto own = static_cast<DType>(std::countr_zero(std::uint32_t{spec.dtypes}));
-          const auto align = std::countr_zero(static_cast<unsigned>(size_of(fits ? dtype : own)));
-          problem.tensors[i] = {fits ? dtype : own, matrix ? layout : Layout::kContiguous,
-                                static_cast<std::uint8_t>(align), 0};
-          if (op->schema.tensors[i].optional && layout == Layout::kContiguous)
-            problem.tensors[i].dtype = DType::kAbsent;
-        }
-        std::fill_n(problem.dims, op->schema.letters.size(), most_dims(op->schema) > 3 ? 20 : 150);
-        for (std::int64_t flag : {0, 1}) {
-          problem.scalars[0] = flag;
-          const CallData data(*op, on_gpu(problem), 3, nullptr, memory);
-          EXPECT_NO_THROW(make_oracle_source(*op, on_gpu(problem), data.args(), Context{}, memory))
-              << op->schema.name << " " << name_of(dtype);
-          ++checked;
-        }
+    ++oracles;
+    for (const auto& [dtype, layout, flag] : oracle_problems(random)) {
+      Problem problem;
+      problem.op = op->id;
+      for (std::size_t i = 0; i < op->schema.tensors.size(); ++i) {
+        const TensorSpec& spec = op->schema.tensors[i];
+        const bool matrix = spec.dims.size() > 1;
+        const bool fits = spec.like >= 0 || (spec.dtypes & set_of(dtype));
+        const auto own = static_cast<DType>(std::countr_zero(std::uint32_t{spec.dtypes}));
+        const auto align = std::countr_zero(static_cast<unsigned>(size_of(fits ? dtype : own)));
+        problem.tensors[i] = {fits ? dtype : own, matrix ? layout : Layout::kContiguous,
+                              static_cast<std::uint8_t>(align), 0};
+        if (op->schema.tensors[i].optional && layout == Layout::kContiguous)
+          problem.tensors[i].dtype = DType::kAbsent;
       }
+      std::fill_n(problem.dims, op->schema.letters.size(), most_dims(op->schema) > 3 ? 20 : 150);
+      problem.scalars[0] = flag;
+      const CallData data(*op, on_gpu(problem), 3, nullptr, memory);
+      EXPECT_NO_THROW(make_oracle_source(*op, on_gpu(problem), data.args(), Context{}, memory))
+          << op->schema.name << " " << name_of(dtype);
+      ++checked;
+    }
   }
-  EXPECT_GE(checked, 3 * 18);
+  EXPECT_GE(oracles, 3u);
+  EXPECT_GE(checked, kOracleProblems * oracles);
 }
 
 TEST_F(GpuTuner, TheRightKernelWinsAndTheBrokenAreNamed) {

@@ -1,7 +1,7 @@
 // paged_attention_lse, attention over a paged cache of keys and values: schema, oracle and
 // implementations. Heads are letters Hkv (of keys) and G (queries that share one).
 // Read next: paged_attention_lse_ref.cpp (what it computes), paged_attention_lse_cpu.cpp,
-// paged_rows.cuh and paged_decode.cuh (how).
+// paged_rows.cuh, paged_decode.cuh and paged_wgmma_cuda.cpp (how).
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "core/error.hpp"
 #include "ops/attention/pages.hpp"
@@ -59,6 +59,7 @@ OperatorDef paged_attention_lse() {
   };
   def.implementations = cpu();
   def.implementations.push_back(cuda_decode());
+  def.implementations.push_back(cuda_wgmma());
   def.implementations.push_back(cuda_rows());
   return def;
 }

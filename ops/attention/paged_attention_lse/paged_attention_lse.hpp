@@ -39,5 +39,6 @@ Bound bound(const Problem& problem, int result);
 std::vector<Implementation> cpu();
 Implementation cuda_rows();
 Implementation cuda_decode();
+Implementation cuda_wgmma();
 
 }  // namespace dlblas::attention::paged

@@ -73,6 +73,39 @@ inline PagedParams params_of(const Args& args, const PagedTraits& s) {
   return p;
 }
 
+/// The kernel that takes any case: paged_rows.cuh.
+struct PagedRows {
+  static constexpr const char* kInclude = "ops/attention/paged_attention_lse/paged_rows.cuh";
+  static constexpr const char* kEntry = "dlblas::attention::paged_rows";
+  static constexpr const char* kConfigName = "dlblas::attention::PagedRowsConfig";
+
+  static const ConfigTable<PagedRowsConfig>& table() {
+    static const auto* knobs = new ConfigTable<PagedRowsConfig>{
+        field<&PagedRowsConfig::threads>("threads", {64, 128, 256})};
+    return *knobs;
+  }
+  static PagedTraits rows_traits(const Problem& p) {
+    PagedTraits s = traits_of(p);
+    // As many columns as all of them have at a time; one where some do not lie side by side.
+    s.access = 8;
+    const auto takes = [&](int tensor) {
+      return reads_wide(p.tensors[tensor], s.access * size_of(p.tensors[tensor].dtype));
+    };
+    while (s.access > 1 && (s.depth % s.access != 0 || s.width % s.access != 0 || !takes(kQ) ||
+                            !takes(kKCache) || !takes(kVCache)))
+      s.access /= 2;
+    return s;
+  }
+  static int launch_rows(const Args& args, const PagedTraits& s, const PagedRowsConfig& config,
+                         const cuda::Function& entry, const Context& context) {
+    const std::int64_t rows = args.letters[kT] * args.letters[kHkv] * s.group;
+    if (rows == 0) return 0;
+    const PagedParams p = params_of(args, s);
+    const cuda::Launch how = chunks_launch(rows, s.width, s.access, config.threads);
+    return cuda::launch(entry, how, p, context.stream);
+  }
+};
+
 /// Sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
