@@ -313,6 +313,33 @@ def test_tune_leaves_out_what_has_other_bits() -> None:
     assert any("other bits" in reason for reason in reasons) or len(levels) == 1
 
 
+# Quantisers divide by an exact maximum and round: implementations agree bit by bit.
+EXACT = {"quantize_group", "quantize_block128", "quantize_channel", "quantize_tensor"}
+
+
+def specs(given: dict[str, Any]) -> dict[str, Any]:
+    tensors = {n: v for n, v in given.items() if hasattr(v, "dtype")}
+    return {**given, **{n: dlblas.Spec(v.shape, v.dtype.name) for n, v in tensors.items()}}
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_one_implementation_serves_on_a_gpu(op: str) -> None:
+    """Of those for a GPU, whatever the batch: estimates choose among several by its size."""
+    for seed in range(5):
+        problem = Problem(op, seed, DTYPES[seed % len(DTYPES)], transposed=seed == 1, size=FEW)
+        serving: list[str] = []
+        for count in {1, problem.rows} if rows_are_apart(op) else {problem.rows}:
+            given = specs({**problem.of(0, count), **problem.shared})
+            with dlblas.deterministic():
+                told = dlblas.explain(op, **given, device="sm_90a").as_dict()
+            serving += [
+                row["implementation"]
+                for row in told["candidates"]
+                if row["supports"] and not row["implementation"].startswith("cpu")
+            ]
+        assert op in EXACT or len(set(serving)) == 1, (repr(problem), serving)
+
+
 def to_bytes(result: Any) -> bytes:
     """A tensor's elements in order, whatever its strides: 0 where it is broadcast."""
     import torch

@@ -30,7 +30,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
       if (const Support rows = supports_rows(q, i, d[kD]); !rows) return rows;
     for (const Letter letter : {kT, kHkv, kG, kB, kW})
       if (d[letter] > kMost) return Support::no("a size is {}; at most {}", d[letter], kMost);
-    if (d[kP] == 0 || d[kPage] == 0) return Support::no("there are no pages");
+    if (d[kPage] == 0) return Support::no("there are no pages");
     if (d[kW] * d[kPage] > kMost)
       return Support::no("sequences of {} keys; at most {}", d[kW] * d[kPage], kMost);
     if ((d[kT] / 128 + d[kB] + 2) * d[kHkv] * d[kG] > kMost)

@@ -110,6 +110,9 @@ Implementation batched_each(const BatchedOp& op, DeviceType backend) {
     return make_kernel({run}, &q.user<BatchedOp>());
   };
   if (!gpu) return impl;
+  impl.same_bits = [](const Query&) {
+    return Support::no("adds up in another order than a launch for all matrices");
+  };
   // Launches that follow each other overlap but little.
   impl.estimate = [](const Query& q, const Config&) {
     constexpr double kEnds = 3.5e-3;  // of a launch; not measured yet

@@ -58,6 +58,17 @@ double estimate_ms(const Query& q, const GroupedOp& op, int block_m, int block_n
   return 1e3 * (std::max(turns * std::max(products, copies), memory) + 5e-6);
 }
 
+/// Whether tensor cores take every number of such rows and groups: a single row is aligned wherever
+/// the next one would begin.
+bool takes_any_batch(const Query& q) {
+  const auto& op = q.user<GroupedOp>();
+  const auto& sizes = q.problem.dims;
+  const bool by_depth = op.kind == GroupKind::kDepth;
+  const bool turned = !by_depth && is_turned(q.problem.tensors[kGroupedB]);
+  return sizes[by_depth ? op.m : op.k] % 8 == 0 && sizes[turned ? op.k : op.n] % 8 == 0 &&
+         grouped_on_tensor_cores(op, q.problem);
+}
+
 struct Mma : GroupedForm<Mma> {
   static constexpr const char* kInclude = "ops/gemm/grouped/grouped_mma.cuh";
   static constexpr const char* kEntry = "dlblas::gemm::grouped_mma";
@@ -70,6 +81,10 @@ struct Mma : GroupedForm<Mma> {
     return q.problem.dims[op_of(q).k] > kLongestChain ? 2048 : 0;
   }
   static Support supports(const Query& q) { return grouped_on_tensor_cores(op_of(q), q.problem); }
+  static Support same_bits(const Query& q) {
+    if (takes_any_batch(q)) return Support::yes();
+    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+  }
   static bool fits(const Query& q, int tile) {
     const GemmMmaConfig& c = kTiles[tile];
     const bool spills = span(q) > 0 && c.warp_m() * c.warp_n() > 3072;  // pairs of 64 × 64 sums
@@ -96,7 +111,7 @@ struct Fma : GroupedForm<Fma> {
   }
   static Support supports(const Query& q) { return grouped_fits_grid(op_of(q), q.problem); }
   static Support same_bits(const Query& q) {
-    if (!grouped_on_tensor_cores(op_of(q), q.problem)) return Support::yes();
+    if (!takes_any_batch(q)) return Support::yes();
     return Support::no("adds up in another order than cuda_mma, which takes such rows");
   }
   static double milliseconds(const Query& q, const Config& config) {
