@@ -10,6 +10,17 @@
 
 namespace dlblas::norm {
 
+/// What stays of an access between stages; `y` where stage 1 leaves what store() needs.
+template <typename Target, bool kKeepsNormed>
+struct RmsNormKept {
+  RowWords<Target, Operand<0>{}> x;
+};
+template <typename Target>
+struct RmsNormKept<Target, true> {
+  RowWords<Target, Operand<0>{}> x;
+  typename Target::Values y;
+};
+
 template <typename Target>
 struct RmsNormCodes : RowProgram {
   static constexpr Operand<0> kX{};
@@ -20,6 +31,9 @@ struct RmsNormCodes : RowProgram {
   enum Scalars { kScaledEps, kInverseWidth, kSquareScale, kUnscale, kWeightOffset, kLargest };
   enum Doubles { kInverseWidth64 };
   static constexpr bool kHasColumns = true, kByteResults = true, kIntegerResults = false;
+  /// In registers of a GPU. Not kRemembers: a CPU normalises twice, in less code.
+  static constexpr bool kKeepsNormed = Target::kKeeps;
+  static constexpr bool kRemembers = Target::kKeeps;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using Sum = typename Target::Sum;
@@ -64,6 +78,21 @@ struct RmsNormCodes : RowProgram {
                            float rstd, const Access& at) {
     return values(kept.x, at.unpack(stage)) * Values(rstd) *
            (values(columns.weight) + Values(at.call.f[kWeightOffset]));
+  }
+  /// The same in stage 1, and behind it.
+  template <typename Kept>
+  DLBLAS_ROW Values normed_first(Kept& kept, const Columns& columns, float rstd, const Access& at) {
+    const Values y = normed(Stage<1>{}, kept, columns, rstd, at);
+    if constexpr (kKeepsNormed) kept.y = y;
+    return y;
+  }
+  template <typename Kept>
+  DLBLAS_ROW Values normed_again(const Kept& kept, const Columns& columns, float rstd,
+                                 const Access& at) {
+    if constexpr (kKeepsNormed)
+      return kept.y;
+    else
+      return normed(Stage<2>{}, kept, columns, rstd, at);
   }
 };
 

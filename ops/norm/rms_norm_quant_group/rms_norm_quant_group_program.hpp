@@ -11,14 +11,13 @@ template <typename Target>
 struct RmsNormQuantGroup : RmsNormCodes<Target> {
   using Base = RmsNormCodes<Target>;
   using Base::kQ, Base::kScale, Base::kLargest;
-  using Base::partial, Base::accumulate, Base::normed;
+  using Base::partial, Base::accumulate, Base::normed_first, Base::normed_again;
   using typename Base::Access, typename Base::Columns, typename Base::Math, typename Base::Values;
   using Max = typename Target::Max;
   static constexpr int kStages = 2, kColumnsStage = 1;
   static constexpr int kScopes[] = {kRowScope, kGroupScope};
 
-  struct Kept {
-    RowWords<Target, Base::kX> x;
+  struct Kept : RmsNormKept<Target, Base::kKeepsNormed> {
     float factor;
   };
   struct Stats {
@@ -26,9 +25,9 @@ struct RmsNormQuantGroup : RmsNormCodes<Target> {
   };
 
   DLBLAS_ROW Max partial(Stage<1>) { return {}; }
-  DLBLAS_ROW void accumulate(Stage<1> stage, Max& max, const Kept& kept, const Columns& columns,
+  DLBLAS_ROW void accumulate(Stage<1>, Max& max, Kept& kept, const Columns& columns,
                              const Stats& stats, const Access& at) {
-    max.add_abs(normed(stage, kept, columns, stats.rstd, at));
+    max.add_abs(normed_first(kept, columns, stats.rstd, at));
   }
   DLBLAS_ROW void finalize_group(Stage<1>, Kept& kept, float amax, const Access& at) {
     const float scale = quant::QuantScale<Math>::of(amax, at.call.f[kLargest]);
@@ -37,7 +36,7 @@ struct RmsNormQuantGroup : RmsNormCodes<Target> {
   }
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
-    at.store(kQ, normed(Stage<2>{}, kept, columns, stats.rstd, at) * Values(kept.factor));
+    at.store(kQ, normed_again(kept, columns, stats.rstd, at) * Values(kept.factor));
   }
 };
 
