@@ -12,7 +12,8 @@
 // and all of what is cut.
 //   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
 // bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. Or they round it to one
-// (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp. The quotient: 2.5.
+// (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp; where they do not raise it
+// first (Powers::kOneAsIs), f16 takes 2^-25 off what is below 2^-14. The quotient: 2.5.
 // What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
 // device/oracle/sum_error.hpp.
 #pragma once
@@ -31,7 +32,7 @@ inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of w
 inline constexpr double kMax = 0x1p126;                   // more, and f32 may not hold it
 
 /// How many numbers of 16 bits a power may become before it meets values of 16 bits.
-enum class Powers { kOne, kTwo };
+enum class Powers { kOne, kOneAsIs, kTwo };
 
 class AttendedRow {
  public:
@@ -39,7 +40,10 @@ class AttendedRow {
   AttendedRow(DType type, std::int64_t width, Powers powers)
       : narrow_(size_of(type) < 4),
         half_(type == DType::kF16),
-        rounded_(narrow_ && powers == Powers::kOne),
+        rounded_(narrow_ && powers != Powers::kTwo),
+        flushed_(!half_                       ? 0
+                 : powers == Powers::kOneAsIs ? 0.5
+                                              : 0x1p-11),
         width_(width) {}
 
   /// A key: q and k of `depth` elements, and v.
@@ -106,7 +110,7 @@ class AttendedRow {
       const double off = 0.7 * std::sqrt(squares[d]) + plain[d] +
                          sum_off(sums[d].sizes(), static_cast<double>(keys_.size()), narrow_) +
                          split * weighed[d] + rounding * std::min(sizes_of.size, walk) +
-                         (half_ ? 0x1p-11 * sizes[d] : 0) + kFlushed * sizes[d];
+                         (flushed_ + kFlushed) * sizes[d];
       const bool lost = lost_ || weighed[d] >= kMax || std::abs(value[d] * scale) >= kMax;
       value[d] *= scale;
       magnitude[d] = std::abs(scale) * (off / total + o * (0.6 * w.sum_off + 2.5));
@@ -176,7 +180,9 @@ class AttendedRow {
     keys_.push_back({score, off, cut, v});
   }
 
-  bool narrow_, half_, rounded_, lost_ = false, infinite_ = false;
+  bool narrow_, half_, rounded_;
+  double flushed_;  // of a power in f16, at most, in units of u
+  bool lost_ = false, infinite_ = false;
   std::int64_t width_;
   std::vector<Key> keys_;
   std::vector<std::int64_t> touched_;

@@ -321,8 +321,9 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const AttentionOp& op = op_of(q);
     const std::int64_t d = dim(q, op.d), sequences = op.packed() ? dim(q, op.batch) : 1;
     const bool codes = is_f8(type_of(q));
-    if (d == 256) return {2, 80, 2, 1, false, true};
-    Config c = d == 64 ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 2, false, true};
+    Config c = d == 256  ? Config{2, 80, 2, 1, false, true}
+               : d == 64 ? Config{3, 128, 2, 2, false, true}
+                         : Config{2, 128, 2, 2, false, true};
     if (d == 128 && !codes) c.queries = 1;  // as fast as two, or up to 4 % faster
     // Where the diagonal crosses much of a sequence, tiles of fewer rows have less beyond it (1,024
     // keys: 245 TFLOP/s against 217).
@@ -333,6 +334,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     if (d == 128 && codes && dim(q, op.k_rows) / std::max<std::int64_t>(1, sequences) >= 8192)
       c.keys = 160;
     while (!fits(q, c)) c.keys -= 16;
+    c.draws = op.packed() && many_lengths(sequences, milliseconds(q, c));
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {
@@ -347,6 +349,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
                                       : rows / (128 * std::ceil(rows / 128));
     return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
   }
+  static std::size_t workspace_bytes(const Query&, const State& s) {
+    return counter_bytes(s.config);
+  }
+  static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
     return static_cast<std::int32_t>(bytes(type_of(q), dim(q, op_of(q).d), s.config));
   }
@@ -376,13 +382,13 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   }
   static std::vector<StepFn> steps(const State&) { return {run}; }
 
-  static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
     const State& s = kernel.load<State>();
     const AttentionOp& op = *static_cast<const AttentionOp*>(s.user);
     const AttentionCall call(args, op);
     cuda::Launch how;
     AttentionWgmmaParams g{};
-    g.p = tensors_of(op, args);
+    g.p = tensors_of(op, args), g.drawn = static_cast<std::uint32_t*>(workspace);
     const int rows = rows_of(s.config);
     g.p.tiles = static_cast<std::int32_t>(op.packed() ? g.p.q_rows / rows + g.p.batches + 1
                                                       : (g.p.q_rows + rows - 1) / rows);

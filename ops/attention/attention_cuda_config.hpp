@@ -42,6 +42,7 @@ struct AttentionWgmmaConfig {
   int32_t queries = 1;     // tiles of Q in flight
   bool turns = false;      // warpgroups issue products in turn: one's softmax beside another's
   bool persistent = true;  // a block walks tiles: the next one's copies beside this one's end
+  bool draws = false;      // whichever tile is next when it is free, not every so many
 };
 
 /// Strides in elements: batch, row, head, column. Packed sequences have no batch.
@@ -84,6 +85,7 @@ struct AttentionWgmmaParams {
   TensorMap q, k, v;  // dimensions (column, row, head, batch); of pages (column, key, head, page)
   AttentionParams p;
   AttentionPages pages;
+  uint32_t* drawn;  // how many tiles blocks drew beside their first ones
 };
 
 }  // namespace dlblas::attention

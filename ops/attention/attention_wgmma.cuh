@@ -125,9 +125,19 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     }
     if constexpr (!Tiles::kCodes) load_v(b.first);
   };
+  const uint32_t all = static_cast<uint32_t>(g.p.grid);
+  if constexpr (C.draws) {
+#pragma unroll 1
+    for (uint32_t index = blockIdx.x; index < all;) {
+      bring(index);
+      if (lane == 0) index = gridDim.x + atomicAdd(g.drawn, 1);
+      if constexpr (kPaged) index = __shfl_sync(0xffffffffu, index, 0);
+    }
+    tell({{}, 0});
+    return;
+  }
   // The heaviest come first; every other round goes backwards, so that each block has as much: of
   // all tiles, or of those of some heads after the others.
-  const uint32_t all = static_cast<uint32_t>(g.p.grid);
   uint32_t share = all;
   if constexpr (kTogether<S>)
     if (g.p.apart) share = static_cast<uint32_t>(g.p.tiles * g.p.together);
@@ -571,14 +581,15 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   constexpr bool kCodes = Shared<S, C>::kCodes, kPaged = S.page > 0;
+  constexpr bool kMore = kPaged || C.draws;  // registers of the copying warp
   static_assert(!kPaged || (!kCodes && S.packed_sequences));
   if (group == 0) {
-    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : kPaged ? 40 : 24>();
+    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : kMore ? 40 : 24>();
     if (threadIdx.x < (kPaged ? kWarp : 1)) produce<S, C>(g, shared);
     if constexpr (kCodes)
       if (threadIdx.x >= 32) widen<S, C>(g.p, shared);
   } else {
-    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : kPaged ? 232 : 240>();
+    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : kMore ? 232 : 240>();
     consume<S, C>(g, shared, group - 1);
   }
 }

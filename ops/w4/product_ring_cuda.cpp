@@ -4,7 +4,6 @@
 // product_cuda.hpp.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -88,19 +87,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
                   });
   }
 
-  /// The least estimate of those that fit.
-  static Config preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    Config best{1, 2, 2, 1};
-    double best_ms = std::numeric_limits<double>::infinity();
-    for (const dlblas::Config& config : space.configs()) {
-      const Config c = table().from_config(config);
-      const double ms = milliseconds(q, c);
-      if (ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
-  }
+  static Config preset(const Query& q) { return kernels::least_estimate<Ring>(q, {1, 2, 2, 1}); }
 
   /// The fullest multiprocessor's tiles of 64 × 64 of the weight, each as long as its integer
   /// instructions and products, or as a warp takes for it where few warps are there; what streams,

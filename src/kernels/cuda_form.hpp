@@ -13,12 +13,14 @@
 //   Params launch(state, args, workspace, how)  one call: fills `how`, returns the parameters
 // and, where the defaults of CudaForm do not do,
 //   supports(q), constrain(q, space), shared_bytes(q, state), workspace_bytes(q, state)
+//   zeroed_bytes(q, state)  of the workspace, before the first step
 //   same_bits(q)      see Implementation
 //   typical(problem)  under kDeterministic, the preset of this problem is the only configuration
 //   sources(q, state) several kernels, or other template values than traits and configuration
 //   steps(state)      in place of `launch`, a step for each of the sources
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,7 @@ struct CudaForm {
   static void constrain(const Query&, Space&) {}
   static std::int32_t shared_bytes(const Query&, const State&) { return 0; }
   static std::size_t workspace_bytes(const Query&, const State&) { return 0; }
+  static std::size_t zeroed_bytes(const Query&, const State&) { return 0; }
 };
 
 /// `entry<traits, configuration>`: a KernelSource's entry.
@@ -71,6 +74,25 @@ typename Form::State cuda_state(const Query& q, const typename Form::Config& con
                              q.device.units, Form::kDependent && q.device.arch >= 90};
   state.shared_bytes = Form::shared_bytes(q, state);
   return state;
+}
+
+/// The configuration with the least estimate, the first where some agree; `none` where the space is
+/// empty: `supports` refuses such a device, but may have been left out.
+template <typename Form, typename Estimate>
+auto least_estimate(const Query& q, typename Form::Config none, const Estimate& milliseconds) {
+  Space space(Form::table());
+  Form::constrain(q, space);
+  double best_ms = std::numeric_limits<double>::infinity();
+  for (const dlblas::Config& config : space.configs()) {
+    const auto c = Form::table().from_config(config);
+    const double ms = milliseconds(c);
+    if (ms < best_ms) none = c, best_ms = ms;
+  }
+  return none;
+}
+template <typename Form>
+auto least_estimate(const Query& q, typename Form::Config none) {
+  return least_estimate<Form>(q, none, [&](const auto& c) { return Form::milliseconds(q, c); });
 }
 
 /// The step of a form that has one kernel.
@@ -127,6 +149,7 @@ struct CudaFunctions {
   static Kernel prepare(const Query& q, const dlblas::Config& config) {
     const State state = cuda_state<Form>(q, config_of(config));
     Kernel kernel = make_kernel({}, state, Form::workspace_bytes(q, state));
+    kernel.zeroed_bytes = Form::zeroed_bytes(q, state);
     if constexpr (requires { Form::steps(state); })
       for (const StepFn step : Form::steps(state)) kernel.steps[kernel.num_steps++] = step;
     else

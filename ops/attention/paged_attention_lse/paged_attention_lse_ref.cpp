@@ -25,7 +25,7 @@ class Reference {
   AttendedRow row(std::int64_t t, std::int64_t h) {
     const TensorView& q = args_.tensors[kQ];
     // Chunks of prefill round powers to 16 bits, as attention over keys in order does.
-    AttendedRow row(q.dtype, width_, args_.has(kCuSeqlensQ) ? Powers::kOne : Powers::kTwo);
+    AttendedRow row(q.dtype, width_, args_.has(kCuSeqlensQ) ? Powers::kOneAsIs : Powers::kTwo);
     const Sight sight = sight_of(t);
     if (sight.sequence < 0) return row;
     if (args_.has(kSinks)) row.add_sink(at(args_.tensors[kSinks], h));

@@ -69,6 +69,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
       c.keys = keys;
       if (fits(q, c)) break;
     }
+    c.draws = many_lengths(q.problem.dims[kB], milliseconds(q, c));
     return c;
   }
   static double milliseconds(const Query& q, const Config& c) {
@@ -84,6 +85,10 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const double rate = kProducts * flops(q.device, DType::kBF16) / q.device.units;
     return 1e3 * (launch_s(q.device) + rounds * each / rate);
   }
+  static std::size_t workspace_bytes(const Query&, const State& s) {
+    return counter_bytes(s.config);
+  }
+  static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
     return static_cast<std::int32_t>(
         bytes(q.problem.tensors[kQ].dtype, q.problem.dims[kD], s.config));
@@ -94,11 +99,13 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const std::string config = table().literal(table().to_config(s.config), kConfigName);
     std::vector<KernelSource> made{
         {kInclude, text(kEntry, "<", of, ", ", config, ">"), s.shared_bytes}};
-    if (may_lie_otherwise(q))
-      made.push_back({PagedRows::kInclude,
-                      text(PagedRows::kEntry, "<", paged::traits_table().literal(s.traits.rows),
-                           ", ", PagedRows::table().literal({}, PagedRows::kConfigName), ">"),
-                      0});
+    if (!may_lie_otherwise(q)) return made;
+    const auto& knobs = PagedRows::table();
+    const std::string rows = knobs.literal(knobs.to_config({}), PagedRows::kConfigName);
+    made.push_back({PagedRows::kInclude,
+                    text(PagedRows::kEntry, "<", paged::traits_table().literal(s.traits.rows), ", ",
+                         rows, ">"),
+                    0});
     return made;
   }
   static bool may_lie_otherwise(const Query& q) {
@@ -143,7 +150,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     s.sequences = static_cast<std::int32_t>(args.letters[kB]);
     return s;
   }
-  static int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
+  static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
     const State& s = kernel.load<State>();
     const auto& sizes = args.letters;
     const auto heads = [&](int i) {
@@ -154,6 +161,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const Heads q = heads(kQ), k = heads(kKCache), v = heads(kVCache);
     AttentionWgmmaParams g{};
     g.p = rows_of_queries(args, q, heads(kO)), g.pages = pages_of(args);
+    g.drawn = static_cast<std::uint32_t*>(workspace);
     const int rows = rows_of(s.config), keys = s.config.keys;
     g.p.tiles = g.p.q_rows / rows + g.p.batches + 1;
     const std::int64_t grid = std::int64_t{g.p.tiles} * g.p.heads * g.p.group;

@@ -72,17 +72,7 @@ struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     });
   }
   static Config preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    Config best{Form::kCount - 1};
-    double best_ms = -1;
-    for (std::int32_t i = 0; i < Form::kCount; ++i) {
-      const Config c{i};
-      if (!space.broken_constraint(table().to_config(c)).empty()) continue;
-      const double ms = Form::milliseconds(q, c);
-      if (best_ms < 0 || ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Form>(q, {Form::kCount - 1});
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{Form::kInclude,

@@ -108,16 +108,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
         {part, unit_rates(q.device).half_flops, 2, hides ? kTurn : kEnds, hides ? kEnds : 0});
   }
   static Config preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    Config best{kGroupedWgmmaCount - 1};
-    double best_ms = -1;
-    for (std::int32_t i = 0; i < kGroupedWgmmaCount; ++i) {
-      if (!space.broken_constraint(table().to_config(Config{i})).empty()) continue;
-      const double ms = milliseconds(q, {i});
-      if (best_ms < 0 || ms < best_ms) best = {i}, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Wgmma>(q, {kGroupedWgmmaCount - 1});
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {

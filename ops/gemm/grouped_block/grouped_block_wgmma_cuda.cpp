@@ -82,16 +82,7 @@ struct Form : kernels::CudaForm<CodeTraits, GroupedBlockConfig> {
                             {part, 2 * unit_rates(q.device).half_flops, 1, kEnds, shallow});
   }
   static Config preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    Config best{kGroupedBlockWgmmaCount - 1};
-    double best_ms = -1;
-    for (std::int32_t i = 0; i < kGroupedBlockWgmmaCount; ++i) {
-      if (!space.broken_constraint(table().to_config(Config{i})).empty()) continue;
-      const double ms = milliseconds(q, {i});
-      if (best_ms < 0 || ms < best_ms) best = {i}, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Form>(q, {kGroupedBlockWgmmaCount - 1});
   }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
     return {{"ops/gemm/grouped_block/grouped_block_wgmma.cuh",

@@ -4,7 +4,6 @@
 // scaled_wgmma.cuh, device/gemm/wgmma_codes.cuh, docs/notes/gemm.md.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -257,16 +256,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     return 1e3 * (limits(product, memory, 8) + meeting + copies + order + 1.5e-6);
   }
   static GemmWgmmaConfig preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    GemmWgmmaConfig best{false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8};
-    double best_ms = std::numeric_limits<double>::infinity();
-    for (const dlblas::Config& config : space.configs()) {
-      const GemmWgmmaConfig c = table().from_config(config);
-      const double ms = milliseconds(q, c);
-      if (ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Form>(
+        q, {false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8});
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
     return s.config.shared_bytes(true, 0);

@@ -5,7 +5,6 @@
 // matmul_epilogue.cuh.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -106,19 +105,9 @@ struct Mma : MatmulForm<Mma, GemmMmaConfig> {
     return estimate_ms(q.problem, c, q.device);
   }
 
-  /// The least estimate of the space; the first where they agree. Of each of the eight large
-  /// products that were measured it takes the fastest tile.
+  /// Of each of the eight large products that were measured it takes the fastest tile.
   static GemmMmaConfig preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    GemmMmaConfig best = {16, 32, 64, 2, 1, 2, 1, 1};  // of a device that holds none
-    double best_ms = std::numeric_limits<double>::infinity();
-    for (const dlblas::Config& config : space.configs()) {
-      const GemmMmaConfig c = table().from_config(config);
-      const double ms = milliseconds(q, c);
-      if (ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Mma>(q, {16, 32, 64, 2, 1, 2, 1, 1});
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {

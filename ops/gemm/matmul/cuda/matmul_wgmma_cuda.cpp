@@ -4,7 +4,6 @@
 // matmul_wgmma_space.cpp, device/gemm/wgmma_mainloop.cuh, docs/notes/gemm.md.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -151,19 +150,9 @@ struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   static double milliseconds(const Query& q, const GemmWgmmaConfig& c) {
     return estimate_ms(q.problem, c, q.device);
   }
-  /// The least estimate of the space; the first where they agree. The smallest tile where there is
-  /// none: `supports` refuses such a device, but may have been left out.
   static GemmWgmmaConfig preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    GemmWgmmaConfig best{false, 64, 8, 64, 1, false, GemmShare::kNone, 1, 2, false, 8};
-    double best_ms = std::numeric_limits<double>::infinity();
-    for (const dlblas::Config& config : space.configs()) {
-      const GemmWgmmaConfig c = table().from_config(config);
-      const double ms = milliseconds(q, c);
-      if (ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Wgmma>(
+        q, {false, 64, 8, 64, 1, false, GemmShare::kNone, 1, 2, false, 8});
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {

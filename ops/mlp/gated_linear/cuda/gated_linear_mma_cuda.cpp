@@ -5,7 +5,6 @@
 // device/gemm/mma_mainloop.cuh, gated_linear_epilogue.cuh.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -116,16 +115,7 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
     return 1e3 * (std::max({products, copies, memory}) + 0.05 * copies + 3.7e-6) - 1e-9 * c.stages;
   }
   static GemmMmaConfig preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
-    GemmMmaConfig best = {16, 32, 64, 2, 1, 2, 1, 1};  // of a device that holds none
-    double best_ms = std::numeric_limits<double>::infinity();
-    for (const dlblas::Config& config : space.configs()) {
-      const GemmMmaConfig c = table().from_config(config);
-      const double ms = milliseconds(q, c);
-      if (ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Mma>(q, {16, 32, 64, 2, 1, 2, 1, 1});
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {

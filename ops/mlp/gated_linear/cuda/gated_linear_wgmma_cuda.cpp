@@ -5,7 +5,6 @@
 // device/gemm/wgmma_mainloop.cuh, gated_linear_wgmma.cuh, docs/notes/gemm.md (the model).
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -239,20 +238,11 @@ struct Wgmma : kernels::CudaForm<GatedGpuTraits, C> {
   static double milliseconds(const Query& q, const C& c) {
     return Shape(q.problem, q.device).milliseconds(c);
   }
-  /// The least estimate of the space; the first where they agree. The smallest tile where there is
-  /// none: `supports` refuses such a device, but may have been left out.
   static C preset(const Query& q) {
-    Space space(table());
-    constrain(q, space);
     const Shape shape(q.problem, q.device);
-    C best{false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8};
-    double best_ms = std::numeric_limits<double>::infinity();
-    for (const dlblas::Config& config : space.configs()) {
-      const C c = table().from_config(config);
-      const double ms = shape.milliseconds(c);
-      if (ms < best_ms) best = c, best_ms = ms;
-    }
-    return best;
+    return kernels::least_estimate<Wgmma>(
+        q, {false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8},
+        [&](const C& c) { return shape.milliseconds(c); });
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
