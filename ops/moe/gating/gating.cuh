@@ -1,11 +1,14 @@
-// Capacity gating: the choices and gates of each token (moe_gate), their places by a stable sort
-// (ops/moe/sort), what a place below the capacity makes of them (moe_gate_place), and the weights
-// of those that stay (moe_gate_weigh). The gradient is gating_gradient.cuh's.
-// In: logits [T, E]. Numerics: f32; means over tokens in f32 over the tokens of a warp and f64 over
-// those; logits are compared exactly. No atomics, one order.
+// Capacity gating: the choices and gates of each token, and how many choices of a chunk of tokens
+// each expert has (moe_gate), where these begin, as in ops/moe/sort (moe_gate_scan), what a place
+// below the capacity makes of a choice, and the weights of those that stay (moe_gate_place). The
+// gradient is gating_gradient.cuh's.
+// In: logits [T, E]. Numerics: f32; means over tokens in f32 over those of a block (of a warp where
+// rows are read again), and f64 over these; logits are compared exactly. Atomics count alone: one
+// order, one result.
 // Flow: call > validate > select > compile > [launch].  Read next: gating_config.hpp.
 #pragma once
 
+#include "device/pdl.cuh"
 #include "device/row/values.cuh"
 #include "ops/moe/gating/gating_config.hpp"
 #include "ops/moe/sort/sort.cuh"
@@ -101,18 +104,32 @@ __device__ inline uint32_t order_of(float logit) {
 
 }  // namespace moe_gating
 
+/// A warp has tokens of its own; the block counts the choices of all of them, the first, second and
+/// further ones apart.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ MoeGateParams p) {
   using namespace moe_gating;
+  extern __shared__ int32_t gate_memory[];  // counters, where there is room, and sums of warps
+  wait_for_dependencies();
+  launch_dependents();
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = Row<S>::lane();
   const int64_t part = moe_sort::warp_of_grid();
-  if (part >= p.parts) return;
-  const int lane = Row<S>::lane();
-  const auto first = static_cast<int32_t>(part) * kMoeGateTokens;
-  const int32_t end = first + min(p.tokens - first, kMoeGateTokens);
+  const int32_t counters = p.choices * p.experts;
+  const bool shared = counters <= kMoeGateCounters;
+  const auto counter = [&](int32_t choice, int32_t expert) {
+    return shared ? gate_memory + choice * p.experts + expert
+                  : p.counts + (static_cast<int64_t>(expert) * p.choices + choice) * p.blocks +
+                        blockIdx.x;
+  };
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads)
+    *counter(i / p.experts, i % p.experts) = 0;
+  __syncthreads();
+  const int64_t first = part * kMoeGateTokens;
+  const int64_t end = min(static_cast<int64_t>(p.tokens), first + kMoeGateTokens);
   float sums[Row<S>::kHeld] = {};
   Row<S> row;
   row.logits = p.logits, row.column = p.column, row.experts = p.experts;
-  for (int32_t t = first; t < end; ++t) {
+  for (int64_t t = first; t < end; ++t) {
     row.read(t * p.row);
     row.each([&](int32_t e, float v, int i) {
       const float gate = row.gate(v);
@@ -139,14 +156,31 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
         const int64_t item = static_cast<int64_t>(j) * p.tokens + t;
         p.chosen[item] = found ? expert : -1;
         p.gates[item] = found ? row.gate(row.load(expert)) : 0.0f;
+        if (found) atomicAdd(counter(j, expert), 1);
       }
     }
   }
+  float* const of_warps = reinterpret_cast<float*>(gate_memory + (shared ? counters : 0));
   if constexpr (S.held > 0) {
 #pragma unroll
     for (int i = 0; i < S.held; ++i)
       if (const int32_t e = i * kWarp + lane; e < p.experts)
-        p.sums[static_cast<int64_t>(e) * p.parts + part] = sums[i];
+        of_warps[warp * p.experts + e] = sums[i];
+  }
+  __syncthreads();
+  if constexpr (S.held > 0) {
+    for (int32_t e = static_cast<int32_t>(threadIdx.x); e < p.experts; e += kMoeThreads) {
+      float sum = 0;
+#pragma unroll
+      for (int w = 0; w < kMoeWarps; ++w) sum += of_warps[w * p.experts + e];
+      p.sums[static_cast<int64_t>(e) * p.parts + blockIdx.x] = sum;
+    }
+  }
+  if (!shared) return;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads) {
+    const int32_t choice = i / p.experts, expert = i % p.experts;
+    p.counts[(static_cast<int64_t>(expert) * p.choices + choice) * p.blocks + blockIdx.x] =
+        gate_memory[i];
   }
 }
 
@@ -155,6 +189,8 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_scan(const __grid_constant__ MoeGateScanParams p) {
+  wait_for_dependencies();
+  launch_dependents();
   const int64_t expert = moe_sort::warp_of_grid();
   if (expert >= p.sort.experts) return;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -162,6 +198,7 @@ __global__ void __launch_bounds__(kMoeThreads)
   __syncwarp();
   double sum = 0;
   const float* sums = p.sums + expert * p.parts;
+#pragma unroll 8
   for (int32_t i = lane; i < p.parts; i += kWarp) sum += static_cast<double>(sums[i]);
   sum = warp_sum(sum);
   if (lane != 0) return;
@@ -173,11 +210,33 @@ __global__ void __launch_bounds__(kMoeThreads)
   p.terms[expert] = p.tokens > 0 ? p.sort.experts * (sum / tokens) * (first / tokens) : 0.0;
 }
 
-/// The first warps walk chunks of choices, the others write 0 into slots that stay empty.
+/// A token's weights: its gates over the sum of those that stay. By the lane that has stored
+/// `kept`.
+template <MoeGateTraits S>
+__device__ inline void weigh(const MoeGatePlaceParams& p, int64_t token) {
+  using namespace moe_gating;
+  const auto item = [&](int32_t j) { return static_cast<int64_t>(j) * p.tokens + token; };
+  const auto stays = [&](int32_t j) {
+    return moe_sort::load_word<S.aligned_results>(p.kept.data, item(j) * p.kept.stride) >= 0;
+  };
+  float sum = 0;
+  for (int32_t j = 0; j < p.choices; ++j)
+    if (stays(j)) sum += p.gates[item(j)];
+  const float divisor = DeviceMath::max(sum, p.eps);
+  for (int32_t j = 0; j < p.choices; ++j)
+    store_one<S.result, S.aligned_results>(p.weights.data, item(j) * p.weights.stride,
+                                           stays(j) ? p.gates[item(j)] / divisor : 0.0f);
+}
+
+/// The first warps walk all choices of a chunk of tokens; the others write 0 into slots that stay
+/// empty, and the first of them adds up l_aux.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_place(const __grid_constant__ MoeGatePlaceParams p) {
   using namespace moe_sort;
+  wait_for_dependencies();
+  launch_dependents();
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t warp = warp_of_grid();
   const auto select = [&](int64_t slot, int32_t token) {
     const MoeColumn words = {p.select.data, 1};
@@ -185,53 +244,37 @@ __global__ void __launch_bounds__(kMoeThreads)
     store_word<S.aligned_results>(words, at, token);
     store_word<S.aligned_results>(words, at + 1, 0);
   };
-  if (warp < p.sort.chunks) {
-    const auto chunk = static_cast<int32_t>(warp);
-    walk_chunk<moe_gating::kWords>(p.sort, chunk, begin_counters(p.sort, chunk, false),
-                                   [&](int32_t item, int32_t expert, int32_t place) {
-                                     const bool stays = expert >= 0 && place < p.capacity;
-                                     const int32_t slot = stays ? expert * p.capacity + place : 0;
-                                     store_word<S.aligned_results>(p.slots, item, slot);
-                                     store_word<S.aligned_results>(p.kept, item,
-                                                                   stays ? expert : -1);
-                                     if (stays) select(slot, item % p.tokens);
-                                   });
+  if (warp < p.sort.segment_chunks) {
+    for (int32_t j = 0; j < p.choices; ++j) {
+      const auto chunk = static_cast<int32_t>(j * p.sort.segment_chunks + warp);
+      walk_chunk<moe_gating::kWords, kMoeGateChunk>(
+          p.sort, chunk, begin_counters(p.sort, chunk, false),
+          [&](int32_t item, int32_t expert, int32_t place) {
+            const bool stays = expert >= 0 && place < p.capacity;
+            const int32_t slot = stays ? expert * p.capacity + place : 0;
+            store_word<S.aligned_results>(p.slots, item, slot);
+            store_word<S.aligned_results>(p.kept, item, stays ? expert : -1);
+            if (stays) select(slot, item % p.tokens);
+          });
+      __syncwarp();  // counters begin again
+    }
+    const int64_t first = warp * kMoeGateChunk;
+    const int64_t end = min(static_cast<int64_t>(p.tokens), first + kMoeGateChunk);
+    for (int64_t token = first + lane; token < end; token += kWarp) weigh<S>(p, token);
     return;
   }
-  const int64_t step = (gridDim.x * static_cast<int64_t>(kMoeWarps) - p.sort.chunks) * kWarp;
-  const int64_t first = (warp - p.sort.chunks) * kWarp + static_cast<int>(threadIdx.x) % kWarp;
-  for (int64_t slot = first; slot < p.places; slot += step) {
+  if (warp == p.sort.segment_chunks) {
+    double sum = 0;
+    for (int32_t e = lane; e < p.sort.experts; e += kWarp) sum += p.terms[e];
+    sum = warp_sum(sum);
+    if (lane == 0)
+      moe_gating::store_one<S.result, S.aligned_results>(p.l_aux, 0, static_cast<float>(sum));
+  }
+  const int64_t others = gridDim.x * static_cast<int64_t>(kMoeWarps) - p.sort.segment_chunks;
+  const int64_t first = (warp - p.sort.segment_chunks) * kWarp + lane;
+  for (int64_t slot = first; slot < p.places; slot += others * kWarp) {
     const auto expert = static_cast<int32_t>(slot / p.capacity);
     if (slot - static_cast<int64_t>(expert) * p.capacity >= p.sort.totals[expert]) select(slot, 0);
-  }
-}
-
-/// One thread per token; the first warp adds up l_aux as well.
-template <MoeGateTraits S>
-__global__ void __launch_bounds__(kMoeThreads)
-    moe_gate_weigh(const __grid_constant__ MoeGateWeighParams p) {
-  using namespace moe_gating;
-  if (blockIdx.x == 0 && threadIdx.x < kWarp) {
-    double sum = 0;
-    for (int32_t e = static_cast<int>(threadIdx.x); e < p.experts; e += kWarp) sum += p.terms[e];
-    sum = warp_sum(sum);
-    if (threadIdx.x == 0)
-      store_one<S.result, S.aligned_results>(p.l_aux, 0, static_cast<float>(sum));
-  }
-  const int64_t token = blockIdx.x * static_cast<int64_t>(kMoeThreads) + threadIdx.x;
-  if (token >= p.tokens) return;
-  const auto stays = [&](int32_t j) {
-    return moe_sort::load_word<S.aligned_results>(
-               p.kept.data, (static_cast<int64_t>(j) * p.tokens + token) * p.kept.stride) >= 0;
-  };
-  float sum = 0;
-  for (int32_t j = 0; j < p.choices; ++j)
-    if (stays(j)) sum += p.gates[static_cast<int64_t>(j) * p.tokens + token];
-  const float divisor = DeviceMath::max(sum, p.eps);
-  for (int32_t j = 0; j < p.choices; ++j) {
-    const int64_t item = static_cast<int64_t>(j) * p.tokens + token;
-    store_one<S.result, S.aligned_results>(p.weights.data, item * p.weights.stride,
-                                           stays(j) ? p.gates[item] / divisor : 0.0f);
   }
 }
 

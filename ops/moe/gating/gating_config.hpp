@@ -21,7 +21,11 @@ struct MoeGradientTraits {
   bool aligned, aligned_results;
 };
 inline constexpr int kMoeGateTokens = 8;  // of a warp
+/// Of a block, which counts their choices: chunks of the sort.
+inline constexpr int kMoeGateChunk = kMoeGateTokens * kMoeWarps;
 inline constexpr int kMoeMaxHeld = 16;
+/// Counters of a block in shared memory, at most; more are counted in the table.
+inline constexpr int kMoeGateCounters = 4096;
 
 struct MoeGateParams {
   const void* logits;
@@ -29,9 +33,11 @@ struct MoeGateParams {
   int32_t tokens, experts, choices, parts;
   int32_t* chosen;  // [choices, tokens]: experts, −1 beyond the last
   float* gates;     // [choices, tokens]: their softmax
-  float* sums;      // [experts, parts]: of the softmax, over the tokens of a warp
+  float* sums;      // [experts, parts]: of the softmax, over tokens of a block, or of a warp
+  int32_t* counts;  // [experts, choices, blocks]: of choices
+  int32_t blocks, unused;
 };
-static_assert(sizeof(MoeGateParams) == 64, "host and device read the same bytes");
+static_assert(sizeof(MoeGateParams) == 80, "host and device read the same bytes");
 
 struct MoeGateScanParams {
   MoeSortParams sort;
@@ -45,20 +51,15 @@ static_assert(sizeof(MoeGateScanParams) == 120, "host and device read the same b
 struct MoeGatePlaceParams {
   MoeSortParams sort;
   MoeColumn slots, kept, select;
-  int64_t places;  // experts · capacity
-  int32_t capacity, tokens;
-};
-static_assert(sizeof(MoeGatePlaceParams) == 144, "host and device read the same bytes");
-
-struct MoeGateWeighParams {
-  MoeColumn kept, weights;
+  MoeColumn weights;
   void* l_aux;
   const float* gates;
   const double* terms;
-  int32_t tokens, experts, choices;
+  int64_t places;  // experts · capacity
+  int32_t capacity, tokens, choices;
   float eps;
 };
-static_assert(sizeof(MoeGateWeighParams) == 72, "host and device read the same bytes");
+static_assert(sizeof(MoeGatePlaceParams) == 192, "host and device read the same bytes");
 
 struct MoeGateBackwardParams {
   const void *dl_aux, *logits;

@@ -57,13 +57,13 @@ __device__ inline Counters counters_of(const MoeSortParams& p, int32_t chunk) {
 
 /// The items of a chunk in order: f(item, expert, counter), the counter being what it was before
 /// this item; then it is one more. expert −1 counts nothing. All lanes of the warp are here.
-template <MoeSortTraits S, typename F>
+template <MoeSortTraits S, int kChunk = kMoeChunk, typename F>
 __device__ inline void walk_chunk(const MoeSortParams& p, int32_t chunk, const Counters& counters,
                                   const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int32_t segment = chunk / p.segment_chunks;
-  const int32_t inside = (chunk - segment * p.segment_chunks) * kMoeChunk;
-  const int32_t first = segment * p.segment + inside, end = min(p.segment - inside, kMoeChunk);
+  const int32_t inside = (chunk - segment * p.segment_chunks) * kChunk;
+  const int32_t first = segment * p.segment + inside, end = min(p.segment - inside, kChunk);
   for (int32_t i = lane; i - lane < end; i += kWarp) {
     const bool there = i < end;
     const int32_t expert = there ? expert_of<S>(p, first + i) : -1;
@@ -115,17 +115,27 @@ __global__ void __launch_bounds__(kMoeThreads) moe_count(const __grid_constant__
 __device__ inline void scan_expert(const MoeSortParams& p, int32_t expert) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int32_t* counts = p.counts + static_cast<int64_t>(expert) * p.chunks;
+  constexpr int kEach = 8;  // chunks of a lane
   int32_t carry = 0;
-  for (int32_t first = 0; first < p.chunks; first += kWarp) {
-    const int32_t at = first + lane;
-    const int32_t count = at < p.chunks ? counts[at] : 0;
-    int32_t sum = count;
+  for (int32_t first = 0; first < p.chunks; first += kWarp * kEach) {
+    const int32_t at = first + lane * kEach;
+    int32_t before[kEach], own = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) before[i] = at + i < p.chunks ? counts[at + i] : 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int32_t count = before[i];
+      before[i] = own, own += count;
+    }
+    int32_t sum = own;
 #pragma unroll
     for (int distance = 1; distance < kWarp; distance *= 2) {
       const int32_t other = __shfl_up_sync(~0u, sum, distance);
       if (lane >= distance) sum += other;
     }
-    if (at < p.chunks) counts[at] = carry + sum - count;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      if (at + i < p.chunks) counts[at + i] = carry + sum - own + before[i];
     carry += __shfl_sync(~0u, sum, kWarp - 1);
   }
   if (lane == 0) p.totals[expert] = carry;

@@ -45,19 +45,21 @@ inline MoeSortParams sort_params(const void* ids, std::int64_t outer_stride,
 }
 
 inline int launch_blocks(const cuda::Function& entry, const void* params, std::size_t bytes,
-                         std::int64_t blocks, int threads, unsigned shared,
-                         const Context& context) {
+                         std::int64_t blocks, int threads, unsigned shared, const Context& context,
+                         bool dependent = false) {
   if (blocks == 0) return 0;
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(blocks);
   how.block.x = static_cast<unsigned>(threads);
   how.shared_bytes = shared;
+  how.dependent = dependent;
   return cuda::launch(entry, how, params, bytes, context.stream);
 }
 template <typename Params>
 int launch_warps(const cuda::Function& entry, const Params& p, std::int64_t warps, unsigned shared,
-                 const Context& context) {
-  return launch_blocks(entry, &p, sizeof p, blocks_for_warps(warps), kMoeThreads, shared, context);
+                 const Context& context, bool dependent = false) {
+  return launch_blocks(entry, &p, sizeof p, blocks_for_warps(warps), kMoeThreads, shared, context,
+                       dependent);
 }
 
 inline const TraitsTable<MoeSortTraits>& sort_traits_table() {

@@ -175,13 +175,24 @@ struct NoKnobs {};
 
 struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
   static constexpr bool kSearched = false;
+  static constexpr bool kDependent = true;
 
   /// The workspace: tables of the sort, choices, gates, sums of gates, terms of l_aux.
   struct Layout {
     std::int64_t tokens, experts, choices;
-    std::int64_t segment_chunks() const { return chunks_of(tokens); }
+    /// Of tokens; blocks of moe_gate.
+    std::int64_t segment_chunks() const { return (tokens + kMoeGateChunk - 1) / kMoeGateChunk; }
     std::int64_t chunks() const { return choices * segment_chunks(); }
-    std::int64_t parts() const { return (tokens + kMoeGateTokens - 1) / kMoeGateTokens; }
+    /// Sums of gates of an expert: of blocks, or of warps that read rows again.
+    std::int64_t parts() const {
+      return segment_chunks() * (experts > kMoeMaxHeld * 32 ? kMoeWarps : 1);
+    }
+    std::int64_t counters() const {
+      return choices * experts <= kMoeGateCounters ? choices * experts : 0;
+    }
+    std::int64_t gate_shared_bytes() const {
+      return 4 * (counters() + (experts > kMoeMaxHeld * 32 ? 0 : kMoeWarps * experts));
+    }
     std::int64_t terms_at() const {
       return static_cast<std::int64_t>(sort_bytes(chunks(), experts));
     }
@@ -206,7 +217,7 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     return s;
   }
   static double milliseconds(const Query& q, const Config&) {
-    return 1e3 * (5 * launch_s(q.device) + bytes_of(q.problem) / memory_bytes_per_s(q.device));
+    return 1e3 * (3 * launch_s(q.device) + bytes_of(q.problem) / memory_bytes_per_s(q.device));
   }
   static std::size_t workspace_bytes(const Query& q, const State&) {
     return static_cast<std::size_t>(layout_of(q.problem.dims).bytes());
@@ -215,13 +226,12 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     const char* const include = "ops/moe/gating/gating.cuh";
     const std::string of = "<" + gate_traits_table().literal(s.traits) + ">";
     const auto shared = static_cast<std::int32_t>(walk_bytes(q.problem.dims[kGateE]));
-    return {{include, "dlblas::moe::moe_gate" + of},
-            sort_sources({DType::kI32, true}, q.problem.dims[kGateE])[0],
+    const auto gate = static_cast<std::int32_t>(layout_of(q.problem.dims).gate_shared_bytes());
+    return {{include, "dlblas::moe::moe_gate" + of, gate},
             {include, "dlblas::moe::moe_gate_scan" + of},
-            {include, "dlblas::moe::moe_gate_place" + of, shared},
-            {include, "dlblas::moe::moe_gate_weigh" + of}};
+            {include, "dlblas::moe::moe_gate_place" + of, shared}};
   }
-  static std::vector<StepFn> steps(const State&) { return {gate, count, scan, place, weigh}; }
+  static std::vector<StepFn> steps(const State&) { return {gate, scan, place}; }
 
   static MoeSortParams sort(const Args& args, void* workspace) {
     const Layout l = layout_of(args.letters);
@@ -247,12 +257,11 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     p.chosen = at<std::int32_t>(workspace, l.chosen_at());
     p.gates = at<float>(workspace, l.gates_at());
     p.sums = at<float>(workspace, l.sums_at());
-    return launch_warps(*kernel.entries[0], p, p.parts, 0, context);
-  }
-  static int count(const Args& args, const Context& context, const Kernel& kernel,
-                   void* workspace) {
-    const MoeSortParams p = sort(args, workspace);
-    return launch_warps(*kernel.entries[1], p, p.chunks, walk_bytes(p.experts), context);
+    p.counts = sort(args, workspace).counts;
+    p.blocks = static_cast<std::int32_t>(l.segment_chunks());
+    return launch_blocks(*kernel.entries[0], &p, sizeof p, p.blocks, kMoeThreads,
+                         static_cast<unsigned>(l.gate_shared_bytes()), context,
+                         kernel.load<State>().dependent);
   }
   static int scan(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
     const Layout l = layout_of(args.letters);
@@ -263,10 +272,12 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     p.terms = at<double>(workspace, l.terms_at());
     p.parts = static_cast<std::int32_t>(l.parts());
     p.tokens = static_cast<std::int32_t>(l.tokens);
-    return launch_warps(*kernel.entries[2], p, l.experts, 0, context);
+    return launch_warps(*kernel.entries[1], p, l.experts, 0, context,
+                        kernel.load<State>().dependent);
   }
   static int place(const Args& args, const Context& context, const Kernel& kernel,
                    void* workspace) {
+    const Layout l = layout_of(args.letters);
     MoeGatePlaceParams p{};
     p.sort = sort(args, workspace);
     p.slots = column_of(args.tensors[kGateSlots]);
@@ -275,26 +286,15 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     p.places = args.tensors[kGateSelect].shape[0];
     p.capacity = static_cast<std::int32_t>(args.letters[kGateCapacity]);
     p.tokens = static_cast<std::int32_t>(args.letters[kGateT]);
-    const std::int64_t fill = std::clamp<std::int64_t>(p.places / 32, 1, 2048);
-    return launch_warps(*kernel.entries[3], p, p.sort.chunks + fill, walk_bytes(p.sort.experts),
-                        context);
-  }
-  static int weigh(const Args& args, const Context& context, const Kernel& kernel,
-                   void* workspace) {
-    const Layout l = layout_of(args.letters);
-    MoeGateWeighParams p{};
-    p.kept = column_of(args.tensors[kGateKept]);
+    p.choices = static_cast<std::int32_t>(l.choices);
     p.weights = column_of(args.tensors[kGateWeights]);
     p.l_aux = args.tensors[kGateAux].data;
     p.gates = at<float>(workspace, l.gates_at());
     p.terms = at<double>(workspace, l.terms_at());
-    p.tokens = static_cast<std::int32_t>(l.tokens);
-    p.experts = static_cast<std::int32_t>(l.experts);
-    p.choices = static_cast<std::int32_t>(l.choices);
     p.eps = static_cast<float>(least_sum(args.tensors[kGateWeights].dtype));
-    const std::int64_t blocks = (l.tokens + kMoeThreads - 1) / kMoeThreads;
-    return launch_blocks(*kernel.entries[4], &p, sizeof p, std::max<std::int64_t>(1, blocks),
-                         kMoeThreads, 0, context);
+    const std::int64_t fill = std::clamp<std::int64_t>(p.places / 32, 1, 2048);
+    return launch_warps(*kernel.entries[2], p, p.sort.segment_chunks + fill,
+                        walk_bytes(p.sort.experts), context, kernel.load<State>().dependent);
   }
 };
 
