@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("numpy")
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 CALL = re.compile(
-    r"dlblas,call,rms_norm,T=16 C=96,f32,cpu,cpu_\w+,store=\S+ [^,]+,(model|store),[\d.e+]+us"
+    r"dlblas,call,rms_norm,T=16 C=96,f32,cpu,cpu_\w+,store=\S+ [^,]+,(model|store),\d+(\.\d+)?us"
 )
 USE = """
 import numpy as np, dlblas

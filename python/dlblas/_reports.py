@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from . import _native
-from ._text import columns, harmless, microseconds, milliseconds
+from ._text import columns, harmless, microseconds
 
 _FINAL_SAMPLES = 5  # as kFinalSamples of src/store/ranking.hpp
 
@@ -176,9 +176,7 @@ def summary(report: TuningReport, verbose: bool = False) -> str:
         if c["takes_part"]:
             tried = f"{c['measured']} of {c['configs']} measured"
             tried += f", {c['failed']} failed" if c["failed"] else ""
-            rows.append(
-                [c["implementation"], _mark(c["samples"]) + microseconds(c["best_ms"]), tried]
-            )
+            rows.append([c["implementation"], best_of(c), tried])
         else:
             rows.append([c["implementation"], "-", f"no: {harmless(c['reason'])}"])
     served, winner = report["served"], report["winner"]
@@ -207,8 +205,12 @@ def summary(report: TuningReport, verbose: bool = False) -> str:
     return "\n".join([*lines, f"  {harmless(report['why'])}"])
 
 
+def best_of(candidate: SearchedCandidate) -> str:
+    """Its best time; ``~``: of the race, of few samples, as in the library's tables."""
+    return _mark(candidate["samples"]) + microseconds(candidate["best_ms"])
+
+
 def _mark(samples: int) -> str:
-    """``~`` before a time of the race, of few samples, as in the library's tables."""
     return "~" if 0 < samples < _FINAL_SAMPLES else ""
 
 
@@ -256,5 +258,5 @@ class Explanation:
         time = None if chosen is None else chosen.get("measured_ms", chosen.get("predicted_ms"))
         choice = f"{told['implementation']} {told['config']}".strip()
         mark = "" if chosen is None else _mark(chosen.get("samples", 0))
-        took = "" if time is None else f", {mark}{milliseconds(time)}"
+        took = "" if time is None else f", {mark}{microseconds(time)}"
         return f"{problem} → {harmless(choice)}{took}, {told['source']}"

@@ -1,6 +1,5 @@
 // The winner rule; see ranking.hpp.
 #include "store/ranking.hpp"
-#include "core/digits.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -31,11 +30,6 @@ std::vector<int> eligible(std::span<const Contender> contenders) {
 
 double score_ms(std::span<const double> samples_ms) {
   return samples_ms.empty() ? 0 : *std::min_element(samples_ms.begin(), samples_ms.end());
-}
-
-std::string microseconds(double ms) {
-  if (ms < 0) return "-";
-  return (ms < 1 ? digits(ms * 1e3, 4) : decimals(ms * 1e3, 0)) + " µs";
 }
 
 bool shown_before(std::span<const double> a, std::span<const double> b) {

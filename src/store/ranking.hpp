@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace dlblas {
 
@@ -24,9 +23,6 @@ struct Contender {
 
 /// The time a candidate is judged by: its minimum, since noise on a shared machine only adds.
 double score_ms(std::span<const double> samples_ms);
-/// As tables and sentences print it, in one unit, so that rows compare: "3.816 µs", "26596 µs"; "-"
-/// below 0.
-std::string microseconds(double ms);
 /// Whether a final made it, and no race of fewer samples.
 inline bool is_final(std::span<const double> samples_ms) {
   return samples_ms.size() >= kFinalSamples;

@@ -508,7 +508,7 @@ void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::stri
                                     "done",  "waiting",  "first_call", "worker"};
   const Operator& op = Registry::process().by_id(problem_.op);
   std::string result;
-  if (of && has_time(*of)) result = digits(1e3 * score(*of), 4) + "us";
+  if (of && has_time(*of)) result = microseconds(score(*of), "us");
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
                               of ? of->plan->implementation->table().print(of->plan->config) : "",
