@@ -198,6 +198,20 @@ Explanation explain(const Operator& op, const Problem& problem) {
   return e;
 }
 
+namespace {
+std::string headline(const Explanation& e) {
+  return text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n");
+}
+
+// A call's words end in this very table, which is above them already.
+std::string failure_beside_table(const Explanation& e) {
+  const std::size_t at = e.why.find("\n" + headline(e));
+  if (at == std::string::npos) return e.why;
+  const std::string before = e.why.substr(0, at);
+  return before.ends_with(", got") ? before + " none" : before;
+}
+}  // namespace
+
 std::string print_table(const Explanation& e, bool fold) {
   std::vector<std::vector<std::string>> rows{
       {"", "implementation", "supports", "measured", "predicted", "configuration"}};
@@ -219,8 +233,7 @@ std::string print_table(const Explanation& e, bool fold) {
                     yes ? microseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
   }
-  std::string s =
-      text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
+  std::string s = headline(e) + print_columns(rows);
   if (folded > 0)
     s += text("     ", folded, for_absent ? " for the CPU" : " for GPUs", "; -v shows them\n");
   if (for_absent) {
@@ -235,7 +248,7 @@ std::string print_table(const Explanation& e, bool fold) {
   if (e.plan)
     s += text("  ", harmless(e.why, kMaxMessage), " (", name_of(e.plan->why), ")\n");
   else if (!e.why.empty())
-    s += text("  a call fails: ", harmless_lines(e.why), "\n");
+    s += text("  a call fails: ", harmless_lines(failure_beside_table(e)), "\n");
   for (const auto& part : e.parts) s += print_part(*part);
   return s;
 }

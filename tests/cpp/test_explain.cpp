@@ -72,6 +72,16 @@ TEST(Explain, APinnedConfigurationThatWasNotMeasuredHasNoTime) {
   EXPECT_LT(row_of(explained, "wide").best_ms, 0);
 }
 
+TEST(Explain, WhyACallFailsDoesNotRepeatTheTable) {
+  Implementation picky = dummy("picky", kPlain);
+  picky.supports = [](const Query&) { return Support::no("too wide"); };
+  const Operator& op = make_operator({picky});
+  pin(op, "picky", "");
+  const std::string table = print_table(explain(op, make_problem(op)));
+  EXPECT_EQ(table.find("implementation  supports"), table.rfind("implementation  supports"));
+  EXPECT_TRUE(table.ends_with(", got\n  pinned: picky: no: too wide\n")) << table;
+}
+
 TEST(Explain, AReportShowsTheSameTimes) {
   const Operator& op = make_known();
   TuneReport report;
