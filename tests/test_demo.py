@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -95,6 +96,7 @@ def test_it_says_what_it_found(demo: tuple[dict[str, Any], str]) -> None:
         assert f"winner    {row['implementation']} {row['config']}" in text
     assert "second pass: measured=0 compiled=0 source=store;" in text
     assert max(map(len, text.splitlines())) <= 140
+    assert not re.search(r"\d m?s to ask|\d ms\b", text.partition("A small Llama")[0]), "one unit"
 
 
 def test_a_refusal_is_shown_with_its_reason(tmp_path: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("numpy")
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 CALL = re.compile(
-    r"dlblas,call,rms_norm,T=16 C=96,f32,cpu,cpu_\w+,store=\S+ [^,]+,(model|store),[\d.e+]+us"
+    r"dlblas,call,rms_norm,T=16 C=96,f32,cpu,cpu_\w+,store=\S+ [^,]+,(model|store),\d+(\.\d+)?us"
 )
 USE = """
 import numpy as np, dlblas
@@ -153,3 +153,15 @@ def test_variables_that_are_nearly_ours_and_flags_that_are_none_are_told() -> No
     assert "DLBLAS_JIT has a wrong value; expected 0 or 1, got maybe; it counts as 0" in said
     assert not any(word in said for word in ("REQUIRE_HIT", "OTHERS", "SEED"))
     assert child(USE, DLBLAS_CACHE_DIR="/nowhere", DLBLAS_LOG="off").stderr == ""
+
+
+def test_libraries_that_are_not_there_are_told_once(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "lib").mkdir()
+    libraries = f"{tmp_path}/lib:/no/such/folder:{tmp_path}/none.so:"
+    search = 'dlblas.tune("rms_norm", (x, w), seconds=6, max_evaluations=1, worker=True)\n'
+    said = child(USE + search, DLBLAS_LIBS=libraries, DLBLAS_PROGRESS="0").stderr
+    for missing in ("/no/such/folder", f"{tmp_path}/none.so"):
+        words = "DLBLAS_LIBS has a wrong value; expected files or folders that exist, got "
+        assert said.count(f"{words}{missing}; it is skipped\n") == 1, said
+    assert said.count("\n") == 2, said
+    assert child(USE, DLBLAS_LIBS=f"{tmp_path}/lib").stderr == ""

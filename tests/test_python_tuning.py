@@ -295,6 +295,8 @@ class TestSpaces:
         )
         assert rows == [("fast", "block", "32,48"), ("fast", "order", "nm")]
         assert empty == {"slow"}
+        rows, empty = spaces.narrow({"fast.block": [32], "slow.block": [16]}, DOMAINS)
+        assert rows == [("fast", "block", "32"), ("slow", "block", "16")] and not empty
 
     def test_membership(self):
         assert 48 in spaces.DiscreteSpace(1, 48) and 48.5 not in spaces.DiscreteSpace(1, 50)
@@ -308,6 +310,8 @@ class TestSpaces:
             ({"block": [17]}, "asks for a value outside the domain"),
             ({"block": spaces.RangeSpace(65, 70)}, "leaves no value"),
             ({"quick": {"block": [16]}}, "names no implementation; expected fast, slow"),
+            ({"fasd.block": [16]}, r"'fasd'\] names no implementation;.* did you mean fast\?"),
+            ({"fast.blok": [16]}, r"names an unknown knob blok;.* did you mean block\?"),
         ],
     )
     def test_mistakes(self, space, words):

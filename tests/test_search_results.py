@@ -74,3 +74,21 @@ def test_failures_keep_their_words(broken: str) -> None:
     ]
     assert kept and "RuntimeError: boom" in kept[0]["note"]
     assert _failed(kept[0]).startswith("failed: launch_error: ")
+
+
+def test_a_time_of_the_race_is_marked() -> None:
+    x, w = dlblas.Spec((24, 104), "f32"), dlblas.Spec((104,), "f32")
+    call = dlblas.get_op("rms_norm", (x, w), seconds=5, progress=False)
+    report, rows = call.report, call.explain().as_dict()["candidates"]
+    shown = next(row for row in rows if row["chosen"])
+    own = [
+        e["ms"]
+        for e in report.evaluated
+        if (e["implementation"], e["config"]) == (shown["implementation"], shown["config"])
+    ]
+    assert own == [shown["measured_ms"]] and "~" not in repr(call)
+    won = next(c for c in report.candidates if c["implementation"] == shown["implementation"])
+    marked = re.compile(rf"{won['implementation']} +~[\d.]+ µs")
+    assert won["samples"] >= 5 and not marked.search(str(report))
+    won["samples"] = 2
+    assert marked.search(str(report)), str(report)

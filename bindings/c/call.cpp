@@ -39,7 +39,7 @@ namespace {
                                            const Kernel& kernel, std::int64_t nanoseconds) {
   const bool captured = kernel.implementation != chosen.implementation;
   const Plan& plan = captured ? select(op, for_capture(chosen.problem)) : chosen;
-  const std::string spent = digits(1e-3 * static_cast<double>(nanoseconds), 3) + "us";
+  const std::string spent = microseconds(1e-6 * static_cast<double>(nanoseconds), "us");
   const Implementation& impl = *plan.implementation;
   log(LogTopic::kCall, text(op.schema.name, ",", log_fields(op, plan.problem), ",", impl.name, ",",
                             impl.table().print(plan.config), ",", name_of(plan.why), ",", spent));

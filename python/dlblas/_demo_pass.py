@@ -17,8 +17,9 @@ import dlblas
 from ._cli_show import describe_machine
 from ._demo_host import Row, Side
 from ._progress import Progress
+from ._reports import best_of
 from ._streams import complain, harmless_streams
-from ._text import harmless, milliseconds
+from ._text import harmless, microseconds
 
 _LONG, _LONG_BUDGET = 1 << 32, 4  # a key of so many operations gets so many times the budget
 
@@ -30,7 +31,7 @@ def _competition(report: Row) -> list[str]:
         if c["implementation"] in report["oracles"]:
             continue
         if c["takes_part"]:
-            best = milliseconds(c["best_ms"]) if c["best_ms"] is not None else "not reached"
+            best = best_of(c) if c["best_ms"] is not None else "not reached"
             tried = f"{c['measured']}/{c['configs']}" + (
                 f", {c['failed']} failed" if c["failed"] else ""
             )
@@ -144,7 +145,7 @@ class Pass:
             )
             print(f"  winner    {row['implementation']} {row['config']}".rstrip())
             print(textwrap.indent(textwrap.fill(row["search"], 88), " " * 12))
-        ours = milliseconds(row["times"]["dlblas"]["min_ms"])
+        ours = microseconds(row["times"]["dlblas"]["min_ms"])
         speed = f"{100 * row['of_ceiling']:.0f} % of {row['ceiling']}"
         checked = "" if row["rows_checked"] == "all" else f" on {row['rows_checked']} rows"
         verdict = f"error {row['error_over_bound']:.2g} of the bound{checked}"
@@ -153,15 +154,15 @@ class Pass:
             rival = row["rival"]
             print(
                 f"  speed     {ours} {self.side.timed}, {row['vs_rival']:.2f}x {rival} "
-                f"({milliseconds(row['times'][rival.lower()]['min_ms'])}); "
-                f"kernel {milliseconds(row['kernel_ms'])}, {speed}"
+                f"({microseconds(row['times'][rival.lower()]['min_ms'])}); "
+                f"kernel {microseconds(row['kernel_ms'])}, {speed}"
             )
             print(f"  result    {verdict}\n", flush=True)
             return
         c = row["counters"]
         print(
             f"  {row['label']:27} source={row['source']} measured={c['measured']}"
-            f" compiled={c['compiled']}  {row['asked_s'] * 1e3:5.1f} ms to ask"
+            f" compiled={c['compiled']}  {microseconds(row['asked_s'] * 1e3):>8} to ask"
             f"  {row['implementation']:15} {ours:>8}  {verdict}",
             flush=True,
         )

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from ._reports import ProgressEvent
 from ._streams import RENEW
-from ._text import harmless, milliseconds
+from ._text import harmless, microseconds
 
 _EVERY_S = 0.1  # a terminal line is renewed no oftener: at 1000 steps a second it would cost time
 _LINES_EVERY_S = 5.0
@@ -187,7 +187,7 @@ class Progress:
         if event.best_ms < 0:
             return "best -"
         rate = f" ({self._rate(event.best_ms)})" if self._rate else ""
-        return f"best {milliseconds(event.best_ms)}{rate} {event.best}"
+        return f"best {microseconds(event.best_ms)}{rate} {event.best}"
 
     def _budget(self, event: ProgressEvent) -> str:
         left = max(0.0, event.budget_s - event.elapsed_s)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from . import _native
-from ._text import columns, harmless, microseconds, milliseconds
+from ._text import columns, harmless, microseconds
+
+_FINAL_SAMPLES = 5  # as kFinalSamples of src/store/ranking.hpp
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # checkers bring it along
@@ -51,6 +53,7 @@ class SearchedCandidate(TypedDict):
     measured: int
     failed: int
     best_ms: float | None
+    samples: int  # that it is made of; under 5: it was not in a final
 
 
 class Evaluated(TypedDict):
@@ -173,7 +176,7 @@ def summary(report: TuningReport, verbose: bool = False) -> str:
         if c["takes_part"]:
             tried = f"{c['measured']} of {c['configs']} measured"
             tried += f", {c['failed']} failed" if c["failed"] else ""
-            rows.append([c["implementation"], microseconds(c["best_ms"]), tried])
+            rows.append([c["implementation"], best_of(c), tried])
         else:
             rows.append([c["implementation"], "-", f"no: {harmless(c['reason'])}"])
     served, winner = report["served"], report["winner"]
@@ -200,6 +203,15 @@ def summary(report: TuningReport, verbose: bool = False) -> str:
     if served and served != winner:
         lines.append(f"  served: {served['implementation']} {served['config']}".rstrip())
     return "\n".join([*lines, f"  {harmless(report['why'])}"])
+
+
+def best_of(candidate: SearchedCandidate) -> str:
+    """Its best time; ``~``: of the race, of few samples, as in the library's tables."""
+    return _mark(candidate["samples"]) + microseconds(candidate["best_ms"])
+
+
+def _mark(samples: int) -> str:
+    return "~" if 0 < samples < _FINAL_SAMPLES else ""
 
 
 def _failures(report: TuningReport) -> list[str]:
@@ -245,5 +257,6 @@ class Explanation:
         chosen = next((c for c in told["candidates"] if c["chosen"]), None)
         time = None if chosen is None else chosen.get("measured_ms", chosen.get("predicted_ms"))
         choice = f"{told['implementation']} {told['config']}".strip()
-        took = "" if time is None else f", {milliseconds(time)}"
+        mark = "" if chosen is None else _mark(chosen.get("samples", 0))
+        took = "" if time is None else f", {mark}{microseconds(time)}"
         return f"{problem} → {harmless(choice)}{took}, {told['source']}"

@@ -52,18 +52,9 @@ def escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def milliseconds(ms: float | None) -> str:
-    """Four digits in the unit that suits: ``0.31 µs``, ``12.4 µs``, ``48.2 ms``."""
-    if ms is None or ms < 0:
-        return "-"
-    if ms < 1:
-        return f"{ms * 1e3:.3g} µs"
-    return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1e3:.3g} s"
-
-
 def microseconds(ms: float | None) -> str:
-    """The same in one unit, so that a table's rows compare: ``0.31 µs``, ``12.4 µs``,
-    ``48200 µs``."""
+    """One unit, so that times compare: ``0.31 µs``, ``12.41 µs``, ``48213 µs``; as ``microseconds``
+    of src/core/digits.hpp."""
     if ms is None or ms < 0:
         return "-"
     return f"{ms * 1e3:.4g} µs" if ms < 1 else f"{ms * 1e3:.0f} µs"

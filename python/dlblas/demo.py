@@ -21,7 +21,7 @@ from typing import Any
 from . import _native, _specs
 from ._options import DEMO_SECONDS
 from ._streams import complain
-from ._text import columns, harmless, milliseconds
+from ._text import columns, harmless, microseconds
 
 Row = dict[str, Any]
 
@@ -123,12 +123,12 @@ def _summary(first: Row, second: Row) -> str:
             [
                 a["label"],
                 a["implementation"],
-                milliseconds(a["times"]["dlblas"]["min_ms"]),
+                microseconds(a["times"]["dlblas"]["min_ms"]),
                 f"{a['vs_rival']:.2f}x",
-                milliseconds(a["kernel_ms"]),
+                microseconds(a["kernel_ms"]),
                 f"{100 * a['of_ceiling']:.0f} % {a['ceiling']}",
                 f"{max(a['error_over_bound'], b['error_over_bound']):.2g}",
-                f"{b['source']}, {milliseconds(b['times']['dlblas']['min_ms'])}",
+                f"{b['source']}, {microseconds(b['times']['dlblas']['min_ms'])}",
             ]
         )
     return columns(rows, right=(2, 3, 4, 6))

@@ -5,6 +5,7 @@ at all.
 
     tune("matmul", (a, b), space={"block_m": PowerOfTwoSpace(32, 128), "block_k": [256, 512]})
     tune("matmul", (a, b), space={"cpu_avx512": {"block_n": FixedSpace(96)}})
+    tune("matmul", (a, b), space={"cpu_avx512.block_n": [96]})
 
 ``where=`` holds predicates: a function whose parameters name the knobs it depends on
 (``implementation`` is one too), or a text over them (``"block_m * block_n <= 16384"``), or a list
@@ -156,6 +157,9 @@ def narrow(
     rows: list[tuple[str, str, str]] = []
     empty: set[str] = set()
     for key, value in space.items():
+        if isinstance(key, str) and "." in key:  # as on the command line
+            key, _, knob = key.partition(".")
+            value = {knob: value}
         if isinstance(value, Mapping):
             if key not in domains:
                 raise _error(

@@ -20,6 +20,13 @@ inline std::string decimals(double value, int count) {
   return {s, std::to_chars(s, s + sizeof s, value, std::chars_format::fixed, count).ptr};
 }
 
+/// Milliseconds as they are told everywhere, in one unit, so that times compare: "3.816 µs",
+/// "26596 µs"; "-" below 0. Lines of the log have `unit` "us" without a space.
+inline std::string microseconds(double ms, std::string_view unit = " µs") {
+  if (ms < 0) return "-";
+  return (ms < 1 ? digits(ms * 1e3, 4) : decimals(ms * 1e3, 0)).append(unit);
+}
+
 /// The number that is all of `word`, else `otherwise`.
 inline double number_in(std::string_view word, double otherwise) {
   double value = 0;

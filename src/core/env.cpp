@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -91,6 +92,21 @@ EnvEntry* table() {
   return entries;
 }
 
+// A line for each entry of DLBLAS_LIBS that is not there.
+std::string missing_libraries() {
+  std::string lines;
+  std::string_view list = env(EnvVar::kLibs);
+  while (!list.empty()) {
+    const std::string entry(list.substr(0, list.find(':')));
+    list.remove_prefix(std::min(list.size(), entry.size() + 1));
+    if (entry.empty() || access(entry.c_str(), F_OK) == 0) continue;
+    lines += text(lines.empty() ? "" : "\n",
+                  "DLBLAS_LIBS has a wrong value; expected files or folders that exist, got ",
+                  entry.substr(0, 200), "; it is skipped");
+  }
+  return lines;
+}
+
 }  // namespace
 
 const EnvEntry& env_entry(EnvVar v) { return table()[static_cast<int>(v)]; }
@@ -111,7 +127,7 @@ std::string cache_root() {
 
 std::string wrong_variables() {
   constexpr std::string_view kOurs = "DLBLAS_";
-  std::string lines;
+  std::string lines = missing_libraries();
   for (const EnvVar flag : {EnvVar::kRequireHit, EnvVar::kDeterministic, EnvVar::kJit}) {
     const std::string_view value = env(flag);
     if (value.empty() || env_flag(flag) || value == "0" || value == "false" || value == "off" ||

@@ -38,8 +38,9 @@ inline std::string_view env(EnvVar v) { return env_entry(v).value; }
 bool env_flag(EnvVar v);
 /// ($DLBLAS_CACHE, else $XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas); empty when no home is known.
 std::string cache_root();
-/// Flags that are neither 0 nor 1, and variables that are nearly one of the table's: "DLBLAS_LOGS:
-/// variable is unknown; did you mean DLBLAS_LOG?", a line each; mostly empty.
+/// What DLBLAS_LIBS names and is not there, flags that are neither 0 nor 1, and variables that are
+/// nearly one of the table's: "DLBLAS_LOGS: variable is unknown; did you mean DLBLAS_LOG?", a line
+/// each; mostly empty.
 std::string wrong_variables();
 /// True if a profiler has put itself between NVTX and this process.
 bool is_profiler_injected();

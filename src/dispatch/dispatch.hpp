@@ -146,8 +146,10 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows);
 struct CandidateRow {
   const Implementation* implementation;
   Support support = Support::yes();
-  Config config;            // what it would run with
-  double best_ms = -1;      // measured best of a current record; -1: never measured
+  Config config;  // what it would run with
+  // Measured, of a current record: that configuration's of what is chosen, else the one shown of
+  // the implementation's (store/ranking); -1: never measured.
+  double best_ms = -1;
   double estimate_ms = -1;  // the model's word; -1: none
   std::string failure;      // how this configuration failed when it was measured; mostly empty
   std::string note;         // in its own words

@@ -43,8 +43,10 @@ std::string why_sentence(const Explanation& e) {
       return text(name, " is pinned for good, by `dlblas cache pin`, for this ",
                   kept_choice(*e.op, e.problem).of_problem ? "problem" : "operator");
     case Why::kStore:
-      return text(name, " won among ", e.measured,
-                  " measured configurations of this key in the results store");
+      if (e.measured == 1)
+        return text(name, " has the one time that the results store keeps of this key");
+      return text(name, " won; the results store keeps ", e.measured,
+                  " measured configurations of this key");
     case Why::kShipped:
       return text(name, " is what the shipped table holds for this key");
     case Why::kModel:
@@ -69,7 +71,7 @@ std::string cut_short(const Explanation& e) {
   const auto merged = Store::process().load(store_key(*e.op, e.problem));
   const Extent extent = extent_of(current_rows(*e.op, e.problem, *merged));
   if (!extent.cut) return {};
-  return text(": ", extent.tried, " of ", extent.planned, " configurations, ",
+  return text("; tried: ", extent.tried, " of ", extent.planned, " configurations, ",
               digits(extent.budget_s, 3),
               " s, cut; more: get_op(…, seconds=", digits(2 * extent.budget_s, 3), ")");
 }
@@ -117,6 +119,36 @@ std::string print_columns(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
+namespace {
+// What is known of a configuration: its time, or how it failed; and the model's word.
+void tell_of(CandidateRow& row, const Query& q, const Config& config,
+             const std::vector<CurrentRow>& rows, const Merged& merged) {
+  row.config = config;
+  row.best_ms = row.estimate_ms = -1;
+  row.samples = 0;
+  row.failure.clear(), row.note.clear();
+  if (q.self.estimate) row.estimate_ms = q.self.estimate(q, config);
+  for (const CurrentRow& known : rows)
+    if (known.implementation == &q.self && known.config == config) {
+      row.best_ms = score_ms(known.candidate->samples_ms);
+      row.samples = static_cast<int>(known.candidate->samples_ms.size());
+      return;
+    }
+  if (const Record::Candidate* failed = known_failure(merged, q, config))
+    row.failure = failed->failure.empty() ? "wrong_result" : failed->failure,
+    row.note = failed->note;
+}
+
+const CurrentRow* row_to_show(const Implementation& impl, const std::vector<CurrentRow>& rows) {
+  const CurrentRow* shown = nullptr;
+  for (const CurrentRow& row : rows)
+    if (row.implementation == &impl &&
+        (!shown || shown_before(row.candidate->samples_ms, shown->candidate->samples_ms)))
+      shown = &row;
+  return shown;
+}
+}  // namespace
+
 Explanation explain_candidates(const Operator& op, const Problem& problem) {
   const DeviceInfo& device = device_info(problem.device());
   const auto merged = Store::process().load(store_key(op, problem));
@@ -125,22 +157,12 @@ Explanation explain_candidates(const Operator& op, const Problem& problem) {
   for (const Implementation* impl : op.candidates()) {
     const Query q{problem, device, *impl};
     CandidateRow row{impl, check_choice(q), {}, -1, -1, {}, {}, false};
-    if (row.support) {
+    if (const CurrentRow* shown = row_to_show(*impl, rows)) {
+      tell_of(row, q, shown->config, rows, *merged);
+    } else if (row.support) {
       const std::optional<Config> allowed = first_allowed(op, q);
-      row.config = allowed ? *allowed : default_config(q);
-      if (impl->estimate) row.estimate_ms = impl->estimate(q, row.config);
-      if (const Record::Candidate* failed = known_failure(*merged, q, row.config))
-        row.failure = failed->failure.empty() ? "wrong_result" : failed->failure,
-        row.note = failed->note;
+      tell_of(row, q, allowed ? *allowed : default_config(q), rows, *merged);
       if (!allowed) row.failure = "forbidden";
-    }
-    for (const CurrentRow& known : rows) {
-      const double ms = score_ms(known.candidate->samples_ms);
-      if (known.implementation != impl || (row.best_ms >= 0 && ms >= row.best_ms)) continue;
-      row.best_ms = ms;
-      row.samples = static_cast<int>(known.candidate->samples_ms.size());
-      row.config = known.config;
-      row.failure.clear(), row.note.clear();
     }
     e.candidates.push_back(std::move(row));
   }
@@ -164,13 +186,31 @@ Explanation explain(const Operator& op, const Problem& problem) {
   for (CandidateRow& row : e.candidates) {
     row.chosen = row.implementation == e.plan->implementation;
     if (!row.chosen) continue;
-    row.config = e.plan->config;
+    if (row.config != e.plan->config) {
+      const auto merged = Store::process().load(store_key(op, problem));
+      tell_of(row, {problem, device_info(problem.device()), *row.implementation}, e.plan->config,
+              current_rows(op, problem, *merged), *merged);
+    }
     row.support = Support::yes();  // a pin may choose what nothing else would
   }
   e.why = why_sentence(e) + cut_short(e) + aged(e);
   if (!pinned_in_process(op, problem)) e.why += kept_choice(op, problem).passed_over;
   return e;
 }
+
+namespace {
+std::string headline(const Explanation& e) {
+  return text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n");
+}
+
+// A call's words end in this very table, which is above them already.
+std::string failure_beside_table(const Explanation& e) {
+  const std::size_t at = e.why.find("\n" + headline(e));
+  if (at == std::string::npos) return e.why;
+  const std::string before = e.why.substr(0, at);
+  return before.ends_with(", got") ? before + " none" : before;
+}
+}  // namespace
 
 std::string print_table(const Explanation& e, bool fold) {
   std::vector<std::vector<std::string>> rows{
@@ -193,8 +233,7 @@ std::string print_table(const Explanation& e, bool fold) {
                     yes ? microseconds(row.estimate_ms) : "",
                     yes ? row.implementation->table().print(row.config) : ""});
   }
-  std::string s =
-      text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n", print_columns(rows));
+  std::string s = headline(e) + print_columns(rows);
   if (folded > 0)
     s += text("     ", folded, for_absent ? " for the CPU" : " for GPUs", "; -v shows them\n");
   if (for_absent) {
@@ -209,7 +248,7 @@ std::string print_table(const Explanation& e, bool fold) {
   if (e.plan)
     s += text("  ", harmless(e.why, kMaxMessage), " (", name_of(e.plan->why), ")\n");
   else if (!e.why.empty())
-    s += text("  a call fails: ", harmless_lines(e.why), "\n");
+    s += text("  a call fails: ", harmless_lines(failure_beside_table(e)), "\n");
   for (const auto& part : e.parts) s += print_part(*part);
   return s;
 }

@@ -1,6 +1,5 @@
 // The winner rule; see ranking.hpp.
 #include "store/ranking.hpp"
-#include "core/digits.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,13 +32,13 @@ double score_ms(std::span<const double> samples_ms) {
   return samples_ms.empty() ? 0 : *std::min_element(samples_ms.begin(), samples_ms.end());
 }
 
-std::string microseconds(double ms) {
-  if (ms < 0) return "-";
-  return (ms < 1 ? digits(ms * 1e3, 4) : decimals(ms * 1e3, 0)) + " µs";
+bool shown_before(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || b.empty()) return b.empty() && !a.empty();
+  return is_final(a) != is_final(b) ? is_final(a) : score_ms(a) < score_ms(b);
 }
 
 double spread_ms(std::span<const double> samples_ms) {
-  if (samples_ms.size() < kFinalSamples) return 0.05 * score_ms(samples_ms);
+  if (!is_final(samples_ms)) return 0.05 * score_ms(samples_ms);
   std::vector<double> sorted(samples_ms.begin(), samples_ms.end());
   std::sort(sorted.begin(), sorted.end());
   const double n = static_cast<double>(sorted.size());

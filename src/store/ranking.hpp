@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace dlblas {
 
@@ -24,11 +23,15 @@ struct Contender {
 
 /// The time a candidate is judged by: its minimum, since noise on a shared machine only adds.
 double score_ms(std::span<const double> samples_ms);
-/// As tables and sentences print it, in one unit, so that rows compare: "3.816 µs", "26596 µs"; "-"
-/// below 0.
-std::string microseconds(double ms);
-/// How uncertain that is, one σ, in milliseconds. For noise that is exponential with scale s, the
-/// minimum of n samples has standard error s / n, and the lower quartile lies 0.288 s above the
+/// Whether a final made it, and no race of fewer samples.
+inline bool is_final(std::span<const double> samples_ms) {
+  return samples_ms.size() >= kFinalSamples;
+}
+/// Which of one implementation's times is shown: a final's goes before the race's, which are made
+/// of little and corrected for the machine's pace; then the smaller one. Anything before none.
+bool shown_before(std::span<const double> a, std::span<const double> b);
+/// How uncertain a score is, one σ, in milliseconds. For noise that is exponential with scale s,
+/// the minimum of n samples has standard error s / n, and the lower quartile lies 0.288 s above the
 /// minimum: σ = (quartile − minimum) / (0.288 n). Under five samples: 5 % of the time.
 double spread_ms(std::span<const double> samples_ms);
 /// True when a is faster than b by more than max(1 %, 2σ), σ being that of the difference.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 
 #include "core/error.hpp"
 #include "dispatch/errors.hpp"
@@ -54,12 +55,16 @@ void check_names(const Operator& op, const TuneOptions& options) {
   for (const std::string& name : options.implementations) known(name);
   for (const KnobRestriction& r : options.knobs) {
     if (!r.implementation.empty()) known(r.implementation);
-    const bool found = std::any_of(
-        op.candidates().begin(), op.candidates().end(), [&](const Implementation* impl) {
-          const bool named = r.implementation.empty() || r.implementation == impl->name;
-          return named && impl->table().find(r.knob) >= 0;
-        });
-    if (!found) refuse(op, "space", "names an unknown knob", "a knob of an implementation", r.knob);
+    std::set<std::string_view> knobs;
+    for (const Implementation* impl : op.candidates())
+      if (r.implementation.empty() || r.implementation == impl->name)
+        for (const Knob& knob : impl->table().knobs()) knobs.insert(knob.name);
+    if (knobs.count(r.knob) > 0) continue;
+    std::string known_knobs;
+    for (const std::string_view knob : knobs)
+      known_knobs += text(known_knobs.empty() ? "one of " : ", ", knob);
+    refuse(op, "space", "names an unknown knob", knobs.empty() ? "no knob at all" : known_knobs,
+           r.knob);
   }
 }
 

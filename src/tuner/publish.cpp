@@ -58,10 +58,7 @@ std::vector<const Evaluated*> kept(const TuneReport& report) {
     (e.failure == Failure::kNone ? timed : failed).push_back(&e);
   // Finalists first: their samples are the ones that decide.
   std::stable_sort(timed.begin(), timed.end(), [](const Evaluated* a, const Evaluated* b) {
-    const bool a_final = a->samples_ms.size() >= kFinalSamples,
-               b_final = b->samples_ms.size() >= kFinalSamples;
-    if (a_final != b_final) return a_final;
-    return score_ms(a->samples_ms) < score_ms(b->samples_ms);
+    return shown_before(a->samples_ms, b->samples_ms);
   });
   for (std::vector<const Evaluated*>* group : {&timed, &failed}) {
     std::set<const Implementation*> seen;

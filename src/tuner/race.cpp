@@ -18,6 +18,7 @@ constexpr int kMoreSamples = 2;  // for those within kNear of the best
 // Clocks fall under load, and rise from idle. A candidate that is slower than this
 // factor is not slow because of clocks.
 constexpr double kNear = 2;
+constexpr double kBusy = 3;  // times the fastest pace: other work beside it, and none of its own
 constexpr double kLongRunMs = 1.0;
 constexpr double kFarOff = 5;  // times what was expected: taken again, so often:
 constexpr int kTakenAgain = 2;
@@ -166,18 +167,22 @@ void Race::drop(Evaluated& e) {
 // Minutes may lie between two candidates, and clocks fall under load. So a candidate that may be
 // the best is measured in turn with a reference, and its times are rescaled to the clock at which
 // the reference was timed. The reference stays the same: the best so far has been lucky, and
-// against it every newcomer would look slowed down. A long run needs no batch. On the host the one
-// that was checked is a sample, and often says enough; on a device its time held the host's launch,
-// and caches that were warm.
+// against it every newcomer would look slowed down. What was taken before the reference ran has the
+// pace of then or of now, and what is too far ahead for a reference the fastest: whichever gives it
+// the longer time. A long run needs no batch. On the
+// host the one that was checked is a sample, and often says enough; on a device its time held the
+// host's launch, and caches that were warm.
 void Race::measure(Evaluated& e, const Check& check) {
   const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
   const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
   for (int i = 0; i < (is_long ? 1 : kRaceSamples); ++i)
     e.samples_ms.push_back(is_sample ? check.ms : measurer_.sample(*e.plan, check.ms));
   take_again(e, check);
-  const double ms = score(e) / slowdown_;
+  const std::size_t alone = e.samples_ms.size();
+  const double before = slowdown_, ms = score(e) / slowdown_;
   const bool near = best_ < 0 || ms < kNear * best_ms_;
-  const bool paced = reference_ >= 0 && near && reference_ms_ < kNear * ms;
+  const bool ahead = reference_ >= 0 && reference_ms_ >= kNear * score(e) / fastest_pace_;
+  const bool paced = reference_ >= 0 && near && !ahead;
   const double more_s = (paced ? 3e-3 : 1e-3) * measurer_.sample_cost_ms(slowdown_ * ms);
   std::vector<double> beside;
   for (int i = 0; i < (is_very_long ? 1 : kMoreSamples) && near && !stopped_; ++i) {
@@ -186,8 +191,21 @@ void Race::measure(Evaluated& e, const Check& check) {
     if (!stopped_) e.samples_ms.push_back(measurer_.sample(*e.plan, check.ms));
     if (paced && !is_very_long) pace(beside);
   }
-  if (!beside.empty()) slowdown_ = score_ms(beside) / reference_ms_;
-  for (double& sample : e.samples_ms) sample /= slowdown_;
+  if (!beside.empty()) follow(score_ms(beside) / reference_ms_, e);
+  const double now = ahead ? fastest_pace_ : slowdown_;
+  for (std::size_t i = 0; i < e.samples_ms.size(); ++i)
+    e.samples_ms[i] /= i < alone ? std::min(before, now) : now;
+}
+
+// A burst of other work over the reference says nothing of the candidate: a time that it is divided
+// by may be one that no machine has. It keeps the time it had, and another chance.
+void Race::follow(double pace, Evaluated& e) {
+  if (pace <= kBusy * fastest_pace_) {
+    slowdown_ = pace;
+    fastest_pace_ = std::min(fastest_pace_, pace);
+  } else if (e.expected_ms <= 0) {
+    e.expected_ms = score(e) / pace;
+  }
 }
 
 // Far above what the model says, or, without one, above the first: something else ran meanwhile, or
@@ -490,7 +508,7 @@ void Race::log_step(dlblas_event_kind kind, const Evaluated* of, const std::stri
                                     "done",  "waiting",  "first_call", "worker"};
   const Operator& op = Registry::process().by_id(problem_.op);
   std::string result;
-  if (of && has_time(*of)) result = digits(1e3 * score(*of), 4) + "us";
+  if (of && has_time(*of)) result = microseconds(score(*of), "us");
   log(LogTopic::kSearch, text(op.schema.name, ",", log_fields(op, problem_), ",", kNames[kind], ",",
                               of ? of->plan->implementation->name : "", ",",
                               of ? of->plan->implementation->table().print(of->plan->config) : "",

@@ -75,6 +75,7 @@ class Race {
   void evaluate(const RaceInput& input, Evaluated e);
   Check check_every_element(const Plan& plan);
   void measure(Evaluated& e, const Check& check);
+  void follow(double pace, Evaluated& e);
   void take_again(Evaluated& e, const Check& check);
   void take_later();
   void pace(std::vector<double>& beside);
@@ -115,8 +116,8 @@ class Race {
   // The candidate that others are measured beside, and its time when it was first measured.
   int reference_ = -1;
   double reference_ms_ = -1;
-  double slowdown_ = 1;  // of the machine, since the search began
-  double until_s_ = 0;   // of a final that a search has which its defaults made late
+  double slowdown_ = 1, fastest_pace_ = 1;  // of the machine, since the search began
+  double until_s_ = 0;  // of a final that a search has which its defaults made late
   int planned_ = 0, failed_ = 0, winner_ = -1, final_rounds_ = 0;
   bool stopped_ = false, hung_ = false;  // some candidate has
 };

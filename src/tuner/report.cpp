@@ -1,5 +1,6 @@
 // A run of the tuner as JSON, for people and scripts; see tune.hpp. Counters are the process's.
 #include <algorithm>
+#include <span>
 
 #include "core/counters.hpp"
 #include "core/json.hpp"
@@ -21,18 +22,17 @@ void write_candidates(JsonWriter& w, const TuneReport& report) {
   w.key("candidates").open_array();
   for (const TuneCandidate& c : report.candidates) {
     int measured = 0, failed = 0;
-    double best = c.stored_ms;
+    std::span<const double> best = c.stored_ms;
     for (const Evaluated& e : report.evaluated) {
       if (e.plan->implementation != c.implementation) continue;
       ++(e.failure == Failure::kNone ? measured : failed);
-      const double ms = score_ms(e.samples_ms);
-      if (e.failure == Failure::kNone && (best < 0 || ms < best)) best = ms;
+      if (e.failure == Failure::kNone && shown_before(e.samples_ms, best)) best = e.samples_ms;
     }
     w.open_object().field("implementation", c.implementation->name);
     w.field("takes_part", c.refused.empty()).field("reason", c.refused).field("configs", c.configs);
     w.field("measured", measured).field("failed", failed).key("best_ms");
-    best < 0 ? w.null() : w.value(best);
-    w.close_object();
+    best.empty() ? w.null() : w.value(score_ms(best));
+    w.field("samples", best.size()).close_object();
   }
   w.close_array();
 }

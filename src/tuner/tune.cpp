@@ -191,12 +191,10 @@ TuneReport hit_report(TuneReport report, const std::vector<CurrentRow>& rows,
                       const CurrentRow& winner, std::size_t asked_for) {
   count(g_counters.store_hits);
   for (TuneCandidate& candidate : report.candidates)
-    for (const CurrentRow& row : rows) {
-      const double ms = score_ms(row.candidate->samples_ms);
+    for (const CurrentRow& row : rows)
       if (row.implementation == candidate.implementation &&
-          (candidate.stored_ms < 0 || ms < candidate.stored_ms))
-        candidate.stored_ms = ms;
-    }
+          shown_before(row.candidate->samples_ms, candidate.stored_ms))
+        candidate.stored_ms = row.candidate->samples_ms;
   report = settled(std::move(report), "store", winner.implementation, winner.config,
                    text("the fastest of ", asked_for, " measured configurations in the store"));
   const CurrentRow* best = best_row(rows);

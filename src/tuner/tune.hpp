@@ -52,9 +52,10 @@ TuneOptions options_from(const dlblas_tune_options* options);
 /// One implementation of the operator, as tuning saw it.
 struct TuneCandidate {
   const Implementation* implementation = nullptr;
-  std::string refused;    // why it does not take part; empty: it does
-  int configs = 0;        // valid ones, after the user's narrowing
-  double stored_ms = -1;  // the best a current record holds; −1: none
+  std::string refused;  // why it does not take part; empty: it does
+  int configs = 0;      // valid ones, after the user's narrowing
+  std::vector<double> stored_ms =
+      {};  // the samples that are shown, of a current record; empty: none
 };
 
 struct TuneReport {

@@ -316,16 +316,18 @@ void WorkerMeasurer::keep_here(const Plan& plan) {
 }
 
 // Where the first call of a user's implementation ends for its time, that says nothing of the
-// next one, and is not remembered. What it took is no part of the budget.
+// next one, and is not remembered. What it took is no part of the budget; what the start of a
+// worker took meanwhile, or a call in this process, is counted where it was.
 Check WorkerMeasurer::check(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check(plan);
   const bool is_first = is_first_call(*plan.implementation);
   const std::int64_t begin = request_.clock();
+  const double beside_before_s = beside_s();
   Check check = check_there(plan);
   called_.insert(plan.implementation);
-  if (!is_first) return check;
+  if (!is_first || kept_here_.count(plan.implementation)) return check;
   const bool hung = check.failure == Failure::kTimeout || check.failure == Failure::kCompileTimeout;
-  const double took_s = seconds_since(begin);
+  const double took_s = seconds_since(begin) - (beside_s() - beside_before_s);
   const double own_s = std::min(took_s, hung ? std::max(0.0, kFirstCallSeconds - hung_s_) : took_s);
   beside_s_ += own_s;
   if (hung) hung_s_ += own_s;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/digits.hpp"
 #include "core/log.hpp"
 #include "dlblas/dlblas.h"
 
@@ -31,6 +32,15 @@ TEST(Log, GoesToTheProgramsFunctionUntilItIsTakenBack) {
   log(LogLevel::kWarn, "after");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "dlblas: before\ndlblas: after\n");
   EXPECT_EQ(lines.texts, (std::vector<std::string>{"1 a\\x1b"}));
+}
+
+TEST(Log, TimesAreMicrosecondsWithoutExponents) {
+  EXPECT_EQ(microseconds(1.3204, "us"), "1320us");
+  EXPECT_EQ(microseconds(0.0014, "us"), "1.4us");
+  EXPECT_EQ(microseconds(0.99996), "1000 µs");
+  EXPECT_EQ(microseconds(0.123456), "123.5 µs");
+  EXPECT_EQ(microseconds(26596.4), "26596400 µs");
+  EXPECT_EQ(microseconds(-1), "-");
 }
 
 TEST(Log, IsNotSetFromInsideTheFunction) {

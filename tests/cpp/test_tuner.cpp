@@ -320,6 +320,23 @@ TEST_F(TunerTest, TypingErrorsAreArgumentErrors) {
               o.knobs = {{"", "block", {"3"}}};
             }),
             ErrorKind::kArgument);
+  const auto words_of = [&](std::string_view implementation, std::string_view knob) {
+    options_.knobs = {{std::string(implementation), std::string(knob), {"1"}}};
+    std::string words;
+    try {
+      run_tune(op);
+    } catch (const Error& e) {
+      words = e.what();
+    }
+    options_.knobs.clear();
+    return words;
+  };
+  EXPECT_NE(words_of("knobbed", "blok").find("unknown knob; expected one of block, got blok"),
+            std::string::npos)
+      << words_of("knobbed", "blok");
+  EXPECT_NE(words_of("knobed", "block").find("expected one of knobbed, reference, got knobed"),
+            std::string::npos)
+      << words_of("knobed", "block");
   EXPECT_EQ(kind_of([](TuneOptions& o) { o.strategy = "psychic"; }), ErrorKind::kArgument);
   EXPECT_EQ(kind_of([](TuneOptions& o) {
               o.where = [](std::string_view, std::string_view) { return false; };

@@ -138,6 +138,50 @@ TEST_F(Drift, ABurstOverAllOfACandidatesSamplesIsNotItsTime) {
   EXPECT_STREQ(run_tune(op).winner->name, "rival");
 }
 
+/// Two and a half times as slow between these.
+std::int64_t g_busy_from = 0, g_busy_until = 0;
+const Behaviour kBusyMeanwhile{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                                 const bool busy = g_now >= g_busy_from && g_now < g_busy_until;
+                                 return (500'000 + 100 * block) * (busy ? 5 : 2) / 2;
+                               }};
+
+// It may begin between a candidate's samples and those of the reference beside it, which then say
+// nothing of them: else the candidate has two fifths of its time, and everything is measured
+// against that from then on.
+TEST_F(Drift, ABurstOverTheReferenceGivesNoTimeThatNoMachineHas) {
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  for (const int lasts_us : {3'000, 30'000}) {
+    for (int begins = 0; begins < 40; ++begins) {
+      const Operator& op = make_operator({dummy("wide", kBusyMeanwhile, &wide_table())});
+      turn(1e6, 1);
+      g_busy_from = g_now + 100'000'000 + 150'000 * begins;
+      g_busy_until = g_busy_from + 1000 * lasts_us;
+      const TuneReport report = run_tune(op);
+      ASSERT_EQ(report.evaluated.size(), 200u);
+      for (const Evaluated& e : report.evaluated)
+        ASSERT_GT(score_ms(e.samples_ms), 0.45) << e.id << " beginning " << begins;
+    }
+  }
+}
+
+// Its own runs alone, as another process of the same rhythm may have it.
+TEST_F(Drift, AReferenceThatIsThreeTimesAsSlowAsItWasGivesNoPace) {
+  static const Behaviour others{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                                  const bool busy = g_now >= g_busy_from && block == 1;
+                                  return (busy ? 6 : 1) * (500'000 + 100 * block);
+                                }};
+  const Operator& op = make_operator({dummy("wide", others, &wide_table())});
+  turn(1e6, 1);
+  g_busy_from = g_now + 100'000'000;
+  options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
+  const TuneReport report = run_tune(op);
+  ASSERT_EQ(report.evaluated.size(), 200u);
+  for (const Evaluated& e : report.evaluated) {
+    EXPECT_GT(score_ms(e.samples_ms), 0.45) << e.id;
+    EXPECT_LT(score_ms(e.samples_ms), 0.55) << e.id;
+  }
+}
+
 // Compiling the defaults takes the budget: the best of a sample or two each, on a clock that has
 // risen from idle meanwhile, and the default have their turns all the same.
 TEST_F(Drift, DefaultsThatTookTheBudgetAreComparedInTurn) {

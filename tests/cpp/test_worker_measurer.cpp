@@ -334,5 +334,36 @@ TEST_F(ScriptedWorker, AClosureIsMeasuredHereBesideTheOthers) {
   EXPECT_GT(counted.runs, 30);
 }
 
+// Else the time that is told runs backwards, and the budget is overrun by as much.
+TEST_F(ScriptedWorker, AFirstCallOfWhatTheWorkerLacksIsBesideTheBudgetOnce) {
+  static Behaviour imports{Defect::kNone, [](std::int64_t) -> std::int64_t {
+                             return imports.runs == 1 ? 12'000'000'000 : 10'000'000;
+                           }};
+  imports.runs = 0;
+  const Operator& op = make_operator({dummy("good", kPlain), user(dummy("imports", imports))});
+  stage_.script = [](Request what, const Candidate&) { return right(what, 200); };
+  stage_.lacks = "imports";
+  check_that_time_goes_on();
+  options_.seconds = 2;
+  const std::int64_t begin = fake_clock();
+  EXPECT_STREQ(run(op).winner->name, "imports");
+  EXPECT_LT(static_cast<double>(fake_clock() - begin) * 1e-9, 12 + 1.1 * 2);
+}
+
+// A worker that is started for a first call imports modules meanwhile: both are beside the budget.
+TEST_F(ScriptedWorker, AStartDuringAFirstCallIsBesideTheBudgetOnce) {
+  const Operator& op = make_operator(
+      {dummy("good", kPlain), user(dummy("dies", kPlain)), user(dummy("next", kPlain))});
+  stage_.script = [](Request what, const Candidate& c) {
+    return c.implementation == "dies" && what == Request::kCheck ? dies() : right(what, 0.2);
+  };
+  options_.worker_imports = true;
+  options_.seconds = 3;
+  stage_.start_s = 5;
+  check_that_time_goes_on();
+  EXPECT_EQ(find(run(op), "next")->failure, Failure::kNone);
+  EXPECT_GE(stage_.starts, 3);
+}
+
 }  // namespace
 }  // namespace dlblas::test

@@ -30,6 +30,7 @@ struct Stage {
   int at_once = 1;           // candidates of a batch, which comes back in reverse
   double ahead_s = 0;        // compiling it
   double conditions_s = 0;
+  std::string lacks;  // an implementation that the worker does not have
   int starts = 0, most_starts = 1000;
   std::vector<std::string> asked;  // "check slow"
   std::vector<double> limits;      // of the same requests
@@ -72,6 +73,10 @@ class ScriptedLink final : public worker::Link {
     constexpr const char* kWords[] = {"open", "prepare", "check", "whole", "sample"};
     stage_.asked.push_back(text(kWords[static_cast<int>(what)], " ", candidate.implementation));
     stage_.limits.push_back(limit_s);
+    if (candidate.implementation == stage_.lacks) {
+      worker::Writer unknown;
+      return after(0, limit_s, unknown.put(worker::Reply::kUnknown));
+    }
     const Act act = stage_.script(what, candidate);
     encode(to, act.outcome);
     if (act.ending == worker::Ending::kReplied || act.seconds > limit_s)
@@ -110,6 +115,15 @@ class ScriptedWorker : public TunerTest {
     stage_.key = store_key(op, make_problem(op));
     options_.start_worker = start_of(stage_);
     return run_tune(op);
+  }
+  /// What is told between candidates; while a first call lasts its seconds still count.
+  void check_that_time_goes_on() {
+    options_.on_event = [last_s = 0.0](const dlblas_event& event) mutable {
+      if (event.kind == DLBLAS_EVENT_WAITING || event.kind == DLBLAS_EVENT_WORKER) return false;
+      EXPECT_GE(event.elapsed_s, last_s - 1e-9) << event.kind << " " << event.implementation;
+      last_s = event.elapsed_s;
+      return false;
+    };
   }
   int asked(const std::string& what) const {
     return static_cast<int>(std::count(stage_.asked.begin(), stage_.asked.end(), what));
