@@ -28,7 +28,7 @@ AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
   if (is_f8(s.from) && s.to == DType::kF32) s.out = farther(s.out, Reach::kElement);
   s.bias_bytes = s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
   s.cap = p.scalars[kSoftcapKey] != 0;
-  s.packed_sequences = op.packed();
+  s.packed_sequences = op.packed(), s.cache = s.from;
   return s;
 }
 
@@ -39,7 +39,8 @@ const TraitsTable<AttentionTraits>& members_of_traits() {
       {member<&S::type>("type"), member<&S::from>("from"), member<&S::to>("to"),
        member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"), member<&S::in>("in"),
        member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"), member<&S::cap>("cap"),
-       member<&S::packed_sequences>("packed_sequences"), member<&S::page>("page")}};
+       member<&S::packed_sequences>("packed_sequences"), member<&S::page>("page"),
+       member<&S::cache>("cache")}};
   return *members;
 }
 
@@ -309,7 +310,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
   static DType type_of(const Query& q) { return q.problem.tensors[op_of(q).q].dtype; }
   static bool fits(const Query& q, const Config& c) {
-    return holds(type_of(q), dim(q, op_of(q).d), q.problem.scalars[kSoftcapKey] != 0, c);
+    return holds(type_of(q), type_of(q), dim(q, op_of(q).d), q.problem.scalars[kSoftcapKey] != 0,
+                 c);
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -354,7 +356,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(bytes(type_of(q), dim(q, op_of(q).d), s.config));
+    return static_cast<std::int32_t>(bytes(type_of(q), type_of(q), dim(q, op_of(q).d), s.config));
   }
 
   /// Rows in reverse have no tensor map: cuda_mma's kernel stands in where a call may have them.

@@ -22,6 +22,7 @@ struct AttentionTraits {
   bool bias_bytes;  // the bias is not aligned to its elements
   bool cap, packed_sequences;
   int32_t page;  // keys of a page; 0: keys lie in order
+  DType cache;   // of k and v in pages
 };
 
 struct AttentionMmaConfig {

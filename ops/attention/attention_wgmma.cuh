@@ -38,7 +38,9 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   using Tiles = Shared<S, C>;
   constexpr int kRow = Tiles::kRow, kElements = kRow / size_of(S.from);
   constexpr bool kPaged = S.page > 0;
-  constexpr int kBox = kBoxRows<S, C>, kBoxes = C.keys / kBox * Tiles::kColumns;
+  constexpr int kCopiedRow = Tiles::kCopiedRow, kCopiedColumns = Tiles::kCopiedColumns;
+  constexpr int kCopiedElements = kCopiedRow / size_of(S.cache);
+  constexpr int kBox = kBoxRows<S, C>, kBoxes = C.keys / kBox * kCopiedColumns;
   constexpr int kLanes = kPaged ? kWarp : 1, kOfLane = (kBoxes + kLanes - 1) / kLanes;
   static_assert(!kPaged || (C.keys % kBox == 0 && S.page % kBox == 0));
   const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x) : 0;
@@ -71,35 +73,38 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
         // Of keys behind the last one there is no entry: no page, and the copy engine writes zeros.
 #pragma unroll
         for (int i = 0; i < kOfLane; ++i) {
-          const int32_t key = n * C.keys + (i * kLanes + lane) / Tiles::kColumns * kBox;
+          const int32_t key = n * C.keys + (i * kLanes + lane) / kCopiedColumns * kBox;
           pages[i] = key < t.k_rows
                          ? offset_at(g.pages.table, entry + key / S.page * g.pages.table_at[1])
                          : -1;
         }
       }
       empty[at.stage].wait(at.parity ^ 1);
-      if (lane == 0) full[at.stage].arrive_expect_tx(Tiles::kBlock);
+      if (lane == 0) full[at.stage].arrive_expect_tx(Tiles::kCopied);
       if constexpr (kPaged) __syncwarp();
-      unsigned char* to = ring + at.stage * Tiles::kBlock;
+      unsigned char* to = ring + at.stage * Tiles::kCopied;
       if constexpr (kPaged) {
 #pragma unroll
         for (int i = 0; i < kOfLane; ++i) {
-          const int32_t box = i * kLanes + lane, c = box % Tiles::kColumns;
-          const int32_t row = box / Tiles::kColumns * kBox;
+          const int32_t box = i * kLanes + lane, c = box % kCopiedColumns;
+          const int32_t row = box / kCopiedColumns * kBox;
           if (kBoxes % kLanes == 0 || box < kBoxes)
-            load_box(to + (c * C.keys + row) * kRow, map, full[at.stage], c * kElements,
+            load_box(to + (c * C.keys + row) * kCopiedRow, map, full[at.stage], c * kCopiedElements,
                      (n * C.keys + row) % S.page, kv_head, pages[i]);
         }
       } else {
 #pragma unroll
-        for (int c = 0; c < Tiles::kColumns; ++c)
-          load_box(to + c * C.keys * kRow, map, full[at.stage], c * kElements,
+        for (int c = 0; c < kCopiedColumns; ++c)
+          load_box(to + c * C.keys * kCopiedRow, map, full[at.stage], c * kCopiedElements,
                    t.k_from + n * C.keys, kv_head, batch);
       }
       at.advance();
     };
     const auto load_k = [&](int32_t n) {
-      load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
+      if constexpr (Tiles::kWideKeys)
+        load(g.k, shared.key_codes, shared.key_codes_full, shared.key_codes_empty, k_at, n);
+      else
+        load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
     };
     const auto load_v = [&](int32_t n) {
       if constexpr (Tiles::kCodes)
@@ -154,7 +159,7 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   tell({{}, 0});
 }
 
-/// The widening warps: blocks of V, as they come, from codes to 16 bits.
+/// The widening warps: blocks of V, and of pages of K, as they come, from codes to 16 bits.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, C>& shared) {
   using Tiles = Shared<S, C>;
@@ -172,14 +177,23 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
     slot.advance();
 #pragma unroll 1
     for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
-      shared.codes_full[at.stage].wait(at.parity);
-      shared.v_empty[at.stage].wait(at.parity ^ 1);
-      widen_tile<S, C>(shared_address(shared.codes + at.stage * Tiles::kBlock),
-                       shared_address(shared.v + at.stage * Tiles::kValues), warp);
-      fence_async_shared();
-      __syncwarp();
-      release(shared.codes_empty[at.stage]);
-      release_values<true>(shared.v_full[at.stage]);
+      const auto one = [&](unsigned char* codes, unsigned char* to, Mbarrier& there,
+                           Mbarrier& taken, Mbarrier& free, Mbarrier& made) {
+        there.wait(at.parity);
+        free.wait(at.parity ^ 1);
+        widen_tile<S, C>(shared_address(codes + at.stage * Tiles::kCopied),
+                         shared_address(to + at.stage * Tiles::kValues), warp);
+        fence_async_shared();
+        __syncwarp();
+        release(taken);
+        release_values<true>(made);
+      };
+      const int i = at.stage;
+      if constexpr (Tiles::kWideKeys)
+        one(shared.key_codes, shared.k, shared.key_codes_full[i], shared.key_codes_empty[i],
+            shared.k_empty[i], shared.k_full[i]);
+      one(shared.codes, shared.v, shared.codes_full[i], shared.codes_empty[i], shared.v_empty[i],
+          shared.v_full[i]);
     }
   }
 }
@@ -207,7 +221,7 @@ struct Consumer {
     const uint64_t rows =
         wgmma_tile_rows<kRow>(shared.q + group * 64 * kRow + q_at.stage * Tiles::kQuery);
     const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
-    if constexpr (Tiles::kCodes) {
+    if constexpr (Tiles::kF8) {
 #pragma unroll
       for (int i = 0; i < kD; i += 64)
         wgmma_f8<S.from>(s, wgmma_advance(rows, i / kRow * rows_of(C) * kRow + i % kRow),
@@ -369,7 +383,7 @@ struct Consumer {
   __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
-    if constexpr (Tiles::kCodes) {
+    if constexpr (Tiles::kF8) {
       const Tile& t = shared.slots[of.stage].tile;
       if (sees) scale = scale_of<S>(p, t, t.head / p.group);
       factor = factor_of<S>(scale);
@@ -400,7 +414,7 @@ struct Consumer {
     if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
     wgmma_wait<1>();
     wgmma_pin(s);
-    release(shared.k_empty[k_at.stage]);
+    release_values<Tiles::kWideKeys>(shared.k_empty[k_at.stage]);
     k_at.advance();
   }
   __device__ __forceinline__ void finish(float (&o)[kD / 2]) {
@@ -440,7 +454,7 @@ struct Consumer {
         scores(s);
         wgmma_wait<0>();
         wgmma_pin(s);
-        release(shared.k_empty[k_at.stage]);
+        release_values<Tiles::kWideKeys>(shared.k_empty[k_at.stage]);
         k_at.advance();
         softmax(s, slot, n, clean(b, n));
         pack(a, s);
@@ -497,7 +511,7 @@ struct Consumer {
       all += __shfl_xor_sync(0xffffffffu, all, 1);
       all += __shfl_xor_sync(0xffffffffu, all, 2);
       float of_values = 1;
-      if constexpr (Tiles::kCodes)
+      if constexpr (Tiles::kF8)
         if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
       const auto log2_sum = [&] {
         return all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all));
@@ -582,7 +596,7 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   constexpr bool kCodes = Shared<S, C>::kCodes, kPaged = S.page > 0;
   constexpr bool kMore = kPaged || C.draws;  // registers of the copying warp
-  static_assert(!kPaged || (!kCodes && S.packed_sequences));
+  static_assert(!kPaged || (!is_f8(S.from) && S.packed_sequences));
   if (group == 0) {
     release_registers<C.groups == 3 ? 32 : kCodes ? 56 : kMore ? 40 : 24>();
     if (threadIdx.x < (kPaged ? kWarp : 1)) produce<S, C>(g, shared);

@@ -31,18 +31,24 @@ struct AttentionWgmma {
   }
   static std::size_t counter_bytes(const AttentionWgmmaConfig& c) { return c.draws ? 4 : 0; }
   static int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
-  static std::int64_t bytes(DType type, std::int64_t d, const AttentionWgmmaConfig& c) {
-    // Four bytes an element of a block: K and V, or of f8 K, V's codes and V in 16 bits.
+  /// `type`: of q; `cache`: of k and v.
+  static std::int64_t bytes(DType type, DType cache, std::int64_t d,
+                            const AttentionWgmmaConfig& c) {
+    // Of an element of a block: K and V, or of f8 K, V's codes and V in 16 bits; where K is widened
+    // too, both and their codes.
+    const std::int64_t each = is_f8(cache) && !is_f8(type) ? 6 : 4;
     return 1024 + std::int64_t{size_of(type)} * c.queries * rows_of(c) * d +
-           std::int64_t{4} * c.stages * c.keys * d + 512;
+           each * c.stages * c.keys * d + 512;
   }
   /// Whether registers and shared memory hold a block of heads of `d`.
-  static bool holds(DType type, std::int64_t d, bool cap, const AttentionWgmmaConfig& c) {
-    const bool codes = is_f8(type);
-    if (codes && c.groups == 3 && d > 64) return false;  // the widening warps have 32 registers
+  static bool holds(DType type, DType cache, std::int64_t d, bool cap,
+                    const AttentionWgmmaConfig& c) {
+    const bool codes = is_f8(cache);
+    // The widening warps have 32 registers.
+    if (codes && c.groups == 3 && (d > 64 || !is_f8(type))) return false;
     // A cap takes more.
     const int registers = c.groups == 3 ? (cap ? 118 : 130) : codes ? 188 : 204;
-    return bytes(type, d, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers &&
+    return bytes(type, cache, d, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers &&
            (c.persistent || !c.draws);
   }
   static Support supports_heads(std::int64_t d, std::int64_t dv) {

@@ -46,29 +46,38 @@ struct alignas(16) Slot {
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Shared {
-  static constexpr bool kCodes = is_f8(S.from);
+  /// Products of scores are of f8; keys are widened, from pages of f8; values are, of both.
+  static constexpr bool kF8 = is_f8(S.from), kWideKeys = S.page > 0 && is_f8(S.cache);
+  static constexpr bool kCodes = kF8 || kWideKeys;
   /// A tile is columns of rows of 128 bytes, or of 64 where a head has no more.
   static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
   static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
   static constexpr int kBlock = C.keys * kHead, kValues = C.keys * S.d * 2;
+  /// K and V as they are copied, where one of them is f8.
+  static constexpr int kCopiedHead = kCodes ? S.d : kHead;
+  static constexpr int kCopiedRow = kCopiedHead < 128 ? kCopiedHead : 128;
+  static constexpr int kCopiedColumns = kCopiedHead / kCopiedRow;
+  static constexpr int kCopied = C.keys * kCopiedHead;
   unsigned char *q, *k, *v;
-  unsigned char* codes;  // of f8: V as it is copied
+  unsigned char *codes, *key_codes;  // V and K as they are copied, to be widened
   Slot* slots;
   Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
-  Mbarrier *codes_full, *codes_empty;
+  Mbarrier *codes_full, *codes_empty, *key_codes_full, *key_codes_empty;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
     k = q + C.queries * kQuery;
     v = k + C.stages * kBlock;
     codes = v + C.stages * kValues;
-    slots = reinterpret_cast<Slot*>(codes + (kCodes ? C.stages * kBlock : 0));
+    key_codes = codes + (kCodes ? C.stages * kCopied : 0);
+    slots = reinterpret_cast<Slot*>(key_codes + (kWideKeys ? C.stages * kCopied : 0));
     slot_full = reinterpret_cast<Mbarrier*>(slots + 2), slot_empty = slot_full + 2;
     q_full = slot_empty + 2, q_empty = q_full + C.queries;
     k_full = q_empty + C.queries, k_empty = k_full + C.stages;
     v_full = k_empty + C.stages, v_empty = v_full + C.stages;
     codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
-    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 6 * C.stages) * 8 <= 512);
+    key_codes_full = codes_empty + C.stages, key_codes_empty = key_codes_full + C.stages;
+    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 8 * C.stages) * 8 <= 512);
   }
   __device__ __forceinline__ void start() const {
     constexpr int kWarps = C.groups * 4;
@@ -76,9 +85,11 @@ struct Shared {
       slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
     for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
-      k_full[s].init(1), v_full[s].init(kCodes ? kWideners * 32 : 1);
-      k_empty[s].init(kWarps), v_empty[s].init(kCodes ? kWarps * 32 : kWarps);
+      k_full[s].init(kWideKeys ? kWideners * 32 : 1), v_full[s].init(kCodes ? kWideners * 32 : 1);
+      k_empty[s].init(kWideKeys ? kWarps * 32 : kWarps);
+      v_empty[s].init(kCodes ? kWarps * 32 : kWarps);
       if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
+      if constexpr (kWideKeys) key_codes_full[s].init(1), key_codes_empty[s].init(kWideners);
     }
     fence_mbarrier_init();
   }
@@ -120,8 +131,8 @@ __device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
-/// A stage of V. Where warps write it, not the copy engine, each thread arrives for what it wrote
-/// or read itself: racecheck does not follow a warp's lanes to one that arrives for all.
+/// A stage of V or K. Where warps write it, not the copy engine, each thread arrives for what it
+/// wrote or read itself: racecheck does not follow a warp's lanes to one that arrives for all.
 template <bool kCodes>
 __device__ __forceinline__ void release_values(Mbarrier& of) {
   if constexpr (kCodes)

@@ -1,7 +1,7 @@
-// A tile of V in shared memory from f8 to f16, exactly, by three warps of the WGMMA kernel, while
-// the others multiply. In: codes as the copy engine lays them, rows of 128 bytes (or of 64, where a
-// head has no more) in the swizzle of as many. Out: columns of 64 elements, rows of 128 bytes in
-// that swizzle, along N. Read next: attention_wgmma.cuh, device/tma.cuh (the swizzle).
+// A tile of V, or of K, in shared memory from f8 to 16 bits, exactly, by three warps of the WGMMA
+// kernel, while the others multiply. In: codes as the copy engine lays them, rows of 128 bytes (or
+// of 64, where a head has no more) in the swizzle of as many. Out: columns of 64 elements, rows of
+// 128 bytes in that swizzle, along N. Read next: attention_wgmma.cuh, device/tma.cuh (the swizzle).
 #pragma once
 
 #include "device/shared.cuh"
@@ -42,7 +42,7 @@ __device__ __forceinline__ void widen_tile(uint32_t codes, uint32_t to, int32_t 
         uint32_t wide[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          wide[j] = widen_pair<S.from, S.type>(words[i][2 * half + j / 2] >> j % 2 * 16);
+          wide[j] = widen_pair<S.cache, S.type>(words[i][2 * half + j / 2] >> j % 2 * 16);
         store_shared(tile + (at ^ half * 16), wide);
       }
     }

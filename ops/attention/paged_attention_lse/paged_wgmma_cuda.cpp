@@ -23,8 +23,6 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     if (p.tensors[kCuSeqlensQ].dtype == DType::kAbsent)
       return Support::no("{} is absent: one query a sequence", tensor(kCuSeqlensQ));
     if (size_of(p.tensors[kQ].dtype) != 2) return Support::no("{} is not of 16 bits", tensor(kQ));
-    if (p.tensors[kKCache].dtype != p.tensors[kQ].dtype)
-      return Support::no("{} is not of the dtype of {}", tensor(kKCache), tensor(kQ));
     if (const Support heads = supports_heads(d[kD], d[kDv]); !heads) return heads;
     for (const int i : {kQ, kKCache, kVCache, kO})
       if (const Support rows = supports_rows(q, i, d[kD]); !rows) return rows;
@@ -36,7 +34,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     if ((d[kT] / 128 + d[kB] + 2) * d[kHkv] * d[kG] > kMost)
       return Support::no("{} heads of {} rows", d[kHkv] * d[kG], d[kT]);
     if (!fits(q, preset(q)))
-      return Support::no("pages of {} keys are neither part nor multiple of a block", d[kPage]);
+      return Support::no("no block holds whole pages of {} keys, heads of {}", d[kPage], d[kD]);
     return Support::yes();
   }
   static Support same_bits(const Query&) { return Support::no("cuda_rows adds in another order"); }
@@ -47,14 +45,17 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     s.d = s.dv = static_cast<std::int32_t>(p.dims[kD]);
     s.in = s.out = Reach::kWide;
     s.cap = p.scalars[kKeySoftcap] != 0, s.packed_sequences = true;
-    s.page = static_cast<std::int32_t>(p.dims[kPage]);
+    s.page = static_cast<std::int32_t>(p.dims[kPage]), s.cache = p.tensors[kKCache].dtype;
     return {s, PagedRows::rows_traits(p)};
   }
   static bool fits(const Query& q, const Config& c) {
-    const std::int64_t page = q.problem.dims[kPage];
-    return (c.keys % page == 0 || page % c.keys == 0) &&
-           holds(q.problem.tensors[kQ].dtype, q.problem.dims[kD],
-                 q.problem.scalars[kKeySoftcap] != 0, c);
+    const std::int64_t page = q.problem.dims[kPage], d = q.problem.dims[kD];
+    const DType cache = q.problem.tensors[kKCache].dtype;
+    // The copy engine writes at multiples of 128 bytes.
+    const std::int64_t box = std::min(page, std::int64_t{c.keys});
+    const bool aligned = box * std::min<std::int64_t>(128, d * size_of(cache)) % 128 == 0;
+    return aligned && (c.keys % page == 0 || page % c.keys == 0) &&
+           holds(q.problem.tensors[kQ].dtype, cache, d, q.problem.scalars[kKeySoftcap] != 0, c);
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -64,7 +65,9 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   /// As attention over keys in order has it (attention_cuda.cpp), but that pages divide a block.
   static Config preset(const Query& q) {
     const std::int64_t d = q.problem.dims[kD];
-    Config c = d == 64 ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 1, false, true};
+    const bool codes = is_f8(q.problem.tensors[kKCache].dtype);
+    Config c =
+        d == 64 && !codes ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 1, false, true};
     for (const int keys : {128, 112, 96, 80, 64, 144, 160, 176, 192}) {
       c.keys = keys;
       if (fits(q, c)) break;
@@ -90,8 +93,9 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(
-        bytes(q.problem.tensors[kQ].dtype, q.problem.dims[kD], s.config));
+    return static_cast<std::int32_t>(bytes(q.problem.tensors[kQ].dtype,
+                                           q.problem.tensors[kKCache].dtype, q.problem.dims[kD],
+                                           s.config));
   }
 
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
