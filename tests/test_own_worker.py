@@ -248,6 +248,43 @@ def uses_a_list(x: Any) -> Any:
 NAMES_LISTED = [1]
 
 
+COMPILED = """
+import json
+import dlblas
+import torch
+
+@dlblas.register("rms_norm", "above")
+@torch.compile(backend="eager", dynamic=False)
+def above(x, weight, eps, weight_offset, y):
+    y.copy_(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight + weight_offset, eps))
+
+def plain(x, weight, eps, weight_offset, y):
+    y.copy_(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight + weight_offset, eps))
+
+dlblas.register("rms_norm", "called", torch.compile(plain, backend="eager"))
+
+if GUARD:
+    x, w = torch.ones(8, 64), torch.ones(64)
+    names = ["above", "called", "cpu_baseline"]
+    report = dlblas.tune("rms_norm", (x, w), seconds=2, implementations=names, progress=False)
+    failed = {e["implementation"]: e.get("failure") for e in report["evaluated"]}
+    print(json.dumps([report["measured_in"], failed["above"], failed["called"]]))
+"""
+
+
+@pytest.mark.parametrize("guard", ['__name__ == "__main__"', "True"])
+def test_what_torch_compile_made_goes_to_a_worker(tmp_path: pathlib.Path, guard: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "script.py").write_text(COMPILED.replace("GUARD", guard))
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["worker", None, None]
+    assert "in this process" not in done.stderr
+
+
 TEXT = """
 __global__ void copied(own::y* y, const own::x* x, const own::weight* w, long T, long C, float eps,
                        float offset, bool cast) {}

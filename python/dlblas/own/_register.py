@@ -16,6 +16,7 @@ from .. import _functions, _native, _probe
 from .._arguments import hinted
 from ..errors import ArgumentTypeError
 from . import _cuda, _function, _source, _travel, _triton
+from ._compiled import is_compiled
 from ._function import Supports
 from ._problem import Operator, operator
 from ._space import Knobs, read_space, read_where
@@ -129,8 +130,9 @@ def register(
     the names get the device as a suffix. ``supports(problem)``: None, or a sentence that says why
     not. ``space``: knobs and their values; ``where`` and ``default`` narrow and begin it.
     ``grid``, ``block``, ``smem``, ``entry``: of kernels. ``arrays``: "numpy" or "torch", what a
-    function gets (default numpy on the CPU alone, else torch). ``arch``: the least compute
-    capability × 10. ``version``: anything that should make records stale beside the source itself.
+    function gets (default numpy on the CPU alone, else torch; torch for what torch.compile made).
+    ``arch``: the least compute capability × 10. ``version``: anything that should make records
+    stale beside the source itself.
     Raises ArgumentError, or UnknownOperatorError. See docs/own.md.
     """
     if fn is None:
@@ -159,7 +161,7 @@ def register(
     elif kernel is not None:
         made = _from_kernel(facts, kernel, knobs, supports, grid, chosen)
     elif callable(fn):
-        made = _from_function(facts, fn, knobs, supports, _arrays(facts.name, arrays, chosen))
+        made = _from_function(facts, fn, knobs, supports, _arrays(facts.name, fn, arrays, chosen))
         _refuse_launch(facts.name, grid=grid, block=block, entry=entry)
     else:
         raise refuse_type(
@@ -247,8 +249,8 @@ def _devices(op: str, devices: Any, otherwise: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def _arrays(op: str, arrays: Any, devices: list[str]) -> bool:
-    """Whether a function gets torch tensors."""
+def _arrays(op: str, fn: Any, arrays: Any, devices: list[str]) -> bool:
+    """Whether a function gets torch tensors. Dynamo refuses arrays over another's memory."""
     if arrays not in (None, "numpy", "torch"):
         raise refuse(op, "arrays", "is unknown", '"numpy" or "torch"', repr(arrays), "use one")
     if arrays == "numpy" and "cuda" in devices:
@@ -256,7 +258,13 @@ def _arrays(op: str, arrays: Any, devices: list[str]) -> bool:
             op, "arrays", "does not fit the devices", '"torch" on a GPU', '"numpy"',
             "leave it out, or register for the CPU alone",
         )  # fmt: skip
-    return arrays == "torch" or "cuda" in devices
+    compiled = is_compiled(fn)
+    if arrays == "numpy" and compiled:
+        raise refuse(
+            op, "arrays", "does not fit a function of torch.compile", '"torch"', '"numpy"',
+            "leave it out",
+        )  # fmt: skip
+    return arrays == "torch" or "cuda" in devices or compiled
 
 
 def _refuse_launch(op: str, **given: Any) -> None:

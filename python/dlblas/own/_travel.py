@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from types import CodeType, ModuleType
 from typing import Any
 
+from ._compiled import attributes, compiled
 from ._text import is_kernel
 
 sent = ""  # while a worker registers what came: its digest
@@ -65,7 +66,7 @@ def _made(came: dict[str, Any]) -> Any:
         return import_module("triton").jit(fn)
     fn.__defaults__ = came["defaults"] and tuple(came["defaults"])
     fn.__kwdefaults__ = came["kwdefaults"]
-    return fn
+    return import_module("torch").compile(fn, **came["compile"]) if "compile" in came else fn
 
 
 def _named(came: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +93,13 @@ def _is_plain(value: Any) -> bool:
 
 
 def _by_text(fn: Any) -> dict[str, Any] | None:
-    """Its source, without decorators and annotations, and the globals that it names."""
+    """Its source, without decorators and annotations, and the globals that it names; of what
+    torch.compile made, those of the original, and how to compile it there."""
+    if (again := compiled(fn)) is not None:
+        plain = set(attributes(fn)) <= {"__wrapped__"} and _is_plain(again.options)
+        whole = inspect.isfunction(again.fn) and again.options and plain
+        made_of = _by_text(again.fn) if whole else None
+        return made_of and {**made_of, "compile": again.options}
     if fn.__closure__ or vars(fn) or not _is_plain([fn.__defaults__, fn.__kwdefaults__ or {}]):
         return None
     try:
@@ -204,9 +211,10 @@ def _alike(text: str, code: CodeType) -> bool:
 
 
 def _registers(decorator: ast.expr) -> bool:
-    """``@dlblas.register(…)``: anything else may have made another function of it."""
-    called = decorator.func if isinstance(decorator, ast.Call) else None
-    return ast.unparse(called).rpartition(".")[2] == "register" if called else False
+    """``@dlblas.register(…)``, ``@torch.compile``: anything else may have made another function."""
+    if isinstance(decorator, ast.Call):
+        return ast.unparse(decorator.func).rpartition(".")[2] in ("register", "compile")
+    return ast.unparse(decorator) == "torch.compile"
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
