@@ -187,20 +187,22 @@ def register(
     whole = made["cuda"] is not None and made["supports"] is None and allowed is None
     what = f"{facts.name}.{name}"
     alone: Any = rows[0] if whole else None
+    again: _travel.Parcel | None = None
     asked = supports is None and where is None and not _travel.sent
     if alone is None and asked and _source.registering_module() is None:
-        alone = _travel.parcel(
+        again = _travel.Parcel(
             fn, digest, op=op, name=name, devices=devices,
             space=configs if space is None and configs else space, default=default, grid=grid,
             deterministic=deterministic, capturable=capturable, arrays=arrays, arch=arch,
         )  # fmt: skip
+        alone = again.row()
     place = _source.place_of(what, alone)
     for row in rows:
         row[4] |= _LOCAL if place is None else 0
         if place is None and row[3] == _DEVICES["cpu"] and row[11] is not None:
             row[11] = _probe.guarded(row[11])
         _functions.native["own_register"](*row)
-    _source.note(what, place, alone)
+    _source.note(what, place, alone, again and again.row)
     return fn
 
 
