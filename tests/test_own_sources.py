@@ -117,8 +117,10 @@ def test_no_name_takes_nothing_away(name: Any) -> None:
 
 
 def test_closures_are_local_and_modules_are_named() -> None:
+    how = functools.partial(normalise)
+
     def local(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
-        y[...] = normalise(x, weight, eps, weight_offset)
+        y[...] = how(x, weight, eps, weight_offset)
 
     dlblas.register(OP, "local", local)
     row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
@@ -383,7 +385,7 @@ def test_what_torch_compile_made_gets_tensors() -> None:
     for name in ("compiled", "part"):
         with dlblas.pinned(OP, name):
             np.testing.assert_allclose(dlblas.rms_norm(x, w), expected, rtol=1e-5)
-    with pytest.raises(ArgumentError, match='arrays does not fit a function of torch.compile.*"to'):
+    with pytest.raises(ArgumentError, match="does not fit a function of torch"):
         dlblas.register(OP, "refused", compiled, arrays="numpy")
 
 

@@ -37,7 +37,7 @@ def compiled(fn: Any) -> Compiled | None:
 
 def attributes(fn: Any) -> dict[str, Any]:
     """A function's own, without those that torch gave it, or one that it wraps."""
-    held = vars(fn)
+    held: dict[str, Any] = vars(fn)
     if "_torchdynamo_orig_callable" not in held:
         return held
     left = (n for n in held if n not in _TORCHS and not n.startswith("_torchdynamo"))
@@ -62,7 +62,7 @@ def _how(context: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
     name = getattr(backend, "compiler_name", None)
     made_by = getattr(backend, "compiler_fn", None)
     known = _is_torchs(getattr(made_by, "__module__", "torch"))
-    hooks = next((held.hooks for held in chain if hasattr(held, "hooks")), None)
+    hooks = next((link.hooks for link in chain if link and hasattr(link, "hooks")), None)
     filters = getattr(hooks, "guard_filter_fn", None)
     shapes = getattr(context, "_dynamic_shapes", None)
     given = dict(getattr(backend, "kwargs", {}))

@@ -202,7 +202,7 @@ def register(
         if place is None and row[3] == _DEVICES["cpu"] and row[11] is not None:
             row[11] = _probe.guarded(row[11])
         _functions.native["own_register"](*row)
-    _source.note(what, place, alone, again and again.row)
+    _source.note(what, place, alone, again.row if again else None)
     return fn
 
 

@@ -4,8 +4,8 @@ In: a user's function or Triton kernel, and how it was registered. Out: ``parcel
 None where it is more than its text and that of the functions that it calls: one of them closes over
 something, or uses globals that are neither modules, what modules define, nor plain values
 (cloudpickle takes functions of these along where it is installed). ``Parcel`` makes it again where
-one of these globals has changed meanwhile. ``unpack`` registers it in the worker, under the digest that it has here. Read next: _register.py,
-../_worker.py.
+one of these globals has changed meanwhile. ``unpack`` registers it in the worker, under the digest
+that it has here. Read next: _register.py, ../_worker.py.
 """
 
 from __future__ import annotations
