@@ -72,9 +72,9 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
 #pragma unroll
         for (int i = 0; i < kOfLane; ++i) {
           const int32_t key = n * C.keys + (i * kLanes + lane) / Tiles::kColumns * kBox;
-          pages[i] = key < t.k_rows ? offset_at(g.pages.table,
-                                                entry + key / S.page * g.pages.table_at[1])
-                                    : -1;
+          pages[i] = key < t.k_rows
+                         ? offset_at(g.pages.table, entry + key / S.page * g.pages.table_at[1])
+                         : -1;
         }
       }
       empty[at.stage].wait(at.parity ^ 1);

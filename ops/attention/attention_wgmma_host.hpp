@@ -14,13 +14,13 @@ struct AttentionWgmma {
 
   static const ConfigTable<AttentionWgmmaConfig>& table() {
     using C = AttentionWgmmaConfig;
-    static const auto* knobs = new ConfigTable<C>{
-        field<&C::groups>("groups", {2, 3}),
-        field<&C::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176, 192}),
-        field<&C::stages>("stages", {2, 3, 4}),
-        field<&C::queries>("queries", {1, 2}),
-        field<&C::turns>("turns", {0, 1}),
-        field<&C::persistent>("persistent", {0, 1})};
+    static const auto* knobs =
+        new ConfigTable<C>{field<&C::groups>("groups", {2, 3}),
+                           field<&C::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176, 192}),
+                           field<&C::stages>("stages", {2, 3, 4}),
+                           field<&C::queries>("queries", {1, 2}),
+                           field<&C::turns>("turns", {0, 1}),
+                           field<&C::persistent>("persistent", {0, 1})};
     return *knobs;
   }
   static int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
