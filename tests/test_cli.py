@@ -70,6 +70,16 @@ def test_version_and_help(cli: Cli) -> None:
 
 
 WRONG = [
+    (
+        ["--imprt", "x", "info"],
+        "unrecognized arguments: --imprt; did you mean --import?; see dlblas",
+    ),
+    (
+        ["--imprt=x", "info"],
+        "unrecognized arguments: --imprt=x; did you mean --import?; see dlblas",
+    ),
+    (["--impor", "x", "info"], "unrecognized arguments: --impor; did you mean --import?"),
+    (["-q", "info"], "dlblas: unrecognized arguments: -q; see dlblas --help"),
     (["tun"], "dlblas: tun is no command; did you mean tune?; expected one of info,"),
     (["explain", "rmsnorm", *SMALL], "operator is unknown; expected one of "),
     (["explain", "rmsnorm", *SMALL], "got rmsnorm; did you mean rms_norm?"),

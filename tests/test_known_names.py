@@ -57,7 +57,7 @@ PRESENT = {
     ],
     "dlblas.triton_ops.api": [
         "fused_rmsnorm_rope", "FusedRMSNormRoPE", "quantize_fp8", "dequantize_fp8", "fp8_gemm",
-        "FP8Linear", "fused_gated_mlp", "FusedGatedMLP",
+        "FP8Linear", "fused_gated_mlp", "FusedGatedMLP", "quantize_fp8_with_overflow_handling",
     ],
     "dlblas.triton_ops.benchmark": [
         "BenchmarkSuite", "CorrectnessVerifier", "PerformanceReport", "verify_fp8_accuracy",
@@ -102,6 +102,14 @@ def test_what_is_here_is_importable(module: str, name: str) -> None:
     if module.startswith("dlblas.triton_ops") or module.endswith("partial_rotary_emb"):
         pytest.importorskip("torch")
     assert from_import(module, name) is not None
+
+
+def test_the_api_of_triton_ops_has_all_that_its_kernels_have() -> None:
+    pytest.importorskip("torch")
+    from dlblas.triton_ops import api, kernels
+
+    assert set(api.__all__) == set(kernels.__all__) == set(dir(api)) & set(kernels.__all__)
+    assert all(getattr(api, name) is getattr(kernels, name) for name in kernels.__all__)
 
 
 @pytest.mark.parametrize(("module", "name"), pairs(ABSENT))

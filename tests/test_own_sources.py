@@ -117,8 +117,10 @@ def test_no_name_takes_nothing_away(name: Any) -> None:
 
 
 def test_closures_are_local_and_modules_are_named() -> None:
+    how = functools.partial(normalise)
+
     def local(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
-        y[...] = normalise(x, weight, eps, weight_offset)
+        y[...] = how(x, weight, eps, weight_offset)
 
     dlblas.register(OP, "local", local)
     row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
@@ -335,6 +337,56 @@ def test_what_has_no_lasting_text_is_of_this_process() -> None:
     code = f"from dlblas.own import _source as s; print(s.digest(s.text_of({held})))"
     told = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
     assert len(told) == 2
+
+
+COMPILED = """
+import functools, hashlib, torch
+from dlblas.own import _source
+def plain(x, y, by=2): y.copy_(x * by)
+def other(x, y, by=3): y.copy_(x * by)
+def backend(module, inputs): return module
+made = [
+    torch.compile(plain), torch.compile(other), torch.compile(plain, fullgraph=True),
+    torch.compile(plain, dynamic=True), torch.compile(plain, mode="reduce-overhead"),
+    torch.compile(plain, options={"max_autotune": True}), torch.compile(plain, backend="eager"),
+    torch.compile(plain, backend=backend), torch.compiler.disable(plain), plain,
+]
+@functools.wraps(made[0])
+def wrapper(*args): return made[0](*args)
+def attribute(): ...
+attribute.held = made[0]
+made += [functools.partial(made[0], by=4), wrapper, attribute]
+for fn in made:
+    print(hashlib.sha256(_source.text_of(fn).encode()).hexdigest())
+"""
+
+
+def test_what_torch_compile_made_has_a_text_that_lasts() -> None:
+    pytest.importorskip("torch")
+    told = [
+        subprocess.check_output([sys.executable, "-c", COMPILED], text=True).split()
+        for _ in range(2)
+    ]
+    assert told[0] == told[1]
+    assert len(set(told[0])) == len(told[0]) == 13
+
+
+def test_what_torch_compile_made_gets_tensors() -> None:
+    torch = pytest.importorskip("torch")
+
+    def plain(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
+        y.copy_(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight + weight_offset, eps))
+
+    compiled = torch.compile(plain, backend="eager")
+    dlblas.register(OP, "compiled", compiled)
+    dlblas.register(OP, "part", functools.partial(compiled))
+    x, w = arrays()
+    expected = dlblas.rms_norm(x, w)
+    for name in ("compiled", "part"):
+        with dlblas.pinned(OP, name):
+            np.testing.assert_allclose(dlblas.rms_norm(x, w), expected, rtol=1e-5)
+    with pytest.raises(ArgumentError, match="does not fit a function of torch"):
+        dlblas.register(OP, "refused", compiled, arrays="numpy")
 
 
 @pytest.mark.parametrize("keywords", [{}, {"name": "mine"}])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -377,6 +378,17 @@ def _import_modules(argv: Sequence[str]) -> list[str]:
     return rest
 
 
+def _unknown_before_command(argv: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """An option that there is not; argparse would take the word after it for the command."""
+    known = {option for action in parser._actions for option in action.option_strings}
+    known.discard("--import")  # gone already; a part of its name does nothing
+    for word in itertools.takewhile(lambda word: word.startswith("-"), argv):
+        name = word.partition("=")[0]
+        if not any(option.startswith(name) for option in known):
+            return word
+    return ""
+
+
 def _dispatch(argv: Sequence[str]) -> int:
     argv = _import_modules(argv)
     if argv and argv[0] == "help":
@@ -389,6 +401,8 @@ def _dispatch(argv: Sequence[str]) -> int:
         complain(f"dlblas: {harmless(argv[0])} is no command{near}; expected one of {known}")
         return USAGE
     parser = build_parser()
+    if wrong := _unknown_before_command(argv, parser):
+        parser.error(f"unrecognized arguments: {wrong}")
     args = parser.parse_args(argv)
     asked = [say for name, (say, _) in _PATHS.items() if getattr(args, name[2:].replace("-", "_"))]
     if args.command is None and asked:

@@ -1,4 +1,5 @@
 // The tuner's hands on host memory; see memory.hpp.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,6 +90,15 @@ bool HostMemory::all_equal(const void* at, int byte, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(at);
   // Equal to itself one byte on: at memory speed.
   return bytes == 0 || (*from == std::byte(byte) && std::memcmp(from, from + 1, bytes - 1) == 0);
+}
+
+// Whole pages of it alone: others hold what is not ours. Best effort: it is the faults' cost only.
+void HostMemory::lend_to_children(std::byte* memory, std::size_t bytes, bool lent) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
+  if (begin < end)
+    madvise(reinterpret_cast<void*>(begin), end - begin, lent ? MADV_DOFORK : MADV_DONTFORK);
 }
 
 void HostMemory::fill(const TensorView& t, const Filler& filler) {

@@ -353,6 +353,12 @@ void CallData::restore() {
   for (const Pristine& p : pristine_) tensors_[p.tensor]->restore(*p.copy);
 }
 
+void CallData::lend_to_children(bool lent) {
+  for (const auto& tensor : tensors_)
+    if (tensor) tensor->lend_to_children(lent);
+  for (const Pristine& p : pristine_) p.copy->lend_to_children(lent);
+}
+
 bool CallData::is_read_only(int tensor) const {
   return tensor < op_->schema.num_inputs && tensors_[tensor] &&
          std::none_of(pristine_.begin(), pristine_.end(),

@@ -42,6 +42,7 @@ class GuardedTensor {
   void restore(const GuardedTensor& pristine);
   /// The guards before and after the elements are whole again.
   void mend_guards();
+  void lend_to_children(bool lent) { memory_->lend_to_children(base_, size_, lent); }
   /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);
   /// Every byte becomes a guard, every element byte `pattern`.
@@ -91,6 +92,8 @@ class CallData {
   std::size_t bytes() const;
   /// Puts back the inputs that a call writes; results in place are such inputs.
   void restore();
+  /// Whether children that are forked from now on have its tensors.
+  void lend_to_children(bool lent);
   bool has_written_inputs() const { return !pristine_.empty(); }
   /// Digests of the inputs that a call must leave as they are; 0 for every other tensor.
   std::array<std::uint64_t, kMaxTensors> digests() const;

@@ -33,6 +33,10 @@ class Memory {
   virtual void copy_out(void* to_host, const void* from, std::size_t bytes) = 0;
   virtual bool all_equal(const void* at, int byte, std::size_t bytes) = 0;
 
+  /// Whether children that are forked from now on have these pages, too. A page that a child had
+  /// costs a fault when it is next written, which a sample would count.
+  virtual void lend_to_children(std::byte*, std::size_t, bool) {}
+
   /// Every element by the filler.
   virtual void fill(const TensorView& t, const Filler& filler) = 0;
   /// Every byte of every element; gaps stay.
@@ -71,6 +75,7 @@ class HostMemory final : public Memory {
   void copy_in(void* to, const void* from_host, std::size_t bytes) override;
   void copy_out(void* to_host, const void* from, std::size_t bytes) override;
   bool all_equal(const void* at, int byte, std::size_t bytes) override;
+  void lend_to_children(std::byte* memory, std::size_t bytes, bool lent) override;
   void fill(const TensorView& t, const Filler& filler) override;
   void set_elements(const TensorView& t, int byte) override;
   std::vector<std::int64_t> elements_equal_to(const TensorView& t, int byte) override;

@@ -174,7 +174,9 @@ void Race::drop(Evaluated& e) {
 // host's launch, and caches that were warm.
 void Race::measure(Evaluated& e, const Check& check) {
   const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
-  const bool is_sample = is_long && problem_.device_type == DeviceType::kCpu;
+  // The last run of a user's check had other scalars and sizes: torch.compile compiled for them.
+  const bool is_sample =
+      is_long && problem_.device_type == DeviceType::kCpu && !e.plan->implementation->flags.user;
   for (int i = 0; i < (is_long ? 1 : kRaceSamples); ++i)
     e.samples_ms.push_back(is_sample ? check.ms : measurer_.sample(*e.plan, check.ms));
   take_again(e, check);

@@ -16,6 +16,7 @@ from .. import _functions, _native, _probe
 from .._arguments import hinted
 from ..errors import ArgumentTypeError
 from . import _cuda, _function, _source, _travel, _triton
+from ._compiled import is_compiled
 from ._function import Supports
 from ._problem import Operator, operator
 from ._space import Knobs, read_space, read_where
@@ -129,8 +130,9 @@ def register(
     the names get the device as a suffix. ``supports(problem)``: None, or a sentence that says why
     not. ``space``: knobs and their values; ``where`` and ``default`` narrow and begin it.
     ``grid``, ``block``, ``smem``, ``entry``: of kernels. ``arrays``: "numpy" or "torch", what a
-    function gets (default numpy on the CPU alone, else torch). ``arch``: the least compute
-    capability × 10. ``version``: anything that should make records stale beside the source itself.
+    function gets (default numpy on the CPU alone, else torch; torch for what torch.compile made).
+    ``arch``: the least compute capability × 10. ``version``: anything that should make records
+    stale beside the source itself.
     Raises ArgumentError, or UnknownOperatorError. See docs/own.md.
     """
     if fn is None:
@@ -159,7 +161,7 @@ def register(
     elif kernel is not None:
         made = _from_kernel(facts, kernel, knobs, supports, grid, chosen)
     elif callable(fn):
-        made = _from_function(facts, fn, knobs, supports, _arrays(facts.name, arrays, chosen))
+        made = _from_function(facts, fn, knobs, supports, _arrays(facts.name, fn, arrays, chosen))
         _refuse_launch(facts.name, grid=grid, block=block, entry=entry)
     else:
         raise refuse_type(
@@ -185,20 +187,22 @@ def register(
     whole = made["cuda"] is not None and made["supports"] is None and allowed is None
     what = f"{facts.name}.{name}"
     alone: Any = rows[0] if whole else None
+    again: _travel.Parcel | None = None
     asked = supports is None and where is None and not _travel.sent
     if alone is None and asked and _source.registering_module() is None:
-        alone = _travel.parcel(
+        again = _travel.Parcel(
             fn, digest, op=op, name=name, devices=devices,
             space=configs if space is None and configs else space, default=default, grid=grid,
             deterministic=deterministic, capturable=capturable, arrays=arrays, arch=arch,
         )  # fmt: skip
+        alone = again.row()
     place = _source.place_of(what, alone)
     for row in rows:
         row[4] |= _LOCAL if place is None else 0
         if place is None and row[3] == _DEVICES["cpu"] and row[11] is not None:
             row[11] = _probe.guarded(row[11])
         _functions.native["own_register"](*row)
-    _source.note(what, place, alone)
+    _source.note(what, place, alone, again.row if again else None)
     return fn
 
 
@@ -247,8 +251,8 @@ def _devices(op: str, devices: Any, otherwise: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def _arrays(op: str, arrays: Any, devices: list[str]) -> bool:
-    """Whether a function gets torch tensors."""
+def _arrays(op: str, fn: Any, arrays: Any, devices: list[str]) -> bool:
+    """Whether a function gets torch tensors. Dynamo refuses arrays over another's memory."""
     if arrays not in (None, "numpy", "torch"):
         raise refuse(op, "arrays", "is unknown", '"numpy" or "torch"', repr(arrays), "use one")
     if arrays == "numpy" and "cuda" in devices:
@@ -256,7 +260,13 @@ def _arrays(op: str, arrays: Any, devices: list[str]) -> bool:
             op, "arrays", "does not fit the devices", '"torch" on a GPU', '"numpy"',
             "leave it out, or register for the CPU alone",
         )  # fmt: skip
-    return arrays == "torch" or "cuda" in devices
+    compiled = is_compiled(fn)
+    if arrays == "numpy" and compiled:
+        raise refuse(
+            op, "arrays", "does not fit a function of torch.compile", '"torch"', '"numpy"',
+            "leave it out",
+        )  # fmt: skip
+    return arrays == "torch" or "cuda" in devices or compiled
 
 
 def _refuse_launch(op: str, **given: Any) -> None:

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ._text import SCRIPT as SCRIPT
@@ -23,6 +24,7 @@ from ._text import text_of as text_of
 
 _modules: dict[str, set[str]] = {}  # in order of registration: what each has registered
 _rows: dict[str, Any] = {}  # what needs no module: CUDA text, as the library takes it; libraries
+_again: dict[str, Callable[[], Any]] = {}  # for functions: the row as it is when it is sent
 _script: list[str] = []  # file and package of the script in _modules["__main__"]
 _local: set[str] = set()  # what only this process can register
 _lock = threading.RLock()  # of changes to these; readers copy at once
@@ -91,14 +93,18 @@ def place_of(what: str, row: Any = None) -> str | None:
     return name
 
 
-def note(what: str, place: str | None, row: Any = None) -> None:
-    """It is registered, from there."""
+def note(
+    what: str, place: str | None, row: Any = None, again: Callable[[], Any] | None = None
+) -> None:
+    """It is registered, from there. ``again``: the row as it is later, or None."""
     with _lock:
         forget(what)
         if place:
             _modules.setdefault(place, set()).add(what)
         elif place == "" and row is not None:
             _rows[what] = row
+            if again is not None:
+                _again[what] = again
         else:
             _local.add(what)
 
@@ -112,6 +118,7 @@ def forget(what: str) -> None:
     with _lock:
         _local.discard(what)
         _rows.pop(what, None)
+        _again.pop(what, None)
         for name, registered in list(_modules.items()):
             registered.discard(what)
             if not registered:
@@ -136,4 +143,6 @@ def script() -> list[str]:
 
 def rows() -> list[Any]:
     """What a worker registers without a module."""
-    return list(_rows.values())
+    with _lock:
+        now = [_again[what]() if what in _again else row for what, row in _rows.items()]
+    return [row for row in now if row is not None]

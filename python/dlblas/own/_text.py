@@ -18,6 +18,8 @@ from enum import Enum
 from types import BuiltinFunctionType, CodeType, GetSetDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
+from ._compiled import attributes, compiled
+
 SCRIPT = "__dlblas_script__"  # what a worker calls the script that its caller runs as __main__
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
 _PROCESS = secrets.token_hex(8)  # in no other process's text
@@ -36,7 +38,8 @@ class _Part(NamedTuple):
 def text_of(fn: Any) -> str:
     """All that the function is made of and that can be read: its source and its byte code, what it
     wraps, its defaults and attributes, what it closes over, the arguments of a partial, the state
-    and the class of an object, a Triton kernel's text. What it calls is not looked into:
+    and the class of an object, a Triton kernel's text; of torch.compile's functions, the function
+    that was compiled, the options, and torch's version. What it calls is not looked into:
     ``version=`` is for that. A value that has no lasting text (a tensor, an open file) makes the
     text this process's own: such a candidate is measured anew in the next."""
     return "".join(f"{len(word)}:{word}" for word in _words(fn))
@@ -125,9 +128,12 @@ def _parts(value: Any) -> list[str | _Part]:
 def _function(fn: Any) -> list[str | _Part]:
     if "_dlblas_text" in vars(fn):
         return list(vars(fn)["_dlblas_text"])
+    if (made := compiled(fn)) is not None:
+        how = "torch.compiler.disable" if made.disabled else "torch.compile"
+        return [how, _Part(made.words), _Part(attributes(fn)), _Part(made.fn)]
     # The source of the code: of a function, inspect would show the one that it wraps. Both: two
     # lambdas of one line have one source, and a file may have been edited since it was imported.
-    held = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, vars(fn))
+    held = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, attributes(fn))
     return [_source(fn.__code__), *map(_Part, held), *_cells(fn)]
 
 

@@ -1,30 +1,40 @@
 """Functions that travel to a worker by value: from notebooks, shells, scripts without a guard.
 
 In: a user's function or Triton kernel, and how it was registered. Out: ``parcel``, a JSON value, or
-None where it is more than its text: it closes over something, or uses globals that are neither
-modules nor plain values (cloudpickle takes functions of these along where it is installed).
-``unpack`` registers it in the worker, under the digest that it has here. Read next: _register.py,
-../_worker.py.
+None where it is more than its text and that of the functions that it calls: one of them closes over
+something, or uses globals that are neither modules, what modules define, nor plain values
+(cloudpickle takes functions of these along where it is installed). ``Parcel`` makes it again where
+one of these globals has changed meanwhile. ``unpack`` registers it in the worker, under the digest
+that it has here. Read next: _register.py, ../_worker.py.
 """
 
 from __future__ import annotations
 
 import ast
 import base64
+import builtins
 import contextlib
+import dis
+import functools
 import inspect
+import itertools
 import linecache
+import operator
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from ._text import is_kernel
+from ._compiled import attributes, compiled
+from ._text import SCRIPT, is_kernel
 
 sent = ""  # while a worker registers what came: its digest
 _PLAIN = (type(None), bool, int, float, str)
+_MOST_NAMES = 256  # globals of one function and of all that it calls
+_SCRIPTS = ("__main__", SCRIPT)  # of which a worker has another one, or none
 
 
 def parcel(fn: Any, digest: str | None, **registered: Any) -> dict[str, Any] | None:
@@ -36,11 +46,41 @@ def parcel(fn: Any, digest: str | None, **registered: Any) -> dict[str, Any] | N
     if digest is None or not _is_plain(registered):
         return None
     if is_kernel(fn):
-        body = _kernel(fn)
+        body = _whole(_kernel(fn, getattr(_below(fn), "__name__", "")))
         body = body and {**body, "grid": at}
     else:
         body = (_by_text(fn) or _by_pickle(fn)) if inspect.isfunction(fn) else None
     return body and {**body, "digest": digest, "registered": registered}
+
+
+class Parcel:
+    """What goes to a worker, as it is now: in a notebook, what it calls may be defined again."""
+
+    def __init__(self, fn: Any, digest: str | None, **registered: Any) -> None:
+        self._make = functools.partial(parcel, fn, digest, **registered)
+        made_of = compiled(fn)
+        inner = getattr(_below(fn), "fn", None) if is_kernel(fn) else made_of and made_of.fn
+        self._functions = (inner or fn, registered.get("grid"))
+        self._row = self._make()
+        self._held = self._globals()
+
+    def row(self) -> dict[str, Any] | None:
+        now = self._globals()
+        if len(now) != len(self._held) or not all(map(operator.is_, now, self._held)):
+            self._row = self._make()
+            self._held = self._globals()
+        return self._row
+
+    def _globals(self) -> list[Any]:
+        """Of all names that the row has: their values."""
+        held: list[Any] = []
+        row = self._row or {}
+        for fn, part in zip(self._functions, (row, row.get("grid") or {}), strict=True):
+            space = getattr(fn, "__globals__", {})
+            kinds = (part.get(kind, {}) for kind in ("values", "modules", "constants", "imported"))
+            helpers = [helper["name"] for helper in part.get("helpers", ())]
+            held += (space.get(name) for name in (*itertools.chain(*kinds), *helpers))
+        return held
 
 
 def unpack(came: dict[str, Any], register: Callable[..., Any]) -> None:
@@ -60,27 +100,37 @@ def _made(came: dict[str, Any]) -> Any:
         import pickle
 
         return pickle.loads(base64.b64decode(came["pickle"]))
-    fn = _named(came)[came["name"]]
-    if came.get("kernel"):
-        return import_module("triton").jit(fn)
-    fn.__defaults__ = came["defaults"] and tuple(came["defaults"])
-    fn.__kwdefaults__ = came["kwdefaults"]
-    return fn
+    return _named(came)[came["name"]]
 
 
 def _named(came: dict[str, Any]) -> dict[str, Any]:
-    """What its text defines, with the globals that it uses."""
+    """What its text defines, with the globals that it uses, functions among them."""
     names: dict[str, Any] = dict(came["values"])
     names.update((name, import_module(module)) for name, module in came["modules"].items())
-    if came.get("constants"):
+    for name, (module, theirs) in came["imported"].items():
+        names[name] = getattr(import_module(module), theirs)
+    if came["constants"]:
         constant = import_module("triton.language").constexpr
         names.update((name, constant(value)) for name, value in came["constants"].items())
-    file = f"<{came['name']}>"
-    lines = came["text"].splitlines(keepends=True)
-    # Triton asks for the source of what it compiles.
-    linecache.cache[file] = (len(came["text"]), None, lines, file)
-    exec(compile(came["text"], file, "exec"), names)
+    for part in (*came["helpers"], came):
+        _define(part, names)
     return names
+
+
+def _define(part: dict[str, Any], names: dict[str, Any]) -> None:
+    file = f"<{part['name']}>"
+    lines = part["text"].splitlines(keepends=True)
+    # Triton asks for the source of what it compiles.
+    linecache.cache[file] = (len(part["text"]), None, lines, file)
+    exec(compile(part["text"], file, "exec"), names)
+    fn = names[part["name"]]
+    if "defaults" in part:
+        fn.__defaults__ = part["defaults"] and tuple(part["defaults"])
+        fn.__kwdefaults__ = part["kwdefaults"]
+    if "compile" in part:
+        names[part["name"]] = import_module("torch").compile(fn, **part["compile"])
+    if "kernel" in part:
+        names[part["name"]] = import_module("triton").jit(fn)
 
 
 def _is_plain(value: Any) -> bool:
@@ -91,67 +141,123 @@ def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
+class _Part(NamedTuple):
+    """One function: what it is made of in a worker, and the globals that it names."""
+
+    row: dict[str, Any]
+    names: list[str]
+    space: dict[str, Any]
+
+
 def _by_text(fn: Any) -> dict[str, Any] | None:
-    """Its source, without decorators and annotations, and the globals that it names."""
+    """Its source and the globals that it names, or None."""
+    return _whole(_function(fn, fn.__name__))
+
+
+def _whole(part: _Part | None) -> dict[str, Any] | None:
+    used = part and _used(part.space, part.names, part.row["name"])
+    return {**part.row, **used} if part and used else None
+
+
+def _function(fn: Any, name: str) -> _Part | None:
+    """Under this name, without decorators and annotations; of what torch.compile made, the
+    original, and how to compile it there."""
+    if (again := compiled(fn)) is not None:
+        plain = set(attributes(fn)) <= {"__wrapped__"} and _is_plain(again.options)
+        whole = inspect.isfunction(again.fn) and again.options and plain
+        part = _function(again.fn, name) if whole else None
+        return part and part._replace(row={**part.row, "compile": again.options})
     if fn.__closure__ or vars(fn) or not _is_plain([fn.__defaults__, fn.__kwdefaults__ or {}]):
         return None
-    try:
-        (made,) = ast.parse(textwrap.dedent(inspect.getsource(fn.__code__))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
+    made = _definition(fn.__code__)
+    if made is None or not all(map(_registers, made.decorator_list)):
         return None
-    if not isinstance(made, ast.FunctionDef) or not all(map(_registers, made.decorator_list)):
-        return None
-    made.decorator_list, made.returns = [], None
+    made.name, made.decorator_list, made.returns = name, [], None
     for node in ast.walk(made):
         if isinstance(node, ast.arg):
             node.annotation = None
     every = made.args
     every.defaults = [ast.Constant(None) for _ in every.defaults]  # set again, as values
     every.kw_defaults = [node and ast.Constant(None) for node in every.kw_defaults]
-    used = _used(fn, _names_in(fn.__code__))
-    return used and {
-        "text": ast.unparse(ast.fix_missing_locations(made)), "name": fn.__name__, **used,
+    row = {
+        "text": ast.unparse(ast.fix_missing_locations(made)), "name": name,
         "defaults": fn.__defaults__, "kwdefaults": fn.__kwdefaults__,
     }  # fmt: skip
+    return _Part(row, _names_in(fn), fn.__globals__)
 
 
-def _used(fn: Any, names: Iterable[str]) -> dict[str, Any] | None:
-    """The globals of these names: plain values, modules, and constants of Triton's."""
-    values, modules, constants = {}, {}, {}
-    for name in names:
-        held = fn.__globals__.get(name, fn)
-        if isinstance(held, ModuleType):
-            modules[name] = held.__name__
-        elif type(held) in _PLAIN:
-            values[name] = held
-        elif type(held).__name__ == "constexpr" and type(getattr(held, "value", fn)) in _PLAIN:
-            constants[name] = held.value
-        elif name in fn.__globals__:
-            return None
-    return {"values": values, "modules": modules, "constants": constants}
-
-
-def _kernel(kernel: Any) -> dict[str, Any] | None:
+def _kernel(kernel: Any, name: str) -> _Part | None:
     """A plain @triton.jit kernel: annotations say what is constant, so they stay; decorators go,
     and the configurations of an @triton.autotune are the space already."""
-    kernel = getattr(kernel, "fn", None) if hasattr(kernel, "configs") else kernel
-    fn = getattr(kernel, "fn", None)
+    fn = getattr(_below(kernel), "fn", None)
     if not inspect.isfunction(fn) or fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__:
         return None
-    try:
-        (made,) = ast.parse(textwrap.dedent(inspect.getsource(fn))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
+    made = _definition(fn)
+    if made is None or not all(map(_compiles, made.decorator_list)):
         return None
-    if not isinstance(made, ast.FunctionDef) or not all(map(_compiles, made.decorator_list)):
-        return None
-    made.decorator_list = []
+    made.name, made.decorator_list = name, []
     noted = [node.annotation for node in ast.walk(made) if isinstance(node, ast.arg)]
     named = {
         node.id for note in noted if note for node in ast.walk(note) if isinstance(node, ast.Name)
     }
-    used = _used(fn, [*_names_in(fn.__code__), *sorted(named)])
     text = ast.unparse(ast.fix_missing_locations(made))
-    return used and {"text": text, "name": fn.__name__, "kernel": True, **used}
+    row = {"text": text, "name": name, "kernel": True}
+    return _Part(row, [*_names_in(fn), *sorted(named)], fn.__globals__)
+
+
+def _below(kernel: Any) -> Any:
+    return getattr(kernel, "fn", None) if hasattr(kernel, "configs") else kernel
+
+
+def _definition(what: Any) -> ast.FunctionDef | None:
+    try:
+        (made,) = ast.parse(textwrap.dedent(inspect.getsource(what))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    return made if isinstance(made, ast.FunctionDef) else None
+
+
+def _used(space: dict[str, Any], names: Iterable[str], own: str) -> dict[str, Any] | None:
+    """The globals of these names: plain values, modules, constants of Triton's, what other modules
+    define, and functions and kernels of the same module, with the globals that these name. ``own``
+    is what the text itself binds."""
+    used: dict[str, Any] = {"values": {}, "modules": {}, "constants": {}, "imported": {}}
+    helpers: list[dict[str, Any]] = []
+    left, seen = list(names), {own}
+    while left:
+        name = left.pop()
+        if name in seen or (name not in space and hasattr(builtins, name)):
+            continue
+        seen.add(name)
+        if name not in space or len(seen) > _MOST_NAMES:  # it may be defined further below
+            return None
+        held = space[name]
+        if isinstance(held, ModuleType):
+            used["modules"][name] = held.__name__
+        elif type(held) in _PLAIN:
+            used["values"][name] = held
+        elif type(held).__name__ == "constexpr" and type(getattr(held, "value", space)) in _PLAIN:
+            used["constants"][name] = held.value
+        elif found := _found_in(held, space):
+            used["imported"][name] = found
+        else:
+            kernel = is_kernel(held) and not hasattr(held, "configs")
+            whole = _kernel if kernel else _function if inspect.isfunction(held) else None
+            part = whole(held, name) if whole else None
+            if part is None or part.space is not space:
+                return None
+            helpers.append(part.row)
+            left += part.names
+    return {**used, "helpers": helpers}
+
+
+def _found_in(held: Any, space: dict[str, Any]) -> tuple[str, str] | None:
+    """A function or class that another module defines: the module, and the name there."""
+    module, name = getattr(held, "__module__", None), getattr(held, "__qualname__", None)
+    there = sys.modules.get(module) if type(module) is str and module not in _SCRIPTS else None
+    if there is None or type(name) is not str or vars(there) is space:
+        return None
+    return (str(module), name) if vars(there).get(name) is held else None
 
 
 def _compiles(decorator: ast.expr) -> bool:
@@ -175,7 +281,7 @@ def _lambda(fn: Any) -> dict[str, Any] | None:
     text = "".join(lines[first : first + 20])
     begins = _lambdas(text, len(lines[first]))
     found = {made for made in begins if _alike(made, fn.__code__)}
-    used = _used(fn, _names_in(fn.__code__))
+    used = _used(fn.__globals__, _names_in(fn), "grid")
     if len(found) != 1 or used is None:  # of two, nothing says which one it is
         return None
     return {"text": f"grid = {found.pop()}\n", "name": "grid", **used}
@@ -204,16 +310,26 @@ def _alike(text: str, code: CodeType) -> bool:
 
 
 def _registers(decorator: ast.expr) -> bool:
-    """``@dlblas.register(…)``: anything else may have made another function of it."""
-    called = decorator.func if isinstance(decorator, ast.Call) else None
-    return ast.unparse(called).rpartition(".")[2] == "register" if called else False
+    """``@dlblas.register(…)``, ``@torch.compile``: anything else may have made another function."""
+    if isinstance(decorator, ast.Call):
+        return ast.unparse(decorator.func).rpartition(".")[2] in ("register", "compile")
+    return ast.unparse(decorator) == "torch.compile"
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for held in code.co_consts:
-        if isinstance(held, CodeType):
-            yield from _names_in(held)
+def _names_in(fn: Any) -> list[str]:
+    """The globals that it reads, but for those that it sets first."""
+    reads: dict[str, bool] = {}  # whether it must be there: in a class body it may be the class's
+    sets: set[str] = set()
+    codes = [fn.__code__]
+    for code in codes:
+        codes += (held for held in code.co_consts if isinstance(held, CodeType))
+        for step in dis.get_instructions(code):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+                reads[step.argval] = reads.get(step.argval, False) or step.opname == "LOAD_GLOBAL"
+            elif step.opname == "STORE_GLOBAL":
+                sets.add(step.argval)
+    space = fn.__globals__
+    return [n for n, must in reads.items() if n in space or (must and n not in sets)]
 
 
 def _by_pickle(fn: Any) -> dict[str, Any] | None:
