@@ -158,8 +158,9 @@ def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) 
     assert got["alive"] and got["cache"] == "cold", got
     assert not got["winner"].startswith("mine_")
     # First calls of users' candidates that do not come back have FIRST_CALLS together, beside the
-    # budget. A driver takes up to a second to end what a GPU was doing; no clock of ours knows.
-    assert got["elapsed"] <= 1.1 * seconds + FIRST_CALLS + 2
+    # budget. A driver takes a second to end what a GPU was doing, and some where others use it; no
+    # clock of ours knows.
+    assert got["elapsed"] <= 1.1 * seconds + FIRST_CALLS + 6
     failures: dict[str, Any] = got["failures"]
     return failures
 

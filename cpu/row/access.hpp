@@ -523,7 +523,7 @@ DLBLAS_INLINE float RowState::load_element(Operand<kIndex>, int64_t column) cons
 template <int kVectors, bool kKeep, typename Types>
 struct CpuTarget {
   static constexpr int kElements = kVectors * kWidth;
-  static constexpr bool kKeeps = kKeep;
+  static constexpr bool kKeeps = kKeep, kInRegisters = false;
   static constexpr int kVariant = kKeep ? 0 : 1;  // rows are read again: in as few passes as can be
   using Access = CpuAccess<kVectors, Types>;
   using Row = RowState;

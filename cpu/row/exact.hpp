@@ -79,7 +79,7 @@ struct ExactAccess {
 
 struct ExactTarget {
   static constexpr int kElements = 1;
-  static constexpr bool kKeeps = false;
+  static constexpr bool kKeeps = false, kInRegisters = false;
   static constexpr int kVariant = 0;
   using Access = ExactAccess;
   using Row = RowState;

@@ -490,7 +490,7 @@ template <RowTraits T, RowConfig C, typename A, bool kKeep>
 struct DeviceTarget {
   static constexpr int kElements = T.n;
   /// What accumulate() leaves in Kept is there in later stages.
-  static constexpr bool kKeeps = kKeep;
+  static constexpr bool kKeeps = kKeep, kInRegisters = kKeep;
   /// Which of its forms the program takes, where it has several.
   static constexpr int kVariant = C.variant;
   using Access = A;

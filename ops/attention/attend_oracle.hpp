@@ -12,7 +12,8 @@
 // and all of what is cut.
 //   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
 // bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. Or they round it to one
-// (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp; where they do not raise it
+// (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp, powers that are equal (a page
+// that a sequence has twice) as one; where they do not raise it
 // first (Powers::kOneAsIs), f16 takes 2^-25 off what is below 2^-14. The quotient: 2.5.
 // What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
 // device/oracle/sum_error.hpp.
@@ -101,12 +102,13 @@ class AttendedRow {
         squares[d] += std::pow(away * w.off[j], 2);
         plain[d] += away * (w.off[j] / 10 + keys_[j].cut);
       }
+    const std::vector<double> alike = rounded_ ? squares_of_equal(w.p) : sizes;
     const double split = !narrow_ ? 0 : half_ ? 4 : 128;
     const double rounding = rounded_ ? (half_ ? 0x1p-11 : 0x1p-8) / kRounding : 0;
     for (std::int64_t d = 0; d < width_; ++d) {
       const double total = std::max(w.sum, 0x1p-1000), o = std::abs(value[d]);
       const SumSizes sizes_of = sums[d].sizes();
-      const double walk = 2.5 * std::sqrt(sizes_of.squares) + 2 * std::sqrt(sizes_of.path);
+      const double walk = 2.5 * std::sqrt(alike[d]) + 2 * std::sqrt(sizes_of.path);
       const double off = 0.7 * std::sqrt(squares[d]) + plain[d] +
                          sum_off(sums[d].sizes(), static_cast<double>(keys_.size()), narrow_) +
                          split * weighed[d] + rounding * std::min(sizes_of.size, walk) +
@@ -163,6 +165,23 @@ class AttendedRow {
             kernels::sum_roundings(n, sum, walk.sizes().squares) + static_cast<double>(n) / 256;
     }
   };
+  /// Σ (Σ p·v of equal p)², for each column: they are rounded alike.
+  std::vector<double> squares_of_equal(const std::vector<double>& p) const {
+    std::vector<std::size_t> order;
+    for (std::size_t j = 0; j < keys_.size(); ++j)
+      if (keys_[j].v) order.push_back(j);
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return p[a] < p[b]; });
+    std::vector<double> squares(static_cast<std::size_t>(width_)), sums(squares);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::size_t j = order[i];
+      const bool last = i + 1 == order.size() || p[order[i + 1]] != p[j];
+      for (std::int64_t d = 0; d < width_; ++d) {
+        sums[d] += p[j] * keys_[j].v[d];
+        if (last) squares[d] += sums[d] * sums[d], sums[d] = 0;
+      }
+    }
+    return squares;
+  }
   /// Σ p·v: six deviations of a chain over blocks of 64 terms or more; equal terms, which round
   /// alike over more than a block; what tensor cores cut.
   static double sum_off(const SumSizes& sums, double n, bool cuts) {

@@ -10,16 +10,13 @@
 
 namespace dlblas::norm {
 
-/// What stays of an access between stages; `y` where stage 1 leaves what store() needs.
-template <typename Target, bool kKeepsNormed>
-struct RmsNormKept {
-  RowWords<Target, Operand<0>{}> x;
+/// y, where stage 1 leaves in Kept what store() needs.
+template <typename Values, bool kKeepsNormed>
+struct KeptNormed {
+  Values y;
 };
-template <typename Target>
-struct RmsNormKept<Target, true> {
-  RowWords<Target, Operand<0>{}> x;
-  typename Target::Values y;
-};
+template <typename Values>
+struct KeptNormed<Values, false> {};
 
 template <typename Target>
 struct RmsNormCodes : RowProgram {
@@ -31,9 +28,8 @@ struct RmsNormCodes : RowProgram {
   enum Scalars { kScaledEps, kInverseWidth, kSquareScale, kUnscale, kWeightOffset, kLargest };
   enum Doubles { kInverseWidth64 };
   static constexpr bool kHasColumns = true, kByteResults = true, kIntegerResults = false;
-  /// In registers of a GPU. Not kRemembers: a CPU normalises twice, in less code.
-  static constexpr bool kKeepsNormed = Target::kKeeps;
-  static constexpr bool kRemembers = Target::kKeeps;
+  /// A CPU normalises twice: less code, and its buffer holds as many rows.
+  static constexpr bool kKeepsNormed = Target::kInRegisters;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
   using Sum = typename Target::Sum;
@@ -78,21 +74,6 @@ struct RmsNormCodes : RowProgram {
                            float rstd, const Access& at) {
     return values(kept.x, at.unpack(stage)) * Values(rstd) *
            (values(columns.weight) + Values(at.call.f[kWeightOffset]));
-  }
-  /// The same in stage 1, and behind it.
-  template <typename Kept>
-  DLBLAS_ROW Values normed_first(Kept& kept, const Columns& columns, float rstd, const Access& at) {
-    const Values y = normed(Stage<1>{}, kept, columns, rstd, at);
-    if constexpr (kKeepsNormed) kept.y = y;
-    return y;
-  }
-  template <typename Kept>
-  DLBLAS_ROW Values normed_again(const Kept& kept, const Columns& columns, float rstd,
-                                 const Access& at) {
-    if constexpr (kKeepsNormed)
-      return kept.y;
-    else
-      return normed(Stage<2>{}, kept, columns, rstd, at);
   }
 };
 

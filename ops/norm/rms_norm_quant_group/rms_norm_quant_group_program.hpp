@@ -11,13 +11,14 @@ template <typename Target>
 struct RmsNormQuantGroup : RmsNormCodes<Target> {
   using Base = RmsNormCodes<Target>;
   using Base::kQ, Base::kScale, Base::kLargest;
-  using Base::partial, Base::accumulate, Base::normed_first, Base::normed_again;
+  using Base::partial, Base::accumulate, Base::normed;
   using typename Base::Access, typename Base::Columns, typename Base::Math, typename Base::Values;
   using Max = typename Target::Max;
   static constexpr int kStages = 2, kColumnsStage = 1;
   static constexpr int kScopes[] = {kRowScope, kGroupScope};
 
-  struct Kept : RmsNormKept<Target, Base::kKeepsNormed> {
+  struct Kept : KeptNormed<Values, Base::kKeepsNormed> {
+    RowWords<Target, Base::kX> x;
     float factor;
   };
   struct Stats {
@@ -25,9 +26,11 @@ struct RmsNormQuantGroup : RmsNormCodes<Target> {
   };
 
   DLBLAS_ROW Max partial(Stage<1>) { return {}; }
-  DLBLAS_ROW void accumulate(Stage<1>, Max& max, Kept& kept, const Columns& columns,
+  DLBLAS_ROW void accumulate(Stage<1> stage, Max& max, Kept& kept, const Columns& columns,
                              const Stats& stats, const Access& at) {
-    max.add_abs(normed_first(kept, columns, stats.rstd, at));
+    const Values y = normed(stage, kept, columns, stats.rstd, at);
+    if constexpr (Base::kKeepsNormed) kept.y = y;
+    max.add_abs(y);
   }
   DLBLAS_ROW void finalize_group(Stage<1>, Kept& kept, float amax, const Access& at) {
     const float scale = quant::QuantScale<Math>::of(amax, at.call.f[kLargest]);
@@ -36,7 +39,10 @@ struct RmsNormQuantGroup : RmsNormCodes<Target> {
   }
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
-    at.store(kQ, normed_again(kept, columns, stats.rstd, at) * Values(kept.factor));
+    if constexpr (Base::kKeepsNormed)
+      at.store(kQ, kept.y * Values(kept.factor));
+    else
+      at.store(kQ, normed(Stage<2>{}, kept, columns, stats.rstd, at) * Values(kept.factor));
   }
 };
 

@@ -11,22 +11,26 @@ template <typename Target>
 struct RmsNormQuantToken : RmsNormCodes<Target> {
   using Base = RmsNormCodes<Target>;
   using Base::kQ, Base::kScale, Base::kLargest;
-  using Base::partial, Base::accumulate, Base::finalize, Base::normed_first, Base::normed_again;
+  using Base::partial, Base::accumulate, Base::finalize, Base::normed;
   using typename Base::Access, typename Base::Columns, typename Base::Math, typename Base::Values;
   using Max = typename Target::Max;
   static constexpr int kStages = 2, kColumnsStage = 1;
   static constexpr int kScopes[] = {kRowScope, kRowScope};
   static constexpr bool kHasRowResults = true;
 
-  using Kept = RmsNormKept<Target, Base::kKeepsNormed>;
+  struct Kept : KeptNormed<Values, Base::kKeepsNormed> {
+    RowWords<Target, Base::kX> x;
+  };
   struct Stats {
     float rstd, scale, factor;
   };
 
   DLBLAS_ROW Max partial(Stage<1>) { return {}; }
-  DLBLAS_ROW void accumulate(Stage<1>, Max& max, Kept& kept, const Columns& columns,
+  DLBLAS_ROW void accumulate(Stage<1> stage, Max& max, Kept& kept, const Columns& columns,
                              const Stats& stats, const Access& at) {
-    max.add_abs(normed_first(kept, columns, stats.rstd, at));
+    const Values y = normed(stage, kept, columns, stats.rstd, at);
+    if constexpr (Base::kKeepsNormed) kept.y = y;
+    max.add_abs(y);
   }
   DLBLAS_ROW void finalize(Stage<1>, Stats& stats, float amax, const RowCall& call) {
     stats.scale = quant::QuantScale<Math>::of(amax, call.f[kLargest]);
@@ -38,7 +42,10 @@ struct RmsNormQuantToken : RmsNormCodes<Target> {
   }
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
-    at.store(kQ, normed_again(kept, columns, stats.rstd, at) * Values(stats.factor));
+    if constexpr (Base::kKeepsNormed)
+      at.store(kQ, kept.y * Values(stats.factor));
+    else
+      at.store(kQ, normed(Stage<2>{}, kept, columns, stats.rstd, at) * Values(stats.factor));
   }
 };
 
