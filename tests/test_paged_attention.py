@@ -191,6 +191,59 @@ def test_a_captured_graph_serves_other_lengths(implementation: str) -> None:
             agree(got, cache.expected(q, [1] * 3), torch.bfloat16)
 
 
+WGMMA = "groups=2 keys=128 stages=2 queries=1 turns=0 persistent=1 draws="
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("draws", ["0", "1"])
+@pytest.mark.parametrize("page", [1, 16, 64])
+def test_chunks_in_a_captured_graph(draws: str, page: int) -> None:
+    """Rows of no sequence before the first one and behind the last, pages that may be gone left of
+    a window, sinks; other lengths and chunks at each replay."""
+    cache = Cache("cuda", torch.bfloat16, [900, 40, 513], 8, 2, 128, page)
+    q = cache.queries(420)
+    inputs = [x.cuda() for x in (q, cache.k, cache.v, cache.table)]
+    lengths = torch.tensor(cache.lengths, dtype=torch.int32, device="cuda")
+    ends = torch.tensor([10, 200, 240, 400], dtype=torch.int32, device="cuda")
+    sinks = torch.linspace(-1, 3, 8, device="cuda")
+    table = inputs[3]
+
+    def call() -> Any:
+        return dlblas.paged_attention(
+            *inputs, lengths, cu_seqlens_q=ends, window=100, sinks=sinks, return_lse=True
+        )
+
+    with dlblas.pinned("paged_attention_lse", "cuda_wgmma", WGMMA + draws):
+        call()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            o, lse = call()
+        for now, at in (
+            ([900, 40, 513], [10, 200, 240, 400]),
+            ([1, 0, 17], [0, 1, 1, 18]),
+            ([256, 33, 500], [3, 5, 5, 420]),
+        ):
+            cache.lengths = now
+            rows = [at[i + 1] - at[i] for i in range(3)]
+            expected_o, expected = cache.expected(q[at[0] : at[3]], rows, window=100)
+            seen = expected > -torch.inf
+            with_sink = torch.logaddexp(expected, sinks.cpu().double())
+            share = torch.where(seen, (expected - with_sink).exp(), 0.0)
+            lengths.copy_(torch.tensor(now, dtype=torch.int32))
+            ends.copy_(torch.tensor(at, dtype=torch.int32))
+            table.copy_(cache.table)
+            for b, (length, count) in enumerate(zip(now, rows, strict=True)):
+                gone = max(0, length - count - 100) // page
+                table[b, :gone] = -(2**31)
+                table[b, -(-length // page) :] = 2**31 - 1
+            graph.replay()
+            part = slice(at[0], at[3])
+            agree((o[part], lse[part]), (expected_o * share[..., None], with_sink), torch.bfloat16)
+            outside = torch.ones(len(q), dtype=torch.bool)
+            outside[part] = False
+            assert (o.cpu()[outside] == 0).all() and (lse.cpu()[outside] == -torch.inf).all()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("implementation", ["cuda_decode", "cuda_rows"])
 def test_caches_beyond_two_to_the_31_elements(implementation: str) -> None:

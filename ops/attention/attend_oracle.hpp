@@ -13,8 +13,8 @@
 //   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
 // bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. Or they round it to one
 // (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp, powers that are equal (a page
-// that a sequence has twice) as one; where they do not raise it
-// first (Powers::kOneAsIs), f16 takes 2^-25 off what is below 2^-14. The quotient: 2.5.
+// that a sequence has twice) as one; where they do not raise it first (Powers::kOneAsIs), f16 takes
+// 2^-25 off what is below 2^-14. The quotient: 2.5.
 // What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
 // device/oracle/sum_error.hpp.
 #pragma once
@@ -170,7 +170,9 @@ class AttendedRow {
     std::vector<std::size_t> order;
     for (std::size_t j = 0; j < keys_.size(); ++j)
       if (keys_[j].v) order.push_back(j);
-    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return p[a] < p[b]; });
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) {  // NaN is last
+      return p[a] < p[b] || (std::isnan(p[b]) && !std::isnan(p[a]));
+    });
     std::vector<double> squares(static_cast<std::size_t>(width_)), sums(squares);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const std::size_t j = order[i];

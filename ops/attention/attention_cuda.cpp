@@ -401,6 +401,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
         encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, rows) &&
         encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
         encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
+    if (!walked && !kernel.entries[1]) return kNotWalked;
     if (!walked) {
       const MmaForm::State other = other_state(s.traits);
       const AttentionParams p =

@@ -1,15 +1,16 @@
 // Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
 // bytes. A block walks tiles of 128 or 192 rows of a head: two or three warpgroups multiply, 64
-// rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes.
-// Blocks of keys are met last to first, scores of one beside P·V of the one before, those of a
-// tile's first beside the last of the tile before where two tiles of Q fit. Values of V of
-// a block that some row does not see whole are looked through for those that are not finite, as in
-// attention_mma.cuh. f8: scores are products of f8. Three warps beside the copying thread make V
-// f16, exactly, so that weights keep 11 bits, and V needs no transposition, which products of f8
-// would ask for. In: AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh, but that
-// scores of f8 add up with 13 bits below the largest. Deterministic.
-// Flow: call > validate > select > compile > [launch].
-// Read next: attention_tile.cuh, attention_widen.cuh, device/wgmma.cuh.
+// rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes;
+// of keys in pages a warp does, which looks the pages up. Tiles come in turn, or whichever is next
+// (`draws`). Blocks of keys are met last to first, scores of one beside P·V of the one before,
+// those of a tile's first beside the last of the tile before where two tiles of Q fit. Values of V
+// of a block that some row does not see whole are looked through for those that are not finite, as
+// in attention_mma.cuh. q, k and v in f8: scores are products of f8. Three warps beside the copying
+// one make V f16, exactly, so that weights keep 11 bits, and V needs no transposition, which
+// products of f8 would ask for; of pages of f8 they widen K and V to q's type. In:
+// AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh, but that scores of f8 add
+// up with 13 bits below the largest. Deterministic. Flow: call > validate > select > compile >
+// [launch]. Read next: attention_tile.cuh, attention_widen.cuh, device/wgmma.cuh.
 #pragma once
 
 #include "device/wgmma.cuh"
@@ -48,12 +49,11 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;
   const auto tell = [&](const Slot& what) {
-    shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
-    if (lane == 0) {
+    if (lane == 0) {  // alone: a lane that came late would find the next phase
+      shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
       shared.slots[slot.stage] = what;
       shared.slot_full[slot.stage].arrive();
     }
-    if constexpr (kPaged) __syncwarp();  // no lane is two phases behind another
     slot.advance();
   };
   const auto bring = [&](uint32_t index) {
@@ -113,8 +113,8 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
         load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n);
     };
     load_k(b.end - 1);
-    shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
     if (lane == 0) {
+      shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
       shared.q_full[q_at.stage].arrive_expect_tx(Tiles::kQuery);
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c)

@@ -11,6 +11,8 @@ struct AttentionWgmma {
   static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
   static constexpr std::int32_t kMinArch = 90;
+  /// CUDA_ERROR_INVALID_VALUE: of tensors that lie in order there is always a map.
+  static constexpr int kNotWalked = 1;
 
   static const ConfigTable<AttentionWgmmaConfig>& table() {
     using C = AttentionWgmmaConfig;
@@ -66,7 +68,9 @@ struct AttentionWgmma {
   static bool encode(TensorMap& map, const Heads& x, std::int64_t rows, std::int64_t heads,
                      std::int64_t batches, std::int64_t d, int box_rows) {
     cuda::TensorMapSpec spec;
-    spec.dtype = x.t.dtype, spec.data = x.t.data, spec.rank = 4;
+    // Of a size of 0 nothing is read, and any address does that is not null.
+    spec.dtype = x.t.dtype, spec.rank = 4;
+    spec.data = rows * heads * batches > 0 ? x.t.data : &map;
     const std::int64_t size = size_of(x.t.dtype), columns = std::min(d, 128 / size);
     spec.swizzle = columns * size == 64 ? cuda::Swizzle::k64 : cuda::Swizzle::k128;
     const std::int64_t sizes[4] = {d, rows, heads, batches};

@@ -169,9 +169,8 @@ void Race::drop(Evaluated& e) {
 // the reference was timed. The reference stays the same: the best so far has been lucky, and
 // against it every newcomer would look slowed down. What was taken before the reference ran has the
 // pace of then or of now, and what is too far ahead for a reference the fastest: whichever gives it
-// the longer time. A long run needs no batch. On the
-// host the one that was checked is a sample, and often says enough; on a device its time held the
-// host's launch, and caches that were warm.
+// the longer time. A long run needs no batch. On the host the one that was checked is a sample, and
+// often says enough; on a device its time held the host's launch, and caches that were warm.
 void Race::measure(Evaluated& e, const Check& check) {
   const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
   // The last run of a user's check had other scalars and sizes: torch.compile compiled for them.

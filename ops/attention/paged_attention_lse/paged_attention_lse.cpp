@@ -22,6 +22,12 @@ void check(const Args& args) {
                 text("paged_attention_lse: softcap is out of range; expected 0 or more, got ",
                      args.scalars[kSoftcap].f),
                 {.op = "paged_attention_lse", .argument = "softcap"});
+  if (args.scalars[kWindow].i < -1)
+    throw Error(
+        ErrorKind::kArgument,
+        text("paged_attention_lse: window is out of range; expected -1, or 0 and more, got ",
+             args.scalars[kWindow].i),
+        {.op = "paged_attention_lse", .argument = "window"});
   check_pages(args, {.table = kPageTable,
                      .lengths = kSeqLens,
                      .indptr = kIndptr,

@@ -150,7 +150,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     point(args, kSinks, s.sinks, s.sinks_at);
     point(args, kKScale, s.k_scale, none);
     point(args, kVScale, s.v_scale, none);
-    s.entries = static_cast<std::int32_t>(args.letters[kW]);
+    s.entries = args.letters[kP] == 0 ? 0 : static_cast<std::int32_t>(args.letters[kW]);
     s.sequences = static_cast<std::int32_t>(args.letters[kB]);
     return s;
   }
@@ -174,8 +174,10 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const auto encode_cache = [&](TensorMap& map, const Heads& cache) {
       return encode(map, cache, sizes[kPage], sizes[kHkv], sizes[kP], sizes[kD], box);
     };
-    if (!encode(g.q, q, sizes[kT], g.p.heads * g.p.group, 1, sizes[kD], rows) ||
-        !encode_cache(g.k, k) || !encode_cache(g.v, v))
+    const bool walked = encode(g.q, q, sizes[kT], g.p.heads * g.p.group, 1, sizes[kD], rows) &&
+                        encode_cache(g.k, k) && encode_cache(g.v, v);
+    if (!walked && !kernel.entries[1]) return kNotWalked;
+    if (!walked)
       return PagedRows::launch_rows(args, s.traits.rows, {}, *kernel.entries[1], context);
     g.p.grid = static_cast<std::int32_t>(grid);
     walk_together(g.p, 2, true, s.units, s.config.persistent);

@@ -3,7 +3,7 @@
 // below the capacity makes of a choice, and the weights of those that stay (moe_gate_place). The
 // gradient is gating_gradient.cuh's.
 // In: logits [T, E]. Numerics: f32; means over tokens in f32 over those of a block (of a warp where
-// rows are read again), and f64 over these; logits are compared exactly. Atomics count alone: one
+// rows are read again), and f64 over these; logits are compared exactly. Atomics only count: one
 // order, one result.
 // Flow: call > validate > select > compile > [launch].  Read next: gating_config.hpp.
 #pragma once
@@ -129,6 +129,9 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
   float sums[Row<S>::kHeld] = {};
   Row<S> row;
   row.logits = p.logits, row.column = p.column, row.experts = p.experts;
+  if (S.held == 0 && first >= end)  // a warp without tokens has a sum too
+    for (int32_t e = lane; e < p.experts; e += kWarp)
+      p.sums[static_cast<int64_t>(e) * p.parts + part] = 0;
   for (int64_t t = first; t < end; ++t) {
     row.read(t * p.row);
     row.each([&](int32_t e, float v, int i) {

@@ -149,6 +149,7 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
         yield functools.partial(forms.ragged, bench, 4, 64)
         yield functools.partial(forms.scores, bench, "softcap")
         yield functools.partial(forms.sinks, bench)
+        yield functools.partial(forms.chunk, bench, 64, 128, "f8e4m3")
         yield functools.partial(forms.of_f8, bench, 128, True)
         yield functools.partial(forms.pages, bench, 2, 128, 16)
         return
@@ -168,6 +169,8 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
     for form in ("softcap", "window", "alibi"):
         yield functools.partial(forms.scores, bench, form)
     yield functools.partial(forms.sinks, bench)
+    for cache in ("bf16", "f8e4m3"):
+        yield functools.partial(forms.chunk, bench, 2048, 8192, cache)
     for length in (4096, 16384):
         for causal in (True, False):
             yield functools.partial(forms.of_f8, bench, length, causal)
@@ -181,5 +184,6 @@ def rows(bench: Session) -> Iterator[Row]:
         backward: "flash_attention_backward", forms.ragged: "flash_attention_varlen",
         forms.scores: "flash_attention", forms.of_f8: "flash_attention",
         forms.sinks: "paged_attention", forms.pages: "paged_attention",
+        forms.chunk: "paged_attention",
     }  # fmt: skip
     yield from measured(bench, "gpu_attention", _trials(bench), calls)

@@ -227,6 +227,36 @@ def sinks(bench: Session) -> Trial:
     )  # fmt: skip
 
 
+def chunk(bench: Session, tokens: int, length: int, cache: str) -> Trial:
+    """New tokens of a sequence whose keys are in pages, ``cache`` their dtype; beside our dense
+    call over keys in order."""
+    heads, of_keys, dim = (4, 2, 64) if bench.quick else (32, 8, 128)
+    kept = {"bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn}[cache]
+    needed = 2 * 2 * tokens * dim * heads + 2 * length * dim * of_keys * kept.itemsize
+    sets = bench.rotation(needed).sets
+    q = bench.normal(sets, tokens, heads, dim)
+    k, v = (bench.normal(sets, length // _PAGE, _PAGE, of_keys, dim).to(kept) for _ in range(2))
+    table = torch.randperm(length // _PAGE, device="cuda").to(torch.int32).view(1, -1)
+    lengths = torch.full((1,), length, device="cuda", dtype=torch.int32)
+    ends = torch.tensor([0, tokens], device="cuda", dtype=torch.int32)
+    dense = [bench.normal(1, length, of_keys, dim) for _ in range(2)]
+
+    def reference() -> tuple[torch.Tensor, ...]:
+        keys, values = (t[0].float()[table[0].long()].view(1, length, of_keys, dim) for t in (k, v))
+        return (exact(q[:1], keys, values, True)[0],)
+
+    seen = tokens * (length - tokens / 2)  # pairs
+    return Trial(
+        "paged_attention",
+        {"T": tokens, "L": length, "H": heads, "Hkv": of_keys, "D": dim, "page": _PAGE,
+         "mask": "causal", "cache": cache}, sets,
+        lambda i: dlblas.paged_attention(q[i], k[i], v[i], table, lengths, cu_seqlens_q=ends),
+        reference,
+        {"ours dense": beside(lambda i: dlblas.flash_attention(q[i : i + 1], *dense, causal=True))},
+        4.0 * heads * seen * dim, needed,
+    )  # fmt: skip
+
+
 def of_f8(bench: Session, length: int, causal: bool) -> Trial:
     """q, k, v in e4m3, one factor a head of keys; beside bf16."""
     heads, dim = (4, 64) if bench.quick else (16, 128)

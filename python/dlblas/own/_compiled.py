@@ -7,8 +7,10 @@ makes a text of it, and _travel.py, which sends it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
+import types
 from typing import Any, NamedTuple
 
 # Names that torch gives a function of its own, beside those that begin with _torchdynamo.
@@ -46,8 +48,8 @@ def attributes(fn: Any) -> dict[str, Any]:
 
 def is_compiled(fn: Any) -> bool:
     """A function, a partial or a bound method of one, a module."""
-    while hasattr(fn, "func") or hasattr(fn, "__func__"):
-        fn = getattr(fn, "func", None) or fn.__func__
+    while isinstance(fn, (functools.partial, types.MethodType)):
+        fn = fn.func if isinstance(fn, functools.partial) else fn.__func__
     held = getattr(fn, "__dict__", None) or {}
     return "_torchdynamo_orig_callable" in held and not held.get("_torchdynamo_disable")
 
