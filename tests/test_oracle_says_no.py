@@ -75,15 +75,16 @@ def long_letters() -> list[tuple[str, str]]:
     return [row for row in few if row[1] not in wrong.given_sizes(row[0])]
 
 
-# Of the letters that stop at MOST_OF_MANY above, one size more, others of 2: those that take no
-# minute and no 14 GB in the reference, 24 to 256 GiB of [T·H, T·H] in f64.
+# Of the letters that stop at MOST_OF_MANY above, one size more, others of 2; and of those that take
+# a minute or 14 GB there (24 to 256 GiB of [T·H, T·H] in f64), the power of two that does not.
 MORE_OF_MANY = 65537
 TAKE_LONG = {
-    ("flash_attention_backward", "S"), ("flash_attention_backward", "G"),
-    ("flash_attention_backward", "L"), ("flash_attention_varlen_backward", "G"),
-    ("paged_attention_lse", "Hkv"), ("paged_attention_lse", "G"), ("mla_decode_lse", "H"),
-    ("selective_state_update", "P"), ("merge_attention_states", "T"), ("moe_permute", "topk"),
-    ("rms_norm_rope", "H"),
+    ("flash_attention_backward", "S"): 16384, ("flash_attention_backward", "G"): 16384,
+    ("flash_attention_backward", "L"): 16384, ("flash_attention_varlen_backward", "G"): 16384,
+    ("paged_attention_lse", "Hkv"): 8192, ("paged_attention_lse", "G"): 8192,
+    ("mla_decode_lse", "H"): 16384, ("selective_state_update", "P"): 8192,
+    ("merge_attention_states", "T"): 16384, ("moe_permute", "topk"): 16384,
+    ("rms_norm_rope", "H"): 16384,
 }  # fmt: skip
 # Attention of heads that no model has, and MLA's 131,074 keys: what a score's rounding moves
 # weights by grows with √D, and what is visible does not: errors of FAR times it pass.
@@ -203,8 +204,19 @@ def test_wrong_results_beside_many_letters_are_refused(op: str, letter: str) -> 
             assert verdict.wrong > 0, f"{case}, {result.name}: {name} passes: {verdict}"
 
 
+def drawn_that_take_long() -> list[tuple[str, str]]:
+    depth, every = depth_of(), list(TAKE_LONG)
+    return every if depth.full else random.Random(depth.seed).sample(every, 1)
+
+
+@pytest.mark.parametrize(("op", "letter"), drawn_that_take_long())
+def test_wrong_results_as_large_as_memory_allows_are_refused(op: str, letter: str) -> None:
+    case = wrong.problem(op, letter, TAKE_LONG[op, letter], "f32", "normal", 2)
+    assert any(refuse_all(case, seed, long=True) for seed in range(7, 17))
+
+
 def test_letters_of_many_name_letters_that_are_there() -> None:
-    assert {*LETTERS} >= TAKE_LONG | ALL_ELEMENTS_ALONE
+    assert {*LETTERS} >= {*TAKE_LONG} | ALL_ELEMENTS_ALONE
     assert len(letters_of_many()) > 10 * len(ALL_ELEMENTS_ALONE)
 
 
