@@ -62,21 +62,22 @@ struct Row {
   float most, inverse;  // the largest, and 1 / Σ e^(x − most)
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
-  __device__ float load(int32_t expert) const {
+  __device__ __forceinline__ float load(int32_t expert) const {
     return load_one<S.type, S.aligned>(logits, at + expert * column);
   }
   /// f(expert, logit, place): place counts a lane's experts.
   template <typename F>
-  __device__ void each(const F& f) const {
+  __device__ __forceinline__ void each(const F& f) const {
     if constexpr (S.held > 0) {
 #pragma unroll
       for (int i = 0; i < S.held; ++i)
         if (const int32_t e = i * kWarp + lane(); e < experts) f(e, x[i], i);
     } else {
+#pragma unroll 2  // more, and sm_80 spills
       for (int32_t e = lane(); e < experts; e += kWarp) f(e, load(e), 0);
     }
   }
-  __device__ void read(int64_t row) {
+  __device__ __forceinline__ void read(int64_t row) {
     at = row;
     if constexpr (S.held > 0) {
 #pragma unroll
@@ -92,7 +93,9 @@ struct Row {
     each([&](int32_t, float v, int) { sum += static_cast<Sum>(DeviceMath::exp(v - most)); });
     inverse = 1.0f / static_cast<float>(warp_sum(sum));
   }
-  __device__ float gate(float logit) const { return DeviceMath::exp(logit - most) * inverse; }
+  __device__ __forceinline__ float gate(float logit) const {
+    return DeviceMath::exp(logit - most) * inverse;
+  }
 };
 
 /// Larger keys come first: NaN, then logits as they are ordered, equal ones from the lower expert.
@@ -112,27 +115,33 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
   extern __shared__ int32_t gate_memory[];  // counters, where there is room, and sums of warps
   wait_for_dependencies();
   launch_dependents();
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = Row<S>::lane();
-  const int64_t part = moe_sort::warp_of_grid();
+  // Uniform to the compiler: shuffles within the loop are no calls.
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarp, 0);
+  const int lane = Row<S>::lane();
+  const int64_t part = blockIdx.x * static_cast<int64_t>(kMoeWarps) + warp;
   const int32_t counters = p.choices * p.experts;
   const bool shared = counters <= kMoeGateCounters;
-  const auto counter = [&](int32_t choice, int32_t expert) {
-    return shared ? gate_memory + choice * p.experts + expert
-                  : p.counts + (static_cast<int64_t>(expert) * p.choices + choice) * p.blocks +
-                        blockIdx.x;
+  const auto in_table = [&](int32_t choice, int32_t expert) {
+    return p.counts + (static_cast<int64_t>(expert) * p.choices + choice) * p.blocks + blockIdx.x;
   };
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads)
-    *counter(i / p.experts, i % p.experts) = 0;
+#pragma unroll 1
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads) {
+    if (shared)
+      gate_memory[i] = 0;
+    else
+      *in_table(i / p.experts, i % p.experts) = 0;
+  }
   __syncthreads();
-  const int64_t first = part * kMoeGateTokens;
-  const int64_t end = min(static_cast<int64_t>(p.tokens), first + kMoeGateTokens);
+  const auto first = static_cast<int32_t>(min(part * kMoeGateTokens, int64_t{p.tokens}));
+  const int32_t end = first + min(p.tokens - first, kMoeGateTokens);
   float sums[Row<S>::kHeld] = {};
   Row<S> row;
   row.logits = p.logits, row.column = p.column, row.experts = p.experts;
   if (S.held == 0 && first >= end)  // a warp without tokens has a sum too
+#pragma unroll 1
     for (int32_t e = lane; e < p.experts; e += kWarp)
       p.sums[static_cast<int64_t>(e) * p.parts + part] = 0;
-  for (int64_t t = first; t < end; ++t) {
+  for (int32_t t = first; t < end; ++t) {
     row.read(t * p.row);
     row.each([&](int32_t e, float v, int i) {
       const float gate = row.gate(v);
@@ -159,7 +168,8 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
         const int64_t item = static_cast<int64_t>(j) * p.tokens + t;
         p.chosen[item] = found ? expert : -1;
         p.gates[item] = found ? row.gate(row.load(expert)) : 0.0f;
-        if (found) atomicAdd(counter(j, expert), 1);
+        if (found && shared) atomicAdd(gate_memory + j * p.experts + expert, 1);
+        if (found && !shared) atomicAdd(in_table(j, expert), 1);
       }
     }
   }
@@ -180,11 +190,9 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
     }
   }
   if (!shared) return;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads) {
-    const int32_t choice = i / p.experts, expert = i % p.experts;
-    p.counts[(static_cast<int64_t>(expert) * p.choices + choice) * p.blocks + blockIdx.x] =
-        gate_memory[i];
-  }
+#pragma unroll 1
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads)
+    *in_table(i / p.experts, i % p.experts) = gate_memory[i];
 }
 
 /// One warp per expert: where its choices begin in each chunk, its first choices, its term of
