@@ -1,8 +1,9 @@
 // Hopper's copy engine: whole tiles between global and shared memory, each issued by one thread.
 // In: a TensorMap in the kernel's parameters, a tile's coordinates in elements (innermost first).
 // Loads count their bytes at an Mbarrier, full tiles always: what lies outside the tensor arrives
-// as zeros, and is not stored. Shared addresses are multiples of 128 bytes; what
-// reads the 128-byte swizzle expects its tile at a multiple of 1024. sm_90 and later; including needs less. Read next: device/wgmma.cuh.
+// as zeros, and is not stored. Shared addresses are multiples of 128 bytes; what reads the 128-byte
+// swizzle expects its tile at a multiple of 1024. sm_90 and later; including needs less.
+// Read next: device/wgmma.cuh.
 #pragma once
 
 #include "device/mbarrier.cuh"

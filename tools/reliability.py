@@ -38,7 +38,7 @@ CPP = {
     "overlapping views, against brute force": ("test_overlap", "*AgainstBruteForce"),
     "memory that stays: decisions, pins, registrations, calls meanwhile": ("test_memory", "*"),
     "candidates that remember by address": ("test_tuner", "*RemembersByAddress*"),
-    "writes into gaps and guard zones": ("test_tuner_parts", "Inputs.AWrite*"),
+    "writes into gaps and guard zones": ("test_tuner_inputs", "Inputs.AWrite*"),
 }
 ATTACKS = re.compile(r"(<!-- attacks:begin -->\n)(.*?)(<!-- attacks:end -->)", re.DOTALL)
 Row = dict[str, Any]

@@ -489,7 +489,7 @@ struct RowAccess {
 template <RowTraits T, RowConfig C, typename A, bool kKeep>
 struct DeviceTarget {
   static constexpr int kElements = T.n;
-  /// What accumulate() leaves in Kept is there in later stages.
+  /// What accumulate() leaves in Kept is there in later stages; in registers, not in a buffer.
   static constexpr bool kKeeps = kKeep, kInRegisters = kKeep;
   /// Which of its forms the program takes, where it has several.
   static constexpr int kVariant = C.variant;

@@ -102,7 +102,7 @@ class AttendedRow {
         squares[d] += std::pow(away * w.off[j], 2);
         plain[d] += away * (w.off[j] / 10 + keys_[j].cut);
       }
-    const std::vector<double> alike = rounded_ ? squares_of_equal(w.p) : sizes;
+    const std::vector<double> alike = squares_of_equal(w.p);
     const double split = !narrow_ ? 0 : half_ ? 4 : 128;
     const double rounding = rounded_ ? (half_ ? 0x1p-11 : 0x1p-8) / kRounding : 0;
     for (std::int64_t d = 0; d < width_; ++d) {
@@ -165,9 +165,10 @@ class AttendedRow {
             kernels::sum_roundings(n, sum, walk.sizes().squares) + static_cast<double>(n) / 256;
     }
   };
-  /// Σ (Σ p·v of equal p)², for each column: they are rounded alike.
+  /// Σ (Σ p·v of equal p)², for each column: they are rounded alike. 0 where none is rounded.
   std::vector<double> squares_of_equal(const std::vector<double>& p) const {
     std::vector<std::size_t> order;
+    if (!rounded_) return std::vector<double>(static_cast<std::size_t>(width_));
     for (std::size_t j = 0; j < keys_.size(); ++j)
       if (keys_[j].v) order.push_back(j);
     std::sort(order.begin(), order.end(), [&](auto a, auto b) {  // NaN is last

@@ -290,7 +290,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
 };
 
 struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, AttentionWgmma {
-  static constexpr std::int32_t kMinArch = AttentionWgmma::kMinArch;
+  static constexpr bool kHopper = true;
 
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
   static Support supports(const Query& q) {
@@ -421,12 +421,9 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
 
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {
   const char* hash = source_hash<"ops/attention/attention_cuda.cpp">();
-  std::vector<Implementation> made{kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
-                                   kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
-  Implementation wgmma = kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op);
-  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  made.insert(made.begin(), wgmma);
-  return made;
+  return {kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op),
+          kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
+          kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};
 }
 
 }  // namespace dlblas::attention

@@ -38,7 +38,7 @@ struct Places {
 
 struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConfig> {
   static constexpr const char* kConfigName = "dlblas::attention::AttentionGradientWgmmaConfig";
-  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kHopper = true;
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
@@ -205,10 +205,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
 }  // namespace
 
 Implementation attention_gradient_wgmma(const AttentionGradientOp& op) {
-  Implementation made = kernels::make_cuda<WgmmaForm>(
+  return kernels::make_cuda<WgmmaForm>(
       "cuda_wgmma", source_hash<"ops/attention/attention_gradient_wgmma_cuda.cpp">(), &op);
-  made.max_arch = made.min_arch;  // sm_90a's alone
-  return made;
 }
 
 }  // namespace dlblas::attention

@@ -10,7 +10,6 @@ struct AttentionWgmma {
   static constexpr const char* kInclude = "ops/attention/attention_wgmma.cuh";
   static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
-  static constexpr std::int32_t kMinArch = 90;
   /// CUDA_ERROR_INVALID_VALUE: of tensors that lie in order there is always a map.
   static constexpr int kNotWalked = 1;
 

@@ -47,6 +47,8 @@ struct CudaForm {
   using State = CudaState<Traits, Config>;
 
   static constexpr std::int32_t kMinArch = 80;
+  /// The kernel has instructions of sm_90a: it runs on that architecture alone.
+  static constexpr bool kHopper = false;
   static constexpr bool kIsDeterministic = true;
   static constexpr bool kSearched = true;  // false: there are no knobs, and Config is empty
   /// Programmatic dependent launch (device/pdl.cuh), from sm_90.
@@ -166,6 +168,7 @@ Implementation make_cuda(const char* name, const char* source_hash, const void* 
   impl.name = name;
   impl.backend = DeviceType::kCuda;
   impl.min_arch = Form::kMinArch;
+  if constexpr (Form::kHopper) impl.min_arch = impl.max_arch = 90;
   impl.source_hash = source_hash;
   impl.flags = {.deterministic = Form::kIsDeterministic, .capturable = true};
   impl.user = user;

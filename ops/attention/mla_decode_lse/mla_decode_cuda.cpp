@@ -155,7 +155,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static constexpr const char* kInclude = "ops/attention/mla_decode_lse/mla_wgmma.cuh";
   static constexpr const char* kEntry = "dlblas::attention::mla_wgmma";
   static constexpr const char* kConfigName = "dlblas::attention::MlaWgmmaConfig";
-  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kHopper = true;
   static constexpr bool kIsDeterministic = false;
   static constexpr bool kDependent = true;
   static constexpr int kRows = 64, kKeys = 64, kStages = 2;
@@ -304,10 +304,8 @@ Implementation cuda_decode() {
 }
 
 Implementation cuda_wgmma() {
-  Implementation wgmma = kernels::make_cuda<WgmmaForm>(
+  return kernels::make_cuda<WgmmaForm>(
       "cuda_wgmma", source_hash<"ops/attention/mla_decode_lse/mla_decode_cuda.cpp">());
-  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  return wgmma;
 }
 
 }  // namespace dlblas::attention::mla

@@ -14,7 +14,7 @@ struct WgmmaTraits {
 };
 
 struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgmma {
-  static constexpr std::int32_t kMinArch = AttentionWgmma::kMinArch;
+  static constexpr bool kHopper = true;
   static constexpr std::int64_t kMost = std::int64_t{1} << 30;
 
   static Support supports(const Query& q) {
@@ -188,10 +188,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
 }  // namespace
 
 Implementation cuda_wgmma() {
-  Implementation made = kernels::make_cuda<Form>(
+  return kernels::make_cuda<Form>(
       "cuda_wgmma", source_hash<"ops/attention/paged_attention_lse/paged_wgmma_cuda.cpp">());
-  made.max_arch = made.min_arch;  // the instruction is sm_90a's alone
-  return made;
 }
 
 }  // namespace dlblas::attention::paged

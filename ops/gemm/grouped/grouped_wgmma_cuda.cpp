@@ -15,7 +15,7 @@ bool one_pitch(const TensorTraits& t) {
 }
 
 struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
-  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
   // Bits repeat, but are others than cuda_mma's, which takes what this one refuses.
   static constexpr bool kIsDeterministic = false;
@@ -135,10 +135,8 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
 }  // namespace
 
 Implementation grouped_wgmma(const GroupedOp& op) {
-  Implementation wgmma = kernels::make_cuda<Wgmma>(
-      "cuda_wgmma", source_hash<"ops/gemm/grouped/grouped_wgmma_cuda.cpp">(), &op);
-  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  return wgmma;
+  return kernels::make_cuda<Wgmma>("cuda_wgmma",
+                                   source_hash<"ops/gemm/grouped/grouped_wgmma_cuda.cpp">(), &op);
 }
 
 }  // namespace dlblas::gemm

@@ -19,7 +19,7 @@ struct CodeTraits {
 };
 
 struct Form : kernels::CudaForm<CodeTraits, GroupedBlockConfig> {
-  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
   // Bits repeat, but are others than cuda_mma's, which takes what this one refuses.
   static constexpr bool kIsDeterministic = false;
@@ -120,10 +120,8 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
 }  // namespace
 
 Implementation grouped_block_wgmma(const GroupedOp& op) {
-  Implementation wgmma = kernels::make_cuda<Form>(
+  return kernels::make_cuda<Form>(
       "cuda_wgmma", source_hash<"ops/gemm/grouped_block/grouped_block_wgmma_cuda.cpp">(), &op);
-  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  return wgmma;
 }
 
 }  // namespace dlblas::gemm

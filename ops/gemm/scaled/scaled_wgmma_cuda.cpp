@@ -124,7 +124,7 @@ bool is_each(const TensorTraits& t, std::uint8_t ones, std::int64_t size) {
 }
 
 struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
-  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
   // The order of sums depends on the parts of K, and these on the configuration.
   static constexpr bool kIsDeterministic = false;
@@ -372,11 +372,9 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
 }  // namespace
 
 void append_wgmma(std::vector<Implementation>& to, Scales scales) {
-  Implementation wgmma =
-      kernels::make_cuda<Form>("cuda_wgmma", source_hash<"ops/gemm/scaled/scaled_wgmma_cuda.cpp">(),
-                               &kScalesOf[static_cast<int>(scales)]);
-  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  to.push_back(wgmma);
+  to.push_back(kernels::make_cuda<Form>("cuda_wgmma",
+                                        source_hash<"ops/gemm/scaled/scaled_wgmma_cuda.cpp">(),
+                                        &kScalesOf[static_cast<int>(scales)]));
 }
 
 }  // namespace dlblas::gemm::scaled

@@ -119,18 +119,24 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarp, 0);
   const int lane = Row<S>::lane();
   const int64_t part = blockIdx.x * static_cast<int64_t>(kMoeWarps) + warp;
-  const int32_t counters = p.choices * p.experts;
-  const bool shared = counters <= kMoeGateCounters;
+  const bool shared = int64_t{p.choices} * p.experts <= kMoeGateCounters;
   const auto in_table = [&](int32_t choice, int32_t expert) {
     return p.counts + (static_cast<int64_t>(expert) * p.choices + choice) * p.blocks + blockIdx.x;
   };
+  // f(choice, expert), of the block's counters.
+  const auto each_counter = [&](const auto& f) {
 #pragma unroll 1
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads) {
+    for (int32_t choice = 0; choice < p.choices; ++choice)
+#pragma unroll 1
+      for (auto e = static_cast<int32_t>(threadIdx.x); e < p.experts; e += kMoeThreads)
+        f(choice, e);
+  };
+  each_counter([&](int32_t choice, int32_t expert) {
     if (shared)
-      gate_memory[i] = 0;
+      gate_memory[choice * p.experts + expert] = 0;
     else
-      *in_table(i / p.experts, i % p.experts) = 0;
-  }
+      *in_table(choice, expert) = 0;
+  });
   __syncthreads();
   const auto first = static_cast<int32_t>(min(part * kMoeGateTokens, int64_t{p.tokens}));
   const int32_t end = first + min(p.tokens - first, kMoeGateTokens);
@@ -173,7 +179,8 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
       }
     }
   }
-  float* const of_warps = reinterpret_cast<float*>(gate_memory + (shared ? counters : 0));
+  float* const of_warps =
+      reinterpret_cast<float*>(gate_memory + (shared ? p.choices * p.experts : 0));
   if constexpr (S.held > 0) {
 #pragma unroll
     for (int i = 0; i < S.held; ++i)
@@ -190,9 +197,9 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
     }
   }
   if (!shared) return;
-#pragma unroll 1
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < counters; i += kMoeThreads)
-    *in_table(i / p.experts, i % p.experts) = gate_memory[i];
+  each_counter([&](int32_t choice, int32_t expert) {
+    *in_table(choice, expert) = gate_memory[choice * p.experts + expert];
+  });
 }
 
 /// One warp per expert: where its choices begin in each chunk, its first choices, its term of

@@ -24,6 +24,8 @@ inline constexpr int kMoeGateTokens = 8;  // of a warp
 /// Of a block, which counts their choices: chunks of the sort.
 inline constexpr int kMoeGateChunk = kMoeGateTokens * kMoeWarps;
 inline constexpr int kMoeMaxHeld = 16;
+/// Whether a warp keeps a row of logits, or reads it again.
+constexpr bool holds_rows(int64_t experts) { return experts <= kMoeMaxHeld * 32; }
 /// Counters of a block in shared memory, at most; more are counted in the table.
 inline constexpr int kMoeGateCounters = 4096;
 

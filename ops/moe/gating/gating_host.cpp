@@ -46,7 +46,7 @@ void softmax_of(const MoeGatePasses& passes, const TensorView& logits, std::int6
 MoeGateTraits gate_traits(const TensorTraits& logits, DType result, std::int64_t experts) {
   MoeGateTraits s{logits.dtype, result, 1, (1 << logits.align_log2) >= size_of(logits.dtype), true};
   while (s.held * 32 < experts) s.held *= 2;
-  if (s.held > kMoeMaxHeld) s.held = 0;
+  if (!holds_rows(experts)) s.held = 0;
   return s;
 }
 

@@ -184,14 +184,12 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
     std::int64_t segment_chunks() const { return (tokens + kMoeGateChunk - 1) / kMoeGateChunk; }
     std::int64_t chunks() const { return choices * segment_chunks(); }
     /// Sums of gates of an expert: of blocks, or of warps that read rows again.
-    std::int64_t parts() const {
-      return segment_chunks() * (experts > kMoeMaxHeld * 32 ? kMoeWarps : 1);
-    }
+    std::int64_t parts() const { return segment_chunks() * (holds_rows(experts) ? 1 : kMoeWarps); }
     std::int64_t counters() const {
       return choices * experts <= kMoeGateCounters ? choices * experts : 0;
     }
     std::int64_t gate_shared_bytes() const {
-      return 4 * (counters() + (experts > kMoeMaxHeld * 32 ? 0 : kMoeWarps * experts));
+      return 4 * (counters() + (holds_rows(experts) ? kMoeWarps * experts : 0));
     }
     std::int64_t terms_at() const {
       return static_cast<std::int64_t>(sort_bytes(chunks(), experts));

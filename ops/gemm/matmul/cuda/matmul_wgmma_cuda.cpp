@@ -109,7 +109,7 @@ struct WgmmaTraits : MatmulTraits {
 };
 
 struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
-  static constexpr std::int32_t kMinArch = 90;
+  static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
   // Bits repeat from run to run, but the order of sums depends on the configuration, and that on M.
   static constexpr bool kIsDeterministic = false;
@@ -221,10 +221,8 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
 }  // namespace
 
 void append_wgmma_cuda(std::vector<Implementation>& to) {
-  Implementation wgmma = kernels::make_cuda<Wgmma>(
-      "cuda_wgmma", source_hash<"ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp">());
-  wgmma.max_arch = wgmma.min_arch;  // the instruction is sm_90a's alone
-  to.push_back(wgmma);
+  to.push_back(kernels::make_cuda<Wgmma>(
+      "cuda_wgmma", source_hash<"ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp">()));
 }
 
 }  // namespace dlblas::gemm
