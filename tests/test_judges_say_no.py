@@ -46,6 +46,7 @@ from judge_perturbations import (
 from levels import LEVELS
 from test_sampling import philox
 
+pytestmark = pytest.mark.attack("wrong ids, samples and filtered rows, before their judges")
 SIZES = (1, 2, 3, 31, 64, 127, 1000, 4096, 65537)
 LONG, MANY = 2**20, 2**18  # at full depth, one draw of a letter that goes so far
 IN_A_SAMPLE = 3  # sizes of a letter

@@ -37,6 +37,7 @@ DRAWN = {  # by tests/fuzz/calls_*.py, and how many of them a whole run draws
 CPP = {
     "overlapping views, against brute force": ("test_overlap", "*AgainstBruteForce"),
     "memory that stays: decisions, pins, registrations, calls meanwhile": ("test_memory", "*"),
+    "workers' answers: forks, closed and written sockets": ("test_worker_socket", "*"),
     "candidates that remember by address": ("test_tuner", "*RemembersByAddress*"),
     "writes into gaps and guard zones": ("test_tuner_inputs", "Inputs.AWrite*"),
 }
