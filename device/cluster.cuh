@@ -42,6 +42,16 @@ __device__ inline uint32_t map_to_rank(const void* place, uint32_t rank) {
   return address;
 }
 
+/// Two floats of a block of the cluster.
+__device__ inline float2 load_cluster(uint32_t address) {
+  float2 v;
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+               : "=f"(v.x), "=f"(v.y)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
 /// Stores into a block of the cluster without a fence: the value lands some time, and counts as 8
 /// bytes at a barrier of that block. A release at the scope of a cluster would first wait until
 /// every store of this thread to global memory has arrived: microseconds, where memory is busy.

@@ -280,13 +280,14 @@ __device__ __forceinline__ void wgmma_row(float (&d)[kN / 2], uint64_t a, uint64
 #undef DLBLAS_STEP
 
 // A from registers: four words a thread of A[64, 16], as two neighbouring groups of 8 columns of an
-// accumulator rounded to 16 bits lie. B along N (rows of 64 elements of N at one K).
-#define DLBLAS_WGMMA_RS(n, type, a0, a1, a2, a3, b_at)                                 \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type         \
-               " {" DLBLAS_WGMMA_TEXT_##n "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_at \
-                                          ", 1, 1, 1, 1;"                              \
-               : DLBLAS_WGMMA_OUT_##n                                                  \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+// accumulator rounded to 16 bits lie.
+#define DLBLAS_WGMMA_RS(n, type, a0, a1, a2, a3, b_at, tb_at)                            \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type           \
+               " {" DLBLAS_WGMMA_TEXT_##n "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_at   \
+                                          ", 1, 1, 1, " tb_at ";"                        \
+               : DLBLAS_WGMMA_OUT_##n                                                    \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                     \
+                 "n"(static_cast<int32_t>(kB)))
 #define DLBLAS_RS(n, ...)                      \
   if constexpr (kN == n) {                     \
     if constexpr (kInput == WgmmaInput::kF16)  \
@@ -295,15 +296,19 @@ __device__ __forceinline__ void wgmma_row(float (&d)[kN / 2], uint64_t a, uint64
       DLBLAS_WGMMA_RS(n, "bf16", __VA_ARGS__); \
   }
 /// d += A·B, one step of 16 along K. The words of A, too, belong to it until wgmma_wait.
-template <int kN, WgmmaInput kInput>
+template <int kN, WgmmaInput kInput, WgmmaMajor kB = WgmmaMajor::kMN>
 __device__ __forceinline__ void wgmma_from_registers(float (&d)[kN / 2], const uint32_t* a,
                                                      uint64_t b) {
-  static_assert(kN == 64 || kN == 96 || kN == 128 || kN == 192 || kN == 256);
-  DLBLAS_RS(64, "%32", "%33", "%34", "%35", "%36")
-  DLBLAS_RS(96, "%48", "%49", "%50", "%51", "%52")
-  DLBLAS_RS(128, "%64", "%65", "%66", "%67", "%68")
-  DLBLAS_RS(192, "%96", "%97", "%98", "%99", "%100")
-  DLBLAS_RS(256, "%128", "%129", "%130", "%131", "%132")
+  static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 64 || kN == 96 || kN == 128 || kN == 192 ||
+                kN == 256);
+  DLBLAS_RS(8, "%4", "%5", "%6", "%7", "%8", "%9")
+  DLBLAS_RS(16, "%8", "%9", "%10", "%11", "%12", "%13")
+  DLBLAS_RS(32, "%16", "%17", "%18", "%19", "%20", "%21")
+  DLBLAS_RS(64, "%32", "%33", "%34", "%35", "%36", "%37")
+  DLBLAS_RS(96, "%48", "%49", "%50", "%51", "%52", "%53")
+  DLBLAS_RS(128, "%64", "%65", "%66", "%67", "%68", "%69")
+  DLBLAS_RS(192, "%96", "%97", "%98", "%99", "%100", "%101")
+  DLBLAS_RS(256, "%128", "%129", "%130", "%131", "%132", "%133")
 }
 #undef DLBLAS_RS
 #undef DLBLAS_WGMMA_RS

@@ -180,7 +180,7 @@ OperatorDef w4_product(std::string_view schema, std::string_view formula, const 
     // An element of the weight is unpacked for each row.
     return 64.0 * static_cast<double>(problem.dims[1]) * static_cast<double>(problem.dims[2]);
   };
-  def.implementations = {product_ring_cuda(op), product_rows_cuda(op),
+  def.implementations = {product_wgmma_cuda(op), product_ring_cuda(op), product_rows_cuda(op),
                          product::panels("cuda_dequantized", DeviceType::kCuda, op),
                          product::panels("cpu_dequantized", DeviceType::kCpu, op)};
   return def;

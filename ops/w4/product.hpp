@@ -38,6 +38,7 @@ inline double weight_bytes(const ProductOp& op, const Problem& p) {
 
 /// `op` lives as long as the process.
 OperatorDef w4_product(std::string_view schema, std::string_view formula, const ProductOp& op);
+Implementation product_wgmma_cuda(const ProductOp& op);
 Implementation product_ring_cuda(const ProductOp& op);
 Implementation product_rows_cuda(const ProductOp& op);
 

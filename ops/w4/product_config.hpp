@@ -59,6 +59,40 @@ struct RingConfig {
   }
 };
 
+/// Of the form on WGMMA (product_wgmma.cuh).
+struct WgmmaTraits {
+  DType type;
+  bool along_k;
+  bool zeros;
+  int32_t rows;  // of x, a block's: 8, 16, 32 or 64
+};
+
+struct WgmmaConfig {
+  int32_t groups = 2;  // warpgroups, which take stages in turn
+  int32_t stages = 8;
+  int32_t split = 1;                                                // blocks along K, a cluster
+  static constexpr int32_t kColumns = 256, kDepth = 64;             // of a stage
+  constexpr int32_t threads() const { return 128 * (groups + 1); }  // one group copies
+  /// Registers of a thread: as launched, then of one that copies, and of one that multiplies, which
+  /// takes no more than the others gave back: it would wait for ever.
+  constexpr int32_t launched() const { return 65536 / threads() / 8 * 8; }
+  constexpr int32_t few() const { return groups == 2 ? 40 : groups == 3 ? 32 : 24; }
+  constexpr int32_t many() const {
+    return groups == 1 ? 232 : (launched() * threads() - 128 * few()) / (128 * groups) / 8 * 8;
+  }
+  // Of a stage: words, x, and what the stage's group has.
+  static constexpr int32_t kWords = kDepth * kColumns / 2, kScales = 2 * kColumns;
+  static constexpr int32_t kZeros = kColumns / 2;
+  constexpr int32_t stage_bytes(int32_t rows) const {  // tiles begin at multiples of 1024
+    return kWords + 2 * kDepth * rows + 1024;
+  }
+  constexpr int32_t ring_bytes(int32_t rows) const { return stages * stage_bytes(rows); }
+  constexpr int32_t shared_bytes(int32_t rows) const {
+    const int32_t ring = ring_bytes(rows), sums = kColumns * rows * 4;
+    return 1024 + (ring > sums ? ring : sums) + 16 * stages;
+  }
+};
+
 struct ProductParams {
   W4Params w;
   const void* x;

@@ -1,6 +1,6 @@
 // What the GPU forms of products with packed weights share on the host: what they can read, their
 // parameters, and the steps: products, then the sum of parts of K.
-// Read next: product_ring_cuda.cpp, product_rows_cuda.cpp.
+// Read next: product_wgmma_cuda.cpp, product_ring_cuda.cpp, product_rows_cuda.cpp.
 #pragma once
 
 #include <vector>
@@ -15,6 +15,8 @@ inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1
 
 /// Rows of x, words and scales that lie plainly, sums that are short enough.
 Support supports_packed(const Query& q);
+/// And what shared memory takes by stages: groups of whole 64 rows, chunks of 16 bytes.
+Support supports_streamed(const Query& q);
 /// Of one call.
 ProductParams product_params(const ProductOp& op, const Args& args, void* workspace);
 

@@ -14,8 +14,6 @@ namespace {
 
 using product::kM;
 
-constexpr std::int64_t kPartRows = 64;  // of the weight, of a warp and stage
-
 struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
   static constexpr const char* kInclude = "ops/w4/product_ring.cuh";
   static constexpr const char* kConfigName = "dlblas::w4::RingConfig";
@@ -47,19 +45,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
                          : 8};
   }
 
-  static Support supports(const Query& q) {
-    if (const Support product = supports_packed(q); !product) return product;
-    const auto& op = q.user<ProductOp>();
-    const Problem& p = q.problem;
-    if (op.group(p.dims) % kPartRows != 0)
-      return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kPartRows);
-    for (const int i : {int{product::kQ}, int{product::kZeros}})
-      if (p.tensors[i].dtype != DType::kAbsent && p.tensors[i].align_log2 < 4)
-        return Support::no("rows of {} are not aligned to 16 bytes", tensor(i));
-    if (!op.along_k && op.columns(p.dims) % 32 != 0)
-      return Support::no("N = {} is not a multiple of 32", op.columns(p.dims));
-    return Support::yes();
-  }
+  static Support supports(const Query& q) { return supports_streamed(q); }
 
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);

@@ -144,6 +144,21 @@ Support supports_packed(const Query& q) {
   return Support::yes();
 }
 
+Support supports_streamed(const Query& q) {
+  if (const Support packed = supports_packed(q); !packed) return packed;
+  constexpr std::int64_t kRows = 64;  // of the weight, of a stage: of one group
+  const auto& op = q.user<ProductOp>();
+  const Problem& p = q.problem;
+  if (op.group(p.dims) % kRows != 0)
+    return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kRows);
+  for (const int i : {int{product::kQ}, int{product::kZeros}})
+    if (p.tensors[i].dtype != DType::kAbsent && p.tensors[i].align_log2 < 4)
+      return Support::no("rows of {} are not aligned to 16 bytes", tensor(i));
+  if (!op.along_k && op.columns(p.dims) % 32 != 0)
+    return Support::no("N = {} is not a multiple of 32", op.columns(p.dims));
+  return Support::yes();
+}
+
 ProductParams product_params(const ProductOp& op, const Args& args, void* workspace) {
   const TensorView x = product::flat(args.tensors[product::kX]);
   ProductParams p{};

@@ -1,5 +1,5 @@
 // Words of 4-bit weights as pairs of f16 or bf16, as the dequantised weight has them: an exact
-// difference, one rounding of the product. Read next: product_ring.cuh, product_rows.cuh.
+// difference, one rounding of the product. Read next: product_wgmma.cuh, product_ring.cuh.
 #pragma once
 
 #include "device/types.hpp"
@@ -31,6 +31,22 @@ __device__ __forceinline__ uint32_t scaled_pair(uint32_t a, uint32_t b, uint32_t
     asm("{\n .reg .b32 d;\n sub.rn.f16x2 d, %1, %2;\n mul.rn.f16x2 %0, d, %3;\n}"
         : "=r"(y)
         : "r"(a), "r"(b), "r"(scale));
+  return y;
+}
+
+/// (a · times + minus) · scale: the sum is exact, the product rounded once.
+template <DType T>
+__device__ __forceinline__ uint32_t moved_pair(uint32_t a, uint32_t times, uint32_t minus,
+                                               uint32_t scale) {
+  uint32_t y;
+  if constexpr (T == DType::kBF16)
+    asm("{\n .reg .b32 d;\n fma.rn.bf16x2 d, %1, %2, %3;\n fma.rn.bf16x2 %0, d, %4, %5;\n}"
+        : "=r"(y)
+        : "r"(a), "r"(times), "r"(minus), "r"(scale), "r"(0x80008000u));
+  else
+    asm("{\n .reg .b32 d;\n fma.rn.f16x2 d, %1, %2, %3;\n mul.rn.f16x2 %0, d, %4;\n}"
+        : "=r"(y)
+        : "r"(a), "r"(times), "r"(minus), "r"(scale));
   return y;
 }
 

@@ -1,0 +1,381 @@
+// x · w with w in words of 4 bits on Hopper's WGMMA, up to 64 rows of x a block: words become f16
+// or bf16 in registers, which are A of the instruction (64 columns of w); x in shared memory is B.
+// One thread copies stages of 64 rows and 256 columns of w; warpgroups take stages in turn; blocks
+// of a cluster take parts of K. In: WgmmaCall; groups of whole 64 rows. Out: y. Numerics: f32 sums;
+// those of warpgroups, then of blocks, are added in order.
+//
+// A thread with g = lane / 4, q = lane % 4 of warp v has columns 64v … 64v + 63 in four tiles of
+// 16:
+//   AWQ: word g of the warp's eight, of rows 2q, 2q + 1, 2q + 8, 2q + 9 of each 16; column 8g + 2t
+//   + h
+// is row g + 8h of tile t.
+//   GPTQ: words of columns 32h + 4g + c; column c is row g + 8 (c % 2) of tile 2h + c / 2. Rows 2q
+//   and
+// 2q + 1 are byte q of a word, which four threads share.
+// Of words a warp's loads meet no bank twice: the copy engine's swizzle sees to it for AWQ, GPTQ's
+// four threads of a column read one place. Flow: call > validate > select > compile > [launch].
+// Read next: device/wgmma.cuh, unpack.cuh, product_wgmma_cuda.cpp.
+#pragma once
+
+#include "device/cluster.cuh"
+#include "device/tma.cuh"
+#include "device/wgmma.cuh"
+#include "ops/w4/product_finish.cuh"
+#include "ops/w4/unpack.cuh"
+
+namespace dlblas::w4 {
+
+/// As ProductParams; the copy engine's views of words, x, scales and zeros.
+struct WgmmaCall {
+  TensorMap words, x, scales, zeros;
+  ProductParams p;
+};
+
+namespace detail {
+
+/// A block's ring and barriers.
+template <WgmmaTraits S, WgmmaConfig C>
+struct WgmmaShared {
+  static constexpr int kStage = C.stage_bytes(S.rows), kX = 2 * C.kDepth * S.rows;
+  unsigned char* ring;
+  Mbarrier *full, *empty;
+
+  __device__ __forceinline__ explicit WgmmaShared(unsigned char* raw)
+      : ring(raw + (1024 - shared_address(raw) % 1024) % 1024),
+        full(reinterpret_cast<Mbarrier*>(raw + C.shared_bytes(S.rows) - 16 * C.stages)),
+        empty(full + C.stages) {}
+
+  __device__ __forceinline__ unsigned char* words(uint32_t stage) const {
+    return ring + stage * kStage;
+  }
+  __device__ __forceinline__ unsigned char* x(uint32_t stage) const {
+    return words(stage) + C.kWords;
+  }
+  __device__ __forceinline__ unsigned char* scales(uint32_t stage) const { return x(stage) + kX; }
+  __device__ __forceinline__ unsigned char* zeros(uint32_t stage) const {
+    return scales(stage) + C.kScales;
+  }
+};
+
+/// Which stages of K a block has.
+template <WgmmaConfig C>
+struct WgmmaDepth {
+  int32_t first, count;
+  __device__ __forceinline__ WgmmaDepth(int64_t depth, uint32_t part) {
+    const auto stages = static_cast<int32_t>(depth / C.kDepth);
+    first = static_cast<int32_t>(part) * stages / C.split;
+    count = (static_cast<int32_t>(part) + 1) * stages / C.split - first;
+  }
+};
+
+/// The copying thread's whole life.
+template <WgmmaTraits S, WgmmaConfig C>
+__device__ __forceinline__ void copy_stages(const WgmmaCall& call, const WgmmaShared<S, C>& shared,
+                                            const WgmmaDepth<C>& depth, int32_t n, int32_t m) {
+  constexpr uint32_t kBytes =
+      C.kWords + WgmmaShared<S, C>::kX + C.kScales + (S.zeros ? C.kZeros : 0);
+  const auto group = static_cast<int32_t>(call.p.w.group);
+  int32_t k = depth.first * C.kDepth, row = k / group, left = group - k % group;
+  RingPlace<C.stages> at;
+#pragma unroll 1
+  for (int32_t i = 0; i < depth.count; ++i, at.advance()) {
+    Mbarrier& full = shared.full[at.stage];
+    shared.empty[at.stage].wait(at.parity ^ 1);
+    full.arrive_expect_tx(kBytes);
+    if constexpr (S.along_k)
+      tma_load<CacheHint::kFirst>(shared.words(at.stage), call.words, full, Tile2{n, k / 8});
+    else
+      tma_load<CacheHint::kFirst>(shared.words(at.stage), call.words, full, Tile2{n / 8, k});
+    tma_load(shared.x(at.stage), call.x, full, Tile2{k, m});
+    tma_load(shared.scales(at.stage), call.scales, full, Tile2{n, row});
+    if constexpr (S.zeros) tma_load(shared.zeros(at.stage), call.zeros, full, Tile2{n / 8, row});
+    k += C.kDepth, left -= C.kDepth;
+    if (left == 0) ++row, left = group;
+  }
+}
+
+/// What a thread's columns are lifted by, and their scales, in both halves of a word.
+template <WgmmaTraits S>
+struct WgmmaGroup {
+  static constexpr bool kBf = S.type == DType::kBF16;
+  // 1 in each half; where a word holds rows, the high half's nibble stands three (bf16: its
+  // mantissa has seven bits) or four places up.
+  static constexpr uint32_t kOnes = kBf ? 0x3f803f80u : 0x3c003c00u;
+  static constexpr uint32_t kRows = kBf ? 0x3e003f80u : 0x2c003c00u;
+  static constexpr uint32_t kTimes = S.along_k ? kRows : kOnes;
+  uint32_t minus[8], factor[8];
+
+  template <class T>
+  __device__ static __forceinline__ T at(const unsigned char* from) {
+    return *reinterpret_cast<const T*>(from);
+  }
+  /// Of column c of 64: the word of zeros, from scales and zeros of a warp's columns.
+  __device__ __forceinline__ void load(const unsigned char* scales, const unsigned char* zeros,
+                                       int g, uint32_t plus, uint32_t mask) {
+    if constexpr (!S.along_k) {
+      const uint4 scale = at<uint4>(scales + g * 16);
+      const uint32_t pairs[4] = {scale.x, scale.y, scale.z, scale.w};
+      uint32_t zero = 0x88888888u;
+      if constexpr (S.zeros) zero = at<uint32_t>(zeros + g * 4);
+#pragma unroll
+      for (int tile = 0; tile < 4; ++tile) {
+        const uint32_t both = lifted_pair<S.type>(zero >> 4 * tile, mask) ^ 0x80008000u;
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+          minus[2 * tile + odd] = __byte_perm(both, 0, odd ? 0x3232 : 0x1010);
+          factor[2 * tile + odd] = __byte_perm(pairs[tile], 0, odd ? 0x3232 : 0x1010);
+        }
+      }
+    } else {
+      // −(128 + z) and −(16 + z); −(1024 + z) and −(64 + z).
+      constexpr uint32_t kBase = kBf ? 0xc180c300u : 0xd400e400u, kStep = kBf ? 0x80001 : 0x100001;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint2 scale = at<uint2>(scales + (32 * h + 4 * g) * 2);
+        uint32_t zero = 0x8888u;
+        if constexpr (S.zeros) zero = at<uint32_t>(zeros + (4 * h + g / 2) * 4) >> g % 2 * 16;
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          minus[4 * h + c] = kBase + ((zero >> 4 * c & 15u) + (S.zeros ? plus : 0)) * kStep;
+          factor[4 * h + c] = __byte_perm(c < 2 ? scale.x : scale.y, 0, c % 2 ? 0x3232 : 0x1010);
+        }
+      }
+    }
+  }
+};
+
+/// A warpgroup's products of the stages that it takes.
+template <WgmmaTraits S, WgmmaConfig C>
+struct WgmmaProduct {
+  static constexpr auto kInput = S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
+  using Sums = float[4][S.rows / 2];
+  using Step = uint32_t[4][4];  // of 16 rows of w: four tiles as A
+
+  const WgmmaShared<S, C>& shared;
+  int warp, g, q;  // of the warpgroup
+  uint32_t mask, high;
+
+  /// Step u of a stage.
+  __device__ __forceinline__ void unpack(Step& a, const unsigned char* words, int u,
+                                         const WgmmaGroup<S>& of) const {
+    using Group = WgmmaGroup<S>;
+    if constexpr (!S.along_k) {
+      uint32_t word[4], half[2][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 16 * u + 2 * q + i % 2 + i / 2 * 8;
+        const int chunk = (2 * warp + g / 4) ^ (2 * q + i % 2);
+        word[i] = Group::template at<uint32_t>(words + row * 128 + chunk * 16 + g % 4 * 4);
+      }
+      // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        half[i][0] = __byte_perm(word[2 * i], word[2 * i + 1], 0x5410);
+        half[i][1] = __byte_perm(word[2 * i], word[2 * i + 1], 0x7632);
+      }
+#pragma unroll
+      for (int tile = 0; tile < 4; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int column = 2 * tile + i % 2;
+          a[tile][i] = moved_pair<S.type>(lifted_pair<S.type>(half[i / 2][i % 2] >> 4 * tile, mask),
+                                          Group::kTimes, of.minus[column], of.factor[column]);
+        }
+      }
+    } else {
+      const uint32_t bytes = q * 0x1111u + 0x4400u;  // byte q of one word, then of another
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const uint4 four = Group::template at<uint4>(words + (2 * u + r) * 4 * C.kColumns +
+                                                       (64 * warp + 32 * h + 4 * g) * 4);
+          const uint32_t word[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+          for (int c = 0; c < 4; ++c) {
+            const uint32_t pair =
+                __byte_perm(word[c], S.type == DType::kBF16 ? word[c] >> 1 : word[c], bytes);
+            a[2 * h + c / 2][2 * r + c % 2] =
+                moved_pair<S.type>(lifted_pair<S.type>(pair, high), Group::kTimes,
+                                   of.minus[4 * h + c], of.factor[4 * h + c]);
+          }
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run(Sums& d, const WgmmaDepth<C>& depth, int group_size,
+                                      int which, uint32_t plus) const {
+    RingPlace<C.stages> at, before;
+    at.advance(static_cast<uint32_t>(which));
+    WgmmaGroup<S> group;
+    Step a[2];
+    int32_t row = -1;
+    bool reads = false;  // the stage before is not released yet
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) wgmma_pin(d[tile]);  // zeros are no constants (C7515)
+#pragma unroll 1
+    for (int32_t i = which; i < depth.count; i += C.groups) {
+      shared.full[at.stage].wait(at.parity);
+      const int32_t its = (depth.first + i) * C.kDepth / group_size;
+      if (its != row)
+        group.load(shared.scales(at.stage) + warp * 128, shared.zeros(at.stage) + warp * 32, g,
+                   plus, mask);
+      row = its;
+      const unsigned char* const words = shared.words(at.stage);
+      const uint64_t x = wgmma_tile_k(shared.x(at.stage));
+#pragma unroll
+      for (int u = 0; u < C.kDepth / 16; ++u) {
+        Step& step = a[u % 2];
+        wgmma_wait<1>();  // what read these registers two steps ago
+        hold(step);
+        if (u == 1 && reads && threadIdx.x % 32 == 0) shared.empty[before.stage].arrive();
+        unpack(step, words, u, group);
+        wgmma_fence();
+#pragma unroll
+        for (int tile = 0; tile < 4; ++tile)
+          wgmma_from_registers<S.rows, kInput, WgmmaMajor::kK>(d[tile], step[tile],
+                                                               wgmma_advance(x, 32 * u));
+        wgmma_commit();
+      }
+      before = at, reads = true;
+      at.advance(C.groups);
+    }
+    wgmma_wait<0>();
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) wgmma_pin(d[tile]);
+  }
+
+  /// Until here the registers belong to products that run.
+  __device__ static __forceinline__ void hold(Step& a) {
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile)
+      asm volatile("" : "+r"(a[tile][0]), "+r"(a[tile][1]), "+r"(a[tile][2]), "+r"(a[tile][3]));
+  }
+
+  /// Where columns 2c and 2c + 1 of row m lie among a block's sums, in pairs: no bank is met twice
+  /// when they are written by tiles or read by rows.
+  __device__ static __forceinline__ int place(int m, int c) {
+    const int swizzle = (m >> 1 & 1) | (m >> 2 & 1) << (S.along_k ? 3 : 1);
+    return m * (C.kColumns / 2) + (c ^ swizzle);
+  }
+  /// kAdd: to what lies there.
+  template <bool kAdd>
+  __device__ __forceinline__ void keep(float2* sums, const Sums& d) const {
+    const auto put = [&](int m, int c, float2 v) {
+      float2& to = sums[place(m, c)];
+      if constexpr (kAdd) v.x += to.x, v.y += to.y;
+      to = v;
+    };
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) {
+      const int c = 32 * warp + (S.along_k ? 16 * (tile / 2) + 2 * g + tile % 2 : 4 * g + tile);
+#pragma unroll
+      for (int i = 0; i < S.rows / 2; i += 4) {
+        const int m = i * 2 + 2 * q;
+        put(m, c, {d[tile][i], d[tile][i + 2]});
+        put(m + 1, c, {d[tile][i + 1], d[tile][i + 3]});
+      }
+    }
+  }
+};
+
+/// A barrier of the warpgroups that multiply.
+template <WgmmaConfig C>
+__device__ __forceinline__ void meet() {
+  asm volatile("bar.sync 1, %0;" ::"n"(128 * C.groups) : "memory");
+}
+
+}  // namespace detail
+
+template <WgmmaTraits S, WgmmaConfig C>
+__global__ void __launch_bounds__(C.threads(), 1)
+    product_wgmma(const __grid_constant__ WgmmaCall call) {
+  using namespace detail;
+  extern __shared__ __align__(128) unsigned char raw[];
+  const ProductParams& p = call.p;
+  const WgmmaShared<S, C> shared(raw);
+  const int thread = static_cast<int>(threadIdx.x), group = thread / 128;
+  const uint32_t part = C.split > 1 ? cluster_rank() : 0;
+  const auto n = static_cast<int32_t>(blockIdx.x / C.split) * C.kColumns;
+  const auto m = static_cast<int32_t>(blockIdx.z) * S.rows;
+  if (thread == 0) {
+    for (int s = 0; s < C.stages; ++s) shared.full[s].init(1), shared.empty[s].init(4);
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  wait_for_dependencies();
+  launch_dependents();
+
+  using Product = WgmmaProduct<S, C>;
+  const WgmmaDepth<C> depth(p.w.depth, part);
+  const bool bf = S.type == DType::kBF16;
+  const Product product{shared,
+                        thread % 128 / 32,
+                        thread % 32 / 4,
+                        thread % 4,
+                        nibble_mask(p.w.depth),
+                        nibble_mask(p.w.depth) & 0xffffu | (bf ? 0x780000u : 0xf00000u)};
+  if (group == C.groups) {
+    if constexpr (C.groups > 1) release_registers<C.few()>();
+    if (thread % 128 == 0) copy_stages<S, C>(call, shared, depth, n, m);
+    __syncwarp();
+    if constexpr (C.split > 1) cluster_sync(), cluster_sync();
+    return;
+  }
+  if constexpr (C.groups > 1) take_registers<C.many()>();
+  auto* const sums = reinterpret_cast<float2*>(shared.ring);
+  {
+    typename Product::Sums d = {};
+    product.run(d, depth, static_cast<int>(p.w.group), group, static_cast<uint32_t>(p.w.plus));
+    meet<C>();  // the ring is free: what was copied was waited for
+#pragma unroll
+    for (int of = 0; of < C.groups; ++of) {
+      if (of > 0) meet<C>();
+      if (group != of) continue;
+      if (of == 0)
+        product.template keep<false>(sums, d);
+      else
+        product.template keep<true>(sums, d);
+    }
+  }
+  if constexpr (C.split > 1)
+    cluster_sync();
+  else
+    meet<C>();
+  // Each block finishes its share of the pairs.
+  const int rows = static_cast<int>(p.m - m < S.rows ? p.m - m : S.rows);
+  const int all = rows * (C.kColumns / 2);
+  constexpr int kThreads = 128 * C.groups;
+  const bool pairs =
+      p.w.y.col == 1 && reinterpret_cast<uint64_t>(p.w.y.data) % 4 == 0 && p.w.y.row % 2 == 0;
+#pragma unroll 1
+  for (int e = thread + static_cast<int>(part) * kThreads; e < all; e += kThreads * C.split) {
+    const int row = e / (C.kColumns / 2), c = e % (C.kColumns / 2);
+    float2* const mine = sums + Product::place(row, c);
+    float2 sum;
+    if constexpr (C.split > 1) {
+      float2 parts[C.split];
+#pragma unroll
+      for (int s = 0; s < C.split; ++s) parts[s] = load_cluster(map_to_rank(mine, s));
+      sum = parts[0];
+#pragma unroll
+      for (int s = 1; s < C.split; ++s) sum.x += parts[s].x, sum.y += parts[s].y;
+    } else {
+      sum = *mine;
+    }
+    const int64_t to = m + row, column = n + 2 * c;
+    if (column >= p.w.columns) continue;
+    if (pairs) {
+      Values<2> both;
+      both.v[0] = sum.x, both.v[1] = sum.y;
+      store_vec<S.type, 2, 4>(p.w.y.data, to * p.w.y.row + column, rounded<S.type>(both));
+    } else {
+      store_y<S.type>(p.w, to, column, sum.x);
+      store_y<S.type>(p.w, to, column + 1, sum.y);
+    }
+  }
+  if constexpr (C.split > 1) cluster_sync();  // others have read this block's sums
+}
+
+}  // namespace dlblas::w4

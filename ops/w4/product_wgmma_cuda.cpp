@@ -1,0 +1,185 @@
+// Products with packed weights on Hopper's WGMMA, whose A are words unpacked in registers: which
+// configurations exist, what they are expected to take, and the launch. In: Problem, Config; Args.
+// Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile] > [launch].
+// Read next: product_wgmma.cuh, product_cuda.hpp, docs/notes/gemm.md.
+#include <algorithm>
+#include <cmath>
+
+#include "core/rates.hpp"
+#include "core/source_hash.hpp"
+#include "device/tensor_map.hpp"
+#include "ops/w4/product_cuda.hpp"
+
+namespace dlblas::w4 {
+namespace {
+
+using product::kM;
+
+/// As product_wgmma.cuh has it.
+struct WgmmaCall {
+  TensorMap words, x, scales, zeros;
+  ProductParams p;
+};
+
+/// A box of a matrix whose rows lie `row` elements apart. False where the copy engine cannot.
+bool encode(TensorMap& map, DType type, const void* data, std::int64_t rows, std::int64_t columns,
+            std::int64_t row, int box_rows, int box_columns, cuda::Swizzle swizzle) {
+  cuda::TensorMapSpec spec;
+  spec.dtype = type, spec.swizzle = swizzle;
+  spec.data = rows * columns > 0 ? data : &map;
+  spec.sizes[0] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, columns));
+  spec.sizes[1] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, rows));
+  spec.box[0] = static_cast<std::uint32_t>(box_columns);
+  spec.box[1] = static_cast<std::uint32_t>(box_rows);
+  const std::int64_t size = size_of(type);
+  spec.strides_bytes[0] =
+      static_cast<std::uint64_t>(rows > 1 ? row * size : (columns * size + 15) / 16 * 16);
+  return cuda::encode_tensor_map(map, spec) == 0;
+}
+
+struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
+  static constexpr bool kHopper = true;
+  static constexpr const char* kInclude = "ops/w4/product_wgmma.cuh";
+  static constexpr const char* kConfigName = "dlblas::w4::WgmmaConfig";
+  static constexpr const char* kEntry = "dlblas::w4::product_wgmma";
+  static constexpr std::int64_t kDepth = Config::kDepth, kColumns = Config::kColumns;
+  /// CUDA_ERROR_INVALID_VALUE: of what `supports` takes there is always a map.
+  static constexpr int kNotWalked = 1;
+
+  static const ConfigTable<Config>& table() {
+    static const auto* knobs =
+        new ConfigTable<Config>{field<&Config::groups>("groups", {1, 2, 3, 4}),
+                                field<&Config::stages>("stages", {2, 4, 6, 8, 10, 12, 16}),
+                                field<&Config::split>("split", {1, 2, 3, 4, 5, 6, 7, 8})};
+    return *knobs;
+  }
+  static const TraitsTable<Traits>& traits_table() {
+    static const auto* members =
+        new TraitsTable<Traits>{"dlblas::w4::WgmmaTraits",
+                                {member<&Traits::type>("type"), member<&Traits::along_k>("along_k"),
+                                 member<&Traits::zeros>("zeros"), member<&Traits::rows>("rows")}};
+    return *members;
+  }
+  static Traits traits(const Query& q, const Config&) {
+    const Problem& p = q.problem;
+    const std::int64_t rows = p.dims[kM];
+    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
+            p.tensors[product::kZeros].dtype != DType::kAbsent,
+            rows <= 8    ? 8
+            : rows <= 16 ? 16
+            : rows <= 32 ? 32
+                         : 64};
+  }
+
+  static Support supports(const Query& q) {
+    if (const Support packed = supports_streamed(q); !packed) return packed;
+    const auto& op = q.user<ProductOp>();
+    if (op.columns(q.problem.dims) >= std::int64_t{1} << 31)
+      return Support::no("N = {}", op.columns(q.problem.dims));
+    return Support::yes();
+  }
+
+  static std::int64_t depth_of(const Query& q) {
+    return q.user<ProductOp>().depth(q.problem.dims) / kDepth;
+  }
+  static bool fits(const Query& q, const Config& c) {
+    const std::int32_t rows = traits(q, c).rows;
+    // Sums; A of two steps, factors of eight columns, words and places.
+    const int registers = 2 * rows + 85;
+    return c.shared_bytes(rows) <= q.device.shared_bytes_per_block && registers <= c.many();
+  }
+  static void constrain(const Query& q, Space& space) {
+    space.require(table(), "fits_device", {"groups", "stages"},
+                  [q = QueryCopy(q)](const Config& c) { return fits(q, c); });
+    space.require(table(), "ring_is_deep", {"groups", "stages"},
+                  [](const Config& c) { return c.stages >= 2 * c.groups || c.stages == 2; });
+    space.require(table(), "split_is_useful", {"groups", "split"},
+                  [q = QueryCopy(q)](const Config& c) {
+                    return c.split * c.groups == 1 || depth_of(q) >= 2 * c.split * c.groups;
+                  });
+  }
+
+  static Config preset(const Query& q) { return kernels::least_estimate<Wgmma>(q, {1, 4, 1}); }
+
+  /// The fullest multiprocessor's steps, each as long as its integer instructions or its products;
+  /// what streams; x of each block from L2; the sums of a cluster.
+  static double milliseconds(const Query& q, const Config& c) {
+    const Problem& p = q.problem;
+    const auto& op = q.user<ProductOp>();
+    const Traits s = traits(q, c);
+    const auto rows = static_cast<double>(p.dims[kM]), n = static_cast<double>(op.columns(p.dims));
+    const double again = std::max(1.0, std::ceil(rows / s.rows));
+    const double tiles = std::max(1.0, std::ceil(n / kColumns)) * again;
+    // Clusters stay within a processing cluster: some 16 multiprocessors.
+    const double units = std::max(1, q.device.units / 16 * (16 / c.split) * c.split);
+    const double waves = std::ceil(tiles * c.split / units);
+    const double stages = std::ceil(static_cast<double>(depth_of(q)) / c.split);
+    // A stage is 64 tiles of 16 × 16, a quarter on each scheduler, or 16 instructions of WGMMA.
+    const double unpacked = 16 * (s.along_k ? 30.0 : 22.0);
+    const double multiplied = 16 * std::max(16.0, 0.55 * s.rows);
+    const double alone = 4 * 220.0 / c.groups;  // a warpgroup's steps, one after the other
+    const double clock = unit_rates(q.device).f32_flops / 256;
+    const double cycles = waves * stages * std::max({unpacked, multiplied, alone});
+    const double in_flight = std::min(1.0, tiles * c.split / q.device.units) * (c.stages - 1) *
+                             (Config::kWords + Config::kScales);
+    const double memory = again * product::weight_bytes(op, p) /
+                          (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 48e3));
+    const double x =
+        tiles * 2 * s.rows * static_cast<double>(op.depth(p.dims)) / cache_bytes_per_s(q.device);
+    const double sums = 0.3e-6 * c.groups + (c.split > 1 ? 1e-6 : 0) +
+                        1e-6 * waves * s.rows / 64 * (1 + 0.1 * c.split);
+    return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, cycles / clock, x}) + sums) +
+           1e-9 * c.stages;
+  }
+
+  static std::int32_t shared_bytes(const Query&, const State& s) {
+    return s.config.shared_bytes(s.traits.rows);
+  }
+  static std::size_t workspace_bytes(const Query&, const State&) { return 0; }
+  static std::vector<KernelSource> sources(const Query&, const State& s) {
+    return {{kInclude, kernels::cuda_entry<Wgmma>(kEntry, s), s.shared_bytes}};
+  }
+
+  static int multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
+    const State& s = kernel.load<State>();
+    const auto& op = *static_cast<const ProductOp*>(s.user);
+    WgmmaCall call{};
+    ProductParams& p = call.p;
+    p = product_params(op, args, nullptr);
+    if (p.m == 0 || p.w.columns == 0) return 0;
+    const DType type = s.traits.type;
+    const std::int64_t words = op.along_k ? p.w.columns : p.w.columns / 8;
+    const std::int64_t words_down = op.along_k ? p.w.depth / 8 : p.w.depth;
+    const std::int64_t groups = p.w.depth / std::max<std::int64_t>(1, p.w.group);
+    constexpr auto kNone = cuda::Swizzle::kNone, k128 = cuda::Swizzle::k128;
+    const bool walks =
+        encode(call.words, DType::kI32, p.w.q.data, words_down, words, p.w.q.row,
+               op.along_k ? kDepth / 8 : kDepth, op.along_k ? kColumns : kColumns / 8,
+               op.along_k ? kNone : k128) &&
+        encode(call.x, type, p.x, p.m, p.w.depth, p.x_row, s.traits.rows, kDepth, k128) &&
+        encode(call.scales, type, p.w.scales.data, groups, p.w.columns, p.w.scales.row, 1, kColumns,
+               kNone) &&
+        (!s.traits.zeros ||
+         encode(call.zeros, DType::kI32, p.w.zeros.data, groups, ceil_div(p.w.columns, 8),
+                p.w.zeros.row, 1, kColumns / 8, kNone));
+    if (!walks) return kNotWalked;
+    cuda::Launch how;
+    how.grid.x = static_cast<unsigned>(ceil_div(p.w.columns, kColumns) * s.config.split);
+    how.grid.z = static_cast<unsigned>(ceil_div(p.m, s.traits.rows));
+    how.cluster = static_cast<unsigned>(s.config.split);
+    how.block.x = static_cast<unsigned>(s.config.threads());
+    how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = s.dependent;
+    return cuda::launch(*kernel.entries[0], how, call, context.stream);
+  }
+  static std::vector<StepFn> steps(const State&) { return {multiply}; }
+};
+
+}  // namespace
+
+Implementation product_wgmma_cuda(const ProductOp& op) {
+  return kernels::make_cuda<Wgmma>("cuda_wgmma", source_hash<"ops/w4/product_wgmma_cuda.cpp">(),
+                                   &op);
+}
+
+}  // namespace dlblas::w4
