@@ -78,7 +78,7 @@ struct WgmmaConfig {
   constexpr int32_t launched() const { return 65536 / threads() / 8 * 8; }
   constexpr int32_t few() const { return groups == 2 ? 40 : groups == 3 ? 32 : 24; }
   constexpr int32_t many() const {
-    return groups == 1 ? 232 : (launched() * threads() - 128 * few()) / (128 * groups) / 8 * 8;
+    return groups == 1 ? 248 : (launched() * threads() - 128 * few()) / (128 * groups) / 8 * 8;
   }
   // Of a stage: words, x, and what the stage's group has.
   static constexpr int32_t kWords = kDepth * kColumns / 2, kScales = 2 * kColumns;

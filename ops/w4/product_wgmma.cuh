@@ -150,23 +150,38 @@ struct WgmmaProduct {
   static constexpr auto kInput = S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Sums = float[4][S.rows / 2];
   using Step = uint32_t[4][4];  // of 16 rows of w: four tiles as A
+  using Words = uint32_t[S.along_k ? 16 : 4];
+  using Group = WgmmaGroup<S>;
+  static constexpr int kSteps = C.kDepth / 16;
+  // Words of the next step are on their way while these become A, where registers suffice.
+  static constexpr bool kAhead = !S.along_k || S.rows <= 32;
 
   const WgmmaShared<S, C>& shared;
   int warp, g, q;  // of the warpgroup
   uint32_t mask, high;
 
-  /// Step u of a stage.
-  __device__ __forceinline__ void unpack(Step& a, const unsigned char* words, int u,
-                                         const WgmmaGroup<S>& of) const {
-    using Group = WgmmaGroup<S>;
+  /// A thread's words of step u of a stage.
+  __device__ __forceinline__ void fetch(Words& word, const unsigned char* words, int u) const {
     if constexpr (!S.along_k) {
-      uint32_t word[4], half[2][2];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = 16 * u + 2 * q + i % 2 + i / 2 * 8;
         const int chunk = (2 * warp + g / 4) ^ (2 * q + i % 2);
         word[i] = Group::template at<uint32_t>(words + row * 128 + chunk * 16 + g % 4 * 4);
       }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {  // the word's row, then 32 columns
+        const uint4 four = Group::template at<uint4>(words + (2 * u + i / 2) * 4 * C.kColumns +
+                                                     (64 * warp + i % 2 * 32 + 4 * g) * 4);
+        word[4 * i] = four.x, word[4 * i + 1] = four.y;
+        word[4 * i + 2] = four.z, word[4 * i + 3] = four.w;
+      }
+    }
+  }
+  __device__ __forceinline__ void unpack(Step& a, const Words& word, const Group& of) const {
+    if constexpr (!S.along_k) {
+      uint32_t half[2][2];
       // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -185,21 +200,12 @@ struct WgmmaProduct {
     } else {
       const uint32_t bytes = q * 0x1111u + 0x4400u;  // byte q of one word, then of another
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const uint4 four = Group::template at<uint4>(words + (2 * u + r) * 4 * C.kColumns +
-                                                       (64 * warp + 32 * h + 4 * g) * 4);
-          const uint32_t word[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-          for (int c = 0; c < 4; ++c) {
-            const uint32_t pair =
-                __byte_perm(word[c], S.type == DType::kBF16 ? word[c] >> 1 : word[c], bytes);
-            a[2 * h + c / 2][2 * r + c % 2] =
-                moved_pair<S.type>(lifted_pair<S.type>(pair, high), Group::kTimes,
-                                   of.minus[4 * h + c], of.factor[4 * h + c]);
-          }
-        }
+      for (int i = 0; i < 16; ++i) {
+        const int r = i / 8, column = i % 8, h = column / 4, c = column % 4;
+        const uint32_t moved = S.type == DType::kBF16 ? word[i] >> 1 : word[i];
+        const uint32_t pair = __byte_perm(word[i], moved, bytes);
+        a[2 * h + c / 2][2 * r + c % 2] = moved_pair<S.type>(
+            lifted_pair<S.type>(pair, high), Group::kTimes, of.minus[column], of.factor[column]);
       }
     }
   }
@@ -208,29 +214,32 @@ struct WgmmaProduct {
                                       int which, uint32_t plus) const {
     RingPlace<C.stages> at, before;
     at.advance(static_cast<uint32_t>(which));
-    WgmmaGroup<S> group;
+    Group group;
     Step a[2];
-    int32_t row = -1;
-    bool reads = false;  // the stage before is not released yet
+    Words word[2];
+    int32_t in_group = (depth.first + which) * C.kDepth % group_size;  // rows before this stage's
+    bool fresh = true, reads = false;  // the stage before is not released yet
 #pragma unroll
     for (int tile = 0; tile < 4; ++tile) wgmma_pin(d[tile]);  // zeros are no constants (C7515)
 #pragma unroll 1
     for (int32_t i = which; i < depth.count; i += C.groups) {
       shared.full[at.stage].wait(at.parity);
-      const int32_t its = (depth.first + i) * C.kDepth / group_size;
-      if (its != row)
+      if (fresh)
         group.load(shared.scales(at.stage) + warp * 128, shared.zeros(at.stage) + warp * 32, g,
                    plus, mask);
-      row = its;
+      in_group += C.groups * C.kDepth, fresh = in_group >= group_size;
+      while (in_group >= group_size) in_group -= group_size;
       const unsigned char* const words = shared.words(at.stage);
       const uint64_t x = wgmma_tile_k(shared.x(at.stage));
 #pragma unroll
-      for (int u = 0; u < C.kDepth / 16; ++u) {
+      for (int u = 0; u < kSteps; ++u) {
         Step& step = a[u % 2];
+        if (!kAhead || u == 0) fetch(word[u % 2], words, u);
+        if (kAhead && u + 1 < kSteps) fetch(word[(u + 1) % 2], words, u + 1);
         wgmma_wait<1>();  // what read these registers two steps ago
         hold(step);
         if (u == 1 && reads && threadIdx.x % 32 == 0) shared.empty[before.stage].arrive();
-        unpack(step, words, u, group);
+        unpack(step, word[u % 2], group);
         wgmma_fence();
 #pragma unroll
         for (int tile = 0; tile < 4; ++tile)
@@ -262,19 +271,19 @@ struct WgmmaProduct {
   /// kAdd: to what lies there.
   template <bool kAdd>
   __device__ __forceinline__ void keep(float2* sums, const Sums& d) const {
-    const auto put = [&](int m, int c, float2 v) {
-      float2& to = sums[place(m, c)];
-      if constexpr (kAdd) v.x += to.x, v.y += to.y;
-      to = v;
-    };
 #pragma unroll
     for (int tile = 0; tile < 4; ++tile) {
       const int c = 32 * warp + (S.along_k ? 16 * (tile / 2) + 2 * g + tile % 2 : 4 * g + tile);
+      const auto at = [&](int i) -> float2& { return sums[place(i / 2 * 8 + 2 * q + i % 2, c)]; };
+      float2 sum[S.rows / 4] = {};
+      if constexpr (kAdd) {
 #pragma unroll
-      for (int i = 0; i < S.rows / 2; i += 4) {
-        const int m = i * 2 + 2 * q;
-        put(m, c, {d[tile][i], d[tile][i + 2]});
-        put(m + 1, c, {d[tile][i + 1], d[tile][i + 3]});
+        for (int i = 0; i < S.rows / 4; ++i) sum[i] = at(i);
+      }
+#pragma unroll
+      for (int i = 0; i < S.rows / 4; ++i) {
+        const int r = i / 2 * 4 + i % 2;
+        at(i) = {sum[i].x + d[tile][r], sum[i].y + d[tile][r + 2]};
       }
     }
   }
@@ -302,6 +311,7 @@ __global__ void __launch_bounds__(C.threads(), 1)
   if (thread == 0) {
     for (int s = 0; s < C.stages; ++s) shared.full[s].init(1), shared.empty[s].init(4);
     fence_mbarrier_init();
+    tma_prefetch_map(call.words), tma_prefetch_map(call.x), tma_prefetch_map(call.scales);
   }
   __syncthreads();
   wait_for_dependencies();
@@ -349,30 +359,35 @@ __global__ void __launch_bounds__(C.threads(), 1)
   constexpr int kThreads = 128 * C.groups;
   const bool pairs =
       p.w.y.col == 1 && reinterpret_cast<uint64_t>(p.w.y.data) % 4 == 0 && p.w.y.row % 2 == 0;
+  constexpr int kOnce = C.split >= 4 ? 2 : 8 / C.split, kStep = kThreads * C.split;
 #pragma unroll 1
-  for (int e = thread + static_cast<int>(part) * kThreads; e < all; e += kThreads * C.split) {
-    const int row = e / (C.kColumns / 2), c = e % (C.kColumns / 2);
-    float2* const mine = sums + Product::place(row, c);
-    float2 sum;
-    if constexpr (C.split > 1) {
-      float2 parts[C.split];
+  for (int first = thread + static_cast<int>(part) * kThreads; first < all;
+       first += kOnce * kStep) {
+    float2 parts[kOnce][C.split];
 #pragma unroll
-      for (int s = 0; s < C.split; ++s) parts[s] = load_cluster(map_to_rank(mine, s));
-      sum = parts[0];
+    for (int i = 0; i < kOnce; ++i) {
+      const int e = min(first + i * kStep, all - 1);
+      const float2* const mine = sums + Product::place(e / (C.kColumns / 2), e % (C.kColumns / 2));
 #pragma unroll
-      for (int s = 1; s < C.split; ++s) sum.x += parts[s].x, sum.y += parts[s].y;
-    } else {
-      sum = *mine;
+      for (int s = 0; s < C.split; ++s)
+        parts[i][s] = C.split > 1 ? load_cluster(map_to_rank(mine, s)) : *mine;
     }
-    const int64_t to = m + row, column = n + 2 * c;
-    if (column >= p.w.columns) continue;
-    if (pairs) {
-      Values<2> both;
-      both.v[0] = sum.x, both.v[1] = sum.y;
-      store_vec<S.type, 2, 4>(p.w.y.data, to * p.w.y.row + column, rounded<S.type>(both));
-    } else {
-      store_y<S.type>(p.w, to, column, sum.x);
-      store_y<S.type>(p.w, to, column + 1, sum.y);
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i) {
+      const int e = first + i * kStep;
+      const int64_t to = m + e / (C.kColumns / 2), column = n + 2 * (e % (C.kColumns / 2));
+      float2 sum = parts[i][0];
+#pragma unroll
+      for (int s = 1; s < C.split; ++s) sum.x += parts[i][s].x, sum.y += parts[i][s].y;
+      if (e >= all || column >= p.w.columns) continue;
+      if (pairs) {
+        Values<2> both;
+        both.v[0] = sum.x, both.v[1] = sum.y;
+        store_vec<S.type, 2, 4>(p.w.y.data, to * p.w.y.row + column, rounded<S.type>(both));
+      } else {
+        store_y<S.type>(p.w, to, column, sum.x);
+        store_y<S.type>(p.w, to, column + 1, sum.y);
+      }
     }
   }
   if constexpr (C.split > 1) cluster_sync();  // others have read this block's sums

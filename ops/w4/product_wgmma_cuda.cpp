@@ -83,10 +83,11 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     return q.user<ProductOp>().depth(q.problem.dims) / kDepth;
   }
   static bool fits(const Query& q, const Config& c) {
-    const std::int32_t rows = traits(q, c).rows;
-    // Sums; A of two steps, factors of eight columns, words and places.
-    const int registers = 2 * rows + 85;
-    return c.shared_bytes(rows) <= q.device.shared_bytes_per_block && registers <= c.many();
+    const Traits s = traits(q, c);
+    // Sums; A of two steps, factors of eight columns, words and places. Sixteen words of GPTQ
+    // spilled beside the sums of 64 rows.
+    const int registers = 2 * s.rows + 85 + (s.along_k && s.rows == 64 ? 20 : 0);
+    return c.shared_bytes(s.rows) <= q.device.shared_bytes_per_block && registers <= c.many();
   }
   static void constrain(const Query& q, Space& space) {
     space.require(table(), "fits_device", {"groups", "stages"},
@@ -101,8 +102,13 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
 
   static Config preset(const Query& q) { return kernels::least_estimate<Wgmma>(q, {1, 4, 1}); }
 
-  /// The fullest multiprocessor's steps, each as long as its integer instructions or its products;
-  /// what streams; x of each block from L2; the sums of a cluster.
+  /// Blocks that run at a time: a cluster stays within a processing cluster, and of 132
+  /// multiprocessors an H200 has six of 18, one of 16 and one of 8.
+  static double at_a_time(const DeviceInfo& device, int split) {
+    return split * device.units / 132.0 * (6 * (18 / split) + 16 / split + 8 / split);
+  }
+  /// The steps of the busiest multiprocessor, which unpacks, multiplies and copies at once, but not
+  /// quite; what streams; the sums of a cluster.
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
@@ -110,25 +116,20 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     const auto rows = static_cast<double>(p.dims[kM]), n = static_cast<double>(op.columns(p.dims));
     const double again = std::max(1.0, std::ceil(rows / s.rows));
     const double tiles = std::max(1.0, std::ceil(n / kColumns)) * again;
-    // Clusters stay within a processing cluster: some 16 multiprocessors.
-    const double units = std::max(1, q.device.units / 16 * (16 / c.split) * c.split);
-    const double waves = std::ceil(tiles * c.split / units);
+    const double waves = std::ceil(tiles * c.split / at_a_time(q.device, c.split));
     const double stages = std::ceil(static_cast<double>(depth_of(q)) / c.split);
-    // A stage is 64 tiles of 16 × 16, a quarter on each scheduler, or 16 instructions of WGMMA.
-    const double unpacked = 16 * (s.along_k ? 30.0 : 22.0);
-    const double multiplied = 16 * std::max(16.0, 0.55 * s.rows);
-    const double alone = 4 * 220.0 / c.groups;  // a warpgroup's steps, one after the other
+    // A stage is 64 tiles of 16 × 16 of the weight, and 16 instructions of WGMMA.
+    const double unpacked = s.along_k ? 480 : 400, multiplied = 16 * std::max(16.0, 0.5 * s.rows);
+    const double alone = c.groups == 1 ? 60 : 0;  // latencies that one warpgroup cannot hide
     const double clock = unit_rates(q.device).f32_flops / 256;
-    const double cycles = waves * stages * std::max({unpacked, multiplied, alone});
+    const double cycles = waves * stages * (unpacked + 0.7 * multiplied + alone);
     const double in_flight = std::min(1.0, tiles * c.split / q.device.units) * (c.stages - 1) *
                              (Config::kWords + Config::kScales);
     const double memory = again * product::weight_bytes(op, p) /
-                          (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 48e3));
-    const double x =
-        tiles * 2 * s.rows * static_cast<double>(op.depth(p.dims)) / cache_bytes_per_s(q.device);
-    const double sums = 0.3e-6 * c.groups + (c.split > 1 ? 1e-6 : 0) +
-                        1e-6 * waves * s.rows / 64 * (1 + 0.1 * c.split);
-    return 1e3 * (launch_s(q.device) + 2e-6 + std::max({memory, cycles / clock, x}) + sums) +
+                          (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 40e3));
+    const double sums =
+        waves * (0.2e-6 * c.groups + (c.split > 1 ? 1e-6 : 0) + 1.5e-6 * s.rows / 64);
+    return 1e3 * (launch_s(q.device) + 2e-6 + std::max(memory, cycles / clock) + sums) +
            1e-9 * c.stages;
   }
 
