@@ -119,7 +119,7 @@ double estimate(const Query& q, const Config&) {
   }
   const double made = 1.1 * 2.5 * weight / memory_bytes_per_s(q.device);
   return 1e3 * (2 * launch_s(q.device) + made) +
-         roofline_ms(q.device, 2 * weight + io, work / 0.65, p.tensors[kX].dtype);
+         roofline_ms(q.device, 2 * weight + io, work / 0.85, p.tensors[kX].dtype);
 }
 
 Implementation panels(const char* name, DeviceType backend, const ProductOp& op) {

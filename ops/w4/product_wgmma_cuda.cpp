@@ -107,8 +107,8 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   static double at_a_time(const DeviceInfo& device, int split) {
     return split * device.units / 132.0 * (6 * (18 / split) + 16 / split + 8 / split);
   }
-  /// The steps of the busiest multiprocessor, which unpacks, multiplies and copies at once, but not
-  /// quite; what streams; the sums of a cluster.
+  /// The steps of the busiest multiprocessor, whose unpacking and products overlap little (fitted
+  /// to an H200 and an H100); what streams; the sums of a cluster.
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
@@ -119,17 +119,17 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     const double waves = std::ceil(tiles * c.split / at_a_time(q.device, c.split));
     const double stages = std::ceil(static_cast<double>(depth_of(q)) / c.split);
     // A stage is 64 tiles of 16 × 16 of the weight, and 16 instructions of WGMMA.
-    const double unpacked = s.along_k ? 480 : 400, multiplied = 16 * std::max(16.0, 0.5 * s.rows);
-    const double alone = c.groups == 1 ? 60 : 0;  // latencies that one warpgroup cannot hide
+    const double unpacked = s.along_k ? 480 : 400, multiplied = 16 * (8 + 0.4 * s.rows);
+    const double alone = c.groups == 1 ? 120 : 0;  // latencies that one warpgroup cannot hide
     const double clock = unit_rates(q.device).f32_flops / 256;
-    const double cycles = waves * stages * (unpacked + 0.7 * multiplied + alone);
+    const double cycles = waves * stages * (unpacked + multiplied + alone);
     const double in_flight = std::min(1.0, tiles * c.split / q.device.units) * (c.stages - 1) *
                              (Config::kWords + Config::kScales);
     const double memory = again * product::weight_bytes(op, p) /
-                          (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 40e3));
+                          (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 56e3));
     const double sums =
         waves * (0.2e-6 * c.groups + (c.split > 1 ? 1e-6 : 0) + 1.5e-6 * s.rows / 64);
-    return 1e3 * (launch_s(q.device) + 2e-6 + std::max(memory, cycles / clock) + sums) +
+    return 1e3 * (launch_s(q.device) + 0.3e-6 + std::max(memory, cycles / clock) + sums) +
            1e-9 * c.stages;
   }
 
