@@ -167,6 +167,26 @@ def test_the_readmes_table_is_of_the_fastest_rival(monkeypatch: pytest.MonkeyPat
     assert brief in figures.render(page, [norm], lambda _: "b") and brief not in text
 
 
+def test_another_card_has_a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its rows are newer; the README shows the card that has most."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import figures
+
+    first, second = ({"T": 4096, "C": width} for width in (4096, 8192))
+    rows = [
+        _gpu_row("gpu_norm", "rms_norm", first, bytes=67108864),
+        _gpu_row("gpu_norm", "rms_norm", second, bytes=67108864),
+        _gpu_row(
+            "gpu_norm", "rms_norm", first, bytes=67108864, card="NVIDIA H100", when="2027-01-01"
+        ),
+    ]
+    page = "<!-- figures:begin gpu_norm -->\nold\n<!-- figures:end gpu_norm -->\n"
+    text = figures.render(page, rows, lambda _: "a")
+    assert text.index("NVIDIA H200, driver") < text.index("NVIDIA H100, driver")
+    top = page.replace("gpu_norm", "gpu_top")
+    assert "H100" not in figures.render(top, rows, lambda _: "a")
+
+
 def test_figures_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import figures

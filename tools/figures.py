@@ -11,6 +11,7 @@ exits 1 when a table is out of date. Needs the package: run it with .venv/bin/py
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -237,21 +238,37 @@ def _machine(row: Row) -> str:
     return f"{row['card']}, driver {row['driver']}" if "card" in row else str(row["cpu"])
 
 
+def _machines(rows: list[Row]) -> list[str]:
+    """Whose rows a table shows: the card that has most, then the other cards; of CPUs the one that
+    was measured last (others' stay in the results)."""
+    if "card" in rows[0]:
+        count = collections.Counter(row["card"] for row in rows)
+        return sorted(count, key=lambda card: (-count[card], card))
+    return [str(max(rows, key=lambda row: str(row["when"]))["cpu"])]
+
+
 def make_table(
     name: str, rows: list[Row], current: Callable[[Row], str], brief: bool = False
 ) -> str:
-    """The Markdown of one table, and a line on where its figures come from. ``brief``: how many
-    operators are stale, not which."""
-    kinds, make = TABLES[name]
-    chosen = in_order([row for row in rows if row["what"] in kinds])
+    """The Markdown of a table of each machine, and a line on where its figures come from.
+    ``brief``: of the first machine, and how many operators are stale, not which."""
+    chosen = in_order([row for row in rows if row["what"] in TABLES[name][0]])
     if not chosen:
         return f"No results for {name} yet: run `dlblas bench`.\n"
-    last = _machine(max(chosen, key=lambda row: str(row["when"])))  # others' stay in the results
-    chosen = [row for row in chosen if _machine(row) == last]
+    machines = _machines(chosen)
+    tables = []
+    for machine in machines[: 1 if brief else None]:
+        own = [row for row in chosen if row.get("card", row.get("cpu")) == machine]
+        tables.append(_of_machine(name, own, current, brief))
+    return "\n".join(tables)
+
+
+def _of_machine(name: str, chosen: list[Row], current: Callable[[Row], str], brief: bool) -> str:
     days = sorted({row["when"][:10] for row in chosen})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     statistic = "medians" if name.startswith("gpu_") else "minima"
-    text = f"{make(chosen)}\n{last}, {when}; {statistic} of interleaved rounds.\n"
+    last = _machine(max(chosen, key=lambda row: str(row["when"])))
+    text = f"{TABLES[name][1](chosen)}\n{last}, {when}; {statistic} of interleaved rounds.\n"
     moved = [row for row in chosen if row["source"] not in ("", current(row))]
     moved = [row for row in moved if "missing" not in row["ours"]]
     by_op = name in ("norm", "rows", "matmul") or name.startswith(("gpu_", "cpu_"))
