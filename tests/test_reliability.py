@@ -65,8 +65,8 @@ def test_attacks_are_counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert "hostile candidates on a GPU" in {row["attack"] for row in gpu}
     more = [{"attack": "forks", "test": "tests/test_fork.py::x", "tried": n, "broke": 0}
             for n in (1, 6)]  # fmt: skip
-    table = reliability.attacks_table([row, *gpu, *more])
-    assert "One run of all: **49 tried, 0 broke a promise**." in table
+    table = reliability.attacks_table([row, *gpu, *more], "2030-01-31")
+    assert "One run of all, 2030-01-31: **49 tried, 0 broke a promise**." in table
     assert "| forks | `test_fork.py` | 7 | 0 |" in table
     assert "| views | `cpp/program.cpp` | 42 | 0 |" in table
     assert "| hostile candidates on a GPU | `test_gpu_worker.py` | on a GPU, not counted" in table

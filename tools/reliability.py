@@ -146,7 +146,7 @@ def cpp_attacks(build: pathlib.Path) -> list[Row]:
     return rows
 
 
-def attacks_table(rows: list[Row]) -> str:
+def attacks_table(rows: list[Row], day: str) -> str:
     """Counts of one name are added up."""
     lines = []
     for name in dict.fromkeys(row["attack"] for row in rows):
@@ -157,7 +157,7 @@ def attacks_table(rows: list[Row]) -> str:
         told = f"{tried:,} | {broke}" if counted else "on a GPU, not counted here | –"
         lines.append(f"| {name} | `{file}` | {told} |")
     tried, broke = (sum(row[key] or 0 for row in rows) for key in ("tried", "broke"))
-    head = [f"One run of all: **{tried:,} tried, {broke} broke a promise**.", ""]
+    head = [f"One run of all, {day}: **{tried:,} tried, {broke} broke a promise**.", ""]
     head += ["| attack | test | tried | broke |", "|---|---|--:|--:|"]
     return "\n".join([*head, *sorted(lines)]) + "\n"
 
@@ -185,7 +185,7 @@ def run_attacks(gpu: list[pathlib.Path], build: pathlib.Path) -> int:
     print(f"attacks: {time.monotonic() - begin:.0f} s, {broke} broke a promise")
     if here and code == 0 and broke == 0:
         page = PAGE.read_text(encoding="utf-8")
-        page = ATTACKS.sub(lambda m: m[1] + attacks_table(rows) + m[3], page)
+        page = ATTACKS.sub(lambda m: m[1] + attacks_table(rows, time.strftime("%Y-%m-%d")) + m[3], page)
         PAGE.write_text(page, encoding="utf-8")
     return code or (0 if here and broke == 0 else 1)
 
