@@ -222,3 +222,11 @@ def test_a_figure_of_a_function_goes_stale_with_the_operators_that_it_is_made_of
             row["implementations"][0]["source_hash"] = "0-other"
     functions = ("paged_attention", "flash_attention", "matmul")
     assert [family_hash(info, f) != family_hash(moved, f) for f in functions] == [True, True, False]
+
+
+def test_steps_of_a_model_are_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    from dlblas import cli
+
+    assert cli.main(["bench", "gpu_llama", "--only", "decode_17"]) != 0
+    said = capsys.readouterr().err
+    assert "is no step; expected one of prefill_1, decode_1, decode_16, decode_64" in said

@@ -185,7 +185,9 @@ def run_attacks(gpu: list[pathlib.Path], build: pathlib.Path) -> int:
     print(f"attacks: {time.monotonic() - begin:.0f} s, {broke} broke a promise")
     if here and code == 0 and broke == 0:
         page = PAGE.read_text(encoding="utf-8")
-        page = ATTACKS.sub(lambda m: m[1] + attacks_table(rows, time.strftime("%Y-%m-%d")) + m[3], page)
+        page = ATTACKS.sub(
+            lambda m: m[1] + attacks_table(rows, time.strftime("%Y-%m-%d")) + m[3], page
+        )
         PAGE.write_text(page, encoding="utf-8")
     return code or (0 if here and broke == 0 else 1)
 

@@ -210,7 +210,8 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--only",
         metavar="OP,…",
-        help="rows, gpu_rows: these operators; gpu_products, gpu_attention: these functions",
+        help="rows, gpu_rows: these operators; gpu_products, gpu_attention: these functions; "
+        "gpu_llama: these steps (decode_16)",
     )
     bench.add_argument(
         "--within",

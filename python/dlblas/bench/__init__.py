@@ -48,6 +48,7 @@ SECTIONS: dict[str, tuple[int, ...]] = {
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
 _OF_MANY = ("rows", "gpu_rows", "gpu_products", "gpu_attention")  # of many functions
+_STEPS = {"gpu_llama": ("prefill_1", "decode_1", "decode_16", "decode_64")}  # with sequences
 # Search budget per key on a GPU.
 GPU_SECTIONS: dict[str, float] = {
     "gpu_compile": 0.5,
@@ -334,17 +335,23 @@ def _check_section(section: str) -> list[str]:
 
 
 def _check_only(sections: list[str], only: list[str]) -> None:
-    if only and (len(sections) > 1 or sections[0] not in _OF_MANY):
+    if only and (len(sections) > 1 or sections[0] not in (*_OF_MANY, *_STEPS)):
         remedy = "run `dlblas bench rows --only …`"
-        expected = f"one of {', '.join(_OF_MANY)}"
+        expected = f"one of {', '.join((*_OF_MANY, *_STEPS))}"
         raise _specs.refuse("bench", "--only", "names operators", expected, sections[0], remedy)
     known = [row["name"] for row in _native.info()["operators"]]
-    if sections[0] in _OF_MANY[2:]:  # their rows are of functions, as users call them
+    if steps := _STEPS.get(sections[0]):
+        known = list(steps)
+    elif sections[0] in _OF_MANY[2:]:  # their rows are of functions, as users call them
         known = [name for name in dir(sys.modules["dlblas"]) if not name.startswith("_")]
         known.append("flash_attention_backward")  # what a gradient runs
     for name in only:
         if name not in known:
-            near = _specs.nearest(name, known).removeprefix("; ") or "see `dlblas list`"
+            near = _specs.nearest(name, known).removeprefix("; ")
+            if steps:
+                expected = f"one of {', '.join(steps)}"
+                raise _specs.refuse("bench", "--only", "is no step", expected, name, near)
+            near = near or "see `dlblas list`"
             raise _specs.refuse("bench", "--only", "is no operator", "an operator", name, near)
 
 

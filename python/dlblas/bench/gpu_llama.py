@@ -70,6 +70,8 @@ def rows(bench: Session) -> Iterator[Row]:
             for batch in batches:
                 if bench.late():
                     return
+                if not bench.wants(f"{step}_{batch}"):
+                    continue
                 yield _row(bench, example, model, step, batch, count)
 
 
