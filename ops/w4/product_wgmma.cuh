@@ -4,17 +4,13 @@
 // of a cluster take parts of K. In: WgmmaCall; groups of whole 64 rows. Out: y. Numerics: f32 sums;
 // those of warpgroups, then of blocks, are added in order.
 //
-// A thread with g = lane / 4, q = lane % 4 of warp v has columns 64v … 64v + 63 in four tiles of
-// 16:
-//   AWQ: word g of the warp's eight, of rows 2q, 2q + 1, 2q + 8, 2q + 9 of each 16; column 8g + 2t
-//   + h
-// is row g + 8h of tile t.
-//   GPTQ: words of columns 32h + 4g + c; column c is row g + 8 (c % 2) of tile 2h + c / 2. Rows 2q
-//   and
-// 2q + 1 are byte q of a word, which four threads share.
-// Of words a warp's loads meet no bank twice: the copy engine's swizzle sees to it for AWQ, GPTQ's
-// four threads of a column read one place. Flow: call > validate > select > compile > [launch].
-// Read next: device/wgmma.cuh, unpack.cuh, product_wgmma_cuda.cpp.
+// A thread with g = lane / 4, q = lane % 4 of warp v has columns 64v … 64v + 63, in four tiles
+// of 16. AWQ: word g of the warp's eight, of rows 2q, 2q + 1, 2q + 8, 2q + 9 of each 16. Column 8g
+// + 2t + h is row g + 8h of tile t. GPTQ: words of columns 32h + 4g + c. Column c is row g + 8 (c %
+// 2) of tile 2h + c / 2; rows 2q and 2q + 1 are byte q of a word, which four threads share. A
+// warp's loads of words meet no bank twice: AWQ's by the copy engine's swizzle, GPTQ's since four
+// threads read one place. Flow: call > validate > select > compile > [launch]. Read next:
+// device/wgmma.cuh, unpack.cuh, product_wgmma_cuda.cpp.
 #pragma once
 
 #include "device/cluster.cuh"
@@ -156,6 +152,8 @@ struct WgmmaProduct {
   // Words of the next step are on their way while these become A, where registers suffice.
   static constexpr bool kAhead = !S.along_k || S.rows <= 32;
 
+  static_assert(C.stages >= 2 * C.groups, "a warpgroup holds a stage while it waits for its next");
+
   const WgmmaShared<S, C>& shared;
   int warp, g, q;  // of the warpgroup
   uint32_t mask, high;
@@ -210,6 +208,7 @@ struct WgmmaProduct {
     }
   }
 
+  /// A stage is released in the midst of the next one, when its last products have ended.
   __device__ __forceinline__ void run(Sums& d, const WgmmaDepth<C>& depth, int group_size,
                                       int which, uint32_t plus) const {
     RingPlace<C.stages> at, before;

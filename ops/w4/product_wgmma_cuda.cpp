@@ -92,8 +92,9 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   static void constrain(const Query& q, Space& space) {
     space.require(table(), "fits_device", {"groups", "stages"},
                   [q = QueryCopy(q)](const Config& c) { return fits(q, c); });
-    space.require(table(), "ring_is_deep", {"groups", "stages"},
-                  [](const Config& c) { return c.stages >= 2 * c.groups || c.stages == 2; });
+    // A warpgroup holds a stage while it waits for its next.
+    space.require(table(), "two_stages_a_group", {"groups", "stages"},
+                  [](const Config& c) { return c.stages >= 2 * c.groups; });
     space.require(table(), "split_is_useful", {"groups", "split"},
                   [q = QueryCopy(q)](const Config& c) {
                     return c.split * c.groups == 1 || depth_of(q) >= 2 * c.split * c.groups;
