@@ -1,7 +1,8 @@
 """``deterministic()``: a row has the same bits in any batch, on any number of threads, before and
 after tuning, for every operator, at every level of instructions, on the CPU and the GPU.
 
-Read next: src/core/implementation.hpp (``same_bits``), test_matmul_sums.py.
+Read next: src/core/implementation.hpp (``same_bits``), test_same_bits_parts.py (rows of groups,
+sequences), test_matmul_sums.py.
 """
 
 from __future__ import annotations

@@ -35,6 +35,10 @@ class Arena {
     blocks_.clear();
     add(total);
   }
+  /// What keeps the blocks that there are.
+  std::shared_ptr<const void> hold() const {
+    return blocks_.empty() ? nullptr : std::make_shared<const std::vector<Block>>(blocks_);
+  }
   void* take(std::size_t bytes) {
     for (; at_.block < blocks_.size(); ++at_.block, at_.used = 0)
       if (bytes <= blocks_[at_.block].bytes - at_.used) break;
@@ -46,12 +50,12 @@ class Arena {
 
  private:
   struct Block {
-    std::unique_ptr<void, decltype(&std::free)> memory;
+    std::shared_ptr<void> memory;  // shared by what holds a workspace (hold_workspace)
     std::size_t bytes;
   };
   bool add(std::size_t bytes) {
     void* p = std::aligned_alloc(64, bytes);
-    if (p) blocks_.push_back({{p, &std::free}, bytes});
+    if (p) blocks_.push_back({std::shared_ptr<void>(p, &std::free), bytes});
     return p != nullptr;
   }
   std::vector<Block> blocks_;
@@ -90,6 +94,8 @@ void* new_device_result(std::size_t bytes, Device device, void* stream) {
 std::size_t rounded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
+
+std::shared_ptr<const void> hold_workspace() { return per_thread<Arena>().hold(); }
 
 bool free_device_result(void* memory) {
   DeviceResults& results = device_results();

@@ -3,6 +3,7 @@
 // order of the caller's stream.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/implementation.hpp"
@@ -10,6 +11,8 @@
 
 namespace dlblas {
 
+/// What keeps the calling thread's own workspace on the CPU; null where it has none.
+std::shared_ptr<const void> hold_workspace();
 /// Gives back a result that CallSide made on a GPU; false where the memory is none.
 bool free_device_result(void* memory);
 

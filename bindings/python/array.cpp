@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "bindings/python/numpy.hpp"
 #include "cuda/cuda.hpp"
@@ -143,6 +144,11 @@ void delete_managed(Managed* m) {
   delete m;
 }
 
+void delete_view(Managed* m) {
+  Views::drop(static_cast<Views::State*>(std::exchange(m->context, nullptr)));
+  delete_managed(m);
+}
+
 // A capsule that was not consumed still owns its tensor; a consumed one was renamed.
 void destroy_capsule(Object* capsule) {
   if (!api.capsule_is(capsule, kPlain)) return;
@@ -223,14 +229,14 @@ Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owne
   return capsule;
 }
 
-Object* make_view_capsule(const dlblas_tensor& tensor) {
-  auto* m = new Managed{tensor, nullptr, delete_managed};
+Object* make_view_capsule(const dlblas_tensor& tensor, const Views& views) {
+  auto* m = new Managed{tensor, views.share(), delete_view};
   m->tensor.shape = new std::int64_t[tensor.ndim + 1];
   m->tensor.strides = new std::int64_t[tensor.ndim + 1];
   std::copy_n(tensor.shape, tensor.ndim, m->tensor.shape);
   std::copy_n(tensor.strides, tensor.ndim, m->tensor.strides);
   Object* capsule = api.capsule_new(m, kPlain, destroy_capsule);
-  if (!capsule) delete_managed(m);
+  if (!capsule) delete_view(m);
   return capsule;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "bindings/python/hooks.hpp"
+#include "bindings/python/views.hpp"
 
 namespace dlblas::py {
 
@@ -54,7 +55,7 @@ Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch);
 /// A "dltensor" capsule over memory that `owner` keeps alive.
 Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owner);
 
-/// The same over any tensor, without ownership of its memory: it is valid during a call.
-Object* make_view_capsule(const dlblas_tensor& tensor);
+/// The same over any tensor, without ownership of its memory: what is made of it refers to `views`.
+Object* make_view_capsule(const dlblas_tensor& tensor, const Views& views);
 
 }  // namespace dlblas::py

@@ -218,6 +218,7 @@ bool Call::make_number(const Parameter& parameter, const Array& like, dlblas_val
     held_[num_held_++] = made.release();
   } else {
     TensorView view{};
+    if (!number_memory_) number_memory_ = std::make_shared<double[]>(kMaxTensors);
     view.data = &number_memory_[num_arrays_];
     view.dtype = dtype;
     store_element(view, 0, number);
@@ -418,6 +419,42 @@ bool Call::fill_context(dlblas_context* context) {
   return find_stream(&context->stream);
 }
 
+// The caller's arrays and the results, while a launch runs: whoever keeps a view of one holds all.
+class Call::Lent final : public Lender {
+ public:
+  explicit Lent(const Call& call) : Lender(true), call_(call) {}
+
+ private:
+  struct Held {
+    std::vector<Object*> objects;
+    std::shared_ptr<double[]> numbers;
+    ~Held() {
+      if (!api.is_initialized()) return;  // a view that outlives Python
+      const Locked locked;
+      for (Object* object : objects) api.dec_ref(object);
+    }
+  };
+  // Under the interpreter's lock: the one who asks is a function of Python's that has returned.
+  std::shared_ptr<const void> hold() override {
+    auto held = std::make_shared<Held>();
+    held->numbers = call_.number_memory_;
+    const auto keep = [&](Object* object) {
+      if (!object) return;
+      api.inc_ref(object);
+      held->objects.push_back(object);
+    };
+    const auto keep_arrays = [&](const Array* arrays, int count) {
+      for (int i = 0; i < count; ++i) keep(arrays[i].object), keep(arrays[i].keeper);
+    };
+    keep_arrays(call_.arrays_, call_.num_arrays_);
+    keep_arrays(call_.out_arrays_, call_.num_outputs_);
+    for (Object* made : call_.made_) keep(made);
+    for (int i = 0; i < call_.num_held_; ++i) keep(call_.held_[i]);
+    return held;
+  }
+  const Call& call_;
+};
+
 Object* Call::run() {
   std::int64_t dims[kMaxResults][2 * DLBLAS_MAX_RANK];
   if (!out_) {
@@ -433,6 +470,7 @@ Object* Call::run() {
   if (!fill_context(&context)) return nullptr;
   context.self = this;
   context.new_output = new_output;
+  const Lent lent(*this);
   if (bytes_ >= kReleaseBytes) thread_ = api.save_thread();
   const dlblas_status status =
       contained([&] { return dlblas_call(function_.handle, &args_, &context); });

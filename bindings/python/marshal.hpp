@@ -4,14 +4,17 @@
 // only what it cannot see. Read next: bindings/python/marshal.cpp.
 #pragma once
 
+#include <memory>
+
 #include "bindings/python/array.hpp"
 #include "bindings/python/function.hpp"
+#include "core/lender.hpp"
 
 namespace dlblas::py {
 
 enum class Data { kRequired, kOptional };  // whether dlblas.Spec may stand for an array
 
-class Call {
+class Call final {
  public:
   Call(const Function& function, Data data) : function_(function), data_(data) {}
   ~Call();
@@ -38,6 +41,7 @@ class Call {
   static constexpr int kMaxParams = kMaxTensors + kMaxScalars;
 
  private:
+  class Lent;
   bool place(Object* name, Object* value);
   bool read_stream(Object* value);
   bool find_stream(void** stream);
@@ -67,8 +71,8 @@ class Call {
   // Not initialised beyond num_arrays_, num_outputs_ and the function's parameters.
   dlblas_value values_[kMaxParams];
   Array arrays_[kMaxTensors];
-  double number_memory_[kMaxTensors];
-  Object* held_[kMaxTensors];  // owned: numbers as arrays on a GPU
+  std::shared_ptr<double[]> number_memory_;  // of numbers_
+  Object* held_[kMaxTensors];                // owned: numbers as arrays on a GPU
   Array out_arrays_[kMaxJudged];
   dlblas_tensor outputs_[kMaxJudged];
 };

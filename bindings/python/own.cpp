@@ -15,6 +15,7 @@
 #include "bindings/python/array.hpp"
 #include "bindings/python/hooks.hpp"
 #include "bindings/python/init.hpp"
+#include "bindings/python/views.hpp"
 #include "core/kept_text.hpp"
 #include "core/schema.hpp"
 
@@ -109,10 +110,11 @@ Object* scalar(const dlblas_value& v) {
   }
 }
 
-// A capsule, or (address, code, bits, shape, byte strides); None where a tensor is absent.
-Object* tensor(const dlblas_tensor& t, bool capsule) {
+// (address, code, bits, shape, byte strides), or a capsule whose tensor refers to the views; None
+// where a tensor is absent.
+Object* tensor(const dlblas_tensor& t, const Views* capsule = nullptr) {
   if (t.dtype.bits == 0) return none();
-  if (capsule) return make_view_capsule(t);
+  if (capsule) return make_view_capsule(t, *capsule);
   Object* const fields[] = {
       api.long_from(reinterpret_cast<std::intptr_t>(t.data)), api.long_from(t.dtype.code),
       api.long_from(t.dtype.bits * t.dtype.lanes), integers(t.shape, t.ndim),
@@ -154,13 +156,17 @@ bool finalized() {
   return true;
 }
 
-// run(tensors, scalars, letters, config, stream, threads)
+// run(tensors, scalars, letters, config, stream, threads, what views refer to or None)
 std::int32_t run_step(const dlblas_step_args* args, const dlblas_context* context, void* user) {
   if (finalized()) return 1;
   const Locked locked;
   const auto& own = *static_cast<const Callables*>(user);
-  Ref tensors(tuple_from(args->num_inputs + args->num_results,
-                         [&](std::int64_t i) { return tensor(args->tensors[i], own.capsules); }));
+  Views views;
+  Ref token(own.capsules ? none() : views.make_token());
+  if (!token) return code_of(nullptr);
+  Ref tensors(tuple_from(args->num_inputs + args->num_results, [&](std::int64_t i) {
+    return tensor(args->tensors[i], own.capsules ? &views : nullptr);
+  }));
   Ref scalars(
       tuple_from(args->num_scalars, [&](std::int64_t i) { return scalar(args->scalars[i]); }));
   Ref letters(integers(args->letters, args->num_letters));
@@ -168,8 +174,14 @@ std::int32_t run_step(const dlblas_step_args* args, const dlblas_context* contex
   Ref stream(api.long_from(reinterpret_cast<std::intptr_t>(context->stream)));
   Ref threads(api.long_from(context->num_threads));
   Ref answer(api.call_args(own.run, tensors.get(), scalars.get(), letters.get(), config.get(),
-                           stream.get(), threads.get(), nullptr));
-  return code_of(answer.get());
+                           stream.get(), threads.get(), token.get(), nullptr));
+  const std::int32_t code = code_of(answer.get());  // an exception's frames go with it
+  tensors.reset();
+  token.reset();
+  if (views.end() || code != 0) return code;
+  dlblas_fail(
+      "keeps arguments after it returned, and who called owns their memory; copy what you keep");
+  return 1;
 }
 
 // supports(problem) -> None, or the reason
@@ -204,7 +216,7 @@ std::int32_t run_reference(const dlblas_step_args* args, const std::int64_t* row
   const Locked locked;
   const auto& own = *static_cast<const Callables*>(user);
   Ref tensors(tuple_from(args->num_inputs + args->num_results,
-                         [&](std::int64_t i) { return tensor(args->tensors[i], false); }));
+                         [&](std::int64_t i) { return tensor(args->tensors[i]); }));
   Ref scalars(
       tuple_from(args->num_scalars, [&](std::int64_t i) { return scalar(args->scalars[i]); }));
   Ref at(api.long_from(reinterpret_cast<std::intptr_t>(rows))), count(api.long_from(num_rows));
@@ -227,7 +239,7 @@ std::int32_t run_judge(const dlblas_judgement* judgement, void* user) {
   const auto& own = *static_cast<const Callables*>(user);
   const auto tensors = [](const dlblas_step_args* args) {
     return tuple_from(args->num_inputs + args->num_results,
-                      [&](std::int64_t i) { return tensor(args->tensors[i], false); });
+                      [&](std::int64_t i) { return tensor(args->tensors[i]); });
   };
   const auto address = [](const void* at) {
     return api.long_from(reinterpret_cast<std::intptr_t>(at));

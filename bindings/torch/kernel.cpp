@@ -7,12 +7,15 @@
 #include <atomic>
 #include <bit>
 #include <cstddef>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "bindings/c/flags.hpp"
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"
 #include "core/fork.hpp"
+#include "core/lender.hpp"
 
 namespace dlblas::torch {
 namespace {
@@ -54,9 +57,17 @@ bool is_there(const Tensor* tensor) {
   return !shims.is_defined || shims.is_defined(tensor, &defined) != 0 || defined;
 }
 
-class Call {
+// Handles of a call's tensors: what keeps their memory for a view that outlives it.
+struct Handles {
+  std::vector<Tensor*> tensors;
+  ~Handles() {
+    for (Tensor* tensor : tensors) shims.delete_tensor(tensor);
+  }
+};
+
+class Call final : public Lender {
  public:
-  Call(const Operation& op, StableValue* stack) : op_(op), stack_(stack) {}
+  Call(const Operation& op, StableValue* stack) : Lender(true), op_(op), stack_(stack) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   /// Frees what the stack held, and the results that were not handed over.
@@ -73,6 +84,7 @@ class Call {
   void read(Tensor* from, const Slot& slot, dlblas_tensor& to);
   void* stream() const;
   void mark_written();
+  std::shared_ptr<const void> hold() override;
 
   static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
   static void* alloc(void* self, std::size_t bytes, std::size_t align);
@@ -212,6 +224,22 @@ int Call::new_output(void* self, std::int32_t index, dlblas_tensor* out) {
     return 1;
   if (!out->data) out->data = &g_nothing;
   return 0;
+}
+
+std::shared_ptr<const void> Call::hold() {
+  auto held = std::make_shared<Handles>();
+  const auto keep = [&](Tensor* const* tensors, int count) {
+    for (int i = 0; i < count; ++i) {
+      Tensor* handle = nullptr;
+      if (!tensors[i]) continue;
+      if (!shims.new_handle || shims.new_handle(tensors[i], &handle) != 0) return false;
+      held->tensors.push_back(handle);
+    }
+    return true;
+  };
+  const bool all = keep(handles_, num_tensors_) && keep(made_, op_.num_returned) &&
+                   keep(workspaces_, num_workspaces_);
+  return all ? held : nullptr;
 }
 
 // Torch's caching allocator follows streams: freed when the call returns, the memory serves the

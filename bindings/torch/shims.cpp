@@ -94,6 +94,8 @@ bool read_functions(void* cpu, std::string* missing) {
 #undef DLBLAS_TORCH_RESOLVE
   shims.is_defined =
       reinterpret_cast<int (*)(const Tensor*, bool*)>(dlsym(cpu, "aoti_torch_is_defined"));
+  shims.new_handle =
+      reinterpret_cast<int (*)(Tensor*, Tensor**)>(dlsym(cpu, "aoti_torch_new_tensor_handle"));
   shims.delete_value =
       reinterpret_cast<int (*)(StableValue*)>(dlsym(cpu, "torch_delete_stable_ivalue"));
   shims.bump_version = reinterpret_cast<void (*)(const Tensor&)>(

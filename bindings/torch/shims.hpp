@@ -57,6 +57,8 @@ struct Shims {
 #undef DLBLAS_TORCH_MEMBER
   // Optional ones. Before 2.13 an optional argument's slot is freed with `delete`.
   int (*delete_value)(StableValue*) = nullptr;
+  // Another handle of a tensor. Without it a call with a kept view fails.
+  int (*new_handle)(Tensor*, Tensor**) = nullptr;
   // False of what torch makes of None for a tensor that is not optional. A torch without it refuses
   // such a call in its own words.
   int (*is_defined)(const Tensor*, bool*) = nullptr;

@@ -16,6 +16,7 @@
 #include "core/device.hpp"
 #include "core/error.hpp"
 #include "core/in_flight.hpp"
+#include "core/lender.hpp"
 #include "cuda/cuda.hpp"
 #include "dispatch/decide.hpp"
 #include "dispatch/errors.hpp"
@@ -111,22 +112,18 @@ std::string said_by(std::string_view part, std::string_view error) {
                .got = error.detail().got});
 }
 
-// Memory of one call, which a context would keep until the call around it ends: the tuner's makes
-// thousands.
+// Workspace of one call of a part. On a GPU a context would keep it until the call around it ends:
+// the tuner's makes thousands.
 class Scratch {
  public:
-  Scratch(std::size_t bytes, const Context& context) : context_(context) {
-    if (bytes == 0) return;
+  Scratch(std::size_t bytes, const Context& part) : context_(part) {
     constexpr std::size_t kAlign = 256;
-    data_ = on_device() ? cuda::allocate(bytes, context.stream)
-                        : std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign);
+    if (bytes == 0) return;
+    data_ = on_device() ? cuda::allocate(bytes, part.stream) : part.alloc(part.self, bytes, kAlign);
     if (!data_) throw std::bad_alloc();
   }
   ~Scratch() {
-    if (on_device())
-      cuda::release(data_, context_.stream);
-    else
-      std::free(data_);
+    if (on_device()) cuda::release(data_, context_.stream);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -141,14 +138,14 @@ class Scratch {
 // A part's context on the CPU, where a part has ended when it returns: what it asks for goes then.
 // A caller's own keeps memory until the whole ends, and has room for few: a whole may call a part
 // for each matrix of a batch.
-class PartContext {
+class PartContext final : public Lender {
  public:
-  explicit PartContext(const Context& whole) : whole_(whole), context_(whole) {
+  explicit PartContext(const Context& whole) : Lender(false), whole_(whole), context_(whole) {
     if (whole.device.type != DeviceType::kCpu) return;
     context_.self = this;
     context_.alloc = [](void* self, std::size_t bytes, std::size_t align) -> void* {
       const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
-      auto& blocks = static_cast<PartContext*>(self)->blocks_;
+      Blocks& blocks = static_cast<PartContext*>(self)->blocks();
       return blocks.emplace_back(std::aligned_alloc(align, rounded), &std::free).get();
     };
     context_.new_output = [](void* self, int index, TensorView* out) {
@@ -166,9 +163,16 @@ class PartContext {
   const Context& get() const { return context_; }
 
  private:
+  using Blocks = std::vector<std::unique_ptr<void, decltype(&std::free)>>;
+  Blocks& blocks() {
+    if (!blocks_) blocks_ = std::make_shared<Blocks>();
+    return *blocks_;
+  }
+  std::shared_ptr<const void> hold() override { return blocks(), blocks_; }
+
   const Context& whole_;
   Context context_;
-  std::vector<std::unique_ptr<void, decltype(&std::free)>> blocks_;
+  std::shared_ptr<Blocks> blocks_;  // since the first; what a kept view holds, too
 };
 
 class NestedCall final : public Nested {
@@ -202,7 +206,7 @@ class NestedCall final : public Nested {
       } else {
         const InFlight in_flight;  // the tuner's runs are not
         const Kernel& other = compile(select(*form_.op, problem), context.stream);
-        const Scratch scratch(other.workspace_bytes, context);
+        const Scratch scratch(other.workspace_bytes, part.get());
         launch_into(other, args, part.get(), scratch.data());
       }
     } catch (const Error& error) {

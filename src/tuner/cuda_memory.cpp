@@ -37,6 +37,14 @@ CudaMemory::~CudaMemory() {
     cuda::synchronize(stream_.get());
   } catch (const Error&) {  // the context is lost, and its memory with it
   }
+  if (!held_) return;
+  for (auto& [at, buffer] : live_) held_->push_back(std::move(buffer));
+  for (auto& [bytes, buffer] : spare_) held_->push_back(std::move(buffer));
+}
+
+std::shared_ptr<const void> CudaMemory::hold() {
+  if (!held_) held_ = std::make_shared<std::vector<cuda::Buffer>>();
+  return held_;
 }
 
 std::byte* CudaMemory::allocate(std::size_t bytes) {
@@ -49,7 +57,7 @@ std::byte* CudaMemory::allocate(std::size_t bytes) {
     try {
       buffer = cuda::Buffer(bytes);
     } catch (const Error&) {  // what was released may make room
-      spare_.clear();
+      if (!held_) spare_.clear();
       if (bytes > cuda::free_memory()) throw std::bad_alloc();
       buffer = cuda::Buffer(bytes);
     }

@@ -20,6 +20,7 @@ class CudaMemory final : public Memory {
 
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;
+  std::shared_ptr<const void> hold() override;
   double capacity() const override;
   void set(void* to, int byte, std::size_t bytes) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
@@ -46,6 +47,7 @@ class CudaMemory final : public Memory {
   // Released blocks by size: the next set, copy or workspace has the size of the last, and the
   // driver's own allocation waits for the device.
   std::multimap<std::size_t, cuda::Buffer> spare_;
+  std::shared_ptr<std::vector<cuda::Buffer>> held_;  // gets all of them at the end
 };
 
 /// Device memory of a tuner's own, while it lives.

@@ -69,7 +69,15 @@ std::byte* HostMemory::allocate(std::size_t bytes) {
   return memory;
 }
 
-void HostMemory::release(std::byte* memory) noexcept { std::free(memory); }
+void HostMemory::release(std::byte* memory) noexcept {
+  if (!held_) return std::free(memory);
+  held_->emplace_back(memory, [](std::byte* block) { std::free(block); });
+}
+
+std::shared_ptr<const void> HostMemory::hold() {
+  if (!held_) held_ = std::make_shared<Blocks>();
+  return held_;
+}
 
 double HostMemory::capacity() const {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));

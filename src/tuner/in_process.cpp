@@ -100,6 +100,7 @@ bool InProcessMeasurer::workspace_intact() const {
 
 int InProcessMeasurer::run(const Kernel& kernel, const CallData& data) {
   const ForkWatch::Run watched(forks_, &kernel);
+  const LentMemory lent(*memory_);
   return run_steps(kernel, data.args(), context_,
                    workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
 }

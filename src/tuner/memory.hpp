@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/implementation.hpp"
+#include "core/lender.hpp"
 #include "tuner/filler.hpp"
 
 namespace dlblas {
@@ -24,6 +26,8 @@ class Memory {
   /// Aligned to kAlign. Throws std::bad_alloc.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
+  /// What keeps all that is allocated now, after its release too: a candidate kept a view.
+  virtual std::shared_ptr<const void> hold() = 0;
   /// Bytes that could be allocated at best: asked before large tensors are made.
   virtual double capacity() const = 0;
 
@@ -69,6 +73,7 @@ class HostMemory final : public Memory {
 
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;
+  std::shared_ptr<const void> hold() override;
   double capacity() const override;
   void set(void* to, int byte, std::size_t bytes) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
@@ -81,7 +86,19 @@ class HostMemory final : public Memory {
   std::vector<std::int64_t> elements_equal_to(const TensorView& t, int byte) override;
 
  private:
+  using Blocks = std::vector<std::unique_ptr<std::byte, void (*)(std::byte*)>>;
   const Context context_;
+  std::shared_ptr<Blocks> held_;  // what was released since a view was kept
+};
+
+/// Stands around a candidate's run on tensors of this memory.
+class LentMemory final : public Lender {
+ public:
+  explicit LentMemory(Memory& memory) : Lender(true), memory_(memory) {}
+
+ private:
+  std::shared_ptr<const void> hold() override { return memory_.hold(); }
+  Memory& memory_;
 };
 
 }  // namespace dlblas

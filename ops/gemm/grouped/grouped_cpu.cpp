@@ -1,6 +1,7 @@
 // Grouped products on CPUs: one matrix product a group, by matmul's code. Groups of few rows stream
 // their matrix; the others pack it. In: a Problem, later the Args of a call. Out: a Kernel of one
-// step. Numerics: the order of sums depends on the group's number of rows alone.
+// step. Numerics: a matrix that lies along K streams as dot products, which add up otherwise than
+// packed ones; under kDeterministic it is packed for any number of rows.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/gemm/run.hpp.
 #include <algorithm>
 
@@ -18,6 +19,7 @@ struct GroupedState {
   const GroupedOp* op;
   GemmBlocked blocked;
   GemmFewRows few;
+  bool any_batch;  // a row has the same bits in a group of any size
 };
 
 GemmMatrix matrix(const GroupedMatrix& m, DType type, std::int64_t group, std::int64_t row,
@@ -48,10 +50,11 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
     one.a = matrix(p.a, in, g, row, depth), one.b = matrix(p.b, in, g, depth, 0);
     one.out = matrix(p.out, out, g, row, 0);
     one.m = by_depth ? p.m : count, one.n = p.n, one.k = by_depth ? count : p.k;
-    const bool streams = one.m <= kMaxRowGroup && (one.b.row == 1 || one.b.col == 1);
-    if (streams && one.n > 0) {
+    const bool by_rows = one.b.col == 1, dots = !by_rows && one.b.row == 1;
+    const bool streams = by_rows || (dots && !s.any_batch);
+    if (streams && one.m <= kMaxRowGroup && one.n > 0) {
       GemmFewRows few = s.few;
-      few.config = few_rows_config(in, one.b.col != 1);
+      few.config = few_rows_config(in, dots);
       few.config.block_n = s.few.config.block_n;
       run_few_rows(few, product_of(one), &one, context, workspace);
     } else {
@@ -89,6 +92,7 @@ Kernel prepare(const Query& q, const Config&) {
   s.op = &op;
   s.blocked = gemm_blocked(code, c, kLongSums, threads_of(p), k, holds_sums);
   s.few = {&code, {0, 512, 0, false}, kLongSums, threads_of(p)};
+  s.any_batch = p.flags & kDeterministic;
   const std::int64_t few = std::min<std::int64_t>(m, kMaxRowGroup);
   return make_kernel({step}, s,
                      std::max(workspace_bytes(s.blocked, m, n, k), workspace_bytes(s.few, few, k)));

@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _dtypes, _native
+from ..errors import LaunchError
+
+# Of calls that failed: a function that kept its arguments may read them later.
+_lent: list[Any] = []
 
 
 class _Device(ctypes.Structure):
@@ -151,6 +155,10 @@ def prepare(
     context = _Context(size=ctypes.sizeof(_Context), num_threads=num_threads)
 
     def run() -> None:
-        _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
+        try:
+            _native.check(library.dlblas_call(handle, ctypes.byref(args), ctypes.byref(context)))
+        except LaunchError:
+            _lent.append((named, outputs))
+            raise
 
     return run

@@ -1,7 +1,9 @@
 """Tensors of a call as NumPy arrays or torch tensors, over the caller's own memory.
 
 In: what bindings/python/own.cpp makes of a tensor: a DLPack capsule for torch, else address, dtype,
-shape and byte strides. The views are valid during the call. Read next: _function.py.
+shape and byte strides. What is made of the memory refers to the call's token: by it the library
+knows that a view was kept, and keeps the memory for it. Read next: _function.py,
+bindings/python/views.cpp.
 """
 
 from __future__ import annotations
@@ -11,15 +13,24 @@ from typing import Any
 
 from .. import _dtypes, _hooks
 
-_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
+# (DLPack's code, bits) -> NumPy's text of the type. Others (bf16, f8) are bytes of ml_dtypes' type.
+_TYPES = {
+    (code, 8 * size): f"<{kind}{size}"
+    for code, kind in {0: "i", 1: "u", 2: "f", 6: "b"}.items()
+    for size in (1, 2, 4, 8)
+    if (kind, size) != ("f", 1) and (kind != "b" or size == 1)
+}
 
 
 class _View:
-    """What numpy.asarray() reads."""
+    """What numpy.asarray() reads, and what its array and all views of that refer to."""
 
-    __slots__ = ("__array_interface__",)
+    __slots__ = ("__array_interface__", "token")
 
-    def __init__(self, address: int, typestr: str, shape: Any, steps: Any, fixed: bool) -> None:
+    def __init__(
+        self, address: int, typestr: str, shape: Any, steps: Any, fixed: bool, token: Any
+    ) -> None:
+        self.token = token
         self.__array_interface__ = {
             "version": 3,
             "shape": shape,
@@ -29,18 +40,22 @@ class _View:
         }
 
 
-def numpy_view(row: tuple[Any, ...] | None, fixed: bool) -> Any:
-    """``fixed``: it may not be written."""
-    if row is None:
-        return None
+def numpy_view(row: tuple[Any, ...] | None, fixed: bool, token: Any = None) -> Any:
+    """``fixed``: it may not be written. Without a token it must not leave the call."""
     import numpy
 
+    return _view(numpy.asarray, row, fixed, token)
+
+
+def _view(asarray: Any, row: tuple[Any, ...] | None, fixed: bool, token: Any) -> Any:
+    if row is None:
+        return None
     address, code, bits, shape, steps = row
-    kind = _KINDS.get(code)
-    if kind is not None:
-        return numpy.asarray(_View(address, f"<{kind}{bits // 8}", shape, steps, fixed))
-    raw = numpy.asarray(_View(address, f"<u{bits // 8}", shape, steps, fixed))
-    return raw.view(_hooks.numpy_descr(code, bits))  # bf16 and f8: the bytes as ml_dtypes' type
+    known = _TYPES.get((code, bits))
+    if known is not None:
+        return asarray(_View(address, known, shape, steps, fixed, token))
+    raw = asarray(_View(address, f"<u{bits // 8}", shape, steps, fixed, token))
+    return raw.view(_hooks.numpy_descr(code, bits))
 
 
 def _from_capsule() -> Any:
@@ -50,12 +65,15 @@ def _from_capsule() -> Any:
     return getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
 
-def read_numpy(rows: tuple[Any, ...], fixed: tuple[bool, ...]) -> list[Any]:
+def read_numpy(rows: tuple[Any, ...], fixed: tuple[bool, ...], token: Any) -> list[Any]:
     """``fixed``: for each tensor, whether it may not be written."""
-    return [numpy_view(row, may_not) for row, may_not in zip(rows, fixed, strict=True)]
+    import numpy
+
+    read = numpy.asarray
+    return [_view(read, row, may_not, token) for row, may_not in zip(rows, fixed, strict=True)]
 
 
-def read_torch(capsules: tuple[Any, ...], _: tuple[bool, ...]) -> list[Any]:
+def read_torch(capsules: tuple[Any, ...], _: tuple[bool, ...], __: Any) -> list[Any]:
     read = _from_capsule()
     return [None if capsule is None else read(capsule) for capsule in capsules]
 

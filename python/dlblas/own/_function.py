@@ -159,10 +159,10 @@ def step_of(
     decode, plain = knobs.decode, not knobs.domains
 
     def step(
-        rows: Any, values: Any, sizes: Any, codes: Any, stream: int, threads: int
+        rows: Any, values: Any, sizes: Any, codes: Any, stream: int, threads: int, token: Any
     ) -> str | None:
         try:
-            views = read(rows, fixed)
+            views = read(rows, fixed, token)
             named = {name: views[i] for name, i in tensors}
             for name, i in scalars:
                 named[name] = values[i]

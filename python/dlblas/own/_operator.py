@@ -155,9 +155,8 @@ class _Reference:
         for name, row in zip(facts.inputs, rows, strict=False):
             view = _arrays.numpy_view(row, True)
             exact = view is None or view.dtype.kind in "iub"
-            named[name] = view if exact else view.astype(np.float64)
-            if exact and view is not None and name in facts.written:
-                named[name] = view.copy()  # the caller's is what it was before the call
+            # Copies: the function may keep them, and write those that it writes in place.
+            named[name] = view if view is None else view.copy() if exact else view.astype(float)
         named.update(zip(facts.scalars, scalars, strict=True))
         with np.errstate(all="ignore"):
             made = self._fn(**{n: v for n, v in named.items() if n in self._names})
