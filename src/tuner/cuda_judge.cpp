@@ -76,7 +76,7 @@ class CudaJudge::Block {
   bool fits(const TensorView& t, int judged) const {
     const auto count = static_cast<std::size_t>(num_rows_of(t) * row_width(t));
     return all_fit(fetched(*values_[judged], count).data(),
-                      fetched(*magnitudes_[judged], count).data(), count, t.dtype);
+                   fetched(*magnitudes_[judged], count).data(), count, t.dtype);
   }
 
   void compare(const TensorView& t, int judged, Tally& tally) const {

@@ -96,8 +96,8 @@ double Filler::enlarged(std::int64_t i, double v) const {
   const std::uint64_t bits = mix(mix(seed) + static_cast<std::uint64_t>(row) * kStep);
   const std::uint64_t kind = row == 0 ? 1 : bits & 3;
   if (kind == 2 && large_rows) return 32 * v;
-  if (kind != 1 || static_cast<std::uint64_t>(i % width) !=
-                       (bits >> 8) % static_cast<std::uint64_t>(width))
+  if (kind != 1 ||
+      static_cast<std::uint64_t>(i % width) != (bits >> 8) % static_cast<std::uint64_t>(width))
     return v;
   const double size = 96 + 32 * (static_cast<double>(bits >> 40) * 0x1p-24);
   return row == 0 || (bits & 4) != 0 ? size : -size;

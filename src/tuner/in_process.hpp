@@ -134,7 +134,7 @@ class InProcessMeasurer : public Measurer {
   double beside_s_ = 0;                     // what those took
   std::set<const Kernel*> right_;  // so far: a second check of one counts no second candidate
   const std::uint64_t seed_;
-  std::vector<std::int64_t> rows_;      // that judge_ compares
+  std::vector<std::int64_t> rows_;                  // that judge_ compares
   std::unique_ptr<Judge> other_judges_[kNumLooks];  // null: not needed yet
   // Of the first right candidates of two implementations.
   struct Other {

@@ -191,8 +191,8 @@ Filler CallData::filler_of(int tensor, const Problem& problem, const Values& val
   const bool first = values.look == Look::kFirst;
   const std::uint64_t seed =
       first ? values.seed : ~values.seed - static_cast<std::uint64_t>(values.look);
-  Filler filler = make_filler(schema, tensor, schema.sizes_of(problem).data(),
-                              args_.tensors[tensor], seed);
+  Filler filler =
+      make_filler(schema, tensor, schema.sizes_of(problem).data(), args_.tensors[tensor], seed);
   filler.first = tensor_seed(values.seed, tensor);
   filler.in_part = values.look == Look::kPart;
   filler.large = values.look == Look::kElsewhere && values.large;

@@ -46,7 +46,8 @@ class GuardedTensor {
   void mend_guards();
   void lend_to_children(bool lent) { memory_->lend_to_children(base_, size_, lent); }
   /// The elements lie `bytes` (a multiple of Memory::kAlign, at most kRoomBytes) after their first
-  /// place from now on, and the guards around them. What they hold is to be made anew. Not of copies.
+  /// place from now on, and the guards around them. What they hold is to be made anew. Not of
+  /// copies.
   void move(std::size_t bytes);
   /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);
@@ -68,7 +69,7 @@ class GuardedTensor {
   Memory* memory_;
   TensorView view_;
   std::size_t guard_ = kGuardBytes, inner_ = 0;  // the guard before
-  std::size_t size_ = 0;  // two guards, what lies between, and room to move
+  std::size_t size_ = 0;                         // two guards, what lies between, and room to move
   std::byte* base_ = nullptr;
 };
 

@@ -100,7 +100,8 @@ double InProcessMeasurer::others_ms() const {
   for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
     const bool left_out =
         look == Look::kScalars && (keeps_scalars_ || !sets_.front().has_other_scalars());
-    if (!left_out && !other_judges_[static_cast<int>(look)]) ms += judge_->row_ms() * static_cast<double>(rows);
+    if (!left_out && !other_judges_[static_cast<int>(look)])
+      ms += judge_->row_ms() * static_cast<double>(rows);
   }
   return ms;
 }

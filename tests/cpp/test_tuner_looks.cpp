@@ -171,7 +171,7 @@ TEST_F(Made, SomeValuesAreLargeWhereNoRoleForbidsIt) {
   problem.dims[0] = 64, problem.dims[1] = 256;
   for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (int i = 0; i < 7; ++i)
-      problem.tensors[i] = {i == 5                                ? DType::kI8
+      problem.tensors[i] = {i == 5                       ? DType::kI8
                             : i == 0 || i == 1 || i == 6 ? type
                                                          : DType::kF32,
                             Layout::kContiguous, 4, 0};

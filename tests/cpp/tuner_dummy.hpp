@@ -96,8 +96,7 @@ inline const std::vector<double>& first_seen(const TensorView& t, bool probe = f
   static auto* const seen = new std::map<Key, std::vector<double>>;
   const Rows all = rows_of(t, 0);
   const auto at = [&](std::int64_t i) { return load_element(t, all.offset(i)); };
-  std::vector<double>& values =
-      (*seen)[{t.data, probe ? at(0) : 0, probe ? at(all.count - 1) : 0}];
+  std::vector<double>& values = (*seen)[{t.data, probe ? at(0) : 0, probe ? at(all.count - 1) : 0}];
   if (values.empty())
     for (std::int64_t i = 0; i < all.count; ++i) values.push_back(load_element(t, all.offset(i)));
   return values;
