@@ -11,6 +11,8 @@ namespace dlblas {
 
 namespace tuner {
 
+constexpr uint64_t kStep = 0x9e3779b97f4a7c15ull;
+
 __device__ inline uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
   x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;
@@ -27,9 +29,30 @@ __device__ inline double normal(uint64_t bits) {
 // Fill; index-valued ones come from the host
 constexpr int32_t kFillPositive = 1, kFillZeros = 5, kFillNegative = 9;
 
+__device__ inline bool stays(const TunerFillParams& p, int64_t i) {
+  constexpr int64_t kFew = 16, kStride = 64;
+  if (!p.in_part || p.numel < kFew) return false;
+  const int64_t row = i / p.width, column = i % p.width, rows = p.numel / p.width;
+  if (i % kStride == 0 || i == p.numel - 1) return true;
+  if (p.width >= kFew && (column == 0 || column == p.width - 1)) return true;
+  if (rows >= kFew && (row == 0 || row == rows - 1)) return true;
+  return mix(p.seed ^ mix(static_cast<uint64_t>(i))) & 1;
+}
+
+__device__ inline double enlarged(const TunerFillParams& p, int64_t i, double v) {
+  const int64_t row = i / p.width;
+  const uint64_t bits = mix(mix(p.seed) + static_cast<uint64_t>(row) * kStep);
+  const uint64_t kind = row == 0 ? 1 : bits & 3;
+  if (kind == 2 && p.large_rows) return 32 * v;
+  const auto width = static_cast<uint64_t>(p.width);
+  if (kind != 1 || static_cast<uint64_t>(i % p.width) != (bits >> 8) % width) return v;
+  const double size = __dadd_rn(96, 32 * (static_cast<double>(bits >> 40) * 0x1p-24));
+  return row == 0 || (bits & 4) != 0 ? size : -size;
+}
+
 __device__ inline double value(const TunerFillParams& p, int64_t i) {
   if (p.fill == kFillZeros) return 0;
-  const uint64_t bits = mix(p.seed + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15ull);
+  const uint64_t bits = mix((stays(p, i) ? p.first : p.seed) + static_cast<uint64_t>(i) * kStep);
   if (p.fill == kFillPositive) return __dadd_rn(fabs(normal(bits)), 0.125);
   if (p.fill == kFillNegative) return -__dadd_rn(fabs(normal(bits)), 0.125);
   switch (p.t.dtype) {
@@ -39,7 +62,7 @@ __device__ inline double value(const TunerFillParams& p, int64_t i) {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
     case DType::kF64:
-      return normal(bits);
+      return p.large && p.numel > 1 ? enlarged(p, i, normal(bits)) : normal(bits);
     case DType::kI8:
       return rint(32 * normal(bits));
     case DType::kF8E8M0:

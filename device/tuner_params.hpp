@@ -9,8 +9,10 @@ namespace dlblas {
 struct TunerFillParams {
   StridedView t;
   int64_t numel;
-  uint64_t seed;
-  int32_t fill;  // the host's Fill
+  uint64_t seed, first;
+  int64_t width;  // of a row
+  int32_t fill;   // the host's Fill
+  int32_t in_part, large, large_rows;
 };
 
 struct TunerBytesParams {

@@ -25,10 +25,11 @@ struct OffValue {
 };
 
 /// v rounded to `dtype` by a kernel that has it to within `off` roundings of f32: where it is off
-/// by nothing, ties are rounded alike, too.
+/// by nothing, ties are rounded alike, too. Where it is off by more than a step, as by all of v
+/// where an exponential overflows, it is still.
 inline OffValue rounded_between(DType dtype, double v, double off) {
   const double step = may_flip(dtype, v, off * kRounding) ? spacing(dtype, v) / kRounding : 0;
-  return {round_to(dtype, v), step};
+  return {round_to(dtype, v), step > 0 && off > step ? off + step : step};
 }
 
 /// a · b of elements, rounded by a kernel that multiplies in f32: exact there for 16-bit elements.

@@ -1,5 +1,6 @@
 """Measuring in a worker on a GPU, from Python: users' kernels that break a context, never end, or
-never compile, and functions that are right once: by address, by a static graph, or too late.
+never compile, and functions that are right once: by address, by shape, by a static graph, for
+small values, or too late.
 
 Skipped without a GPU. Read next: tests/cpp/test_gpu_worker.cpp, tests/test_worker.py.
 """
@@ -82,6 +83,29 @@ def by_graph(x, weight, eps, weight_offset, y):  # a captured graph over static 
     graph, static, out = known[key]
     graph.replay()
     y.copy_(out)
+
+def by_shape(x, weight, eps, weight_offset, y):  # descriptors of the first call's tensors
+    x, weight, y = known.setdefault(tuple(x.shape), (x, weight, y))
+    y.copy_(norm(x, weight, eps))
+
+def input_by_shape(x, weight, eps, weight_offset, y):
+    y.copy_(norm(known.setdefault(tuple(x.shape), x), weight, eps))
+
+def graph_by_shape(x, weight, eps, weight_offset, y):  # captured over the first call's tensors
+    key = tuple(x.shape)
+    if key not in known:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph): y.copy_(norm(x, weight, eps))
+        known[key] = graph
+    known[key].replay()
+
+def by_probe(x, weight, eps, weight_offset, y):  # of what an element says is there
+    key = x.data_ptr(), weight.data_ptr(), x[0, 0].item()
+    if key not in known: known[key] = norm(x, weight, eps)
+    y.copy_(known[key])
+
+def clips(x, weight, eps, weight_offset, y):  # right for what a bell draws
+    y.copy_(norm(x.clamp(-4, 4), weight, eps))
 
 def late(x, weight, eps, weight_offset, y):  # on a stream that no one waits for
     if not side: side.append(torch.cuda.Stream())
@@ -190,6 +214,11 @@ def test_a_kernel_that_takes_for_ever_to_compile_costs_a_share_of_the_budget(
         ("by_address", {"wrong_result"}),
         ("by_descriptor", {"wrong_result"}),
         ("by_graph", {"wrong_result", "launch_error"}),
+        ("by_shape", {"out_of_bounds", "unwritten", "wrong_result"}),
+        ("input_by_shape", {"wrong_result"}),
+        ("graph_by_shape", {"out_of_bounds", "unwritten", "wrong_result", "launch_error"}),
+        ("by_probe", {"wrong_result"}),
+        ("clips", {"wrong_result"}),
         ("late", {"unwritten", "wrong_result", "timeout"}),
         ("far_past_end", {"out_of_bounds"}),
         ("before_begin", {"out_of_bounds"}),

@@ -33,6 +33,7 @@ void define_attention_gradient(OperatorDef& def) {
                      OracleOut* out) {
     attention_gradient_reference(kOp, args, rows, num_rows, out);
   };
+  def.inputs_related = true;  // lse is that of q and k
   def.bound = [](const Problem& problem, int) { return attention_gradient_bound(problem, kOp); };
   def.check = [](const Args& args) { check_attention(kOp.of.name, args); };
   def.work_per_row = [](const Problem& p) {

@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     """``worst`` is the largest error over the allowed one: at most 1 is right. ``result``: which
     result ``first_wrong`` is in; after the results count the inputs that the operator writes. Of
     an operator with a judge ``worst`` is 0 or infinite, and ``first_wrong`` is -1 where the judge
-    only counts."""
+    only counts. ``mistrusted``: the comparison says little; ``note`` says why."""
 
     worst: float
     relative: float
@@ -53,6 +53,18 @@ class Verdict(NamedTuple):
     @property
     def ok(self) -> bool:
         return self.wrong == 0 and self.worst <= 1
+
+    @property
+    def note(self) -> str:
+        """What keeps ``ok`` from meaning much; empty where nothing does."""
+        if not self.mistrusted:
+            return ""
+        if self.checked == 0:
+            return "no element could be judged: the reference defines none, as where f32 overflows"
+        return "a result's reference is constant or mostly zero, or defines none of its elements"
+
+    def __str__(self) -> str:
+        return f"{self!r}{': ' * bool(self.note)}{self.note}"
 
     def __bool__(self) -> bool:
         """``ok``: a tuple of fields would be true whatever they say."""

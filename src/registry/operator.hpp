@@ -84,6 +84,9 @@ struct OperatorDef {
   ReferenceFn reference = nullptr;
   /// The reference makes all rows at once, however few are asked for: it is then asked once.
   bool reference_is_whole = false;
+  /// Inputs belong together, as the lse of these logits: of large values that are drawn for each,
+  /// exponentials are such as no call has.
+  bool inputs_related = false;
   /// A user's operator: its data, and what its reference is made of, which is part of the store's
   /// key. Null for built-in ones.
   void* user = nullptr;

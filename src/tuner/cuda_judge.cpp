@@ -70,9 +70,13 @@ class CudaJudge::Block {
 
   const std::vector<std::int64_t>& rows() const { return rows_; }
   std::vector<double> magnitudes(int j, std::int64_t width) const {
-    std::vector<double> host(rows_.size() * static_cast<std::size_t>(width));
-    judge_.memory_.copy_out(host.data(), magnitudes_[j]->get(), host.size() * sizeof(double));
-    return host;
+    return fetched(*magnitudes_[j], rows_.size() * static_cast<std::size_t>(width));
+  }
+
+  bool fits(const TensorView& t, int judged) const {
+    const auto count = static_cast<std::size_t>(num_rows_of(t) * row_width(t));
+    return all_fit(fetched(*values_[judged], count).data(),
+                   fetched(*magnitudes_[judged], count).data(), count, t.dtype);
   }
 
   void compare(const TensorView& t, int judged, Tally& tally) const {
@@ -90,6 +94,7 @@ class CudaJudge::Block {
     p.bound_absolute = bound.absolute;
     const std::int64_t elements = p.num_rows * p.width;
     if (elements == 0) return;
+    tally.seen += num_rows_of(t) * p.width;
     constexpr std::int64_t kPart = CompareParams::kThreads * kElementsPerThread;
     const auto blocks =
         static_cast<unsigned>(std::min<std::int64_t>(kMaxBlocks, (elements + kPart - 1) / kPart));
@@ -106,6 +111,16 @@ class CudaJudge::Block {
   }
 
  private:
+  // The others are another result's alone.
+  std::int64_t num_rows_of(const TensorView& t) const {
+    return std::lower_bound(rows_.begin(), rows_.end(), row_count(t)) - rows_.begin();
+  }
+  std::vector<double> fetched(const CudaArray<double>& from, std::size_t count) const {
+    std::vector<double> host(count);
+    judge_.memory_.copy_out(host.data(), from.get(), count * sizeof(double));
+    return host;
+  }
+
   const CudaJudge& judge_;
   const std::vector<std::int64_t> rows_;
   const CudaArray<std::int64_t> device_rows_;
@@ -136,6 +151,12 @@ Verdict CudaJudge::compare(const Args& after) {
     tally.finish(verdict, j);
   }
   return verdict;
+}
+
+bool CudaJudge::fits(const Args& args) const {
+  for (int j = 0; j < op_.schema.num_judged(); ++j)
+    if (args.judges(j) && !chosen_->fits(args.judged_rows(j), j)) return false;
+  return true;
 }
 
 std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other) {

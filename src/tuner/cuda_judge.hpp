@@ -30,6 +30,7 @@ class CudaJudge final : public Judge {
   std::vector<std::int64_t> defined(const Args& before, int j,
                                     const std::vector<std::int64_t>& elements) override;
   double row_ms() const override { return row_ms_; }
+  bool fits(const Args& args) const override;
 
  private:
   class Block;

@@ -114,8 +114,15 @@ bool CudaMemory::all_equal(const void* at, int byte, std::size_t bytes) {
 }
 
 void CudaMemory::fill(const TensorView& t, const Filler& filler) {
-  const TunerFillParams p{merged(t), t.numel(), filler.seed,
-                          static_cast<std::int32_t>(filler.fill)};
+  const TunerFillParams p{.t = merged(t),
+                          .numel = t.numel(),
+                          .seed = filler.seed,
+                          .first = filler.first,
+                          .width = std::max<std::int64_t>(1, filler.width),
+                          .fill = static_cast<std::int32_t>(filler.fill),
+                          .in_part = filler.in_part,
+                          .large = filler.large,
+                          .large_rows = filler.large_rows};
   if (p.numel > 0) launch("dlblas::tuner_fill", p.numel, p);
 }
 

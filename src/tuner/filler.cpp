@@ -8,6 +8,8 @@
 namespace dlblas {
 namespace {
 
+constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15ull;  // from one element's draw to the next
+
 std::uint64_t mix(std::uint64_t x) {  // murmur's finaliser: enough for test data
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
   x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;
@@ -77,8 +79,32 @@ double Filler::nth(std::int64_t i, std::int64_t cycle, std::uint64_t start) cons
       (static_cast<unsigned __int128>(i) * static_cast<std::uint64_t>(step) + start % n) % n));
 }
 
+bool Filler::stays(std::int64_t i) const {
+  constexpr std::int64_t kFew = 16, kStride = 64;
+  const bool together =
+      fill == Fill::kPermutation || fill == Fill::kDistinct || fill == Fill::kDistinctRows;
+  if (!in_part || together || numel < kFew) return false;
+  const std::int64_t row = i / width, column = i % width, rows = numel / width;
+  if (i % kStride == 0 || i == numel - 1) return true;
+  if (width >= kFew && (column == 0 || column == width - 1)) return true;
+  if (rows >= kFew && (row == 0 || row == rows - 1)) return true;
+  return mix(seed ^ mix(static_cast<std::uint64_t>(i))) & 1;
+}
+
+double Filler::enlarged(std::int64_t i, double v) const {
+  const std::int64_t row = i / width;
+  const std::uint64_t bits = mix(mix(seed) + static_cast<std::uint64_t>(row) * kStep);
+  const std::uint64_t kind = row == 0 ? 1 : bits & 3;
+  if (kind == 2 && large_rows) return 32 * v;
+  if (kind != 1 ||
+      static_cast<std::uint64_t>(i % width) != (bits >> 8) % static_cast<std::uint64_t>(width))
+    return v;
+  const double size = 96 + 32 * (static_cast<double>(bits >> 40) * 0x1p-24);
+  return row == 0 || (bits & 4) != 0 ? size : -size;
+}
+
 double Filler::value(std::int64_t i) const {
-  const std::uint64_t bits = mix(seed + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull);
+  const std::uint64_t bits = mix((stays(i) ? first : seed) + static_cast<std::uint64_t>(i) * kStep);
   switch (fill) {
     case Fill::kZeros:
       return 0;
@@ -115,7 +141,7 @@ double Filler::value(std::int64_t i) const {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
     case DType::kF64:
-      return normal(bits);
+      return large && numel > 1 ? enlarged(i, normal(bits)) : normal(bits);
     case DType::kI8:
       return std::nearbyint(32 * normal(bits));
     case DType::kF8E8M0:
@@ -125,6 +151,15 @@ double Filler::value(std::int64_t i) const {
     default:
       return static_cast<double>(bits & 63);  // small integers
   }
+}
+
+bool may_have_large_rows(const Schema& schema, int tensor) {
+  std::uint32_t tokens = 0, letters = 0;
+  for (std::size_t l = 0; l < schema.letters.size(); ++l)
+    tokens |= static_cast<std::uint32_t>(schema.letters[l].bucketed) << l;
+  for (const DimExpr& dim : schema.tensors[static_cast<std::size_t>(tensor)].dims)
+    letters |= dim.letters();
+  return tokens == 0 ? tensor == 0 : (letters & tokens) != 0;
 }
 
 std::uint64_t tensor_seed(std::uint64_t seed, int tensor) {

@@ -18,6 +18,12 @@ struct Filler {
   double value(std::int64_t index) const;
   double offset(std::int64_t index, std::uint64_t bits) const;
   double nth(std::int64_t index, std::int64_t cycle, std::uint64_t start) const;
+  /// Of values that vary in part: does this element stay what `first` made it? The ends of rows and
+  /// of the tensor, every 64th element, and half of the others do. None of fewer than 16, nor of
+  /// indices that are drawn together.
+  bool stays(std::int64_t index) const;
+  /// `v`, or what is there instead where some values are large.
+  double enlarged(std::int64_t index, double v) const;
 
   Fill fill;
   DType dtype;
@@ -25,12 +31,20 @@ struct Filler {
   std::int64_t limit, numel, step;
   std::int64_t width;      // of a row: distinct_rows
   bool minus_one = false;  // an eighth of the elements name nothing
+  std::uint64_t first = 0;
+  bool in_part = false;  // some elements stay as the seed `first` makes them
+  // Some elements of normal floats have 96 to 128 sigma, as activations of models do: one in the
+  // first row and in a quarter of the others. With `large_rows`, others are 32 times as large.
+  bool large = false, large_rows = false;
 };
 
 /// What fills this input of the schema: the one maker of inputs, for the tuner and the harness.
 /// `letters`: sizes in schema order. `view`: shape and dtype.
 Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters,
                    const TensorView& view, std::uint64_t seed);
+
+/// True of tensors whose whole rows may be large: those of tokens, and without tokens the first.
+bool may_have_large_rows(const Schema& schema, int tensor);
 
 /// The seed of an operator's i-th tensor.
 std::uint64_t tensor_seed(std::uint64_t seed, int tensor);

@@ -83,7 +83,7 @@ GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memor
   set_strides(view, traits.layout, traits.align_log2);
   const std::size_t shift = misalignment(view, traits.layout, traits.align_log2);
   inner_ = (shift + span_of(view) + Memory::kAlign - 1) / Memory::kAlign * Memory::kAlign;
-  size_ = 2 * guard_ + inner_;
+  size_ = 2 * guard_ + inner_ + kRoomBytes;
   base_ = memory.allocate(size_);
   view.data = inner() + shift;
   view_ = view;
@@ -112,9 +112,15 @@ void GuardedTensor::restore(const GuardedTensor& pristine) {
   memory_->copy(inner(), pristine.inner(), inner_);
 }
 
+void GuardedTensor::move(std::size_t bytes) {
+  const std::size_t before = offset() - guard_;  // of the alignment class, in any place
+  guard_ = kGuardBytes + bytes;
+  view_.data = inner() + before;
+}
+
 void GuardedTensor::mend_guards() {
   memory_->set(base_, kGuardByte, guard_);
-  memory_->set(inner() + inner_, kGuardByte, guard_);
+  memory_->set(inner() + inner_, kGuardByte, guard_after());
 }
 
 void GuardedTensor::copy_in(const GuardedTensor& host) {
@@ -164,7 +170,7 @@ bool GuardedTensor::guards_intact() const {
   GuardedTensor copy(*this);
   memory_->set_elements(copy.view_, kGuardByte);
   return memory_->all_equal(base_, kGuardByte, guard_) &&
-         memory_->all_equal(inner() + inner_, kGuardByte, guard_) &&
+         memory_->all_equal(inner() + inner_, kGuardByte, guard_after()) &&
          memory_->all_equal(copy.inner(), kGuardByte, inner_);
 }
 

@@ -125,6 +125,29 @@ std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
   return defined;
 }
 
+bool all_fit(const double* values, const double* magnitudes, std::size_t count, DType dtype) {
+  const double limit = float_traits(dtype).max / 2;
+  const double most = is_f8(dtype) ? std::numeric_limits<double>::max() : limit;  // saturates
+  for (std::size_t i = 0; i < count; ++i) {
+    const double size = std::abs(values[i]);
+    if (!(magnitudes[i] < 0) && !(size <= most) && !std::isinf(size)) return false;
+  }
+  return true;
+}
+
+bool HostJudge::fits(const Args& args) const {
+  for (int j = 0; j < op_.schema.num_judged(); ++j) {
+    if (!args.judges(j)) continue;
+    const TensorView t = args.judged_rows(j);
+    // Rows that another result alone has hold nothing of this one.
+    const std::vector<std::int64_t>& rows = oracle_->rows();
+    const auto end = std::lower_bound(rows.begin(), rows.end(), row_count(t));
+    const auto count = static_cast<std::size_t>((end - rows.begin()) * row_width(t));
+    if (!all_fit(oracle_->values(j), oracle_->magnitudes(j), count, t.dtype)) return false;
+  }
+  return true;
+}
+
 std::vector<std::int64_t> HostJudge::defined(const Args& before, int j,
                                              const std::vector<std::int64_t>& elements) {
   const std::int64_t width = row_width(before.judged_rows(j));

@@ -12,13 +12,10 @@
 namespace dlblas {
 namespace {
 
-constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
-// Above this many elements `check` compares chosen rows: a search has hundreds of candidates, and
-// comparing each whole would take the budget. The winner is compared whole all the same.
-constexpr std::int64_t kMaxCheckedElements = 1 << 22;
 // A built-in winner is checked on other values as well where their oracle takes no longer.
-constexpr double kCheapOthersMs = 25;
-constexpr std::size_t kWorkspaceGuard = GuardedTensor::kGuardBytes;
+constexpr double kCheapOthersMs = 75;
+// With room for the place that it has where every address is another.
+constexpr std::size_t kWorkspaceGuard = GuardedTensor::kGuardBytes, kWorkspaceMove = 4096;
 
 int no_new_output(void*, int, TensorView*) { return 1; }  // results exist: none is ever asked for
 
@@ -58,6 +55,7 @@ InProcessMeasurer::InProcessMeasurer(const MeasureRequest& request, std::unique_
       memory_(std::move(memory)),
       clock_(request.clock),
       seed_(request.seed),
+      large_(!request.op.def.inputs_related),
       workspace_(nullptr, Release{memory_.get()}) {
   context_.new_output = no_new_output;
 }
@@ -75,7 +73,7 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
   workspace_bytes_ = kernel.workspace_bytes;
   if (workspace_bytes_ == 0) return;
-  const std::size_t room = workspace_bytes_ + 2 * kWorkspaceGuard;
+  const std::size_t room = workspace_bytes_ + 2 * kWorkspaceGuard + kWorkspaceMove;
   if (workspace_room_ < room) {
     workspace_moves();
     workspace_.reset();
@@ -84,25 +82,30 @@ void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
   }
 }
 
+std::byte* InProcessMeasurer::workspace() const {
+  const std::size_t moved = look_ == Look::kElsewhere ? kWorkspaceMove : 0;
+  return workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard + moved : nullptr;
+}
+
 void InProcessMeasurer::guard_workspace() {
   if (workspace_bytes_ == 0) return;
-  memory_->set(workspace_.get(), GuardedTensor::kGuardByte, kWorkspaceGuard);
-  memory_->set(workspace_.get() + kWorkspaceGuard + workspace_bytes_, GuardedTensor::kGuardByte,
-               kWorkspaceGuard);
+  std::byte *const begin = workspace_.get(), *const end = workspace() + workspace_bytes_;
+  memory_->set(begin, GuardedTensor::kGuardByte, static_cast<std::size_t>(workspace() - begin));
+  memory_->set(end, GuardedTensor::kGuardByte, kWorkspaceGuard);
 }
 
 bool InProcessMeasurer::workspace_intact() const {
   if (workspace_bytes_ == 0) return true;
-  const std::byte* end = workspace_.get() + kWorkspaceGuard + workspace_bytes_;
-  return memory_->all_equal(workspace_.get(), GuardedTensor::kGuardByte, kWorkspaceGuard) &&
+  std::byte *const begin = workspace_.get(), *const end = workspace() + workspace_bytes_;
+  return memory_->all_equal(begin, GuardedTensor::kGuardByte,
+                            static_cast<std::size_t>(workspace() - begin)) &&
          memory_->all_equal(end, GuardedTensor::kGuardByte, kWorkspaceGuard);
 }
 
 int InProcessMeasurer::run(const Kernel& kernel, const CallData& data) {
   const ForkWatch::Run watched(forks_, &kernel);
   const LentMemory lent(*memory_);
-  return run_steps(kernel, data.args(), context_,
-                   workspace_bytes_ > 0 ? workspace_.get() + kWorkspaceGuard : nullptr);
+  return run_steps(kernel, data.args(), context_, workspace());
 }
 
 std::string InProcessMeasurer::words_of(int code) const {
@@ -115,7 +118,11 @@ Check InProcessMeasurer::check(const Plan& plan) {
   const bool is_first =
       plan.implementation->flags.user && called_.insert(plan.implementation).second;
   const std::int64_t begin = clock_();
-  Check check = check_here(plan);
+  Check check;
+  {
+    const FirstAgain after(*this);
+    check = check_here(plan);
+  }
   if (is_first)
     beside_s_ += std::min(1e-9 * static_cast<double>(clock_() - begin), kFirstCallSeconds);
   return check;
@@ -142,14 +149,14 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   // So may a built-in one that has won and is checked again; where its oracle is slow, only the
   // whole check looks (`check_whole`, whose cost the race knows).
   const bool varies = plan.implementation->flags.user ||
-                      (right_.count(kernel) > 0 && (other_judge_ || others_ms() <= kCheapOthersMs));
+                      (right_.count(kernel) > 0 && others_ms() <= kCheapOthersMs);
   Suspects suspects;
   Check wrong;
   std::unique_ptr<KeptResults> kept;
   for (const int pattern : kPatterns) {
-    if (varies && pattern != kPatterns[0]) show_other_values(plan);
+    if (varies && pattern != kPatterns[0]) show(plan, Look::kPart);
     if (!check_run(plan, *kernel, pattern, suspects, result)) return result;
-    if (shows_others_) {
+    if (look_ != Look::kFirst) {
       std::string why = wrong_for_others(result.error);
       if (!why.empty() && wrong.failure == Failure::kNone)
         wrong = {Failure::kWrongResult, std::move(why)};
@@ -170,6 +177,9 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
     }
     result.beside = wrong.beside;
   }
+  for (const Look look : {Look::kScalars, Look::kElsewhere})
+    if (varies && wrong.failure == Failure::kNone)
+      wrong = check_look(plan, *kernel, look, result.error);
   if (plan.implementation->flags.user && wrong.failure == Failure::kNone)
     wrong = check_smaller(*kernel);
   if (kept && wrong.failure == Failure::kNone) others_.push_back({kernel, std::move(kept)});
@@ -208,144 +218,27 @@ Check InProcessMeasurer::try_run(const Kernel& kernel, const CallData& data) {
   return result;
 }
 
-// Built-in kernels leave their inputs alone: the harness sees to that. What a user's candidate
-// wrote there would be every other one's input, and the oracle's.
-void InProcessMeasurer::renew_inputs(const Plan& plan) {
-  const bool user = plan.implementation->flags.user;
+Check InProcessMeasurer::run_guarded(const Plan& plan, const Kernel& kernel, int pattern) {
   CallData& data = sets_.front();
-  if (shows_others_) {
-    shows_others_ = doubtful_ = false;
-    data.remake(problem_, seed_);
-  }
-  if (user && !digests_[0]) digests_[0] = data.digests();
-  if (doubtful_ && data.digests() != *digests_[0]) data.remake(problem_, seed_);
-  doubtful_ = user;
-}
-
-void InProcessMeasurer::show_other_values(const Plan& plan) {
-  CallData& data = sets_.front();
-  shows_others_ = true;
-  data.vary(problem_, ~seed_);
-  if (keeps_scalars_) data.keep_scalars();
-  if (!other_judge_) {  // what is kept from the first values shows in any row
-    try {
-      other_judge_ = make_judge(other_rows());
-    } catch (const Error&) {  // a user's reference, of scalars that do not go together
-      keeps_scalars_ = true;
-      data.keep_scalars();
-      other_judge_ = make_judge(other_rows());
-    }
-  }
-  if (plan.implementation->flags.user && !digests_[1]) digests_[1] = data.digests();
-}
-
-bool InProcessMeasurer::has_smaller() {
-  if (asked_smaller_) return smaller_ != nullptr;
-  asked_smaller_ = true;
-  const Problem other = smaller_call(op_, problem_);
-  const CallData& first = sets_.front();
-  // Inputs of indices that belong together cannot be drawn one by one.
-  if (other == problem_ || first.index_inputs() > 1) return false;
-  const double room = 2 * tensor_bytes(op_, other) + static_cast<double>(first.bytes());
-  if (room > static_cast<double>(memory_->capacity())) return false;
-  try {
-    smaller_ = std::make_unique<Smaller>(
-        Smaller{other, CallData(op_, other, seed_, nullptr, *memory_), nullptr, {}});
-    smaller_->data.take_scalars(first);
-    const Args& args = smaller_->data.args();
-    std::vector<std::int64_t> rows = choose_rows(op_, other, args, seed_, kMaxCheckedElements);
-    smaller_->judge = make_judge(other, args, some_of(rows, judge_->row_ms()), clock_);
-    smaller_->digests = smaller_->data.digests();
-  } catch (const std::bad_alloc&) {
-    smaller_.reset();
-  } catch (const Error&) {  // larger than the memory
-    smaller_.reset();
-  }
-  return smaller_ != nullptr;
-}
-
-// One decision serves all sizes of a bucket: a tile at the end that is not whole shows here.
-Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
-  if (!has_smaller()) return {};
-  CallData& data = smaller_->data;
-  std::string sizes;
-  for (std::size_t l = 0; l < op_.schema.letters.size(); ++l)
-    if (smaller_->problem.dims[l] != problem_.dims[l])
-      sizes += text(sizes.empty() ? "" : ", ", op_.schema.letters[l].name, " = ",
-                    smaller_->problem.dims[l], " (its key is that of ", problem_.dims[l], ")");
-  data.restore();
-  data.poison_results(kPatterns[0]);
-  Check found = try_run(kernel, data);
-  if (found.failure == Failure::kOutOfMemory) return {};  // of two calls' tensors
-  if (found.failure != Failure::kNone) {
-    found.note += text(", where ", sizes);
-    return found;
-  }
+  if (look_ == Look::kFirst) data.restore();  // others are fresh, those of written inputs too
+  data.poison_results(pattern);
+  Check ran = try_run(kernel);
+  if (ran.failure != Failure::kNone) return ran;
   if (!data.guards_intact() || !workspace_intact())
-    return {Failure::kOutOfBounds, text("bytes outside the results were written where ", sizes)};
-  if (data.digests() != smaller_->digests) {
-    data.remake(smaller_->problem, seed_);
-    data.take_scalars(sets_.front());
-    return {Failure::kOutOfBounds, text("an input was written where ", sizes)};
-  }
-  const Verdict verdict = smaller_->judge->compare(data.args());
-  if (verdict.wrong == 0) return {};
-  return {Failure::kWrongResult,
-          text(verdict.wrong, " of ", verdict.checked, " elements are wrong where ", sizes, ", ",
-               first_place(op_.schema, verdict))};
-}
-
-std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
-  return some_of(rows_, judge_->row_ms());
-}
-
-double InProcessMeasurer::others_ms() const {
-  return judge_->row_ms() * static_cast<double>(other_rows().size());
-}
-
-std::string InProcessMeasurer::wrong_for_others(double& error) {
-  const Args& args = sets_.front().args();
-  const Verdict verdict = other_judge_->compare(args);
-  error = std::max(error, verdict.worst);
-  if (verdict.wrong == 0) return {};
-  if (judge_->compare(args).wrong == 0)
-    return "gave the first call's result for other values at the same addresses";
-  return text(verdict.wrong, " of ", verdict.checked,
-              " elements are wrong for other values at the same addresses, ",
-              first_place(op_.schema, verdict));
-}
-
-std::string InProcessMeasurer::written_input(const Plan& plan) {
-  if (!plan.implementation->flags.user) return {};
-  const auto now = sets_.front().digests();
-  for (std::size_t i = 0; i < now.size(); ++i)
-    if (now[i] != (*digests_[shows_others_])[i])
-      return text("the input ", op_.schema.tensors[i].name, " was written");
-  return {};
+    ran = {Failure::kOutOfBounds, "bytes outside the results were written", 0, ran.ms};
+  else if (std::string written = written_input(plan); !written.empty())
+    ran = {Failure::kOutOfBounds, std::move(written), 0, ran.ms};
+  return ran;
 }
 
 // One run on poisoned results; false: `result` says how it failed.
 bool InProcessMeasurer::check_run(const Plan& plan, const Kernel& kernel, int pattern,
                                   Suspects& suspects, Check& result) {
-  CallData& data = sets_.front();
-  if (!shows_others_) data.restore();  // the other values are fresh, those of written inputs too
-  data.poison_results(pattern);
-  const Check ran = try_run(kernel);
+  Check ran = run_guarded(plan, kernel, pattern);
   result.ms = ran.ms;
   result.failure = ran.failure;
-  result.note = ran.note;
-  if (ran.failure != Failure::kNone) return false;
-  if (!data.guards_intact() || !workspace_intact()) {
-    result.failure = Failure::kOutOfBounds;
-    result.note = "bytes outside the results were written";
-    return false;
-  }
-  if (std::string written = written_input(plan); !written.empty()) {
-    result.failure = Failure::kOutOfBounds;
-    result.note = std::move(written);
-    return false;
-  }
-  return check_written(kernel, pattern, suspects, result);
+  result.note = std::move(ran.note);
+  return ran.failure == Failure::kNone && check_written(kernel, pattern, suspects, result);
 }
 
 bool InProcessMeasurer::check_written(const Kernel& kernel, int pattern, Suspects& suspects,
@@ -365,7 +258,7 @@ bool InProcessMeasurer::check_written(const Kernel& kernel, int pattern, Suspect
     std::set_intersection(kept.begin(), kept.end(), first.begin(), first.end(),
                           std::back_inserter(unwritten));
     if (!unwritten.empty()) unwritten = defined_of_result(r, unwritten);
-    if (!unwritten.empty() && shows_others_) unwritten = still_kept(kernel, r, unwritten);
+    if (!unwritten.empty() && look_ != Look::kFirst) unwritten = still_kept(kernel, r, unwritten);
     if (unwritten.empty()) continue;
     result.failure = Failure::kUnwritten;
     result.note = text(unwritten.size(), " elements of result ", r,
@@ -442,6 +335,7 @@ bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
 }
 
 Check InProcessMeasurer::check_whole(const Plan& plan) {
+  const FirstAgain after(*this);
   renew_inputs(plan);
   CallData& data = sets_.front();
   data.restore();
@@ -465,15 +359,9 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
     result.note = text(verdict.wrong, " of ", verdict.checked, " elements are wrong");
     return result;
   }
-  show_other_values(plan);
-  data.poison_results(kPatterns[1]);
-  double ms = 0;
-  if (const int code = run_once(kernel, data, ms)) {
-    look_after_failure();
-    return {Failure::kLaunchError, words_of(code)};
-  }
-  if (std::string why = wrong_for_others(result.error); !why.empty())
-    return {Failure::kWrongResult, std::move(why), result.error};
+  for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere})
+    if (Check found = check_look(plan, kernel, look, result.error); found.failure != Failure::kNone)
+      return found;
   return result;
 }
 
@@ -487,10 +375,7 @@ Verdict InProcessMeasurer::compare_whole() {
 }
 
 double InProcessMeasurer::whole_cost_ms() const {
-  const double whole = judge_->row_ms() * static_cast<double>(count_rows(sets_.front().args()));
-  if (other_judge_) return whole;
-  // A reference that makes all rows at once makes them again for the other values.
-  return op_.def.reference_is_whole ? 2 * whole : whole + others_ms();
+  return judge_->row_ms() * static_cast<double>(count_rows(sets_.front().args())) + others_ms();
 }
 
 }  // namespace dlblas

@@ -1,7 +1,7 @@
 // Measuring in this process: checking candidates is one flow for every device; memory, oracle and
 // timing are the device's. A candidate that hangs or crashes takes the process with it, which is
 // why another one usually does this (worker_measurer.hpp). Flow: tune > inputs > [measure].  Read
-// next: tuner/host_measurer.cpp, tuner/cuda_measurer.hpp.
+// next: tuner/looks.cpp, tuner/host_measurer.cpp, tuner/cuda_measurer.hpp.
 #pragma once
 
 #include <array>
@@ -54,6 +54,7 @@ class InProcessMeasurer : public Measurer {
   void reserve_workspace(const Kernel& kernel);
   void guard_workspace();
   virtual void workspace_moves() {}
+  std::byte* workspace() const;  // null: the kernel has none
   bool workspace_intact() const;
 
   const Operator& op_;
@@ -61,6 +62,10 @@ class InProcessMeasurer : public Measurer {
   Context context_;
   const std::unique_ptr<Memory> memory_;
   const ClockFn clock_;
+  // Above this many elements `check` compares chosen rows: a search has hundreds of candidates, and
+  // comparing each whole would take the budget. The winner is compared whole all the same.
+  static constexpr std::int64_t kMaxCheckedElements = 1 << 22;
+  static constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
   std::deque<CallData> sets_;  // set 0 is the one that is checked
   std::unique_ptr<Judge> judge_;
 
@@ -76,13 +81,26 @@ class InProcessMeasurer : public Measurer {
   void renew_inputs(const Plan& plan);
   /// After a user's candidate ran: an input that it wrote, which no other must read; or empty.
   std::string written_input(const Plan& plan);
-  /// Set 0 holds other values at the same addresses until renew_inputs() is called.
-  void show_other_values(const Plan& plan);
-  /// After a run on other values: what is wrong; or empty.
+  /// Set 0 holds what this look has, until it ends. False: no look differs from the first so.
+  bool show(const Plan& plan, Look look);
+  /// Set 0 is as at first again.
+  void end_look();
+  struct FirstAgain {
+    explicit FirstAgain(InProcessMeasurer& of) : measurer(of) {}
+    ~FirstAgain();
+    FirstAgain(const FirstAgain&) = delete;
+    FirstAgain& operator=(const FirstAgain&) = delete;
+    InProcessMeasurer& measurer;
+  };
+  /// One run of a look that is not the first, and what its judge says.
+  Check check_look(const Plan& plan, const Kernel& kernel, Look look, double& error);
+  /// After a run in such a look: what is wrong; or empty.
   std::string wrong_for_others(double& error);
-  /// The rows that are judged on other values, and what their oracle takes.
+  /// The rows that are judged in other looks, and what their oracles are still going to take.
   std::vector<std::int64_t> other_rows() const;
   double others_ms() const;
+  /// One run on poisoned results: what it wrote that it must not, too.
+  Check run_guarded(const Plan& plan, const Kernel& kernel, int pattern);
   /// One run; what a step's code, an exception or a full memory say about it.
   Check try_run(const Kernel& kernel, const CallData& data);
   Check try_run(const Kernel& kernel) { return try_run(kernel, sets_.front()); }
@@ -116,8 +134,8 @@ class InProcessMeasurer : public Measurer {
   double beside_s_ = 0;                     // what those took
   std::set<const Kernel*> right_;  // so far: a second check of one counts no second candidate
   const std::uint64_t seed_;
-  std::vector<std::int64_t> rows_;      // that judge_ compares
-  std::unique_ptr<Judge> other_judge_;  // of the other values; null: not needed yet
+  std::vector<std::int64_t> rows_;                  // that judge_ compares
+  std::unique_ptr<Judge> other_judges_[kNumLooks];  // null: not needed yet
   // Of the first right candidates of two implementations.
   struct Other {
     const Kernel* kernel;
@@ -133,9 +151,10 @@ class InProcessMeasurer : public Measurer {
   };
   std::unique_ptr<Smaller> smaller_;
   bool asked_smaller_ = false;
-  bool keeps_scalars_ = false;  // other values come with the first runtime scalars
-  bool shows_others_ = false;   // set 0 holds the other values
-  Digests digests_[2];          // once a user's candidate came; of the other values: [1]
+  bool keeps_scalars_ = false;  // the reference takes no others
+  bool large_;                  // the operator takes large values
+  Look look_ = Look::kFirst;    // what set 0 holds
+  Digests digests_[kNumLooks];  // once a user's candidate came
   bool doubtful_ = false;       // a user's candidate has run since the inputs were looked at
   bool mistrusted_ = false;
   bool lost_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "core/digits.hpp"
@@ -177,20 +178,34 @@ CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t see
     tensors_[i] = std::make_unique<GuardedTensor>(view, problem.tensors[i], memory);
     if (i >= schema.num_inputs) continue;
     if (schema.tensors[i].written) rewritten |= 1u << i;
-    make_input(i, problem, seed, caller);
+    make_input(i, problem, {seed}, caller);
   }
   for (int i = 0; i < schema.num_inputs; ++i)
     if (rewritten >> i & 1u)
       pristine_.push_back({i, std::make_unique<GuardedTensor>(*tensors_[i])});
 }
 
-// Index-valued tensors are small, and the caller's may be in any memory: they are made on the host.
-void CallData::make_input(int tensor, const Problem& problem, std::uint64_t seed,
-                          const Args* caller) {
+Filler CallData::filler_of(int tensor, const Problem& problem, const Values& values) const {
   const Schema& schema = op_->schema;
-  const FillSpec& spec = schema.tensors[tensor].fill;
+  // Each look has values of its own.
+  const bool first = values.look == Look::kFirst;
+  const std::uint64_t seed =
+      first ? values.seed : ~values.seed - static_cast<std::uint64_t>(values.look);
+  Filler filler =
+      make_filler(schema, tensor, schema.sizes_of(problem).data(), args_.tensors[tensor], seed);
+  filler.first = tensor_seed(values.seed, tensor);
+  filler.in_part = values.look == Look::kPart;
+  filler.large = values.look == Look::kElsewhere && values.large;
+  filler.large_rows = filler.large && may_have_large_rows(schema, tensor);
+  return filler;
+}
+
+// Index-valued tensors are small, and the caller's may be in any memory: they are made on the host.
+void CallData::make_input(int tensor, const Problem& problem, const Values& values,
+                          const Args* caller) {
+  const FillSpec& spec = op_->schema.tensors[tensor].fill;
   const TensorView& view = args_.tensors[tensor];
-  const Filler filler = make_filler(schema, tensor, schema.sizes_of(problem).data(), view, seed);
+  const Filler filler = filler_of(tensor, problem, values);
   if (!holds_indices(spec.fill)) return memory_->fill(view, filler);
   HostMemory host{Context{}};
   TensorView made = view;
@@ -301,13 +316,14 @@ void CallData::make_scalars(const Problem& problem, const Args* caller) {
 
 // A runtime scalar that was not its default becomes it. One that was becomes another number, unless
 // the operator is a user's: what goes with what there, its defaults alone say.
-void CallData::vary_scalars() {
+CallData::Scalars CallData::other_scalars() const {
   const Schema& schema = op_->schema;
+  Args other = args_;
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
     const ScalarSpec& spec = schema.scalars[i];
     if (spec.letter >= 0 || spec.key || spec.key_set) continue;
     const ScalarValue first = first_scalars_[i];
-    ScalarValue& value = args_.scalars[i];
+    ScalarValue& value = other.scalars[i] = first;
     if (spec.has_default && spec.is_set(first)) {
       value = spec.default_value;
     } else if (op_->def.user) {
@@ -320,15 +336,26 @@ void CallData::vary_scalars() {
       value.i = first.i + 1;
     }
   }
-  if (!op_->def.check) return;
   try {
-    op_->def.check(args_);
+    if (op_->def.check) op_->def.check(other);
   } catch (const Error&) {  // out of range
-    keep_scalars();
+    return first_scalars_;
   }
+  Scalars scalars;
+  std::copy(std::begin(other.scalars), std::end(other.scalars), scalars.begin());
+  return scalars;
 }
 
-void CallData::take_scalars(const std::array<ScalarValue, kMaxScalars>& from) {
+bool CallData::has_other_scalars() const {
+  const Scalars other = other_scalars();
+  for (std::size_t i = 0; i < op_->schema.scalars.size(); ++i) {
+    const ScalarValue &a = other[i], &b = first_scalars_[i];
+    if (a.i != b.i || std::memcmp(&a.f, &b.f, sizeof a.f) != 0) return true;
+  }
+  return false;
+}
+
+void CallData::take_scalars(const Scalars& from) {
   const Schema& schema = op_->schema;
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
     const ScalarSpec& spec = schema.scalars[i];
@@ -377,34 +404,54 @@ std::array<std::uint64_t, kMaxTensors> CallData::digests() const {
   return found;
 }
 
+// Each by another distance, so that no two tensors lie as far from each other as before. A multiple
+// of 512 keeps what alignment a GPU's allocation has.
+void CallData::place(bool elsewhere) {
+  constexpr std::size_t kPage = 4096, kStep = 512;
+  static_assert(kPage + kMaxTensors * kStep <= GuardedTensor::kRoomBytes);
+  for (std::size_t i = 0; i < op_->schema.tensors.size(); ++i) {
+    if (!tensors_[i]) continue;
+    const void* const before = tensors_[i]->view().data;
+    tensors_[i]->move(elsewhere ? kPage + (i + 1) * kStep : 0);
+    for (std::size_t j = 0; j < op_->schema.tensors.size(); ++j)  // results in place follow
+      if (args_.has(static_cast<int>(j)) && args_.tensors[j].data == before)
+        args_.tensors[j].data = tensors_[i]->view().data;
+  }
+}
+
 void CallData::remake(const Problem& problem, std::uint64_t seed) {
+  place(false);
   std::copy(first_scalars_.begin(), first_scalars_.end(), args_.scalars);
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
     if (!is_read_only(i) || is_lent(i)) continue;
     tensors_[i]->poison(GuardedTensor::kGuardByte);
-    make_input(i, problem, seed, nullptr);
+    make_input(i, problem, {seed}, nullptr);
   }
-  for (const Pristine& p : lent_)
-    if (is_read_only(p.tensor)) tensors_[p.tensor]->restore(*p.copy);
+  for (const Pristine& p : lent_) {
+    if (!is_read_only(p.tensor)) continue;
+    tensors_[p.tensor]->mend_guards();
+    tensors_[p.tensor]->restore(*p.copy);
+  }
 }
 
-void CallData::vary(const Problem& problem, std::uint64_t seed) {
+void CallData::vary(const Problem& problem, std::uint64_t seed, Look look, bool large) {
+  place(look == Look::kElsewhere);
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
     if (!tensors_[i]) continue;
     const auto lent =
         std::find_if(lent_.begin(), lent_.end(), [i](const Pristine& p) { return p.tensor == i; });
+    tensors_[i]->poison(GuardedTensor::kGuardByte);
     if (lent != lent_.end() && index_inputs() > 1) {
       tensors_[i]->restore(*lent->copy);
       continue;
     }
-    tensors_[i]->poison(GuardedTensor::kGuardByte);
     const Fill fill = op_->schema.tensors[i].fill.fill;
     if (lent != lent_.end() && (fill == Fill::kLengths || fill == Fill::kOffsets))
       vary_order(*lent, problem);
     else
-      make_input(i, problem, seed, nullptr);
+      make_input(i, problem, {seed, look, large}, nullptr);
   }
-  vary_scalars();
+  take_scalars(look == Look::kScalars ? other_scalars() : first_scalars_);
 }
 
 // Backwards: new draws could be any load, of more than the caller has.

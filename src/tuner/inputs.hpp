@@ -2,7 +2,7 @@
 // The caller's data is never read, but for index-valued arguments (invented routing
 // would not measure the caller's load). In: Operator, Problem, seed. Out: one call's Args over
 // memory of our own, with guard zones around every tensor. Same seed, same bits, on any number of
-// threads. Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp.
+// threads. Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp, tuner/looks.cpp.
 #pragma once
 
 #include <array>
@@ -27,6 +27,8 @@ class GuardedTensor {
   static constexpr std::size_t kGuardBytes = std::size_t{1} << 17;
   /// Of copies, which no candidate is checked on: enough to keep neighbours apart.
   static constexpr std::size_t kCopyGuardBytes = 256;
+  /// How far it may move.
+  static constexpr std::size_t kRoomBytes = std::size_t{1} << 14;
 
   /// Lays the shape in `view` out by the traits' class and alignment; sets view's strides and data.
   GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory);
@@ -43,6 +45,10 @@ class GuardedTensor {
   /// The guards before and after the elements are whole again.
   void mend_guards();
   void lend_to_children(bool lent) { memory_->lend_to_children(base_, size_, lent); }
+  /// The elements lie `bytes` (a multiple of Memory::kAlign, at most kRoomBytes) after their first
+  /// place from now on, and the guards around them. What they hold is to be made anew. Not of
+  /// copies.
+  void move(std::size_t bytes);
   /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);
   /// Every byte becomes a guard, every element byte `pattern`.
@@ -57,12 +63,13 @@ class GuardedTensor {
  private:
   std::size_t offset() const;  // of the first element
   std::byte* inner() const { return base_ + guard_; }
+  std::size_t guard_after() const { return size_ - guard_ - inner_; }
   bool is_packed() const;
 
   Memory* memory_;
   TensorView view_;
-  std::size_t guard_ = kGuardBytes, inner_ = 0;
-  std::size_t size_ = 0;  // two guards, and what lies between
+  std::size_t guard_ = kGuardBytes, inner_ = 0;  // the guard before
+  std::size_t size_ = 0;                         // two guards, what lies between, and room to move
   std::byte* base_ = nullptr;
 };
 
@@ -77,6 +84,15 @@ double tensor_bytes(const Operator& op, const Problem& problem);
 /// Another call of the same key: every bucketed letter is 1, 2, 4 or 8 below its bucket's end, as
 /// layouts and alignments allow; the same where none may be.
 Problem smaller_call(const Operator& op, const Problem& problem);
+
+/// What a call holds when a candidate is looked at: values, and what else is not as at first.
+enum class Look : std::uint8_t {
+  kFirst,
+  kPart,       // half of the values are others: a probe of a few elements may not see it
+  kScalars,    // all values, and the runtime scalars
+  kElsewhere,  // all values, of which some are large, and every address
+};
+inline constexpr int kNumLooks = 4;
 
 /// All tensors of one call.
 class CallData {
@@ -97,14 +113,16 @@ class CallData {
   bool has_written_inputs() const { return !pristine_.empty(); }
   /// Digests of the inputs that a call must leave as they are; 0 for every other tensor.
   std::array<std::uint64_t, kMaxTensors> digests() const;
-  /// Makes these inputs again, in the same memory, as the constructor did with `seed`.
+  /// Makes these inputs again, at the first addresses, as the constructor did with `seed`.
   void remake(const Problem& problem, std::uint64_t seed);
-  /// Makes every input from another seed, at the same addresses, and other runtime scalars. Where
-  /// the caller lent one input of indices, that varies too, lengths and offsets in another order;
-  /// several stay, which may belong together. remake() and restore() bring the first values back.
-  void vary(const Problem& problem, std::uint64_t seed);
-  /// The first runtime scalars again; or those of another call.
-  void keep_scalars() { take_scalars(first_scalars_); }
+  /// Makes every input as this look has it; `large`: kElsewhere has large values. `seed` as in the
+  /// constructor. Where the caller lent one input of indices, that varies too, lengths and offsets
+  /// in another order; several stay, which may belong together. remake() and restore() bring the
+  /// first values back.
+  void vary(const Problem& problem, std::uint64_t seed, Look look, bool large = true);
+  /// kScalars has others than the first.
+  bool has_other_scalars() const;
+  /// The runtime scalars of another call.
   void take_scalars(const CallData& other) { take_scalars(other.first_scalars_); }
   /// Inputs that hold places in others: one alone can be drawn, several may belong together.
   int index_inputs() const;
@@ -129,10 +147,20 @@ class CallData {
   /// `split`: leading dimensions become two where a tensor's rows do not lie at one stride.
   void make_shapes(const Problem& problem, bool split);
   bool takes_shapes(const Problem& problem) const;
-  void make_input(int tensor, const Problem& problem, std::uint64_t seed, const Args* caller);
+  using Scalars = std::array<ScalarValue, kMaxScalars>;
+  /// Which values an input is made of.
+  struct Values {
+    std::uint64_t seed;
+    Look look = Look::kFirst;
+    bool large = false;
+  };
+  Filler filler_of(int tensor, const Problem& problem, const Values& values) const;
+  void make_input(int tensor, const Problem& problem, const Values& values, const Args* caller);
+  /// Every tensor at its first address, or each at another.
+  void place(bool elsewhere);
   void make_scalars(const Problem& problem, const Args* caller);
-  void vary_scalars();
-  void take_scalars(const std::array<ScalarValue, kMaxScalars>& from);
+  Scalars other_scalars() const;
+  void take_scalars(const Scalars& from);
   void vary_order(const Pristine& lent, const Problem& problem);
 
   const Operator* op_;
@@ -141,7 +169,7 @@ class CallData {
   std::unique_ptr<GuardedTensor> tensors_[kMaxTensors];  // null: absent, or a result in place
   std::vector<Pristine> pristine_;
   std::vector<Pristine> lent_;  // indices of the caller's, which cannot be made again
-  std::array<ScalarValue, kMaxScalars> first_scalars_ = {};  // vary() takes others
+  Scalars first_scalars_ = {};  // kScalars has others
 };
 
 }  // namespace dlblas

@@ -27,6 +27,10 @@ class Judge {
                                             const std::vector<std::int64_t>& elements) = 0;
   /// Milliseconds that the oracle took for a row.
   virtual double row_ms() const = 0;
+  /// False if a chosen row of `args`, which says the results' types, should hold what its type has
+  /// no number for, or hardly one: implementations may then overflow before. Infinities may be
+  /// meant, as those of masks are.
+  virtual bool fits(const Args& args) const = 0;
 };
 
 /// As many of the rows as an oracle of `row_ms` a row does in some milliseconds, 8 at least: the
@@ -39,6 +43,8 @@ std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
                                      const std::vector<std::int64_t>& rows, std::int64_t width,
                                      const double* magnitudes);
 
+/// False where one of `count` values is beyond half of what the type holds, or is no number.
+bool all_fit(const double* values, const double* magnitudes, std::size_t count, DType dtype);
 /// Of each column, the largest finite magnitude in [rows, width]; −1 where none is defined.
 std::vector<double> largest_of(const double* magnitudes, std::size_t rows, std::int64_t width);
 /// Indices of the bytes that are not 0.
@@ -57,6 +63,7 @@ class HostJudge final : public Judge {
   std::vector<std::int64_t> defined(const Args& before, int j,
                                     const std::vector<std::int64_t>& elements) override;
   double row_ms() const override { return row_ms_; }
+  bool fits(const Args& args) const override;
 
  private:
   const Operator& op_;
@@ -90,6 +97,7 @@ class FetchingJudge final : public Judge {
     return host_.defined(HostCopy(before, memory_).args(), j, elements);
   }
   double row_ms() const override { return host_.row_ms(); }
+  bool fits(const Args& args) const override { return host_.fits(args); }
 
  private:
   Memory& memory_;

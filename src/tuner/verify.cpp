@@ -110,6 +110,7 @@ class Comparison {
   }
 
   void add_reference(double ref, double magnitude) {
+    ++tally_.seen;
     if (magnitude < 0) return;  // undefined: anything may be there
     ++tally_.checked;
     if (!std::isfinite(ref)) return;
@@ -148,7 +149,8 @@ void Tally::finish(Verdict& verdict, int result) const {
   verdict.worst = std::max(verdict.worst, worst);
   if (norm > 0) verdict.relative = std::max(verdict.relative, std::sqrt(distance / norm));
   const bool constant = checked > 1 && least >= most;
-  verdict.mistrusted |= constant || 2 * zeros > checked;
+  const bool judged = seen == 0 || checked > 0;
+  verdict.mistrusted |= constant || 2 * zeros > checked || !judged;
 }
 
 std::string judged_name(const Schema& schema, int judged) {

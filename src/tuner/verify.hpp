@@ -25,11 +25,12 @@ struct Verdict {
   bool mistrusted = false;
 };
 
-/// What comparing a result, or a part of it, adds up to. `zeros`: elements that 0 would pass for.
+/// What comparing a result, or a part of it, adds up to. `seen`: its elements, undefined ones too;
+/// `zeros`: those that 0 would pass for.
 struct Tally {
   double worst = 0, distance = 0, norm = 0;
   double least = std::numeric_limits<double>::infinity(), most = -least;
-  std::int64_t wrong = 0, checked = 0, zeros = 0, first_wrong = -1;
+  std::int64_t wrong = 0, checked = 0, seen = 0, zeros = 0, first_wrong = -1;
   /// Adds what it says about `result` (an index into Schema::judged) to the verdict.
   void finish(Verdict& verdict, int result) const;
 };

@@ -85,15 +85,23 @@ TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
         const TensorTraits traits{static_cast<DType>(code), layout, align_log2, 0};
         const GuardedTensor host(views[0], traits, host_memory());
         const GuardedTensor device(views[1], traits, memory);
-        const Filler filler(fill, views[0].dtype, tensor_seed(5, 1), 7, views[0].numel());
-        host_memory().fill(views[0], filler);
-        memory.fill(views[1], filler);
-        std::vector<std::byte> bytes;
-        views[1].device = {DeviceType::kCuda, 0};
-        const TensorView copy = fetch(views[1], memory, bytes);
-        EXPECT_EQ(std::memcmp(copy.data, views[0].data, bytes.size()), 0)
-            << name_of(views[0].dtype) << ", fill " << static_cast<int>(fill) << ", layout "
-            << static_cast<int>(layout);
+        for (const int look : {0, 1, 2, 3}) {
+          Filler filler(fill, views[0].dtype, tensor_seed(5, 1), 7, views[0].numel());
+          filler.width = 129;
+          filler.first = tensor_seed(6, 1);
+          filler.in_part = look == 1;
+          filler.large = look >= 2;
+          filler.large_rows = look == 3;
+          host_memory().fill(views[0], filler);
+          memory.fill(views[1], filler);
+          std::vector<std::byte> bytes;
+          TensorView there = views[1];
+          there.device = {DeviceType::kCuda, 0};
+          const TensorView copy = fetch(there, memory, bytes);
+          EXPECT_EQ(std::memcmp(copy.data, views[0].data, bytes.size()), 0)
+              << name_of(views[0].dtype) << ", fill " << static_cast<int>(fill) << ", layout "
+              << static_cast<int>(layout) << ", look " << look;
+        }
       }
 }
 

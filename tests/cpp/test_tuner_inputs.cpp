@@ -150,7 +150,7 @@ TEST(Inputs, VaryAndComeBack) {
   const std::vector<double> x = held(0), ids = held(1), seen = held(2);
   EXPECT_EQ(seen.front(), 63);
   store_element(data.args().tensors[2], 0, 7);  // as a call would
-  data.vary(problem, 2);
+  data.vary(problem, 1, Look::kScalars);
   EXPECT_EQ(data.args().tensors[0].data, address);
   EXPECT_NE(held(0), x);
   EXPECT_NE(held(1), ids);
@@ -192,7 +192,7 @@ TEST(Inputs, LentLengthsAndOffsetsVaryInOrder) {
         values.push_back(static_cast<std::int32_t>(load_element(data.args().tensors[1], i)));
       return values;
     };
-    data.vary(problem, 2);
+    data.vary(problem, 1, Look::kScalars);
     const Words found = held();
     data.remake(problem, 1);
     EXPECT_EQ(held(), lent[0]);

@@ -230,6 +230,16 @@ TEST_F(Verdicts, WhatCannotFailIsMistrusted) {
   EXPECT_FALSE(judge(DType::kF32, {0, 2, 1}, {0, 4, 2}).mistrusted);
 }
 
+TEST_F(Verdicts, WhatNothingIsKnownOfIsMistrusted) {
+  g_undefined_from = 0;
+  const Verdict unknown = judge(DType::kF32, {1, 2, 3}, {0, 0, 0});
+  g_undefined_from = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(unknown.checked, 0);
+  EXPECT_EQ(unknown.wrong, 0);
+  EXPECT_TRUE(unknown.mistrusted);
+  EXPECT_FALSE(judge(DType::kF32, {}, {}).mistrusted) << "there is nothing to know";
+}
+
 TEST(Machine, RatesArePlausible) {
   const Context context;
   const double copy = copy_rate(

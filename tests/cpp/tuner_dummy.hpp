@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/counters.hpp"
@@ -35,6 +38,10 @@ enum class Defect {
   kSecondRun,
   kWritesInput,
   kRemembers,
+  kReadsFirst,   // the tensor that the first call of this shape had
+  kWritesFirst,  // its result
+  kProbes,       // kRemembers, of an address and what a few elements hold
+  kClips,
   kSkipsUndefined,
   kOneRow
 };
@@ -82,15 +89,23 @@ inline const ConfigTable<DummyConfig>& wide_table() {
   return table;
 }
 
-/// What lay at the tensor's address when it was first asked about.
-inline const std::vector<double>& first_seen(const TensorView& t) {
-  static auto* const seen = new std::map<const void*, std::vector<double>>;
-  std::vector<double>& values = (*seen)[t.data];
+/// What lay at the tensor's address when it was first asked about; with `probe`, as long as the
+/// first and the last element stay.
+inline const std::vector<double>& first_seen(const TensorView& t, bool probe = false) {
+  using Key = std::tuple<const void*, double, double>;
+  static auto* const seen = new std::map<Key, std::vector<double>>;
   const Rows all = rows_of(t, 0);
+  const auto at = [&](std::int64_t i) { return load_element(t, all.offset(i)); };
+  std::vector<double>& values = (*seen)[{t.data, probe ? at(0) : 0, probe ? at(all.count - 1) : 0}];
   if (values.empty())
     for (std::int64_t i = 0; i < all.count; ++i) values.push_back(load_element(t, all.offset(i)));
   return values;
 }
+
+/// Where a tensor of this shape lay when one was first asked about, of this search.
+inline std::map<std::pair<bool, std::int64_t>, void*> g_first_data;
+/// Where x lay, of every run.
+inline std::vector<const void*> g_seen_data;
 
 inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, void*) {
   struct State {
@@ -104,11 +119,18 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
   g_now += state.behaviour->cost(state.block);
   if (defect == Defect::kCode) return 7;
   if (defect == Defect::kThrow) throw Error(ErrorKind::kLaunch, "dummy: kernel fell over");
-  const TensorView &x = args.tensors[0], &y = args.result(0);
+  TensorView x = args.tensors[0], y = args.result(0);
+  g_seen_data.push_back(x.data);
+  if (defect == Defect::kReadsFirst)
+    x.data = g_first_data.try_emplace({true, x.numel()}, x.data).first->second;
+  if (defect == Defect::kWritesFirst)
+    y.data = g_first_data.try_emplace({false, y.numel()}, y.data).first->second;
   const Rows from = rows_of(x), to = rows_of(y);
   const std::int64_t width = x.shape[x.rank - 1];
   const std::int64_t sx = x.strides[x.rank - 1], sy = y.strides[y.rank - 1];
-  const std::vector<double>* const kept = defect == Defect::kRemembers ? &first_seen(x) : nullptr;
+  const bool probes = defect == Defect::kProbes;
+  const std::vector<double>* const kept =
+      probes || defect == Defect::kRemembers ? &first_seen(x, probes) : nullptr;
   for (std::int64_t t = 0; t < from.count; ++t)
     for (std::int64_t c = 0; c < width; ++c) {
       if (defect == Defect::kSkipsUndefined && t >= g_undefined_from) break;
@@ -116,6 +138,7 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
       if (defect == Defect::kTail && last) continue;
       double v = 2 * (kept ? (*kept)[static_cast<std::size_t>(t * width + c)]
                            : load_element(x, from.offset(t) + c * sx));
+      if (defect == Defect::kClips) v = std::clamp(v, -8.0, 8.0);
       if (t == g_wrong_row && c == 0 && defect == Defect::kOneRow) v *= 1 + g_wrong_by;
       if (last && defect == Defect::kWrong) v += 1;
       if (last && defect == Defect::kNan) v = std::nan("");

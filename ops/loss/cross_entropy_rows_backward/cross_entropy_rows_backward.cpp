@@ -23,6 +23,7 @@ OperatorDef cross_entropy_rows_backward() {
       "p = exp(x − lse); dx = p · (g · ((1 − ε) · w_t + ε/C · sum(w)) + dlse) − g · ε/C · w − "
       "[c = t] · g · (1 − ε) · w_t";
   kernels::set_row_oracle<cross_entropy_rows_backward_row<kernels::HostRow>>(def);
+  def.inputs_related = true;  // lse is that of the logits
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kCrossBackwardLogits].dtype);
     return Bound{

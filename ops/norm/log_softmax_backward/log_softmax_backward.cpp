@@ -15,6 +15,7 @@ OperatorDef log_softmax_backward() {
       "where T: bucket(tokens)";
   def.formula = "dx = dy − exp(y) · sum_C(dy)";
   def.letters = {"T", "C"};
+  def.inputs_related = true;  // y has logarithms of a row's shares
   kernels::set_row_oracle<log_softmax_backward_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kLogSoftmaxBackwardDy].dtype);

@@ -79,7 +79,7 @@ def run_case(
             status, configs = _run_one(
                 registry, Call(registry, case, seed, device), impl, seed, config
             )
-            reason = "constant or mostly zero reference" if status == "mistrusted" else ""
+            reason = "constant, mostly zero or no reference" if status == "mistrusted" else ""
         except UnsupportedError as refusal:
             first = str(refusal).partition(f"pinned: {name}: no: ")[2]  # a table follows it
             status, reason = "skipped", first.partition("\n")[0]
