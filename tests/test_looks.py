@@ -10,20 +10,29 @@ import math
 import os
 
 import dlblas
+import numpy as np
 import pytest
 from depth import some
 from dlblas.harness import expand, load_registry
 from dlblas.harness.call import Call
 
+_DTYPES = {
+    "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int32": "i32",
+    "int64": "i64", "int8": "i8", "uint8": "u8", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+    "bool": "bool",
+}  # fmt: skip
+
+
+def pairs() -> list[tuple[str, str]]:
+    registry = load_registry()
+    return sorted({(c.op, c.dtype) for c in expand(registry) if c.values == "normal"})
+
 
 def cases() -> list[tuple[str, str]]:
-    registry = load_registry()
-    of_cpu = {(c.op, c.dtype) for c in expand(registry) if c.values == "normal"}
-    return some(sorted(of_cpu), 24, "looks")
+    return some(pairs(), 24, "looks")
 
 
-@pytest.mark.parametrize(("op", "dtype"), cases())
-def test_no_built_in_is_refused_by_a_look(op: str, dtype: str) -> None:
+def search_alone(op: str, dtype: str, backend: str, count: int) -> None:
     """The winner of a search passes all looks, or is dropped: so each is searched for alone."""
     registry = load_registry()
     small = [
@@ -33,18 +42,22 @@ def test_no_built_in_is_refused_by_a_look(op: str, dtype: str) -> None:
         and 0 < math.prod(math.prod(v) if isinstance(v, list) else v for v in c.dims.values()) < 1e7
     ]
     searched = 0
-    for case in some(small, 2, f"{op} {dtype}"):
+    for case in some(small, count, f"{op} {dtype}"):
         call = Call(registry, case, 1)
         if not any(tensor.array.size for tensor in call.outcome()):
             continue
+        given = {
+            name: dlblas.Spec(v.shape, dtype=_DTYPES[str(v.dtype)], device=backend)
+            if isinstance(v, np.ndarray) else v
+            for name, v in call.before().items()
+        }  # fmt: skip
         for row in registry.implementations(op):
-            if row["backend"] == "cuda" or row["oracle"]:
+            if row["backend"] != backend or row["oracle"]:
                 continue
             try:
                 report = dlblas.tune(
-                    op, (), kwargs=call.before(), seconds=2, max_evaluations=1, force=True,
-                    worker=False, implementations=[row["name"]],
-                    seed=int(os.environ["DLBLAS_TEST_SEED"]),
+                    op, (), kwargs=given, seconds=5, max_evaluations=1, force=True, worker=False,
+                    implementations=[row["name"]], seed=int(os.environ["DLBLAS_TEST_SEED"]),
                 )  # fmt: skip
             except dlblas.errors.UnsupportedError:
                 continue
@@ -54,4 +67,15 @@ def test_no_built_in_is_refused_by_a_look(op: str, dtype: str) -> None:
             failed = [e for e in report["evaluated"] if "failure" in e]
             assert not failed, (case, failed)
             searched += 1
-    assert searched or not small, f"{op}, {dtype}: nothing was searched"
+    assert searched or not small or backend == "cuda", f"{op}, {dtype}: nothing was searched"
+
+
+@pytest.mark.parametrize(("op", "dtype"), cases())
+def test_no_built_in_is_refused_by_a_look(op: str, dtype: str) -> None:
+    search_alone(op, dtype, "cpu", 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("op", "dtype"), pairs())
+def test_none_of_a_gpu_is(op: str, dtype: str) -> None:
+    search_alone(op, dtype, "cuda", 1)

@@ -78,10 +78,11 @@ void topk_gating_backward_row(Row& row) {
   });
   const bool divided = !(sum < least);
   const double divisor = divided ? sum : least;
-  double along = 0, along_size = 0;
+  double along = 0, along_size = 0, gradients = 0;
   kept.each([&](std::int64_t e, double dw) {
     along += gates.gate(x(e)) / divisor * dw;
     along_size += gates.gate(x(e)) / divisor * std::abs(dw);
+    gradients += std::abs(dw);
   });
   const auto sums = row.template sums<2>(experts, [&](auto e, double* terms) {
     terms[0] = gates.gate(x(e)) * slope * first(e);
@@ -110,8 +111,10 @@ void topk_gating_backward_row(Row& row) {
       off = weight * (std::abs(rest) * (power_error(e) + shared + 3) + (divided ? along_off : 0));
     }
     const double value = gate * (a - mean) + own;
-    // Gates below 2^-125 may be 0; sums in f64 are off by next to nothing of their terms.
-    const double flushed = (std::abs(a) + std::abs(mean) + along_size / least) * 0x1p-101;
+    // Gates below 2^-125 may be 0, in a weight and in the sum of weights, too; sums in f64 are off
+    // by next to nothing of their terms.
+    const double flushed =
+        (std::abs(a) + std::abs(mean) + along_size / least + 2 * gradients / divisor) * 0x1p-101;
     const double nearly = gate * (std::abs(a) + std::abs(mean) + along_size / divisor) * 0x1p-20;
     const double worst =
         gate * (std::abs(a - mean) * (power_error(e) + common + 4) + mean_off) + off;
