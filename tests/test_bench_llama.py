@@ -12,9 +12,13 @@ torch = pytest.importorskip("torch")
 
 class _Session:
     quick, seconds, rounds = True, 0.1, 2
+    left_out = ""
 
     def late(self) -> bool:
         return False
+
+    def wants(self, step: str) -> bool:
+        return step != self.left_out
 
 
 @pytest.fixture
@@ -42,6 +46,12 @@ def test_prefill_and_decode_are_measured_beside_torch(bench: Any) -> None:
     for row in made:
         assert row["ours"]["median_ms"] == 5.0 and row["ratio"] == 1
         assert all("median_ms" in peer for peer in row["peers"]), row
+
+
+def test_steps_that_nobody_asked_for_are_left_out(bench: Any) -> None:
+    session = _Session()
+    session.left_out = "decode_16"
+    assert [row["problem"]["batch"] for row in bench.rows(session)] == [1, 1, 64]
 
 
 def test_a_decoder_that_computes_something_else_has_no_time(

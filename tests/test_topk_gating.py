@@ -271,3 +271,18 @@ def test_in_torch(device: str) -> None:
         x = torch.randn(tokens, 8, device=device, dtype=torch.bfloat16)
         for got, want in zip(compiled(x, higher), route(x, higher), strict=True):
             torch.testing.assert_close(got, want)
+
+
+def test_a_weight_of_a_lost_gate_may_be_zero() -> None:
+    """Gates that f32 has no normal number for are lost on a GPU, and weights made of them too."""
+    experts, tokens, choices = 8, 4, 2
+    logits = np.zeros((tokens, experts), np.float32)
+    logits[:, 0] = 95  # the other gates are e^-95, 2^-137
+    kept = np.full(choices * tokens, 3, np.int32)
+    weights = np.full(choices * tokens, 100, np.float32)
+    call = (np.zeros((), np.float32), weights, logits, kept, np.zeros(experts, np.int32), choices)
+    exact = dlblas.topk_gating_backward(*call)
+    assert 1e-36 < np.abs(exact).max() < 1e-30
+    assert dlblas.verify("topk_gating_backward", call, exact).ok
+    assert dlblas.verify("topk_gating_backward", call, np.zeros_like(exact)).ok
+    assert not dlblas.verify("topk_gating_backward", call, exact + np.float32(1e-20)).ok
