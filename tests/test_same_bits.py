@@ -245,9 +245,8 @@ def test_many_rows(attacked: Callable[..., None]) -> None:
     attacked("the same bits in any batch, on any threads", drawn)
 
 
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
-def test_every_level(isa: str) -> None:
-    program = f"from test_same_bits import sweep; sweep({some(range(100, 112), 4, isa)})"
+def run_at_level(program: str, isa: str) -> None:
+    """By a process of its own."""
     here = str(pathlib.Path(__file__).parent)
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -255,6 +254,12 @@ def test_every_level(isa: str) -> None:
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+def test_every_level(isa: str) -> None:
+    program = f"from test_same_bits import sweep; sweep({some(range(100, 112), 4, isa)})"
+    run_at_level(program, isa)
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -9,11 +9,7 @@ Read next: batch_parts.py (how a batch is cut), test_same_bits.py (rows that are
 from __future__ import annotations
 
 import contextlib
-import os
-import pathlib
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +26,7 @@ from test_same_bits import (
     REGISTRY,
     THREADS,
     rows_are_apart,
+    run_at_level,
     sizes_of,
     specs,
 )  # fmt: skip
@@ -175,13 +172,7 @@ def test_random_parts(seed: int, attacked: Callable[..., None]) -> None:
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_every_level(isa: str) -> None:
     program = f"from test_same_bits_parts import sweep; sweep(3, {some(range(100, 112), 1, isa)})"
-    here = str(pathlib.Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "DLBLAS_CPU_ISA": isa, "PYTHONPATH": os.pathsep.join([here, *sys.path])},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_at_level(program, isa)
 
 
 @pytest.mark.parametrize("op", sorted(CUTTERS))

@@ -2,6 +2,7 @@
 // product.hpp, product_rows.cuh.
 #pragma once
 
+#include "device/tensor_map.hpp"
 #include "ops/w4/dequantize_config.hpp"
 
 namespace dlblas::w4 {
@@ -99,6 +100,11 @@ struct ProductParams {
   int64_t x_row;
   int64_t m;
   float* partial;  // [split, m, columns]
+};
+/// Of the form on WGMMA: besides, the copy engine's views of words, x, scales and zeros.
+struct WgmmaCall {
+  TensorMap words, x, scales, zeros;
+  ProductParams p;
 };
 inline constexpr int kProductFinishThreads = 256;
 

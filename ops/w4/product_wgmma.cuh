@@ -14,18 +14,13 @@
 #pragma once
 
 #include "device/cluster.cuh"
+#include "device/reduce.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
 #include "ops/w4/product_finish.cuh"
 #include "ops/w4/unpack.cuh"
 
 namespace dlblas::w4 {
-
-/// As ProductParams; the copy engine's views of words, x, scales and zeros.
-struct WgmmaCall {
-  TensorMap words, x, scales, zeros;
-  ProductParams p;
-};
 
 namespace detail {
 
@@ -288,12 +283,6 @@ struct WgmmaProduct {
   }
 };
 
-/// A barrier of the warpgroups that multiply.
-template <WgmmaConfig C>
-__device__ __forceinline__ void meet() {
-  asm volatile("bar.sync 1, %0;" ::"n"(128 * C.groups) : "memory");
-}
-
 }  // namespace detail
 
 template <WgmmaTraits S, WgmmaConfig C>
@@ -301,6 +290,7 @@ __global__ void __launch_bounds__(C.threads(), 1)
     product_wgmma(const __grid_constant__ WgmmaCall call) {
   using namespace detail;
   extern __shared__ __align__(128) unsigned char raw[];
+  constexpr int kThreads = 128 * C.groups;  // those that multiply
   const ProductParams& p = call.p;
   const WgmmaShared<S, C> shared(raw);
   const int thread = static_cast<int>(threadIdx.x), group = thread / 128;
@@ -337,10 +327,10 @@ __global__ void __launch_bounds__(C.threads(), 1)
   {
     typename Product::Sums d = {};
     product.run(d, depth, static_cast<int>(p.w.group), group, static_cast<uint32_t>(p.w.plus));
-    meet<C>();  // the ring is free: what was copied was waited for
+    barrier_sync(1, kThreads);  // the ring is free: what was copied was waited for
 #pragma unroll
     for (int of = 0; of < C.groups; ++of) {
-      if (of > 0) meet<C>();
+      if (of > 0) barrier_sync(1, kThreads);
       if (group != of) continue;
       if (of == 0)
         product.template keep<false>(sums, d);
@@ -351,11 +341,10 @@ __global__ void __launch_bounds__(C.threads(), 1)
   if constexpr (C.split > 1)
     cluster_sync();
   else
-    meet<C>();
+    barrier_sync(1, kThreads);
   // Each block finishes its share of the pairs.
   const int rows = static_cast<int>(p.m - m < S.rows ? p.m - m : S.rows);
   const int all = rows * (C.kColumns / 2);
-  constexpr int kThreads = 128 * C.groups;
   const bool pairs =
       p.w.y.col == 1 && reinterpret_cast<uint64_t>(p.w.y.data) % 4 == 0 && p.w.y.row % 2 == 0;
   constexpr int kOnce = C.split >= 4 ? 2 : 8 / C.split, kStep = kThreads * C.split;

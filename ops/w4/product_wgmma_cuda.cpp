@@ -7,19 +7,12 @@
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
-#include "device/tensor_map.hpp"
 #include "ops/w4/product_cuda.hpp"
 
 namespace dlblas::w4 {
 namespace {
 
 using product::kM;
-
-/// As product_wgmma.cuh has it.
-struct WgmmaCall {
-  TensorMap words, x, scales, zeros;
-  ProductParams p;
-};
 
 /// A box of a matrix whose rows lie `row` elements apart. False where the copy engine cannot.
 bool encode(TensorMap& map, DType type, const void* data, std::int64_t rows, std::int64_t columns,
