@@ -16,12 +16,6 @@ from depth import some
 from dlblas.harness import expand, load_registry
 from dlblas.harness.call import Call
 
-_DTYPES = {
-    "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int32": "i32",
-    "int64": "i64", "int8": "i8", "uint8": "u8", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
-    "bool": "bool",
-}  # fmt: skip
-
 
 def pairs() -> list[tuple[str, str]]:
     registry = load_registry()
@@ -47,7 +41,7 @@ def search_alone(op: str, dtype: str, backend: str, count: int) -> None:
         if not any(tensor.array.size for tensor in call.outcome()):
             continue
         given = {
-            name: dlblas.Spec(v.shape, dtype=_DTYPES[str(v.dtype)], device=backend)
+            name: dlblas.Spec(v.shape, dtype=str(v.dtype), device=backend)
             if isinstance(v, np.ndarray) else v
             for name, v in call.before().items()
         }  # fmt: skip
