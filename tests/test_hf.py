@@ -6,6 +6,7 @@ Read next: python/dlblas/hf.py.
 from __future__ import annotations
 
 import copy
+import importlib
 from typing import Any
 
 import dlblas
@@ -177,14 +178,41 @@ def test_an_exact_patch_moves_no_element(family: str, dtype: Any, device: str) -
     expected, none = calls(lambda: model(ids).logits)
     with hf.patch(model, exact=True) as patch:
         logits, ours = calls(lambda: model(ids).logits)
-    in_f32 = 0 if device == "cuda" else 2  # rotations alone
-    assert none == 0 and ours == (in_f32 if dtype == torch.float32 else 4)
-    assert torch.equal(logits, expected)
     norms = 5 + (4 if family == "Qwen3" else 0)
-    assert f"left as they are: {norms} {family}RMSNorm" in repr(patch)
+    in_f32 = 0 if device == "cuda" else 2  # rotations alone
+    assert none == 0 and ours == norms + (in_f32 if dtype == torch.float32 else 4)
+    assert torch.equal(logits, expected)
+    assert f"{norms} {family}RMSNorm" in repr(patch) and "RMSNorm" not in patch.left
     with hf.patch(exact=True):
         logits, again = calls(lambda: model(ids).logits)
     assert again == ours and torch.equal(logits, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["LlamaRMSNorm", "Qwen3NextRMSNorm", "Qwen3NextRMSNormGated"])
+def test_exact_norms_are_the_originals_in_every_bit(name: str, dtype: Any, device: str) -> None:
+    """Of 4 M elements a sum in another order moves some forty."""
+    family = "llama" if name.startswith("Llama") else "qwen3_next"
+    module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+    torch.manual_seed(8)
+    norm = getattr(module, name)(1024).to(dtype).to(device)
+    norm.weight.data.normal_(1, 0.3)
+    x = (3 * torch.randn(4, 1000, 1024, device=device)).to(dtype)
+    given = [x, x.flip(0)] if name.endswith("Gated") else [x]
+    for rows in (slice(None), slice(1), slice(0, 4, 3)):  # whole, one of the batch, strided
+        some = [tensor[rows, :: 1 + (rows.step is not None)] for tensor in given]
+        with torch.no_grad():
+            expected = norm(*some)
+            with hf.patch(norm, rotary=False, exact=True):
+                got, ours = calls(lambda some=some: norm(*some))
+        assert ours == 1 and got.dtype == expected.dtype
+        whole = torch.int16 if dtype.itemsize == 2 else torch.int32
+        assert differing(got.view(whole), expected.view(whole)) == 0
+    with hf.patch(norm, rotary=False, exact=True):  # with gradients it stays theirs
+        before = dlblas.counters()["calls"]
+        norm(*given).sum().backward()
+        assert dlblas.counters()["calls"] == before and norm.weight.grad is not None
 
 
 def test_norms_have_the_roundings_of_the_original() -> None:

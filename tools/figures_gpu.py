@@ -101,6 +101,7 @@ def model_table(rows: list[Row]) -> str:
         "a Llama of",
         "dlblas",
         "without rotary",
+        "exact",
         "transformers",
         "liger",
         "fastest rival ÷ ours",
@@ -110,7 +111,8 @@ def model_table(rows: list[Row]) -> str:
         problem = row["problem"]
         model = f"{problem['layers']} layers, {problem['C']} channels: {problem['step']}"
         rivals = [_against(row, name) for name in ("transformers", "liger")]
-        ours = [_ours(row), _variant(row, "ours without rotary")]
+        kinds = ("ours without rotary", "ours exact")
+        ours = [_ours(row), *(_variant(row, kind) for kind in kinds)]
         lines.append([f"{model} of {problem['T']} tokens", *ours, *rivals, _ratio(row)])
     return markdown(head, lines)
 

@@ -37,6 +37,13 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "as `rms_norm`",
     ),
     (
+        "`scale_rows`, `scale_rows_`",
+        "`x · scale · (weight + weight_offset)`, a number for each row: a norm whose statistic is "
+        "known",
+        "AVX-512, AVX2, baseline",
+        "registers; any layout",
+    ),
+    (
         "`rms_norm_backward`",
         "`dx`, `dweight` of both, deterministic",
         "AVX-512, AVX2, baseline",

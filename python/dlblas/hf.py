@@ -28,7 +28,8 @@ from .errors import ArgumentTypeError
 
 __all__ = ["Patch", "kernel_mapping", "patch"]
 
-_rms_norm, _silu_mul = FUNCTIONS["rms_norm"].call, FUNCTIONS["silu_mul"].call
+_rms_norm, _scale_rows = FUNCTIONS["rms_norm"].call, FUNCTIONS["scale_rows"].call
+_silu_mul = FUNCTIONS["silu_mul"].call
 _apply_rotary = FUNCTIONS["apply_rotary_pos_emb"].call
 
 _MODELING = re.compile(r"transformers\.models\.(llama|mistral|ministral|mixtral|qwen)\w*\.modeling")
@@ -51,55 +52,72 @@ def _ours(x: torch.Tensor) -> bool:
 
 
 def _normed(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, offset: float = 0.0, cast: bool = True
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    exact: bool,
+    offset: float = 0.0,
+    cast: bool = True,
 ) -> torch.Tensor:
-    """``cast``: rounded before the weight, as Hugging Face's Llama does."""
-    if torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
-        y: torch.Tensor = torch.ops.dlblas.rms_norm(x, weight, eps, offset, cast)
-        return y
-    y = _rms_norm(x, weight, eps, weight_offset=offset, cast_before_weight=cast)
+    """``cast``: rounded before the weight, as Hugging Face's Llama does. ``exact``: torch takes the
+    mean, in whatever order it sums, and the rest of it, which has one result, is ours."""
+    options = {"weight_offset": offset, "cast_before_weight": cast}
+    if exact:
+        mean = x.to(torch.float32).pow(2).mean(-1, keepdim=True)
+        y: torch.Tensor = _scale_rows(x, torch.rsqrt(mean + eps), weight, **options)
+    elif torch.compiler.is_compiling():  # a graph holds operators, not functions of ours
+        y = torch.ops.dlblas.rms_norm(x, weight, eps, offset, cast)
+    else:
+        y = _rms_norm(x, weight, eps, **options)
     return y
 
 
-def _centred(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def _centred(x: torch.Tensor, weight: torch.Tensor, eps: float, exact: bool) -> torch.Tensor:
     """Of weights that are added to 1, rounded once: Qwen3-Next's."""
-    return _normed(x, weight, eps, 1.0, False)
+    return _normed(x, weight, eps, exact, 1.0, False)
 
 
-def _gated(x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def _gated(
+    x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float, exact: bool
+) -> torch.Tensor:
     """Times silu(gate) in f32, with the roundings of Qwen3-Next."""
-    y = _normed(x, weight, eps) * torch.nn.functional.silu(gate.to(torch.float32))
+    y = _normed(x, weight, eps, exact) * torch.nn.functional.silu(gate.to(torch.float32))
     return y.to(x.dtype)
 
 
-def _same_dtype(norm: Any, x: torch.Tensor) -> bool:
-    """A wider weight makes a wider result in Llama's norm."""
-    return norm.weight.dtype == x.dtype and _ours(x)
+def _served(norm: Any, x: torch.Tensor, exact: bool) -> bool:
+    """A wider weight makes a wider result in Llama's norm. Exact ones have no gradient, and what
+    torch compiles sums in an order of its own."""
+    if norm.weight.dtype != x.dtype or not _ours(x):
+        return False
+    recorded = torch.is_grad_enabled() and (x.requires_grad or norm.weight.requires_grad)
+    return not (exact and (recorded or torch.compiler.is_compiling()))
 
 
-def _norm_forward(theirs: Any) -> Forward:
+def _norm_forward(theirs: Any, exact: bool = False) -> Forward:
     def forward(self: Any, hidden_states: torch.Tensor) -> Any:
-        if not _same_dtype(self, hidden_states):
+        if not _served(self, hidden_states, exact):
             return theirs(self, hidden_states)
-        return _normed(hidden_states, self.weight, self.variance_epsilon)
+        return _normed(hidden_states, self.weight, self.variance_epsilon, exact)
 
     return forward
 
 
-def _centred_forward(theirs: Any) -> Forward:
+def _centred_forward(theirs: Any, exact: bool = False) -> Forward:
     def forward(self: Any, x: torch.Tensor) -> Any:
-        if not _same_dtype(self, x) or getattr(self, "group_size", None) is not None:
+        if not _served(self, x, exact) or getattr(self, "group_size", None) is not None:
             return theirs(self, x)
-        return _centred(x, self.weight, self.eps)
+        return _centred(x, self.weight, self.eps, exact)
 
     return forward
 
 
-def _gated_forward(theirs: Any) -> Forward:
+def _gated_forward(theirs: Any, exact: bool = False) -> Forward:
     def forward(self: Any, hidden_states: torch.Tensor, gate: torch.Tensor) -> Any:
-        if not _same_dtype(self, hidden_states) or getattr(self, "activation", "silu") != "silu":
+        silu = getattr(self, "activation", "silu") == "silu"
+        if not _served(self, hidden_states, exact) or not silu:
             return theirs(self, hidden_states, gate)
-        return _gated(hidden_states, gate, self.weight, self.variance_epsilon)
+        return _gated(hidden_states, gate, self.weight, self.variance_epsilon, exact)
 
     return forward
 
@@ -183,10 +201,10 @@ def _rotary(theirs: Callable[..., Any], exact: bool = False) -> Callable[..., An
 # ---- is it the same? -----------------------------------------------------------------------------
 
 _tried: dict[Any, bool] = {}
-_norms: dict[type, Callable[[Any], Forward] | None] = {}
+_norms: dict[type, Callable[..., Forward] | None] = {}
 
 
-def _norm_of(cls: type) -> Callable[[Any], Forward] | None:
+def _norm_of(cls: type) -> Callable[..., Forward] | None:
     """By name and by value: a gain that is added to 1, or another rounding, shows in bf16."""
     if not (re.search(r"RMSNorm(Gated)?$", cls.__name__) and _MODELING.match(cls.__module__)):
         return None
@@ -196,7 +214,7 @@ def _norm_of(cls: type) -> Callable[[Any], Forward] | None:
     return _norms[cls]
 
 
-def _agrees(cls: Any, kind: Callable[[Any], Forward]) -> bool:
+def _agrees(cls: Any, kind: Callable[..., Forward]) -> bool:
     inputs = 2 if kind is _gated_forward else 1
     with torch.device("cpu"), torch.no_grad():
         x = (torch.arange(64 * 64).sin() * torch.arange(1, 65).repeat_interleave(64)).view(64, 64)
@@ -329,8 +347,9 @@ def patch(
       gradients but for those of compiled graphs: the same bits. It is a function of the family's
       file, so it holds for all of its models, until this patch is undone; ``rotary=False`` leaves
       it.
-    - ``exact=True`` replaces nothing that could move an element: norms stay, and in f32 the
-      products of MLPs and, on GPUs, rotations. A forward pass then gives the original's bits.
+    - ``exact=True``: a forward pass gives the original's bits. Of norms torch then takes the mean,
+      and the rest is ``scale_rows``; with gradients or compiled they stay. So do in f32 the
+      products of MLPs and, on GPUs, rotations.
     - Routers and experts stay, and are counted in ``left``: see docs/torch.md.
     """
     if not isinstance(model, torch.nn.Module | None):
@@ -379,10 +398,10 @@ def _files_of(model: torch.nn.Module) -> list[ModuleType]:
     return [sys.modules[name] for name in here]
 
 
-def _forward_of(cls: type, exact: bool) -> tuple[Callable[..., Forward], str] | None:
+def _forward_of(cls: type) -> tuple[Callable[..., Forward], str] | None:
     norm = _norm_of(cls)
     if norm is not None:
-        return None if exact else (norm, cls.__name__)
+        return norm, cls.__name__
     if _is_silu_mlp(cls):
         return _mlp_forward, f"silu_mul of {cls.__name__}"
     return None
@@ -393,10 +412,6 @@ def _devices() -> Iterator[tuple[torch.device, torch.dtype]]:
     return ((torch.device(kind), dtype) for kind in kinds for dtype in _DTYPES)
 
 
-def _forward(kind: Callable[..., Forward], theirs: Any, exact: bool) -> Forward:
-    return kind(theirs, exact) if kind is _mlp_forward else kind(theirs)
-
-
 def _patch_classes(done: Patch, module: ModuleType, exact: bool) -> None:
     for cls in list(vars(module).values()):
         if not isinstance(cls, type) or cls.__module__ != module.__name__:
@@ -404,13 +419,13 @@ def _patch_classes(done: Patch, module: ModuleType, exact: bool) -> None:
         theirs = cls.__dict__.get("forward")
         if theirs is None or _is_ours(theirs):
             continue
-        made = _forward_of(cls, exact)
+        made = _forward_of(cls)
         if made is None or (
             made[0] is _mlp_forward and not all(_same_silu(*d) for d in _devices())
         ):
             _leave(done, cls)
             continue
-        done._put(cls, "forward", _forward(made[0], theirs, exact), f"class {made[1]}")
+        done._put(cls, "forward", made[0](theirs, exact), f"class {made[1]}")
 
 
 def _patch_modules(done: Patch, model: torch.nn.Module, exact: bool) -> None:
@@ -419,7 +434,7 @@ def _patch_modules(done: Patch, model: torch.nn.Module, exact: bool) -> None:
         # One of its own is a hook's or another patch's; a class that is patched already serves.
         if "forward" in vars(module) or _is_ours(cls.forward):
             continue
-        made = _forward_of(cls, exact)
+        made = _forward_of(cls)
         if (
             made is None
             or (made[0] is _mlp_forward and not _silu_of(module))
@@ -427,7 +442,7 @@ def _patch_modules(done: Patch, model: torch.nn.Module, exact: bool) -> None:
         ):
             _leave(done, cls)
             continue
-        ours = MethodType(_forward(made[0], cls.forward, exact), module)
+        ours = MethodType(made[0](cls.forward, exact), module)
         done._put(module, "forward", ours, made[1])
 
 
@@ -459,7 +474,7 @@ class _Layer(torch.nn.Module):
     variance_epsilon: float
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        return _normed(hidden_states, self.weight, self.variance_epsilon)
+        return _normed(hidden_states, self.weight, self.variance_epsilon, False)
 
 
 class _CentredLayer(torch.nn.Module):
@@ -470,7 +485,7 @@ class _CentredLayer(torch.nn.Module):
     eps: float
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return _centred(x, self.weight, self.eps)
+        return _centred(x, self.weight, self.eps, False)
 
 
 class _GatedLayer(torch.nn.Module):
@@ -481,7 +496,7 @@ class _GatedLayer(torch.nn.Module):
     variance_epsilon: float
 
     def forward(self, hidden_states: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-        return _gated(hidden_states, gate, self.weight, self.variance_epsilon)
+        return _gated(hidden_states, gate, self.weight, self.variance_epsilon, False)
 
 
 _LAYERS = {
