@@ -13,7 +13,7 @@ template <typename Math>
 struct QuantScale {
   /// `largest`: of the type of q.
   DLBLAS_ROW float of(float amax, float largest) {
-    return amax <= 0 ? 1.0f : Math::max(amax / largest, 0x1p-126f);
+    return amax <= 0 ? 1.0f : Math::max(Math::quotient(amax, largest), 0x1p-126f);
   }
 };
 

@@ -72,6 +72,11 @@ template <int kVectors>
 DLBLAS_INLINE Values<kVectors> quotient(const Values<kVectors>& a, float divisor) {
   return a / Values<kVectors>(divisor);
 }
+/// To some roundings, where a GPU saves by it.
+template <int kVectors>
+DLBLAS_INLINE Values<kVectors> near_quotient(const Values<kVectors>& a, float divisor) {
+  return quotient(a, divisor);
+}
 template <int kVectors>
 DLBLAS_INLINE Values<kVectors> fma(const Values<kVectors>& a, const Values<kVectors>& b,
                                    const Values<kVectors>& c) {
@@ -125,6 +130,7 @@ struct CpuMath {
   DLBLAS_INLINE static float log(float x) { return DLBLAS_ISA::log(broadcast(x))[0]; }
   DLBLAS_INLINE static float rsqrt(float x) { return rsqrt(static_cast<double>(x)); }
   DLBLAS_INLINE static double quotient(double a, double b, double) { return a / b; }
+  DLBLAS_INLINE static float quotient(float a, float b) { return a / b; }
   /// Sums are f64.
   DLBLAS_INLINE static bool overflows(double) { return false; }
   DLBLAS_INLINE static float max(float a, float b) { return a > b || a != a ? a : b; }

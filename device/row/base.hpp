@@ -17,6 +17,14 @@
 
 namespace dlblas {
 
+/// Are Access::option's known when a program is compiled? A CPU's choose at run time: what costs
+/// little is done there whatever they say.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+inline constexpr bool kOptionsAreConstants = true;
+#else
+inline constexpr bool kOptionsAreConstants = false;
+#endif
+
 /// The tensor at a position of RowCall::operands.
 template <int kIndex>
 struct Operand {

@@ -1,8 +1,9 @@
 // A row program with a row in the registers of the whole device: rows that no cluster holds are
-// read once. Blocks stay, and take all rows together, one after the other; while they meet for one
-// row, the next one is on its way. A block has the same columns of all rows, and keeps vectors over
-// them in shared memory where they fit (RowTraits::kept). One warp of each block meets the other
-// blocks, since a thread that waits for others must not wait for its own stores. For programs that
+// read once. Blocks stay, and take all rows together, one after the other: while they meet for one
+// row, the next one is on its way, and the one before, which waits in shared memory, is stored. A
+// block has the same columns of all rows, and keeps vectors over them in shared memory, too, where
+// they fit (RowTraits::kept). One warp of each block meets the other blocks, since a thread that
+// waits for others must not wait for its own stores. For programs that
 // meet once: one stage, or two where blocks finalize the first by themselves (kBlocksApart). In:
 // RowCall, a cooperative launch. Flow: call > validate > select > compile > [launch].  Read next:
 // registers.cuh, device/grid.cuh.
@@ -17,6 +18,12 @@ namespace dlblas {
 struct RowGridPart {
   double first, second;
 };
+
+/// Bytes of shared memory for an access of the row that waits.
+constexpr int32_t grid_waiting(const RowTraits& traits) {
+  const int32_t bytes = traits.n * size_of(traits.types[0]);
+  return bytes < 4 ? 4 : bytes;
+}
 
 namespace detail {
 
@@ -91,14 +98,18 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
   static_assert(!P::kHasRowResults && P::kFolds == 0 && P::kColumnsStage > 2);
   using Threads = RowReduce<C.threads>;
   using Op = typename decltype(P::partial(Stage<kLast>{}))::Op;
-  // Barriers: the first thread has told, after a sum of all threads, so all have read what was met
-  // for the row before; and the warp beside them has met the other blocks. The first warp's arrival
-  // at kTold would do; all arrive, so that no barrier is under a predicate.
-  constexpr int kTold = 2, kMet = 3, kAll = C.threads + kWarp;
+  // Barriers, of even and of odd rows: the threads have told their part of a row, and the warp
+  // beside them has met the other blocks. Threads tell row r + 2 after they have read what was met
+  // for row r, so neither one's barriers nor its words are those of two rows. The first warp's
+  // arrival at kTold would do; all arrive, so that no barrier is under a predicate.
+  constexpr int kTold = 2, kMet = 4, kAll = C.threads + kWarp;
   __shared__ double slots[Threads::kSlots + 1];
-  __shared__ RowGridPart told, met;
+  __shared__ RowGridPart told[2], met[2];
   extern __shared__ __align__(16) unsigned char row_memory[];
   auto* const all_columns = reinterpret_cast<typename P::Columns*>(row_memory);
+  static_assert(sizeof(typename P::Kept) <= grid_waiting(T));
+  auto* const waiting = reinterpret_cast<typename P::Kept*>(
+      row_memory + (kKeeps ? int64_t{V} * C.threads * sizeof(typename P::Columns) : 0));
   const int thread = threadIdx.x;
   int first = blockIdx.x * kColumns + thread * T.n;
   asm("" : "+r"(first));  // as in row_registers
@@ -106,15 +117,16 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
     const detail::GridMeeting meeting(call.folds.partials, thread % kWarp);
 #pragma unroll 1
     for (uint32_t turn = 0; turn < static_cast<uint32_t>(call.rows); ++turn) {
-      barrier_sync(kTold, kAll);
-      meeting.put(turn, told);
+      const int parity = turn & 1;
+      barrier_sync(kTold + parity, kAll);
+      meeting.put(turn, told[parity]);
       RowGridPart total;
       if constexpr (P::kBlocksApart)
         total = meeting.moments(turn, kColumns, call.width);
       else
         total = meeting.template all<Op>(turn);
-      if (thread == C.threads) met = total;
-      detail::barrier_arrive(kMet, kAll);
+      if (thread == C.threads) met[parity] = total;
+      detail::barrier_arrive(kMet + parity, kAll);
     }
     return;
   }
@@ -140,44 +152,17 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
       }
     }
   }
-#pragma unroll 1
-  for (int64_t r = 0; r < call.rows; ++r) {
+  typename P::Stats stats;  // of the row that waits
+  const auto store_waiting = [&](int64_t r) {
     const RowPlace<T> row(call, r);
-    typename P::Kept kept[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(row, i));
-    typename P::Stats stats;
-    typename P::Columns columns[kStep];
-    const auto partial = [&](auto stage) {
-      auto part = P::partial(stage);
-#pragma unroll
-      for (int i = 0; i < V; ++i)
-        if (P::kZeroNeutral || at(row, i).holds)
-          P::accumulate(stage, part, kept[i], columns[i % kStep], stats, at(row, i));
-      return threads.template all<typename decltype(part)::Op>(part.value());
-    };
+    const int parity = r & 1;
+    barrier_sync(kMet + parity, kAll);
+    const RowGridPart total = met[parity];
     if constexpr (P::kBlocksApart)
-      P::finalize_block(Stage<0>{}, stats, partial(Stage<0>{}), own, call);
-    const auto mine = partial(Stage<kLast>{});
-    if (r + 1 < call.rows) {
-      const RowPlace<T> next(call, r + 1);
-#pragma unroll
-      for (int i = 0; i < V; ++i) P::load(loaded[i], at(next, i));
-    }
-    if (thread == 0) {
-      if constexpr (P::kBlocksApart) {
-        const RowMoments m = P::moments(stats, mine, own, call);
-        told = {m.mean, m.squares};
-      } else {
-        told = {Op::widen(mine), 0};
-      }
-    }
-    detail::barrier_arrive(kTold, kAll);
-    barrier_sync(kMet, kAll);
-    if constexpr (P::kBlocksApart)
-      P::finalize(Stage<kLast>{}, stats, RowMoments{met.first, met.second}, call);
+      P::finalize(Stage<kLast>{}, stats, RowMoments{total.first, total.second}, call);
     else
-      P::finalize(Stage<kLast>{}, stats, Op::narrow(met.first), call);
+      P::finalize(Stage<kLast>{}, stats, Op::narrow(total.first), call);
+    typename P::Columns columns[kStep];
 #pragma unroll
     for (int begin = 0; begin < V; begin += kStep) {
 #pragma unroll
@@ -188,9 +173,48 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
           P::load_columns(columns[i - begin], at(row, i));
 #pragma unroll
       for (int i = begin; i < begin + kStep; ++i)
-        P::store(kept[i], columns[i - begin], stats, at(row, i));
+        P::store(waiting[i * C.threads + thread], columns[i - begin], stats, at(row, i));
     }
+  };
+#pragma unroll 1
+  for (int64_t r = 0; r < call.rows; ++r) {
+    const RowPlace<T> row(call, r);
+    typename P::Kept kept[V];
+#pragma unroll
+    for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(row, i));
+    typename P::Stats own_stats;
+    const typename P::Columns none{};
+    const auto partial = [&](auto stage) {
+      auto part = P::partial(stage);
+#pragma unroll
+      for (int i = 0; i < V; ++i)
+        if (P::kZeroNeutral || at(row, i).holds)
+          P::accumulate(stage, part, kept[i], none, own_stats, at(row, i));
+      return threads.template all<typename decltype(part)::Op>(part.value());
+    };
+    if constexpr (P::kBlocksApart)
+      P::finalize_block(Stage<0>{}, own_stats, partial(Stage<0>{}), own, call);
+    const auto mine = partial(Stage<kLast>{});
+    if (r + 1 < call.rows) {
+      const RowPlace<T> next(call, r + 1);
+#pragma unroll
+      for (int i = 0; i < V; ++i) P::load(loaded[i], at(next, i));
+    }
+    if (thread == 0) {
+      if constexpr (P::kBlocksApart) {
+        const RowMoments m = P::moments(own_stats, mine, own, call);
+        told[r & 1] = {m.mean, m.squares};
+      } else {
+        told[r & 1] = {Op::widen(mine), 0};
+      }
+    }
+    detail::barrier_arrive(kTold + (r & 1), kAll);
+    if (r > 0) store_waiting(r - 1);
+    stats = own_stats;
+#pragma unroll
+    for (int i = 0; i < V; ++i) waiting[i * C.threads + thread] = kept[i];
   }
+  store_waiting(call.rows - 1);
 }
 
 }  // namespace dlblas

@@ -112,7 +112,7 @@ struct GatedCodesStatic : GatedCodes<Target, Gate> {
   };
   DLBLAS_ROW void store(const Kept& kept, const RowProgram::Columns&, const RowProgram::Stats&,
                         const Access& at) {
-    at.store(Base::kQ, quotient(kept.y, at.load_scalar(Base::kScale, 1.0f)));
+    at.store(Base::kQ, near_quotient(kept.y, at.load_scalar(Base::kScale, 1.0f)));
   }
 };
 

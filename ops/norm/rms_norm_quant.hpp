@@ -27,6 +27,7 @@ struct RmsNormCodes : RowProgram {
   /// RowCall::f and d: those of fill_layer_norm, then two more.
   enum Scalars { kScaledEps, kInverseWidth, kSquareScale, kUnscale, kWeightOffset, kLargest };
   enum Doubles { kInverseWidth64 };
+  enum Options { kHasOffset };
   static constexpr bool kHasColumns = true, kByteResults = true, kIntegerResults = false;
   /// A CPU normalises twice: less code, and its buffer holds as many rows.
   static constexpr bool kKeepsNormed = Target::kInRegisters;
@@ -68,12 +69,18 @@ struct RmsNormCodes : RowProgram {
     stats.rstd = Math::rsqrt(mean_of(sum, call) + call.f[kScaledEps]) * call.f[kSquareScale];
   }
 
-  /// What is quantised, in stage kStage or after it: never rounded to x's type.
-  template <int kStage, typename Kept>
-  DLBLAS_ROW Values normed(Stage<kStage> stage, const Kept& kept, const Columns& columns,
-                           float rstd, const Access& at) {
-    return values(kept.x, at.unpack(stage)) * Values(rstd) *
-           (values(columns.weight) + Values(at.call.f[kWeightOffset]));
+  /// Where options are constants, no offset costs nothing.
+  DLBLAS_ROW Values gain(const Columns& columns, const Access& at) {
+    const Values weight = values(columns.weight);
+    if constexpr (kOptionsAreConstants)
+      if (!at.option(kHasOffset)) return weight;
+    return weight + Values(at.call.f[kWeightOffset]);
+  }
+  /// What is quantised, never rounded to x's type. The floats of stage 0 may stay until then: they
+  /// and y are never there at once.
+  template <typename Kept>
+  DLBLAS_ROW Values normed(const Kept& kept, const Columns& columns, float rstd, const Access& at) {
+    return values(kept.x) * Values(rstd) * gain(columns, at);
   }
 };
 

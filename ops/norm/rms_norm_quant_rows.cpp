@@ -17,6 +17,9 @@ void fill(const Args& args, RowCall& call) {
   call.f[5] = static_cast<float>(quant::largest_of(args.result(kCodesQ).dtype));
 }
 
+/// Its weight_offset is the first of the key's scalars.
+void choose(const Problem& problem, std::int32_t* options) { options[0] = problem.scalars[0] != 0; }
+
 constexpr double kLargest = 1e30;  // no rate: of weight_offset and eps
 
 void check(const Args& args) {
@@ -59,7 +62,8 @@ void add_codes_implementations(OperatorDef& def, const CodesOp& op) {
                                          .registers = adds ? 36 : 28,
                                          .access_registers = adds ? 18 : 9,
                                          .kept = {"x"},
-                                         .fill = fill});
+                                         .fill = fill,
+                                         .choose = choose});
 }
 
 }  // namespace dlblas::norm

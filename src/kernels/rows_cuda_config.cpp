@@ -205,7 +205,14 @@ std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c) {
 
 namespace {
 
-/// Bytes of an access's vectors over columns, where shared memory holds a block's; else 0.
+/// Bytes of shared memory for an access of the row that waits: grid_waiting() of
+/// device/row/grid.cuh.
+std::int64_t grid_waiting(const RowTraits& traits) {
+  return std::max(4, traits.n * size_of(traits.types[0]));
+}
+
+/// Bytes of an access's vectors over columns, where shared memory holds a block's beside the row
+/// that waits; else 0.
 std::int32_t columns_kept(const RowKernel& k, const Problem& problem, const RowTraits& traits,
                           const RowConfig& c) {
   constexpr std::int64_t kRoom = 200 << 10, kAllRoom = 216 << 10;  // of a block; of all
@@ -217,7 +224,7 @@ std::int32_t columns_kept(const RowKernel& k, const Problem& problem, const RowT
     bytes += std::max(4, traits.n * size_of(traits.types[i]));
     any |= problem.tensors[spec.tensor].dtype != DType::kAbsent;
   }
-  const std::int64_t all = std::int64_t{bytes} * c.threads * c.vectors;
+  const std::int64_t all = (bytes + grid_waiting(traits)) * c.threads * c.vectors;
   return any && all <= kRoom && all * c.blocks <= kAllRoom ? bytes : 0;
 }
 
@@ -242,8 +249,10 @@ std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads) {
 }
 
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c) {
-  if (k.kind == Kind::kGrid)
-    return std::int64_t{traits_with(k, problem, c).kept} * c.threads * c.vectors;
+  if (k.kind == Kind::kGrid) {
+    const RowTraits traits = traits_with(k, problem, c);
+    return (traits.kept + grid_waiting(traits)) * c.threads * c.vectors;
+  }
   if (k.kind == Kind::kFolded)
     return std::int64_t{c.ahead + 1} * std::popcount(traits_of(k, problem).streamed) * kRingAccess *
            c.vectors * c.threads * c.rows;
@@ -304,7 +313,9 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
     const std::int64_t threads = grid_blocks(c, device) * c.threads, warps = c.threads / 32 + 1;
     const std::int64_t held = threads * c.vectors;
     // layer_norm without weight and bias spilled 16 bytes of 8 accesses at 96 registers.
-    const bool bare = k.op->op.late_access_registers > 0 && kept_bytes(k, problem, c) == 0;
+    const bool bare = k.op->op.late_access_registers > 0 && traits_with(k, problem, c).kept == 0;
+    if ((kept_bytes(k, problem, c) + kStaticShared) * c.blocks > device.shared_bytes_per_block)
+      return false;
     const int needed = bare ? 64 + 8 * c.vectors : 40;
     return held >= row && held < 2 * row && 65536 / (warps * 32 * c.blocks) >= needed;
   }

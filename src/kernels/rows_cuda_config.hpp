@@ -61,7 +61,8 @@ std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t 
 std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c);
 
 /// What a block keeps in shared memory: of the kShared kernel what the program keeps of the row, of
-/// the kGrid kernel vectors over its columns, of the kFolded kernel rows on their way.
+/// the kGrid kernel the row that waits and vectors over its columns, of the kFolded kernel rows on
+/// their way.
 std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowConfig& c);
 /// What it may keep.
 std::int64_t shared_room(const DeviceInfo& device);

@@ -12,7 +12,7 @@ OperatorDef add_rms_norm_quant_static() {
   def.family = "norm";
   def.schema =
       "add_rms_norm_quant_static(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C],"
-      " scale: f32[] ~ positive, eps: float = 1e-6, *, weight_offset: float = 0) -> (q: "
+      " scale: f32[] ~ positive, eps: float = 1e-6, *, weight_offset: float = 0 key(set=1)) -> (q: "
       "f8e4m3[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)";
   def.inplace = {
       "add_rms_norm_quant_static_(x, residual!residual_out, weight, scale, eps, *, weight_offset)"};

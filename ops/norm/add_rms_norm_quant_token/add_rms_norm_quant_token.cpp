@@ -12,7 +12,8 @@ OperatorDef add_rms_norm_quant_token() {
   def.family = "norm";
   def.schema =
       "add_rms_norm_quant_token(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], "
-      "eps: float = 1e-6, *, weight_offset: float = 0) -> (q: f8e4m3[*T, C], scale: f32[*T, 1],"
+      "eps: float = 1e-6, *, weight_offset: float = 0 key(set=1)) -> (q: f8e4m3[*T, C], scale: "
+      "f32[*T, 1],"
       " residual_out: like(x)[*T, C]) where T: bucket(tokens)";
   def.inplace = {
       "add_rms_norm_quant_token_(x, residual!residual_out, weight, eps, *, weight_offset)"};

@@ -9,12 +9,6 @@
 
 namespace dlblas::norm {
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-inline constexpr bool kOptionsAreConstants = true;
-#else
-inline constexpr bool kOptionsAreConstants = false;
-#endif
-
 template <typename Target>
 struct RmsNorm : RowProgram {
   static constexpr Operand<0> kX{};

@@ -12,7 +12,7 @@ OperatorDef rms_norm_quant_group() {
   def.family = "norm";
   def.schema =
       "rms_norm_quant_group(x: f[*T, C], weight: like(x)|f32[C], eps: float = 1e-6, *, "
-      "weight_offset: float = 0, group: dim = 128) -> (q: f8e4m3[*T, C], scale: f32[*T, "
+      "weight_offset: float = 0 key(set=1), group: dim = 128) -> (q: f8e4m3[*T, C], scale: f32[*T, "
       "C/group]) where T: bucket(tokens)";
   def.formula =
       "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset); "

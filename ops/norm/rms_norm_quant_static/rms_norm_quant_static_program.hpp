@@ -26,8 +26,8 @@ struct RmsNormQuantStatic : RmsNormCodes<Target> {
   // A quotient: the reciprocal of a denormal scale would be infinite.
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
-    const Values y = normed(Stage<1>{}, kept, columns, stats.rstd, at);
-    at.store(kQ, quotient(y, at.load_scalar(kScale, 1.0f)));
+    const Values y = normed(kept, columns, stats.rstd, at);
+    at.store(kQ, near_quotient(y, at.load_scalar(kScale, 1.0f)));
   }
 };
 

@@ -26,9 +26,9 @@ struct RmsNormQuantToken : RmsNormCodes<Target> {
   };
 
   DLBLAS_ROW Max partial(Stage<1>) { return {}; }
-  DLBLAS_ROW void accumulate(Stage<1> stage, Max& max, Kept& kept, const Columns& columns,
+  DLBLAS_ROW void accumulate(Stage<1>, Max& max, Kept& kept, const Columns& columns,
                              const Stats& stats, const Access& at) {
-    const Values y = normed(stage, kept, columns, stats.rstd, at);
+    const Values y = normed(kept, columns, stats.rstd, at);
     if constexpr (Base::kKeepsNormed) kept.y = y;
     max.add_abs(y);
   }
@@ -45,7 +45,7 @@ struct RmsNormQuantToken : RmsNormCodes<Target> {
     if constexpr (Base::kKeepsNormed)
       at.store(kQ, kept.y * Values(stats.factor));
     else
-      at.store(kQ, normed(Stage<2>{}, kept, columns, stats.rstd, at) * Values(stats.factor));
+      at.store(kQ, normed(kept, columns, stats.rstd, at) * Values(stats.factor));
   }
 };
 
