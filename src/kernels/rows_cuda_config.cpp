@@ -103,8 +103,8 @@ const RowTable* make_row_table(const RowOperator& made, Kind kind) {
       };
     case Kind::kGrid:
       return new RowTable{
-          field<&C::threads>("threads", {256, 512}),
-          field<&C::vectors>("vectors", {2, 4, 8}),
+          field<&C::threads>("threads", {224, 256, 480, 512}),
+          field<&C::vectors>("vectors", {2, 4, 8, 9}),
           field<&C::variant>("variant", {op.variants - 1}),
           field<&C::blocks>("blocks", {1, 2, 3}),
       };

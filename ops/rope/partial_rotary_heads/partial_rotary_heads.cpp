@@ -11,15 +11,17 @@ namespace dlblas::rope {
 
 namespace {
 
-/// As compiled for sm_90: an access of 16 bits takes 60 where heads are as narrow as models have
-/// them, two take 108; more with wider addresses, or where a row ends within the threads.
+/// As compiled for sm_90: an access of 16 bits takes 48 where heads are as few and as narrow as
+/// models have them, two take 108; more with wider channels or addresses, or where a row ends
+/// within the threads.
 std::int32_t registers(const RowTraits& traits, const RowConfig& c) {
-  constexpr int kCos = 4, kNarrow = 1024;
+  constexpr int kCos = 4, kNarrow = 256;
   const auto narrow = [](std::int32_t channels) { return channels <= kNarrow; };
   const bool wide = traits.types[0] == DType::kF32;
   if (!wide && traits.types[kCos] == DType::kF32) return 24 + 60 * c.vectors;
-  return !wide && traits.full && std::all_of(traits.options, traits.options + 3, narrow)
-             ? 12 + 48 * c.vectors
+  return !wide && traits.full && narrow(traits.shape.heads[0]) &&
+                 std::all_of(traits.options, traits.options + 3, narrow)
+             ? (c.vectors == 1 ? 48 : 12 + 48 * c.vectors)
              : 24 + 48 * c.vectors;
 }
 
