@@ -103,13 +103,14 @@ template <template <typename> class Program, RowTraits T, RowConfig C>
 __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
     row_grid(const __grid_constant__ typename RowCallOf<T>::Type call) {
   constexpr bool kKeeps = T.kept > 0;
-  constexpr int V = C.vectors, kColumns = V * C.threads * T.n, kStep = kKeeps || V < 2 ? 1 : 2;
+  constexpr int V = C.vectors, kColumns = V * C.threads * T.n, kStep = kKeeps || V % 2 != 0 ? 1 : 2;
   using A = RowAccess<T, Cache::kDefault, false, true>;
   using P = Program<DeviceTarget<T, C, A, true>>;
   constexpr int kLast = P::kStages - 1;
   // With room for two rows the next one is loaded before this one is reduced; memory rests else.
   constexpr int kWords = (T.n * size_of(T.types[0]) + 3) / 4, kOthers = 40;
   constexpr bool kBothHeld = 2 * V * kWords + kOthers <= grid_registers(C);
+  static_assert(V % kStep == 0);
   static_assert(!kKeeps || sizeof(typename P::Columns) <= T.kept);
   static_assert(C.rows == 1 && C.cluster == 1 && !T.full && T.shape.head_width == 0);
   static_assert(P::kStages == 1 || (P::kStages == 2 && P::kBlocksApart));
