@@ -303,9 +303,8 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   return c;
 }
 
-/// Few threads with many loads, that leave registers for the row on its way. 16×4194304 bf16 on an
-/// H200, 2026-11-24: 256 threads × 8 vectors × 2 blocks softmax 109.9 µs, layer_norm 118.2; 512 × 8
-/// × 1 118.3 and 122.0.
+/// Few threads with many loads, that leave registers for the row on its way: 7 warps and the one that
+/// meets have 128 each. Measured in docs/notes/row_kernels.md.
 RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.variant = k.op->op.variants - 1;
