@@ -24,7 +24,9 @@ def _time(ms: float) -> str:
 
 def _entries(row: Row, name: str) -> list[Row]:
     """Of a peer that came in several modes, those that ran."""
-    return [p for p in row["peers"] if p["name"].split()[0] == name and "median_ms" in p]
+    return [
+        p for p in row["peers"] if name in (p["name"], p["name"].split()[0]) and "median_ms" in p
+    ]
 
 
 def _best_of(row: Row, name: str) -> float | None:

@@ -303,8 +303,8 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   return c;
 }
 
-/// Few threads with many loads, that leave registers for the row on its way: 7 warps and the one that
-/// meets have 128 each. Measured in docs/notes/row_kernels.md.
+/// Few threads with many loads, that leave registers for the row on its way: 7 warps and the one
+/// that meets have 128 each. Measured in docs/notes/row_kernels.md.
 RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.variant = k.op->op.variants - 1;
