@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "core/counters.hpp"
 #include "core/error.hpp"
@@ -92,6 +93,12 @@ void InProcessMeasurer::guard_workspace() {
   std::byte *const begin = workspace_.get(), *const end = workspace() + workspace_bytes_;
   memory_->set(begin, GuardedTensor::kGuardByte, static_cast<std::size_t>(workspace() - begin));
   memory_->set(end, GuardedTensor::kGuardByte, kWorkspaceGuard);
+  // A caller's holds what others left there, or what this kernel's last run did: the looks between
+  // find it so.
+  constexpr int kDirt = 0xff, kOtherDirt = 0x01;
+  const bool elsewhere = look_ == Look::kElsewhere;
+  if (std::exchange(new_check_, false) || elsewhere)
+    memory_->set(workspace(), elsewhere ? kOtherDirt : kDirt, workspace_bytes_);
 }
 
 bool InProcessMeasurer::workspace_intact() const {
@@ -342,6 +349,7 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
   data.poison_results(kPatterns[0]);
   const Kernel& kernel = compile(plan);
   reserve_workspace(kernel);
+  guard_workspace();
   Check result;
   if (const int code = run_once(kernel, data, result.ms)) {
     look_after_failure();

@@ -52,6 +52,7 @@ class InProcessMeasurer : public Measurer {
   std::string words_of(int code) const;
   /// Memory for the kernel's workspace, with room for guards.
   void reserve_workspace(const Kernel& kernel);
+  /// Before a run that is checked: guards around it, and dirt in it.
   void guard_workspace();
   virtual void workspace_moves() {}
   std::byte* workspace() const;  // null: the kernel has none
@@ -161,6 +162,7 @@ class InProcessMeasurer : public Measurer {
   ForkWatch forks_;
   std::unique_ptr<std::byte, Release> workspace_;
   std::size_t workspace_room_ = 0, workspace_bytes_ = 0;
+  bool new_check_ = true;  // no run of it yet
 };
 
 std::unique_ptr<Measurer> make_host_measurer(const MeasureRequest& request);

@@ -29,6 +29,7 @@ constexpr std::string_view name_of(Look look) {
 void InProcessMeasurer::renew_inputs(const Plan& plan) {
   const bool user = plan.implementation->flags.user;
   CallData& data = sets_.front();
+  new_check_ = true;
   end_look();
   if (user && !digests_[0]) digests_[0] = data.digests();
   if (doubtful_ && data.digests() != *digests_[0]) data.remake(problem_, seed_);

@@ -66,6 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         Keeping{"writes", Defect::kWritesFirst, Failure::kOutOfBounds, "at other addresses"},
         Keeping{"remembers", Defect::kRemembers, Failure::kWrongResult, "at the same addresses"},
         Keeping{"probes", Defect::kProbes, Failure::kWrongResult, "at the same addresses"},
+        Keeping{"counts", Defect::kCountsOnZeros, Failure::kWrongResult, "elements are wrong"},
+        Keeping{"packs", Defect::kPacksOnce, Failure::kWrongResult, "at the same addresses"},
         Keeping{"clips", Defect::kClips, Failure::kWrongResult, "some of them large"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 

@@ -42,6 +42,8 @@ enum class Defect {
   kWritesFirst,  // its result
   kProbes,       // kRemembers, of an address and what a few elements hold
   kClips,
+  kCountsOnZeros,  // in its workspace, as a counter that each run sets back
+  kPacksOnce,      // into its workspace, as long as a word there says that it did
   kSkipsUndefined,
   kOneRow
 };
@@ -107,7 +109,18 @@ inline std::map<std::pair<bool, std::int64_t>, void*> g_first_data;
 /// Where x lay, of every run.
 inline std::vector<const void*> g_seen_data;
 
-inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, void*) {
+inline double packed_in(void* workspace, double value) {
+  constexpr std::uint64_t kPacked = 0x6b63617020736920;
+  struct Packed {
+    std::uint64_t word;
+    double value;
+  };
+  auto& packed = *static_cast<Packed*>(workspace);
+  if (packed.word != kPacked) packed = {kPacked, value};
+  return packed.value;
+}
+
+inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, void* workspace) {
   struct State {
     const Behaviour* behaviour;
     std::int64_t block;
@@ -138,6 +151,8 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
       if (defect == Defect::kTail && last) continue;
       double v = 2 * (kept ? (*kept)[static_cast<std::size_t>(t * width + c)]
                            : load_element(x, from.offset(t) + c * sx));
+      if (defect == Defect::kCountsOnZeros) v += *static_cast<double*>(workspace);
+      if (defect == Defect::kPacksOnce && t == 0 && c == 0) v = packed_in(workspace, v);
       if (defect == Defect::kClips) v = std::clamp(v, -8.0, 8.0);
       if (t == g_wrong_row && c == 0 && defect == Defect::kOneRow) v *= 1 + g_wrong_by;
       if (last && defect == Defect::kWrong) v += 1;
@@ -175,7 +190,10 @@ inline Implementation dummy(const char* name, const Behaviour& behaviour,
       const Behaviour* behaviour;
       std::int64_t block;
     };
-    return make_kernel({run_dummy}, State{&b, config.count > 0 ? config.values[0] : 1});
+    Kernel kernel = make_kernel({run_dummy}, State{&b, config.count > 0 ? config.values[0] : 1});
+    if (b.defect == Defect::kCountsOnZeros || b.defect == Defect::kPacksOnce)
+      kernel.workspace_bytes = 64;
+    return kernel;
   };
   return impl;
 }
