@@ -157,6 +157,12 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   // whole check looks (`check_whole`, whose cost the race knows).
   const bool varies = plan.implementation->flags.user ||
                       (right_.count(kernel) > 0 && others_ms() <= kCheapOthersMs);
+  // What keeps the sizes of its first call may keep the smaller, or the larger: it meets the
+  // smaller one before and after. What it does there before is told where nothing else is wrong.
+  Check smaller;
+  if (plan.implementation->flags.user) smaller = check_smaller(*kernel);
+  if (lost_) return smaller;
+  new_check_ = true;
   Suspects suspects;
   Check wrong;
   std::unique_ptr<KeptResults> kept;
@@ -187,6 +193,7 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   for (const Look look : {Look::kScalars, Look::kElsewhere})
     if (varies && wrong.failure == Failure::kNone)
       wrong = check_look(plan, *kernel, look, result.error);
+  if (wrong.failure == Failure::kNone) wrong = std::move(smaller);
   if (plan.implementation->flags.user && wrong.failure == Failure::kNone)
     wrong = check_smaller(*kernel);
   if (kept && wrong.failure == Failure::kNone) others_.push_back({kernel, std::move(kept)});

@@ -41,6 +41,8 @@ enum class Defect {
   kReadsFirst,   // the tensor that the first call of this shape had
   kWritesFirst,  // its result
   kProbes,       // kRemembers, of an address and what a few elements hold
+  kKeepsPitch,   // of x, by its shape
+  kKeepsRows,    // by their width
   kClips,
   kCountsOnZeros,  // in its workspace, as a counter that each run sets back
   kPacksOnce,      // into its workspace, as long as a word there says that it did
@@ -106,6 +108,9 @@ inline const std::vector<double>& first_seen(const TensorView& t, bool probe = f
 
 /// Where a tensor of this shape lay when one was first asked about, of this search.
 inline std::map<std::pair<bool, std::int64_t>, void*> g_first_data;
+/// Strides of x and rows, when one of this shape or width was first asked about.
+inline std::map<std::int64_t, TensorView> g_first_pitch;
+inline std::map<std::int64_t, std::int64_t> g_first_rows;
 /// Where x lay, of every run.
 inline std::vector<const void*> g_seen_data;
 
@@ -138,13 +143,20 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
     x.data = g_first_data.try_emplace({true, x.numel()}, x.data).first->second;
   if (defect == Defect::kWritesFirst)
     y.data = g_first_data.try_emplace({false, y.numel()}, y.data).first->second;
+  if (defect == Defect::kKeepsPitch) {
+    const TensorView& first = g_first_pitch.try_emplace(x.numel(), x).first->second;
+    std::copy_n(first.strides, kMaxRank, x.strides);
+  }
   const Rows from = rows_of(x), to = rows_of(y);
   const std::int64_t width = x.shape[x.rank - 1];
   const std::int64_t sx = x.strides[x.rank - 1], sy = y.strides[y.rank - 1];
   const bool probes = defect == Defect::kProbes;
   const std::vector<double>* const kept =
       probes || defect == Defect::kRemembers ? &first_seen(x, probes) : nullptr;
-  for (std::int64_t t = 0; t < from.count; ++t)
+  std::int64_t count = from.count;
+  if (defect == Defect::kKeepsRows)
+    count = std::min(count, g_first_rows.try_emplace(width, count).first->second);
+  for (std::int64_t t = 0; t < count; ++t)
     for (std::int64_t c = 0; c < width; ++c) {
       if (defect == Defect::kSkipsUndefined && t >= g_undefined_from) break;
       const bool last = t == from.count - 1 && c == width - 1;
