@@ -5,6 +5,7 @@
 
 #include "device/element_f64.cuh"
 #include "device/tuner_params.hpp"
+#include "device/whole.hpp"
 
 namespace dlblas {
 
@@ -37,15 +38,26 @@ __device__ inline double error_of(double out, double ref, double allowed, DType 
   return isnan(error) ? infinity() : error;
 }
 
+// The same of an i64, whose difference is told exactly.
+__device__ inline double error_of_whole(int64_t out, double value, double rest, double allowed) {
+  const double difference = whole_distance(out, value, rest);
+  const double error = difference == 0 ? 0 : difference / allowed;
+  return isnan(error) ? infinity() : error;
+}
+
 __device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, kNone}; }
 
-__device__ inline void add(ComparePart& to, const CompareParams& p, double out, int64_t at,
-                           int64_t index) {
+__device__ inline void add(ComparePart& to, const CompareParams& p, int64_t at, int64_t index) {
   if (p.magnitudes[at] < 0) return;  // undefined: anything may be there
   const double ref = p.values[at];
   const double allowed =
       p.bound_magnitude * p.magnitudes[at] + p.bound_value * fabs(ref) + p.bound_absolute;
-  const double error = error_of(out, ref, allowed, p.out.dtype);
+  const int64_t place = offset_of(p.out, index);
+  const double out = load_element(p.out, place);
+  const double error =
+      p.out.dtype == DType::kI64
+          ? error_of_whole(dlblas::at<int64_t>(p.out, place), ref, p.magnitudes[at], allowed)
+          : error_of(out, ref, allowed, p.out.dtype);
   ++to.checked;
   to.worst = fmax(to.worst, error);
   if (!(error <= 1)) {
@@ -85,7 +97,7 @@ __global__ void __launch_bounds__(compare::kThreads)
     const int64_t row = p.rows[i / p.width];
     if (row >= p.row_limit) continue;
     const int64_t index = row * p.width + i % p.width;
-    compare::add(mine, p, load_element(p.out, offset_of(p.out, index)), i, index);
+    compare::add(mine, p, i, index);
   }
   parts[threadIdx.x] = mine;
   for (int half = compare::kThreads / 2; half > 0; half /= 2) {

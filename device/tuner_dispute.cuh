@@ -5,17 +5,26 @@
 
 #include "device/element_f64.cuh"
 #include "device/tuner_params.hpp"
+#include "device/whole.hpp"
 
 namespace dlblas {
 
 namespace dispute {
 
+__device__ inline double allowed(const DisputeParams& p, double a, double b, double magnitude) {
+  return p.bound_magnitude * magnitude + p.bound_value * fmax(fabs(a), fabs(b)) + p.bound_absolute;
+}
+
 __device__ inline bool differ(const DisputeParams& p, double a, double b, int64_t column) {
   const double magnitude = p.largest[column];
   if (a == b || magnitude < 0 || (isnan(a) && isnan(b))) return false;
-  const double allowed =
-      p.bound_magnitude * magnitude + p.bound_value * fmax(fabs(a), fabs(b)) + p.bound_absolute;
-  return !isfinite(a) || !isfinite(b) || !(fabs(a - b) <= 2 * allowed);
+  return !isfinite(a) || !isfinite(b) || !(fabs(a - b) <= 2 * allowed(p, a, b, magnitude));
+}
+
+__device__ inline bool differ(const DisputeParams& p, int64_t a, int64_t b, int64_t column) {
+  const double magnitude = p.largest[column];
+  const auto x = static_cast<double>(a), y = static_cast<double>(b);
+  return a != b && magnitude >= 0 && !(distance_of(a, b) <= 2 * allowed(p, x, y, magnitude));
 }
 
 }  // namespace dispute
@@ -25,9 +34,13 @@ __global__ void __launch_bounds__(DisputeParams::kThreads)
   const int64_t step = static_cast<int64_t>(gridDim.x) * DisputeParams::kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * DisputeParams::kThreads + threadIdx.x;
        i < p.numel; i += step) {
-    const double a = load_element(p.one, offset_of(p.one, i));
-    const double b = load_element(p.other, offset_of(p.other, i));
-    if (dispute::differ(p, a, b, i % p.width)) p.flags[i / p.width] = 1;
+    const int64_t one = offset_of(p.one, i), other = offset_of(p.other, i);
+    const bool differ =
+        p.one.dtype == DType::kI64
+            ? dispute::differ(p, at<int64_t>(p.one, one), at<int64_t>(p.other, other), i % p.width)
+            : dispute::differ(p, load_element(p.one, one), load_element(p.other, other),
+                              i % p.width);
+    if (differ) p.flags[i / p.width] = 1;
   }
 }
 

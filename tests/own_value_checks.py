@@ -259,6 +259,85 @@ def test_an_operator_without_results() -> None:
     torch.library.opcheck(torch.ops.dlblas.own_store.default, given)
 
 
+def failures(op: str, args: Any, **functions: Any) -> dict[str, Any]:
+    """What a search says of them."""
+    for name, function in functions.items():
+        dlblas.register(op, name, function)
+    report = dlblas.tune(op, args, seconds=2, force=True)
+    return {row["implementation"]: row.get("failure") for row in report["evaluated"]}
+
+
+def filled(make: Any) -> Any:
+    def run(x: Any, y: Any) -> None:
+        y[...] = make(x)
+
+    return run
+
+
+def test_integers_are_right_or_wrong() -> None:
+    """An id that is off by a few is another id, however large both are."""
+    rng = np.random.default_rng(0)
+    dlblas.register_operator("own_ids(x: f[T, C]) -> y: i32[T]", lambda x: x.argmax(-1))
+    found = failures(
+        "own_ids", (rng.standard_normal((64, 65_536)).astype(np.float32),),
+        right=filled(lambda x: x.argmax(-1)),
+        coarse=filled(lambda x: x.argmax(-1) // 16 * 16),
+        next=filled(lambda x: x.argmax(-1) + 1),
+    )  # fmt: skip
+    assert found == {"right": None, "coarse": "wrong_result", "next": "wrong_result"}
+    dlblas.register_operator("own_positive(x: f[T, C]) -> y: bool[T, C]", lambda x: x > 0)
+    found = failures(
+        "own_positive", (rng.standard_normal((64, 4096)).astype(np.float32),),
+        right=filled(lambda x: x > 0), other=filled(lambda x: x > 0.25),
+    )  # fmt: skip
+    assert found == {"right": None, "other": "wrong_result"}
+
+
+WIDE = {"own_wide": 2**60 + 77, "own_most": 2**63 - 400_001, "own_least": -(2**63), "own_53": 2**53}
+
+
+@pytest.mark.parametrize("op", WIDE)
+def test_integers_beyond_f64_are_compared_whole(op: str) -> None:
+    base = WIDE[op]
+    dlblas.register_operator(
+        f"{op}(x: i64[T, C]~index<100000) -> y: i64[T, C]", lambda x: x * 3 + base
+    )
+    x = np.random.default_rng(0).integers(0, 100_000, (128, 64))
+    found = failures(
+        op, (x,), right=filled(lambda x: x * 3 + base), off=filled(lambda x: (x * 3 + base) ^ 1),
+        floats=filled(lambda x: np.clip((x * 3.0 + base), -(2.0**63), 2.0**63 - 1024)),
+    )  # fmt: skip
+    assert found == {"right": None, "off": "wrong_result", "floats": "wrong_result"}
+    with dlblas.pinned(op, "reference"):
+        np.testing.assert_array_equal(getattr(dlblas, op)(x), x * 3 + base)
+    verdicts = [dlblas.verify(op, (x,), x * 3 + base + by) for by in (0, 1)]
+    assert [verdict.wrong for verdict in verdicts] == [0, x.size]
+
+
+def test_a_judge_sees_integers_whole() -> None:
+    base = 2**60
+    dlblas.register_operator(
+        "own_judged(x: i64[T]~index<100000) -> y: i64[T]", lambda x: x + base,
+        judge=lambda inputs, results, reference: results.y != reference.y,
+    )  # fmt: skip
+    x = np.arange(64)
+    verdicts = [dlblas.verify("own_judged", (x,), x + base + by) for by in (0, 1)]
+    assert [verdict.wrong for verdict in verdicts] == [0, 64]
+
+
+def test_f64_is_held_to_its_own_precision() -> None:
+    dlblas.register_operator(
+        "own_double(x: f64[*T, C]) -> y: like(x)[*T, C]",
+        lambda x: x / (x * x).sum(-1, keepdims=True),
+    )
+    found = failures(
+        "own_double", (np.random.default_rng(0).standard_normal((64, 256)),),
+        right=filled(lambda x: x / (x * x)[:, ::-1].cumsum(-1)[:, -1:]),
+        single=filled(lambda x: x.astype("f4") / (x.astype("f4") ** 2).sum(-1, keepdims=True)),
+    )  # fmt: skip
+    assert found == {"right": None, "single": "wrong_result"}
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", F8)
 def test_f8_of_cuda_text_is_that_of_the_reference(name: str) -> None:

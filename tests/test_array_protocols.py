@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from typing import Any
 
 import dlblas
@@ -312,3 +313,27 @@ def test_none_of_it_ends_the_process() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["ArgumentError", *["UnsupportedDtypeError"] * 3]
+
+
+class AsksDLPack:
+    """Is what a call on itself gives."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return dlblas.rms_norm(self, W).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class AsksInterface:
+    @property
+    def __array_interface__(self) -> Any:
+        return dlblas.rms_norm(self, W).__array_interface__
+
+
+@pytest.mark.parametrize("kind", [AsksDLPack, AsksInterface])
+def test_an_array_that_asks_for_itself_is_refused_soon(kind: Any) -> None:
+    begin = time.perf_counter()
+    with pytest.raises(dlblas.errors.ArgumentError) as refused:
+        dlblas.rms_norm(kind(), W)
+    assert time.perf_counter() - begin < 5 and len(str(refused.value)) < 1000

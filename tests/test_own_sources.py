@@ -10,15 +10,17 @@ import enum
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
+import types
 from typing import Any, NamedTuple
 
 import dlblas
 import numpy as np
 import pytest
 from dlblas.errors import ArgumentError, UnknownOperatorError
-from dlblas.own import _source
+from dlblas.own import _source, _text
 from own_shared import OP, arrays, clean, mine, normalise  # noqa: F401 (clean: a fixture)
 
 
@@ -270,7 +272,50 @@ def _from_text(by: Any) -> Any:
     return made["f"]
 
 
+def _reading(by: Any) -> Any:
+    """Of one text, whose ``FACTOR`` is a global of its own."""
+
+    def reading(x: Any, y: Any) -> None:
+        y[...] = x * FACTOR  # type: ignore[name-defined]  # noqa: F821
+
+    return types.FunctionType(reading.__code__, {"FACTOR": by, "__name__": "a_users"})
+
+
+def _settings(by: Any) -> Any:
+    module = types.ModuleType("a_users_settings")
+    module.FACTOR = by  # type: ignore[attr-defined]
+
+    def reading(x: Any, y: Any) -> None:
+        y[...] = x * settings.FACTOR  # type: ignore[name-defined]  # noqa: F821
+
+    return types.FunctionType(reading.__code__, {"settings": module, "__name__": "a_users"})
+
+
+class _Tuned:
+    by = 2
+
+    @classmethod
+    def run(cls, x: Any, y: Any) -> None:
+        y[...] = x * cls.by
+
+
+def _class_method(by: Any) -> Any:
+    made = type("_Tuned", (_Tuned,), {"by": by, "__module__": __name__})
+    return made.run
+
+
 _MAKERS: dict[str, Any] = {
+    "global": _reading,
+    "global list": lambda by: _reading([1, {"by": by}]),
+    "global that is called": lambda by: _reading(_reading(by)),
+    "global of the called": lambda by: _scaled(_reading(_reading(_reading(by)))),
+    "global that is cached": lambda by: _reading(functools.lru_cache(_reading(by))),
+    "global object": lambda by: _reading(_Data(by)),
+    "global class": lambda by: _reading(type("_Tuned", (), {"by": by, "__module__": "a_users"})),
+    "global pattern": lambda by: _reading(re.compile("a" * by)),
+    "global of a module": _settings,
+    "class method": _class_method,
+    "method of an object": lambda by: _Data(by).run,
     "closure": _scaled,
     "second closure": lambda by: _scaled((_scaled(1), _scaled(by))),
     "fourth of lists": lambda by: _scaled([[1], [1], [1], [by]]),
@@ -339,9 +384,76 @@ def test_what_has_no_lasting_text_is_of_this_process() -> None:
     assert len(told) == 2
 
 
+def test_what_has_no_lasting_text_is_an_object_of_its_own() -> None:
+    class Held:
+        __slots__ = ("__weakref__", "by")
+
+    def digest(held: Any) -> str:
+        return _source.digest(_source.text_of(_scaled(held)))
+
+    one, other = Held(), Held()
+    assert digest(one) == digest(one) != digest(other)
+    seen = {digest(one), digest(other)}
+    for _ in range(64):  # an id comes again at once
+        del other
+        other = Held()
+        assert digest(other) not in seen
+        seen.add(digest(other))
+    assert digest(object()) != digest(object())
+
+
+def test_a_tensor_that_changed_is_another() -> None:
+    torch = pytest.importorskip("torch")
+    held = torch.ones(4)
+    texts = [_source.text_of(_reading(held)) for _ in range(2)]
+    held += 1
+    texts.append(_source.text_of(_reading(held)))
+    texts.append(_source.text_of(_reading(held.clone())))
+    assert texts[0] == texts[1] and len(set(texts)) == 3
+
+
+def test_tools_and_libraries_keep_a_text_lasting() -> None:
+    import logging
+    import threading
+
+    for held in (np, np.exp, np.random, json, json.dumps, threading.Lock(), logging.getLogger("a")):
+        assert _text._PROCESS not in _source.text_of(_reading(held)), held
+
+
+def test_another_object_under_the_name_is_measured_anew() -> None:
+    x = arrays()[0]
+    held = [Weak(1.0), Weak(3.0)]
+
+    def by(scale: Weak) -> Any:
+        def mine(x: Any, y: Any) -> None:
+            y[...] = x / (1 + np.exp(-x.astype(np.float64))) * scale.by
+
+        return mine
+
+    try:
+        for scale, right in ((held[0], True), (held[0], True), (held[1], False)):
+            dlblas.register("silu", "by_object", by(scale))
+            report = dlblas.tune(
+                "silu", (x,), seconds=2, implementations=["by_object", "cpu_baseline"], worker=False
+            )
+            (row,) = [r for r in report["evaluated"] if r["implementation"] == "by_object"]
+            assert ("failure" not in row) == right, row
+    finally:
+        dlblas.unregister("silu", "by_object")
+
+
+class Weak:
+    """What it holds, no text says."""
+
+    __slots__ = ("__weakref__", "by")
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+
 COMPILED = """
 import functools, hashlib, torch
-from dlblas.own import _source
+from dlblas.own import _source, _text
 def plain(x, y, by=2): y.copy_(x * by)
 def other(x, y, by=3): y.copy_(x * by)
 def backend(module, inputs): return module

@@ -6,6 +6,7 @@ Read next: docs/own.md, python/dlblas/own/_space.py.
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import dlblas
@@ -161,3 +162,20 @@ def test_a_list_of_configurations_is_a_space() -> None:
         dlblas.rms_norm(x, w)
     with pytest.raises(UnsupportedError), dlblas.pinned(OP, "listed", "a=1 b=4"):
         dlblas.rms_norm(x, w)
+
+
+def test_who_asks_about_itself_gets_an_answer_soon() -> None:
+    x, w = arrays(500, 48)
+
+    def asks(*_: Any) -> bool:
+        return bool(str(dlblas.explain(OP, x, w)))
+
+    def mine(x: Any, weight: Any, eps: float, weight_offset: float, y: Any, a: int = 1) -> None:
+        y[...] = normalise(x, weight, eps, weight_offset)
+
+    begin = time.perf_counter()
+    dlblas.register(OP, "asks", mine, supports=lambda problem: asks() and None)
+    assert dlblas.rms_norm(x, w).shape == (500, 48)
+    dlblas.register(OP, "asks", mine, space={"a": [1, 2]}, where=lambda a, C: asks())  # noqa: N803
+    assert dlblas.rms_norm(x, w).shape == (500, 48)
+    assert time.perf_counter() - begin < 20

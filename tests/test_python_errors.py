@@ -181,3 +181,29 @@ def test_constructors_that_users_know():
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error)
         assert str(again) == str(error) and again.__dict__ == error.__dict__
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "expected"),
+    [
+        (lambda: dlblas.pin("silu", 0), "implementation", "an implementation's name, got int"),
+        (lambda: dlblas.pinned("silu", 0).__enter__(), "implementation", "name, got int"),
+        (lambda: dlblas.pin("silu", "cpu_avx2", 3), "config", "knobs and their values, got int"),
+        (lambda: dlblas.tune("silu", (X,), space={1: 2}), "space", "got int"),
+        (lambda: dlblas.tune("silu", (X,), space={None: [1]}), "space", "got NoneType"),
+        (lambda: dlblas.tune("silu", (X,), space={b"rows": [1]}), "space", "got bytes"),
+        (lambda: dlblas.tune("silu", (X,), space={"cpu_avx2": {1: 2}}), "space", "got int"),
+        (lambda: dlblas.get_op("silu", (X,), space={1: 2}), "space", "got int"),
+        (lambda: dlblas.tune("silu", (X,), where=3), "where", "a function or a text, got int"),
+        (lambda: dlblas.cache.pin("silu", 0), "implementation", "a text, got int"),
+        (lambda: dlblas.cache.forbid(0, "cpu_avx2"), "op", "a text, got int"),
+        (lambda: dlblas.cache.unpin("silu", key=0), "key", "a text, got int"),
+        (lambda: dlblas.cache.pin("silu", "cpu_avx2", 7), "config", "values, got int"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_name(call, argument, expected):
+    with pytest.raises(errors.ArgumentTypeError) as refused:
+        call()
+    assert refused.value.argument == argument
+    assert f"{argument} has the wrong type; expected" in str(refused.value)
+    assert expected in str(refused.value)

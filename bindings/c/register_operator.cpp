@@ -132,6 +132,14 @@ double terms_of(const Schema& schema, const Problem& problem, int judged) {
               {name, "bound", "three numbers from 0 on", why});
 }
 
+// Integers, truth values, and codes: of a scale, of two numbers in a byte.
+bool is_whole(DType t) {
+  constexpr int kWhole = set_of(DType::kI8) | set_of(DType::kI32) | set_of(DType::kI64) |
+                         set_of(DType::kU8) | set_of(DType::kBool) | set_of(DType::kF8E8M0) |
+                         set_of(DType::kF4X2);
+  return (kWhole & set_of(t)) != 0;
+}
+
 Bound bound_of(const Problem& problem, int judged) {
   const Operator& op = Registry::process().by_id(problem.op);
   const OwnReference& own = reference_of(op.def);
@@ -145,14 +153,16 @@ Bound bound_of(const Problem& problem, int judged) {
     return {bound[0], bound[1], bound[2]};
   }
   const DType dtype = problem.tensors[op.schema.judged[static_cast<std::size_t>(judged)]].dtype;
-  const FloatTraits f32 = float_traits(DType::kF32), out = float_traits(dtype);
+  if (is_whole(dtype)) return {};  // an id that is off by one is another id
+  const FloatTraits out = float_traits(dtype);
+  const double sum_eps = dtype == DType::kF64 ? out.eps : float_traits(DType::kF32).eps;
   // Rounding errors of a sum add up like a random walk; eight times that was never reached by ours.
   // More terms count as 2^16: beyond, the bound would hide what a result rounded to bf16 loses.
   const double terms = std::min(terms_of(op.schema, problem, judged), 0x1p16);
   // Four roundings, half an epsilon each. One rounding to f8 is an eighth of the value already; a
   // kernel may come from a wider rounding.
   const bool f8 = is_f8(dtype);
-  return {8 * std::sqrt(terms) * f32.eps, (f8 ? 0.625 : 2) * out.eps, (f8 ? 0.625 : 4) * out.tiny};
+  return {8 * std::sqrt(terms) * sum_eps, (f8 ? 0.625 : 2) * out.eps, (f8 ? 0.625 : 4) * out.tiny};
 }
 
 double work_per_row(const Problem& problem) {

@@ -496,8 +496,9 @@ typedef struct dlblas_operator_def {
   /* values, magnitudes, `result`: results, then written inputs, as dlblas_reference has them.
    * The error allowed to an element of a result: bound[0]*magnitude + bound[1]*|value| + bound[2].
    * A NaN or a number below 0 is a failure, whose words dlblas_fail() has. NULL: f32's rounding
-   * over as many terms as the inputs hold for an element of the results, and four roundings of the
-   * result. */
+   * (f64's of an f64 result) over as many terms as the inputs hold for an element of the results,
+   * and four roundings of the result; integers, truth values and codes are right or wrong. An i64
+   * from 2^53 on, either way, is value + magnitude: a multiple of 1024, and 0 to 1023. */
   void (*bound)(const dlblas_problem* problem, int32_t result, double* bound, void* user);
   void* user;
   /* Says which elements are wrong, where |out - ref| within a bound cannot: ids with ties,

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _dtypes
 from ._array import Array, Spec
+from ._nested import Nested
 from .errors import BY_STATUS, ArgumentError, Error, from_status
 
 
@@ -237,7 +238,8 @@ def _incomplete(name: str, op: str, argument: str, got: str) -> Error:
 def _said(what: object) -> str:
     """As text, even where its ``repr`` fails."""
     try:
-        return ascii(what)
+        said = ascii(what)
+        return said if len(said) < 400 else f"{said[:400]}…"
     except Exception:
         return type(what).__name__
 
@@ -311,6 +313,9 @@ def _has(obj: Any, name: str) -> bool:
         return True
 
 
+_reading = Nested()
+
+
 def exchange(
     obj: Any, op: str, argument: str, written: bool, runs: bool, stream: int | None
 ) -> Any:
@@ -320,7 +325,7 @@ def exchange(
     cls = type(obj)  # its __class__ may say anything
     if issubclass(cls, Spec):
         return obj._exchange
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    torch = sys.modules.get("torch")
     if torch is not None and issubclass(cls, torch.Tensor):
         if stream is not None:
             raise _refuse(
@@ -328,6 +333,17 @@ def exchange(
                 "call inside torch.cuda.stream(…)",
             )  # fmt: skip
         return _torch(torch, obj, op, argument, written, runs)
+    with _reading as fine:
+        if fine:
+            return _by_protocol(obj, op, argument, stream)
+    raise _refuse(
+        op, argument, "asks the library for itself", "an array that knows its memory",
+        cls.__name__, "call nothing of dlblas in its __dlpack__ or __array_interface__",
+    )  # fmt: skip
+
+
+def _by_protocol(obj: Any, op: str, argument: str, stream: int | None) -> Any:
+    cls, numpy = type(obj), sys.modules.get("numpy")
     if _has(cls, "__dlpack__") and not (numpy is not None and issubclass(cls, numpy.ndarray)):
         return _capsule(obj, op, argument, stream)
     if _has(obj, "__array_interface__"):

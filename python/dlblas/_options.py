@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from .errors import ArgumentError, ArgumentTypeError
@@ -60,6 +60,14 @@ def _check_integer(what: str, argument: str, value: Any, least: int, most: str, 
     if not fine:
         expected = f"an integer from {least} to {most}"
         raise refuse(what, argument, "is out of range", expected, repr(value), "leave it out")
+
+
+def check_text(what: str, argument: str, value: Any, expected: str) -> None:
+    if not isinstance(value, str):
+        got = type(value).__name__
+        raise refuse(
+            what, argument, "has the wrong type", expected, got, "write it", ArgumentTypeError
+        )
 
 
 def _check_kind(what: str, argument: str, value: Any, fine: bool, expected: str) -> None:
@@ -145,6 +153,9 @@ def check_options(what: str, options: Mapping[str, Any]) -> None:
             _check_kind(what, name, value, isinstance(value, str), "the name of a strategy")
         elif name == "space":
             _check_kind(what, name, value, isinstance(value, Mapping), "knobs and their values")
+        elif name == "where":
+            several = isinstance(value, Iterable)
+            _check_kind(what, name, value, several or callable(value), "a function or a text")
         elif name == "worker":
             _check_kind(what, name, value, isinstance(value, bool), "True, False or None")
         elif name == "progress":

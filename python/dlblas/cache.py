@@ -119,7 +119,10 @@ def _rule(
     config: str | Mapping[str, Any] | None,
     key: str | None,
 ) -> dict[str, Any]:
-    text = tuning._config_text(config) or ""
+    text = tuning._config_text(f"cache.{verb}", config) or ""
+    named = {"op": op, "implementation": implementation, **({} if key is None else {"key": key})}
+    for argument, value in named.items():
+        _options.check_text(f"cache.{verb}", argument, value, "a text")
     if verb in ("forbid", "allow") and config is not None and not text.strip():
         raise _options.refuse(  # a shell's variable that was not set, say
             "cache", "config", "is empty", "one configuration, as 'unroll=2'", "none",

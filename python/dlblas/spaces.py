@@ -19,7 +19,7 @@ import typing as _typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _unknown
+from . import _options, _unknown
 from ._arguments import hinted
 from ._where import compile_expression
 from .errors import ArgumentError
@@ -157,7 +157,8 @@ def narrow(
     rows: list[tuple[str, str, str]] = []
     empty: set[str] = set()
     for key, value in space.items():
-        if isinstance(key, str) and "." in key:  # as on the command line
+        _options.check_text("tune", "space", key, "names of knobs or implementations")
+        if "." in key:  # as on the command line
             key, _, knob = key.partition(".")
             value = {knob: value}
         if isinstance(value, Mapping):
@@ -179,6 +180,7 @@ def narrow(
 def _narrow_knob(
     knob: str, space: Space, domains: Domains, rows: list[tuple[str, str, str]], empty: set[str]
 ) -> None:
+    _options.check_text("tune", "space", knob, "names of knobs")
     owners = {name: knobs[knob] for name, knobs in domains.items() if knob in knobs}
     if not owners:
         known = (

@@ -224,9 +224,11 @@ def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) ->
         job.result()
 
 
-def _config_text(config: str | Mapping[str, Any] | None) -> str | None:
+def _config_text(what: str, config: str | Mapping[str, Any] | None) -> str | None:
     if config is None or isinstance(config, str):
         return config
+    if not isinstance(config, Mapping):
+        _options.check_text(what, "config", config, "knobs and their values")
     return " ".join(
         f"{knob}={int(value) if isinstance(value, bool) else value}"
         for knob, value in config.items()
@@ -244,7 +246,9 @@ def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | N
     on another kind of device are chosen as without it.
     """
     operator = resolve(op)[0].operator
-    text = _config_text(config)
+    text = _config_text("pin", config)
+    if implementation is not None:
+        _options.check_text("pin", "implementation", implementation, "an implementation's name")
     if implementation is None and text is not None:
         raise ArgumentError.from_library(
             "pin: config has no implementation; expected the implementation it belongs to, "
@@ -266,7 +270,7 @@ class pinned:  # noqa: N801 - used like a function
         self, op: str, implementation: str, config: str | Mapping[str, Any] | None = None
     ) -> None:
         self._operator = resolve(op)[0].operator
-        self._choice = (implementation, _config_text(config))
+        self._choice = (implementation, _config_text("pinned", config))
         self._before: tuple[str | None, str | None] = (None, None)
 
     def __enter__(self) -> None:

@@ -9,6 +9,7 @@
 
 #include "core/element.hpp"
 #include "core/log.hpp"
+#include "device/whole.hpp"
 #include "registry/registry.hpp"
 
 namespace dlblas {
@@ -22,6 +23,13 @@ std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t
 
 std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
 
+// An i64 whole, where f64 has no room for it.
+void store(const TensorView& t, std::int64_t at, double value, double magnitude) {
+  if (t.dtype != DType::kI64 || !is_split(value)) return store_element(t, at, value);
+  const std::int64_t whole = whole_of(value, magnitude);
+  std::memcpy(static_cast<std::int64_t*>(t.data) + at, &whole, sizeof whole);
+}
+
 void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, const OracleOut& out) {
   const std::int64_t width = row_width(t);
   const std::int64_t stride = t.rank == 0 ? 0 : t.strides[t.rank - 1];
@@ -29,7 +37,7 @@ void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, con
   for (std::int64_t i = 0; i < count && begin + i < map.count; ++i)
     for (std::int64_t c = 0; c < width; ++c)
       if (const std::int64_t at = i * width + c; !(out.magnitude[at] < 0))  // may be NaN
-        store_element(t, map.offset(begin + i) + c * stride, out.value[at]);
+        store(t, map.offset(begin + i) + c * stride, out.value[at], out.magnitude[at]);
 }
 
 int run_reference(const Args& args, const Context&, const Kernel& kernel, void*) {

@@ -11,30 +11,33 @@ namespace {
 
 // The natural pitch of a row and the padding that makes a strided one: at least one cache line, and
 // rows stay aligned as the class says.
+constexpr int kPadBytes = 64;
 std::int64_t padded(std::int64_t width, int size) {
   const std::int64_t unit = std::max<std::int64_t>(1, 16 / size);
-  return (width + unit - 1) / unit * unit + 64 / size;
+  return (width + unit - 1) / unit * unit + kPadBytes / size;
 }
 
 }  // namespace
 
-void set_strides(TensorView& t, Layout layout, int align_log2) {
+void set_strides(TensorView& t, Layout layout, int align_log2, bool wider) {
   const int last = t.rank - 1;
   const int size = size_of(t.dtype);
+  const std::int64_t more = wider ? kPadBytes / size : 0;
   std::int64_t pitch = layout == Layout::kOther ? 2 : 1;  // every second element
   for (int i = last; i >= 0; --i) {
     t.strides[i] = pitch;
     pitch *= std::max<std::int64_t>(1, t.shape[i]);
-    if (i == last && layout == Layout::kRowStrided) pitch = padded(pitch, size);
+    if (i == last && layout == Layout::kRowStrided) pitch = padded(pitch, size) + more;
     // The gap lies between the outer two dimensions, so the leading ones do not flatten.
-    if (i == 1 && i < last && layout == Layout::kRowsOuter) pitch = padded(pitch, size);
-    if (i == last && last == 1 && layout == Layout::kRowsOuter) pitch = padded(pitch, size);
+    if (i == 1 && i < last && layout == Layout::kRowsOuter) pitch = padded(pitch, size) + more;
+    if (i == last && last == 1 && layout == Layout::kRowsOuter) pitch = padded(pitch, size) + more;
   }
   if ((layout == Layout::kTransposed && t.rank == 2) ||
       (layout == Layout::kMatricesTransposed && t.rank == 3)) {
     t.strides[last - 1] = 1;
     const std::int64_t unit = std::max(1, (1 << align_log2) / size);  // columns as aligned as asked
-    t.strides[last] = std::max<std::int64_t>(1, (t.shape[last - 1] + unit - 1) / unit * unit);
+    t.strides[last] =
+        std::max<std::int64_t>(1, (t.shape[last - 1] + unit - 1) / unit * unit) + more;
     if (last == 2) t.strides[0] = t.strides[2] * std::max<std::int64_t>(1, t.shape[2]);
   }
   if (layout == Layout::kBroadcast && last >= 0) t.strides[last] = 0;
@@ -79,10 +82,16 @@ std::uint64_t digest_of(const std::byte* at, std::size_t bytes, std::uint64_t st
 }  // namespace
 
 GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory)
-    : memory_(&memory) {
+    : memory_(&memory), traits_(traits) {
+  TensorView wider = view;
+  set_strides(wider, traits.layout, traits.align_log2, true);
   set_strides(view, traits.layout, traits.align_log2);
   const std::size_t shift = misalignment(view, traits.layout, traits.align_log2);
-  inner_ = (shift + span_of(view) + Memory::kAlign - 1) / Memory::kAlign * Memory::kAlign;
+  const auto rounded = [](std::size_t bytes) {
+    return (bytes + Memory::kAlign - 1) / Memory::kAlign * Memory::kAlign;
+  };
+  touched_ = rounded(shift + span_of(view));
+  inner_ = rounded(shift + span_of(wider));
   size_ = 2 * guard_ + inner_ + kRoomBytes;
   base_ = memory.allocate(size_);
   view.data = inner() + shift;
@@ -93,7 +102,9 @@ GuardedTensor::GuardedTensor(TensorView& view, const TensorTraits& traits, Memor
 GuardedTensor::GuardedTensor(const GuardedTensor& other)
     : memory_(other.memory_),
       view_(other.view_),
+      traits_(other.traits_),
       guard_(kCopyGuardBytes),
+      touched_(other.touched_),
       inner_(other.inner_),
       size_(2 * guard_ + inner_) {
   base_ = memory_->allocate(size_);
@@ -116,6 +127,10 @@ void GuardedTensor::move(std::size_t bytes) {
   const std::size_t before = offset() - guard_;  // of the alignment class, in any place
   guard_ = kGuardBytes + bytes;
   view_.data = inner() + before;
+}
+
+void GuardedTensor::set_pitch(bool wider) {
+  set_strides(view_, traits_.layout, traits_.align_log2, wider);
 }
 
 void GuardedTensor::mend_guards() {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/element.hpp"
+#include "device/whole.hpp"
 #include "tuner/judge.hpp"
 
 namespace dlblas {
@@ -28,6 +29,10 @@ class Pair {
         return disputed<std::uint16_t>(row, [](std::uint16_t v) { return f16_to_f32(v); });
       case DType::kBF16:
         return disputed<std::uint16_t>(row, [](std::uint16_t v) { return bf16_to_f32(v); });
+      case DType::kI64:
+        return any_column(row, [this](std::int64_t at, std::int64_t other_at, std::int64_t c) {
+          return differ(read<std::int64_t>(one_, at), read<std::int64_t>(other_, other_at), c);
+        });
       default:
         return any_column(row, [this](std::int64_t at, std::int64_t other_at, std::int64_t c) {
           return differ(load_element(one_, at), load_element(other_, other_at), c);
@@ -36,16 +41,18 @@ class Pair {
   }
 
  private:
+  template <typename T>
+  static T read(const TensorView& t, std::int64_t at) {
+    T v;
+    std::memcpy(&v, static_cast<const char*>(t.data) + at * static_cast<std::int64_t>(sizeof v),
+                sizeof v);
+    return v;
+  }
+
   template <typename T, typename Load>
   bool disputed(std::int64_t row, const Load& load) const {
-    const auto read = [](const TensorView& t, std::int64_t at) {
-      T v;
-      std::memcpy(&v, static_cast<const char*>(t.data) + at * static_cast<std::int64_t>(sizeof v),
-                  sizeof v);
-      return v;
-    };
     return any_column(row, [&](std::int64_t at, std::int64_t other_at, std::int64_t c) {
-      const T a = read(one_, at), b = read(other_, other_at);
+      const T a = read<T>(one_, at), b = read<T>(other_, other_at);
       return std::memcmp(&a, &b, sizeof a) != 0 && differ(load(a), load(b), c);
     });
   }
@@ -64,9 +71,19 @@ class Pair {
   bool differ(double a, double b, std::int64_t column) const {
     const double magnitude = largest_[static_cast<std::size_t>(column)];
     if (a == b || magnitude < 0 || (std::isnan(a) && std::isnan(b))) return false;
-    const double allowed = bound_.magnitude * magnitude +
-                           bound_.value * std::max(std::abs(a), std::abs(b)) + bound_.absolute;
-    return !std::isfinite(a) || !std::isfinite(b) || !(std::abs(a - b) <= 2 * allowed);
+    return !std::isfinite(a) || !std::isfinite(b) ||
+           !(std::abs(a - b) <= 2 * allowed(a, b, magnitude));
+  }
+
+  bool differ(std::int64_t a, std::int64_t b, std::int64_t column) const {
+    const double magnitude = largest_[static_cast<std::size_t>(column)];
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    return a != b && magnitude >= 0 && !(distance_of(a, b) <= 2 * allowed(x, y, magnitude));
+  }
+
+  double allowed(double a, double b, double magnitude) const {
+    return bound_.magnitude * magnitude + bound_.value * std::max(std::abs(a), std::abs(b)) +
+           bound_.absolute;
   }
 
   const TensorView one_, other_;

@@ -52,6 +52,7 @@ class InProcessMeasurer : public Measurer {
   std::string words_of(int code) const;
   /// Memory for the kernel's workspace, with room for guards.
   void reserve_workspace(const Kernel& kernel);
+  /// Before a run that is checked: guards around it, and dirt in it.
   void guard_workspace();
   virtual void workspace_moves() {}
   std::byte* workspace() const;  // null: the kernel has none
@@ -104,7 +105,7 @@ class InProcessMeasurer : public Measurer {
   /// One run; what a step's code, an exception or a full memory say about it.
   Check try_run(const Kernel& kernel, const CallData& data);
   Check try_run(const Kernel& kernel) { return try_run(kernel, sets_.front()); }
-  /// A user's candidate on another size of the same key: what is wrong, or nothing.
+  /// A user's candidate on a smaller size of the same key: what is wrong, or nothing.
   Check check_smaller(const Kernel& kernel);
   /// False: the key has no other size, or there is no memory for one.
   bool has_smaller();
@@ -144,10 +145,12 @@ class InProcessMeasurer : public Measurer {
   std::vector<Other> others_;
   // A call of other sizes, once a user's candidate came.
   struct Smaller {
+    Smaller(const Operator& op, const Problem& p, std::uint64_t seed, Memory& memory)
+        : problem(p), data(op, p, seed, nullptr, memory) {}
     Problem problem;
     CallData data;
     std::unique_ptr<Judge> judge;
-    std::array<std::uint64_t, kMaxTensors> digests;
+    std::array<std::uint64_t, kMaxTensors> digests{};
   };
   std::unique_ptr<Smaller> smaller_;
   bool asked_smaller_ = false;
@@ -161,6 +164,7 @@ class InProcessMeasurer : public Measurer {
   ForkWatch forks_;
   std::unique_ptr<std::byte, Release> workspace_;
   std::size_t workspace_room_ = 0, workspace_bytes_ = 0;
+  bool new_check_ = true;  // no run of it yet
 };
 
 std::unique_ptr<Measurer> make_host_measurer(const MeasureRequest& request);

@@ -417,6 +417,27 @@ void CallData::place(bool elsewhere) {
       if (args_.has(static_cast<int>(j)) && args_.tensors[j].data == before)
         args_.tensors[j].data = tensors_[i]->view().data;
   }
+  set_pitches(elsewhere);
+}
+
+// A key says that rows lie apart, and how aligned they are: not how far. Copies of what a call
+// writes, and of lent indices, have the first pitch.
+void CallData::set_pitches(bool wider) {
+  const Schema& schema = op_->schema;
+  for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
+    const bool result = i >= schema.num_inputs;
+    if (!tensors_[i] ||
+        (!result && (!is_read_only(i) || holds_indices(schema.tensors[i].fill.fill))))
+      continue;
+    tensors_[i]->set_pitch(wider);
+    std::copy_n(tensors_[i]->view().strides, kMaxRank, args_.tensors[i].strides);
+  }
+  if (!wider || !op_->def.check) return;
+  try {
+    op_->def.check(args_);
+  } catch (const Error&) {  // the operator wants two tensors alike
+    set_pitches(false);
+  }
 }
 
 void CallData::remake(const Problem& problem, std::uint64_t seed) {

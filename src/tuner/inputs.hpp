@@ -39,7 +39,7 @@ class GuardedTensor {
 
   const TensorView& view() const { return view_; }
   /// Of the elements and the gaps between them, without the guards: what a call touches.
-  std::size_t bytes() const { return inner_; }
+  std::size_t bytes() const { return touched_; }
   /// Copies the elements, and the gaps between them, from a tensor of the same layout.
   void restore(const GuardedTensor& pristine);
   /// The guards before and after the elements are whole again.
@@ -49,6 +49,9 @@ class GuardedTensor {
   /// place from now on, and the guards around them. What they hold is to be made anew. Not of
   /// copies.
   void move(std::size_t bytes);
+  /// Rows, or columns, that lie apart lie further apart from now on, or as at first. The same
+  /// holds.
+  void set_pitch(bool wider);
   /// As restore, from one in host memory.
   void copy_in(const GuardedTensor& host);
   /// Every byte becomes a guard, every element byte `pattern`.
@@ -68,13 +71,16 @@ class GuardedTensor {
 
   Memory* memory_;
   TensorView view_;
-  std::size_t guard_ = kGuardBytes, inner_ = 0;  // the guard before
-  std::size_t size_ = 0;                         // two guards, what lies between, and room to move
+  TensorTraits traits_;
+  std::size_t guard_ = kGuardBytes;      // before
+  std::size_t touched_ = 0, inner_ = 0;  // elements and gaps at the first pitch; and at the wider
+  std::size_t size_ = 0;                 // two guards, what lies between, and room to move
   std::byte* base_ = nullptr;
 };
 
 /// Strides of the class and the alignment, for the shape that is there.
-void set_strides(TensorView& t, Layout layout, int align_log2);
+/// `wider`: what pads its rows, or columns, is another 64 bytes.
+void set_strides(TensorView& t, Layout layout, int align_log2, bool wider = false);
 
 /// Bytes of all tensors of one call; in double, since sizes that cannot be are asked about as well.
 double tensor_bytes(const Operator& op, const Problem& problem);
@@ -90,7 +96,7 @@ enum class Look : std::uint8_t {
   kFirst,
   kPart,       // half of the values are others: a probe of a few elements may not see it
   kScalars,    // all values, and the runtime scalars
-  kElsewhere,  // all values, of which some are large, and every address
+  kElsewhere,  // all values, of which some are large, every address, and pitches
 };
 inline constexpr int kNumLooks = 4;
 
@@ -156,8 +162,9 @@ class CallData {
   };
   Filler filler_of(int tensor, const Problem& problem, const Values& values) const;
   void make_input(int tensor, const Problem& problem, const Values& values, const Args* caller);
-  /// Every tensor at its first address, or each at another.
+  /// Every tensor at its first address and pitch, or each at others.
   void place(bool elsewhere);
+  void set_pitches(bool wider);
   void make_scalars(const Problem& problem, const Args* caller);
   Scalars other_scalars() const;
   void take_scalars(const Scalars& from);

@@ -29,6 +29,7 @@ constexpr std::string_view name_of(Look look) {
 void InProcessMeasurer::renew_inputs(const Plan& plan) {
   const bool user = plan.implementation->flags.user;
   CallData& data = sets_.front();
+  new_check_ = true;
   end_look();
   if (user && !digests_[0]) digests_[0] = data.digests();
   if (doubtful_ && data.digests() != *digests_[0]) data.remake(problem_, seed_);
@@ -136,8 +137,7 @@ bool InProcessMeasurer::has_smaller() {
   const double room = 2 * tensor_bytes(op_, other) + static_cast<double>(first.bytes());
   if (room > static_cast<double>(memory_->capacity())) return false;
   try {
-    smaller_ = std::make_unique<Smaller>(
-        Smaller{other, CallData(op_, other, seed_, nullptr, *memory_), nullptr, {}});
+    smaller_ = std::make_unique<Smaller>(op_, other, seed_, *memory_);
     smaller_->data.take_scalars(first);
     const Args& args = smaller_->data.args();
     std::vector<std::int64_t> rows = choose_rows(op_, other, args, seed_, kMaxCheckedElements);

@@ -10,6 +10,7 @@
 
 #include "core/element.hpp"
 #include "core/error.hpp"
+#include "device/whole.hpp"
 #include "dispatch/places.hpp"
 
 namespace dlblas {
@@ -43,6 +44,13 @@ double error_of(double out, double ref, double allowed, DType dtype) {
   if (at_limit) return 0;
   const double error = difference / allowed;  // allowed 0: infinity
   return std::isnan(error) ? kWrong : error;  // a bound that is no number allows nothing
+}
+
+// The same of an i64, whose difference is told exactly.
+double error_of_whole(std::int64_t out, double value, double rest, double allowed) {
+  const double difference = whole_distance(out, value, rest);
+  const double error = difference == 0 ? 0 : difference / allowed;
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
 // body(begin, end) over [0, count) in chunks on the context's threads; what it throws, of several
@@ -92,8 +100,7 @@ class Comparison {
         if (found)
           add_reference(values[c], magnitudes[c]);
         else
-          add_element(load_element(tensor_, at + c * stride), values[c], magnitudes[c],
-                      rows[i] * width + c);
+          add_element(at + c * stride, values[c], magnitudes[c], rows[i] * width + c);
       }
     }
     if (!found || found->wrong == 0) return;
@@ -119,10 +126,14 @@ class Comparison {
     tally_.most = std::max(tally_.most, ref);
   }
 
-  void add_element(double out, double ref, double magnitude, std::int64_t index) {
+  void add_element(std::int64_t at, double ref, double magnitude, std::int64_t index) {
     add_reference(ref, magnitude);
     if (magnitude < 0) return;
-    const double error = error_of(out, ref, allowed(ref, magnitude), tensor_.dtype);
+    const double out = load_element(tensor_, at), most = allowed(ref, magnitude);
+    const double error = tensor_.dtype == DType::kI64
+                             ? error_of_whole(static_cast<const std::int64_t*>(tensor_.data)[at],
+                                              ref, magnitude, most)
+                             : error_of(out, ref, most, tensor_.dtype);
     tally_.worst = std::max(tally_.worst, error);
     if (!(error <= 1) && tally_.wrong++ == 0) tally_.first_wrong = index;
     if (!std::isfinite(ref) || !std::isfinite(out)) return;

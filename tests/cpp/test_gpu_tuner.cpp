@@ -12,6 +12,7 @@
 #include <random>
 #include <string_view>
 
+#include "device/whole.hpp"
 #include "tests/cpp/gpu_dummy.hpp"
 #include "tuner/cuda_judge.hpp"
 #include "tuner/cuda_measurer.hpp"
@@ -169,6 +170,55 @@ TEST_F(GpuTuner, ComparesAsTheHostDoes) {
       EXPECT_EQ(a.checked, r % 2 == 0 ? 10 : 5) << "the second row is undefined";
     }
   g_undefined_from = std::numeric_limits<std::int64_t>::max();
+}
+
+// Beyond 2^53 an oracle's magnitude is what its f64 leaves out, and the next number is another one.
+TEST_F(GpuTuner, ComparesWholeNumbersAsTheHostDoes) {
+  OperatorDef def;
+  def.family = "test";
+  def.schema = "gpu_whole(x: i64[T, C]) -> y: like(x)[T, C]";
+  def.letters = {"T", "C"};
+  def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t n, OracleOut* out) {
+    const auto* const x = static_cast<const std::int64_t*>(args.tensors[0].data);
+    const std::int64_t width = args.letters[1];
+    for (std::int64_t i = 0; i < n * width; ++i) {
+      const std::int64_t whole = x[rows[i / width] * width + i % width];
+      const bool split = std::abs(static_cast<double>(whole)) >= kWholeBelow;
+      out[0].value[i] = static_cast<double>(split ? whole & ~1023 : whole);
+      out[0].magnitude[i] = split ? static_cast<double>(whole & 1023) : 0;
+    }
+  };
+  def.bound = [](const Problem&, int) { return Bound{}; };
+  def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
+  const Operator& op = Registry::process().add(std::move(def));
+  const Problem problem = make_problem(op, 2, 4, DType::kI64);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t x[8] = {0,     -3,         1L << 53, -(1L << 53) - 1, (1L << 60) + 77,
+                             kMost, -kMost - 1, 9};
+  CallData host(op, problem, 0, nullptr, host_memory());
+  CudaMemory memory(0, nullptr);
+  CallData device(op, on_gpu(problem), 0, nullptr, memory);
+  for (int off = -1; off < 8; ++off) {
+    std::int64_t y[8];
+    for (int i = 0; i < 8; ++i) y[i] = x[i] ^ (i == off);
+    std::memcpy(host.args().tensors[0].data, x, sizeof x);
+    std::memcpy(host.args().result(0).data, y, sizeof y);
+    memory.copy_in(device.args().tensors[0].data, x, sizeof x);
+    memory.copy_in(device.args().result(0).data, y, sizeof y);
+    const Verdict a = verify(op, problem, host.args(), {}, Context{});
+    const Verdict b = verify_on_device(op, on_gpu(problem), device.args(), {}, context_);
+    for (const Verdict& v : {a, b}) {
+      EXPECT_EQ(v.wrong, off < 0 ? 0 : 1) << off;
+      EXPECT_EQ(v.first_wrong, off);
+      EXPECT_EQ(v.checked, 8);
+    }
+    CudaJudge judge(op, on_gpu(problem), device.args(), {0, 1}, context_, steady_nanoseconds,
+                    memory);
+    CallData other(device);
+    memory.copy_in(other.args().result(0).data, x, sizeof x);
+    const std::vector<std::int64_t> disputed = judge.disputed(device.args(), other.args());
+    EXPECT_EQ(disputed, off < 0 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{off / 4});
+  }
 }
 
 std::size_t most_dims(const Schema& schema) {

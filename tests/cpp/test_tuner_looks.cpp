@@ -17,7 +17,7 @@ struct Keeping {
   const char* note;
 };
 
-class Looks : public TunerTest, public ::testing::WithParamInterface<Keeping> {
+class Searches : public TunerTest {
  protected:
   void SetUp() override {
     TunerTest::SetUp();
@@ -38,6 +38,8 @@ class Looks : public TunerTest, public ::testing::WithParamInterface<Keeping> {
     EXPECT_EQ(find(report, "slow")->failure, Failure::kNone) << find(report, "slow")->note;
   }
 };
+
+class Looks : public Searches, public ::testing::WithParamInterface<Keeping> {};
 
 TEST_P(Looks, AUsersCandidateThatKeepsItsFirstCallDoesNotWin) {
   const Keeping& keeping = GetParam();
@@ -66,21 +68,86 @@ INSTANTIATE_TEST_SUITE_P(
         Keeping{"writes", Defect::kWritesFirst, Failure::kOutOfBounds, "at other addresses"},
         Keeping{"remembers", Defect::kRemembers, Failure::kWrongResult, "at the same addresses"},
         Keeping{"probes", Defect::kProbes, Failure::kWrongResult, "at the same addresses"},
+        Keeping{"counts", Defect::kCountsOnZeros, Failure::kWrongResult, "elements are wrong"},
+        Keeping{"packs", Defect::kPacksOnce, Failure::kWrongResult, "at the same addresses"},
         Keeping{"clips", Defect::kClips, Failure::kWrongResult, "some of them large"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
+// An ld, a TMA map. A key says that rows lie apart, and not how far.
+TEST_F(Searches, WhoKeepsAPitchDoesNotWin) {
+  for (const Layout layout : {Layout::kRowStrided, Layout::kTransposed}) {
+    g_first_pitch.clear();
+    const Operator& op = make_operator(
+        {user(dummy("keeps", behaviour(Defect::kKeepsPitch))), user(dummy("slow", kVerySlow))});
+    Problem problem = make_problem(op, 8, 16);
+    problem.tensors[0].layout = layout;
+    const TuneReport report = tune(op, problem, nullptr, context_, options_);
+    expect(report, {"keeps", Defect::kKeepsPitch, Failure::kWrongResult, "at other addresses"});
+  }
+}
+
+// A launch's grid. The first call of a program may be any of those that the record serves.
+TEST_F(Searches, WhoKeepsItsFirstRowsDoesNotWin) {
+  g_first_rows.clear();
+  const Operator& op = make_operator(
+      {user(dummy("keeps", behaviour(Defect::kKeepsRows))), user(dummy("slow", kVerySlow))});
+  const TuneReport report = tune(op, make_problem(op, 512), nullptr, context_, options_);
+  expect(report, {"keeps", Defect::kKeepsRows, Failure::kUnwritten, "were not written"});
+}
+
 // A graph holds the addresses that it was captured with, and indices at others may be anything.
-TEST_F(Looks, SamplesAreOfTheFirstCall) {
+TEST_F(Searches, SamplesAreOfTheFirstCall) {
   const Operator& op = make_operator({user(dummy("fast", kFast)), dummy("slow", kSlow)});
   options_.max_evaluations = 2;
   run_tune(op);
-  const void* const first = g_seen_data.front();
+  const void* const first = g_seen_data[1];  // before it, that of the other size
   std::set<const void*> others(g_seen_data.begin(), g_seen_data.end());
   others.erase(first);
   EXPECT_EQ(others.size(), 2u) << "one of the look, one of the other size";
   const auto away = std::count_if(g_seen_data.begin(), g_seen_data.end(),
                                   [&](const void* at) { return at != first; });
-  EXPECT_LE(away, 5) << "of " << g_seen_data.size();
+  EXPECT_LE(away, 6) << "of " << g_seen_data.size();
+}
+
+// Of a key's class, however far rows and columns lie apart.
+TEST(Pitches, AreOthersElsewhereAndOfTheSameKey) {
+  const Operator& op = register_schema(
+      "looks_pitch(x: f[*T, C], m: like(x)[B, T, C], ids: i32[T, C] ~index<T, seen: f[T, C]!) -> "
+      "y: like(x)[*T, C] where T: bucket(tokens)");
+  for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed,
+                              Layout::kRowsOuter, Layout::kMatricesTransposed})
+    for (const int align : {2, 4})
+      for (const std::int64_t width : {7, 8, 64}) {
+        Problem problem;
+        problem.op = op.id;
+        for (int l = 0; l < 3; ++l) problem.dims[l] = l == 1 ? width : 6;
+        for (int i = 0; i < 5; ++i) {
+          const bool may = layout == Layout::kContiguous || layout == Layout::kRowStrided ||
+                           (layout == Layout::kTransposed && i != 1) ||
+                           (layout == Layout::kRowsOuter && i == 1) ||
+                           (layout == Layout::kMatricesTransposed && i == 1);
+          problem.tensors[i] = {i == 2 ? DType::kI32 : DType::kF32,
+                                may ? layout : Layout::kContiguous,
+                                static_cast<std::uint8_t>(align), 0};
+        }
+        CallData data(op, problem, 3, nullptr, host_memory());
+        const Args first = data.args();
+        data.vary(problem, 3, Look::kElsewhere);
+        for (const int i : {0, 1, 2, 3, 4}) {
+          const TensorView &now = data.args().tensors[i], &home = first.tensors[i];
+          const bool other = !std::equal(now.strides, now.strides + now.rank, home.strides);
+          const bool apart = problem.tensors[i].layout != Layout::kContiguous;
+          EXPECT_EQ(other, apart && i != 2 && i != 3) << i << " " << name_of(layout);
+          EXPECT_EQ(traits_of(now, now.rank == 3).layout, traits_of(home, home.rank == 3).layout);
+          EXPECT_EQ(traits_of(now, now.rank == 3).align_log2,
+                    traits_of(home, home.rank == 3).align_log2);
+        }
+        data.poison_results(0x5c);
+        EXPECT_TRUE(data.guards_intact());
+        data.remake(problem, 3);
+        for (const int i : {0, 1, 2, 3, 4})
+          EXPECT_EQ(data.args().tensors[i].strides[0], first.tensors[i].strides[0]);
+      }
 }
 
 class Made : public ::testing::Test {

@@ -41,7 +41,11 @@ enum class Defect {
   kReadsFirst,   // the tensor that the first call of this shape had
   kWritesFirst,  // its result
   kProbes,       // kRemembers, of an address and what a few elements hold
+  kKeepsPitch,   // of x, by its shape
+  kKeepsRows,    // by their width
   kClips,
+  kCountsOnZeros,  // in its workspace, as a counter that each run sets back
+  kPacksOnce,      // into its workspace, as long as a word there says that it did
   kSkipsUndefined,
   kOneRow
 };
@@ -104,10 +108,24 @@ inline const std::vector<double>& first_seen(const TensorView& t, bool probe = f
 
 /// Where a tensor of this shape lay when one was first asked about, of this search.
 inline std::map<std::pair<bool, std::int64_t>, void*> g_first_data;
+/// Strides of x and rows, when one of this shape or width was first asked about.
+inline std::map<std::int64_t, TensorView> g_first_pitch;
+inline std::map<std::int64_t, std::int64_t> g_first_rows;
 /// Where x lay, of every run.
 inline std::vector<const void*> g_seen_data;
 
-inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, void*) {
+inline double packed_in(void* workspace, double value) {
+  constexpr std::uint64_t kPacked = 0x6b63617020736920;
+  struct Packed {
+    std::uint64_t word;
+    double value;
+  };
+  auto& packed = *static_cast<Packed*>(workspace);
+  if (packed.word != kPacked) packed = {kPacked, value};
+  return packed.value;
+}
+
+inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, void* workspace) {
   struct State {
     const Behaviour* behaviour;
     std::int64_t block;
@@ -125,19 +143,28 @@ inline int run_dummy(const Args& args, const Context&, const Kernel& kernel, voi
     x.data = g_first_data.try_emplace({true, x.numel()}, x.data).first->second;
   if (defect == Defect::kWritesFirst)
     y.data = g_first_data.try_emplace({false, y.numel()}, y.data).first->second;
+  if (defect == Defect::kKeepsPitch) {
+    const TensorView& first = g_first_pitch.try_emplace(x.numel(), x).first->second;
+    std::copy_n(first.strides, kMaxRank, x.strides);
+  }
   const Rows from = rows_of(x), to = rows_of(y);
   const std::int64_t width = x.shape[x.rank - 1];
   const std::int64_t sx = x.strides[x.rank - 1], sy = y.strides[y.rank - 1];
   const bool probes = defect == Defect::kProbes;
   const std::vector<double>* const kept =
       probes || defect == Defect::kRemembers ? &first_seen(x, probes) : nullptr;
-  for (std::int64_t t = 0; t < from.count; ++t)
+  std::int64_t count = from.count;
+  if (defect == Defect::kKeepsRows)
+    count = std::min(count, g_first_rows.try_emplace(width, count).first->second);
+  for (std::int64_t t = 0; t < count; ++t)
     for (std::int64_t c = 0; c < width; ++c) {
       if (defect == Defect::kSkipsUndefined && t >= g_undefined_from) break;
       const bool last = t == from.count - 1 && c == width - 1;
       if (defect == Defect::kTail && last) continue;
       double v = 2 * (kept ? (*kept)[static_cast<std::size_t>(t * width + c)]
                            : load_element(x, from.offset(t) + c * sx));
+      if (defect == Defect::kCountsOnZeros) v += *static_cast<double*>(workspace);
+      if (defect == Defect::kPacksOnce && t == 0 && c == 0) v = packed_in(workspace, v);
       if (defect == Defect::kClips) v = std::clamp(v, -8.0, 8.0);
       if (t == g_wrong_row && c == 0 && defect == Defect::kOneRow) v *= 1 + g_wrong_by;
       if (last && defect == Defect::kWrong) v += 1;
@@ -175,7 +202,10 @@ inline Implementation dummy(const char* name, const Behaviour& behaviour,
       const Behaviour* behaviour;
       std::int64_t block;
     };
-    return make_kernel({run_dummy}, State{&b, config.count > 0 ? config.values[0] : 1});
+    Kernel kernel = make_kernel({run_dummy}, State{&b, config.count > 0 ? config.values[0] : 1});
+    if (b.defect == Defect::kCountsOnZeros || b.defect == Defect::kPacksOnce)
+      kernel.workspace_bytes = 64;
+    return kernel;
   };
   return impl;
 }

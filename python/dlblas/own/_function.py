@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from .._nested import Nested
 from .._text import cut
 from . import _arrays
 from ._problem import Operator, Problem
@@ -110,6 +111,8 @@ def supports_of(
     if own is None and not signature.untaken and not contiguous and not may_lack:
         return None
 
+    asked = Nested()
+
     def ask(row: tuple[Any, ...]) -> str | None:
         problem = Problem(op, row)
         for name in signature.untaken:
@@ -125,15 +128,20 @@ def supports_of(
                 return f"reads contiguous tensors only, and {name} is {layout}"
         if own is None:
             return None
-        if why := _refusal(own(problem)):
-            return why
-        for other in problem.of_other_sizes(op):  # one decision serves them all
-            if why := _refusal(own(other)):
-                sizes = ", ".join(f"{name} = {other.letters[name]}" for name in sorted(op.bucketed))
-                return f"{why} (asked for {sizes}, whose decision this is too)"
-        return None
+        with asked as fine:
+            return _answer(op, own, problem) if fine else "its supports() asks about itself"
 
     return ask
+
+
+def _answer(op: Operator, own: Supports, problem: Problem) -> str | None:
+    if why := _refusal(own(problem)):
+        return why
+    for other in problem.of_other_sizes(op):  # one decision serves them all
+        if why := _refusal(own(other)):
+            sizes = ", ".join(f"{name} = {other.letters[name]}" for name in sorted(op.bucketed))
+            return f"{why} (asked for {sizes}, whose decision this is too)"
+    return None
 
 
 def words_of(error: Exception) -> str:

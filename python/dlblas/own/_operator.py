@@ -141,8 +141,8 @@ class _Reference:
             facts = self._facts
             made = self._run(rows, scalars)
             there = dict(zip(facts.tensors, rows, strict=True))
-            shapes = [there[name] and there[name][3] for name in facts.judged]
-            _write(shapes, made, (address, count), values, magnitudes)
+            judged = [(name, there[name]) for name in facts.judged]
+            _write(judged, made, (address, count), values, magnitudes)
         except Exception as error:
             return _function.words_of(error)
         return None
@@ -173,9 +173,10 @@ class _Reference:
         return results
 
 
-def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
+def _write(judged: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
     """The chosen rows of each result and written input, and beside each the largest value of its
-    row, or -1 where a masked array hides an element. ``shapes``: None of an absent input."""
+    row, or -1 where a masked array hides an element; of an i64, what f64 leaves out. ``judged``:
+    the tensors, None of an absent input."""
     import ctypes
 
     import numpy as np
@@ -188,19 +189,19 @@ def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes
         return np.frombuffer(memory, kind).reshape(shape)
 
     index = view(chosen[0], (chosen[1],), np.int64)
-    for sizes, made, value, magnitude in zip(shapes, results, values, magnitudes, strict=True):
-        if sizes is None:
+    for (_, row), made, value, magnitude in zip(judged, results, values, magnitudes, strict=True):
+        if row is None:
             continue
-        shape = tuple(sizes)
+        shape = tuple(row[3])
         hidden = np.ma.getmaskarray(made) if isinstance(made, np.ma.MaskedArray) else None
-        result = np.asarray(np.ma.getdata(made), dtype=np.float64)
+        given = np.asarray(np.ma.getdata(made))
+        result = given.astype(np.float64)
         if result.shape != shape:
             raise ValueError(f"returned a result of shape {result.shape}, expected {shape}")
         width = shape[-1] if shape else 1
         flat = result.reshape(-1, width)
         there = index < len(flat)
         picked = flat[index[there]]
-        view(value, (chosen[1], width), np.float64)[there] = picked
         finite = np.where(np.isfinite(picked), np.abs(picked), 0.0)
         if hidden is None:
             sizes_of = np.broadcast_to(finite.max(-1, keepdims=True, initial=0), picked.shape)
@@ -208,7 +209,21 @@ def _write(shapes: Any, results: list[Any], chosen: Any, values: Any, magnitudes
             here = hidden.reshape(-1, width)[index[there]]
             largest = np.where(here, 0.0, finite).max(-1, keepdims=True, initial=0)
             sizes_of = np.where(here, -1.0, largest)
+        if row[1:3] == (0, 64) and given.dtype.kind in "iu":
+            rest = _split(picked, given.reshape(-1, width)[index[there]].astype(np.int64))
+            sizes_of = np.where((sizes_of < 0) | (rest < 0), sizes_of, rest)
+        view(value, (chosen[1], width), np.float64)[there] = picked
         view(magnitude, (chosen[1], width), np.float64)[there] = sizes_of
+
+
+def _split(values: Any, whole: Any) -> Any:
+    """Takes from values, in place, what f64 has no room for; returns it, -1 of the others. See
+    device/whole.hpp."""
+    import numpy as np
+
+    beyond = (whole >= 2**53) | (whole <= -(2**53))
+    values[beyond] = (whole & ~1023)[beyond]
+    return np.where(beyond, whole & 1023, -1).astype(np.float64)
 
 
 class _Bound:

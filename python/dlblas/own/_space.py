@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import spaces
+from .._nested import Nested
 from ..errors import ArgumentError
 from ._problem import Operator
 from ._words import refuse, refuse_type, text_of
@@ -214,6 +215,16 @@ def read_where(op: Operator, where: Any, knobs: Knobs) -> Allowed | None:
         knobs.configs = kept
     if not others:
         return None
-    return lambda letters, codes: holds(
-        others, {**dict(zip(op.letters, letters, strict=True)), **knobs.decode(codes)}
-    )
+    asked = Nested()
+
+    def allowed(letters: Any, codes: Any) -> bool:
+        named = {**dict(zip(op.letters, letters, strict=True)), **knobs.decode(codes)}
+        with asked as fine:
+            if fine:
+                return holds(others, named)
+        raise refuse(
+            op.name, "where", "asks about itself", "an answer from knobs and letters",
+            "a call of the operator", "call nothing of dlblas in it",
+        )  # fmt: skip
+
+    return allowed

@@ -11,13 +11,14 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import re
 import secrets
-import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, GetSetDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
+from . import _named
 from ._compiled import attributes, compiled
 
 SCRIPT = "__dlblas_script__"  # what a worker calls the script that its caller runs as __main__
@@ -39,10 +40,18 @@ def text_of(fn: Any) -> str:
     """All that the function is made of and that can be read: its source and its byte code, what it
     wraps, its defaults and attributes, what it closes over, the arguments of a partial, the state
     and the class of an object, a Triton kernel's text; of torch.compile's functions, the function
-    that was compiled, the options, and torch's version. What it calls is not looked into:
-    ``version=`` is for that. A value that has no lasting text (a tensor, an open file) makes the
-    text this process's own: such a candidate is measured anew in the next."""
-    return "".join(f"{len(word)}:{word}" for word in _words(fn))
+    that was compiled, the options, and torch's version. Of the globals that it reads, their values:
+    what users' files define is looked into as it is itself, what libraries do is a name;
+    ``version=`` is for what that leaves. A value that has no lasting text (a tensor, an open file)
+    makes the text this object's own: such a candidate is measured anew in the next process, and
+    with another object."""
+    made = fn.func if isinstance(fn, functools.partial) else fn
+    module = getattr(made, "__module__", None) or type(made).__module__
+    before = _named.looking.set(_named.Looking(str(module).partition(".")[0]))
+    try:
+        return "".join(f"{len(word)}:{word}" for word in _words(fn))
+    finally:
+        _named.looking.reset(before)
 
 
 def made_of(fn: Callable[..., Any], *texts: str) -> None:
@@ -71,6 +80,9 @@ def _words(first: Any) -> Iterator[str]:
             yield part
             continue
         value = part.value
+        if type(value) is _named.Name:
+            yield f"name {value}"
+            continue
         if type(value) in _PLAIN:
             yield _plain(value)
             continue
@@ -114,6 +126,13 @@ def _parts(value: Any) -> list[str | _Part]:
         return [_name_of(value), *(_class(value) if _looked_into(value) else ())]
     if isinstance(value, ModuleType):
         return [value.__name__]
+    if kind is functools._lru_cache_wrapper:
+        return [_Part(value.__wrapped__)]
+    if hasattr(kind, "__get__") and _named.is_library(kind):
+        held = (getattr(value, name, None) for name in ("func", "fget", "fset", "fdel"))
+        return [getattr(value, "__name__", ""), *(_Part(part) for part in held)]
+    if isinstance(value, re.Pattern):
+        return [_Part(value.pattern), str(value.flags)]
     if isinstance(value, BuiltinFunctionType):  # "x".join is another one than "y".join
         return [f"{module_of(value)} {value.__qualname__}", _Part(value.__self__)]
     if isinstance(value, Enum):
@@ -134,7 +153,8 @@ def _function(fn: Any) -> list[str | _Part]:
     # The source of the code: of a function, inspect would show the one that it wraps. Both: two
     # lambdas of one line have one source, and a file may have been edited since it was imported.
     held = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, attributes(fn))
-    return [_source(fn.__code__), *map(_Part, held), *_cells(fn)]
+    found = (word for name, value in _named.found_by(fn) for word in (name, _Part(value)))
+    return [_source(fn.__code__), *map(_Part, held), *_cells(fn), *found]
 
 
 def _kernel(kernel: Any) -> list[str | _Part]:
@@ -173,8 +193,10 @@ def _source(what: Any) -> str:
 def _numpy(value: Any) -> list[str | _Part]:
     if "dtype" in (kind.__name__ for kind in type(value).__mro__):
         return [repr(value)]
+    if type(value).__name__ == "ufunc":
+        return [value.__name__]
     if not hasattr(value, "tobytes"):
-        return [_PROCESS]
+        return _own(value)
     facts = f"{value.dtype!r} {value.shape}"
     if value.dtype.hasobject:  # its bytes are addresses
         return [facts, _Part(value.tolist())]
@@ -189,15 +211,26 @@ def _contents(value: Any) -> list[str | _Part]:
     if kind in (set, frozenset) and all(map(_is_constant, value)):
         return [*sorted("".join(_words(item)) for item in value)]
     base: Any = next(b for b in (dict, list, tuple, object) if isinstance(value, b))
-    called = _is_called(kind)
-    if not _adds_nothing(kind, base) or (base is object and not called):
-        return [_PROCESS]
-    parts: list[str | _Part] = [_Part(kind)] if called else []
+    whole = _is_called(kind) or not _named.is_library(kind)
+    if kind.__module__ == "collections" and base is dict:
+        return [_Part(part) for item in dict.items(value) for part in item]
+    if not _adds_nothing(kind, base) or (base is object and not whole):
+        return _own(value)
+    parts: list[str | _Part] = [_Part(kind)] if whole else []
     if base is dict:
         parts += (_Part(part) for item in dict.items(value) for part in item)
     elif base is not object:
         parts += map(_Part, base.__iter__(value))
     return [*parts, _Part(vars(value))] if hasattr(value, "__dict__") else parts
+
+
+def _own(value: Any) -> list[str | _Part]:
+    """Of what has no lasting text: this very object's, and of a tensor, of what it holds now."""
+    try:
+        version = value._version
+    except (AttributeError, RuntimeError):  # no tensor, or one for inference
+        version = ""
+    return [_PROCESS, str(_named.serial_of(value)), str(version)]
 
 
 def _is_constant(value: Any) -> bool:
@@ -218,14 +251,15 @@ def _is_called(kind: Any) -> bool:
 
 def _looked_into(kind: type) -> bool:
     """Else its name is enough: one that a function made may hold what that function was given."""
-    return "<locals>" in kind.__qualname__ or _is_called(kind)
+    local = "<locals>" in kind.__qualname__
+    return local or _is_called(kind) or not _named.is_library(kind)
 
 
 def _class(kind: type) -> Iterator[str | _Part]:
     """Source and attributes, and those of what it derives from; Python's own by name."""
     for base in kind.__mro__:
         yield _name_of(base)
-        if base.__module__.partition(".")[0] in sys.stdlib_module_names:
+        if _named.is_library(base):
             continue
         yield _source(base)
         for name, held in vars(base).items():

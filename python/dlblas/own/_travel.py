@@ -14,7 +14,6 @@ import ast
 import base64
 import builtins
 import contextlib
-import dis
 import functools
 import inspect
 import itertools
@@ -29,6 +28,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from ._compiled import attributes, compiled
+from ._named import names_in
 from ._text import SCRIPT, is_kernel
 
 sent = ""  # while a worker registers what came: its digest
@@ -183,7 +183,7 @@ def _function(fn: Any, name: str) -> _Part | None:
         "text": ast.unparse(ast.fix_missing_locations(made)), "name": name,
         "defaults": fn.__defaults__, "kwdefaults": fn.__kwdefaults__,
     }  # fmt: skip
-    return _Part(row, _names_in(fn), fn.__globals__)
+    return _Part(row, names_in(fn), fn.__globals__)
 
 
 def _kernel(kernel: Any, name: str) -> _Part | None:
@@ -202,7 +202,7 @@ def _kernel(kernel: Any, name: str) -> _Part | None:
     }
     text = ast.unparse(ast.fix_missing_locations(made))
     row = {"text": text, "name": name, "kernel": True}
-    return _Part(row, [*_names_in(fn), *sorted(named)], fn.__globals__)
+    return _Part(row, [*names_in(fn), *sorted(named)], fn.__globals__)
 
 
 def _below(kernel: Any) -> Any:
@@ -281,7 +281,7 @@ def _lambda(fn: Any) -> dict[str, Any] | None:
     text = "".join(lines[first : first + 20])
     begins = _lambdas(text, len(lines[first]))
     found = {made for made in begins if _alike(made, fn.__code__)}
-    used = _used(fn.__globals__, _names_in(fn), "grid")
+    used = _used(fn.__globals__, names_in(fn), "grid")
     if len(found) != 1 or used is None:  # of two, nothing says which one it is
         return None
     return {"text": f"grid = {found.pop()}\n", "name": "grid", **used}
@@ -314,22 +314,6 @@ def _registers(decorator: ast.expr) -> bool:
     if isinstance(decorator, ast.Call):
         return ast.unparse(decorator.func).rpartition(".")[2] in ("register", "compile")
     return ast.unparse(decorator) == "torch.compile"
-
-
-def _names_in(fn: Any) -> list[str]:
-    """The globals that it reads, but for those that it sets first."""
-    reads: dict[str, bool] = {}  # whether it must be there: in a class body it may be the class's
-    sets: set[str] = set()
-    codes = [fn.__code__]
-    for code in codes:
-        codes += (held for held in code.co_consts if isinstance(held, CodeType))
-        for step in dis.get_instructions(code):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-                reads[step.argval] = reads.get(step.argval, False) or step.opname == "LOAD_GLOBAL"
-            elif step.opname == "STORE_GLOBAL":
-                sets.add(step.argval)
-    space = fn.__globals__
-    return [n for n, must in reads.items() if n in space or (must and n not in sets)]
 
 
 def _by_pickle(fn: Any) -> dict[str, Any] | None:
