@@ -22,7 +22,7 @@ _CAME_BACK = 86  # the child's status where the function did
 _SECONDS = 3.0  # that a child may take
 _lock = threading.Lock()
 _searches = 0
-_tried: set[tuple[Any, ...]] = set()
+_deaths: dict[tuple[Any, ...], str | None] = {}  # of what was tried; None: it came back
 
 
 @contextlib.contextmanager
@@ -37,17 +37,19 @@ def searching() -> Iterator[None]:
         with _lock:
             _searches -= 1
             if _searches == 0:
-                _tried.clear()
+                _deaths.clear()
 
 
 def guarded(step: Callable[..., str | None]) -> Callable[..., str | None]:
     """``step(rows, values, sizes, codes, stream, threads)``: None, or in words why it failed."""
 
     def run(*call: Any) -> str | None:
-        if _searches and (step, call[3]) not in _tried:
-            _tried.add((step, call[3]))
-            words = _death(step, call)
-            if words:
+        if _searches:
+            tried = (step, call[3])
+            if tried not in _deaths:
+                _deaths[tried] = None  # in the child, too
+                _deaths[tried] = _death(step, call)
+            if words := _deaths.get(tried):  # another search may have ended
                 return words
         return step(*call)
 

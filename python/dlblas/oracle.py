@@ -23,7 +23,8 @@ class OracleResult(NamedTuple):
 
     ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, columns] of
     those chosen rows that the result has. A row is the last dimension (a result without leading
-    dimensions is row 0), or an element where the oracle makes elements (attention's ``lse``).
+    dimensions is row 0), or an element where the oracle makes elements (attention's ``lse``). An
+    i64 from 2^53 on, either way, is ``value + magnitude``.
     """
 
     name: str

@@ -27,7 +27,7 @@ std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t
 void store(const TensorView& t, std::int64_t at, double value, double magnitude) {
   if (t.dtype != DType::kI64 || !is_split(value)) return store_element(t, at, value);
   const std::int64_t whole = whole_of(value, magnitude);
-  std::memcpy(static_cast<std::int64_t*>(t.data) + at, &whole, sizeof whole);
+  std::memcpy(static_cast<char*>(t.data) + at * size_of(t.dtype), &whole, sizeof whole);
 }
 
 void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, const OracleOut& out) {

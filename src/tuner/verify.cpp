@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -44,6 +45,12 @@ double error_of(double out, double ref, double allowed, DType dtype) {
   if (at_limit) return 0;
   const double error = difference / allowed;  // allowed 0: infinity
   return std::isnan(error) ? kWrong : error;  // a bound that is no number allows nothing
+}
+
+std::int64_t load_whole(const TensorView& t, std::int64_t at) {
+  std::int64_t whole;
+  std::memcpy(&whole, static_cast<const char*>(t.data) + at * size_of(t.dtype), sizeof whole);
+  return whole;
 }
 
 // The same of an i64, whose difference is told exactly.
@@ -131,8 +138,7 @@ class Comparison {
     if (magnitude < 0) return;
     const double out = load_element(tensor_, at), most = allowed(ref, magnitude);
     const double error = tensor_.dtype == DType::kI64
-                             ? error_of_whole(static_cast<const std::int64_t*>(tensor_.data)[at],
-                                              ref, magnitude, most)
+                             ? error_of_whole(load_whole(tensor_, at), ref, magnitude, most)
                              : error_of(out, ref, most, tensor_.dtype);
     tally_.worst = std::max(tally_.worst, error);
     if (!(error <= 1) && tally_.wrong++ == 0) tally_.first_wrong = index;
