@@ -37,7 +37,7 @@ __device__ inline double error_of(double out, double ref, double allowed, DType 
   return isnan(error) ? infinity() : error;
 }
 
-__device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, kNone}; }
+__device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, 0, 0, kNone}; }
 
 __device__ inline void add(ComparePart& to, const CompareParams& p, double out, int64_t at,
                            int64_t index) {
@@ -52,6 +52,8 @@ __device__ inline void add(ComparePart& to, const CompareParams& p, double out, 
     ++to.wrong;
     to.first_wrong = min(to.first_wrong, index);
   }
+  to.nans += isnan(ref);
+  to.infinite += isinf(ref);
   if (!isfinite(ref)) return;
   to.zeros += fabs(ref) <= allowed;
   to.least = fmin(to.least, ref);
@@ -70,6 +72,8 @@ __device__ inline void merge(ComparePart& to, const ComparePart& from) {
   to.wrong += from.wrong;
   to.checked += from.checked;
   to.zeros += from.zeros;
+  to.nans += from.nans;
+  to.infinite += from.infinite;
   to.first_wrong = min(to.first_wrong, from.first_wrong);
 }
 
