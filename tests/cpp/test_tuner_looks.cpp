@@ -201,7 +201,7 @@ TEST_F(Made, SomeValuesAreLargeWhereNoRoleForbidsIt) {
     for (const int i : {2, 3, 4}) EXPECT_LT(largest(i), 3.7) << i;
     EXPECT_LE(largest(5), 111) << "codes are what they were";
     for (const double v : held(data, 2)) EXPECT_GT(v, 0);
-    data.vary(problem, 3, Look::kElsewhere, false);
+    data.vary(problem, 3, Look::kElsewhere, {.large = 0});
     EXPECT_LT(largest(0), 3.5);
   }
 }
