@@ -55,13 +55,13 @@ __device__ inline double signed_of(uint64_t bits, int count) {
   return static_cast<double>(static_cast<int64_t>(bits << (64 - count)) >> (64 - count));
 }
 
-__device__ inline double integer(const TunerFillParams& p, uint64_t bits) {
+__device__ inline double integer(const TunerFillParams& p, int64_t i, uint64_t bits) {
   const DType type = p.t.dtype;
   if (type == DType::kF4X2) return static_cast<double>(bits & 255);
   if (type == DType::kU8) return static_cast<double>(bits & (p.small ? 63 : 255));
   if (type == DType::kI8) return bits >> 58 == 0 ? signed_of(bits, 8) : rint(32 * normal(bits));
   if (p.fill == kFillBits) return signed_of(bits, type == DType::kI32 ? 32 : 53);
-  const uint64_t kind = bits >> 61;
+  const uint64_t kind = i == p.numel / 2 ? 7 : bits >> 61;
   if (p.small || p.numel < 2 || kind < 5) return static_cast<double>(bits & 63);
   if (kind == 7) return signed_of(bits, type == DType::kI32 ? 25 : 36);
   return -1 - static_cast<double>(bits & 63);
@@ -86,7 +86,7 @@ __device__ inline double value(const TunerFillParams& p, int64_t i) {
     case DType::kBool:
       return static_cast<double>(bits & 1);
     default:
-      return integer(p, bits);
+      return integer(p, i, bits);
   }
 }
 

@@ -105,9 +105,10 @@ double Filler::enlarged(std::int64_t i, double v) const {
   return row == 0 || (bits & 4) != 0 ? size : -size;
 }
 
-// Codes are any byte. Where no bound is known, most are small, some negative, and an eighth of them
-// need more than 16 bits, or more than 32 where there are so many.
-double Filler::integer(std::uint64_t bits) const {
+// Codes are any byte. Where no bound is known, most are small, some negative, and an eighth of
+// them, the middle one in any case, need more than 16 bits, or more than 32 where there are so
+// many.
+double Filler::integer(std::int64_t i, std::uint64_t bits) const {
   const auto signed_of = [bits](int count) {
     return static_cast<double>(static_cast<std::int64_t>(bits << (64 - count)) >> (64 - count));
   };
@@ -116,7 +117,7 @@ double Filler::integer(std::uint64_t bits) const {
   if (dtype == DType::kI8)
     return bits >> 58 == 0 ? signed_of(8) : std::nearbyint(32 * normal(bits));
   if (fill == Fill::kBits) return signed_of(dtype == DType::kI32 ? 32 : 53);
-  const std::uint64_t kind = bits >> 61;
+  const std::uint64_t kind = i == numel / 2 ? 7 : bits >> 61;
   if (small || numel < 2 || kind < 5) return static_cast<double>(bits & 63);
   if (kind == 7) return signed_of(dtype == DType::kI32 ? 25 : 36);
   return -1 - static_cast<double>(bits & 63);
@@ -169,7 +170,7 @@ double Filler::value(std::int64_t i) const {
     case DType::kBool:
       return static_cast<double>(bits & 1);
     default:
-      return integer(bits);
+      return integer(i, bits);
   }
 }
 

@@ -25,7 +25,7 @@ struct Filler {
   /// `v`, or what is there instead where some values are large.
   double enlarged(std::int64_t index, double v) const;
   /// Of an integer without a role.
-  double integer(std::uint64_t bits) const;
+  double integer(std::int64_t index, std::uint64_t bits) const;
 
   Fill fill;
   DType dtype;

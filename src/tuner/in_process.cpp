@@ -79,13 +79,21 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
 // A user's reference may take integers without a role as places, and raise where they are none.
 std::unique_ptr<Judge> InProcessMeasurer::first_judge(const std::vector<std::int64_t>& rows) {
   CallData& data = sets_.front();
-  if (!op_.def.user || !data.has_plain_integers()) return make_judge(rows);
-  try {
-    return make_judge(rows);
-  } catch (const Error&) {
-    data.use_small_integers(problem_, seed_);
-    return make_judge(rows);
+  if (op_.def.user && data.has_plain_integers()) {
+    try {
+      make_judge(some_of(rows, 0));
+      for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
+        data.vary(problem_, seed_, look, kNothingElse);
+        make_judge(some_of(rows, 0));
+      }
+      data.remake(problem_, seed_);
+      data.restore();
+    } catch (const Error&) {
+      data.remake(problem_, seed_);
+      data.use_small_integers(problem_, seed_);
+    }
   }
+  return make_judge(rows);
 }
 
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {

@@ -103,6 +103,9 @@ struct Variety {
   bool new_scalars = true;  // kScalars: a user's, too, where they were their defaults; key(set)
 };
 
+inline constexpr Variety kNothingElse = {
+    .large = 0, .zero_row = false, .empty = false, .own_indices = false, .new_scalars = false};
+
 /// All tensors of one call.
 class CallData {
  public:

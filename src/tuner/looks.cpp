@@ -112,11 +112,9 @@ void InProcessMeasurer::open_elsewhere() {
   };
   if (takes(variety_)) return;
   const double large = variety_.large;
-  variety_ = {.large = 0,
-              .zero_row = false,
-              .empty = false,
-              .own_indices = false,
-              .new_scalars = variety_.new_scalars};
+  const bool new_scalars = variety_.new_scalars;
+  variety_ = kNothingElse;
+  variety_.new_scalars = new_scalars;
   const auto add = [&](const Variety& more) {
     if (!takes(more)) return false;
     variety_ = more;
