@@ -270,30 +270,40 @@ def test_a_users_scalar_does_not_stay_its_default(registered: Any) -> None:
     assert found == {"right": "", "hard": "wrong_result", "unsigned": "wrong_result"}
 
 
+@pytest.mark.parametrize("most", [0.4, 0.25], ids=["less is taken", "nothing else is"])
 @pytest.mark.parametrize("refusal", ["raises", "has no numbers"])
-def test_a_scalar_that_the_reference_refuses_stays(refusal: str, registered: Any) -> None:
-    seen: list[float] = []
-
-    def scaled(x: Any, share: float) -> Any:
-        if share > 0.4:
+def test_a_scalar_that_the_reference_refuses_hides_no_other(
+    refusal: str, most: float, registered: Any
+) -> None:
+    def scaled(x: Any, share: float, slope: float) -> Any:
+        if share > most or (most == 0.25 and share != most):
             if refusal == "raises":
-                raise ValueError("share is at most 0.4")
+                raise ValueError("share is too large")
             return x * np.nan
-        return x * share
+        return x * share + np.maximum(slope * x, 0)
 
-    op = f"drawn_share_{len(refusal)}"
+    op = f"drawn_share_{len(refusal)}_{int(100 * most)}"
     dlblas.register_operator(
-        f"{op}(x: f[*T, C], share: float = 0.25) -> y: like(x)[*T, C] where T: bucket(tokens)",
+        f"{op}(x: f[*T, C], share: float = 0.25, slope: float = 1) -> y: like(x)[*T, C] "
+        "where T: bucket(tokens)",
         scaled,
     )
 
-    def right(x: Any, share: float, y: Any) -> None:
-        seen.append(share)
-        y[...] = x * np.float32(share)
+    def right(x: Any, share: float, slope: float, y: Any) -> None:
+        y[...] = x * np.float32(share) + np.maximum(np.float32(slope) * x, 0)
+
+    def hard_slope(x: Any, share: float, slope: float, y: Any) -> None:
+        right(x, share, 1, y)
+
+    def hard_share(x: Any, share: float, slope: float, y: Any) -> None:
+        right(x, 0.25, slope, y)
 
     x = RNG.standard_normal((64, 256), np.float32)
-    assert failures(op, (x,), {}, registered, right=right) == {"right": ""}
-    assert set(seen) == {0.25}
+    found = failures(
+        op, (x,), {}, registered, right=right, hard_slope=hard_slope, hard_share=hard_share
+    )
+    shown = "wrong_result" if most == 0.4 else ""  # it has this value alone
+    assert found == {"right": "", "hard_slope": "wrong_result", "hard_share": shown}
 
 
 def test_a_row_of_zeros_is_drawn(registered: Any) -> None:

@@ -83,7 +83,7 @@ std::unique_ptr<Judge> InProcessMeasurer::first_judge(const std::vector<std::int
     try {
       make_judge(some_of(rows, 0));
       for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
-        data.vary(problem_, seed_, look, kNothingElse);
+        data.vary(problem_, seed_, look, nothing_else());
         make_judge(some_of(rows, 0));
       }
       data.remake(problem_, seed_);

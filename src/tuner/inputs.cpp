@@ -349,11 +349,11 @@ std::vector<ScalarValue> others(const ScalarSpec& spec, const ScalarValue& first
   std::vector<ScalarValue> found;
   switch (spec.type) {
     case ScalarType::kFloat:
-      return {{first.i, 2 * first.f + 0.5}};
+      return {{first.i, 2 * first.f + 0.5}, {first.i, first.f != 0 ? first.f / 2 : -0.25}};
     case ScalarType::kBool:
       return {{first.i == 0, first.f}};
     case ScalarType::kInt:
-      return {{first.i + 1, first.f}};
+      return {{first.i + 1, first.f}, {first.i - 1, first.f}};
     case ScalarType::kEnum:
       for (std::size_t label = 0; label < spec.labels.size(); ++label)
         if (const auto i = static_cast<std::int64_t>(label); i != first.i) found.push_back({i, 0});
@@ -367,32 +367,40 @@ std::vector<ScalarValue> others(const ScalarSpec& spec, const ScalarValue& first
 }  // namespace
 
 // A runtime scalar that was not its default becomes it; one that was becomes another.
-std::vector<ScalarValue> CallData::choices_of(std::size_t scalar, bool new_scalars) const {
+std::vector<ScalarValue> CallData::choices_of(std::size_t scalar) const {
   const ScalarSpec& spec = op_->schema.scalars[scalar];
   const ScalarValue& first = first_scalars_[scalar];
   const bool set = spec.has_default && spec.is_set(first);
   if (spec.letter >= 0 || (spec.key && !spec.key_set)) return {};
-  if (spec.key_set) return set && new_scalars ? beside(spec, first) : std::vector<ScalarValue>{};
-  if (set) return {spec.default_value};
-  return new_scalars || !op_->def.user ? others(spec, first) : std::vector<ScalarValue>{};
+  if (spec.key_set) return set ? beside(spec, first) : std::vector<ScalarValue>{};
+  return set ? std::vector<ScalarValue>{spec.default_value} : others(spec, first);
 }
 
-CallData::Scalars CallData::other_scalars(bool new_scalars) const {
+bool CallData::is_plain(std::size_t scalar) const {
+  const ScalarSpec& spec = op_->schema.scalars[scalar];
+  if (spec.key_set) return false;
+  return !op_->def.user || (spec.has_default && spec.is_set(first_scalars_[scalar]));
+}
+
+CallData::Scalars CallData::other_scalars(const Variety& variety) const {
   Args other = args_;
   std::copy(first_scalars_.begin(), first_scalars_.end(), other.scalars);
-  for (std::size_t i = 0; i < op_->schema.scalars.size(); ++i)
-    for (const ScalarValue& value : choices_of(i, new_scalars)) {
-      other.scalars[i] = value;
+  for (std::size_t i = 0; i < op_->schema.scalars.size(); ++i) {
+    const std::vector<ScalarValue> choices = choices_of(i);
+    for (std::size_t at = is_plain(i) ? 0 : static_cast<std::size_t>(variety.scalars[i]);
+         at < choices.size(); ++at) {
+      other.scalars[i] = choices[at];
       if (is_in_range(*op_, other)) break;
       other.scalars[i] = first_scalars_[i];
     }
+  }
   Scalars scalars;
   std::copy(std::begin(other.scalars), std::end(other.scalars), scalars.begin());
   return scalars;
 }
 
-bool CallData::has_other_scalars(bool new_scalars) const {
-  const Scalars other = other_scalars(new_scalars);
+bool CallData::has_other_scalars(const Variety& variety) const {
+  const Scalars other = other_scalars(variety);
   for (std::size_t i = 0; i < op_->schema.scalars.size(); ++i) {
     const ScalarValue &a = other[i], &b = first_scalars_[i];
     if (a.i != b.i || std::memcmp(&a.f, &b.f, sizeof a.f) != 0) return true;
@@ -526,7 +534,7 @@ void CallData::vary(const Problem& problem, std::uint64_t seed, Look look, const
     else
       make_input(i, problem, {seed, look, variety}, nullptr);
   }
-  take_scalars(look == Look::kScalars ? other_scalars(variety.new_scalars) : first_scalars_);
+  take_scalars(look == Look::kScalars ? other_scalars(variety) : first_scalars_);
 }
 
 double CallData::largest_lent(int tensor) const {

@@ -100,11 +100,16 @@ struct Variety {
   bool zero_row = true;     // kElsewhere: the last row of all that has tokens is zeros
   bool empty = true;        // kElsewhere: some lengths are 0, some groups empty
   bool own_indices = true;  // kElsewhere: the tuner's draw stands for what the caller lent
-  bool new_scalars = true;  // kScalars: a user's, too, where they were their defaults; key(set)
+  // kScalars: which of the values that a user's scalar, or one of key(set), may have instead.
+  static constexpr std::int8_t kNone = 127;
+  std::array<std::int8_t, kMaxScalars> scalars = {};
 };
 
-inline constexpr Variety kNothingElse = {
-    .large = 0, .zero_row = false, .empty = false, .own_indices = false, .new_scalars = false};
+constexpr Variety nothing_else() {
+  Variety v = {.large = 0, .zero_row = false, .empty = false, .own_indices = false};
+  v.scalars.fill(Variety::kNone);
+  return v;
+}
 
 /// All tensors of one call.
 class CallData {
@@ -132,8 +137,10 @@ class CallData {
   /// may belong together, but for Variety::own_indices. remake() and restore() bring the first
   /// values back.
   void vary(const Problem& problem, std::uint64_t seed, Look look, const Variety& variety = {});
-  /// kScalars has others than the first; `new_scalars` as in Variety.
-  bool has_other_scalars(bool new_scalars = true) const;
+  /// kScalars has others than the first.
+  bool has_other_scalars(const Variety& variety = {}) const;
+  /// How many values Variety::scalars chooses among for this one.
+  std::size_t scalar_choices(std::size_t scalar) const { return choices_of(scalar).size(); }
   /// Integers without a role are small from now on, those that there are as well.
   void use_small_integers(const Problem& problem, std::uint64_t seed);
   bool has_plain_integers() const;
@@ -177,8 +184,10 @@ class CallData {
   /// Every tensor at its first address, or each at another.
   void place(bool elsewhere);
   void make_scalars(const Problem& problem, const Args* caller);
-  Scalars other_scalars(bool new_scalars) const;
-  std::vector<ScalarValue> choices_of(std::size_t scalar, bool new_scalars) const;
+  Scalars other_scalars(const Variety& variety) const;
+  std::vector<ScalarValue> choices_of(std::size_t scalar) const;
+  /// A built-in operator's, or the default that a caller's was not: no reference is asked for it.
+  bool is_plain(std::size_t scalar) const;
   void take_scalars(const Scalars& from);
   void vary_order(const Pristine& lent, const Problem& problem);
   double largest_lent(int tensor) const;

@@ -83,20 +83,30 @@ bool InProcessMeasurer::open_look(Look look) {
   return true;
 }
 
-// What goes with what, a user's defaults alone say: others are tried first, and left where the
-// reference raises or has no numbers then.
+// All scalars at once where the reference takes that. What goes with what, a user's defaults alone
+// say: where it raises or has no numbers, each is tried alone, and left where that is so again.
 bool InProcessMeasurer::open_scalars() {
   CallData& data = sets_.front();
-  for (const bool new_scalars : {true, false}) {
-    variety_.new_scalars = new_scalars;
-    if (!data.has_other_scalars(new_scalars)) continue;
-    std::unique_ptr<Judge> judge = try_look(Look::kScalars, variety_);
-    if (!judge || (op_.def.user && new_scalars && !judge->fits(data.args()))) continue;
-    other_judges_[static_cast<int>(Look::kScalars)] = std::move(judge);
-    return true;
-  }
-  keeps_scalars_ = true;
-  return false;
+  std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kScalars)];
+  const auto takes = [&](const Variety& variety) {
+    judge = try_look(Look::kScalars, variety);
+    if (judge && op_.def.user && !judge->fits(data.args())) judge.reset();
+    return judge != nullptr;
+  };
+  keeps_scalars_ = !data.has_other_scalars(variety_);
+  if (keeps_scalars_ || takes(variety_)) return !keeps_scalars_;
+  variety_.scalars.fill(Variety::kNone);
+  for (std::size_t i = 0; i < op_.schema.scalars.size(); ++i)
+    for (std::size_t choice = 0; choice < data.scalar_choices(i); ++choice) {
+      Variety more = variety_;
+      more.scalars[i] = static_cast<std::int8_t>(choice);
+      if (!takes(more)) continue;
+      variety_ = more;
+      break;
+    }
+  if (data.has_other_scalars(variety_)) judge = try_look(Look::kScalars, variety_);
+  keeps_scalars_ = !data.has_other_scalars(variety_) || !judge;
+  return !keeps_scalars_;
 }
 
 // All of it where the operator takes that; else what it takes of each, one after the other. Of
@@ -112,9 +122,9 @@ void InProcessMeasurer::open_elsewhere() {
   };
   if (takes(variety_)) return;
   const double large = variety_.large;
-  const bool new_scalars = variety_.new_scalars;
-  variety_ = kNothingElse;
-  variety_.new_scalars = new_scalars;
+  const auto scalars = variety_.scalars;
+  variety_ = nothing_else();
+  variety_.scalars = scalars;
   const auto add = [&](const Variety& more) {
     if (!takes(more)) return false;
     variety_ = more;

@@ -198,7 +198,7 @@ TEST_F(Made, TheLastRowOfTokensIsZerosSomeGroupsAreEmpty) {
   for (const double v : held(data, 2)) EXPECT_GT(v, 0);
   EXPECT_GT(empty().first, 20);
   EXPECT_GT(empty().second, before + 10);
-  data.vary(problem, 3, Look::kElsewhere, kNothingElse);
+  data.vary(problem, 3, Look::kElsewhere, nothing_else());
   EXPECT_EQ(zero_rows(0), std::vector<std::size_t>{});
   EXPECT_EQ(empty().first, 0);
 }
