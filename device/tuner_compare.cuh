@@ -45,7 +45,7 @@ __device__ inline double error_of_whole(int64_t out, double value, double rest, 
   return isnan(error) ? infinity() : error;
 }
 
-__device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, kNone}; }
+__device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, 0, 0, kNone}; }
 
 __device__ inline void add(ComparePart& to, const CompareParams& p, int64_t at, int64_t index) {
   if (p.magnitudes[at] < 0) return;  // undefined: anything may be there
@@ -64,6 +64,8 @@ __device__ inline void add(ComparePart& to, const CompareParams& p, int64_t at, 
     ++to.wrong;
     to.first_wrong = min(to.first_wrong, index);
   }
+  to.nans += isnan(ref);
+  to.infinite += isinf(ref);
   if (!isfinite(ref)) return;
   to.zeros += fabs(ref) <= allowed;
   to.least = fmin(to.least, ref);
@@ -82,6 +84,8 @@ __device__ inline void merge(ComparePart& to, const ComparePart& from) {
   to.wrong += from.wrong;
   to.checked += from.checked;
   to.zeros += from.zeros;
+  to.nans += from.nans;
+  to.infinite += from.infinite;
   to.first_wrong = min(to.first_wrong, from.first_wrong);
 }
 

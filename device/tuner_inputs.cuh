@@ -27,7 +27,7 @@ __device__ inline double normal(uint64_t bits) {
 }
 
 // Fill; index-valued ones come from the host
-constexpr int32_t kFillPositive = 1, kFillZeros = 5, kFillNegative = 9;
+constexpr int32_t kFillPositive = 1, kFillZeros = 5, kFillNegative = 9, kFillBits = 10;
 
 __device__ inline bool stays(const TunerFillParams& p, int64_t i) {
   constexpr int64_t kFew = 16, kStride = 64;
@@ -43,11 +43,28 @@ __device__ inline double enlarged(const TunerFillParams& p, int64_t i, double v)
   const int64_t row = i / p.width;
   const uint64_t bits = mix(mix(p.seed) + static_cast<uint64_t>(row) * kStep);
   const uint64_t kind = row == 0 ? 1 : bits & 3;
-  if (kind == 2 && p.large_rows) return 32 * v;
+  if (kind == 2 && p.large_rows) return p.large / 3 * v;
   const auto width = static_cast<uint64_t>(p.width);
   if (kind != 1 || static_cast<uint64_t>(i % p.width) != (bits >> 8) % width) return v;
-  const double size = __dadd_rn(96, 32 * (static_cast<double>(bits >> 40) * 0x1p-24));
+  const double share = static_cast<double>(bits >> 40) * 0x1p-24;
+  const double size = __dadd_rn(p.large, __dmul_rn(p.large / 3, share));
   return row == 0 || (bits & 4) != 0 ? size : -size;
+}
+
+__device__ inline double signed_of(uint64_t bits, int count) {
+  return static_cast<double>(static_cast<int64_t>(bits << (64 - count)) >> (64 - count));
+}
+
+__device__ inline double integer(const TunerFillParams& p, int64_t i, uint64_t bits) {
+  const DType type = p.t.dtype;
+  if (type == DType::kF4X2) return static_cast<double>(bits & 255);
+  if (type == DType::kU8) return static_cast<double>(bits & (p.small ? 63 : 255));
+  if (type == DType::kI8) return bits >> 58 == 0 ? signed_of(bits, 8) : rint(32 * normal(bits));
+  if (p.fill == kFillBits) return signed_of(bits, type == DType::kI32 ? 32 : 53);
+  const uint64_t kind = i == p.numel / 2 ? 7 : bits >> 61;
+  if (p.small || p.numel < 2 || kind < 5) return static_cast<double>(bits & 63);
+  if (kind == 7) return signed_of(bits, type == DType::kI32 ? 25 : 36);
+  return -1 - static_cast<double>(bits & 63);
 }
 
 __device__ inline double value(const TunerFillParams& p, int64_t i) {
@@ -62,15 +79,14 @@ __device__ inline double value(const TunerFillParams& p, int64_t i) {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
     case DType::kF64:
-      return p.large && p.numel > 1 ? enlarged(p, i, normal(bits)) : normal(bits);
-    case DType::kI8:
-      return rint(32 * normal(bits));
+      if (p.zero_row >= 0 && i / p.width == p.zero_row) return 0;
+      return p.large > 0 && p.numel > 1 ? enlarged(p, i, normal(bits)) : normal(bits);
     case DType::kF8E8M0:
       return ldexp(1.0, static_cast<int>(bits & 7) - 4);
     case DType::kBool:
       return static_cast<double>(bits & 1);
     default:
-      return static_cast<double>(bits & 63);
+      return integer(p, i, bits);
   }
 }
 

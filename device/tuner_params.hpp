@@ -10,9 +10,11 @@ struct TunerFillParams {
   StridedView t;
   int64_t numel;
   uint64_t seed, first;
-  int64_t width;  // of a row
-  int32_t fill;   // the host's Fill
-  int32_t in_part, large, large_rows;
+  int64_t width;     // of a row
+  int64_t zero_row;  // -1: none
+  double large;      // sigma; 0: none
+  int32_t fill;      // the host's Fill
+  int32_t in_part, large_rows, small;
 };
 
 struct TunerBytesParams {
@@ -27,7 +29,7 @@ struct TunerBytesParams {
 /// What comparing a part of a result adds up to.
 struct ComparePart {
   double worst, distance, norm, least, most;
-  int64_t wrong, checked, zeros;
+  int64_t wrong, checked, zeros, nans, infinite;
   int64_t first_wrong;  // the row-major index; no element: above every index
 };
 

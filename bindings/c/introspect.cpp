@@ -171,12 +171,13 @@ void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {
   w.close_array();
   constexpr std::string_view kFills[] = {"normal",      "positive", "index",    "offsets",
                                          "permutation", "zeros",    "distinct", "distinct_rows",
-                                         "lengths",     "negative"};
+                                         "lengths",     "negative", "bits"};
   w.field("like", t.like < 0 ? std::string() : schema.tensors[t.like].name);
   w.field("optional", t.optional)
       .field("usual", t.usual)
       .field("written", t.written)
-      .field("fill", kFills[static_cast<int>(t.fill.fill)])
+      .field("fill",
+             kFills[static_cast<int>(t.fill.condition.empty() ? t.fill.fill : Fill::kNormal)])
       .close_object();
 }
 

@@ -277,8 +277,8 @@ typedef struct dlblas_verdict {
   int64_t checked;     /* elements compared */
   int64_t first_wrong; /* row-major index in its result; -1: none, or the judge does not know */
   int32_t result;      /* which result first_wrong is in; from num_results on: a written input */
-  int32_t mistrusted; /* 1: the reference of a result is constant or mostly zero, or defines none of
-                         its elements, so the comparison says little or nothing */
+  int32_t mistrusted;  /* 1: the reference of a result is constant, mostly zero or NaN, or defines
+                          none of its elements, so the comparison says little or nothing */
 } dlblas_verdict;
 /* Fills `to`, host memory, with what the schema says of the input `name`: indices inside their
  * bounds, offsets that end at their limit, else random numbers. letters: sizes in schema order. The

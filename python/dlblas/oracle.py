@@ -62,7 +62,9 @@ class Verdict(NamedTuple):
             return ""
         if self.checked == 0:
             return "no element could be judged: the reference defines none, as where f32 overflows"
-        return "a result's reference is constant or mostly zero, or defines none of its elements"
+        return (
+            "a result's reference is constant, mostly zero or NaN, or defines none of its elements"
+        )
 
     def __str__(self) -> str:
         return f"{self!r}{': ' * bool(self.note)}{self.note}"

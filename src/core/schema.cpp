@@ -181,6 +181,7 @@ void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
                              {"positive", Fill::kPositive, "", false},
                              {"negative", Fill::kNegative, "", false},
                              {"zeros", Fill::kZeros, "", false},
+                             {"bits", Fill::kBits, "", false},
                              {"permutation", Fill::kPermutation, "", false},
                              {"offsets", Fill::kOffsets, "<=", false},
                              {"index", Fill::kIndex, "< or <=", true},
@@ -192,8 +193,8 @@ void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
     if (!word && c.accept_word(w.name)) word = &w;
   if (!word)
     c.fail(
-        "a fill: normal, positive, negative, zeros, permutation, offsets<=LIMIT, index<LIMIT, "
-        "index<=LIMIT, distinct<LIMIT, distinct_rows<LIMIT or lengths<=LIMIT");
+        "a fill: normal, positive, negative, zeros, bits, permutation, offsets<=LIMIT, "
+        "index<LIMIT, index<=LIMIT, distinct<LIMIT, distinct_rows<LIMIT or lengths<=LIMIT");
   fill.fill = word->fill;
   const std::string_view sign = c.peek("<=") ? "<=" : c.peek("<") ? "<" : "";
   const bool allowed = sign.empty() ? word->limit.empty() || word->fill == Fill::kOffsets
@@ -205,6 +206,9 @@ void parse_fill(Cursor& c, Schema& schema, FillSpec& fill) {
     fill.inclusive = sign == "<=";
     parse_limit(c, schema, fill);
   }
+  const bool of_floats = fill.fill == Fill::kPositive || fill.fill == Fill::kNegative ||
+                         fill.fill == Fill::kZeros || fill.fill == Fill::kNormal;
+  if (of_floats && c.accept_word("if")) fill.condition = c.name("a bool of the key");
   if (!c.accept("|")) return;
   if (!word->none) c.fail(text("no `|-1` after ", word->name));
   c.expect("-1");
@@ -453,6 +457,17 @@ void check_letters(Cursor& c, const Schema& schema) {
   }
 }
 
+void check_conditions(Cursor& c, const Schema& schema) {
+  for (const TensorSpec& tensor : schema.tensors) {
+    const std::string& name = tensor.fill.condition;
+    if (name.empty()) continue;
+    const int scalar = find_scalar(schema, name);
+    if (scalar < 0 || schema.scalars[scalar].type != ScalarType::kBool ||
+        !schema.scalars[scalar].key)
+      c.fail(text("a bool of the key in the fill of ", tensor.name, ", not ", name));
+  }
+}
+
 // FNV-1a, 64 bits: names a schema in store keys; nothing trusts it against an attacker.
 std::string hash_text(std::string_view s) {
   std::uint64_t h = 0xcbf29ce484222325ull;
@@ -490,6 +505,14 @@ int Schema::find_letter(std::string_view wanted) const {
   return -1;
 }
 
+Fill Schema::fill_of(int tensor, const ScalarValue* given) const {
+  const FillSpec& spec = tensors[static_cast<std::size_t>(tensor)].fill;
+  if (spec.condition.empty()) return spec.fill;
+  const auto i = static_cast<std::size_t>(find_scalar(*this, spec.condition));
+  const ScalarValue& value = given ? given[i] : scalars[i].default_value;
+  return value.i != 0 ? spec.fill : Fill::kNormal;
+}
+
 std::string Schema::print_dims(const TensorSpec& spec) const {
   std::string s = "[";
   for (std::size_t i = 0; i < spec.dims.size(); ++i)
@@ -517,6 +540,7 @@ Schema parse_schema(std::string_view source) {
   parse_where(c, schema);
   if (!c.done()) c.fail("the end");
   check_letters(c, schema);
+  check_conditions(c, schema);
   std::int8_t slot = 0;
   for (ScalarSpec& scalar : schema.scalars)
     if (scalar.key) scalar.key_slot = slot++;

@@ -21,7 +21,8 @@
 //   term      := [INT] LETTER ['*' LETTER] 2F, H*D, 2Hkv*D
 //   scalar    := (int | float | bool | dim | "a"|"b"... | dtype(classes)) ('=' default)? mark?
 //   mark      := key | runtime | key(set) | key(set=NUMBER)
-//   fill      := normal | positive | negative | zeros | permutation | offsets ['<=' size]
+//   fill      := (normal | positive | negative | zeros) ['if' NAME] | bits | permutation
+//              | offsets ['<=' size]
 //              | index ('<' | '<=') size ['|-1'] | (distinct | distinct_rows) '<' size ['|-1']
 //              | lengths '<=' size
 //   where     := LETTER ':' (exact | bucket(tokens) | free(size)) (',' ...)*
@@ -32,7 +33,8 @@
 // D once H is known. `topk: dim` is an integer that gives the letter topk. `1|M` also takes 1: the
 // choice is in the key. `free(B*W)` keeps a letter out of the key (pools of pages). Scalars default
 // to `runtime` for float and to `key` otherwise; of `key(set)` only whether the value differs from
-// its default is in the key. `-> ()`: no results, the operator writes inputs marked `!`.
+// its default is in the key. `x: f[T] ~ positive if probs`: normal where the key's bool probs is
+// false. `-> ()`: no results, the operator writes inputs marked `!`.
 // Read next: core/schema.cpp, core/dim.hpp, dispatch/validate.cpp.
 #pragma once
 
@@ -61,6 +63,7 @@ enum class Fill : std::uint8_t {
   kDistinctRows,  // the same in each row: the experts of a token
   kLengths,       // from 1 to the limit, the last one the limit
   kNegative,
+  kBits,  // of integers, any: packed codes
 };
 
 struct FillSpec {
@@ -68,6 +71,7 @@ struct FillSpec {
   bool has_limit = false;
   bool inclusive = false;  // index<=E: the limit itself as well
   bool minus_one = false;  // |-1: some elements name nothing
+  std::string condition;   // a key bool; "": always. Where it is false, kNormal
   DimExpr size;            // the limit
   std::int64_t limit(const std::int64_t* sizes) const {
     return std::max<std::int64_t>(0, size.evaluate(sizes));
@@ -155,6 +159,8 @@ struct Schema {
   }
   int find_param(std::string_view name) const;   // index into params, or -1
   int find_letter(std::string_view name) const;  // or -1
+  /// What an input is filled with; `scalars` null: those of a call that gives none.
+  Fill fill_of(int tensor, const ScalarValue* scalars) const;
   /// The sizes of all letters of a Problem: a pool's is what the tuner makes.
   std::array<std::int64_t, kMaxLetters> sizes_of(const Problem& problem) const;
   /// `[*T, 2F]`

@@ -26,6 +26,8 @@ void add(Tally& to, const ComparePart& part) {
   to.wrong += part.wrong;
   to.checked += part.checked;
   to.zeros += part.zeros;
+  to.nans += part.nans;
+  to.infinite += part.infinite;
 }
 
 // What a user verifies met no implementation's refusal: a GPU that reads across an element's size

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kInputs = "device/tuner_inputs.cuh";
 constexpr unsigned kThreads = 256;  // whole warps: find_equal gives each a word
 static_assert(static_cast<int>(Fill::kPositive) == 1 && static_cast<int>(Fill::kZeros) == 5 &&
-                  static_cast<int>(Fill::kNegative) == 9,
+                  static_cast<int>(Fill::kNegative) == 9 && static_cast<int>(Fill::kBits) == 10,
               "device/tuner_inputs.cuh has these");
 
 cuda::Launch spread(std::int64_t count, int units) {
@@ -119,10 +119,12 @@ void CudaMemory::fill(const TensorView& t, const Filler& filler) {
                           .seed = filler.seed,
                           .first = filler.first,
                           .width = std::max<std::int64_t>(1, filler.width),
+                          .zero_row = filler.zero_row,
+                          .large = filler.large,
                           .fill = static_cast<std::int32_t>(filler.fill),
                           .in_part = filler.in_part,
-                          .large = filler.large,
-                          .large_rows = filler.large_rows};
+                          .large_rows = filler.large_rows,
+                          .small = filler.small};
   if (p.numel > 0) launch("dlblas::tuner_fill", p.numel, p);
 }
 

@@ -46,7 +46,7 @@ Filler::Filler(Fill fill_, DType dtype_, std::uint64_t seed_, std::int64_t limit
 }
 
 Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters,
-                   const TensorView& view, std::uint64_t seed) {
+                   const TensorView& view, std::uint64_t seed, const ScalarValue* scalars) {
   const FillSpec& spec = schema.tensors[tensor].fill;
   std::int64_t limit = spec.limit(letters);
   if (!spec.has_limit) {  // offsets that name none: the bucketed letter, the tokens
@@ -55,7 +55,8 @@ Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters
       if (schema.letters[i].bucketed) limit = letters[i];
   }
   if (spec.fill == Fill::kIndex && spec.inclusive) ++limit;
-  Filler filler(spec.fill, view.dtype, tensor_seed(seed, tensor), limit, view.numel());
+  Filler filler(schema.fill_of(tensor, scalars), view.dtype, tensor_seed(seed, tensor), limit,
+                view.numel());
   if (view.rank > 0) filler.width = std::max<std::int64_t>(1, view.shape[view.rank - 1]);
   filler.minus_one = spec.minus_one;
   return filler;
@@ -66,6 +67,7 @@ Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters
 double Filler::offset(std::int64_t i, std::uint64_t bits) const {
   if (i <= 0 || numel < 2) return 0;
   if (i >= numel - 1) return static_cast<double>(limit);
+  if (empty && bits >> 61 == 0) return value(i - 1);
   const double away = static_cast<double>(bits >> 11) * 0x1p-53 - 0.5;
   const double share = (static_cast<double>(i) + away) / static_cast<double>(numel - 1);
   return std::clamp(std::floor(static_cast<double>(limit) * share), 0.0,
@@ -95,12 +97,30 @@ double Filler::enlarged(std::int64_t i, double v) const {
   const std::int64_t row = i / width;
   const std::uint64_t bits = mix(mix(seed) + static_cast<std::uint64_t>(row) * kStep);
   const std::uint64_t kind = row == 0 ? 1 : bits & 3;
-  if (kind == 2 && large_rows) return 32 * v;
+  if (kind == 2 && large_rows) return large / 3 * v;
   if (kind != 1 ||
       static_cast<std::uint64_t>(i % width) != (bits >> 8) % static_cast<std::uint64_t>(width))
     return v;
-  const double size = 96 + 32 * (static_cast<double>(bits >> 40) * 0x1p-24);
+  const double size = large + large / 3 * (static_cast<double>(bits >> 40) * 0x1p-24);
   return row == 0 || (bits & 4) != 0 ? size : -size;
+}
+
+// Codes are any byte. Where no bound is known, most are small, some negative, and an eighth of
+// them, the middle one in any case, need more than 16 bits, or more than 32 where there are so
+// many.
+double Filler::integer(std::int64_t i, std::uint64_t bits) const {
+  const auto signed_of = [bits](int count) {
+    return static_cast<double>(static_cast<std::int64_t>(bits << (64 - count)) >> (64 - count));
+  };
+  if (dtype == DType::kF4X2) return static_cast<double>(bits & 255);
+  if (dtype == DType::kU8) return static_cast<double>(bits & (small ? 63 : 255));
+  if (dtype == DType::kI8)
+    return bits >> 58 == 0 ? signed_of(8) : std::nearbyint(32 * normal(bits));
+  if (fill == Fill::kBits) return signed_of(dtype == DType::kI32 ? 32 : 53);
+  const std::uint64_t kind = i == numel / 2 ? 7 : bits >> 61;
+  if (small || numel < 2 || kind < 5) return static_cast<double>(bits & 63);
+  if (kind == 7) return signed_of(dtype == DType::kI32 ? 25 : 36);
+  return -1 - static_cast<double>(bits & 63);
 }
 
 double Filler::value(std::int64_t i) const {
@@ -125,13 +145,15 @@ double Filler::value(std::int64_t i) const {
     }
     case Fill::kLengths: {
       const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(1, limit));
-      return static_cast<double>(limit <= 0 ? 0 : i == numel - 1 ? most : 1 + bits % most);
+      if (limit <= 0 || (empty && i != numel - 1 && bits >> 61 == 0)) return 0;
+      return static_cast<double>(i == numel - 1 ? most : 1 + bits % most);
     }
     case Fill::kPositive:
       return std::abs(normal(bits)) + 0.125;
     case Fill::kNegative:
       return -(std::abs(normal(bits)) + 0.125);
     case Fill::kNormal:
+    case Fill::kBits:
       break;
   }
   switch (dtype) {
@@ -141,19 +163,18 @@ double Filler::value(std::int64_t i) const {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
     case DType::kF64:
-      return large && numel > 1 ? enlarged(i, normal(bits)) : normal(bits);
-    case DType::kI8:
-      return std::nearbyint(32 * normal(bits));
+      if (zero_row >= 0 && i / width == zero_row) return 0;
+      return large > 0 && numel > 1 ? enlarged(i, normal(bits)) : normal(bits);
     case DType::kF8E8M0:
       return std::ldexp(1.0, static_cast<int>(bits & 7) - 4);
     case DType::kBool:
       return static_cast<double>(bits & 1);
     default:
-      return static_cast<double>(bits & 63);  // small integers
+      return integer(i, bits);
   }
 }
 
-bool may_have_large_rows(const Schema& schema, int tensor) {
+bool has_rows_of_tokens(const Schema& schema, int tensor) {
   std::uint32_t tokens = 0, letters = 0;
   for (std::size_t l = 0; l < schema.letters.size(); ++l)
     tokens |= static_cast<std::uint32_t>(schema.letters[l].bucketed) << l;
@@ -168,7 +189,7 @@ std::uint64_t tensor_seed(std::uint64_t seed, int tensor) {
 
 bool holds_indices(Fill fill) {
   return fill != Fill::kNormal && fill != Fill::kPositive && fill != Fill::kNegative &&
-         fill != Fill::kZeros;
+         fill != Fill::kZeros && fill != Fill::kBits;
 }
 
 }  // namespace dlblas

@@ -24,6 +24,8 @@ struct Filler {
   bool stays(std::int64_t index) const;
   /// `v`, or what is there instead where some values are large.
   double enlarged(std::int64_t index, double v) const;
+  /// Of an integer without a role.
+  double integer(std::int64_t index, std::uint64_t bits) const;
 
   Fill fill;
   DType dtype;
@@ -33,18 +35,25 @@ struct Filler {
   bool minus_one = false;  // an eighth of the elements name nothing
   std::uint64_t first = 0;
   bool in_part = false;  // some elements stay as the seed `first` makes them
-  // Some elements of normal floats have 96 to 128 sigma, as activations of models do: one in the
-  // first row and in a quarter of the others. With `large_rows`, others are 32 times as large.
-  bool large = false, large_rows = false;
+  // Some elements of normal floats have this many sigma, up to four thirds of it, as activations of
+  // models do: one in the first row and in a quarter of the others; 0: none. With `large_rows`,
+  // others are a third of it times as large.
+  double large = 0;
+  bool large_rows = false;
+  std::int64_t zero_row = -1;  // of normal floats, as padding is; -1: none
+  bool empty = false;          // an eighth of the lengths are 0, of the groups empty
+  bool small = false;          // integers without a role are 0 to 63
 };
 
 /// What fills this input of the schema: the one maker of inputs, for the tuner and the harness.
-/// `letters`: sizes in schema order. `view`: shape and dtype.
+/// `letters`: sizes in schema order. `view`: shape and dtype. `scalars`: see Schema::fill_of.
 Filler make_filler(const Schema& schema, int tensor, const std::int64_t* letters,
-                   const TensorView& view, std::uint64_t seed);
+                   const TensorView& view, std::uint64_t seed,
+                   const ScalarValue* scalars = nullptr);
 
-/// True of tensors whose whole rows may be large: those of tokens, and without tokens the first.
-bool may_have_large_rows(const Schema& schema, int tensor);
+/// True of tensors whose whole rows may be large, or zeros: those of tokens, and without tokens the
+/// first.
+bool has_rows_of_tokens(const Schema& schema, int tensor);
 
 /// The seed of an operator's i-th tensor.
 std::uint64_t tensor_seed(std::uint64_t seed, int tensor);

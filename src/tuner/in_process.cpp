@@ -18,6 +18,11 @@ constexpr double kCheapOthersMs = 75;
 // With room for the place that it has where every address is another.
 constexpr std::size_t kWorkspaceGuard = GuardedTensor::kGuardBytes, kWorkspaceMove = 4096;
 
+constexpr std::string_view kUnjudgedWords =
+    "what the reference says of the inputs that were drawn is constant, mostly NaN or not defined, "
+    "so that nothing tells a right result from a wrong one; say in the schema what inputs hold (~ "
+    "positive, index<N, ...)";
+
 int no_new_output(void*, int, TensorView*) { return 1; }  // results exist: none is ever asked for
 
 }  // namespace
@@ -39,7 +44,8 @@ std::string_view name_of(Failure failure) {
                                          "crash",
                                          "out_of_bounds",
                                          "unwritten",
-                                         "wrong_result"};
+                                         "wrong_result",
+                                         "unjudged"};
   static_assert(std::size(kNames) == kNumFailures);
   return kNames[static_cast<int>(failure)];
 }
@@ -56,9 +62,9 @@ InProcessMeasurer::InProcessMeasurer(const MeasureRequest& request, std::unique_
       memory_(std::move(memory)),
       clock_(request.clock),
       seed_(request.seed),
-      large_(!request.op.def.inputs_related),
       workspace_(nullptr, Release{memory_.get()}) {
   context_.new_output = no_new_output;
+  if (op_.def.inputs_related) variety_.large = 0;
 }
 
 void InProcessMeasurer::open(const MeasureRequest& request) {
@@ -67,8 +73,28 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
   std::vector<std::int64_t> rows =
       choose_rows(op_, problem_, args, request.seed, kMaxCheckedElements);
   checks_whole_ = static_cast<std::int64_t>(rows.size()) == count_rows(args);
-  rows_ = rows;
-  judge_ = make_judge(std::move(rows));
+  judge_ = first_judge(rows);
+  rows_ = std::move(rows);
+}
+
+// A user's reference may take integers without a role as places, and raise where they are none.
+std::unique_ptr<Judge> InProcessMeasurer::first_judge(const std::vector<std::int64_t>& rows) {
+  CallData& data = sets_.front();
+  if (op_.def.user && data.has_plain_integers()) {
+    try {
+      make_judge(some_of(rows, 0));
+      for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
+        data.vary(problem_, seed_, look, nothing_else());
+        make_judge(some_of(rows, 0));
+      }
+      data.remake(problem_, seed_);
+      data.restore();
+    } catch (const Error&) {
+      data.remake(problem_, seed_);
+      data.use_small_integers(problem_, seed_);
+    }
+  }
+  return make_judge(rows);
 }
 
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
@@ -177,6 +203,7 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
     }
     const Verdict verdict = judge_->compare(sets_.front().args());
     mistrusted_ |= verdict.mistrusted;
+    telling_ |= verdict.telling;
     if (verdict.wrong > 0 && wrong.failure == Failure::kNone)
       wrong = {Failure::kWrongResult,
                text(verdict.wrong, " of ", verdict.checked, " elements are wrong, ",
@@ -196,6 +223,8 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   if (wrong.failure == Failure::kNone) wrong = std::move(smaller);
   if (plan.implementation->flags.user && wrong.failure == Failure::kNone)
     wrong = check_smaller(*kernel);
+  if (plan.implementation->flags.user && wrong.failure == Failure::kNone && !telling_)
+    wrong = {Failure::kUnjudged, std::string(kUnjudgedWords)};
   if (kept && wrong.failure == Failure::kNone) others_.push_back({kernel, std::move(kept)});
   result.failure = wrong.failure;  // told last: an unwritten element is also a wrong one
   result.note = wrong.note;

@@ -84,6 +84,15 @@ class InProcessMeasurer : public Measurer {
   std::string written_input(const Plan& plan);
   /// Set 0 holds what this look has, until it ends. False: no look differs from the first so.
   bool show(const Plan& plan, Look look);
+  /// The first show of a look: finds what of its Variety the operator takes. False: none.
+  bool open_look(Look look);
+  bool open_scalars();
+  void open_elsewhere();
+  /// Set 0 as the look has it with this variety, and a judge of it; null where the reference
+  /// refuses.
+  std::unique_ptr<Judge> try_look(Look look, const Variety& variety);
+  /// The judge of the first call.
+  std::unique_ptr<Judge> first_judge(const std::vector<std::int64_t>& rows);
   /// Set 0 is as at first again.
   void end_look();
   struct FirstAgain {
@@ -155,7 +164,8 @@ class InProcessMeasurer : public Measurer {
   std::unique_ptr<Smaller> smaller_;
   bool asked_smaller_ = false;
   bool keeps_scalars_ = false;  // the reference takes no others
-  bool large_;                  // the operator takes large values
+  Variety variety_;             // what the operator takes
+  bool telling_ = false;        // some look's reference says something
   Look look_ = Look::kFirst;    // what set 0 holds
   Digests digests_[kNumLooks];  // once a user's candidate came
   bool doubtful_ = false;       // a user's candidate has run since the inputs were looked at

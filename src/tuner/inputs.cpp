@@ -191,12 +191,21 @@ Filler CallData::filler_of(int tensor, const Problem& problem, const Values& val
   const bool first = values.look == Look::kFirst;
   const std::uint64_t seed =
       first ? values.seed : ~values.seed - static_cast<std::uint64_t>(values.look);
-  Filler filler =
-      make_filler(schema, tensor, schema.sizes_of(problem).data(), args_.tensors[tensor], seed);
+  Filler filler = make_filler(schema, tensor, schema.sizes_of(problem).data(),
+                              args_.tensors[tensor], seed, args_.scalars);
   filler.first = tensor_seed(values.seed, tensor);
+  filler.small = small_integers_;
   filler.in_part = values.look == Look::kPart;
-  filler.large = values.look == Look::kElsewhere && values.large;
-  filler.large_rows = filler.large && may_have_large_rows(schema, tensor);
+  if (values.look != Look::kElsewhere) return filler;
+  const bool tokens = has_rows_of_tokens(schema, tensor);
+  const std::int64_t rows = filler.numel / filler.width;
+  filler.large = values.variety.large;
+  filler.large_rows = filler.large > 0 && tokens;
+  if (values.variety.zero_row && tokens && rows > 1) filler.zero_row = rows - 1;
+  filler.empty = values.variety.empty;
+  const Fill fill = filler.fill;
+  if (is_lent(tensor) && (fill == Fill::kLengths || fill == Fill::kOffsets))  // no other load
+    filler.limit = std::min(filler.limit, static_cast<std::int64_t>(largest_lent(tensor)));
   return filler;
 }
 
@@ -225,7 +234,8 @@ CallData::CallData(const CallData& other)
     : op_(other.op_),
       memory_(other.memory_),
       args_(other.args_),
-      first_scalars_(other.first_scalars_) {
+      first_scalars_(other.first_scalars_),
+      small_integers_(other.small_integers_) {
   const Schema& schema = op_->schema;
   for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
     if (!other.tensors_[i]) continue;
@@ -314,40 +324,83 @@ void CallData::make_scalars(const Problem& problem, const Args* caller) {
   std::copy(std::begin(args_.scalars), std::end(args_.scalars), first_scalars_.begin());
 }
 
-// A runtime scalar that was not its default becomes it. One that was becomes another number, unless
-// the operator is a user's: what goes with what there, its defaults alone say.
-CallData::Scalars CallData::other_scalars() const {
-  const Schema& schema = op_->schema;
-  Args other = args_;
-  for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
-    const ScalarSpec& spec = schema.scalars[i];
-    if (spec.letter >= 0 || spec.key || spec.key_set) continue;
-    const ScalarValue first = first_scalars_[i];
-    ScalarValue& value = other.scalars[i] = first;
-    if (spec.has_default && spec.is_set(first)) {
-      value = spec.default_value;
-    } else if (op_->def.user) {
-      continue;
-    } else if (spec.type == ScalarType::kFloat) {
-      value.f = 2 * first.f + 0.5;
-    } else if (spec.type == ScalarType::kBool) {
-      value.i = first.i == 0;
-    } else if (spec.type == ScalarType::kInt) {
-      value.i = first.i + 1;
-    }
-  }
+namespace {
+
+bool is_in_range(const Operator& op, const Args& args) {
   try {
-    if (op_->def.check) op_->def.check(other);
-  } catch (const Error&) {  // out of range
-    return first_scalars_;
+    if (op.def.check) op.def.check(args);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// Values on the same side of the default, of which a key(set) says nothing more: between the two,
+// or beyond.
+std::vector<ScalarValue> beside(const ScalarSpec& spec, const ScalarValue& first) {
+  const ScalarValue& base = spec.default_value;
+  std::vector<ScalarValue> found = {{base.i + (first.i - base.i) / 2, (base.f + first.f) / 2},
+                                    {first.i + (first.i > base.i ? 1 : -1), 2 * first.f - base.f}};
+  std::erase_if(found, [&](const ScalarValue& v) { return !spec.is_set(v); });
+  return found;
+}
+
+std::vector<ScalarValue> others(const ScalarSpec& spec, const ScalarValue& first) {
+  std::vector<ScalarValue> found;
+  switch (spec.type) {
+    case ScalarType::kFloat:
+      return {{first.i, 2 * first.f + 0.5}, {first.i, first.f != 0 ? first.f / 2 : -0.25}};
+    case ScalarType::kBool:
+      return {{first.i == 0, first.f}};
+    case ScalarType::kInt:
+      return {{first.i + 1, first.f}, {first.i - 1, first.f}};
+    case ScalarType::kEnum:
+      for (std::size_t label = 0; label < spec.labels.size(); ++label)
+        if (const auto i = static_cast<std::int64_t>(label); i != first.i) found.push_back({i, 0});
+      return found;
+    case ScalarType::kDType:
+      break;
+  }
+  return found;
+}
+
+}  // namespace
+
+// A runtime scalar that was not its default becomes it; one that was becomes another.
+std::vector<ScalarValue> CallData::choices_of(std::size_t scalar) const {
+  const ScalarSpec& spec = op_->schema.scalars[scalar];
+  const ScalarValue& first = first_scalars_[scalar];
+  const bool set = spec.has_default && spec.is_set(first);
+  if (spec.letter >= 0 || (spec.key && !spec.key_set)) return {};
+  if (spec.key_set) return set ? beside(spec, first) : std::vector<ScalarValue>{};
+  return set ? std::vector<ScalarValue>{spec.default_value} : others(spec, first);
+}
+
+bool CallData::is_plain(std::size_t scalar) const {
+  const ScalarSpec& spec = op_->schema.scalars[scalar];
+  if (spec.key_set) return false;
+  return !op_->def.user || (spec.has_default && spec.is_set(first_scalars_[scalar]));
+}
+
+CallData::Scalars CallData::other_scalars(const Variety& variety) const {
+  Args other = args_;
+  std::copy(first_scalars_.begin(), first_scalars_.end(), other.scalars);
+  for (std::size_t i = 0; i < op_->schema.scalars.size(); ++i) {
+    const std::vector<ScalarValue> choices = choices_of(i);
+    for (std::size_t at = is_plain(i) ? 0 : static_cast<std::size_t>(variety.scalars[i]);
+         at < choices.size(); ++at) {
+      other.scalars[i] = choices[at];
+      if (is_in_range(*op_, other)) break;
+      other.scalars[i] = first_scalars_[i];
+    }
   }
   Scalars scalars;
   std::copy(std::begin(other.scalars), std::end(other.scalars), scalars.begin());
   return scalars;
 }
 
-bool CallData::has_other_scalars() const {
-  const Scalars other = other_scalars();
+bool CallData::has_other_scalars(const Variety& variety) const {
+  const Scalars other = other_scalars(variety);
   for (std::size_t i = 0; i < op_->schema.scalars.size(); ++i) {
     const ScalarValue &a = other[i], &b = first_scalars_[i];
     if (a.i != b.i || std::memcmp(&a.f, &b.f, sizeof a.f) != 0) return true;
@@ -359,8 +412,37 @@ void CallData::take_scalars(const Scalars& from) {
   const Schema& schema = op_->schema;
   for (std::size_t i = 0; i < schema.scalars.size(); ++i) {
     const ScalarSpec& spec = schema.scalars[i];
-    if (spec.letter < 0 && !spec.key && !spec.key_set) args_.scalars[i] = from[i];
+    if (spec.letter < 0 && (!spec.key || spec.key_set)) args_.scalars[i] = from[i];
   }
+}
+
+bool CallData::has_plain_integers() const {
+  for (int i = 0; i < op_->schema.num_inputs; ++i) {
+    const DType type = args_.tensors[i].dtype;
+    const bool integers = type == DType::kU8 || type == DType::kI32 || type == DType::kI64;
+    if (tensors_[i] && integers && op_->schema.tensors[i].fill.fill == Fill::kNormal) return true;
+  }
+  return false;
+}
+
+void CallData::use_small_integers(const Problem& problem, std::uint64_t seed) {
+  small_integers_ = true;
+  for (int i = 0; i < op_->schema.num_inputs; ++i)
+    if (tensors_[i] && !is_lent(i)) make_input(i, problem, {seed}, nullptr);
+  for (const Pristine& p : pristine_) p.copy->restore(*tensors_[p.tensor]);
+}
+
+void CallData::follow(const CallData& other, const Problem& problem, std::uint64_t seed) {
+  take_scalars(other.first_scalars_);
+  if (other.small_integers_) use_small_integers(problem, seed);
+}
+
+bool CallData::has_groups() const {
+  for (int i = 0; i < op_->schema.num_inputs; ++i) {
+    const Fill fill = op_->schema.tensors[i].fill.fill;
+    if (tensors_[i] && (fill == Fill::kLengths || fill == Fill::kOffsets)) return true;
+  }
+  return false;
 }
 
 int CallData::index_inputs() const {
@@ -455,24 +537,36 @@ void CallData::remake(const Problem& problem, std::uint64_t seed) {
   }
 }
 
-void CallData::vary(const Problem& problem, std::uint64_t seed, Look look, bool large) {
+void CallData::vary(const Problem& problem, std::uint64_t seed, Look look, const Variety& variety) {
+  const bool own = look == Look::kElsewhere && variety.own_indices;
   place(look == Look::kElsewhere);
   for (int i = 0; i < op_->schema.num_inputs; ++i) {
     if (!tensors_[i]) continue;
     const auto lent =
         std::find_if(lent_.begin(), lent_.end(), [i](const Pristine& p) { return p.tensor == i; });
     tensors_[i]->poison(GuardedTensor::kGuardByte);
-    if (lent != lent_.end() && index_inputs() > 1) {
+    if (lent != lent_.end() && index_inputs() > 1 && !own) {
       tensors_[i]->restore(*lent->copy);
       continue;
     }
     const Fill fill = op_->schema.tensors[i].fill.fill;
-    if (lent != lent_.end() && (fill == Fill::kLengths || fill == Fill::kOffsets))
+    if (lent != lent_.end() && !own && (fill == Fill::kLengths || fill == Fill::kOffsets))
       vary_order(*lent, problem);
     else
-      make_input(i, problem, {seed, look, large}, nullptr);
+      make_input(i, problem, {seed, look, variety}, nullptr);
   }
-  take_scalars(look == Look::kScalars ? other_scalars() : first_scalars_);
+  take_scalars(look == Look::kScalars ? other_scalars(variety) : first_scalars_);
+}
+
+double CallData::largest_lent(int tensor) const {
+  const auto lent = std::find_if(lent_.begin(), lent_.end(),
+                                 [=](const Pristine& p) { return p.tensor == tensor; });
+  std::vector<std::byte> kept;
+  const TensorView from = fetch(lent->copy->view(), *memory_, kept);
+  double most = 0;
+  for (std::int64_t i = 0, n = from.numel(); i < n; ++i)
+    most = std::max(most, load_element(from, offset_of(from, i)));
+  return most;
 }
 
 // Backwards: new draws could be any load, of more than the caller has.

@@ -100,6 +100,23 @@ enum class Look : std::uint8_t {
 };
 inline constexpr int kNumLooks = 4;
 
+/// What a look varies beside values, where the operator takes it.
+struct Variety {
+  double large = 96;        // kElsewhere: Filler::large; 0: none
+  bool zero_row = true;     // kElsewhere: the last row of all that has tokens is zeros
+  bool empty = true;        // kElsewhere: some lengths are 0, some groups empty
+  bool own_indices = true;  // kElsewhere: the tuner's draw stands for what the caller lent
+  // kScalars: which of the values that a user's scalar, or one of key(set), may have instead.
+  static constexpr std::int8_t kNone = 127;
+  std::array<std::int8_t, kMaxScalars> scalars = {};
+};
+
+constexpr Variety nothing_else() {
+  Variety v = {.large = 0, .zero_row = false, .empty = false, .own_indices = false};
+  v.scalars.fill(Variety::kNone);
+  return v;
+}
+
 /// All tensors of one call.
 class CallData {
  public:
@@ -121,15 +138,23 @@ class CallData {
   std::array<std::uint64_t, kMaxTensors> digests() const;
   /// Makes these inputs again, at the first addresses, as the constructor did with `seed`.
   void remake(const Problem& problem, std::uint64_t seed);
-  /// Makes every input as this look has it; `large`: kElsewhere has large values. `seed` as in the
-  /// constructor. Where the caller lent one input of indices, that varies too, lengths and offsets
-  /// in another order; several stay, which may belong together. remake() and restore() bring the
-  /// first values back.
-  void vary(const Problem& problem, std::uint64_t seed, Look look, bool large = true);
+  /// Makes every input as this look has it. `seed` as in the constructor. Where the caller lent one
+  /// input of indices, that varies too, lengths and offsets in another order; several stay, which
+  /// may belong together, but for Variety::own_indices. remake() and restore() bring the first
+  /// values back.
+  void vary(const Problem& problem, std::uint64_t seed, Look look, const Variety& variety = {});
   /// kScalars has others than the first.
-  bool has_other_scalars() const;
-  /// The runtime scalars of another call.
-  void take_scalars(const CallData& other) { take_scalars(other.first_scalars_); }
+  bool has_other_scalars(const Variety& variety = {}) const;
+  /// How many values Variety::scalars chooses among for this one.
+  std::size_t scalar_choices(std::size_t scalar) const { return choices_of(scalar).size(); }
+  /// Integers without a role are small from now on, those that there are as well.
+  void use_small_integers(const Problem& problem, std::uint64_t seed);
+  bool has_plain_integers() const;
+  /// The runtime scalars of another call, and its way with integers.
+  void follow(const CallData& other, const Problem& problem, std::uint64_t seed);
+  bool has_lent() const { return !lent_.empty(); }
+  /// An input of lengths or offsets.
+  bool has_groups() const;
   /// Inputs that hold places in others: one alone can be drawn, several may belong together.
   int index_inputs() const;
   /// The results that have memory of their own, poisoned; all guards of what a call may write are
@@ -158,7 +183,7 @@ class CallData {
   struct Values {
     std::uint64_t seed;
     Look look = Look::kFirst;
-    bool large = false;
+    Variety variety = {};
   };
   Filler filler_of(int tensor, const Problem& problem, const Values& values) const;
   void make_input(int tensor, const Problem& problem, const Values& values, const Args* caller);
@@ -166,9 +191,13 @@ class CallData {
   void place(bool elsewhere);
   void set_pitches(bool wider);
   void make_scalars(const Problem& problem, const Args* caller);
-  Scalars other_scalars() const;
+  Scalars other_scalars(const Variety& variety) const;
+  std::vector<ScalarValue> choices_of(std::size_t scalar) const;
+  /// A built-in operator's, or the default that a caller's was not: no reference is asked for it.
+  bool is_plain(std::size_t scalar) const;
   void take_scalars(const Scalars& from);
   void vary_order(const Pristine& lent, const Problem& problem);
+  double largest_lent(int tensor) const;
 
   const Operator* op_;
   Memory* memory_;
@@ -177,6 +206,7 @@ class CallData {
   std::vector<Pristine> pristine_;
   std::vector<Pristine> lent_;  // indices of the caller's, which cannot be made again
   Scalars first_scalars_ = {};  // kScalars has others
+  bool small_integers_ = false;
 };
 
 }  // namespace dlblas

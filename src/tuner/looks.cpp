@@ -16,7 +16,7 @@ constexpr std::string_view name_of(Look look) {
       "the first call",
       "other values at the same addresses",
       "other values and scalars at the same addresses",
-      "other values, some of them large, at other addresses",
+      "other values, some of them large, zero or empty, at other addresses",
   };
   static_assert(std::size(kWords) == kNumLooks);
   return kWords[static_cast<int>(look)];
@@ -53,28 +53,96 @@ InProcessMeasurer::FirstAgain::~FirstAgain() {
 
 bool InProcessMeasurer::show(const Plan& plan, Look look) {
   CallData& data = sets_.front();
-  if (look == Look::kScalars && (keeps_scalars_ || !data.has_other_scalars())) return false;
-  look_ = look;
-  data.vary(problem_, seed_, look, large_);
-  std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(look)];
-  if (!judge) {  // what is kept from the first call shows in any row
-    try {
-      judge = make_judge(other_rows());
-    } catch (const Error&) {  // a user's reference, of what does not go together
-      if (look == Look::kScalars) keeps_scalars_ = true;
-      if (look == Look::kScalars) return false;
-      if (look != Look::kElsewhere || !large_) throw;
-    }
-    // Exponentials of gradients, say, where nothing holds them: no implementation can be asked.
-    if (look == Look::kElsewhere && large_ && (!judge || !judge->fits(data.args()))) {
-      large_ = false;
-      judge.reset();
-      return show(plan, look);
-    }
+  if (look == Look::kScalars && keeps_scalars_) return false;
+  if (!other_judges_[static_cast<int>(look)]) {
+    if (!open_look(look)) return false;
+  } else {
+    look_ = look;
+    data.vary(problem_, seed_, look, variety_);
   }
   auto& digests = digests_[static_cast<int>(look)];
   if (plan.implementation->flags.user && !digests) digests = data.digests();
   return true;
+}
+
+std::unique_ptr<Judge> InProcessMeasurer::try_look(Look look, const Variety& variety) {
+  look_ = look;
+  sets_.front().vary(problem_, seed_, look, variety);
+  try {
+    return make_judge(other_rows());  // what is kept from the first call shows in any row
+  } catch (const Error&) {            // a user's reference, of what does not go together
+    return nullptr;
+  }
+}
+
+bool InProcessMeasurer::open_look(Look look) {
+  if (look == Look::kScalars) return open_scalars();
+  if (look == Look::kElsewhere) return open_elsewhere(), true;
+  look_ = look;
+  sets_.front().vary(problem_, seed_, look, variety_);
+  other_judges_[static_cast<int>(look)] = make_judge(other_rows());
+  return true;
+}
+
+// All scalars at once where the reference takes that. What goes with what, a user's defaults alone
+// say: where it raises or has no numbers, each is tried alone, and left where that is so again.
+bool InProcessMeasurer::open_scalars() {
+  CallData& data = sets_.front();
+  std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kScalars)];
+  const auto takes = [&](const Variety& variety) {
+    judge = try_look(Look::kScalars, variety);
+    if (judge && op_.def.user && !judge->fits(data.args())) judge.reset();
+    return judge != nullptr;
+  };
+  keeps_scalars_ = !data.has_other_scalars(variety_);
+  if (keeps_scalars_ || takes(variety_)) return !keeps_scalars_;
+  variety_.scalars.fill(Variety::kNone);
+  for (std::size_t i = 0; i < op_.schema.scalars.size(); ++i)
+    for (std::size_t choice = 0; choice < data.scalar_choices(i); ++choice) {
+      Variety more = variety_;
+      more.scalars[i] = static_cast<std::int8_t>(choice);
+      if (!takes(more)) continue;
+      variety_ = more;
+      break;
+    }
+  if (data.has_other_scalars(variety_)) judge = try_look(Look::kScalars, variety_);
+  keeps_scalars_ = !data.has_other_scalars(variety_) || !judge;
+  return !keeps_scalars_;
+}
+
+// All of it where the operator takes that; else what it takes of each, one after the other. Of
+// values beyond the results' types no implementation can be asked (exponentials of gradients, say,
+// where nothing holds them), nor of a NaN that a row of zeros makes.
+void InProcessMeasurer::open_elsewhere() {
+  CallData& data = sets_.front();
+  std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kElsewhere)];
+  const auto takes = [&](const Variety& variety) {
+    judge = try_look(Look::kElsewhere, variety);
+    if (judge && !judge->fits(data.args())) judge.reset();
+    return judge != nullptr;
+  };
+  if (takes(variety_)) return;
+  const double large = variety_.large;
+  const auto scalars = variety_.scalars;
+  variety_ = nothing_else();
+  variety_.scalars = scalars;
+  const auto add = [&](const Variety& more) {
+    if (!takes(more)) return false;
+    variety_ = more;
+    return true;
+  };
+  Variety more = variety_;
+  if (more.own_indices = true; data.has_lent()) add(more);
+  if (more = variety_, more.empty = true; data.has_groups()) add(more);
+  more = variety_, more.zero_row = true;
+  add(more);
+  constexpr double kLess = 12;  // 12 to 16 sigma
+  for (const double size : {large, kLess}) {
+    more = variety_, more.large = size;
+    if (large > 0 && add(more)) break;
+  }
+  data.vary(problem_, seed_, Look::kElsewhere, variety_);
+  judge = make_judge(other_rows());
 }
 
 Check InProcessMeasurer::check_look(const Plan& plan, const Kernel& kernel, Look look,
@@ -111,6 +179,7 @@ std::string InProcessMeasurer::wrong_for_others(double& error) {
   const Args& args = sets_.front().args();
   const Verdict verdict = other_judges_[static_cast<int>(look_)]->compare(args);
   error = std::max(error, verdict.worst);
+  telling_ |= verdict.telling;
   if (verdict.wrong == 0) return {};
   if (judge_->compare(args).wrong == 0)
     return text("gave the first call's result for ", name_of(look_));
@@ -138,7 +207,7 @@ bool InProcessMeasurer::has_smaller() {
   if (room > static_cast<double>(memory_->capacity())) return false;
   try {
     smaller_ = std::make_unique<Smaller>(op_, other, seed_, *memory_);
-    smaller_->data.take_scalars(first);
+    smaller_->data.follow(first, other, seed_);
     const Args& args = smaller_->data.args();
     std::vector<std::int64_t> rows = choose_rows(op_, other, args, seed_, kMaxCheckedElements);
     smaller_->judge = make_judge(other, args, some_of(rows, judge_->row_ms()), clock_);
@@ -172,10 +241,11 @@ Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
     return {Failure::kOutOfBounds, text("bytes outside the results were written where ", sizes)};
   if (data.digests() != smaller_->digests) {
     data.remake(smaller_->problem, seed_);
-    data.take_scalars(sets_.front());
+    data.follow(sets_.front(), smaller_->problem, seed_);
     return {Failure::kOutOfBounds, text("an input was written where ", sizes)};
   }
   const Verdict verdict = smaller_->judge->compare(data.args());
+  telling_ |= verdict.telling;
   if (verdict.wrong == 0) return {};
   return {Failure::kWrongResult,
           text(verdict.wrong, " of ", verdict.checked, " elements are wrong where ", sizes, ", ",

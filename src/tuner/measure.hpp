@@ -35,8 +35,9 @@ enum class Failure : std::uint8_t {
   kOutOfBounds,     // a byte outside the results (or the workspace) changed
   kUnwritten,       // an element kept both poison patterns
   kWrongResult,     // an element is further from the oracle than its bound
+  kUnjudged,        // a user's: what the oracle says would be right of almost anything
 };
-inline constexpr int kNumFailures = 11;
+inline constexpr int kNumFailures = 12;
 /// The word in records and reports: "wrong_result", …; "" for kNone.
 std::string_view name_of(Failure failure);
 

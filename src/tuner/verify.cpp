@@ -127,6 +127,8 @@ class Comparison {
     ++tally_.seen;
     if (magnitude < 0) return;  // undefined: anything may be there
     ++tally_.checked;
+    tally_.nans += std::isnan(ref);
+    tally_.infinite += std::isinf(ref);
     if (!std::isfinite(ref)) return;
     tally_.zeros += std::abs(ref) <= allowed(ref, magnitude);
     tally_.least = std::min(tally_.least, ref);
@@ -167,7 +169,14 @@ void Tally::finish(Verdict& verdict, int result) const {
   if (norm > 0) verdict.relative = std::max(verdict.relative, std::sqrt(distance / norm));
   const bool constant = checked > 1 && least >= most;
   const bool judged = seen == 0 || checked > 0;
-  verdict.mistrusted |= constant || 2 * zeros > checked || !judged;
+  verdict.mistrusted |= constant || 2 * zeros > checked || 2 * nans > checked || !judged;
+  verdict.telling |= is_telling();
+}
+
+// Infinities beside numbers say where a mask is.
+bool Tally::is_telling() const {
+  const bool differ = least < most || (infinite > 0 && infinite + nans < checked);
+  return checked > 0 && 2 * nans <= checked && zeros < checked && (checked == 1 || differ);
 }
 
 std::string judged_name(const Schema& schema, int judged) {

@@ -23,14 +23,19 @@ struct Verdict {
   std::int64_t first_wrong = -1;  // -1: none, or a judge does not know which
   int result = 0;                 // index into Schema::judged
   bool mistrusted = false;
+  /// One result at least has elements that another result would be wrong for: not all the same,
+  /// not mostly NaN, not zeros alone.
+  bool telling = false;
 };
 
 /// What comparing a result, or a part of it, adds up to. `seen`: its elements, undefined ones too;
-/// `zeros`: those that 0 would pass for.
+/// `zeros`: those that 0 would pass for; `nans` and `infinite`: those whose reference is so.
 struct Tally {
   double worst = 0, distance = 0, norm = 0;
   double least = std::numeric_limits<double>::infinity(), most = -least;
   std::int64_t wrong = 0, checked = 0, seen = 0, zeros = 0, first_wrong = -1;
+  std::int64_t nans = 0, infinite = 0;
+  bool is_telling() const;
   /// Adds what it says about `result` (an index into Schema::judged) to the verdict.
   void finish(Verdict& verdict, int result) const;
 };

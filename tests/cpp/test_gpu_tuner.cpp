@@ -69,7 +69,8 @@ TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
 
 TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
   CudaMemory memory(0, nullptr);
-  for (const Fill fill : {Fill::kNormal, Fill::kPositive, Fill::kNegative, Fill::kZeros})
+  for (const Fill fill :
+       {Fill::kNormal, Fill::kPositive, Fill::kNegative, Fill::kZeros, Fill::kBits})
     for (int code = 0; code < kNumDTypes; ++code)
       for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided, Layout::kTransposed}) {
         const auto type = static_cast<DType>(code);
@@ -91,7 +92,9 @@ TEST_F(GpuTuner, TheSameSeedMakesTheSameBitsAsOnTheHost) {
           filler.width = 129;
           filler.first = tensor_seed(6, 1);
           filler.in_part = look == 1;
-          filler.large = look >= 2;
+          filler.large = look < 2 ? 0 : look == 2 ? 12 : 96;
+          filler.zero_row = look == 2 ? 36 : -1;
+          filler.small = look == 3;
           filler.large_rows = look == 3;
           host_memory().fill(views[0], filler);
           memory.fill(views[1], filler);

@@ -131,6 +131,29 @@ TEST(Schema, FillsHaveLimits) {
   refused("anything", "expected a fill: normal");
 }
 
+TEST(Schema, AFillMayDependOnABoolOfTheKey) {
+  const Schema s = parse_schema(
+      "op(x: f[T] ~ positive if probs, codes: i32[T] ~ bits, probs: bool = false) -> y: f[T]");
+  ScalarValue given[1] = {{1, 0}};
+  EXPECT_EQ(s.fill_of(0, given), Fill::kPositive);
+  given[0].i = 0;
+  EXPECT_EQ(s.fill_of(0, given), Fill::kNormal);
+  EXPECT_EQ(s.fill_of(0, nullptr), Fill::kNormal) << "the default";
+  EXPECT_EQ(s.fill_of(1, given), Fill::kBits);
+  const auto refused = [](const std::string& fill, const std::string& words) {
+    const std::string said = error_of([&] {
+      (void)parse_schema("op(x: f[T] ~ " + fill +
+                         ", probs: bool = false, eps: float = 0, once: bool = false runtime) -> "
+                         "y: f[T]");
+    });
+    EXPECT_NE(said.find(words), std::string::npos) << fill << ": " << said;
+  };
+  refused("positive if eps", "expected a bool of the key in the fill of x, not eps");
+  refused("positive if once", "expected a bool of the key in the fill of x, not once");
+  refused("positive if nothing", "expected a bool of the key in the fill of x, not nothing");
+  refused("bits if probs", "expected ,");
+}
+
 TEST(Schema, WhatIsJudgedAreResultsAndWrittenInputs) {
   const Schema s = parse_schema("op(x: f[T], s: f[T]!, r: f[T]?!) -> (y: f[T], z: f[T])");
   EXPECT_EQ(s.judged, (std::vector<std::int8_t>{3, 4, 1, 2}));

@@ -23,7 +23,8 @@ OperatorDef sample_rows();
 OperatorDef sample_rows() {
   OperatorDef def;
   def.schema =
-      "sample_rows(x: f[*T, V], temperature: f32[*T]? ~ positive, top_k: index[*T]? ~ index<=V, "
+      "sample_rows(x: f[*T, V] ~ positive if probs, temperature: f32[*T]? ~ positive, "
+      "top_k: index[*T]? ~ index<=V, "
       "top_p: f32[*T]? ~ positive, min_p: f32[*T]? ~ positive, "
       "seeds: i64[*T]? ~ index<2147483647, offsets: i64[*T]? ~ index<2147483647, "
       "seed: int = 0 runtime, offset: int = 0 runtime, probs: bool = false) -> ids: i32[*T, 1] "

@@ -10,8 +10,8 @@ OperatorDef awq_dequantize();
 OperatorDef awq_dequantize() {
   static constexpr W4Op kOp = {};
   OperatorDef def = w4_dequantize(
-      "awq_dequantize(qweight: i32[R*G, P] ~ index<2147483647|-1, scales: f[R, 8P], "
-      "qzeros: i32[R, P]? ~ index<2147483647|-1) -> y: like(scales)[R*G, 8P]",
+      "awq_dequantize(qweight: i32[R*G, P] ~ bits, scales: f[R, 8P], "
+      "qzeros: i32[R, P]? ~ bits) -> y: like(scales)[R*G, 8P]",
       "y = (q − zero) · scale, of the row's group", kOp);
   def.letters = {"R", "G", "P"};
   kernels::set_row_oracle<awq_dequantize_row<kernels::HostRow>>(def);

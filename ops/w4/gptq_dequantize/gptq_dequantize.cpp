@@ -10,8 +10,8 @@ OperatorDef gptq_dequantize();
 OperatorDef gptq_dequantize() {
   static constexpr W4Op kOp = {.along_k = true, .plus = kGptqMinusOne};
   OperatorDef def = w4_dequantize(
-      "gptq_dequantize(qweight: i32[Q, N] ~ index<2147483647|-1, scales: f[8Q//group, N], "
-      "qzeros: i32[8Q//group, N/8]? ~ index<2147483647|-1, group: dim = 128, "
+      "gptq_dequantize(qweight: i32[Q, N] ~ bits, scales: f[8Q//group, N], "
+      "qzeros: i32[8Q//group, N/8]? ~ bits, group: dim = 128, "
       "zeros_minus_one: bool = true runtime) -> y: like(scales)[8Q, N]",
       "y = (q − zero) · scale, of the row's group", kOp);
   def.letters = {"Q", "N", "group"};

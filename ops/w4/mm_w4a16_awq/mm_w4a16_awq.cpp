@@ -10,8 +10,8 @@ OperatorDef mm_w4a16_awq();
 OperatorDef mm_w4a16_awq() {
   static constexpr ProductOp kOp = {.dequantize = "awq_dequantize"};
   OperatorDef def = w4_product(
-      "mm_w4a16_awq(x: f16|bf16[*M, K], qweight: i32[K, P] ~ index<2147483647|-1, "
-      "scales: like(x)[K//group, 8P], zeros: i32[K//group, P]? ~ index<2147483647|-1, "
+      "mm_w4a16_awq(x: f16|bf16[*M, K], qweight: i32[K, P] ~ bits, "
+      "scales: like(x)[K//group, 8P], zeros: i32[K//group, P]? ~ bits, "
       "group: dim = 128) -> y: like(x)[*M, 8P] where M: bucket(tokens)",
       "y = x · round((q − zero) · scale)", kOp);
   def.letters = {"M", "K", "P", "group"};

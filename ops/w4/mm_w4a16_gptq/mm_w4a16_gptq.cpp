@@ -11,8 +11,8 @@ OperatorDef mm_w4a16_gptq() {
   static constexpr ProductOp kOp = {
       .along_k = true, .dequantize = "gptq_dequantize", .plus = kMmGptqMinusOne};
   OperatorDef def = w4_product(
-      "mm_w4a16_gptq(x: f16|bf16[*M, 8Q], qweight: i32[Q, N] ~ index<2147483647|-1, "
-      "scales: like(x)[8Q//group, N], zeros: i32[8Q//group, N/8]? ~ index<2147483647|-1, "
+      "mm_w4a16_gptq(x: f16|bf16[*M, 8Q], qweight: i32[Q, N] ~ bits, "
+      "scales: like(x)[8Q//group, N], zeros: i32[8Q//group, N/8]? ~ bits, "
       "group: dim = 128, zeros_minus_one: bool = true runtime) -> y: like(x)[*M, N] "
       "where M: bucket(tokens)",
       "y = x · round((q − zero) · scale)", kOp);
