@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 
 
+def single(v: Any) -> Any:
+    """Rounded to f32."""
+    return np.asarray(v).astype(np.float32).astype(np.float64)
+
+
 def scale_rows(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
-    y = (tensors["x"] * tensors["scale"]).astype(np.float32).astype(np.float64)
+    y = single(tensors["x"] * tensors["scale"])
     weight = tensors.get("weight")
-    if weight is None:
-        return (y,)
-    if scalars["cast_before_weight"]:
-        y = rounding(y)
-    factor = weight.astype(np.float32) + np.float32(scalars["weight_offset"])
-    return (y * factor.astype(np.float64),)
+    if weight is not None:
+        if scalars["cast_before_weight"]:
+            y = rounding(y)
+        y = single(y * single(weight + single(scalars["weight_offset"])))
+    return (rounding(y),)
 
 
 FORMULAS = {"scale_rows": scale_rows}
