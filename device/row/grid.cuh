@@ -25,23 +25,7 @@ constexpr int32_t grid_waiting(const RowTraits& traits) {
   return bytes < 4 ? 4 : bytes;
 }
 
-/// Registers that a thread may have: a quarter of a multiprocessor's for a quarter of its warps.
-constexpr int grid_registers(const RowConfig& c) {
-  const int warps = (c.threads / kWarp + 1) * c.blocks;
-  return 512 / ((warps + 3) / 4) / 8 * 8;
-}
-
 namespace detail {
-
-/// What is computed from `value` below is computed below.
-template <typename T>
-__device__ inline void stays_here(T& value) {
-  uint32_t words[sizeof(T) / 4];
-  memcpy(words, &value, sizeof(T));
-#pragma unroll
-  for (uint32_t& word : words) asm volatile("" : "+r"(word));
-  memcpy(&value, words, sizeof(T));
-}
 
 /// Counts for a barrier without waiting there; see barrier_sync.
 __device__ inline void barrier_arrive(int id, int threads) {
@@ -107,9 +91,6 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
   using A = RowAccess<T, Cache::kDefault, false, true>;
   using P = Program<DeviceTarget<T, C, A, true>>;
   constexpr int kLast = P::kStages - 1;
-  // With room for two rows the next one is loaded before this one is reduced; memory rests else.
-  constexpr int kWords = (T.n * size_of(T.types[0]) + 3) / 4, kOthers = 40;
-  constexpr bool kBothHeld = 2 * V * kWords + kOthers <= grid_registers(C);
   static_assert(V % kStep == 0);
   static_assert(!kKeeps || sizeof(typename P::Columns) <= T.kept);
   static_assert(C.rows == 1 && C.cluster == 1 && !T.full && T.shape.head_width == 0);
@@ -172,15 +153,8 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
       }
     }
   }
-  const auto load_after = [&](int64_t r) {
-    if (r + 1 >= call.rows) return;
-    const RowPlace<T> next(call, r + 1);
-#pragma unroll
-    for (int i = 0; i < V; ++i) P::load(loaded[i], at(next, i));
-  };
   typename P::Stats stats;  // of the row that waits
-  // `replace`(i): what waits in its place from then on.
-  const auto store_waiting = [&](int64_t r, const auto& replace) {
+  const auto store_waiting = [&](int64_t r) {
     const RowPlace<T> row(call, r);
     const int parity = r & 1;
     barrier_sync(kMet + parity, kAll);
@@ -199,11 +173,8 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
         else if constexpr (P::kHasColumns)
           P::load_columns(columns[i - begin], at(row, i));
 #pragma unroll
-      for (int i = begin; i < begin + kStep; ++i) {
-        const typename P::Kept kept = waiting[i * C.threads + thread];
-        replace(i);
-        P::store(kept, columns[i - begin], stats, at(row, i));
-      }
+      for (int i = begin; i < begin + kStep; ++i)
+        P::store(waiting[i * C.threads + thread], columns[i - begin], stats, at(row, i));
     }
   };
 #pragma unroll 1
@@ -212,28 +183,24 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
     typename P::Kept kept[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(row, i));
-    if constexpr (kBothHeld) load_after(r);
     typename P::Stats own_stats;
     const typename P::Columns none{};
     const auto partial = [&](auto stage) {
       auto part = P::partial(stage);
 #pragma unroll
-      for (int i = 0; i < V; ++i) {
+      for (int i = 0; i < V; ++i)
         if (P::kZeroNeutral || at(row, i).holds)
           P::accumulate(stage, part, kept[i], none, own_stats, at(row, i));
-        // Else ptxas makes floats of all accesses first.
-        if (kBothHeld && i % 3 == 2 && i + 1 < V) {
-          detail::stays_here(part);
-#pragma unroll
-          for (int j = i + 1; j < V; ++j) detail::stays_here(kept[j]);
-        }
-      }
       return threads.template all<typename decltype(part)::Op>(part.value());
     };
     if constexpr (P::kBlocksApart)
       P::finalize_block(Stage<0>{}, own_stats, partial(Stage<0>{}), own, call);
     const auto mine = partial(Stage<kLast>{});
-    if constexpr (!kBothHeld) load_after(r);
+    if (r + 1 < call.rows) {
+      const RowPlace<T> next(call, r + 1);
+#pragma unroll
+      for (int i = 0; i < V; ++i) P::load(loaded[i], at(next, i));
+    }
     if (thread == 0) {
       if constexpr (P::kBlocksApart) {
         const RowMoments m = P::moments(own_stats, mine, own, call);
@@ -243,16 +210,12 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
       }
     }
     detail::barrier_arrive(kTold + (r & 1), kAll);
-    const auto wait = [&](int i) { waiting[i * C.threads + thread] = kept[i]; };
-    if (r > 0) {
-      store_waiting(r - 1, wait);
-    } else {
-#pragma unroll
-      for (int i = 0; i < V; ++i) wait(i);
-    }
+    if (r > 0) store_waiting(r - 1);
     stats = own_stats;
+#pragma unroll
+    for (int i = 0; i < V; ++i) waiting[i * C.threads + thread] = kept[i];
   }
-  store_waiting(call.rows - 1, [](int) {});
+  store_waiting(call.rows - 1);
 }
 
 }  // namespace dlblas

@@ -103,8 +103,8 @@ const RowTable* make_row_table(const RowOperator& made, Kind kind) {
       };
     case Kind::kGrid:
       return new RowTable{
-          field<&C::threads>("threads", {224, 256, 480, 512}),
-          field<&C::vectors>("vectors", {2, 4, 8, 9}),
+          field<&C::threads>("threads", {256, 512}),
+          field<&C::vectors>("vectors", {2, 4, 8}),
           field<&C::variant>("variant", {op.variants - 1}),
           field<&C::blocks>("blocks", {1, 2, 3}),
       };
@@ -328,8 +328,14 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
       return false;
   }
   if (c.variant > 0 && k.op->op.cluster_variants && c.cluster == 1) return false;
-  if (k.kind == Kind::kShared || k.kind == Kind::kRows)
+  if (k.kind == Kind::kShared || k.kind == Kind::kRows) {
+    // A thread adds what it reads in f32, one access after the other: of millions of columns too
+    // few threads add too many (layer_norm 4194304 wide, 2048 accesses: twice the bound).
+    constexpr std::int64_t kLongestChain = 512;
+    const std::int64_t at_once = std::int64_t{c.threads} * c.vectors * c.cluster;
+    if (k.op->op.reduces && c.threads < 1024 && row > kLongestChain * at_once) return false;
     return kept_bytes(k, problem, c) <= shared_room(device);
+  }
   if (c.evict_last && !may_evict_last(k, problem, device)) return false;
   const std::int64_t threads = std::int64_t{c.threads} * c.cluster;
   if (is_tiled(k)) {

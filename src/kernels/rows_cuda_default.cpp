@@ -312,8 +312,8 @@ RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo
   struct Block {
     std::int32_t threads, blocks;
   };
-  for (const std::int32_t vectors : {9, 8, 4, 2}) {
-    for (const Block block : {Block{224, 2}, {256, 2}, {480, 1}, {512, 1}, {512, 2}, {256, 1}}) {
+  for (const std::int32_t vectors : {8, 4, 2}) {
+    for (const Block block : {Block{256, 2}, {512, 1}, {512, 2}, {256, 1}}) {
       c.threads = block.threads, c.vectors = vectors, c.blocks = block.blocks;
       if (65536 / ((c.threads + 32) * c.blocks) >= 32 + 8 * vectors && fits(k, problem, c, device))
         return c;

@@ -184,7 +184,8 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   const bool varies = plan.implementation->flags.user ||
                       (right_.count(kernel) > 0 && others_ms() <= kCheapOthersMs);
   // What keeps the sizes of its first call may keep the smaller, or the larger: it meets the
-  // smaller one before and after. What it does there before is told where nothing else is wrong.
+  // smaller one before and after. What it does there before is told where nothing else is wrong, or
+  // nothing worse: a call that is captured may not do again what its first one did outside.
   Check smaller;
   if (plan.implementation->flags.user) smaller = check_smaller(*kernel);
   if (lost_) return smaller;
@@ -220,7 +221,8 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   for (const Look look : {Look::kScalars, Look::kElsewhere})
     if (varies && wrong.failure == Failure::kNone)
       wrong = check_look(plan, *kernel, look, result.error);
-  if (wrong.failure == Failure::kNone) wrong = std::move(smaller);
+  if (wrong.failure == Failure::kNone || smaller.failure == Failure::kOutOfBounds)
+    wrong = std::move(smaller);
   if (plan.implementation->flags.user && wrong.failure == Failure::kNone)
     wrong = check_smaller(*kernel);
   if (plan.implementation->flags.user && wrong.failure == Failure::kNone && !telling_)
