@@ -13,6 +13,7 @@ from operator import index
 from typing import Any
 
 from . import _dtypes
+from ._arguments import SYNONYMS
 from ._array import Array, Spec
 from ._nested import Nested
 from .errors import BY_STATUS, ArgumentError, Error, from_status
@@ -461,8 +462,8 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
 # Of a form's name: (arguments, keywords) of a call that it refused -> the result that it has
 # nevertheless, or None: then the refusal stands. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
-# Forms of rows, whose calls may say dim=-1: the binding passes over it. Filled by _over_dim.py.
-over_last: dict[str, bool] = {}
+# Forms of rows, whose calls may say dim=-1: the binding passes over it. Others: _over_dim.py.
+over_last: dict[str, bool] = dict.fromkeys(("softmax", "log_softmax", "l2_norm"), True)
 # Those of an older form of that name, for torch.compile as well.
 older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 
@@ -478,6 +479,9 @@ def error(status: int, message: str, op: str, argument: str, expected: str, got:
         every = f"{expected}, {besides[op]}"
         message = message.replace(f"; expected {expected}, got ", f"; expected {every}, got ", 1)
         expected = every
+        meant = SYNONYMS.get(argument)
+        if meant in every.removeprefix("one of ").split(", "):
+            message += f"; did you mean {meant}?"
     return from_status(status, message, op, argument, expected, got)
 
 
