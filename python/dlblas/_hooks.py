@@ -351,10 +351,18 @@ def _by_protocol(obj: Any, op: str, argument: str, stream: int | None) -> Any:
         return _interface(obj, op, argument)
     if _has(obj, "__cuda_array_interface__"):
         return _cuda_interface(obj, op, argument, stream)
+    advice = "convert it, for example with numpy.asarray()"
+    if _is_normalized_shape(op, argument) and isinstance(obj, (tuple, list)):
+        advice = f"leave normalized_shape out: {op}(x, weight)"
     raise _refuse(
         op, argument, "is not an array", "an array with __dlpack__ or __array_interface__",
-        cls.__name__, "convert it, for example with numpy.asarray()",
+        cls.__name__, advice,
     )  # fmt: skip
+
+
+def _is_normalized_shape(op: str, argument: str) -> bool:
+    """Of torch's functional norms, which have it behind x."""
+    return argument == "weight" and op in ("rms_norm", "layer_norm")
 
 
 def _stream_of(obj: Any) -> int:
@@ -472,6 +480,20 @@ older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 besides: dict[str, str] = {}
 
 
+def _remedy(message: str, op: str, argument: str, expected: str, got: str) -> str:
+    """In Python's words, where the library has none."""
+    if not message.endswith(f", got {got}"):
+        return ""
+    like = expected.partition(" (like ")[2].rstrip(")")
+    is_given = argument.isidentifier() and argument != "out"
+    if message.startswith(f"{op}: {argument} has dtype ") and like.isidentifier() and is_given:
+        to = f"{argument}.to({like}.dtype)"
+        return f"; cast it: {to} in torch, {to.replace('.to(', '.astype(')} in NumPy"
+    if _is_normalized_shape(op, argument) and got.startswith("the integer "):
+        return f"; leave normalized_shape out: {op}(x, weight)"
+    return ""
+
+
 def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
     """``from_status``; what may be named instead of an unknown argument is all that Python's calls
     take."""
@@ -480,8 +502,14 @@ def error(status: int, message: str, op: str, argument: str, expected: str, got:
         message = message.replace(f"; expected {expected}, got ", f"; expected {every}, got ", 1)
         expected = every
         meant = SYNONYMS.get(argument)
-        if meant in every.removeprefix("one of ").split(", "):
+        known = every.removeprefix("one of ").split(", ")
+        if meant in known and "did you mean" not in message:
             message += f"; did you mean {meant}?"
+        tanh = op.replace("gelu", "gelu_tanh")
+        if argument == "approximate" and "gelu" in op and tanh in besides:
+            message += f'; {tanh} is that of approximate="tanh"'
+    else:
+        message += _remedy(message, op, argument, expected, got)
     return from_status(status, message, op, argument, expected, got)
 
 
