@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/library.hpp"
 #include "core/log.hpp"
+#include "core/spelling.hpp"
 #include "dispatch/disabled.hpp"
 #include "dispatch/errors.hpp"
 #include "dispatch/nested.hpp"
@@ -357,11 +358,14 @@ void pin(const Operator& op, std::string_view name, std::string_view config) {
     const Implementation* impl = op.find(name);
     if (!impl) {
       std::string known;
-      for (const Implementation* i : op.candidates())
+      std::vector<std::string_view> names;
+      for (const Implementation* i : op.candidates()) {
         known += text(known.empty() ? "" : ", ", i->name);
+        names.push_back(i->name);
+      }
       throw Error(ErrorKind::kArgument,
                   text(op.schema.name, ": implementation is unknown; expected one of ", known,
-                       ", got ", name),
+                       ", got ", name, did_you_mean(name, names)),
                   {op.schema.name, "implementation", known, std::string(name)});
     }
     if (!config.empty()) impl->table().parse(config, impl->name);
