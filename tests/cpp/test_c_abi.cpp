@@ -225,9 +225,9 @@ TEST(CAbi, NamesWhatIsNearAnUnknownName) {
   ends(", got rmsnorm; did you mean rms_norm?");
   EXPECT_NE(dlblas_op("nothing_near", &op), DLBLAS_OK);
   ends(", got nothing_near");
-  EXPECT_EQ(dlblas_pin(Call::op(), "refrence", nullptr), DLBLAS_ARGUMENT);
-  ends(", got refrence; did you mean reference?");
-  const char* name = "refrence";
+  EXPECT_EQ(dlblas_pin(Call::op(), "reverence", nullptr), DLBLAS_ARGUMENT);
+  ends(", got reverence; did you mean reference?");
+  const char* name = "reverence";
   dlblas_tune_options o{};
   o.size = sizeof o;
   o.max_evaluations = 1;
@@ -238,7 +238,7 @@ TEST(CAbi, NamesWhatIsNearAnUnknownName) {
   o.strategy = nullptr;
   o.implementations = name;
   EXPECT_EQ(dlblas_tune(Call::op(), &c.args, nullptr, &o, nullptr), DLBLAS_ARGUMENT);
-  ends(", got refrence; did you mean reference?");
+  ends(", got reverence; did you mean reference?");
 }
 
 TEST(CAbi, RefusesRowsAndPlacesOfTheOracle) {
