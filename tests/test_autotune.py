@@ -264,3 +264,53 @@ def test_mangled_keys_are_refused_in_words(keys, tmp_path: pathlib.Path) -> None
     kinds = {words.partition(":")[0] for words in read(mangled, tmp_path)}
     assert kinds >= {"ArgumentError", "UnknownOperatorError", "TuningFailedError"}
     assert kinds <= {*dlblas.errors.__dict__}
+
+
+def test_a_search_that_was_cut_goes_on_and_force_searches_anew() -> None:
+    a, b = np.ones((64, 300), "f"), np.ones((300, 500), "f")
+
+    def session(seconds: float, force: bool = False) -> _autotune.autotune:
+        with dlblas.autotune(seconds=seconds, force=force, worker=False, progress=False) as made:
+            dlblas.matmul(a, b)
+        return made
+
+    first = session(0.1)
+    assert len(first.missed) == 1 and "cut; more: autotune(seconds=0.2)" in str(first.report)
+    assert str(session(0.1).report) == "nothing was missed"
+    on = session(0.4)
+    assert on.missed == [] and [row["source"] for row in on.report] == ["tuned"]
+    again = session(0.1, force=True)
+    assert again.missed == [] and [row["source"] for row in again.report] == ["tuned"]
+
+
+def test_an_implementation_registered_since_is_measured() -> None:
+    def session() -> _autotune.ModelReport:
+        with dlblas.autotune(seconds=0.3, worker=False, progress=False) as made:
+            dlblas.rms_norm(x(9), W)
+        return made.report
+
+    def normed(x, weight, eps, weight_offset, y):
+        mean = np.square(x, dtype=np.float64).mean(-1, keepdims=True)
+        y[...] = x / np.sqrt(mean + eps) * (weight + weight_offset)
+
+    assert len(session()) == 1
+    dlblas.register("rms_norm", "of_the_session", normed)
+    try:
+        (report,) = session()
+        assert "of_the_session" in {one["implementation"] for one in report["evaluated"]}
+        assert str(session()) == "nothing was missed"
+    finally:
+        dlblas.unregister("rms_norm", "of_the_session")
+
+
+def test_an_exception_inside_is_told_and_its_keys_are_kept(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "keys.jsonl"
+    with pytest.raises(ZeroDivisionError), dlblas.autotune(missed=file) as session:
+        assert str(session.report) == "not over yet"
+        dlblas.silu(x(130))
+        raise ZeroDivisionError
+    assert str(session.report) == "not searched, 1 missed" and session.report == []
+    assert [key["op"] for key in _autotune.read_missed(file)] == ["silu"]
+    nowhere = tmp_path / "no" / "keys.jsonl"
+    with pytest.raises(ZeroDivisionError), dlblas.autotune(missed=nowhere):
+        raise ZeroDivisionError

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import warnings
 from typing import Any
 
 import dlblas
@@ -413,6 +414,32 @@ def test_a_patch_undoes_only_what_is_still_its_own() -> None:
     assert norm.forward is mine and "forward" not in vars(model.model.layers[0].mlp)
 
 
+def test_a_version_of_kernels_that_transformers_does_not_take_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from importlib import metadata, util
+
+    from transformers.utils import import_utils
+
+    found, version = util.find_spec, metadata.version
+    monkeypatch.setattr(util, "find_spec", lambda name: name == "kernels" or found(name))
+    monkeypatch.setattr(
+        metadata, "version", lambda name: "0.17.2" if name == "kernels" else version(name)
+    )
+    monkeypatch.setattr(import_utils, "KERNELS_MIN_VERSION", "0.18.2", raising=False)
+    monkeypatch.setattr(import_utils, "KERNELS_MAX_VERSION", "0.19.0", raising=False)
+    monkeypatch.setattr(import_utils, "is_kernels_available", lambda: False)
+    words = r"wants kernels>=0\.18\.2,<0\.19\.0, and 0\.17\.2 is installed"
+    with pytest.warns(UserWarning, match=words) as told:
+        hf.kernel_mapping()
+    assert told[0].filename == __file__
+    monkeypatch.setattr(import_utils, "is_kernels_available", lambda: True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hf.kernel_mapping()
+
+
+@pytest.mark.filterwarnings("ignore:kernel_mapping")
 def test_the_kernels_package_takes_the_layer() -> None:
     mapping = hf.kernel_mapping()
     layer = mapping["RMSNorm"]["cuda"].load()

@@ -359,3 +359,15 @@ def test_planned_operators_say_what_to_use() -> None:
             getattr(dlblas, name)
         for used in re.findall(r"dlblas\.(\w+)", nearest):
             assert callable(getattr(dlblas, used)), (name, used)
+
+
+def test_get_op_of_utils_spells_the_options() -> None:
+    params = inspect.signature(dlblas.utils.get_op).parameters
+    wanted = {k: p for k, p in inspect.signature(dlblas.get_op).parameters.items() if p.kind == 3}
+    assert {key: params[key] for key in wanted} == wanted
+    config = dlblas.utils.AutotuneConfig(tunner="random")
+    x = np.ones((5, 24), "f")
+    op = dlblas.utils.get_op("silu", (x,), config, seconds=0.2, worker=False, progress=False)
+    assert op.report["budget_s"] == 0.2 and op.report["strategy"] == "random"
+    with pytest.raises(dlblas.errors.ArgumentError, match="secnds is not an option"):
+        dlblas.utils.get_op("silu", (x,), secnds=1)

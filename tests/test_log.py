@@ -14,7 +14,8 @@ import sys
 import dlblas
 import pytest
 
-pytest.importorskip("numpy")
+np = pytest.importorskip("numpy")
+W = np.ones((4, 8), "f")
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 CALL = re.compile(
     r"dlblas,call,rms_norm,T=16 C=96,f32,cpu,cpu_\w+,store=\S+ [^,]+,(model|store),\d+(\.\d+)?us"
@@ -118,6 +119,22 @@ def test_warnings_are_warnings() -> None:
     assert (level, name) == ("WARNING", "dlblas") and "DLBLAS_TUNE_SECONDS" in line
     assert "DLBLAS_TUNE_SECONDS" in child(USE + tune, **env).stderr
     assert child(USE + tune, DLBLAS_LOG="off", **env).stderr == ""
+
+
+def test_each_problem_without_a_fast_implementation_is_told_up_to_some() -> None:
+    calls = """
+import numpy as np, dlblas
+for n in (8, 8, 9, *range(16, 100, 8)):
+    dlblas.silu(np.ones((4, n), "f"))
+"""
+    rows = dlblas.explain("silu", W).as_dict()["candidates"]
+    names = [row["implementation"] for row in rows if row["implementation"] != "reference"]
+    said = child(calls, DLBLAS_DISABLE=",".join(names)).stderr.splitlines()
+    lines = [line for line in said if "no fast implementation supports" in line]
+    assert len(lines) == len({*lines}) == 8 and "F=8]" in lines[0] and "F=9]" in lines[1], said
+    assert [line.endswith("others of this operator are not told") for line in lines].index(
+        True
+    ) == 7
 
 
 def test_info_names_the_variables() -> None:

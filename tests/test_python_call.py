@@ -95,6 +95,23 @@ def test_in_place_form_returns_nothing(xw):
     np.testing.assert_array_equal(residual, h)
 
 
+def test_rows_over_another_dimension_say_so():
+    signatures = {
+        "softmax": "(x, dim=-1, *, out=None, stream=None)",
+        "log_softmax": "(x, dim=-1, *, out=None, stream=None)",
+        "l2_norm": "(x, eps=1e-12, *, dim=-1, out=None, stream=None)",
+    }
+    for name, signature in signatures.items():
+        call = getattr(dlblas, name)
+        assert str(inspect.signature(call)) == signature
+        with pytest.raises(dlblas.errors.ArgumentError) as error:
+            call(np.ones((2, 3), "f"), axis=1)
+        assert "dim, out, stream, got axis; did you mean dim?" in str(error.value)
+    with pytest.raises(dlblas.errors.ArgumentError, match="at most 2, got 3"):
+        dlblas.softmax(np.ones((2, 3), "f"), 1, 1)
+    assert dlblas.softmax(np.ones((2, 3), "f"), 0)[0, 0] == 0.5
+
+
 def test_builtin_functions_look_like_functions():
     assert list(inspect.signature(dlblas.rms_norm).parameters) == [
         "x", "weight", "eps", "weight_offset", "cast_before_weight", "out", "stream",

@@ -99,6 +99,28 @@ def test_exact_texts(call, cls, text):
     assert isinstance(caught.value, errors.Error)
 
 
+def test_what_torch_users_write_is_answered():
+    half = np.ones(4, "e")
+    x, words = np.ones((2, 4), "f"), "leave normalized_shape out: "
+    for call, remedy in (
+        (
+            lambda: dlblas.rms_norm(x, half),
+            "; cast it: weight.to(x.dtype) in torch, weight.astype(",
+        ),
+        (lambda: dlblas.matmul(x, half[:, None]), "; cast it: b.to(a.dtype) in torch, b.astype("),
+        (lambda: dlblas.rms_norm(x, (4,), half), words + "rms_norm(x, weight)"),
+        (lambda: dlblas.layer_norm(x, [4], half), words + "layer_norm(x, weight)"),
+        (lambda: dlblas.layer_norm(x, 4), words + "layer_norm(x, weight)"),
+        (lambda: dlblas.gelu(x, approximate="tanh"), '; gelu_tanh is that of approximate="tanh"'),
+    ):
+        with pytest.raises(errors.Error) as error:
+            call()
+        assert remedy in str(error.value)
+    with pytest.raises(errors.UnsupportedDtypeError) as error:
+        dlblas.rms_norm(x, x[0], out=x.astype("e"))
+    assert "cast it" not in str(error.value)
+
+
 def test_unknown_repeated_and_missing_names():
     for kwargs, words in (
         ({"x": X, "weight": W, "epsilon": 1}, "epsilon is not an argument"),

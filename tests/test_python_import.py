@@ -69,8 +69,17 @@ def test_names_are_exported():
         _ = dlblas.nonsense
 
 
+def test_errors_names_are_found_where_they_are():
+    with pytest.raises(AttributeError, match=r"'CompileError'; did you mean dlblas\.errors\.Comp"):
+        _ = dlblas.CompileError
+    with pytest.raises(ImportError, match=r"did you mean dlblas\.errors\.ArgumentError\?"):
+        from dlblas import ArgumentError  # noqa: F401
+
+
 def test_completion_offers_every_name_and_submodule():
-    lazy = ("hf", "kernels", "layers", "nn", "own", "spaces", "triton_ops", "utils", "vllm")
+    lazy = (
+        "hf", "kernels", "layers", "nn", "own", "spaces", "torch", "triton_ops", "utils", "vllm",
+    )  # fmt: skip
     assert {*lazy, *dlblas.__all__} <= set(dir(dlblas))
     code = f"import dlblas; print([getattr(dlblas, n).__name__ for n in {lazy!r}])"
     if "torch" not in sys.modules:
@@ -83,9 +92,9 @@ def test_a_submodule_that_cannot_be_imported_is_no_attribute():
 import sys
 sys.modules["torch"] = None
 import dlblas
-print(hasattr(dlblas, "triton_ops"), hasattr(dlblas, "utils"))
+print(*(hasattr(dlblas, name) for name in ("torch", "triton_ops", "utils")))
 """
-    assert child(code) == "False True"
+    assert child(code) == "False False True"
 
 
 def test_getting_started(tmp_path):

@@ -107,6 +107,20 @@ def test_a_picture() -> None:
     assert pictures.ratios([{**row, "peers": []}], with_name=True) == ""
 
 
+def test_labels_stay_in_their_picture() -> None:
+    row = {
+        "op": "merge_attention_states", "problem": {"T": 32768, "H": 128, "D": 512, "K": 65536},
+        "dtype": "float8_e4m3", "threads": 128,
+        "ours": {"median_ms": 1.0}, "peers": [{"name": "liger", "median_ms": 2.0}],
+    }  # fmt: skip
+    made = pictures.ratios([row], with_name=True)
+    labels = re.findall(r"</title>(merge[^<]*)</text>", made)
+    assert len(labels) == len(pictures._FRAMES) == 2
+    for label, frame in zip(labels, pictures._FRAMES, strict=True):
+        assert len(label) == frame.letters and label.endswith("…")
+        assert len(label) * pictures.LETTER <= frame.room(), frame
+
+
 def test_the_index_of_a_page() -> None:
     page = (
         "<body><nav>menu</nav><article><section id='a'><h1>Norms<a>¶</a></h1><p>Rows of "

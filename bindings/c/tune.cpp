@@ -33,10 +33,10 @@ dlblas_status run_tuning(TuneFn run, dlblas_op_t op, const dlblas_args* call,
   });
 }
 
-std::string print_missed(std::uint64_t mark) {
+std::string print_missed(std::uint64_t mark, bool with_known) {
   JsonWriter w;
   w.open_object().key("missed").open_array();
-  for (const Missed& one : missed_since(mark)) {
+  for (const Missed& one : missed_since(mark, with_known)) {
     const Operator& op = Registry::process().by_id(one.problem.op);
     w.open_object().field("why", name_of(one.why)).field("text", print_problem(op, one.problem));
     w.key("key").open_object();
@@ -87,7 +87,11 @@ dlblas_status dlblas_missed_mark(uint64_t* mark) {
 }
 
 dlblas_status dlblas_missed(uint64_t mark, char** text) {
-  return dlblas::guarded([&] { dlblas::give_text(dlblas::print_missed(mark), text); });
+  return dlblas::guarded([&] { dlblas::give_text(dlblas::print_missed(mark, false), text); });
+}
+
+dlblas_status dlblas_met(uint64_t mark, char** text) {
+  return dlblas::guarded([&] { dlblas::give_text(dlblas::print_missed(mark, true), text); });
 }
 
 dlblas_status dlblas_tune_key(const char* key, const dlblas_tune_options* options, char** report) {

@@ -5,6 +5,7 @@
 
 #include "bindings/c/handle.hpp"
 #include "bindings/c/literal.hpp"
+#include "bindings/python/hooks.hpp"
 
 namespace dlblas::py {
 namespace {
@@ -19,6 +20,7 @@ std::map<std::string, Function*, std::less<>>& table() {
 std::string signature(const Function& f) {
   std::string out;
   bool keyword_only = false;
+  const bool dim_by_place = f.over_last && f.num_positional == 1;
   // Python lets no argument without a default follow one with it: such an optional one is given.
   std::size_t required = 0;  // params up to the last by place without a default
   for (std::size_t i = 0; i < f.params.size() && !f.params[i].keyword_only; ++i) {
@@ -27,6 +29,7 @@ std::string signature(const Function& f) {
   }
   for (std::size_t i = 0; i < f.params.size(); ++i) {
     const Parameter& p = f.params[i];
+    if (i == 1 && dim_by_place) out += ", dim=-1";
     if (!out.empty()) out += ", ";
     if (p.keyword_only && !keyword_only) out += "*, ";
     keyword_only = p.keyword_only;
@@ -34,6 +37,11 @@ std::string signature(const Function& f) {
     if (i < required) continue;
     if (p.tensor && p.tensor->optional) out += "=None";
     if (p.scalar && p.scalar->has_default) out += "=" + literal(*p.scalar);
+  }
+  if (dim_by_place && f.params.size() == 1) out += ", dim=-1";
+  if (f.over_last && !dim_by_place) {
+    out += keyword_only ? ", dim=-1" : ", *, dim=-1";
+    keyword_only = true;
   }
   if (f.num_results > 0) out += keyword_only ? ", out=None" : ", *, out=None";
   out += keyword_only || f.num_results > 0 ? ", stream=None" : ", *, stream=None";
@@ -57,6 +65,7 @@ Function* make_function(const Form& form, const char* text) {
   f->num_results = form.num_outputs;
   for (int i = 0; i < f->num_results; ++i)
     f->result_names.push_back(schema.tensors[schema.num_inputs + form.result_of(i)].name);
+  f->over_last = api.dict_get(hooks.over_last, f->name.c_str()) != nullptr;
   f->doc = f->name + "(" + signature(*f) + ")\n--\n\n" + text;
   table()[f->name] = f;
   return f;

@@ -37,8 +37,7 @@ struct Function {
   MethodDef method;
   Object* callable;                                       // the builtin
   mutable std::atomic<const TorchCalls*> torch{nullptr};  // null until torch is there
-  /// `dim=-1` may stand in a call (hooks.over_last); −1: not asked yet.
-  mutable std::atomic<int> over_last{-1};
+  bool over_last;  // `dim=-1` may stand in a call (hooks.over_last), by place where x is alone
 };
 
 /// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.

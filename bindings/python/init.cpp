@@ -62,18 +62,9 @@ Size last_dim(const Function& function, Object* const* args, Size nargs, Object*
   return -1;
 }
 
-bool is_over_last(const Function& function) {
-  int known = function.over_last;
-  if (known < 0) {
-    known = api.dict_get(hooks.over_last, function.name.c_str()) ? 1 : 0;
-    function.over_last = known;
-  }
-  return known != 0;
-}
-
 Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
   const Function& function = **static_cast<Function**>(api.module_state(self));
-  const bool may = (kwnames || nargs > 1) && is_over_last(function);
+  const bool may = (kwnames || nargs > 1) && function.over_last;
   const Size dim = may ? last_dim(function, args, nargs, kwnames) : -1;
   if (dim < 0) return call_function(function, args, nargs, kwnames);
   const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;

@@ -59,9 +59,10 @@ bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
   const std::vector<Parameter>& params = function_.params;
   for (std::size_t i = 0; i < params.size(); ++i) values_[i].kind = DLBLAS_NONE;
   if (nargs > function_.num_positional) {
+    const bool dim = function_.over_last && function_.num_positional == 1;
+    const int most = function_.num_positional + dim;
     raise({DLBLAS_ARGUMENT, function_.name.c_str(), "call", "has too many positional arguments",
-           ("at most " + std::to_string(function_.num_positional)).c_str(),
-           std::to_string(nargs).c_str(),
+           ("at most " + std::to_string(most)).c_str(), std::to_string(nargs).c_str(),
            ("the signature is " + function_.name + "(" + signature(function_) + ")").c_str()});
     return false;
   }

@@ -240,6 +240,9 @@ DLBLAS_API dlblas_status dlblas_get_op(dlblas_op_t op, const dlblas_args* args,
  * (0: since the start; the last 4,096): JSON, each key as fields of text. */
 DLBLAS_API dlblas_status dlblas_missed_mark(uint64_t* mark);
 DLBLAS_API dlblas_status dlblas_missed(uint64_t mark, char** text);
+/* As dlblas_missed, with those that the store decided ("why": "store"), of which a search may have
+ * more to do: it was cut, or an implementation is new. */
+DLBLAS_API dlblas_status dlblas_met(uint64_t mark, char** text);
 /* As dlblas_get_op, for a key that dlblas_missed listed, maybe in another process: its fields, one
  * `name=value` a line. What is not said is the machine's own. */
 DLBLAS_API dlblas_status dlblas_tune_key(const char* key, const dlblas_tune_options* options,

@@ -54,6 +54,7 @@ if _typing.TYPE_CHECKING:
     from . import layers as layers
     from . import nn as nn
     from . import own as own
+    from . import torch as torch
     from . import triton_ops as triton_ops
     from . import utils as utils
     from . import vllm as vllm
@@ -107,7 +108,8 @@ if _typing.TYPE_CHECKING:
 
 # Imported at their first use: some bring torch.
 _SUBMODULES = (
-    "hf", "kernels", "layers", "nn", "own", "spaces", "triton_ops", "utils", "vllm",
+    "hf", "kernels", "layers", "nn", "own", "spaces", "torch", "triton_ops", "utils",
+    "vllm",
 )  # fmt: skip
 _FROM_OWN = ("register", "register_operator", "unregister")
 
@@ -144,7 +146,7 @@ if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
         if name in _SUBMODULES:
             try:
                 return import_module(f"dlblas.{name}")
-            except ImportError as why:  # hasattr() and completion ask, too
+            except (ImportError, Error) as why:  # hasattr() and completion ask, too
                 raise AttributeError(f"dlblas.{name} cannot be imported here: {why}") from why
         if name in _FROM_OWN:
             return getattr(import_module("dlblas.own"), name)

@@ -15,12 +15,12 @@ from .errors import ArgumentTypeError, Error
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 
 # What other libraries call an argument -> what it may be called here.
-_SYNONYMS = {
+SYNONYMS = {
     "is_causal": "causal", "softmax_scale": "scale", "sm_scale": "scale", "scaling": "scale",
     "window_size": "window", "sliding_window": "window", "logits_soft_cap": "softcap",
     "attn_mask": "bias", "attn_bias": "bias", "block_table": "page_table",
     "block_tables": "page_table", "context_lens": "seq_lens", "cache_seqlens": "seq_lens",
-    "input": "x", "hidden_states": "x", "epsilon": "eps", "act": "activation",
+    "input": "x", "hidden_states": "x", "epsilon": "eps", "act": "activation", "axis": "dim",
     "generator": "seed", "lse": "return_lse", "return_softmax_lse": "return_lse",
 }  # fmt: skip
 
@@ -51,7 +51,7 @@ def not_bound(
             continue
         known = ", ".join(by_name) or "none"
         expected = f"one of {known}" if len(by_name) > 1 else known
-        meant = _SYNONYMS.get(given, "")
+        meant = SYNONYMS.get(given, "")
         hint = f"; did you mean {meant}?" if meant in by_name else ""
         return refuse(
             f"{name}: {given} is not an argument; expected {expected}, got {given}{hint}",

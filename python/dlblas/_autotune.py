@@ -7,6 +7,7 @@ or a file of them for ``dlblas tune --missed``. Read next: tuning.py, src/dispat
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -34,8 +35,13 @@ class MissedKey(NamedTuple):
 class ModelReport(list[TuningReport]):
     """What the searches of a program's keys did: one report per key, in order."""
 
+    unsearched: int | None = 0  # keys that were missed and not searched; None: not known yet
+
     def __str__(self) -> str:
-        return "\n".join(map(in_one_line, self)) or "nothing was missed"
+        if self.unsearched != 0:
+            return f"not searched, {self.unsearched} missed" if self.unsearched else "not over yet"
+        lines = "\n".join(map(in_one_line, self))
+        return lines.replace("more: get_op(…, ", "more: autotune(") or "nothing was missed"
 
     __repr__ = __str__
 
@@ -57,10 +63,10 @@ def missed(file: str | os.PathLike[str] | None = None) -> list[MissedKey]:
     return found
 
 
-def _since(mark: int) -> list[MissedKey]:
+def _since(mark: int, with_known: bool = False) -> list[MissedKey]:
     return [
         MissedKey(row["key"]["op"], row["text"], row["why"], row["key"])
-        for row in _native.missed(mark)
+        for row in _native.missed(mark, with_known)
     ]
 
 
@@ -120,12 +126,16 @@ def tune_key(key: Mapping[str, str], **options: Any) -> TuningReport:
 
 
 def tune_missed(keys: Iterable[MissedKey | Mapping[str, str]], **options: Any) -> ModelReport:
-    """Searches each key once; one that cannot be measured is in the report, with its words."""
+    """Searches each key once; one that cannot be measured is in the report, with its words. A key
+    that the store decided is there only where its search had more to do."""
     report = ModelReport()
     for one in keys:
         key = one.key if isinstance(one, MissedKey) else one
+        known = isinstance(one, MissedKey) and one.why == "store"
         try:
-            report.append(tune_key(key, **options))
+            done = tune_key(key, **options)
+            if not known or done["source"] not in ("store", "default"):
+                report.append(done)
         except (TuningFailedError, UnsupportedError) as error:
             report.append(_failed(key, error))
     return report
@@ -143,6 +153,8 @@ def _failed(key: Mapping[str, str], error: Error) -> TuningReport:
 class autotune:  # noqa: N801 - used like a function
     """``with dlblas.autotune(seconds=5) as session: model(x)``: tunes what the calls inside miss.
 
+    A key that was measured before is searched as ``get_op`` would: on, where its search was cut and
+    ``seconds`` is at least twice as much; for an implementation that is new; with ``force``, anew.
     Inside, every choice is made anew, and keys that neither a measurement nor a pin decides are
     noted, whatever calls them: functions, modules, ``torch.ops``, graphs of ``torch.compile`` (but
     no replay of a CUDA graph, which chooses nothing), of all threads. At the exit each key is
@@ -153,7 +165,8 @@ class autotune:  # noqa: N801 - used like a function
     ``seconds`` is the budget per key (default ``DLBLAS_TUNE_SECONDS``, 10); 0 searches nothing.
     ``missed`` names a file to append the keys to, for ``dlblas tune --missed FILE``. ``progress``,
     ``worker``, ``seed`` and the other options are those of ``tune``. Inputs are made by the
-    library; index-valued ones, as its schema says. An exception inside ends it without a search.
+    library; index-valued ones, as its schema says. An exception inside ends it without a search;
+    the keys are in ``session.missed`` and in the file.
     """
 
     @_options.knows_its_options
@@ -207,15 +220,17 @@ class autotune:  # noqa: N801 - used like a function
                 "autotune", "session", "one that is not entered yet", "the same again",
             )  # fmt: skip
         self._missed, self.report = None, ModelReport()
+        self.report.unsearched = None
         self._mark = _native.missed_mark()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._mark is not None
-        self._missed = _since(self._mark)
-        if kind is not None:
-            return
+        met = _since(self._mark, with_known=True)
+        self._missed = [one for one in met if one.why != "store"]
+        self.report.unsearched = len(self._missed)
         if self._file is not None:
-            _append(self._file, self._missed)
-        if self._searches:
-            self.report = tune_missed(self._missed, **self._options)
+            with contextlib.suppress(*([] if kind is None else [OSError])):  # the one inside counts
+                _append(self._file, self._missed)
+        if self._searches and kind is None:
+            self.report = tune_missed(met, **self._options)

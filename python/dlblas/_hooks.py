@@ -13,6 +13,7 @@ from operator import index
 from typing import Any
 
 from . import _dtypes
+from ._arguments import SYNONYMS
 from ._array import Array, Spec
 from ._nested import Nested
 from .errors import BY_STATUS, ArgumentError, Error, from_status
@@ -350,10 +351,18 @@ def _by_protocol(obj: Any, op: str, argument: str, stream: int | None) -> Any:
         return _interface(obj, op, argument)
     if _has(obj, "__cuda_array_interface__"):
         return _cuda_interface(obj, op, argument, stream)
+    advice = "convert it, for example with numpy.asarray()"
+    if _is_normalized_shape(op, argument) and isinstance(obj, (tuple, list)):
+        advice = f"leave normalized_shape out: {op}(x, weight)"
     raise _refuse(
         op, argument, "is not an array", "an array with __dlpack__ or __array_interface__",
-        cls.__name__, "convert it, for example with numpy.asarray()",
+        cls.__name__, advice,
     )  # fmt: skip
+
+
+def _is_normalized_shape(op: str, argument: str) -> bool:
+    """Of torch's functional norms, which have it behind x."""
+    return argument == "weight" and op in ("rms_norm", "layer_norm")
 
 
 def _stream_of(obj: Any) -> int:
@@ -461,14 +470,28 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
 # Of a form's name: (arguments, keywords) of a call that it refused -> the result that it has
 # nevertheless, or None: then the refusal stands. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
-# Forms of rows, whose calls may say dim=-1: the binding passes over it. Filled by _over_dim.py.
-over_last: dict[str, bool] = {}
+# Forms of rows, whose calls may say dim=-1: the binding passes over it. Others: _over_dim.py.
+over_last: dict[str, bool] = dict.fromkeys(("softmax", "log_softmax", "l2_norm"), True)
 # Those of an older form of that name, for torch.compile as well.
 older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 
 # Of a form's name: what its calls from Python take besides the operator's arguments. Filled by
 # _functions.py.
 besides: dict[str, str] = {}
+
+
+def _remedy(message: str, op: str, argument: str, expected: str, got: str) -> str:
+    """In Python's words, where the library has none."""
+    if not message.endswith(f", got {got}"):
+        return ""
+    like = expected.partition(" (like ")[2].rstrip(")")
+    is_given = argument.isidentifier() and argument != "out"
+    if message.startswith(f"{op}: {argument} has dtype ") and like.isidentifier() and is_given:
+        to = f"{argument}.to({like}.dtype)"
+        return f"; cast it: {to} in torch, {to.replace('.to(', '.astype(')} in NumPy"
+    if _is_normalized_shape(op, argument) and got.startswith("the integer "):
+        return f"; leave normalized_shape out: {op}(x, weight)"
+    return ""
 
 
 def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
@@ -478,6 +501,15 @@ def error(status: int, message: str, op: str, argument: str, expected: str, got:
         every = f"{expected}, {besides[op]}"
         message = message.replace(f"; expected {expected}, got ", f"; expected {every}, got ", 1)
         expected = every
+        meant = SYNONYMS.get(argument)
+        known = every.removeprefix("one of ").split(", ")
+        if meant in known and "did you mean" not in message:
+            message += f"; did you mean {meant}?"
+        tanh = op.replace("gelu", "gelu_tanh")
+        if argument == "approximate" and "gelu" in op and tanh in besides:
+            message += f'; {tanh} is that of approximate="tanh"'
+    else:
+        message += _remedy(message, op, argument, expected, got)
     return from_status(status, message, op, argument, expected, got)
 
 

@@ -181,10 +181,12 @@ def missed_mark() -> int:
     return mark.value
 
 
-def missed(mark: int) -> list[dict[str, Any]]:
-    """The keys that calls missed since the mark; 0: since the start."""
+def missed(mark: int, with_known: bool = False) -> list[dict[str, Any]]:
+    """The keys that calls missed since the mark; 0: since the start. ``with_known``: those that the
+    store decided, too."""
     pointer = ctypes.c_void_p()
-    status = _lib.dlblas_missed(ctypes.c_uint64(mark), ctypes.byref(pointer))
+    list_of = _lib.dlblas_met if with_known else _lib.dlblas_missed
+    status = list_of(ctypes.c_uint64(mark), ctypes.byref(pointer))
     rows: list[dict[str, Any]] = _json(status, pointer)["missed"]
     return rows
 

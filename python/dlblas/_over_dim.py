@@ -12,7 +12,6 @@ from operator import index
 from typing import Any
 
 from ._functions import FUNCTIONS
-from ._hooks import over_last
 from .errors import ArgumentError, ArgumentTypeError
 
 # Operator -> its parameters by place.
@@ -74,4 +73,3 @@ def _form(name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
 
 
 FORMS = {name: _form(name) for name in _PLACES}
-over_last.update(dict.fromkeys(_PLACES, True))

@@ -28,12 +28,18 @@ def public(module: str) -> list[str]:
     return names
 
 
+def _hint(name: str, known: Iterable[str], module: str) -> str:
+    if module == __package__ and name in import_module(f"{module}.errors").__all__:
+        return f"; did you mean {module}.errors.{name}?"
+    return nearest(name, known)
+
+
 def import_error(
     name: str, known: Iterable[str], path: str | None, module: str = "dlblas"
 ) -> ImportError:
     """What Python says itself, and the nearest name."""
     where = f"cannot import name {name!r} from {module!r} ({path or 'unknown location'})"
-    return ImportError(f"{where}{nearest(name, known)}", name=module, path=path)
+    return ImportError(f"{where}{_hint(name, known, module)}", name=module, path=path)
 
 
 def refuse(module: str, name: str, depth: int = 1) -> NoReturn:
@@ -44,7 +50,8 @@ def refuse(module: str, name: str, depth: int = 1) -> NoReturn:
         if imported_by(depth + 1):
             path = vars(sys.modules[module]).get("__file__")
             raise import_error(name, known, path, module)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")
+    hint = _hint(name, known, module)
+    raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
 def of(module: str) -> Callable[[str], NoReturn]:

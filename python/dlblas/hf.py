@@ -519,10 +519,39 @@ class _Repository:
         return f"<dlblas {self.layer_name}>"
 
 
+def _warn_of_versions() -> None:
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    if find_spec("kernels") is None or find_spec("transformers") is None:
+        return
+    utils = importlib.import_module("transformers.utils.import_utils")
+    is_available = getattr(utils, "is_kernels_available", None)
+    if is_available is None or is_available():
+        return
+    least, below = (getattr(utils, f"KERNELS_{end}_VERSION", None) for end in ("MIN", "MAX"))
+    try:
+        installed = version("kernels")
+    except PackageNotFoundError:
+        installed = "an unknown version"
+    ends = [f">={least}"] * bool(least) + [f"<{below}"] * bool(below)
+    wanted = f"kernels{','.join(ends)}" if ends else "another version of kernels"
+    import warnings
+
+    warnings.warn(
+        f"kernel_mapping: transformers {version('transformers')} wants {wanted}, and {installed} "
+        "is installed: its layers take nothing from a mapping; install what it wants, or use "
+        "dlblas.hf.patch",
+        stacklevel=3,
+    )
+
+
 def kernel_mapping() -> dict[str, dict[str, _Repository]]:
     """For ``kernels.use_kernel_mapping`` and ``register_kernel_mapping``: ``kernelize`` then
     takes RMSNorm, and Qwen3-Next's RMSNormZeroCentered and RMSNormGated, from here, without the
-    Hub. They round as in ``patch``."""
+    Hub. They round as in ``patch``. Warns where transformers does not take the installed version
+    of ``kernels``: its layers then name none, and ``kernelize`` leaves them as they are."""
+    _warn_of_versions()
     return {name: {device: _Repository(name) for device in ("cuda", "cpu")} for name in _LAYERS}
 
 

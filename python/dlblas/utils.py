@@ -5,12 +5,16 @@ Thin calls of the real ones; nothing inside the library depends on this file. Re
 
 from __future__ import annotations
 
+import inspect
+import os
 import typing as _typing
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
-from . import _made_of, _unknown, tuning
+from . import _made_of, _options, _unknown, tuning
 from ._arguments import hinted
 from ._functions import FUNCTIONS, resolve
+from ._reports import ProgressEvent
 from .own._dlblas import AutotuneConfig, SymVar, Tensor, register_dlblas_op
 from .spaces import (
     ChoiceSpace,
@@ -43,11 +47,37 @@ __all__ = [
 
 
 @hinted
+@_options.knows_its_options
 def get_op(
-    name: str, args: tuple[Any, ...], config: AutotuneConfig | None = None, **options: Any
+    name: str,
+    args: tuple[Any, ...],
+    config: AutotuneConfig | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+    effort: Literal["quick", "normal", "thorough"] | None = None,
+    strategy: str | None = None,
+    seed: int = 0,
+    max_evaluations: int | None = None,
+    force: bool = False,
+    implementations: str | Iterable[str] | None = None,
+    space: Mapping[str, Any] | None = None,
+    where: Any = None,
+    progress: bool | Callable[[ProgressEvent], Any] | None = None,
+    worker: bool | None = None,
+    log: str | os.PathLike[str] | None = None,
 ) -> Operation:
-    """``dlblas.get_op``; ``config`` limits its search."""
+    """``dlblas.get_op``; ``config`` limits its search, where no option of that name is given."""
+    given = locals()
+    options = {key: given[key] for key in _OPTIONS if given[key] is not _OPTIONS[key]}
     return tuning.get_op(name, args, **{**(config.options() if config else {}), **options})
+
+
+_OPTIONS = {
+    key: parameter.default
+    for key, parameter in inspect.signature(tuning.get_op).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
 
 
 def get_list_op_names() -> list[str]:

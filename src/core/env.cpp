@@ -128,14 +128,15 @@ std::string cache_root() {
 std::string wrong_variables() {
   constexpr std::string_view kOurs = "DLBLAS_";
   std::string lines = missing_libraries();
-  for (const EnvVar flag : {EnvVar::kRequireHit, EnvVar::kDeterministic, EnvVar::kJit}) {
+  for (const EnvVar flag :
+       {EnvVar::kRequireHit, EnvVar::kDeterministic, EnvVar::kJit, EnvVar::kProgress}) {
     const std::string_view value = env(flag);
     if (value.empty() || env_flag(flag) || value == "0" || value == "false" || value == "off" ||
         value == "no")
       continue;
-    lines +=
-        text(lines.empty() ? "" : "\n", env_entry(flag).name,
-             " has a wrong value; expected 0 or 1, got ", value.substr(0, 64), "; it counts as 0");
+    lines += text(lines.empty() ? "" : "\n", env_entry(flag).name,
+                  " has a wrong value; expected 0 or 1, got ", value.substr(0, 64),
+                  "; it counts as ", flag == EnvVar::kProgress ? "1" : "0");
   }
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view line(*entry), name = line.substr(0, line.find('='));

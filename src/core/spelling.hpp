@@ -1,9 +1,10 @@
-// How far a word is from a known one: for "did you mean". Used by: registry/registry.cpp, env.cpp.
+// How far a word is from a known one: for "did you mean". Used by: what refuses a name.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,6 +24,21 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+/// `; did you mean relu?` where one of the words differs in a letter of three at most, and in two
+/// in all; Python, which has its own rule, keeps it.
+inline std::string did_you_mean(std::string_view given,
+                                const std::vector<std::string_view>& words) {
+  constexpr std::size_t kLongest = 64;
+  std::string_view near;
+  std::size_t least = std::min<std::size_t>(2, given.size() / 3) + 1;
+  if (given.size() > kLongest) return {};
+  for (const std::string_view word : words) {
+    if (word == given) return {};
+    if (const std::size_t far = edits(given, word); far < least) near = word, least = far;
+  }
+  return near.empty() ? "" : "; did you mean " + std::string(near) + "?";
 }
 
 }  // namespace dlblas

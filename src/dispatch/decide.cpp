@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "core/absent_device.hpp"
 #include "core/counters.hpp"
@@ -15,6 +16,7 @@
 #include "core/error.hpp"
 #include "core/library.hpp"
 #include "core/log.hpp"
+#include "core/spelling.hpp"
 #include "dispatch/disabled.hpp"
 #include "dispatch/errors.hpp"
 #include "dispatch/nested.hpp"
@@ -311,6 +313,26 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
   return winner < 0 ? nullptr : &rows[winner];
 }
 
+namespace {
+// Each problem once, up to so many of an operator.
+void warn_of_reference(const Operator& op, const Problem& problem) {
+  constexpr std::size_t kMost = 8;
+  static std::mutex mutex;
+  static auto* const told = new std::map<std::string, std::set<std::string>>;
+  const std::string said = print_problem(op, problem);
+  bool last = false;
+  {
+    const std::lock_guard lock(mutex);
+    std::set<std::string>& of = (*told)[op.schema.name];
+    if (of.size() >= kMost || !of.insert(said).second) return;
+    last = of.size() == kMost;
+  }
+  log(LogLevel::kWarn, text(op.schema.name, ": no fast implementation supports ", said,
+                            "; the reference runs (correct, slow); see dlblas.explain",
+                            last ? "; others of this operator are not told" : ""));
+}
+}  // namespace
+
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem, Asker asker) {
   const DeviceInfo& device = device_info(problem.device());
   if (Pin pin{}; pin_for(op, problem, &pin)) return from_pin(op, problem, device, pin);
@@ -319,10 +341,7 @@ std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem, Asker a
   auto plan = from_store(op, problem, Store::process(), Why::kStore);
   count(plan ? g_counters.store_hits : g_counters.store_misses);
   if (!plan) plan = unmeasured(op, problem, device, asker);
-  if (plan->implementation->flags.oracle)
-    log_once(LogLevel::kWarn, text("reference/", op.schema.name),
-             text(op.schema.name, ": no fast implementation supports ", print_problem(op, problem),
-                  "; the reference runs (correct, slow); see dlblas.explain"));
+  if (plan->implementation->flags.oracle) warn_of_reference(op, problem);
   return plan;
 }
 
@@ -357,11 +376,14 @@ void pin(const Operator& op, std::string_view name, std::string_view config) {
     const Implementation* impl = op.find(name);
     if (!impl) {
       std::string known;
-      for (const Implementation* i : op.candidates())
+      std::vector<std::string_view> names;
+      for (const Implementation* i : op.candidates()) {
         known += text(known.empty() ? "" : ", ", i->name);
+        names.push_back(i->name);
+      }
       throw Error(ErrorKind::kArgument,
                   text(op.schema.name, ": implementation is unknown; expected one of ", known,
-                       ", got ", name),
+                       ", got ", name, did_you_mean(name, names)),
                   {op.schema.name, "implementation", known, std::string(name)});
     }
     if (!config.empty()) impl->table().parse(config, impl->name);

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/harmless.hpp"
+#include "core/spelling.hpp"
 
 namespace dlblas::errors {
 namespace {
@@ -162,6 +163,11 @@ std::string param_text(const Form& form, const Param& p) {
   return std::string(form.op->schema.param_name(p));
 }
 
+std::string hint(std::string_view given, const std::vector<std::string_view>& names) {
+  const std::string said = did_you_mean(given, names);
+  return said.empty() ? said : said.substr(2);  // raise() puts the semicolon
+}
+
 std::string param_list(const Form& form) {
   std::string s;
   for (const Param& p : *form.params)
@@ -226,8 +232,11 @@ void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& go
       for (const std::string& label : spec.labels)
         expected += text(expected.empty() ? "one of " : ", ", "\"", label, "\"");
   }
+  std::string advice;
+  if (spec.type == ScalarType::kEnum && got.kind == DLBLAS_STRING && got.as.s)
+    advice = hint(got.as.s, {spec.labels.begin(), spec.labels.end()});
   raise({ErrorKind::kArgument, std::string(form.name), spec.name, "has a wrong value", expected,
-         print_value(got)});
+         print_value(got), advice});
 }
 
 void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& got) {
@@ -236,8 +245,10 @@ void not_a_tensor(const Form& form, const TensorSpec& spec, const dlblas_value& 
 }
 
 void unknown_argument(const Form& form, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Param& p : *form.params) names.push_back(form.op->schema.param_name(p));
   raise({ErrorKind::kArgument, std::string(form.name), std::string(name), "is not an argument",
-         text("one of ", param_list(form)), std::string(name)});
+         text("one of ", param_list(form)), std::string(name), hint(name, names)});
 }
 
 void too_many_arguments(const Form& form, int given) {

@@ -18,7 +18,8 @@ struct Note {
 struct Notes {
   std::mutex mutex;
   std::uint64_t now = 1;
-  std::unordered_map<Problem, Note, Hash> of;
+  std::unordered_map<Problem, Note, Hash> missed;
+  std::unordered_map<Problem, Note, Hash> known;  // the store decided
 };
 Notes& notes() {
   static auto* const all = new Notes;
@@ -32,24 +33,26 @@ bool is_missed(Why why) { return why == Why::kModel || why == Why::kHeuristic; }
 void note_missed(const Plan& plan) {
   Notes& all = notes();
   const std::lock_guard lock(all.mutex);
-  if (!is_missed(plan.why)) {
-    all.of.erase(plan.problem);
-    return;
-  }
-  all.of[plan.problem] = {all.now++, plan.why};
-  if (all.of.size() > kMaxMissed)
-    all.of.erase(std::min_element(all.of.begin(), all.of.end(), [](const auto& a, const auto& b) {
+  all.missed.erase(plan.problem);
+  all.known.erase(plan.problem);
+  if (!is_missed(plan.why) && plan.why != Why::kStore) return;
+  auto& of = is_missed(plan.why) ? all.missed : all.known;
+  of[plan.problem] = {all.now++, plan.why};
+  if (of.size() > kMaxMissed)
+    of.erase(std::min_element(of.begin(), of.end(), [](const auto& a, const auto& b) {
       return a.second.at < b.second.at;
     }));
 }
 
-std::vector<Missed> missed_since(std::uint64_t mark) {
+std::vector<Missed> missed_since(std::uint64_t mark, bool with_known) {
   Notes& all = notes();
   std::vector<std::pair<std::uint64_t, Missed>> found;
   {
     const std::lock_guard lock(all.mutex);
-    for (const auto& [problem, note] : all.of)
-      if (note.at >= mark) found.push_back({note.at, {problem, note.why}});
+    for (const auto* of : {&all.missed, &all.known})
+      for (const auto& [problem, note] : *of)
+        if (note.at >= mark && (with_known || of == &all.missed))
+          found.push_back({note.at, {problem, note.why}});
   }
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -243,8 +243,8 @@ const Form& Registry::at(std::string_view name) const {
     }
   throw Error(
       ErrorKind::kUnknownOperator,
-      text(name, ": operator is unknown; expected one of ", nearest_of(name, names), ", got ",
-           name),
+      text(name, ": operator is unknown; expected one of ", nearest_of(name, names), ", got ", name,
+           did_you_mean(name, names)),
       {.op = std::string(name), .argument = "name", .expected = known, .got = std::string(name)});
 }
 

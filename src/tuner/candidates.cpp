@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "core/spelling.hpp"
 #include "dispatch/errors.hpp"
 #include "dispatch/ruled.hpp"
 
@@ -19,11 +20,11 @@ bool among(const std::vector<std::string>& names, std::string_view name) {
 
 [[noreturn]] void refuse(const Operator& op, const std::string& argument,
                          const std::string& problem, const std::string& expected,
-                         const std::string& got) {
-  throw Error(
-      ErrorKind::kArgument,
-      text(op.schema.name, ": ", argument, " ", problem, "; expected ", expected, ", got ", got),
-      {op.schema.name, argument, expected, got});
+                         const std::string& got, const std::string& hint = {}) {
+  throw Error(ErrorKind::kArgument,
+              text(op.schema.name, ": ", argument, " ", problem, "; expected ", expected, ", got ",
+                   got, hint),
+              {op.schema.name, argument, expected, got});
 }
 
 // A user's value of a knob: one of its labels, or a number. Its domain is the space's to check.
@@ -46,11 +47,15 @@ std::int64_t read_value(const Operator& op, const Knob& knob, const std::string&
 // Restrictions and names that apply to nothing are typing errors, not empty searches.
 void check_names(const Operator& op, const TuneOptions& options) {
   std::string implementations;
-  for (const Implementation* impl : op.candidates())
+  std::vector<std::string_view> names;
+  for (const Implementation* impl : op.candidates()) {
     implementations += text(implementations.empty() ? "" : ", ", impl->name);
+    names.push_back(impl->name);
+  }
   const auto known = [&](const std::string& name) {
     if (!op.find(name))
-      refuse(op, "implementation", "is unknown", "one of " + implementations, name);
+      refuse(op, "implementation", "is unknown", "one of " + implementations, name,
+             did_you_mean(name, names));
   };
   for (const std::string& name : options.implementations) known(name);
   for (const KnobRestriction& r : options.knobs) {

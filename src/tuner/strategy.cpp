@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/error.hpp"
+#include "core/spelling.hpp"
 
 namespace dlblas {
 namespace {
@@ -29,17 +30,20 @@ void register_strategy(std::string_view name, StrategyFactory factory) {
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const SearchSpace& space,
                                         std::uint64_t seed) {
   StrategyFactory factory = nullptr;
-  std::string known;
+  std::string known, hint;
   {
     std::lock_guard lock(table().mutex);
+    std::vector<std::string_view> names;
     for (const auto& [key, value] : table().factories) {
       known += text(known.empty() ? "" : ", ", key);
+      names.push_back(key);
       if (key == name) factory = value;
     }
+    hint = did_you_mean(name, names);
   }
   if (!factory)
     throw Error(ErrorKind::kArgument,
-                text("tune: strategy is unknown; expected one of ", known, ", got ", name),
+                text("tune: strategy is unknown; expected one of ", known, ", got ", name, hint),
                 {"tune", "strategy", known, std::string(name)});
   return factory(space, seed);
 }

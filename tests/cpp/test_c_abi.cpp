@@ -215,6 +215,32 @@ TEST(CAbi, RefusesOptionsOfASearch) {
   EXPECT_EQ(refuse(o).substr(0, 32), "tune: options has a wrong size; ");
 }
 
+TEST(CAbi, NamesWhatIsNearAnUnknownName) {
+  const auto ends = [](std::string_view words) {
+    const std::string said = last_message();
+    EXPECT_TRUE(std::string_view(said).ends_with(words)) << said;
+  };
+  dlblas_op_t op{};
+  EXPECT_NE(dlblas_op("rmsnorm", &op), DLBLAS_OK);
+  ends(", got rmsnorm; did you mean rms_norm?");
+  EXPECT_NE(dlblas_op("nothing_near", &op), DLBLAS_OK);
+  ends(", got nothing_near");
+  EXPECT_EQ(dlblas_pin(Call::op(), "reverence", nullptr), DLBLAS_ARGUMENT);
+  ends(", got reverence; did you mean reference?");
+  const char* name = "reverence";
+  dlblas_tune_options o{};
+  o.size = sizeof o;
+  o.max_evaluations = 1;
+  o.strategy = "randm";
+  Call c;
+  EXPECT_EQ(dlblas_tune(Call::op(), &c.args, nullptr, &o, nullptr), DLBLAS_ARGUMENT);
+  ends(", got randm; did you mean random?");
+  o.strategy = nullptr;
+  o.implementations = name;
+  EXPECT_EQ(dlblas_tune(Call::op(), &c.args, nullptr, &o, nullptr), DLBLAS_ARGUMENT);
+  ends(", got reverence; did you mean reference?");
+}
+
 TEST(CAbi, RefusesRowsAndPlacesOfTheOracle) {
   Call c;
   double value[6], magnitude[6], bounds[1][3];

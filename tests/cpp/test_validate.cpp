@@ -46,6 +46,9 @@ TEST(CallErrors, Arguments) {
   EXPECT_EQ(good().tensor(at(0, {8})).named("bias").error(),
             "v_norm: bias is not an argument; expected one of x, weight, residual, eps, mode, on, "
             "n, to, got bias");
+  EXPECT_EQ(good().tensor(at(0, {8})).named("wieght").error(),
+            "v_norm: wieght is not an argument; expected one of x, weight, residual, eps, mode, "
+            "on, n, to, got wieght; did you mean weight?");
   EXPECT_EQ(good().tensor(at(0, {8})).named("weight").error(),
             "v_norm: weight is given twice; expected one value, got two");
   Call many = good();

@@ -431,6 +431,13 @@ class Target:
         self.taken(text)
         return self.checked(status)
 
+    def _dlblas_met(self, r: random.Random) -> bool:
+        text, to = self.place(r)
+        mark = ctypes.c_uint64(r.choice((0, 1, 2**63, 2**64 - 1)))
+        status = self.lib.dlblas_met(mark, to)
+        self.taken(text)
+        return self.checked(status)
+
     def _dlblas_tune_key(self, r: random.Random) -> bool:
         options = Struct("tune_options", seconds=1e-3, max_evaluations=1, measure_in=2)
         key = self.text(r)

@@ -33,16 +33,21 @@ class _Frame(NamedTuple):
     above: bool  # labels stand above their row
     letters: int  # of a label
 
+    def room(self) -> int:
+        """For a label."""
+        return self.width - self.left if self.above else self.left - 12
+
     def x(self, ratio: float) -> float:
         part = math.log(max(_LEAST, min(_MOST, ratio)) / _LEAST) / math.log(_MOST / _LEAST)
         return self.left + part * (self.width - self.left - self.right)
 
 
 _FRAMES = (
-    _Frame("desktop", 800, 19, 300, 86, False, 41),
-    _Frame("phone", 350, 36, 14, 66, True, 54),
+    _Frame("desktop", 800, 19, 320, 86, False, 38),
+    _Frame("phone", 350, 36, 14, 66, True, 48),
 )
 _TOP = 46
+LETTER = 7.0  # at most, a letter of a label takes on average, of the sans-serif of site.css
 _LEAST, _MOST = 0.5, 4.0  # ratios that the axis shows; a mark beyond stands at its end
 
 
