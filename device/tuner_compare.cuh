@@ -45,7 +45,9 @@ __device__ inline double error_of_whole(int64_t out, double value, double rest, 
   return isnan(error) ? infinity() : error;
 }
 
-__device__ inline ComparePart empty() { return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, 0, 0, kNone}; }
+__device__ inline ComparePart empty() {
+  return {0, 0, 0, infinity(), -infinity(), 0, 0, 0, 0, 0, kNone};
+}
 
 __device__ inline void add(ComparePart& to, const CompareParams& p, int64_t at, int64_t index) {
   if (p.magnitudes[at] < 0) return;  // undefined: anything may be there
