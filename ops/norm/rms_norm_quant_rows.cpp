@@ -59,7 +59,9 @@ void add_codes_implementations(OperatorDef& def, const CodesOp& op) {
                                          .reduces = true,
                                          .group = op.grouped ? "group" : "",
                                          .reduces_groups = op.grouped,
-                                         .registers = adds ? 36 : op.static_scale ? 30 : 28,
+                                         .registers = adds              ? 36
+                                                      : op.static_scale ? 30
+                                                                        : 28,
                                          .access_registers = adds ? 18 : 9,
                                          .kept = {"x"},
                                          .fill = fill,
