@@ -3,6 +3,8 @@
 set(isa_flags_avx2 -mavx2 -mfma -mf16c)
 set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
 set(isa_flags_avx512vnni ${isa_flags_avx512} -mavx512vnni)
+set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512bf16)
+set(isa_flags_amx ${isa_flags_avx512bf16} -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Its scheduler spills sums of a register tile that needs all 16: matmul of 256x256x256 took 0.70 ms, without it
   # 0.34 (clang 22, Zen 4, one thread; g++ 12: 0.32).
@@ -13,7 +15,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   set(DLBLAS_X86 ON)
 else()
   set(DLBLAS_X86 OFF)
-  list(FILTER dlblas_kernels EXCLUDE REGEX "_(avx2|avx512|avx512vnni)\\.cpp$")
+  list(FILTER dlblas_kernels EXCLUDE REGEX "_(avx2|avx512|avx512vnni|avx512bf16|amx)\\.cpp$")
 endif()
 # Kernels may contract a*b+c; everything else (the oracle above all) rounds as written. Under sanitizers they are
 # built with -O1: at -O3 matmul_avx512.cpp alone took 255 s (g++ 12, ASan + UBSan).
@@ -29,7 +31,7 @@ endif()
 # Row programs round as written: an element has the same bits whether it stands in a row's body or at its end. Their
 # loops are unrolled and vectorised by hand: -O3 makes a quarter more code of them, which is no faster.
 string(REPLACE -O3 -O2 program_speed "${kernel_speed}")
-foreach(level IN ITEMS baseline avx2 avx512 avx512vnni)
+foreach(level IN ITEMS baseline avx2 avx512 avx512vnni avx512bf16 amx)
   set(files ${dlblas_kernels})
   list(FILTER files INCLUDE REGEX "_${level}\\.cpp$")
   set(programs ${files})
@@ -73,7 +75,7 @@ if(DLBLAS_PCH)
   target_precompile_headers(dlblas_objects PRIVATE <algorithm> <array> <atomic> <bit> <cmath> <cstring> <filesystem>
     <functional> <map> <memory> <mutex> <numeric> <optional> <set> <string> <string_view> <unordered_map> <vector>)
   set(levels ${dlblas_kernels})
-  list(FILTER levels INCLUDE REGEX "_(baseline|avx2|avx512|avx512vnni)\\.cpp$")
+  list(FILTER levels INCLUDE REGEX "_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\\.cpp$")
   set_source_files_properties(${levels} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endif()
 

@@ -46,7 +46,11 @@ DLBLAS_INLINE __m256i narrow(Vec v) {
   if constexpr (E == DType::kF16) {
     return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
+#if defined(__AVX512BF16__)  // of bf16 products, where denormal values count as zero
+  return (__m256i)_mm512_cvtneps_pbh(v);
+#else
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bf16_bits(v), 16));
+#endif
 }
 
 template <DType E, Nans N = Nans::kAny>

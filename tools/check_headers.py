@@ -22,6 +22,8 @@ ISA = {
     "_avx2": ["-mavx2", "-mfma", "-mf16c"],
     "_avx512": _AVX512,
     "_avx512vnni": [*_AVX512, "-mavx512vnni"],
+    "gemm/pairs": [*_AVX512, "-mavx512bf16"],
+    "cpu/amx": [*_AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"],
 }
 PART = re.compile(r"Included\s+by\s+([\w/.]+\.hpp)\s+alone")
 MOST = 48  # a second each; a header that opens a source is compiled alone by the build as well
@@ -34,7 +36,7 @@ def compile_flags(root: pathlib.Path, header: str) -> list[str]:
     if platform.machine() == "x86_64":
         flags.append("-DDLBLAS_X86")
         flags += next(
-            (f for suffix, f in ISA.items() if pathlib.Path(header).stem.endswith(suffix)), []
+            (f for suffix, f in ISA.items() if header.removesuffix(".hpp").endswith(suffix)), []
         )
     return flags
 

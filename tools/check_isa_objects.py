@@ -2,8 +2,8 @@
 """Checks that objects compiled for one instruction set hold no weak symbol.
 
 The linker keeps one copy of a weak symbol for the whole library: it could be the AVX-512 one, and
-then a machine without AVX-512 dies. Looks at *_baseline, *_avx2, *_avx512 and *_avx512vnni objects
-of the release build.
+then a machine without AVX-512 dies. Looks at the objects of levels and units (*_baseline, *_avx2,
+*_amx …) of the release build.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 import tree
 
-ISA = re.compile(r"_(baseline|avx2|avx512|avx512vnni)\.cpp$")
+ISA = re.compile(r"_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\.cpp$")
 # nm's letters of symbols that the linker merges: weak function, weak object, unique.
 MERGED = "WwVvu"
 

@@ -18,7 +18,7 @@ import tree
 
 CODE = re.compile(r"^[ \t]*(?!//|#(?!include|pragma|if|endif))\S", re.MULTILINE)
 MAX_LINES, MAX_BYTES = 250, 60_000
-LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512|avx512vnni)\.cpp\.o$")
+LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\.cpp\.o$")
 # Kernels that may have more code per instruction set, and why: bytes, reason.
 LARGER = {
     "matmul": (440_000, "blocked and few-row kernels × three dtypes × epilogues × tile sizes"),

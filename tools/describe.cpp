@@ -76,8 +76,8 @@ std::vector<DeviceInfo> devices_of(const Implementation& impl) {
   if (impl.backend == DeviceType::kCuda)
     return {typical_cuda_device(std::max(impl.min_arch, 80)), typical_cuda_device(90)};
   DeviceInfo best = cpu_info(), least = cpu_info();
-  best.isa = Isa::kAvx512, best.vnni = true;
-  least.isa = Isa::kBaseline, least.vnni = false;
+  best.isa = Isa::kAvx512, best.vnni = best.avx512_bf16 = best.amx = true;
+  least.isa = Isa::kBaseline, least.vnni = least.avx512_bf16 = least.amx = false;
   return {best, least};
 }
 

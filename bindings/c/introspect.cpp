@@ -46,6 +46,7 @@ void write_devices(JsonWriter& w) {
   w.key("devices").open_array().open_object();
   w.field("device", "cpu").field("model", cpu.model).field("isa", name_of(cpu.isa));
   w.field("isa_hardware", name_of(cpu.isa_hardware)).field("vnni", cpu.vnni);
+  w.field("avx512_bf16", cpu.avx512_bf16).field("amx", cpu.amx);
   w.field("threads", cpu.units);
   w.field("l1_bytes", cpu.l1_bytes).field("l2_bytes", cpu.l2_bytes).field("l3_bytes", cpu.l3_bytes);
   write_rates(w, cpu);

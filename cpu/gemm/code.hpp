@@ -10,10 +10,12 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
+/// Any types of operands, blocks and few rows.
 template <typename Epilogue>
 constexpr GemmCode gemm_code() {
-  return {kTileShapes.of,     kNumTiles,     Epilogue::kParts, pack_b,
-          multiply<Epilogue>, row<Epilogue>, pack_rows};
+  GemmCode code = code_of_core<FloatCore, Epilogue>();
+  code.row = row<Epilogue>, code.pack_rows = pack_rows;
+  return code;
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ struct GemmSumOrder {
   int64_t chain, run, span;
 };
 inline constexpr GemmSumOrder kLongSums = {256, 256, 8192};
+/// Of tiles that add up 32 terms at once (AMX).
+inline constexpr GemmSumOrder kTileSums = {32, 32, 8192};
 /// Vectors, and products so small that libraries add up many short sums: what these cost goes
 /// unseen there (few rows), or is a fourth of little (blocks).
 inline constexpr GemmSumOrder kFewRowsSums = {128, 256, 8192};
@@ -103,27 +105,37 @@ struct GemmBlock {
 };
 /// Packed operands of a block.
 struct GemmPanels {
-  const float* b;  // starts at the block's j0
+  const float* b;  // starts at the block's j0; as the code's pack_b leaves it
   int64_t part;    // floats from one part of b to the next
   float* a;        // room to pack a
 };
-/// Where a block's f32 partial sums live between depths: element (i, j) of a part is at
-/// data[(i - i0) · ld + (j - j0) + part · index]. `padded`: tiles may write past i1 and j1
-/// (scratch, not a result). Where K has more than one span, the total of the spans before and its
-/// error lie `plane` and 2 · `plane` floats on.
+/// Where a block's f32 partial sums live between depths: row i of the tile that begins at column j
+/// is at data[(i - i0) · ld + (j - j0) · column + part · index]. `padded`: tiles may write past i1
+/// and j1 (scratch, not a result). Of scratch a tile's rows follow each other (`ld` is its width):
+/// they lie in one page. Where K has more than one span, the total of the spans before and its error
+/// lie `plane` and 2 · `plane` floats on.
 struct GemmPartial {
   float* data;
-  int64_t ld;
+  int64_t ld, column;
   int64_t i0, j0;
   bool padded;
   int64_t plane, part;
 };
+
+inline constexpr int kWholeBlock = 0;
 
 /// A level's code with one epilogue, as the host code sees it.
 struct GemmCode {
   const GemmTile* tiles;
   int num_tiles;
   int parts;  // the epilogue's
+  /// A packed row or column has whole multiples of `depths`, zeros past K's end, and `pad` more that
+  /// nothing reads (so that panels do not begin a power of two apart); a float of the panel has
+  /// `depths_per_float`.
+  int depths, depths_per_float, pad;
+  /// Depths of a block that are multiplied at a time, for all rows and a tile's columns (or the
+  /// other way around); kWholeBlock: all.
+  int step;
   /// Packs columns [j0, j1) × depth [k0, k1) of a part of b into panels of the tile's width.
   void (*pack_b)(const GemmJob&, const CpuGemmConfig&, const GemmBlock&, int part, float* packed_b);
   /// Adds one block's products. The epilogue runs at the last depth.

@@ -1,6 +1,8 @@
 // The blocked product of one instruction set: register tiles and the loops around them.
 // In: one cache block with b packed (and a packed here, or read in place).
 // Out: f32 partial sums, and at the last depth what the epilogue stores.
+// The loops know a tile by its core: FloatCore below, PairCore of cpu/gemm/pairs.hpp. A core packs
+// both operands, says how much room that takes, and adds up one tile's products.
 // Numerics: sums begin and end where K says (GemmSumOrder), whatever the blocks are:
 // tiles, blocks, splits and threads change speed, never a bit of the result.
 // Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp, pack.hpp.
@@ -12,7 +14,8 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs).
+/// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs). Packed
+/// operands are what their core packed, f32 or not.
 struct TileArgs {
   int64_t depth;
   const float* a;
@@ -139,22 +142,18 @@ struct TileShapes {
 };
 constexpr TileShapes kTileShapes;
 
-void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& r, int part, float* packed) {
-  const GemmMatrix& b = p.b[part];
-  const PackSource source{address(b, r.k0, r.j0), b.col, b.row};
-  pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, kTiles[c.tile].shape.n, packed);
-}
-
 /// One cache block at work: what its tiles have in common.
 struct BlockWork {
   const GemmJob& p;
+  const CpuGemmConfig& c;
   const GemmBlock& block;
   const GemmPartial& partial;
   const GemmPanels& panels;
   GemmTile tile;
-  TileFn packed, in_place;  // in_place: null when a is packed
-  int64_t ahead;            // see TileArgs
-  int64_t i0, i1;           // current row block
+  bool in_place;   // whole tiles of a are read where they lie
+  int64_t floats;  // of a packed row or column of the block's depth
+  int64_t i0, i1;  // current row block
+  int64_t k0, k1;  // current depths of the block
 };
 
 /// Copies the live part of a partial tile between the output and the tile buffer.
@@ -167,8 +166,9 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 
 /// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
 /// before it and where the sum goes.
+/// Of an operand of `depths_per_float` terms a float a depth is `step` / depths_per_float floats.
 void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
-              TileArgs t) {
+              int64_t depths_per_float, TileArgs t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;
   const int64_t out_row = t.out_row;
@@ -183,10 +183,33 @@ void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int6
     t.out = ends_run ? out : chains, t.out_row = ends_run ? out_row : shape.n;
     run(t);
     if (ends_run) runs = out, t.runs_row = out_row;
-    t.a += t.depth * a_step;
-    t.b += t.depth * shape.n;
+    t.a += t.depth * a_step / depths_per_float;
+    t.b += t.depth * shape.n / depths_per_float;
   } while (k < depth);
 }
+
+/// Operands of any type as f32, one term of K a step.
+struct FloatCore {
+  static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
+  static constexpr const GemmTile* kShapes = kTileShapes.of;
+  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
+                       kStep = kWholeBlock;  // see GemmCode
+  struct Scope {};  // what a thread sets up for a block
+
+  static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
+                   bool /*of_b*/, float* to) {
+    DLBLAS_ISA::pack(type, s, lanes, depth, width, to);
+  }
+  /// Elsewhere packing is also the conversion.
+  static bool reads_in_place(const GemmJob& p, int64_t /*depth*/) {
+    return p.a.type == DType::kF32;
+  }
+  static void run(const BlockWork& w, bool in_place, TileArgs t) {
+    const TileFn run = kTiles[w.c.tile].run[w.c.unroll_k / 2][w.c.prefetch > 0][!in_place];
+    t.ahead = w.c.prefetch * w.tile.n;
+    run_tile(run, w.tile, w.p.sums, t.depth, in_place ? t.a_depth : w.tile.m, 1, t);
+  }
+};
 
 /// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
 /// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
@@ -216,23 +239,25 @@ void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bo
 /// sums go straight from and to memory, but for ragged tiles of a result without room, for those
 /// that need an epilogue and for whole spans: these use `buffer`. True: it holds whole sums.
 /// `plain`: of the epilogue.
+template <typename Core>
 bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatrix* plain,
               float* buffer) {
   const GemmJob& p = w.p;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
   const bool whole = m == w.tile.m && n == w.tile.n;
-  const bool first = w.block.k0 % p.sums.span == 0, last = w.block.k1 == p.k;
-  const bool ends_span = p.k > p.sums.span && (last || w.block.k1 % p.sums.span == 0);
+  const bool first = w.k0 % p.sums.span == 0, last = w.k1 == p.k;
+  const bool ends_span = p.k > p.sums.span && (last || w.k1 % p.sums.span == 0);
   const GemmPartial& s = w.partial;
-  float* sums = s.data ? s.data + (i - s.i0) * s.ld + (j - s.j0) + part * s.part : nullptr;
-  const int64_t depth = w.block.k1 - w.block.k0;
+  float* const sums =
+      s.data ? s.data + (i - s.i0) * s.ld + (j - s.j0) * s.column + part * s.part : nullptr;
 
   TileArgs t{};
-  t.ahead = w.ahead;
-  t.b = w.panels.b + part * w.panels.part + (j - w.block.j0) * depth;
+  t.depth = w.k1 - w.k0;
+  const int64_t before = (w.k0 - w.block.k0) / Core::kDepthsPerFloat;  // floats of a packed lane
+  t.b = w.panels.b + part * w.panels.part + (j - w.block.j0) * w.floats + before * w.tile.n;
   const bool in_place = w.in_place && m == w.tile.m;
-  t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.block.k0))
-                 : w.panels.a + (w.in_place ? 0 : (i - w.i0) * depth);
+  t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.k0))
+                 : w.panels.a + (w.in_place ? 0 : (i - w.i0) * w.floats) + before * w.tile.m;
   t.a_row = p.a.row, t.a_depth = p.a.col;
   const bool direct = whole || s.padded;
   if (!first) {
@@ -248,16 +273,15 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
   } else {
     t.out = buffer, t.out_row = w.tile.n;
   }
-  run_tile(in_place ? w.in_place : w.packed, w.tile, p.sums, depth, in_place ? t.a_depth : w.tile.m,
-           t);
+  Core::run(w, in_place, t);
   if (t.out != buffer) return false;
-  if (ends_span) add_span(buffer, w.tile, sums, s, w.block.k0 < p.sums.span, last);
+  if (ends_span) add_span(buffer, w.tile, sums, s, w.k0 < p.sums.span, last);
   if (!last && !ends_span) copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
   return last;
 }
 
 /// The register tile at row i, column j: its sums, and the epilogue of those that are whole.
-template <typename Epilogue>
+template <typename Core, typename Epilogue>
 void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   constexpr int kParts = Epilogue::kParts;
   alignas(64) float buffers[kParts][kMaxTileFloats];
@@ -265,7 +289,8 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   const GemmMatrix* plain = nullptr;
   if constexpr (requires { Epilogue::plain(params); }) plain = Epilogue::plain(params);
   bool whole = false;
-  for (int part = 0; part < kParts; ++part) whole = sum_tile(w, part, i, j, plain, buffers[part]);
+  for (int part = 0; part < kParts; ++part)
+    whole = sum_tile<Core>(w, part, i, j, plain, buffers[part]);
   if (!whole) return;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
   for (int64_t row = 0; row < m; ++row) {
@@ -275,39 +300,74 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   }
 }
 
-/// The two loops around the tile, in the configured order.
-template <typename Epilogue>
-void multiply_rows(const BlockWork& w, GemmOrder order) {
-  if (order == GemmOrder::kColumns) {
-    for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) {
-      for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile<Epilogue>(w, i, j);
-    }
-    return;
-  }
-  for (int64_t i = w.i0; i < w.i1; i += w.tile.m) {
-    for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) multiply_tile<Epilogue>(w, i, j);
+/// The loops around the tile, in the configured order. What the outer loop's panel holds of a step
+/// of depths stays in the first-level cache while the inner one's panels stream through.
+template <typename Core, typename Epilogue>
+void multiply_rows(BlockWork& w, GemmOrder order) {
+  const bool columns = order == GemmOrder::kColumns;
+  const int64_t begin = columns ? w.block.j0 : w.i0, end = columns ? w.block.j1 : w.i1;
+  for (int64_t outer = begin; outer < end; outer += columns ? w.tile.n : w.tile.m) {
+    w.k0 = w.block.k0;
+    do {
+      w.k1 = Core::kStep == kWholeBlock ? w.block.k1 : smaller(w.block.k1, w.k0 + Core::kStep);
+      if (columns) {
+        for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile<Core, Epilogue>(w, i, outer);
+      } else {
+        for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n)
+          multiply_tile<Core, Epilogue>(w, outer, j);
+      }
+      w.k0 = w.k1;
+    } while (w.k0 < w.block.k1);
   }
 }
 
-template <typename Epilogue>
+/// Floats of a row of a or a column of b that is packed, of a block's depth.
+template <typename Core>
+constexpr int64_t panel_floats(int64_t depth) {
+  const int64_t packed = (depth + Core::kDepths - 1) / Core::kDepths * Core::kDepths;
+  return (packed + Core::kPad) / Core::kDepthsPerFloat;
+}
+
+template <typename Core>
+void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& r, int part, float* packed) {
+  const GemmMatrix& b = p.b[part];
+  const PackSource source{address(b, r.k0, r.j0), b.col, b.row};
+  Core::pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, Core::kShapes[c.tile].n, true, packed);
+}
+
+template <typename Core, typename Epilogue>
 void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
               const GemmPanels& panels, const GemmPartial& partial) {
-  const TileCode& code = kTiles[c.tile];
-  const auto& runs = code.run[c.unroll_k / 2][c.prefetch > 0];
-  BlockWork w{p, block, partial, panels, code.shape, runs[1], nullptr, c.prefetch * code.shape.n,
-              0, 0};
-  // In place only f32 can be read; elsewhere packing is also the conversion.
-  if (!c.pack_a && p.a.type == DType::kF32) w.in_place = runs[0];
+  [[maybe_unused]] const typename Core::Scope scope;
   const int64_t depth = block.k1 - block.k0;
+  BlockWork w{p, c, block, partial, panels, Core::kShapes[c.tile], false, panel_floats<Core>(depth),
+              0, 0, 0, 0};
+  w.in_place = !c.pack_a && Core::reads_in_place(p, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
     w.i1 = smaller(block.i1, w.i0 + c.block_m);
     // A ragged last tile is packed always: reading it in place would run past the last row.
     const int64_t ragged = (w.i1 - w.i0) % w.tile.m;
     const int64_t from = w.in_place ? w.i1 - ragged : w.i0;
-    pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth, w.tile.m,
-         panels.a);
-    multiply_rows<Epilogue>(w, c.order);
+    Core::pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth,
+               w.tile.m, false, panels.a);
+    multiply_rows<Core, Epilogue>(w, c.order);
   }
+}
+
+/// A core with one epilogue, in blocks.
+template <typename Core, typename Epilogue>
+constexpr GemmCode code_of_core() {
+  return {Core::kShapes,
+          Core::kNumTiles,
+          Epilogue::kParts,
+          Core::kDepths,
+          Core::kDepthsPerFloat,
+          Core::kPad,
+          Core::kStep,
+          pack_b<Core>,
+          multiply<Core, Epilogue>,
+          nullptr,
+          nullptr};
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ struct BlockSizes {
   int a_count, b_count;              // slots; b blocks (and scratches)
 };
 
+/// Floats of a packed row or column of this depth.
+std::int64_t panel_floats(const GemmCode& code, std::int64_t depth) {
+  return (round_up(depth, code.depths) + code.pad) / code.depths_per_float;
+}
+
 BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t kLine = 16;  // floats: buffers start on cache lines
   const CpuGemmConfig& c = s.config;
@@ -41,8 +46,8 @@ BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::i
   p.scratch_rows =
       s.scratch ? std::min(round_up(kScratchRows, p.tile.m), round_up(m, p.tile.m)) : m;
   const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
-  p.a_floats = round_up(block_m * p.block_k + kPackSlack, kLine);
-  p.b_floats = round_up(p.block_n * p.block_k + kPackSlack, kLine);
+  p.a_floats = round_up(block_m * panel_floats(*s.code, p.block_k) + kPackSlack, kLine);
+  p.b_floats = round_up(p.block_n * panel_floats(*s.code, p.block_k) + kPackSlack, kLine);
   p.plane = s.scratch ? p.scratch_rows * p.block_n : 0;
   p.scratch_floats = p.plane * (s.spans ? 3 : 1);
   p.a_count = s.slots;
@@ -63,9 +68,10 @@ struct Run {
     return workspace + sizes.a_count * sizes.a_floats + index * s.code->parts * sizes.b_floats;
   }
   GemmPartial partial(std::int64_t index, std::int64_t j0) const {
-    if (!s.scratch) return {p.partial, p.partial_row, 0, 0, false, 0, 0};
+    if (!s.scratch) return {p.partial, p.partial_row, 1, 0, 0, false, 0, 0};
     float* data = b_buffer(sizes.b_count) + index * s.code->parts * sizes.scratch_floats;
-    return {data, sizes.block_n, i0, j0, true, sizes.plane, sizes.scratch_floats};
+    return {data, sizes.tile.n, sizes.scratch_rows, i0, j0, true, sizes.plane,
+            sizes.scratch_floats};
   }
   void pack(const GemmBlock& block, float* to) const {
     for (int part = 0; part < s.code->parts; ++part)
@@ -112,7 +118,7 @@ void run_rows(const Run& r, const Context& context) {
       GemmBlock part = block;
       part.j0 = std::min(block.j1, block.j0 + begin * columns);
       part.j1 = std::min(block.j1, block.j0 + end * columns);
-      float* to = r.b_buffer(0) + (part.j0 - block.j0) * (block.k1 - block.k0);
+      float* to = r.b_buffer(0) + (part.j0 - block.j0) * panel_floats(*r.s.code, block.k1 - block.k0);
       if (part.j0 < part.j1) r.pack(part, to);
     });
     context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -134,7 +140,9 @@ GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
                      " that divide a span of ", sums.span),
                 {.argument = "block_k"});
   GemmBlocked s{&code, config, sums, threads, false, k > sums.span};
-  s.scratch = s.spans || (!(holds_sums && code.parts == 1) && k > config.block_k);
+  const std::int64_t step =
+      code.step == kWholeBlock ? config.block_k : std::min(code.step, config.block_k);
+  s.scratch = s.spans || (!(holds_sums && code.parts == 1) && k > step);
   // Whole tiles to a row block: a ragged one in every block would be paid every time.
   s.config.block_m = static_cast<std::int32_t>(round_up(config.block_m, code.tiles[config.tile].m));
   return s;

@@ -71,7 +71,8 @@ def describe_machine(info: Row) -> str:
             continue
         caches = ", ".join(f"L{i} {size(d[f'l{i}_bytes'])}" for i in (1, 2, 3) if d[f"l{i}_bytes"])
         capped = "" if d["isa"] == d["isa_hardware"] else f" (the hardware has {d['isa_hardware']})"
-        isa = d["isa"] + (" and VNNI" if d["vnni"] else "") + capped
+        units = {"VNNI": d["vnni"], "BF16": d["avx512_bf16"], "AMX": d["amx"]}
+        isa = ", ".join([d["isa"], *(unit for unit, has in units.items() if has)]) + capped
         lines.append(f"{d['device']:10} {d['model']}, {isa}, {d['threads']} threads, {caches}")
         lines.append(_describe_rates(d))
     lines.append(_describe_cuda(info["cuda"]))

@@ -3,6 +3,7 @@
 #include "core/device.hpp"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,14 +46,43 @@ Isa hardware_isa() {
 #endif
 }
 
-/// AVX512_VNNI, of a CPU that has the rest of kAvx512.
-bool has_vnni() {
+/// What a CPU of kAvx512 has beside the level.
+struct Units {
+  bool vnni = false, avx512_bf16 = false, amx = false;
+};
+
 #if defined(__x86_64__)
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & bit_AVX512VNNI);
+/// Tiles are saved at a task switch only where a process asked for them (Linux 5.16). Threads and
+/// children have what was granted.
+bool asks_for_tiles() {
+#if defined(SYS_arch_prctl)
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 #else
   return false;
 #endif
+}
+#endif
+
+Units units_of_cpu() {
+  Units units;
+#if defined(__x86_64__)
+  // Bits of leaf 7 that g++ 12's cpuid.h lacks or names otherwise than clang's.
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAmxInt8 = 1u << 25,
+                     kAvx512Bf16 = 1u << 5;
+  constexpr unsigned kTiles = kAmxBf16 | kAmxTile | kAmxInt8;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return units;
+  units.vnni = ecx & bit_AVX512VNNI;
+  const bool tiles = (edx & kTiles) == kTiles;
+  if (eax >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx))
+    units.avx512_bf16 = eax & kAvx512Bf16;
+  constexpr unsigned kTileState = 0x60000;  // what the kernel can save: configuration and data
+  unsigned saved = 0;
+  __asm__("xgetbv" : "=a"(saved), "=d"(edx) : "c"(0));
+  units.amx = tiles && units.avx512_bf16 && (saved & kTileState) == kTileState && asks_for_tiles();
+#endif
+  return units;
 }
 
 Isa capped_isa(Isa hardware) {
@@ -123,7 +153,10 @@ const DeviceInfo& cpu_info() {
     d->model = cpu_model();
     d->isa_hardware = hardware_isa();
     d->isa = capped_isa(d->isa_hardware);
-    d->vnni = d->isa == Isa::kAvx512 && has_vnni();
+    if (d->isa == Isa::kAvx512) {
+      const Units units = units_of_cpu();
+      d->vnni = units.vnni, d->avx512_bf16 = units.avx512_bf16, d->amx = units.amx;
+    }
     d->units = usable_threads();
     d->l1_bytes = cache_bytes(0, d->l1_bytes);
     d->l2_bytes = cache_bytes(2, d->l2_bytes);

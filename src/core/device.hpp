@@ -36,7 +36,9 @@ struct DeviceInfo {
   std::string model;         // "AMD EPYC (family 25 model 17)", "NVIDIA H200"
   Isa isa = Isa::kBaseline;  // CPU: the level in force (cpuid, capped by DLBLAS_CPU_ISA)
   Isa isa_hardware = Isa::kBaseline;
-  bool vnni = false;       // CPU: AVX512_VNNI, where `isa` is kAvx512
+  // CPU: units beside the level, where `isa` is kAvx512. `amx`: tiles of BF16 and INT8, which the
+  // operating system lets this process use.
+  bool vnni = false, avx512_bf16 = false, amx = false;
   std::int32_t arch = 0;   // CUDA: compute capability × 10
   std::int32_t units = 1;  // CPU: hardware threads this process may use; CUDA: multiprocessors
   std::int64_t l1_bytes = 32 << 10;

@@ -5,6 +5,7 @@
 // core/implementation.hpp.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/implementation.hpp"
@@ -12,16 +13,21 @@
 
 namespace dlblas::kernels {
 
+/// A unit that some CPUs of a level have, and that multiplies in an order of its own.
+enum class CpuUnit : std::uint8_t { kNone, kAvx512Bf16, kAmx };
+
 /// An operator's part of one level, and what Implementation::user points to there.
 struct CpuLevel {
   Isa isa;
   const char* source_hash;
   const void* code;                  // see code_of
   const KnobTable* knobs = nullptr;  // null: those of the implementation that the levels share
+  CpuUnit unit = CpuUnit::kNone;     // what it needs beside the level
 };
 
 /// The implementations `<prefix>avx512`, `<prefix>avx2`, `<prefix>baseline`, as far as `levels`,
-/// widest first, has them. `base` is what they share; its `supports` and `same_bits` speak of the
+/// widest first, has them; of units `<prefix>avx512bf16`, `<prefix>amx`, which serve no call that
+/// asks for the same bits. `base` is what they share; its `supports` and `same_bits` speak of the
 /// problem alone and may be null. `op` tells operators over the same functions apart. Levels and
 /// `op` live as long as the process.
 std::vector<Implementation> per_level(const Implementation& base, const char* prefix,

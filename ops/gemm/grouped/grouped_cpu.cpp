@@ -64,25 +64,30 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   return 0;
 }
 
-const GemmCode& code_of(const Query& q) { return *kernels::code_of<MatmulLevel>(q).code; }
+/// A level: blocks, and the code for few rows.
+struct Level {
+  ProductLevel blocks;
+  const GemmCode* few;
+};
 int threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
+
+Support supports(const Query& q) {
+  const DType a = q.problem.tensors[kGroupedA].dtype;
+  const bool floats = kernels::code_of<Level>(q).blocks.multiplier == kernels::Multiplier::kFloats;
+  if (!floats && a != DType::kBF16)
+    return Support::no("the unit multiplies bf16 alone; {} has another dtype", tensor(kGroupedA));
+  return Support::yes();
+}
 
 Kernel prepare(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const auto& op = kernels::op_of<GroupedOp>(q);
-  const GemmCode& code = code_of(q);
+  const Level& level = kernels::code_of<Level>(q);
+  const bool tiles = level.blocks.multiplier == kernels::Multiplier::kTiles;
   CpuGemmConfig c{0, 192, 1024, 512, 4, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
-  // The tile with the fewest loads per multiply-add of those that waste few of an average's rows.
   const double rows =
       op.kind == GroupKind::kDepth ? static_cast<double>(p.dims[op.m]) : grouped_average(op, p);
-  double best = 0;
-  for (int i = 0; i < code.num_tiles; ++i) {
-    const GemmTile tile = code.tiles[i];
-    const double whole = static_cast<double>(round_up(static_cast<std::int64_t>(rows), tile.m));
-    const double loads = 1.0 / tile.m + 1.0 * kernels::code_of<MatmulLevel>(q).lanes / tile.n;
-    const double score = rows / std::max(1.0, whole) / (1 + 0.3 * loads);
-    if (score > best) best = score, c.tile = i;
-  }
+  c.tile = kernels::best_tile(level.blocks, rows, p.dims[op.n]);
   const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k];
   const TensorTraits& out = p.tensors[kGroupedOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
@@ -90,8 +95,9 @@ Kernel prepare(const Query& q, const Config&) {
                            out.layout == Layout::kRowsOuter);
   GroupedState s{};
   s.op = &op;
-  s.blocked = gemm_blocked(code, c, kLongSums, threads_of(p), k, holds_sums);
-  s.few = {&code, {0, 512, 0, false}, kLongSums, threads_of(p)};
+  s.blocked = gemm_blocked(*level.blocks.code, c, tiles ? kTileSums : kLongSums, threads_of(p), k,
+                           holds_sums);
+  s.few = {level.few, {0, 512, 0, false}, kLongSums, threads_of(p)};
   s.any_batch = p.flags & kDeterministic;
   const std::int64_t few = std::min<std::int64_t>(m, kMaxRowGroup);
   return make_kernel({step}, s,
@@ -101,10 +107,12 @@ Kernel prepare(const Query& q, const Config&) {
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const auto& op = kernels::op_of<GroupedOp>(q);
+  const ProductLevel& level = kernels::code_of<Level>(q).blocks;
   const auto threads = static_cast<double>(threads_of(p));
-  const double multiply = 2 * grouped_multiply_adds(op, p) / kernels::rates_of(q).f32_flops;
+  const double flops = kernels::rates_of(q).f32_flops * kernels::speed_of(level.multiplier);
+  const double multiply = 2 * grouped_multiply_adds(op, p) / flops;
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
-  const double pack = 2 * grouped_bytes(op, p) / (kPacking * memory);
+  const double pack = 2 * grouped_bytes(op, p) / (kPacking * memory) / level.code->depths_per_float;
   return 1e3 * (multiply + pack) / threads +
          0.005 * std::max(1.0, static_cast<double>(p.dims[op.groups]));
 }
@@ -114,21 +122,25 @@ double estimate(const Query& q, const Config&) {
 std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
   Implementation base;
   base.flags.deterministic = true;
+  base.supports = supports;
   base.estimate = estimate;
   base.prepare = prepare;
   const char* const hash = source_hash<"ops/gemm/grouped/grouped_cpu.cpp">();
-#if defined(DLBLAS_X86)
-  static const MatmulLevel avx512 = {&avx512::kMatmulCode, 16, 1};
-  static const MatmulLevel avx2 = {&avx2::kMatmulCode, 8, 0.32};
-#endif
-  static const MatmulLevel baseline = {&baseline::kMatmulCode, 4, 1};
+  const auto level = [](const ProductLevel& blocks, const ProductLevel& few) {
+    return new Level{blocks, few.code};  // lives as long as the process
+  };
+  const MatmulLevels& of = kMatmulLevels;
   return kernels::per_level(
       base, "cpu_",
       {
 #if defined(DLBLAS_X86)
-        {Isa::kAvx512, hash, &avx512, nullptr}, {Isa::kAvx2, hash, &avx2, nullptr},
+          {Isa::kAvx512, hash, level(kMatmulAmx, of.avx512), nullptr, kernels::CpuUnit::kAmx},
+          {Isa::kAvx512, hash, level(kMatmulBf16, of.avx512), nullptr,
+           kernels::CpuUnit::kAvx512Bf16},
+          {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
+          {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
 #endif
-            {Isa::kBaseline, hash, &baseline, nullptr},
+          {Isa::kBaseline, hash, level(of.baseline, of.baseline), nullptr},
       },
       &op);
 }

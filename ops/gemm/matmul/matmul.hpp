@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/integers.hpp"
-#include "kernels/cpu_level.hpp"
+#include "kernels/blocked_product.hpp"
 #include "ops/gemm/matmul/matmul_config.hpp"
 #include "registry/operator.hpp"
 
@@ -40,18 +40,26 @@ Bound matmul_bound(const Problem& problem, int result);
 double multiply_adds(const Problem& problem);
 double bytes_of_b(const Problem& problem);
 
-/// An instruction-set level: code, lanes, and the part of the rate of f16 at which few rows stream
-/// such a b (1×4096×4096, AMD Zen 4, 2 threads, November 2026).
-struct MatmulLevel {
-  const GemmCode* code;
-  int lanes;
-  double f16_part;
+using kernels::kPacking;
+using kernels::ProductLevel;
+/// The levels of this build, widest first. `f16_part`: 1×4096×4096, AMD Zen 4, 2 threads, November
+/// 2026.
+struct MatmulLevels {
+#if defined(DLBLAS_X86)
+  ProductLevel avx512 = {&avx512::kMatmulCode, 16};
+  ProductLevel avx2 = {&avx2::kMatmulCode, 8, 0.32};
+#endif
+  ProductLevel baseline = {&baseline::kMatmulCode, 4};
 };
-/// The part of memory's rate at which b is packed, or read by a library that packs it.
-inline constexpr double kPacking = 0.615;
-/// One implementation per level of this build, widest first; their code is a MatmulLevel. `knobs`:
+extern const MatmulLevels kMatmulLevels;
+/// Units that multiply bf16 in blocks.
+#if defined(DLBLAS_X86)
+inline constexpr ProductLevel kMatmulAmx = {&avx512::kMatmulAmx, 16, 1, kernels::Multiplier::kTiles};
+inline constexpr ProductLevel kMatmulBf16 = {&avx512::kMatmulBf16, 16, 1, kernels::Multiplier::kPairs};
+#endif
+/// One implementation per level of this build, widest first; their code is a ProductLevel. `knobs`:
 /// the table of a level.
 std::vector<Implementation> gemm_levels(const Implementation& base, const char* prefix,
-                                        const KnobTable& (*knobs)(const MatmulLevel&));
+                                        const KnobTable& (*knobs)(const ProductLevel&));
 
 }  // namespace dlblas::gemm

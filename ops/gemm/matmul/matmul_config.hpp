@@ -35,5 +35,5 @@ namespace dlblas::avx2 {
 extern const GemmCode kMatmulCode;
 }
 namespace dlblas::avx512 {
-extern const GemmCode kMatmulCode;
+extern const GemmCode kMatmulCode, kMatmulBf16, kMatmulAmx;
 }

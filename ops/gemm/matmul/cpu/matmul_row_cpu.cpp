@@ -81,7 +81,7 @@ Config heuristic(const Query& q) {
 
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
-  const MatmulLevel& level = kernels::code_of<MatmulLevel>(q);
+  const ProductLevel& level = kernels::code_of<ProductLevel>(q);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
   const Rates rates = kernels::rates_of(q);
   const double stream = rates.memory_bytes_per_s, f16 = level.f16_part * rates.f16_bytes_per_s;
@@ -98,7 +98,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  GemmFewRows s{kernels::code_of<MatmulLevel>(q).code, table().from_config(config), sums_of(p),
+  GemmFewRows s{kernels::code_of<ProductLevel>(q).code, table().from_config(config), sums_of(p),
                 std::max<int>(1, p.threads)};
   s.config.dots = takes_dots(p);
   return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kK]));
@@ -115,7 +115,7 @@ void append_rows(std::vector<Implementation>& to) {
   base.heuristic = heuristic;
   base.estimate = estimate;
   base.prepare = prepare;
-  const auto knobs = [](const MatmulLevel&) -> const KnobTable& { return table(); };
+  const auto knobs = [](const ProductLevel&) -> const KnobTable& { return table(); };
   for (const Implementation& impl : gemm_levels(base, "cpu_row_", knobs)) to.push_back(impl);
 }
 

@@ -36,4 +36,5 @@ extern const mlp::GatedLinearCode kGatedLinearCode;
 }
 namespace dlblas::avx512 {
 extern const mlp::GatedLinearCode kGatedLinearCode;
+extern const GemmCode kGatedLinearBf16, kGatedLinearAmx;
 }

@@ -6,49 +6,22 @@
 #include "ops/mlp/gated_linear/cpu/gated_linear_config.hpp"
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 
-#include "core/error.hpp"
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "cpu/gemm/run.hpp"
-#include "kernels/cpu_level.hpp"
+#include "kernels/blocked_product.hpp"
 #include "ops/mlp/gated_linear/gated_linear.hpp"
 #include "ops/mlp/matrices.hpp"
 
 namespace dlblas::mlp {
 namespace {
 
-using C = CpuGemmConfig;
+using kernels::ProductLevel;
 using R = CpuGemmRowConfig;
-constexpr std::int64_t kFloatBytes = sizeof(float);
 
-/// A level: its code, and its lanes.
-struct Level {
-  const GatedLinearCode* code;
-  int lanes;
-};
-
-const KnobTable& make_table(const Level& level) {
-  auto* labels = new std::vector<std::string>;  // lives as long as the process, as the table does
-  std::vector<std::int64_t> tiles;
-  for (int i = 0; i < level.code->gemm.num_tiles; ++i) {
-    const GemmTile tile = level.code->gemm.tiles[i];
-    labels->push_back(text(tile.m, "x", tile.n));
-    tiles.push_back(i);
-  }
-  return *new ConfigTable<C>{
-      field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
-      field<&C::block_m>("block_m", {96, 192, 384}),
-      field<&C::block_n>("block_n", {512, 1024, 4096}),
-      field<&C::block_k>("block_k", {256, 512}),
-      field<&C::unroll_k>("unroll_k", {1, 4}),
-      field<&C::prefetch>("prefetch", {0}),
-      field<&C::order>("order", {0, 1}, {"columns", "rows"}),
-      field<&C::split>("split", {0, 1}, {"columns", "rows"}),
-      field<&C::pack_a>("pack_a", {0, 1}),
-  };
+const KnobTable& knobs_of(const ProductLevel& level) {
+  return kernels::blocked_table(level, {1, 4}, {0});
 }
 const ConfigTable<R>& row_table() {
   static const auto* t = new ConfigTable<R>{
@@ -59,87 +32,20 @@ const ConfigTable<R>& row_table() {
   return *t;
 }
 
-const ConfigTable<C>& table_of(const Query& q) {
-  return static_cast<const ConfigTable<C>&>(*q.self.knobs);
-}
-const GemmCode& code_of(const Query& q) { return kernels::code_of<Level>(q).code->gemm; }
 double threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
 
-/// No smaller value of the knob covers the dimension.
-bool block_is_distinct(const KnobTable& knobs, std::string_view name, std::int64_t value,
-                       std::int64_t size) {
-  for (const std::int64_t v : knobs.values(name))
-    if (v < value && v >= size) return false;
-  return true;
+kernels::BlockedProduct product_of(const Problem& p) {
+  return {p.dims[kT], p.dims[kF], p.dims[kK], 2, &p.tensors[kX]};
 }
-
+Support supports(const Query& q) {
+  return kernels::supports_blocked(q, product_of(q.problem), kX);
+}
 void constrain(const Query& q, Space& space) {
-  const auto& t = table_of(q);
-  const Problem& p = q.problem;
-  const GemmCode& code = code_of(q);
-  space.require(t, "blocks_distinct", {"block_m", "block_n", "block_k"},
-                [&t, m = p.dims[kT], n = p.dims[kF], k = p.dims[kK]](const C& c) {
-                  return block_is_distinct(t, "block_m", c.block_m, m) &&
-                         block_is_distinct(t, "block_n", c.block_n, n) &&
-                         block_is_distinct(t, "block_k", c.block_k, k);
-                });
-  space.require(t, "a_block_fits_l2", {"block_m", "block_k"}, [l2 = q.device.l2_bytes](const C& c) {
-    return c.block_m * c.block_k * kFloatBytes <= l2 || (c.block_m == 96 && c.block_k == 256);
-  });
-  space.require(t, "rows_enough_to_split", {"tile", "split"},
-                [&code, m = p.dims[kT], threads = p.threads](const C& c) {
-                  return c.split == GemmSplit::kColumns ||
-                         (threads > 1 && m >= std::int64_t{threads} * code.tiles[c.tile].m);
-                });
-  space.require(t, "in_place_a_is_f32", {"pack_a"},
-                [f32 = p.tensors[kX].dtype == DType::kF32](const C& c) { return f32 || c.pack_a; });
+  kernels::constrain_blocked(q, product_of(q.problem), space);
 }
-
-/// As matmul's: the tile with the fewest wasted rows, then the fewest loads per multiply-add.
-Config heuristic(const Query& q) {
-  const Problem& p = q.problem;
-  const GemmCode& code = code_of(q);
-  C c{0, 192, 1024, 512, 4, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
-  double best = 0;
-  const double lanes = kernels::code_of<Level>(q).lanes;
-  for (int i = 0; i < code.num_tiles; ++i) {
-    const GemmTile tile = code.tiles[i];
-    double used =
-        static_cast<double>(p.dims[kT]) / static_cast<double>(round_up(p.dims[kT], tile.m));
-    if (p.dims[kF] <= 16) used /= tile.n;
-    const double score = used / (1 + 0.3 * (1.0 / tile.m + lanes / tile.n));
-    if (score > best) best = score, c.tile = i;
-  }
-  constexpr int kStreams = 8;  // rows of x that hardware prefetching follows side by side
-  const Layout x = p.tensors[kX].layout;
-  c.pack_a = p.tensors[kX].dtype != DType::kF32 || code.tiles[c.tile].m > kStreams ||
-             (x != Layout::kContiguous && x != Layout::kRowStrided);
-  if (p.dims[kT] <= 64) c.block_n = 4096, c.block_k = 256;
-  const KnobTable& knobs = *q.self.knobs;
-  const auto fit = [&](std::string_view name, std::int64_t wish, std::int64_t size) {
-    std::int64_t fitting = knobs.values(name).front();
-    for (const std::int64_t v : knobs.values(name))
-      if (v <= wish && block_is_distinct(knobs, name, v, size)) fitting = v;
-    return static_cast<std::int32_t>(fitting);
-  };
-  c.block_m = fit("block_m", c.block_m, p.dims[kT]);
-  c.block_n = fit("block_n", c.block_n, p.dims[kF]);
-  c.block_k = fit("block_k", c.block_k, p.dims[kK]);
-  if (c.block_m * c.block_k * kFloatBytes > q.device.l2_bytes) c.block_m = 96, c.block_k = 256;
-  return table_of(q).to_config(c);
-}
-
+Config heuristic(const Query& q) { return kernels::default_blocked(q, product_of(q.problem)); }
 double estimate(const Query& q, const Config& config) {
-  const Problem& p = q.problem;
-  const GemmTile tile = code_of(q).tiles[table_of(q).from_config(config).tile];
-  const auto m = static_cast<double>(round_up(p.dims[kT], tile.m));
-  const auto n = static_cast<double>(2 * round_up(p.dims[kF], tile.n));
-  const auto k = static_cast<double>(p.dims[kK]);
-  constexpr double kPacking = 0.615;  // of memory's rate, as matmul's
-  const double multiply = 2 * m * n * k / kernels::rates_of(q).f32_flops;
-  const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
-  const double pack = kFloatBytes * (m * k + n * k) / (kPacking * memory);
-  return 1e3 * (multiply + pack) / threads_of(p) + 0.005;
+  return kernels::estimate_blocked_ms(q, product_of(q.problem), config);
 }
 
 GemmMatrix matrix_of(const TensorView& t) {
@@ -168,8 +74,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 }
 Kernel prepare(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  const GemmBlocked s = gemm_blocked(code_of(q), table_of(q).from_config(config), kLongSums,
-                                     static_cast<int>(threads_of(p)), p.dims[kK], false);
+  const GemmBlocked s = kernels::prepare_blocked(q, product_of(p), config, kLongSums, false);
   return make_kernel({step}, s, workspace_bytes(s, p.dims[kT], p.dims[kF], p.dims[kK]));
 }
 
@@ -236,30 +141,37 @@ int step_row(const Args& args, const Context& context, const Kernel& kernel, voi
 }
 Kernel prepare_row(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  GemmFewRows s{&code_of(q), row_table().from_config(config), kLongSums,
+  GemmFewRows s{kernels::code_of<ProductLevel>(q).code, row_table().from_config(config), kLongSums,
                 static_cast<int>(threads_of(p))};
   s.config.dots = takes_dots(p);
   return make_kernel({step_row}, s, workspace_bytes(s, p.dims[kT], p.dims[kK]));
 }
 
+/// `knobs`: of few rows; null: of blocks, which units multiply, too.
 std::vector<Implementation> levels(const Implementation& base, const char* prefix,
                                    const KnobTable* knobs) {
+  const auto of = [&](const ProductLevel& level) { return knobs ? knobs : &knobs_of(level); };
+  std::vector<kernels::CpuLevel> all;
 #if defined(DLBLAS_X86)
-  static const Level avx512 = {&avx512::kGatedLinearCode, 16};
-  static const Level avx2 = {&avx2::kGatedLinearCode, 8};
+  static const ProductLevel amx = {&avx512::kGatedLinearAmx, 16, 1, kernels::Multiplier::kTiles};
+  static const ProductLevel bf16 = {&avx512::kGatedLinearBf16, 16, 1, kernels::Multiplier::kPairs};
+  static const ProductLevel avx512 = {&avx512::kGatedLinearCode.gemm, 16};
+  static const ProductLevel avx2 = {&avx2::kGatedLinearCode.gemm, 8};
+  if (!knobs)
+    all = {{Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">(), &amx,
+            of(amx), kernels::CpuUnit::kAmx},
+           {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512bf16.cpp">(),
+            &bf16, of(bf16), kernels::CpuUnit::kAvx512Bf16}};
+  all.push_back({Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp">(),
+                 &avx512, of(avx512)});
+  all.push_back({Isa::kAvx2, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx2.cpp">(), &avx2,
+                 of(avx2)});
 #endif
-  static const Level baseline = {&baseline::kGatedLinearCode, 4};
-  const auto of = [&](const Level& level) { return knobs ? knobs : &make_table(level); };
-  return kernels::per_level(base, prefix, {
-#if defined(DLBLAS_X86)
-    {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp">(), &avx512,
-     of(avx512)},
-        {Isa::kAvx2, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx2.cpp">(), &avx2,
-         of(avx2)},
-#endif
-        {Isa::kBaseline, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_baseline.cpp">(),
-         &baseline, of(baseline)},
-  });
+  static const ProductLevel baseline = {&baseline::kGatedLinearCode.gemm, 4};
+  all.push_back({Isa::kBaseline,
+                 source_hash<"ops/mlp/gated_linear/cpu/gated_linear_baseline.cpp">(), &baseline,
+                 of(baseline)});
+  return kernels::per_level(base, prefix, all);
 }
 
 }  // namespace
@@ -276,6 +188,7 @@ void append_cpu(std::vector<Implementation>& to) {
   for (const Implementation& impl : levels(row, "cpu_row_", &row_table())) to.push_back(impl);
   Implementation blocked;
   blocked.flags.deterministic = true;
+  blocked.supports = supports;
   blocked.constrain = constrain;
   blocked.heuristic = heuristic;
   blocked.estimate = estimate;

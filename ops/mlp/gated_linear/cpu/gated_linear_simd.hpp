@@ -1,9 +1,9 @@
-// The end of every row of gated_linear: gate, product, one rounding, store; and the same of sums
-// that lie in memory. Compiled once per instruction set.
+// The end of every row of gated_linear: gate, product, one rounding, store. Compiled once per
+// instruction set.
 // Read next: cpu/gemm/epilogue.hpp, ops/mlp/gate_simd.hpp.
 #pragma once
 
-#include "cpu/gemm/code.hpp"
+#include "cpu/gemm/epilogue.hpp"
 #include "ops/mlp/gate_simd.hpp"
 #include "ops/mlp/gated_linear/cpu/gated_linear_config.hpp"
 
@@ -24,14 +24,6 @@ struct GatedLinearEpilogue {
         });
   }
 };
-
-void finish_rows(const mlp::GatedLinearFinish& f, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    const float* const sums[2] = {static_cast<const float*>(f.sums[0].data) + i * f.sums[0].row,
-                                  static_cast<const float*>(f.sums[1].data) + i * f.sums[1].row};
-    GatedLinearEpilogue::store(f.out, i, 0, f.columns, sums);
-  }
-}
 
 }  // namespace
 }  // namespace dlblas::DLBLAS_ISA

@@ -1,0 +1,189 @@
+// Knobs, constraints, default and estimate of blocked products; see blocked_product.hpp.
+#include "kernels/blocked_product.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/integers.hpp"
+#include "core/rates.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+using C = CpuGemmConfig;
+constexpr std::int64_t kFloatBytes = sizeof(float);
+
+const ProductLevel& level_of(const Query& q) { return code_of<ProductLevel>(q); }
+const ConfigTable<C>& table_of(const Query& q) {
+  return static_cast<const ConfigTable<C>&>(*q.self.knobs);
+}
+double threads_of(const Query& q) { return std::max<int>(1, q.problem.threads); }
+
+/// Bytes of a packed block of a.
+std::int64_t block_bytes(const GemmCode& code, const C& c) {
+  return kFloatBytes * c.block_m * (round_up(c.block_k, code.depths) + code.pad) /
+         code.depths_per_float;
+}
+constexpr std::int64_t kLeastRows = 96;
+
+/// True when no smaller value of the knob already covers the dimension: larger blocks would run the
+/// same loops.
+bool block_is_distinct(const KnobTable& knobs, std::string_view name, std::int64_t value,
+                       std::int64_t size) {
+  for (const std::int64_t v : knobs.values(name))
+    if (v < value && v >= size) return false;
+  return true;
+}
+
+}  // namespace
+
+const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
+                                                const std::vector<std::int64_t>& unrolls,
+                                                const std::vector<std::int64_t>& prefetches) {
+  auto* labels = new std::vector<std::string>;  // lives as long as the process, as the table does
+  std::vector<std::int64_t> tiles;
+  for (int i = 0; i < level.code->num_tiles; ++i) {
+    labels->push_back(text(level.code->tiles[i].m, "x", level.code->tiles[i].n));
+    tiles.push_back(i);
+  }
+  const bool floats = level.multiplier == Multiplier::kFloats;
+  // Pairs are packed narrow: what is packed stays in the second-level cache until it is multiplied.
+  const std::vector<std::int64_t> depths = {256, 512}, columns = {512, 1024, 4096};
+  const std::vector<std::int64_t> pair_depths = {512, 1024, 2048}, pair_columns = {128, 256, 512, 1024};
+  return *new ConfigTable<C>{
+      field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
+      field<&C::block_m>("block_m", {96, 192, 384}),
+      field<&C::block_n>("block_n", floats ? columns : pair_columns),
+      field<&C::block_k>("block_k", floats ? depths : pair_depths),
+      field<&C::unroll_k>("unroll_k", floats ? unrolls : std::vector<std::int64_t>{1}),
+      field<&C::prefetch>("prefetch", floats ? prefetches : std::vector<std::int64_t>{0}),
+      field<&C::order>("order", {0, 1}, {"columns", "rows"}),
+      field<&C::split>("split", {0, 1}, {"columns", "rows"}),
+      field<&C::pack_a>("pack_a", {0, 1}),
+  };
+}
+
+// Granite Rapids, one thread, November 2026.
+double speed_of(Multiplier multiplier) {
+  if (multiplier == Multiplier::kTiles) return 14;
+  return multiplier == Multiplier::kPairs ? 1.8 : 1;
+}
+
+CpuGemmConfig blocked_config(const Query& q, const Config& config) {
+  return table_of(q).from_config(config);
+}
+
+Support supports_blocked(const Query& q, const BlockedProduct& p, int a) {
+  if (level_of(q).multiplier != Multiplier::kFloats && p.a->dtype != DType::kBF16)
+    return Support::no("the unit multiplies bf16 alone; {} has another dtype", tensor(a));
+  return Support::yes();
+}
+
+void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
+  const auto& t = table_of(q);
+  const ProductLevel& level = level_of(q);
+  const GemmCode& code = *level.code;
+  const auto distinct = [&](std::string_view rule, std::string_view knob,
+                            std::int32_t C::* member, std::int64_t size) {
+    space.require(t, rule, {knob}, [&t, knob, member, size](const C& c) {
+      return block_is_distinct(t, knob, c.*member, size);
+    });
+  };
+  distinct("block_m_distinct", "block_m", &C::block_m, p.m);
+  distinct("block_n_distinct", "block_n", &C::block_n, p.n);
+  distinct("block_k_distinct", "block_k", &C::block_k, p.k);
+  const std::int64_t least = t.values("block_k").front();
+  space.require(
+      t, "a_block_fits_l2", {"block_m", "block_k"},
+      [&code, least, l2 = q.device.l2_bytes](const C& c) {
+        return block_bytes(code, c) <= l2 || (c.block_m == kLeastRows && c.block_k == least);
+      });
+  space.require(t, "rows_enough_to_split", {"tile", "split"},
+                [&code, m = p.m, threads = q.problem.threads](const C& c) {
+                  return c.split == GemmSplit::kColumns ||
+                         (threads > 1 && m >= std::int64_t{threads} * code.tiles[c.tile].m);
+                });
+  const bool readable = level.multiplier != Multiplier::kFloats || p.a->dtype == DType::kF32;
+  space.require(t, "in_place_a_is_f32", {"pack_a"},
+                [readable](const C& c) { return readable || c.pack_a; });
+}
+
+int best_tile(const ProductLevel& level, double rows, std::int64_t n) {
+  int found = 0;
+  double best = 0;
+  for (int i = 0; i < level.code->num_tiles; ++i) {
+    const GemmTile tile = level.code->tiles[i];
+    const auto whole =
+        static_cast<double>(round_up(static_cast<std::int64_t>(std::max(1.0, rows)), tile.m));
+    double used = rows / whole;
+    if (n <= 16) used /= tile.n;
+    const double loads = 1.0 / tile.m + 1.0 * level.lanes / tile.n;
+    const double score = used / (1 + 0.3 * loads);
+    if (score > best) best = score, found = i;
+  }
+  return found;
+}
+
+Config default_blocked(const Query& q, const BlockedProduct& p) {
+  const ProductLevel& level = level_of(q);
+  // Measured on AMD Zen 4, f32 512×4096×1024, one thread, November 2026: 6x64 with a read in place,
+  // blocks 192×1024×512: 109 GFLOP/s; 14x32 packed: 104; block_k 256: 107; 24x16 in place: 27 (24
+  // streams of a).
+  C c{0, 192, 1024, 512, 4, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
+  const bool floats = level.multiplier == Multiplier::kFloats;
+  c.tile = best_tile(level, static_cast<double>(p.m), p.n);
+  constexpr int kStreams = 8;  // rows of a that hardware prefetching follows side by side
+  const bool by_rows =
+      p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
+  const bool few_streams = p.a->dtype == DType::kF32 && level.code->tiles[c.tile].m <= kStreams;
+  c.pack_a = !by_rows || (floats && !few_streams);
+  // With few rows packing b is most of the work and wants long runs of it: 16×4096×4096 takes 9.0
+  // ms with 4096×256 against 10.6 with 1024 columns.
+  constexpr std::int64_t kFewRows = 64;
+  if (p.m <= kFewRows) c.block_n = 4096, c.block_k = 256;
+  // Granite Rapids, one thread, 512×4096 bf16 by 2048 columns: 1024×256 0.95 TFLOP/s, 512×512 0.93,
+  // 1024×1024 0.83. Its third-level cache gives a thread 27 GB/s, so b waits in the second level.
+  if (!floats) c.block_m = 96, c.block_n = 256, c.block_k = 1024;
+  const KnobTable& knobs = *q.self.knobs;
+  const auto fit = [&](std::string_view name, std::int64_t wish, std::int64_t size) {
+    std::int64_t fitting = knobs.values(name).front();
+    for (const std::int64_t v : knobs.values(name))
+      if (v <= wish && block_is_distinct(knobs, name, v, size)) fitting = v;
+    return static_cast<std::int32_t>(fitting);
+  };
+  c.block_m = fit("block_m", c.block_m, p.m);
+  c.block_n = fit("block_n", c.block_n, p.n);
+  c.block_k = fit("block_k", c.block_k, p.k);
+  if (block_bytes(*level.code, c) > q.device.l2_bytes)
+    c.block_m = kLeastRows, c.block_k = fit("block_k", 0, p.k);
+  if (!floats) c.unroll_k = 1;
+  return table_of(q).to_config(c);
+}
+
+double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config& config) {
+  const ProductLevel& level = level_of(q);
+  const GemmTile tile = level.code->tiles[blocked_config(q, config).tile];
+  const auto m = static_cast<double>(round_up(p.m, tile.m));
+  const auto n = static_cast<double>(p.parts * round_up(p.n, tile.n));
+  const auto k = static_cast<double>(p.k);
+  const double multiply =
+      2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
+  // As it is packed, from the machine's memory, whichever level packs.
+  const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
+  const double pack = kFloatBytes * (m * k + n * k) / level.code->depths_per_float;
+  return 1e3 * (multiply + pack / (kPacking * memory)) / threads_of(q) + 0.005;
+}
+
+GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Config& config,
+                            const GemmSumOrder& sums, bool holds_sums) {
+  const ProductLevel& level = level_of(q);
+  const bool floats = level.multiplier == Multiplier::kFloats;
+  const GemmSumOrder& of_pairs =
+      level.multiplier == Multiplier::kTiles ? kTileSums : kLongSums;
+  return gemm_blocked(*level.code, blocked_config(q, config), floats ? sums : of_pairs,
+                      static_cast<int>(threads_of(q)), p.k, holds_sums);
+}
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,129 @@
+"""Products of bf16 by units that some CPUs have (``cpu_amx``, ``cpu_avx512bf16``): every layout and
+tail, and the same bits from every configuration.
+
+Read next: cpu/gemm/pairs.hpp, test_matmul.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import dlblas
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+CPU = dlblas.info()["devices"][0]
+UNITS = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(not CPU[flag], reason=f"this CPU has no {flag}"),
+    )
+    for name, flag in (("cpu_amx", "amx"), ("cpu_avx512bf16", "avx512_bf16"))
+]
+# Less than a tile, whole tiles, one more; depths of no, less than one, several and ragged chunks; a
+# step, a block and a span of depths and more.
+SHAPES = [
+    (1, 1, 1), (1, 64, 64), (3, 0, 5), (5, 33, 7), (16, 32, 64), (17, 31, 65), (33, 100, 100),
+    (40, 9000, 40), (64, 4096, 300), (130, 1000, 257), (500, 700, 70), (1100, 20, 33),
+]  # fmt: skip
+LAYOUTS = ("rows", "columns", "gaps")
+
+
+def values(rng: Any, *shape: int) -> Any:
+    return torch.from_numpy(rng.standard_normal(shape, np.float32)).bfloat16()
+
+
+def lying(t: Any, layout: str) -> Any:
+    if layout == "columns":
+        return t.t().contiguous().t()
+    if layout == "gaps":
+        wide = torch.zeros(2 * t.shape[0], 3 * t.shape[1], dtype=t.dtype)
+        wide[::2, ::3] = t
+        return wide[::2, ::3]
+    return t.contiguous()
+
+
+def configs(unit: str) -> list[str | None]:
+    """The default, and some that differ from it in every knob that a unit has."""
+    tiles = ("32x32", "16x64") if unit == "cpu_amx" else ("6x64", "12x32", "14x32")
+    block = "block_m=96 block_n=128 block_k=512 unroll_k=1 prefetch=0"
+    rest = [f"{block} order={o} split=columns pack_a={p}" for o, p in (("rows", 1), ("columns", 0))]
+    return [None, *(f"tile={t} {r}" for t in tiles for r in rest)]
+
+
+def bound(k: int, exact: Any, out: str) -> Any:
+    """Sums of k products of about one, then one rounding."""
+    rounding = 2**-24 * (k**0.5 + 8) * 4 if out == "f32" else 0.0
+    return rounding + (0.0 if out == "f32" else 2**-8) * exact.abs() + 2**-24 * k**0.5 * 16
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_in_every_layout(unit: str, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(m + k)
+    a, b = values(rng, m, k), values(rng, k, n)
+    exact = a.double() @ b.double()
+    bias = values(rng, n)
+    for left, right, out in itertools.product(LAYOUTS, LAYOUTS, ("f32", "bf16")):
+        with dlblas.pinned("matmul", unit):
+            got = dlblas.matmul(lying(a, left), lying(b, right), bias=bias, out_dtype=out)
+        want = exact + bias.double()
+        assert bool(((got.double() - want).abs() <= bound(k, want, out)).all()), (left, right, out)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("shape", [(70, 1100, 300), (33, 8192 + 96, 65)], ids=str)
+def test_no_configuration_changes_a_bit(unit: str, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(k)
+    a, b = values(rng, m, k), values(rng, k, n)
+    results = []
+    for config in configs(unit):
+        with dlblas.pinned("matmul", unit, config):
+            results.append(dlblas.matmul(a, b, out_dtype="f32"))
+    assert all(torch.equal(r, results[0]) for r in results)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("shape", [(1, 40, 7), (40, 100, 70), (130, 1300, 200)], ids=str)
+def test_gates(unit: str, shape: tuple[int, int, int]) -> None:
+    t, k, f = shape
+    rng = np.random.default_rng(f)
+    x, gate, up = values(rng, t, k), values(rng, f, k) / 8, values(rng, f, k) / 8
+    with dlblas.pinned("gated_linear", unit):
+        got = dlblas.gated_linear(x, gate, up)
+    want = torch.nn.functional.silu(x.double() @ gate.double().t()) * (x.double() @ up.double().t())
+    assert bool(((got.double() - want).abs() <= 2**-7 * want.abs() + 1e-4 * k**0.5).all())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_groups(unit: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b = values(rng, 150, 96), values(rng, 4, 80, 96)
+    offsets = torch.tensor([0, 3, 3, 100, 150], dtype=torch.int32)
+    with dlblas.pinned("grouped_gemm_rows", unit):
+        got = dlblas.grouped_gemm_rows(a, b, offsets)
+    for g in range(4):
+        rows = slice(int(offsets[g]), int(offsets[g + 1]))
+        want = a[rows].double() @ b[g].double().t()
+        assert bool(((got[rows].double() - want).abs() <= bound(96, want, "bf16")).all())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_calls_that_ask_for_the_same_bits_go_elsewhere(unit: str) -> None:
+    a, b = torch.ones(64, 64, dtype=torch.bfloat16), torch.ones(64, 64, dtype=torch.bfloat16)
+    with dlblas.deterministic():
+        found = dlblas.explain("matmul", a, b)
+    assert found.winner != unit
+    assert "adds up in another order" in str(found)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_other_dtypes_are_refused(unit: str) -> None:
+    a = torch.ones(64, 64)
+    with dlblas.pinned("matmul", unit), pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"):
+        dlblas.matmul(a, a)
