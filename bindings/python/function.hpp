@@ -37,6 +37,7 @@ struct Function {
   MethodDef method;
   Object* callable;                                       // the builtin
   mutable std::atomic<const TorchCalls*> torch{nullptr};  // null until torch is there
+  mutable std::atomic<bool> older_last{false};  // the last call was an older form's (init.cpp)
   bool over_last;  // `dim=-1` may stand in a call (hooks.over_last), by place where x is alone
 };
 

@@ -38,6 +38,7 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.dtype_name, "dtype_name"},
                {&hooks.docstring, "docstring"},
                {&hooks.other_forms, "other_forms"},
+               {&hooks.older_forms, "older_forms"},
                {&hooks.over_last, "over_last"}};
   for (const auto& entry : table)
     if (!(*entry.hook = api.dict_get(dictionary, entry.name))) return entry.name;

@@ -15,14 +15,8 @@
 namespace dlblas::py {
 namespace {
 
-// With the error of a refused call set: the result of what an older form of that name means by it,
-// or null and an error.
-Object* call_other_form(const Function& function, Object* const* args, Size nargs,
-                        Object* kwnames) {
-  Object *type = nullptr, *error = nullptr, *trace = nullptr;
-  api.err_fetch(&type, &error, &trace);
-  Object* const form = api.dict_get(hooks.other_forms, function.name.c_str());
-  if (!form) return api.err_restore(type, error, trace), nullptr;
+// What a form makes of a call: its result, None, or null and an error.
+Object* ask(Object* form, Object* const* args, Size nargs, Object* kwnames) {
   Ref values(api.tuple_new(nargs)), named(api.dict_new());
   for (Size i = 0; values && i < nargs; ++i)
     api.tuple_set(values.get(), i, Ref::borrow(args[i]).release());
@@ -30,22 +24,51 @@ Object* call_other_form(const Function& function, Object* const* args, Size narg
   for (Size i = 0; named && i < num_named; ++i)
     api.dict_set(named.get(), std::string(name_of(api.tuple_get(kwnames, i))).c_str(),
                  args[nargs + i]);
-  Ref result;
-  if (values && named) result.reset(api.call_args(form, values.get(), named.get(), nullptr));
+  return values && named ? api.call_args(form, values.get(), named.get(), nullptr) : nullptr;
+}
+
+// With the error of a refused call set: the result of what another form of that name means by it,
+// or null and an error.
+Object* call_other_form(const Function& function, Object* const* args, Size nargs,
+                        Object* kwnames) {
+  Object *type = nullptr, *error = nullptr, *trace = nullptr;
+  api.err_fetch(&type, &error, &trace);
+  Object* const form = api.dict_get(hooks.other_forms, function.name.c_str());
+  if (!form) return api.err_restore(type, error, trace), nullptr;
+  Ref result(ask(form, args, nargs, kwnames));
   if (result.get() != api.none) {
     for (Object* of : {type, error, trace})
       if (of) api.dec_ref(of);
+    if (result && api.dict_get(hooks.older_forms, function.name.c_str()))
+      function.older_last.store(true, std::memory_order_relaxed);
     return result.release();
   }
   api.err_restore(type, error, trace);
   return nullptr;
 }
 
+// A program calls one form over and over. Where the last call was an older form's, this one is
+// asked before the operator refuses it (a refusal with its words takes 30 µs). True: `result` is the
+// call's, or null and an error.
+bool call_older_form(const Function& function, Object* const* args, Size nargs, Object* kwnames,
+                     Object** result) {
+  static thread_local bool t_asked = false;  // an older form calls the operator itself
+  if (t_asked || !function.older_last.load(std::memory_order_relaxed)) return false;
+  t_asked = true;
+  Ref made(ask(api.dict_get(hooks.older_forms, function.name.c_str()), args, nargs, kwnames));
+  t_asked = false;
+  if (made.get() != api.none) return *result = made.release(), true;
+  function.older_last.store(false, std::memory_order_relaxed);
+  return false;
+}
+
 Object* call_function(const Function& function, Object* const* args, Size nargs, Object* kwnames) {
-  if (Object * result; call_torch(function, args, nargs, kwnames, &result))
+  Object* result = nullptr;
+  if (call_older_form(function, args, nargs, kwnames, &result)) return result;
+  if (call_torch(function, args, nargs, kwnames, &result))
     return result ? result : call_other_form(function, args, nargs, kwnames);
   Call call(function, Data::kRequired);
-  Object* result = call.read(args, nargs, kwnames) ? call.run() : nullptr;
+  result = call.read(args, nargs, kwnames) ? call.run() : nullptr;
   return result ? result : call_other_form(function, args, nargs, kwnames);
 }
 

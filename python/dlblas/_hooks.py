@@ -527,5 +527,6 @@ TABLE: dict[str, Any] = {
     "dtype_name": _dtypes.name_of,
     "docstring": docstring,
     "other_forms": other_forms,
+    "older_forms": older_forms,
     "over_last": over_last,
 }
