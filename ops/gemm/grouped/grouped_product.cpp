@@ -58,9 +58,12 @@ double grouped_bytes(const GroupedOp& op, const Problem& p) {
 Bound grouped_bound(const GroupedOp& op, const Problem& p) {
   const FloatTraits out = float_traits(p.tensors[op.out].dtype);
   const double count = size_of_letter(p, op.k) + 2;
+  // Products and sums below f32's normal range: half its smallest step, or all of them.
+  const bool flushes = p.tensors[kGroupedA].dtype == DType::kBF16;
+  const double step = flushes ? 0x1p-126 : float_traits(DType::kF32).tiny / 2;
   return {.magnitude = kRounding,
           .value = out.eps / 2 * (1 + kRounding),
-          .absolute = out.tiny + count * float_traits(DType::kF32).tiny / 2};
+          .absolute = out.tiny + count * step};
 }
 
 }  // namespace dlblas::gemm

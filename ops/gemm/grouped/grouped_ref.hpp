@@ -1,5 +1,7 @@
 // The oracle of grouped products: sums in f64, and what error is allowed. One text for the three
-// operators, which differ in which terms an element has. Two roundings come on top of the sum's.
+// operators, which differ in which terms an element has. Two roundings come on top of the sum's; of
+// bf16, products with an operand below f32's normal range may count as zero (as CPUs' dot products
+// of bf16 take them).
 // Read next: device/oracle/sum_error.hpp, ops/oracle_text.hpp.
 #pragma once
 
@@ -14,14 +16,28 @@ int64_t group_limit(Row& row, int64_t at, int64_t most) {
   return v < 0 ? 0 : v > static_cast<double>(most) ? most : static_cast<int64_t>(v);
 }
 
-/// Columns of the row: each the sum of `terms` products term(column, i).
-template <typename Row, typename Term>
-void store_sums(Row& row, int64_t columns, int64_t terms, const Term& term) {
+/// Factors of a product.
+struct Factors {
+  double a, b;
+};
+
+/// Columns of the row: each the sum of `terms` products of factors(column, i).
+template <typename Row, typename Terms>
+void store_sums(Row& row, int64_t columns, int64_t terms, const Terms& factors) {
+  const bool flushes = row.dtype(0) == DType::kBF16;
   const SumModel model = sum_model(terms, row.dtype(0) != DType::kF32);
   row.each(columns, [&](auto n) {
     SumWalk walk;
-    for (int64_t i = 0; i < terms; ++i) walk.add(term(n, i));
-    row.store(0, n, walk.sum(), sum_error(model, walk.sizes()) + 2 * std::abs(walk.sum()));
+    double lost = 0;
+    for (int64_t i = 0; i < terms; ++i) {
+      const Factors f = factors(n, i);
+      const double product = f.a * f.b;
+      walk.add(product);
+      const bool is_tiny = std::abs(f.a) < 0x1p-126 || std::abs(f.b) < 0x1p-126;
+      if (flushes && is_tiny && std::isfinite(product)) lost += std::abs(product);
+    }
+    row.store(0, n, walk.sum(),
+              sum_error(model, walk.sizes()) + 2 * std::abs(walk.sum()) + lost / kRounding);
   });
 }
 

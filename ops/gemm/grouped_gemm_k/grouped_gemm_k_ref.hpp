@@ -14,7 +14,7 @@ void grouped_gemm_k_row(Row& row) {
   const int64_t group = row.index() / width, n = row.index() - group * width;
   const int64_t begin = group_limit(row, group, rows), end = group_limit(row, group + 1, rows);
   store_sums(row, row.size(kDepthK), std::max<int64_t>(0, end - begin), [&](int64_t k, int64_t i) {
-    return row.load_row(0, begin + i, n) * row.load_row(1, begin + i, k);
+    return Factors{row.load_row(0, begin + i, n), row.load_row(1, begin + i, k)};
   });
 }
 

@@ -14,7 +14,7 @@ void grouped_gemm_masked_row(Row& row) {
   const int64_t group = row.index() / rows, m = row.index() - group * rows;
   if (m >= group_limit(row, group, rows)) return store_nothing(row, columns);
   store_sums(row, columns, row.size(kMaskedK), [&](int64_t n, int64_t k) {
-    return row.load(0, k) * row.load_row(1, group * columns + n, k);
+    return Factors{row.load(0, k), row.load_row(1, group * columns + n, k)};
   });
 }
 

@@ -16,7 +16,7 @@ void grouped_gemm_rows_row(Row& row) {
     if (group_limit(row, e, rows) <= m && m < group_limit(row, e + 1, rows)) group = e;
   if (group < 0) return store_nothing(row, columns);
   store_sums(row, columns, row.size(kRowsK), [&](int64_t n, int64_t k) {
-    return row.load(0, k) * row.load_row(1, group * columns + n, k);
+    return Factors{row.load(0, k), row.load_row(1, group * columns + n, k)};
   });
 }
 
