@@ -127,3 +127,42 @@ def test_other_dtypes_are_refused(unit: str) -> None:
     a = torch.ones(64, 64)
     with dlblas.pinned("matmul", unit), pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"):
         dlblas.matmul(a, a)
+
+
+needs_amx = pytest.mark.skipif(not CPU["amx"], reason="this CPU has no amx")
+# One to four tiles of rows; whole and ragged tiles of columns, fewer than a thread's; ragged depths
+# and several spans.
+FEW = [
+    (1, 3, 16), (1, 40, 17), (2, 64, 33), (7, 4096, 100), (16, 100, 96), (17, 33, 130),
+    (33, 257, 47), (48, 8192 + 40, 31), (64, 20000, 65),
+]  # fmt: skip
+
+
+@needs_amx
+@pytest.mark.parametrize("shape", FEW, ids=str)
+def test_few_rows_by_tiles_have_the_bits_of_blocks(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(m * n)
+    a, b, bias = values(rng, m, k), lying(values(rng, k, n), "columns"), values(rng, n)
+    exact = a.double() @ b.double() + bias.double()
+    most = 1 if m > 32 else 3  # m counts as the bucket that it is in
+    for left, out in itertools.product(LAYOUTS, ("f32", "bf16")):
+        with dlblas.pinned("matmul", "cpu_amx"):
+            blocks = dlblas.matmul(lying(a, left), b, bias=bias, out_dtype=out)
+        assert bool(((blocks.double() - exact).abs() <= bound(a, b, exact, out)).all())
+        for columns in range(1, most + 1):
+            config = f"unroll_k={columns} block_n=16 prefetch={512 * (columns % 2)}"
+            with dlblas.pinned("matmul", "cpu_row_amx", config):
+                rows = dlblas.matmul(lying(a, left), b, bias=bias, out_dtype=out)
+            assert torch.equal(rows, blocks), (left, out, columns)
+
+
+@needs_amx
+def test_gates_of_few_rows_by_tiles() -> None:
+    rng = np.random.default_rng(8)
+    x, gate, up = values(rng, 21, 70), values(rng, 99, 70) / 8, values(rng, 99, 70) / 8
+    results = []
+    for name in ("cpu_amx", "cpu_row_amx"):
+        with dlblas.pinned("gated_linear", name):
+            results.append(dlblas.gated_linear(x, gate, up))
+    assert torch.equal(*results)

@@ -18,12 +18,15 @@ import sys
 import tree
 
 _AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx2", "-mfma", "-mf16c"]
+_AMX = ["-mamx-tile", "-mamx-bf16", "-mamx-int8"]
 ISA = {
     "_avx2": ["-mavx2", "-mfma", "-mf16c"],
     "_avx512": _AVX512,
     "_avx512vnni": [*_AVX512, "-mavx512vnni"],
     "gemm/pairs": [*_AVX512, "-mavx512bf16"],
-    "cpu/amx": [*_AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"],
+    "gemm/pair_code": [*_AVX512, "-mavx512bf16"],
+    "gemm/tile_rows": [*_AVX512, "-mavx512bf16", *_AMX],
+    "cpu/amx": [*_AVX512, *_AMX],
 }
 PART = re.compile(r"Included\s+by\s+([\w/.]+\.hpp)\s+alone")
 MOST = 48  # a second each; a header that opens a source is compiled alone by the build as well

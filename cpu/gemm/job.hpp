@@ -87,6 +87,8 @@ inline constexpr int kMaxRowGroup = 8;
 /// kSharedDepth at most in the first. Of a row-major b a group's columns are too many: more rows
 /// than a group's would stream b again.
 inline constexpr int kMaxDotRows = 32, kSharedRows = 9, kSharedColumns = 32, kSharedDepth = 512;
+/// Most rows, and least columns, of the few-row form by tiles (AMX), whose b lies along K.
+inline constexpr int kMaxRowsOfTiles = 64, kMinColumnsOfTiles = 16;
 /// Does the few-row form of m rows take columns so?
 constexpr bool shares_columns(bool dots, int64_t m) { return dots && m >= kSharedRows; }
 /// Whole groups' rows.
@@ -145,7 +147,7 @@ struct GemmCode {
   /// parts · kRowPlanes · kMaxRowGroup · block_n floats.
   void (*row)(const GemmJob&, const CpuGemmRowConfig&, int64_t j0, int64_t j1, const float* rows,
               float* sums);
-  /// a as f32: rows side by side at each depth, or for dot products one after the other, where
+  /// a as f32 (AMX: as pairs of bf16): rows side by side at each depth, or for dot products one after the other, where
   /// columns are shared in parts of their depth; rows past m, up to a power of two or whole groups,
   /// are zero.
   void (*pack_rows)(const GemmJob&, const CpuGemmRowConfig&, float* rows);

@@ -250,12 +250,6 @@ struct PairCore {
   }
 };
 
-/// bf16 operands in blocks: by tiles or by vectors, as the file is compiled.
-template <typename Epilogue>
-constexpr GemmCode pair_code() {
-  return code_of_core<PairCore, Epilogue>();
-}
-
 }  // namespace
 }  // namespace dlblas::DLBLAS_ISA
 // NOLINTEND(google-build-namespaces)

@@ -173,7 +173,9 @@ void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const 
 // ---- Few rows ----
 
 namespace {
-std::int64_t row_floats(std::int64_t m, std::int64_t k) {
+std::int64_t row_floats(const GemmCode& code, std::int64_t m, std::int64_t k) {
+  if (code.depths_per_float > 1)  // by tiles
+    return round_up(m, kMinColumnsOfTiles) * round_up(k, code.depths) / code.depths_per_float;
   const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
   // Of parts of a depth the last is whole, and of m = 9 there are two groups of eight rows.
   const std::int64_t parts = group_rows(m) * round_up(k, kSharedDepth);
@@ -194,7 +196,8 @@ CpuGemmRowConfig few_rows_config(DType b, bool dots) {
 }
 
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k) {
-  return static_cast<std::size_t>(kFloatBytes * (row_floats(m, k) + s.slots * sum_floats(s)));
+  return static_cast<std::size_t>(kFloatBytes *
+                                  (row_floats(*s.code, m, k) + s.slots * sum_floats(s)));
 }
 
 void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const Context& context,
@@ -203,7 +206,7 @@ void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const
   job.sums = s.sums, job.epilogue = epilogue;
   auto* rows = static_cast<float*>(workspace);
   s.code->pack_rows(job, s.config, rows);
-  float* sums = rows + row_floats(job.m, job.k);
+  float* sums = rows + row_floats(*s.code, job.m, job.k);
   // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
   const std::int64_t share = round_up(ceil_div(job.n, s.slots), 32);
   context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -186,4 +186,68 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
                       static_cast<int>(threads_of(q)), p.k, holds_sums);
 }
 
+// ---- few rows by tiles ----
+
+namespace {
+/// Tiles of b that may be at work side by side: six tiles of sums, one for each 16 rows.
+std::int64_t most_columns(std::int64_t m) {
+  return 6 / std::clamp<std::int64_t>(ceil_div(m, 16), 1, 4);
+}
+}  // namespace
+
+const ConfigTable<CpuGemmRowConfig>& tile_rows_table() {
+  using R = CpuGemmRowConfig;
+  static const auto* t = new ConfigTable<R>{
+      field<&R::unroll_k>("unroll_k", {1, 2, 3}),
+      field<&R::block_n>("block_n", {16}),
+      field<&R::prefetch>("prefetch", {0, 512}),
+  };
+  return *t;
+}
+
+Support supports_tile_rows(const Query& q, const BlockedProduct& p, int a, int b) {
+  if (const Support types = supports_blocked(q, p, a); !types) return types;
+  if (p.m > kMaxRowsOfTiles)
+    return Support::no("{} has more than {} rows (bucket {}): they are packed in blocks", tensor(a),
+                       kMaxRowsOfTiles, p.m);
+  if (p.n < kMinColumnsOfTiles)
+    return Support::no("{} has fewer than {} columns, those of a tile", tensor(b),
+                       kMinColumnsOfTiles);
+  return Support::yes();
+}
+
+void constrain_tile_rows(const Query&, const BlockedProduct& p, Space& space) {
+  space.require(tile_rows_table(), "sums_fit_the_tiles", {"unroll_k"},
+                [most = most_columns(p.m)](const CpuGemmRowConfig& c) {
+                  return c.unroll_k <= most || c.unroll_k == 1;
+                });
+}
+
+Config default_tile_rows(const BlockedProduct& p) {
+  // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or 3
+  // 7.5; fetched ahead 7.1 to 8.0; 4 or 6 tiles 7.9, fetched ahead 10.7 to 15.2.
+  CpuGemmRowConfig c{1, 16, 0, true};
+  for (const std::int64_t v : tile_rows_table().values("unroll_k"))
+    if (v <= std::min<std::int64_t>(2, most_columns(p.m))) c.unroll_k = static_cast<std::int32_t>(v);
+  return tile_rows_table().to_config(c);
+}
+
+double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p) {
+  const Rates rates = rates_of(q);
+  const double columns = static_cast<double>(p.parts) * static_cast<double>(p.n);
+  const double bytes = 2 * columns * static_cast<double>(p.k);
+  const double flops = bytes * static_cast<double>(round_up(p.m, 16));
+  // b is read once: each thread's part from memory, or multiplied, whichever takes longer.
+  // Of so few rows that vectors keep up, streams of whole columns are the better readers.
+  constexpr double kReading = 0.97;
+  const double seconds = std::max(bytes / (kReading * rates.memory_bytes_per_s),
+                                  flops / (rates.f32_flops * speed_of(Multiplier::kTiles)));
+  return 1e3 * seconds / threads_of(q) + 0.005;
+}
+
+GemmFewRows prepare_tile_rows(const Query& q, const Config& config) {
+  return {level_of(q).code, tile_rows_table().from_config(config), kTileSums,
+          static_cast<int>(threads_of(q))};
+}
+
 }  // namespace dlblas::kernels

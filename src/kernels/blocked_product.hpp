@@ -55,6 +55,14 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
 
 /// Multiply-adds in the time of one of f32, at the same level.
 double speed_of(Multiplier multiplier);
+/// Few rows by tiles: `cpu_row_amx`. b's columns, N of them, lie along K.
+const ConfigTable<CpuGemmRowConfig>& tile_rows_table();
+Support supports_tile_rows(const Query& q, const BlockedProduct& p, int a, int b);
+void constrain_tile_rows(const Query& q, const BlockedProduct& p, Space& space);
+Config default_tile_rows(const BlockedProduct& p);
+double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p);
+GemmFewRows prepare_tile_rows(const Query& q, const Config& config);
+
 /// The tile with the fewest wasted of so many rows, then the fewest loads per multiply-add; of a
 /// few columns the narrowest.
 int best_tile(const ProductLevel& level, double rows, std::int64_t n);

@@ -20,6 +20,7 @@ struct GroupedState {
   GemmBlocked blocked;
   GemmFewRows few;
   bool any_batch;  // a row has the same bits in a group of any size
+  bool tiles;      // few rows are those of AMX, whose matrix lies along K
 };
 
 GemmMatrix matrix(const GroupedMatrix& m, DType type, std::int64_t group, std::int64_t row,
@@ -51,11 +52,14 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
     one.out = matrix(p.out, out, g, row, 0);
     one.m = by_depth ? p.m : count, one.n = p.n, one.k = by_depth ? count : p.k;
     const bool by_rows = one.b.col == 1, dots = !by_rows && one.b.row == 1;
-    const bool streams = by_rows || (dots && !s.any_batch);
-    if (streams && one.m <= kMaxRowGroup && one.n > 0) {
+    const bool streams = s.tiles ? dots && one.n >= kMinColumnsOfTiles
+                                 : by_rows || (dots && !s.any_batch);
+    if (streams && one.m <= (s.tiles ? kMaxRowsOfTiles : kMaxRowGroup) && one.n > 0) {
       GemmFewRows few = s.few;
-      few.config = few_rows_config(in, dots);
-      few.config.block_n = s.few.config.block_n;
+      if (!s.tiles) {
+        few.config = few_rows_config(in, dots);
+        few.config.block_n = s.few.config.block_n;
+      }
       run_few_rows(few, product_of(one), &one, context, workspace);
     } else {
       run_blocked(s.blocked, product_of(one), &one, context, workspace);
@@ -98,8 +102,10 @@ Kernel prepare(const Query& q, const Config&) {
   s.blocked = gemm_blocked(*level.blocks.code, c, tiles ? kTileSums : kLongSums, threads_of(p), k,
                            holds_sums);
   s.few = {level.few, {0, 512, 0, false}, kLongSums, threads_of(p)};
+  if (tiles) s.few = {level.few, {2, kMinColumnsOfTiles, 0, true}, kTileSums, threads_of(p)};
   s.any_batch = p.flags & kDeterministic;
-  const std::int64_t few = std::min<std::int64_t>(m, kMaxRowGroup);
+  s.tiles = tiles;
+  const std::int64_t few = std::min<std::int64_t>(m, tiles ? kMaxRowsOfTiles : kMaxRowGroup);
   return make_kernel({step}, s,
                      std::max(workspace_bytes(s.blocked, m, n, k), workspace_bytes(s.few, few, k)));
 }
@@ -134,7 +140,7 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
       base, "cpu_",
       {
 #if defined(DLBLAS_X86)
-          {Isa::kAvx512, hash, level(kMatmulAmx, of.avx512), nullptr, kernels::CpuUnit::kAmx},
+          {Isa::kAvx512, hash, level(kMatmulAmx, kMatmulAmx), nullptr, kernels::CpuUnit::kAmx},
           {Isa::kAvx512, hash, level(kMatmulBf16, of.avx512), nullptr,
            kernels::CpuUnit::kAvx512Bf16},
           {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},

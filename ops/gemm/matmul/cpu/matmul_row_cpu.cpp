@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/source_hash.hpp"
 #include "cpu/gemm/run.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 
@@ -104,6 +105,44 @@ Kernel prepare(const Query& q, const Config& config) {
   return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kK]));
 }
 
+// ---- by tiles ----
+
+#if defined(DLBLAS_X86)
+kernels::BlockedProduct tile_product(const Problem& p) {
+  return {p.dims[kM], p.dims[kN], p.dims[kK], 1, &p.tensors[kA]};
+}
+Support supports_tiles(const Query& q) {
+  if (q.problem.tensors[kB].layout != Layout::kTransposed)
+    return Support::no("{} does not lie along K: it is read in place", tensor(kB));
+  return kernels::supports_tile_rows(q, tile_product(q.problem), kA, kB);
+}
+Kernel prepare_tiles(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  const GemmFewRows s = kernels::prepare_tile_rows(q, config);
+  return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kK]));
+}
+void append_tiles(std::vector<Implementation>& to) {
+  Implementation base;
+  base.flags.deterministic = true;
+  base.supports = supports_tiles;
+  base.constrain = [](const Query& q, Space& space) {
+    kernels::constrain_tile_rows(q, tile_product(q.problem), space);
+  };
+  base.heuristic = [](const Query& q) {
+    return kernels::default_tile_rows(tile_product(q.problem));
+  };
+  base.estimate = [](const Query& q, const Config&) {
+    return kernels::estimate_tile_rows_ms(q, tile_product(q.problem));
+  };
+  base.prepare = prepare_tiles;
+  const auto* hash = source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">();
+  for (const Implementation& impl : kernels::per_level(
+           base, "cpu_row_",
+           {{Isa::kAvx512, hash, &kMatmulAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx}}))
+    to.push_back(impl);
+}
+#endif
+
 }  // namespace
 
 void append_rows(std::vector<Implementation>& to) {
@@ -116,6 +155,9 @@ void append_rows(std::vector<Implementation>& to) {
   base.estimate = estimate;
   base.prepare = prepare;
   const auto knobs = [](const ProductLevel&) -> const KnobTable& { return table(); };
+#if defined(DLBLAS_X86)
+  append_tiles(to);
+#endif
   for (const Implementation& impl : gemm_levels(base, "cpu_row_", knobs)) to.push_back(impl);
 }
 

@@ -147,19 +147,53 @@ Kernel prepare_row(const Query& q, const Config& config) {
   return make_kernel({step_row}, s, workspace_bytes(s, p.dims[kT], p.dims[kK]));
 }
 
+#if defined(DLBLAS_X86)
+constexpr ProductLevel kAmx = {&avx512::kGatedLinearAmx, 16, 1, kernels::Multiplier::kTiles};
+
+Support supports_tiles(const Query& q) {
+  const Problem& p = q.problem;
+  for (const int i : {kGate, kUp})
+    if (p.tensors[i].layout != Layout::kContiguous && p.tensors[i].layout != Layout::kRowStrided)
+      return Support::no("{} does not lie along K: it is read in place", tensor(i));
+  return kernels::supports_tile_rows(q, product_of(p), kX, kGate);
+}
+Kernel prepare_tiles(const Query& q, const Config& config) {
+  const Problem& p = q.problem;
+  const GemmFewRows s = kernels::prepare_tile_rows(q, config);
+  return make_kernel({step_row}, s, workspace_bytes(s, p.dims[kT], p.dims[kK]));
+}
+void append_tiles(std::vector<Implementation>& to) {
+  Implementation base;
+  base.flags.deterministic = true;
+  base.supports = supports_tiles;
+  base.constrain = [](const Query& q, Space& space) {
+    kernels::constrain_tile_rows(q, product_of(q.problem), space);
+  };
+  base.heuristic = [](const Query& q) { return kernels::default_tile_rows(product_of(q.problem)); };
+  base.estimate = [](const Query& q, const Config&) {
+    return kernels::estimate_tile_rows_ms(q, product_of(q.problem));
+  };
+  base.prepare = prepare_tiles;
+  const auto* hash = source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">();
+  for (const Implementation& impl : kernels::per_level(
+           base, "cpu_row_",
+           {{Isa::kAvx512, hash, &kAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx}}))
+    to.push_back(impl);
+}
+#endif
+
 /// `knobs`: of few rows; null: of blocks, which units multiply, too.
 std::vector<Implementation> levels(const Implementation& base, const char* prefix,
                                    const KnobTable* knobs) {
   const auto of = [&](const ProductLevel& level) { return knobs ? knobs : &knobs_of(level); };
   std::vector<kernels::CpuLevel> all;
 #if defined(DLBLAS_X86)
-  static const ProductLevel amx = {&avx512::kGatedLinearAmx, 16, 1, kernels::Multiplier::kTiles};
   static const ProductLevel bf16 = {&avx512::kGatedLinearBf16, 16, 1, kernels::Multiplier::kPairs};
   static const ProductLevel avx512 = {&avx512::kGatedLinearCode.gemm, 16};
   static const ProductLevel avx2 = {&avx2::kGatedLinearCode.gemm, 8};
   if (!knobs)
-    all = {{Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">(), &amx,
-            of(amx), kernels::CpuUnit::kAmx},
+    all = {{Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">(), &kAmx,
+            of(kAmx), kernels::CpuUnit::kAmx},
            {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512bf16.cpp">(),
             &bf16, of(bf16), kernels::CpuUnit::kAvx512Bf16}};
   all.push_back({Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp">(),
@@ -185,6 +219,9 @@ void append_cpu(std::vector<Implementation>& to) {
   row.heuristic = heuristic_row;
   row.estimate = estimate_row;
   row.prepare = prepare_row;
+#if defined(DLBLAS_X86)
+  append_tiles(to);
+#endif
   for (const Implementation& impl : levels(row, "cpu_row_", &row_table())) to.push_back(impl);
   Implementation blocked;
   blocked.flags.deterministic = true;

@@ -1,0 +1,26 @@
+// A unit's code of bf16 products with one epilogue: AMX has few rows beside blocks.
+// In: an epilogue. Out: the table that host code calls. Compiled with AVX512_BF16.
+// Read next: cpu/gemm/pairs.hpp, cpu/gemm/tile_rows.hpp, ops/gemm/matmul/cpu/matmul_amx.cpp.
+#pragma once
+
+#include "cpu/gemm/pairs.hpp"
+#if defined(__AMX_BF16__)
+#include "cpu/gemm/tile_rows.hpp"
+#endif
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+template <typename Epilogue>
+constexpr GemmCode pair_code() {
+  GemmCode code = code_of_core<PairCore, Epilogue>();
+#if defined(__AMX_BF16__)
+  code.row = row_of_tiles<Epilogue>, code.pack_rows = pack_tile_rows;
+#endif
+  return code;
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)
