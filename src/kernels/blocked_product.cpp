@@ -50,7 +50,7 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
   }
   const bool floats = level.multiplier == Multiplier::kFloats;
   // Pairs are packed narrow: what is packed stays in the second-level cache until it is multiplied.
-  const std::vector<std::int64_t> depths = {256, 512}, columns = {512, 1024, 4096};
+  const std::vector<std::int64_t> depths = {256, 512}, columns = {256, 512, 1024, 4096};
   const std::vector<std::int64_t> pair_depths = {512, 1024, 2048}, pair_columns = {128, 256, 512, 1024};
   return *new ConfigTable<C>{
       field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
