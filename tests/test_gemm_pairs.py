@@ -113,13 +113,21 @@ def test_groups(unit: str) -> None:
         assert bool(((got[rows].double() - want).abs() <= bound(a[rows], b[g].t(), want, "bf16")).all())
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_calls_that_ask_for_the_same_bits_go_elsewhere(unit: str) -> None:
-    a, b = torch.ones(64, 64, dtype=torch.bfloat16), torch.ones(64, 64, dtype=torch.bfloat16)
+@pytest.mark.skipif(not CPU["avx512_bf16"], reason="this CPU has no unit for bf16")
+@pytest.mark.parametrize("columns", [16, 200], ids=["few", "many"])
+@pytest.mark.parametrize("right", LAYOUTS)
+def test_a_row_has_the_same_bits_in_any_batch(right: str, columns: int) -> None:
+    """One unit serves all rows: neither levels nor another unit beside it."""
+    rng = np.random.default_rng(columns)
+    a, b = values(rng, 150, 9000), lying(values(rng, 9000, columns), right)
     with dlblas.deterministic():
-        found = dlblas.explain("matmul", a, b)
-    assert found.as_dict()["implementation"] != unit
-    assert "adds up in another order" in str(found)
+        whole = dlblas.matmul(a, b, out_dtype="f32")
+        for rows in (1, 2, 7, 16, 33, 64, 100):
+            assert torch.equal(dlblas.matmul(a[:rows], b, out_dtype="f32"), whole[:rows]), rows
+            found = dlblas.explain("matmul", a[:rows], b, out_dtype="f32").as_dict()
+            assert found["implementation"] in (
+                ("cpu_amx", "cpu_row_amx") if CPU["amx"] else ("cpu_avx512bf16",)
+            )
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -37,8 +37,13 @@ Support supports(const Query& q) {
 
 Support same_bits(const Query& q) {
   const CpuUser& user = q.user<CpuUser>();
-  if (user.level.unit != CpuUnit::kNone)
-    return Support::no("adds up in another order than the instruction sets that all CPUs have");
+  if (user.level.unit != CpuUnit::kNone) {
+    if (!user.level.keeps_bits)
+      return Support::no("adds up in another order than the instruction sets that all CPUs have");
+    if (user.level.unit != CpuUnit::kAmx && q.device.amx)
+      return Support::no("has other bits than AMX, which runs here");
+    return Support::yes();
+  }
   const bool is_widest =
       user.level.isa <= q.device.isa && static_cast<int>(q.device.isa) <= user.served_isa;
   if (!is_widest)
@@ -47,6 +52,12 @@ Support same_bits(const Query& q) {
 }
 
 }  // namespace
+
+Support bits_beside_units(const Query& q, DType a) {
+  if (a == DType::kBF16 && (q.device.amx || q.device.avx512_bf16))
+    return Support::no("has other bits than the unit for bf16 that runs here");
+  return Support::yes();
+}
 
 std::vector<Implementation> per_level(const Implementation& base, const char* prefix,
                                       const std::vector<CpuLevel>& levels, const void* op) {

@@ -129,6 +129,9 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
   Implementation base;
   base.flags.deterministic = true;
   base.supports = supports;
+  base.same_bits = [](const Query& q) {
+    return kernels::bits_beside_units(q, q.problem.tensors[kGroupedA].dtype);
+  };
   base.estimate = estimate;
   base.prepare = prepare;
   const char* const hash = source_hash<"ops/gemm/grouped/grouped_cpu.cpp">();
@@ -140,9 +143,9 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
       base, "cpu_",
       {
 #if defined(DLBLAS_X86)
-          {Isa::kAvx512, hash, level(kMatmulAmx, kMatmulAmx), nullptr, kernels::CpuUnit::kAmx},
+          {Isa::kAvx512, hash, level(kMatmulAmx, kMatmulAmx), nullptr, kernels::CpuUnit::kAmx, true},
           {Isa::kAvx512, hash, level(kMatmulBf16, of.avx512), nullptr,
-           kernels::CpuUnit::kAvx512Bf16},
+           kernels::CpuUnit::kAvx512Bf16, true},
           {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
           {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
 #endif

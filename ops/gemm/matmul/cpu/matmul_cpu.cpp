@@ -129,6 +129,9 @@ void append_blocked(std::vector<Implementation>& to) {
   Implementation base;
   base.flags.deterministic = true;
   base.supports = supports;
+  base.same_bits = [](const Query& q) {
+    return kernels::bits_beside_units(q, q.problem.tensors[kA].dtype);
+  };
   base.constrain = constrain;
   base.heuristic = heuristic;
   base.estimate = estimate;
@@ -137,9 +140,9 @@ void append_blocked(std::vector<Implementation>& to) {
 #if defined(DLBLAS_X86)
   const std::vector<kernels::CpuLevel> units = {
       {Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">(), &kMatmulAmx,
-       &knobs_of(kMatmulAmx), kernels::CpuUnit::kAmx},
+       &knobs_of(kMatmulAmx), kernels::CpuUnit::kAmx, true},
       {Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512bf16.cpp">(), &kMatmulBf16,
-       &knobs_of(kMatmulBf16), kernels::CpuUnit::kAvx512Bf16}};
+       &knobs_of(kMatmulBf16), kernels::CpuUnit::kAvx512Bf16, true}};
   all.insert(all.begin(), units.begin(), units.end());
 #endif
   for (const Implementation& impl : kernels::per_level(base, "cpu_", all)) to.push_back(impl);

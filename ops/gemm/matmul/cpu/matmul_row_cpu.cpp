@@ -53,6 +53,8 @@ Support supports(const Query& q) {
 
 /// More rows than this form takes are the blocked form's, which adds up as the streams of this one.
 Support same_bits(const Query& q) {
+  if (const Support alone = kernels::bits_beside_units(q, q.problem.tensors[kA].dtype); !alone)
+    return alone;
   if (b_is_row_major(q.problem)) return Support::yes();
   return Support::no("adds up a transposed b in another order than the form that takes more rows");
 }
@@ -138,7 +140,8 @@ void append_tiles(std::vector<Implementation>& to) {
   const auto* hash = source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">();
   for (const Implementation& impl : kernels::per_level(
            base, "cpu_row_",
-           {{Isa::kAvx512, hash, &kMatmulAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx}}))
+           {{Isa::kAvx512, hash, &kMatmulAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx,
+             true}}))
     to.push_back(impl);
 }
 #endif

@@ -103,7 +103,11 @@ Support supports_row(const Query& q) {
     return Support::no("{} lies otherwise than {}", tensor(kUp), tensor(kGate));
   return Support::yes();
 }
+Support same_bits(const Query& q) {
+  return kernels::bits_beside_units(q, q.problem.tensors[kX].dtype);
+}
 Support same_bits_row(const Query& q) {
+  if (const Support alone = same_bits(q); !alone) return alone;
   if (!takes_dots(q.problem)) return Support::yes();
   return Support::no("adds up dot products in another order than the form that takes more rows");
 }
@@ -177,7 +181,8 @@ void append_tiles(std::vector<Implementation>& to) {
   const auto* hash = source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">();
   for (const Implementation& impl : kernels::per_level(
            base, "cpu_row_",
-           {{Isa::kAvx512, hash, &kAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx}}))
+           {{Isa::kAvx512, hash, &kAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx,
+             true}}))
     to.push_back(impl);
 }
 #endif
@@ -193,9 +198,9 @@ std::vector<Implementation> levels(const Implementation& base, const char* prefi
   static const ProductLevel avx2 = {&avx2::kGatedLinearCode.gemm, 8};
   if (!knobs)
     all = {{Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">(), &kAmx,
-            of(kAmx), kernels::CpuUnit::kAmx},
+            of(kAmx), kernels::CpuUnit::kAmx, true},
            {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512bf16.cpp">(),
-            &bf16, of(bf16), kernels::CpuUnit::kAvx512Bf16}};
+            &bf16, of(bf16), kernels::CpuUnit::kAvx512Bf16, true}};
   all.push_back({Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp">(),
                  &avx512, of(avx512)});
   all.push_back({Isa::kAvx2, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx2.cpp">(), &avx2,
@@ -226,6 +231,7 @@ void append_cpu(std::vector<Implementation>& to) {
   Implementation blocked;
   blocked.flags.deterministic = true;
   blocked.supports = supports;
+  blocked.same_bits = same_bits;
   blocked.constrain = constrain;
   blocked.heuristic = heuristic;
   blocked.estimate = estimate;
