@@ -28,14 +28,22 @@ DLBLAS_INLINE void turn_tile(const float* from, int64_t height, int64_t width, f
   }
 }
 
-/// One row's sums of i8, which have the width `n` at most: of one span, or of several.
-DLBLAS_INLINE void finish_integers(const ScaledJob& p, int64_t i, int64_t j, int64_t n,
-                                   const float* scales, const float* high, const float* low) {
-  if (!low) return finish_row(p, i, j, n, scales, reinterpret_cast<const int32_t*>(high));
-  double sums[kStrip];
-  for (int64_t c = 0; c < n; ++c)
-    sums[c] = static_cast<double>(high[c]) + static_cast<double>(low[c]);
-  finish_row(p, i, j, n, scales, sums);
+/// 16 sums in f32: of i8 of one span i32, of several two floats, `low` behind the others.
+DLBLAS_INLINE Vec scale_integers(Vec factor, const float* sums, const float* low) {
+  __m512d scaled[2];
+  DLBLAS_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const float* const from = sums + half * kWidth / 2;
+    __m512d sum = _mm512_cvtepi32_pd(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    if (low)
+      sum = _mm512_add_pd(_mm512_cvtps_pd(_mm256_loadu_ps(from)),
+                          _mm512_cvtps_pd(_mm256_loadu_ps(low + half * kWidth / 2)));
+    const __m256 of_half = half ? _mm512_extractf32x8_ps(factor, 1) : _mm512_castps512_ps256(factor);
+    scaled[half] = _mm512_mul_pd(_mm512_cvtps_pd(of_half), sum);
+  }
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(scaled[0])),
+                            _mm512_cvtpd_ps(scaled[1]), 1);
 }
 
 /// kIntegers: sums are i32, or from several spans two floats each.
@@ -57,15 +65,24 @@ struct TilesEpilogue {
     const int64_t i0 = call.turned ? of.j0 : of.i0, i1 = call.turned ? of.j1 : of.i1;
     const int64_t j0 = call.turned ? of.i0 : of.j0, j1 = call.turned ? of.i1 : of.j1;
     const int64_t pitch = call.turned ? tile.m : tile.n;
-    float scales[kStrip];
-    if (!p.blocks) load_scales(p, j0, j1 - j0, scales);
+    const int64_t n = j1 - j0;
+    alignas(64) float scales[kStrip] = {};
+    if (!p.blocks) load_scales(p, j0, n, scales);
+    const GemmMatrix bias = gemm_matrix(p.bias);
     for (int64_t i = i0; i < i1; ++i) {
       const float* const from = planes[0] + (i - i0) * pitch;
-      if constexpr (kIntegers)
-        finish_integers(p, i, j0, j1 - j0, scales, from,
-                        spans ? planes[1] + (i - i0) * pitch : nullptr);
-      else
-        finish_row(p, i, j0, j1 - j0, p.blocks ? nullptr : scales, from);
+      const float* const low = spans ? planes[1] + (i - i0) * pitch : nullptr;
+      const Vec scale = broadcast(p.blocks ? 1.0f : scale_at(p.a_scale, i, 0));
+      store_values(gemm_matrix(p.out), i, j0, n,
+                   [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+                     const Vec factor = mul(scale, load<DType::kF32>(scales + c));
+                     Vec x = load<DType::kF32>(from + c);
+                     if constexpr (kIntegers)
+                       x = scale_integers(factor, from + c, low ? low + c : nullptr);
+                     else if (!p.blocks)
+                       x = mul(factor, x);
+                     return p.bias.data ? add(x, load_columns(bias, 0, j0 + c, lanes)) : x;
+                   });
     }
   }
 };
