@@ -11,9 +11,12 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// n codes side by side, the first 16, 32 or 64; zeros above.
+/// Codes side by side that count; zeros elsewhere.
 DLBLAS_INLINE __m128i load_16_codes(const uint8_t* from, __mmask16 lanes) {
   return _mm_maskz_loadu_epi8(lanes, from);
+}
+DLBLAS_INLINE Chunk load_64_codes(const uint8_t* from, __mmask64 lanes) {
+  return _mm512_maskz_loadu_epi8(lanes, from);
 }
 
 /// What the fields of an f8 become in bf16: the exponent's bias moves by `kBias`. The codes whose
@@ -77,6 +80,23 @@ struct F8Terms {
     return bf16_of<kType>(
         _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd)));
   }
+  /// As load_lanes, of 64 lanes.
+  static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
+                        Chunk (&r)[4]) {
+    const Chunk even = load_64_codes(from, n > 0 ? lanes : 0);
+    const Chunk odd = load_64_codes(from + depth, n > 1 ? lanes : 0);
+    const Chunk low = _mm512_unpacklo_epi8(even, odd), high = _mm512_unpackhi_epi8(even, odd);
+    // Of each 16 bytes the first eight are in `low`, the others in `high`.
+    const Chunk first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const Chunk second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const Chunk half[2] = {_mm512_permutex2var_epi64(low, first, high),
+                           _mm512_permutex2var_epi64(low, second, high)};
+    DLBLAS_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      r[2 * i] = bf16_of<kType>(_mm512_castsi512_si256(half[i]));
+      r[2 * i + 1] = bf16_of<kType>(_mm512_extracti64x4_epi64(half[i], 1));
+    }
+  }
 };
 
 /// Codes of i8; a group is four.
@@ -102,6 +122,25 @@ struct I8Terms {
     const __m256i high = _mm256_set_m128i(_mm_unpackhi_epi16(high01, high23),
                                           _mm_unpacklo_epi16(high01, high23));
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  }
+  static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
+                        Chunk (&r)[4]) {
+    Chunk rows[kGroup];
+    DLBLAS_UNROLL
+    for (int k = 0; k < kGroup; ++k) rows[k] = load_64_codes(from + k * depth, k < n ? lanes : 0);
+    const Chunk low01 = _mm512_unpacklo_epi8(rows[0], rows[1]),
+                high01 = _mm512_unpackhi_epi8(rows[0], rows[1]);
+    const Chunk low23 = _mm512_unpacklo_epi8(rows[2], rows[3]),
+                high23 = _mm512_unpackhi_epi8(rows[2], rows[3]);
+    // a: the first four of each 16 lanes, b: the next, …; they turn as 4×4 of 16 bytes.
+    const Chunk a = _mm512_unpacklo_epi16(low01, low23), b = _mm512_unpackhi_epi16(low01, low23);
+    const Chunk c = _mm512_unpacklo_epi16(high01, high23), d = _mm512_unpackhi_epi16(high01, high23);
+    const Chunk ab_low = _mm512_shuffle_i32x4(a, b, 0x44), ab_high = _mm512_shuffle_i32x4(a, b, 0xee);
+    const Chunk cd_low = _mm512_shuffle_i32x4(c, d, 0x44), cd_high = _mm512_shuffle_i32x4(c, d, 0xee);
+    r[0] = _mm512_shuffle_i32x4(ab_low, cd_low, 0x88);
+    r[1] = _mm512_shuffle_i32x4(ab_low, cd_low, 0xdd);
+    r[2] = _mm512_shuffle_i32x4(ab_high, cd_high, 0x88);
+    r[3] = _mm512_shuffle_i32x4(ab_high, cd_high, 0xdd);
   }
 };
 

@@ -109,6 +109,31 @@ DLBLAS_INLINE void pack_rows(const PackSource& s, int64_t p, int64_t lanes, int6
   }
 }
 
+/// A chunk of depths of b, whose rows are contiguous, into panels of `width` that have `chunks`: 64
+/// lanes at a time, a line of each row.
+template <typename Terms>
+DLBLAS_INLINE void pack_lines(const PackSource& s, int64_t lanes, int64_t depth, int width,
+                              int64_t chunk, int64_t chunks, float* to) {
+  constexpr int64_t kFloats = kChunkBytes / 4, kLanes = 64, kAhead = 8;
+  const auto* const data = static_cast<const typename Terms::Element*>(s.data);
+  for (int64_t p = 0; p < lanes; p += kLanes) {
+    const __mmask64 count = ~uint64_t{0} >> (kLanes - smaller(kLanes, lanes - p));
+    for (int64_t i = 0; i < kWidth; ++i) {
+      const int64_t k = chunk * Terms::kTerms + i * Terms::kGroup;
+      Chunk r[kLanes / kWidth];
+      Terms::load_many(data + p + k * s.depth, s.depth, count, depth - k, r);
+      for (int64_t d = kAhead; d < kAhead + Terms::kGroup; ++d)
+        prefetch(data + p + (k + d) * s.depth);
+      for (int64_t g = 0; g < kLanes / kWidth; ++g) {
+        const int64_t lane = p + g * kWidth;
+        if (lane / width * width >= lanes) break;
+        float* const panel = to + lane / width * width * (chunks + 1) * kFloats;
+        _mm512_storeu_si512(panel + (chunk * kWidth + i) * width + lane % width, r[g]);
+      }
+    }
+  }
+}
+
 /// Packs `lanes` × `depth` elements into panels of `width`, zeros past either end.
 template <typename Terms>
 void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width, bool of_b,
@@ -139,8 +164,15 @@ void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width, b
       for (int64_t c = 0; c < chunks; ++c) pack_chunk(p, c);
     return;
   }
-  for (int64_t c = 0; c < chunks; ++c)
+  for (int64_t c = 0; c < chunks; ++c) {
+    if constexpr (requires { &Terms::load_many; }) {
+      if (of_b && s.lane == 1) {
+        pack_lines<Terms>(s, lanes, depth, width, c, chunks, to);
+        continue;
+      }
+    }
     for (int64_t p = 0; p < lanes; p += width) pack_chunk(p, c);
+  }
 }
 
 #if defined(__AMX_BF16__)
