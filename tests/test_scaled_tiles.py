@@ -201,20 +201,67 @@ def test_any_threads_share_rows_and_columns(threads: int, op: str) -> None:
 
 def explained(op: str, kind: str, m: int) -> Any:
     a, b = codes(kind, m, 4096), codes(kind, 4096, 4096).t()
-    return dlblas.explain(op, a, b, *scales(op, m, 4096, 4096))
+    return dlblas.explain(op, a, b, *scales(op, m, 4096, 4096)).as_dict()
 
 
 @pytest.mark.parametrize("m", [1, 4, 16, 64, 512])
 def test_it_is_what_is_chosen_where_it_is_faster(m: int) -> None:
-    assert explained(CHANNEL, "i8", m).winner == ("cpu_vnni" if m <= 4 else AMX)
+    assert explained(CHANNEL, "i8", m)["implementation"] == ("cpu_vnni" if m <= 4 else AMX)
     for op in (CHANNEL, BLOCK):
-        assert explained(op, "f8", m).winner == AMX
+        assert explained(op, "f8", m)["implementation"] == AMX
 
 
 def test_deterministic_calls_get_i8_alone() -> None:
     with dlblas.deterministic():
-        assert explained(CHANNEL, "i8", 64).winner == AMX
+        assert explained(CHANNEL, "i8", 64)["implementation"] == AMX
         for op, kind in ((CHANNEL, "f8"), (BLOCK, "f8"), (BLOCK, "i8")):
             found = explained(op, kind, 64)
-            assert found.winner != AMX
+            assert found["implementation"] != AMX
             assert "adds up in another order" in str(found)
+
+
+@pytest.mark.parametrize("dtype", [F8, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("layout", ["along K", "along N"])
+def test_groups_of_f8(layout: str, dtype: Any) -> None:
+    """Empty groups, one row, some and many; every code of e5m2 but what is infinite."""
+    m, k, n, groups = 230, 300, 200, 5
+    generator = torch.Generator().manual_seed(3)
+    a, w = (torch.randn(s, generator=generator).to(dtype) for s in ((m, k), (groups, n, k)))
+    if layout == "along N":
+        w = w.transpose(1, 2).contiguous().transpose(1, 2)
+    of = torch.rand(m, 3, generator=generator), torch.rand(groups, 2, 3, generator=generator)
+    offsets = torch.tensor([0, 0, 1, 40, 40, 230], dtype=torch.int32)
+    op, got = "grouped_gemm_rows_block", []
+    for level in (AMX, "cpu_baseline"):
+        with dlblas.pinned(op, level):
+            got.append(dlblas.grouped_gemm_rows_block(a, w, offsets, *of, out_dtype="f32"))
+    assert float((got[0] - got[1]).abs().max()) <= 2e-6 * float(got[1].abs().max())
+    alone = torch.tensor([0, 0, 1, 1, 1, 1], dtype=torch.int32)
+    with dlblas.pinned(op, AMX):
+        one = dlblas.grouped_gemm_rows_block(a[:1], w, alone, of[0][:1], of[1], out_dtype="f32")
+    assert torch.equal(one, got[0][:1])
+
+
+def test_masked_groups_of_f8() -> None:
+    groups, m, k, n = 3, 70, 256, 130
+    generator = torch.Generator().manual_seed(4)
+    a, w = (torch.randn(s, generator=generator).to(F8) for s in ((groups, m, k), (groups, n, k)))
+    of = torch.rand(groups, m, 2, generator=generator), torch.rand(groups, 2, 2, generator=generator)
+    counts = torch.tensor([0, 70, 33], dtype=torch.int32)
+    op = "grouped_gemm_masked_block"
+    with dlblas.pinned(op, AMX):
+        got = dlblas.grouped_gemm_masked_block(a, w, counts, *of, out_dtype="f32")
+    for g in range(groups):
+        rows = slice(0, int(counts[g]))
+        want = call(BLOCK, a[g, rows], w[g].t(), (of[0][g, rows], of[1][g].t()))
+        assert torch.equal(got[g, rows], want)
+
+
+def test_subnormal_and_special_codes_of_e5m2() -> None:
+    every = torch.arange(256, dtype=torch.uint8).view(torch.float8_e5m2)
+    one = torch.ones(1, 1, 1).to(torch.float8_e5m2)
+    offsets = torch.tensor([0, 256], dtype=torch.int32)
+    ones = torch.ones(256, 1), torch.ones(1, 1, 1)
+    with dlblas.pinned("grouped_gemm_rows_block", AMX):
+        got = dlblas.grouped_gemm_rows_block(every.view(256, 1), one, offsets, *ones, out_dtype="f32")
+    assert torch.equal(got[:, 0].nan_to_num(7e9), every.float().nan_to_num(7e9))
