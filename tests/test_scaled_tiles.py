@@ -1,5 +1,5 @@
-"""Products of codes by AMX tiles (``cpu_amx``): i8 exact in every layout, tail and configuration and
-beyond the depth where i32 overflows, f8 with one order of sums, blocks, and what is chosen.
+"""Products of codes by AMX tiles (``cpu_amx``): i8 exact in every layout, tail and configuration
+and beyond the depth where i32 overflows, f8 with one order of sums, blocks, and what is chosen.
 
 Read next: ops/gemm/scaled/scaled_amx.cpp, test_scaled_vnni.py.
 """
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(not CPU["amx"], reason="no AMX here")
 # step and of a block of depths; a span of f32 sums and more; more rows than wait in scratch.
 SHAPES = [
     (1, 1, 1), (1, 64, 64), (3, 0, 5), (5, 33, 7), (16, 32, 64), (16, 4160, 200), (17, 31, 65),
-    (33, 100, 100), (40, 9000, 40), (64, 4096, 300), (70, 1000, 257), (200, 700, 70), (1100, 20, 33),
-    (33, 70, 1100),
+    (33, 100, 100), (40, 9000, 40), (64, 4096, 300), (70, 1000, 257), (200, 700, 70),
+    (1100, 20, 33), (33, 70, 1100),
 ]  # fmt: skip
 LAYOUTS = ("rows", "columns", "gaps")
 F8 = torch.float8_e4m3fn
@@ -58,7 +58,9 @@ def scales(op: str, m: int, k: int, n: int) -> tuple[Any, Any]:
     )
 
 
-def call(op: str, a: Any, b: Any, of: tuple[Any, Any], config: str | None = None, **more: Any) -> Any:
+def call(
+    op: str, a: Any, b: Any, of: tuple[Any, Any], config: str | None = None, **more: Any
+) -> Any:
     with dlblas.pinned(op, AMX, config):
         return getattr(dlblas, op)(a, b, *of, **{"out_dtype": "f32", **more})
 
@@ -146,7 +148,7 @@ def test_no_configuration_changes_a_bit(layout: str, kind: str, op: str) -> None
     for config in configs():
         try:
             got = call(op, a, b, of, config)
-        except dlblas.errors.UnsupportedError as error:  # noqa: PERF203
+        except dlblas.errors.UnsupportedError as error:
             assert "constraint" in str(error)
             continue
         tried += 1
@@ -246,7 +248,10 @@ def test_masked_groups_of_f8() -> None:
     groups, m, k, n = 3, 70, 256, 130
     generator = torch.Generator().manual_seed(4)
     a, w = (torch.randn(s, generator=generator).to(F8) for s in ((groups, m, k), (groups, n, k)))
-    of = torch.rand(groups, m, 2, generator=generator), torch.rand(groups, 2, 2, generator=generator)
+    of = (
+        torch.rand(groups, m, 2, generator=generator),
+        torch.rand(groups, 2, 2, generator=generator),
+    )
     counts = torch.tensor([0, 70, 33], dtype=torch.int32)
     op = "grouped_gemm_masked_block"
     with dlblas.pinned(op, AMX):
@@ -263,5 +268,7 @@ def test_subnormal_and_special_codes_of_e5m2() -> None:
     offsets = torch.tensor([0, 256], dtype=torch.int32)
     ones = torch.ones(256, 1), torch.ones(1, 1, 1)
     with dlblas.pinned("grouped_gemm_rows_block", AMX):
-        got = dlblas.grouped_gemm_rows_block(every.view(256, 1), one, offsets, *ones, out_dtype="f32")
+        got = dlblas.grouped_gemm_rows_block(
+            every.view(256, 1), one, offsets, *ones, out_dtype="f32"
+        )
     assert torch.equal(got[:, 0].nan_to_num(7e9), every.float().nan_to_num(7e9))

@@ -27,20 +27,16 @@ struct F8Format;
 template <>
 struct F8Format<DType::kF8E4M3> {
   static constexpr int kShift = 4, kBias = 120 << 7, kFirst = 1, kSpecial = 9;
-  static constexpr uint16_t kValues[32] = {0,      0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20,
-                                           0x3c40, 0x3c60, 0,      0,      0,      0,
-                                           0,      0,      0,      0,      0,      0,
-                                           0,      0,      0,      0,      0,      0,
-                                           0,      0,      0,      0,      0,      0,
-                                           0,      0x7fc0};
+  static constexpr uint16_t kValues[32] = {
+      0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60, 0, 0, 0, 0, 0, 0, 0, 0,
+      0, 0,      0,      0,      0,      0,      0,      0,      0, 0, 0, 0, 0, 0, 0, 0x7fc0};
 };
 template <>
 struct F8Format<DType::kF8E5M2> {
   static constexpr int kShift = 5, kBias = 112 << 7, kFirst = 4, kSpecial = 8;
-  static constexpr uint16_t kValues[32] = {0, 0x3780, 0x3800, 0x3840, 0,      0,      0,      0,
-                                           0, 0,      0,      0,      0,      0,      0,      0,
-                                           0, 0,      0,      0,      0,      0,      0,      0,
-                                           0, 0,      0,      0,      0x7f80, 0x7fc0, 0x7fc0, 0x7fc0};
+  static constexpr uint16_t kValues[32] = {
+      0, 0x3780, 0x3800, 0x3840, 0, 0, 0, 0, 0, 0, 0, 0, 0,      0,      0,      0,
+      0, 0,      0,      0,      0, 0, 0, 0, 0, 0, 0, 0, 0x7f80, 0x7fc0, 0x7fc0, 0x7fc0};
 };
 
 /// 32 codes of f8 as bf16.
@@ -52,8 +48,8 @@ DLBLAS_INLINE Chunk bf16_of(__m256i codes) {
       _mm256_and_si256(_mm256_add_epi8(codes, _mm256_set1_epi8(F::kFirst)), magnitude);
   const __mmask32 special = _mm256_cmplt_epu8_mask(moved, _mm256_set1_epi8(F::kSpecial));
   const Chunk wide = _mm512_cvtepu8_epi16(codes);
-  const Chunk bits = _mm512_and_si512(_mm512_slli_epi16(wide, F::kShift),
-                                      _mm512_set1_epi16(0x7f << F::kShift));
+  const Chunk bits =
+      _mm512_and_si512(_mm512_slli_epi16(wide, F::kShift), _mm512_set1_epi16(0x7f << F::kShift));
   const Chunk plain = _mm512_add_epi16(bits, _mm512_set1_epi16(F::kBias));
   const Chunk values = _mm512_loadu_si512(F::kValues);
   const Chunk all = _mm512_mask_permutexvar_epi16(plain, special, wide, values);
@@ -117,10 +113,10 @@ struct I8Terms {
       r[k] = load_16_codes(from + k * depth, k < n ? lanes : static_cast<__mmask16>(0));
     const __m128i low01 = _mm_unpacklo_epi8(r[0], r[1]), high01 = _mm_unpackhi_epi8(r[0], r[1]);
     const __m128i low23 = _mm_unpacklo_epi8(r[2], r[3]), high23 = _mm_unpackhi_epi8(r[2], r[3]);
-    const __m256i low = _mm256_set_m128i(_mm_unpackhi_epi16(low01, low23),
-                                         _mm_unpacklo_epi16(low01, low23));
-    const __m256i high = _mm256_set_m128i(_mm_unpackhi_epi16(high01, high23),
-                                          _mm_unpacklo_epi16(high01, high23));
+    const __m256i low =
+        _mm256_set_m128i(_mm_unpackhi_epi16(low01, low23), _mm_unpacklo_epi16(low01, low23));
+    const __m256i high =
+        _mm256_set_m128i(_mm_unpackhi_epi16(high01, high23), _mm_unpacklo_epi16(high01, high23));
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   }
   static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
@@ -134,9 +130,12 @@ struct I8Terms {
                 high23 = _mm512_unpackhi_epi8(rows[2], rows[3]);
     // a: the first four of each 16 lanes, b: the next, …; they turn as 4×4 of 16 bytes.
     const Chunk a = _mm512_unpacklo_epi16(low01, low23), b = _mm512_unpackhi_epi16(low01, low23);
-    const Chunk c = _mm512_unpacklo_epi16(high01, high23), d = _mm512_unpackhi_epi16(high01, high23);
-    const Chunk ab_low = _mm512_shuffle_i32x4(a, b, 0x44), ab_high = _mm512_shuffle_i32x4(a, b, 0xee);
-    const Chunk cd_low = _mm512_shuffle_i32x4(c, d, 0x44), cd_high = _mm512_shuffle_i32x4(c, d, 0xee);
+    const Chunk c = _mm512_unpacklo_epi16(high01, high23),
+                d = _mm512_unpackhi_epi16(high01, high23);
+    const Chunk ab_low = _mm512_shuffle_i32x4(a, b, 0x44),
+                ab_high = _mm512_shuffle_i32x4(a, b, 0xee);
+    const Chunk cd_low = _mm512_shuffle_i32x4(c, d, 0x44),
+                cd_high = _mm512_shuffle_i32x4(c, d, 0xee);
     r[0] = _mm512_shuffle_i32x4(ab_low, cd_low, 0x88);
     r[1] = _mm512_shuffle_i32x4(ab_low, cd_low, 0xdd);
     r[2] = _mm512_shuffle_i32x4(ab_high, cd_high, 0x88);
@@ -144,14 +143,13 @@ struct I8Terms {
   }
 };
 
-
 /// Sums of i8 are i32 in the place of floats. Those of several spans become two floats each, which
 /// lie kPlane apart; the epilogue adds them up as f64.
 struct I8Core : PairCore<I8Terms> {
   static constexpr int kPlane = 1024, kTileFloats = 2 * kPlane;
 
-  static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
-                       bool last) {
+  DLBLAS_OUTLINE static void end_span(float* tile, GemmTile shape, float* sums,
+                                      const GemmPartial& s, bool first, bool last) {
     for (int64_t i = 0; i < shape.m; ++i) {
       for (int64_t j = 0; j < shape.n; ++j) {
         float *at = tile + i * shape.n + j, *total_at = sums + s.plane + i * s.ld + j;

@@ -3,7 +3,8 @@
 // In: strided elements. Out: f32 sums, of i8 i32. A core of cpu/gemm/mainloop.hpp; the translation
 // unit's flags say which: one with -mamx-bf16 has tiles.
 //
-//   packed, for each 64 bytes of terms of K      a: [row][64 bytes]      b: [group][column][4 bytes]
+//   packed, for each 64 bytes of terms of K      a: [row][64 bytes]      b: [group][column][4
+//   bytes]
 //
 // Numerics: products are exact, sums f32, rounded to nearest even; denormal inputs and sums count
 // as zero. AMX adds up the even and the odd terms of 32, then the two, then to what was before
@@ -26,10 +27,10 @@ using Chunk = __m512i;  // of a row, or 16 lanes of a group each
 
 /// Elements of bf16, multiplied as they are. What a core knows of its operands:
 struct Bf16Terms {
-  using Element = uint16_t;                         // in memory
-  static constexpr int kGroup = 2, kTerms = 32;     // terms of a group and of a chunk
-  static constexpr bool kAsStored = true;           // packed terms are elements
-  static constexpr bool kIntegers = false;          // their sums are i32
+  using Element = uint16_t;                      // in memory
+  static constexpr int kGroup = 2, kTerms = 32;  // terms of a group and of a chunk
+  static constexpr bool kAsStored = true;        // packed terms are elements
+  static constexpr bool kIntegers = false;       // their sums are i32
 
   /// Terms that follow each other: the first n count, zeros above.
   static Chunk load(const Element* from, int64_t n) {
@@ -58,6 +59,17 @@ DLBLAS_INLINE void transpose_groups(Chunk (&r)[kWidth]) {
   for (int i = 0; i < kWidth; ++i) r[i] = _mm512_castps_si512(v[i]);
 }
 
+/// Group i of 16 lanes at any strides, as Terms::load_lanes.
+template <typename Terms>
+DLBLAS_OUTLINE Chunk load_strided(const PackSource& s, const typename Terms::Element* from,
+                                  int64_t lanes, int64_t n) {
+  typename Terms::Element group[Terms::kTerms] = {};
+  for (int64_t l = 0; l < lanes; ++l)
+    for (int64_t k = 0; k < smaller(n, Terms::kGroup); ++k)
+      group[l * Terms::kGroup + k] = from[l * s.lane + k * s.depth];
+  return Terms::load(group, Terms::kTerms);
+}
+
 /// 16 lanes of which n count, a chunk of depths of which `depths` do: r[i] is lane i, or for
 /// `by_groups` group i of all lanes. Those `ahead` lanes on are asked for.
 template <typename Terms>
@@ -73,27 +85,23 @@ DLBLAS_INLINE void load_block(const PackSource& s, const typename Terms::Element
     if (by_groups) transpose_groups(r);
     return;
   }
-  const __mmask16 lanes =
-      n >= kWidth ? 0xffff : static_cast<__mmask16>((1u << (n > 0 ? n : 0)) - 1u);
-  DLBLAS_UNROLL
-  for (int i = 0; i < kWidth; ++i) {
-    const auto* const at = from + i * Terms::kGroup * s.depth;
-    const int64_t left = depths - i * Terms::kGroup;
-    if (s.lane == 1) {
-      r[i] = Terms::load_lanes(at, s.depth, lanes, left);
-      continue;
-    }
-    typename Terms::Element group[Terms::kTerms] = {};
-    for (int64_t l = 0; l < smaller(n, kWidth); ++l)
-      for (int64_t k = 0; k < smaller(left, Terms::kGroup); ++k)
-        group[l * Terms::kGroup + k] = at[l * s.lane + k * s.depth];
-    r[i] = Terms::load(group, Terms::kTerms);
+  const int64_t count = n > 0 ? smaller(n, kWidth) : 0;
+  if (s.lane == 1) {
+    DLBLAS_UNROLL
+    for (int i = 0; i < kWidth; ++i)
+      r[i] =
+          Terms::load_lanes(from + i * Terms::kGroup * s.depth, s.depth,
+                            static_cast<__mmask16>((1u << count) - 1u), depths - i * Terms::kGroup);
+  } else {
+    for (int i = 0; i < kWidth; ++i)
+      r[i] = load_strided<Terms>(s, from + i * Terms::kGroup * s.depth, count,
+                                 depths - i * Terms::kGroup);
   }
   if (!by_groups) transpose_groups(r);
 }
 
-/// Rows of a that lie along K, [p, p + width), one after the other; the row after next is asked for.
-/// Granite Rapids, i8 512×4096×4096: 9.4 ms for 9.9 of squares of 16 rows, November 2026.
+/// Rows of a that lie along K, [p, p + width), one after the other; the row after next is asked
+/// for. Granite Rapids, i8 512×4096×4096: 9.4 ms for 9.9 of squares of 16 rows, November 2026.
 template <typename Terms>
 DLBLAS_INLINE void pack_rows(const PackSource& s, int64_t p, int64_t lanes, int64_t depth,
                              int width, float* to) {
@@ -154,25 +162,21 @@ void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width, b
     }
   };
   // Along what is contiguous: few streams of reads.
-  if (s.depth == 1 && !of_b) {
+  const bool along_k = s.depth == 1;
+  if (along_k && !of_b) {
     for (int64_t p = 0; p < lanes; p += width)
       pack_rows<Terms>(s, p, lanes, depth, width, to + p * (chunks + 1) * kFloats);
     return;
   }
-  if (s.depth == 1) {
-    for (int64_t p = 0; p < lanes; p += width)
-      for (int64_t c = 0; c < chunks; ++c) pack_chunk(p, c);
-    return;
-  }
-  for (int64_t c = 0; c < chunks; ++c) {
-    if constexpr (requires { &Terms::load_many; }) {
-      if (of_b && s.lane == 1) {
-        pack_lines<Terms>(s, lanes, depth, width, c, chunks, to);
-        continue;
-      }
+  if constexpr (requires { &Terms::load_many; }) {
+    if (of_b && s.lane == 1) {
+      for (int64_t c = 0; c < chunks; ++c) pack_lines<Terms>(s, lanes, depth, width, c, chunks, to);
+      return;
     }
-    for (int64_t p = 0; p < lanes; p += width) pack_chunk(p, c);
   }
+  const int64_t panels = (lanes + width - 1) / width, inner = along_k ? chunks : panels;
+  for (int64_t i = 0; i < panels * chunks; ++i)
+    pack_chunk((along_k ? i / inner : i % inner) * width, along_k ? i % inner : i / inner);
 }
 
 #if defined(__AMX_BF16__)

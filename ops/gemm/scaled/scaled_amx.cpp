@@ -34,12 +34,12 @@ DLBLAS_INLINE Vec scale_integers(Vec factor, const float* sums, const float* low
   DLBLAS_UNROLL
   for (int half = 0; half < 2; ++half) {
     const float* const from = sums + half * kWidth / 2;
-    __m512d sum = _mm512_cvtepi32_pd(
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    __m512d sum = _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
     if (low)
       sum = _mm512_add_pd(_mm512_cvtps_pd(_mm256_loadu_ps(from)),
                           _mm512_cvtps_pd(_mm256_loadu_ps(low + half * kWidth / 2)));
-    const __m256 of_half = half ? _mm512_extractf32x8_ps(factor, 1) : _mm512_castps512_ps256(factor);
+    const __m256 of_half =
+        half ? _mm512_extractf32x8_ps(factor, 1) : _mm512_castps512_ps256(factor);
     scaled[half] = _mm512_mul_pd(_mm512_cvtps_pd(of_half), sum);
   }
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(scaled[0])),
@@ -52,8 +52,8 @@ struct TilesEpilogue {
   using Params = TilesCall;
   static constexpr int kParts = 1;
 
-  static void store_tile(const TilesCall& call, const GemmBlock& of, GemmTile tile,
-                         const float* sums) {
+  DLBLAS_OUTLINE static void store_tile(const TilesCall& call, const GemmBlock& of, GemmTile tile,
+                                        const float* sums) {
     const ScaledJob& p = call.job;
     alignas(64) float turned[2][I8Core::kPlane];
     const bool spans = kIntegers && p.k > gemm::scaled::kI8Tiles.span;
@@ -73,16 +73,17 @@ struct TilesEpilogue {
       const float* const from = planes[0] + (i - i0) * pitch;
       const float* const low = spans ? planes[1] + (i - i0) * pitch : nullptr;
       const Vec scale = broadcast(p.blocks ? 1.0f : scale_at(p.a_scale, i, 0));
-      store_values(gemm_matrix(p.out), i, j0, n,
-                   [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
-                     const Vec factor = mul(scale, load<DType::kF32>(scales + c));
-                     Vec x = load<DType::kF32>(from + c);
-                     if constexpr (kIntegers)
-                       x = scale_integers(factor, from + c, low ? low + c : nullptr);
-                     else if (!p.blocks)
-                       x = mul(factor, x);
-                     return p.bias.data ? add(x, load_columns(bias, 0, j0 + c, lanes)) : x;
-                   });
+      store_values(
+          gemm_matrix(p.out), i, j0,
+          n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+            const Vec factor = mul(scale, load<DType::kF32>(scales + c));
+            Vec x = load<DType::kF32>(from + c);
+            if constexpr (kIntegers)
+              x = scale_integers(factor, from + c, low ? low + c : nullptr);
+            else if (!p.blocks)
+              x = mul(factor, x);
+            return p.bias.data ? add(x, load_columns(bias, 0, j0 + c, lanes)) : x;
+          });
     }
   }
 };
@@ -98,13 +99,13 @@ DLBLAS_INLINE Vec load_sums(const float* from) {
 template <bool kIntegers>
 DLBLAS_OUTLINE void promote(const TilesCall& call, int64_t group, GemmTile tile, const float* sums,
                             const TileArgs& t, bool first) {
-  const float b_scale =
-      scale_at(call.job.b_scale, group, (call.turned ? t.i : t.j) / kGroup);
+  const float b_scale = scale_at(call.job.b_scale, group, (call.turned ? t.i : t.j) / kGroup);
   const float* const a_scales = call.a_scales + group * call.pitch + (call.turned ? t.j : t.i);
   const float* before = first ? t.runs : t.out;
   const int64_t before_row = first ? t.runs_row : t.out_row;
   for (int64_t c = 0; c < tile.n; c += kWidth) {
-    const Vec columns = mul(broadcast(b_scale), load<DType::kF32>(a_scales + (call.turned ? c : 0)));
+    const Vec columns =
+        mul(broadcast(b_scale), load<DType::kF32>(a_scales + (call.turned ? c : 0)));
     for (int64_t r = 0; r < tile.m; ++r) {
       const Vec factor = call.turned ? columns : broadcast(a_scales[r] * b_scale);
       const Vec sum = load_sums<kIntegers>(sums + r * tile.n + c);

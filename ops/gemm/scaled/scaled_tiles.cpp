@@ -42,8 +42,7 @@ TilesProduct product_of(const Query& q) {
 kernels::BlockedProduct blocked_of(const Query& q) {
   const TilesProduct p = product_of(q);
   const TensorTraits* a = &q.problem.tensors[p.turned ? kB : kA];
-  return {p.turned ? p.n : p.m, p.turned ? p.m : p.n,          p.k, 1, a,
-          &tiles_level(p.type, p.scales)};
+  return {p.turned ? p.n : p.m, p.turned ? p.m : p.n, p.k, 1, a, &tiles_level(p.type, p.scales)};
 }
 
 void constrain(const Query& q, Space& space) {
@@ -59,8 +58,7 @@ Config heuristic(const Query& q) {
 
 /// Sums of i8 are those of every other level.
 Support same_bits(const Query& q) {
-  if (kernels::op_of<Scales>(q) == Scales::kChannel &&
-      q.problem.tensors[kA].dtype == DType::kI8)
+  if (kernels::op_of<Scales>(q) == Scales::kChannel && q.problem.tensors[kA].dtype == DType::kI8)
     return Support::yes();
   return Support::no("adds up in another order than the instruction sets that all CPUs have");
 }
@@ -133,8 +131,8 @@ CpuGemmConfig tiles_config(const TilesProduct& p, int threads) {
 }
 
 // Granite Rapids, one thread of a busy machine, b 4096×4096, November 2026, ms: i8 along K, 1 row
-// 0.72, 64 1.23, 512 8.7; along N 1.9, 3.3 and 13.5; e4m3 along K 2.1, 3.9 and 17, of blocks 25. The
-// tables of rates are half as fast as that.
+// 0.72, 64 1.23, 512 8.7; along N 1.9, 3.3 and 13.5; e4m3 along K 2.1, 3.9 and 17, of blocks 25.
+// The tables of rates are half as fast as that.
 double tiles_ms(const Query& q, const TilesProduct& p) {
   const double threads = threads_of(q);
   const auto m = static_cast<double>(round_up(p.m, 16)), n = static_cast<double>(p.n),
@@ -184,11 +182,11 @@ void append_tiles(std::vector<Implementation>& to, Scales scales) {
   base.heuristic = heuristic;
   base.estimate = [](const Query& q, const Config&) { return tiles_ms(q, product_of(q)); };
   base.prepare = prepare;
-  for (Implementation& i : kernels::per_level(
-           base, "cpu_",
-           {{Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_amx.cpp">(), nullptr, nullptr,
-             kernels::CpuUnit::kAmx}},
-           &kScales[static_cast<int>(scales)])) {
+  for (Implementation& i :
+       kernels::per_level(base, "cpu_",
+                          {{Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_amx.cpp">(), nullptr,
+                            nullptr, kernels::CpuUnit::kAmx}},
+                          &kScales[static_cast<int>(scales)])) {
     i.same_bits = same_bits;
     to.push_back(i);
   }
