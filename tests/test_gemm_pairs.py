@@ -133,7 +133,10 @@ def test_a_row_has_the_same_bits_in_any_batch(right: str, columns: int) -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_other_dtypes_are_refused(unit: str) -> None:
     a = torch.ones(64, 64)
-    with dlblas.pinned("matmul", unit), pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"):
+    with (
+        dlblas.pinned("matmul", unit),
+        pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"),
+    ):
         dlblas.matmul(a, a)
 
 

@@ -18,15 +18,18 @@ import sys
 import tree
 
 _AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx2", "-mfma", "-mf16c"]
-_AMX = ["-mamx-tile", "-mamx-bf16", "-mamx-int8"]
+_AMX = [*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
 ISA = {
     "_avx2": ["-mavx2", "-mfma", "-mf16c"],
     "_avx512": _AVX512,
     "_avx512vnni": [*_AVX512, "-mavx512vnni"],
+    "_avx512bf16": [*_AVX512, "-mavx512bf16"],
+    "_amx": _AMX,
     "gemm/pairs": [*_AVX512, "-mavx512bf16"],
     "gemm/pair_code": [*_AVX512, "-mavx512bf16"],
-    "gemm/tile_rows": [*_AVX512, "-mavx512bf16", *_AMX],
-    "cpu/amx": [*_AVX512, *_AMX],
+    "gemm/tile_rows": _AMX,
+    "gemm/codes": _AMX,
+    "cpu/amx": _AMX,
 }
 PART = re.compile(r"Included\s+by\s+([\w/.]+\.hpp)\s+alone")
 MOST = 48  # a second each; a header that opens a source is compiled alone by the build as well
@@ -36,11 +39,10 @@ WARN = ["-Wall", "-Wextra", "-Wshadow", "-Werror", "-Wno-unused-function", "-fsy
 def compile_flags(root: pathlib.Path, header: str) -> list[str]:
     dirs = (".", "src", "include", "build", "build/generated/include")
     flags = [f"-I{root / d}" for d in dirs]
+    stem = header.removesuffix(".hpp").removesuffix(".cpp")
     if platform.machine() == "x86_64":
         flags.append("-DDLBLAS_X86")
-        flags += next(
-            (f for suffix, f in ISA.items() if header.removesuffix(".hpp").endswith(suffix)), []
-        )
+        flags += next((f for suffix, f in ISA.items() if stem.endswith(suffix)), [])
     return flags
 
 

@@ -9,7 +9,8 @@
 //     static void store(const Params&, int64_t i, int64_t j, int64_t n,
 //                       const float* const (&sums)[kParts]);
 //     static const GemmMatrix* plain(const Params&);  may be left out, see below
-//   };
+//     static void store_tile(const Params&, const GemmBlock& of, GemmTile, const float* sums);
+//   };                                                in place of store: of blocks, one part
 //
 // `store` gets columns [j, j + n) of row i; sums[part][c] is that of column j + c of a · b[part].
 // `plain` names the f32 result with contiguous rows that whole tiles of sums may go to as they are;

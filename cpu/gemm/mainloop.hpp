@@ -27,6 +27,7 @@ struct TileArgs {
   int64_t runs_row;
   float* out;
   int64_t out_row;
+  int64_t i, j;  // of the product, where the tile begins
 };
 
 /// One depth of a tile: V vectors of b, each used by all M rows.
@@ -188,29 +189,6 @@ void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int6
   } while (k < depth);
 }
 
-/// Operands of any type as f32, one term of K a step.
-struct FloatCore {
-  static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
-  static constexpr const GemmTile* kShapes = kTileShapes.of;
-  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
-                       kStep = kWholeBlock;  // see GemmCode
-  struct Scope {};  // what a thread sets up for a block
-
-  static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
-                   bool /*of_b*/, float* to) {
-    DLBLAS_ISA::pack(type, s, lanes, depth, width, to);
-  }
-  /// Elsewhere packing is also the conversion.
-  static bool reads_in_place(const GemmJob& p, int64_t /*depth*/) {
-    return p.a.type == DType::kF32;
-  }
-  static void run(const BlockWork& w, bool in_place, TileArgs t) {
-    const TileFn run = kTiles[w.c.tile].run[w.c.unroll_k / 2][w.c.prefetch > 0][!in_place];
-    t.ahead = w.c.prefetch * w.tile.n;
-    run_tile(run, w.tile, w.p.sums, t.depth, in_place ? t.a_depth : w.tile.m, 1, t);
-  }
-};
-
 /// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
 /// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
 void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
@@ -234,6 +212,34 @@ void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bo
     }
   }
 }
+
+/// Operands of any type as f32, one term of K a step.
+struct FloatCore {
+  static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
+  static constexpr const GemmTile* kShapes = kTileShapes.of;
+  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
+                       kStep = kWholeBlock;           // see GemmCode
+  static constexpr int kTileFloats = kMaxTileFloats;  // room that a tile's sums get
+  struct Scope {};                                    // what a thread sets up for a block
+
+  static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
+                   bool /*of_b*/, float* to) {
+    DLBLAS_ISA::pack(type, s, lanes, depth, width, to);
+  }
+  /// Elsewhere packing is also the conversion.
+  static bool reads_in_place(const GemmJob& p, int64_t /*depth*/) {
+    return p.a.type == DType::kF32;
+  }
+  static void run(const BlockWork& w, bool in_place, TileArgs t) {
+    const TileFn run = kTiles[w.c.tile].run[w.c.unroll_k / 2][w.c.prefetch > 0][!in_place];
+    t.ahead = w.c.prefetch * w.tile.n;
+    run_tile(run, w.tile, w.p.sums, t.depth, in_place ? t.a_depth : w.tile.m, 1, t);
+  }
+  static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
+                       bool last) {
+    add_span(tile, shape, sums, s, first, last);
+  }
+};
 
 /// The sums of one part of the register tile at row i, column j, over the block's depth. Partial
 /// sums go straight from and to memory, but for ragged tiles of a result without room, for those
@@ -259,6 +265,7 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
   t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.k0))
                  : w.panels.a + (w.in_place ? 0 : (i - w.i0) * w.floats) + before * w.tile.m;
   t.a_row = p.a.row, t.a_depth = p.a.col;
+  t.i = i, t.j = j;
   const bool direct = whole || s.padded;
   if (!first) {
     t.runs = direct ? sums : buffer, t.runs_row = direct ? s.ld : w.tile.n;
@@ -275,7 +282,7 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
   }
   Core::run(w, in_place, t);
   if (t.out != buffer) return false;
-  if (ends_span) add_span(buffer, w.tile, sums, s, w.k0 < p.sums.span, last);
+  if (ends_span) Core::end_span(buffer, w.tile, sums, s, w.k0 < p.sums.span, last);
   if (!last && !ends_span) copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
   return last;
 }
@@ -284,7 +291,7 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
 template <typename Core, typename Epilogue>
 void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   constexpr int kParts = Epilogue::kParts;
-  alignas(64) float buffers[kParts][kMaxTileFloats];
+  alignas(64) float buffers[kParts][Core::kTileFloats];
   const auto& params = *static_cast<const typename Epilogue::Params*>(w.p.epilogue);
   const GemmMatrix* plain = nullptr;
   if constexpr (requires { Epilogue::plain(params); }) plain = Epilogue::plain(params);
@@ -293,10 +300,14 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
     whole = sum_tile<Core>(w, part, i, j, plain, buffers[part]);
   if (!whole) return;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
-  for (int64_t row = 0; row < m; ++row) {
-    const float* sums[kParts];
-    for (int part = 0; part < kParts; ++part) sums[part] = buffers[part] + row * w.tile.n;
-    Epilogue::store(params, i + row, j, n, sums);
+  if constexpr (requires { &Epilogue::store_tile; }) {
+    Epilogue::store_tile(params, GemmBlock{i, i + m, j, j + n, 0, w.p.k}, w.tile, buffers[0]);
+  } else {
+    for (int64_t row = 0; row < m; ++row) {
+      const float* sums[kParts];
+      for (int part = 0; part < kParts; ++part) sums[part] = buffers[part] + row * w.tile.n;
+      Epilogue::store(params, i + row, j, n, sums);
+    }
   }
 }
 
@@ -341,7 +352,7 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
   [[maybe_unused]] const typename Core::Scope scope;
   const int64_t depth = block.k1 - block.k0;
   BlockWork w{p, c, block, partial, panels, Core::kShapes[c.tile], false, panel_floats<Core>(depth),
-              0, 0, 0, 0};
+              0, 0, 0,     0};
   w.in_place = !c.pack_a && Core::reads_in_place(p, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
     w.i1 = smaller(block.i1, w.i0 + c.block_m);

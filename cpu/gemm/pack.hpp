@@ -147,7 +147,8 @@ void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int wid
 /// Where element (row, col) of a matrix lies.
 DLBLAS_INLINE char* address(const GemmMatrix& m, int64_t row, int64_t col) {
   const int64_t element = row * m.row + col * m.col;
-  return static_cast<char*>(m.data) + element * (m.type == DType::kF32 ? 4 : 2);
+  const bool pairs = m.type == DType::kF16 || m.type == DType::kBF16;
+  return static_cast<char*>(m.data) + element * (m.type == DType::kF32 ? 4 : pairs ? 2 : 1);
 }
 
 }  // namespace

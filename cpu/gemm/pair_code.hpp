@@ -14,7 +14,7 @@ namespace {
 
 template <typename Epilogue>
 constexpr GemmCode pair_code() {
-  GemmCode code = code_of_core<PairCore, Epilogue>();
+  GemmCode code = code_of_core<PairCore<Bf16Terms>, Epilogue>();
 #if defined(__AMX_BF16__)
   code.row = row_of_tiles<Epilogue>, code.pack_rows = pack_tile_rows;
 #endif

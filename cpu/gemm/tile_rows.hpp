@@ -16,17 +16,19 @@ namespace {
 /// Tiles of sums that a thread keeps; the two others are operands.
 constexpr int kSumTiles = 6;
 constexpr int kTileFloats = kTileRows * kTileRows;
+constexpr int kTerms = Bf16Terms::kTerms;
 
 /// a as pairs: for each chunk of K, for each 16 rows, [pair][row][2]; zeros past the last row.
 void pack_tile_rows(const GemmJob& p, const CpuGemmRowConfig&, float* rows) {
   const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
   const PackSource s{p.a.data, p.a.row, p.a.col};
   const auto* const data = static_cast<const uint16_t*>(s.data);
-  for (int64_t k = 0; k < p.k; k += kChunk) {
+  for (int64_t k = 0; k < p.k; k += kTerms) {
     for (int64_t t = 0; t < tiles; ++t, rows += kTileFloats) {
-      Pairs r[kWidth];
+      Chunk r[kWidth];
       const int64_t row = t * kTileRows;
-      load_block(s, data + row * s.lane + k * s.depth, p.m - row, p.k - k, true, r);
+      load_block<Bf16Terms>(s, data + row * s.lane + k * s.depth, p.m - row, p.k - k, true,
+                            kTileRows, r);
       for (int i = 0; i < kWidth; ++i) _mm512_storeu_si512(rows + i * kWidth, r[i]);
     }
   }
@@ -111,13 +113,13 @@ void sum_tile_rows(const GemmJob& p, const GemmMatrix& b, const char* rows, int6
   int64_t k = 0;
   do {
     const int64_t end = smaller(p.k, k + p.sums.span);
-    TileRowArgs t{address(b, k, j), b.col * 2, rows + k / kChunk * m * kTileBytes,
-                  (end - k) / kChunk, nullptr, ahead, k == 0 ? sums : spans[0]};
-    if ((end - k) % kChunk != 0) {
-      const int64_t last = end - (end - k) % kChunk;
+    TileRowArgs t{address(b, k, j), b.col * 2, rows + k / kTerms * m * kTileBytes,
+                  (end - k) / kTerms, nullptr, ahead, k == 0 ? sums : spans[0]};
+    if ((end - k) % kTerms != 0) {
+      const int64_t last = end - (end - k) % kTerms;
       for (int i = 0; i < tiles * kTileRows; ++i) {
         const auto* const from = reinterpret_cast<const uint16_t*>(address(b, last, j + i));
-        _mm512_storeu_si512(tail + i * kTileRowBytes, load_chunk(from, end - last));
+        _mm512_storeu_si512(tail + i * kTileRowBytes, Bf16Terms::load(from, end - last));
       }
       t.tail = tail;
     }

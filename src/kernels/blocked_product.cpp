@@ -15,7 +15,9 @@ namespace {
 using C = CpuGemmConfig;
 constexpr std::int64_t kFloatBytes = sizeof(float);
 
-const ProductLevel& level_of(const Query& q) { return code_of<ProductLevel>(q); }
+const ProductLevel& level_of(const Query& q, const BlockedProduct& p) {
+  return p.level ? *p.level : code_of<ProductLevel>(q);
+}
 const ConfigTable<C>& table_of(const Query& q) {
   return static_cast<const ConfigTable<C>&>(*q.self.knobs);
 }
@@ -51,12 +53,16 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
   const bool floats = level.multiplier == Multiplier::kFloats;
   // Pairs are packed narrow: what is packed stays in the second-level cache until it is multiplied.
   const std::vector<std::int64_t> depths = {256, 512}, columns = {256, 512, 1024, 4096};
-  const std::vector<std::int64_t> pair_depths = {512, 1024, 2048}, pair_columns = {128, 256, 512, 1024};
+  const std::vector<std::int64_t> pair_depths = {512, 1024, 2048},
+                                  code_depths = {512, 1024, 2048, 4096},
+                                  pair_columns = {128, 256, 512, 1024};
   return *new ConfigTable<C>{
       field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
       field<&C::block_m>("block_m", {96, 192, 384}),
       field<&C::block_n>("block_n", floats ? columns : pair_columns),
-      field<&C::block_k>("block_k", floats ? depths : pair_depths),
+      field<&C::block_k>("block_k", floats                             ? depths
+                                    : level.code->depths_per_float > 2 ? code_depths
+                                                                       : pair_depths),
       field<&C::unroll_k>("unroll_k", floats ? unrolls : std::vector<std::int64_t>{1}),
       field<&C::prefetch>("prefetch", floats ? prefetches : std::vector<std::int64_t>{0}),
       field<&C::order>("order", {0, 1}, {"columns", "rows"}),
@@ -76,17 +82,17 @@ CpuGemmConfig blocked_config(const Query& q, const Config& config) {
 }
 
 Support supports_blocked(const Query& q, const BlockedProduct& p, int a) {
-  if (level_of(q).multiplier != Multiplier::kFloats && p.a->dtype != DType::kBF16)
+  if (level_of(q, p).multiplier != Multiplier::kFloats && p.a->dtype != DType::kBF16)
     return Support::no("the unit multiplies bf16 alone; {} has another dtype", tensor(a));
   return Support::yes();
 }
 
 void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
   const auto& t = table_of(q);
-  const ProductLevel& level = level_of(q);
+  const ProductLevel& level = level_of(q, p);
   const GemmCode& code = *level.code;
-  const auto distinct = [&](std::string_view rule, std::string_view knob,
-                            std::int32_t C::* member, std::int64_t size) {
+  const auto distinct = [&](std::string_view rule, std::string_view knob, std::int32_t C::*member,
+                            std::int64_t size) {
     space.require(t, rule, {knob}, [&t, knob, member, size](const C& c) {
       return block_is_distinct(t, knob, c.*member, size);
     });
@@ -95,11 +101,11 @@ void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
   distinct("block_n_distinct", "block_n", &C::block_n, p.n);
   distinct("block_k_distinct", "block_k", &C::block_k, p.k);
   const std::int64_t least = t.values("block_k").front();
-  space.require(
-      t, "a_block_fits_l2", {"block_m", "block_k"},
-      [&code, least, l2 = q.device.l2_bytes](const C& c) {
-        return block_bytes(code, c) <= l2 || (c.block_m == kLeastRows && c.block_k == least);
-      });
+  space.require(t, "a_block_fits_l2", {"block_m", "block_k"},
+                [&code, least, l2 = q.device.l2_bytes](const C& c) {
+                  return block_bytes(code, c) <= l2 ||
+                         (c.block_m == kLeastRows && c.block_k == least);
+                });
   space.require(t, "rows_enough_to_split", {"tile", "split"},
                 [&code, m = p.m, threads = q.problem.threads](const C& c) {
                   return c.split == GemmSplit::kColumns ||
@@ -127,7 +133,7 @@ int best_tile(const ProductLevel& level, double rows, std::int64_t n) {
 }
 
 Config default_blocked(const Query& q, const BlockedProduct& p) {
-  const ProductLevel& level = level_of(q);
+  const ProductLevel& level = level_of(q, p);
   // Measured on AMD Zen 4, f32 512×4096×1024, one thread, November 2026: 6x64 with a read in place,
   // blocks 192×1024×512: 109 GFLOP/s; 14x32 packed: 104; block_k 256: 107; 24x16 in place: 27 (24
   // streams of a).
@@ -135,8 +141,7 @@ Config default_blocked(const Query& q, const BlockedProduct& p) {
   const bool floats = level.multiplier == Multiplier::kFloats;
   c.tile = best_tile(level, static_cast<double>(p.m), p.n);
   constexpr int kStreams = 8;  // rows of a that hardware prefetching follows side by side
-  const bool by_rows =
-      p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
+  const bool by_rows = p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
   const bool few_streams = p.a->dtype == DType::kF32 && level.code->tiles[c.tile].m <= kStreams;
   c.pack_a = !by_rows || (floats && !few_streams);
   // With few rows packing b is most of the work and wants long runs of it: 16×4096×4096 takes 9.0
@@ -146,6 +151,11 @@ Config default_blocked(const Query& q, const BlockedProduct& p) {
   // Granite Rapids, one thread, 512×4096 bf16 by 2048 columns: 1024×256 0.95 TFLOP/s, 512×512 0.93,
   // 1024×1024 0.83. Its third-level cache gives a thread 27 GB/s, so b waits in the second level.
   if (!floats) c.block_m = 96, c.block_n = 256, c.block_k = 1024;
+  return fit_blocked(q, p, c);
+}
+
+Config fit_blocked(const Query& q, const BlockedProduct& p, CpuGemmConfig c) {
+  const ProductLevel& level = level_of(q, p);
   const KnobTable& knobs = *q.self.knobs;
   const auto fit = [&](std::string_view name, std::int64_t wish, std::int64_t size) {
     std::int64_t fitting = knobs.values(name).front();
@@ -158,18 +168,17 @@ Config default_blocked(const Query& q, const BlockedProduct& p) {
   c.block_k = fit("block_k", c.block_k, p.k);
   if (block_bytes(*level.code, c) > q.device.l2_bytes)
     c.block_m = kLeastRows, c.block_k = fit("block_k", 0, p.k);
-  if (!floats) c.unroll_k = 1;
+  if (level.multiplier != Multiplier::kFloats) c.unroll_k = 1;
   return table_of(q).to_config(c);
 }
 
 double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config& config) {
-  const ProductLevel& level = level_of(q);
+  const ProductLevel& level = level_of(q, p);
   const GemmTile tile = level.code->tiles[blocked_config(q, config).tile];
   const auto m = static_cast<double>(round_up(p.m, tile.m));
   const auto n = static_cast<double>(p.parts * round_up(p.n, tile.n));
   const auto k = static_cast<double>(p.k);
-  const double multiply =
-      2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
+  const double multiply = 2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
   // As it is packed, from the machine's memory, whichever level packs.
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
   const double pack = kFloatBytes * (m * k + n * k) / level.code->depths_per_float;
@@ -178,10 +187,9 @@ double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config
 
 GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Config& config,
                             const GemmSumOrder& sums, bool holds_sums) {
-  const ProductLevel& level = level_of(q);
+  const ProductLevel& level = level_of(q, p);
   const bool floats = level.multiplier == Multiplier::kFloats;
-  const GemmSumOrder& of_pairs =
-      level.multiplier == Multiplier::kTiles ? kTileSums : kLongSums;
+  const GemmSumOrder& of_pairs = level.multiplier == Multiplier::kTiles ? kTileSums : kLongSums;
   return gemm_blocked(*level.code, blocked_config(q, config), floats ? sums : of_pairs,
                       static_cast<int>(threads_of(q)), p.k, holds_sums);
 }

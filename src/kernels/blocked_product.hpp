@@ -32,22 +32,24 @@ struct BlockedProduct {
   std::int64_t m, n, k;
   int parts;
   const TensorTraits* a;
+  const ProductLevel* level = nullptr;  // null: the implementation's
 };
 
 /// The part of memory's rate at which b is packed, or read by a library that packs it.
 inline constexpr double kPacking = 0.615;
 
 /// The knobs of a level; the table lives as long as the process.
-const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
-                                                const std::vector<std::int64_t>& unrolls = {1, 2, 4},
-                                                const std::vector<std::int64_t>& prefetches = {0,
-                                                                                               8});
+const ConfigTable<CpuGemmConfig>& blocked_table(
+    const ProductLevel& level, const std::vector<std::int64_t>& unrolls = {1, 2, 4},
+    const std::vector<std::int64_t>& prefetches = {0, 8});
 /// Of an implementation that has such a table and such a level.
 CpuGemmConfig blocked_config(const Query& q, const Config& config);
 /// Of levels of pairs: `a` is bf16.
 Support supports_blocked(const Query& q, const BlockedProduct& p, int a);
 void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space);
 Config default_blocked(const Query& q, const BlockedProduct& p);
+/// A wish made one of the table's that fits: no block larger than need be, and a's in L2.
+Config fit_blocked(const Query& q, const BlockedProduct& p, CpuGemmConfig wish);
 double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config& config);
 /// `sums`: of levels of f32; those of pairs have their own order.
 GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Config& config,

@@ -149,7 +149,7 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
           {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
           {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
 #endif
-          {Isa::kBaseline, hash, level(of.baseline, of.baseline), nullptr},
+            {Isa::kBaseline, hash, level(of.baseline, of.baseline), nullptr},
       },
       &op);
 }

@@ -1,7 +1,9 @@
-// Grouped products of f8 with scales of blocks on CPUs: 64 rows of a group become f32, then each
-// row of the weight, and their products are added over 128 of K at a time. Threads divide columns.
+// Grouped products of f8 with scales of blocks on CPUs. With AMX each group is a scaled product of
+// its own; else 64 rows of a group become f32, then each row of the weight, and their products are
+// added over 128 of K at a time. Threads divide columns.
 // In: a Problem, later the Args of a call. Out: a Kernel of one step. Numerics: one order of sums.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_block_ref.hpp.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_block_ref.hpp,
+// ops/gemm/scaled/scaled_tiles.hpp.
 #include <algorithm>
 #include <array>
 
@@ -11,6 +13,7 @@
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/gemm/grouped_block/grouped_block.hpp"
+#include "ops/gemm/scaled/scaled_tiles.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -93,20 +96,28 @@ struct Run {
   }
 };
 
-int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const auto& s = kernel.load<BlockState>();
-  Run run{args, *s.op, grouped_product(*s.op, args), s.threads, static_cast<float*>(workspace)};
+/// f(group, its first row, one behind the last) of all groups that have rows.
+template <typename F>
+void each_group(const GroupedOp& op, const GroupedProduct& p, const Args& args, const F& f) {
   const TensorView& sizes = args.tensors[kGroupedSizes];
   const auto limit = [&](std::int64_t at) {
     const auto v = static_cast<std::int64_t>(load_element(sizes, at * sizes.strides[0]));
-    return std::clamp(v, std::int64_t{0}, run.p.m);
+    return std::clamp(v, std::int64_t{0}, p.m);
   };
-  const bool masked = s.op->kind == GroupKind::kMasked;
-  for (std::int64_t g = 0; g < run.p.groups; ++g) {
+  const bool masked = op.kind == GroupKind::kMasked;
+  for (std::int64_t g = 0; g < p.groups; ++g) {
     const std::int64_t begin = masked ? 0 : limit(g), end = limit(masked ? g : g + 1);
+    if (begin < end) f(g, begin, end);
+  }
+}
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<BlockState>();
+  Run run{args, *s.op, grouped_product(*s.op, args), s.threads, static_cast<float*>(workspace)};
+  each_group(*s.op, run.p, args, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = begin; first < end; first += kRows)
       run.rows(g, first, std::min(kRows, end - first), context);
-  }
+  });
   return 0;
 }
 
@@ -126,6 +137,67 @@ double estimate(const Query& q, const Config&) {
                                           4 * grouped_multiply_adds(op, q.problem), DType::kF32);
 }
 
+#if defined(DLBLAS_X86)
+struct TilesState {
+  const GroupedOp* op;
+  scaled::Tiles tiles;
+};
+
+/// A matrix of a group's, from `row` on; `turned`: its last dimension is the product's first.
+scaled::ScaledMatrix matrix_of(const TensorView& t, std::int64_t group, std::int64_t row,
+                               bool turned) {
+  const std::int64_t *strides = t.strides + t.rank - 2,
+                     at = (t.rank > 2 ? group * t.strides[0] : 0) + row * strides[0];
+  return {static_cast<char*>(t.data) + at * size_of(t.dtype), strides[turned ? 1 : 0],
+          strides[turned ? 0 : 1], t.dtype};
+}
+
+int tiles_step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<TilesState>();
+  const GroupedProduct p = grouped_product(*s.op, args);
+  each_group(*s.op, p, args, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
+    scaled::ScaledJob job{};
+    job.a = matrix_of(args.tensors[kGroupedA], g, begin, false);
+    job.b = matrix_of(args.tensors[kGroupedB], g, 0, true);
+    job.a_scale = matrix_of(args.tensors[kGroupedAScale], g, begin, false);
+    job.b_scale = matrix_of(args.tensors[kGroupedWeightScale], g, 0, true);
+    job.out = matrix_of(args.tensors[s.op->out], g, begin, false);
+    job.m = end - begin, job.n = p.n, job.k = p.k, job.blocks = true;
+    scaled::run_tiles(s.tiles, job, context, workspace);
+  });
+  return 0;
+}
+
+scaled::TilesProduct tiles_product(const Query& q) {
+  const Problem& p = q.problem;
+  const auto& op = kernels::op_of<GroupedOp>(q);
+  const TensorTraits& weight = p.tensors[kGroupedB];
+  return {std::min(p.dims[op.m], static_cast<std::int64_t>(grouped_average(op, p))),
+          p.dims[op.n],
+          p.dims[op.k],
+          weight.dtype,
+          scaled::Scales::kBlock,
+          weight.layout != Layout::kMatricesTransposed};
+}
+
+Kernel prepare_tiles(const Query& q, const Config&) {
+  const Problem& p = q.problem;
+  const auto& op = kernels::op_of<GroupedOp>(q);
+  const scaled::TilesProduct product = tiles_product(q);
+  const int threads = std::max<int>(1, p.threads);
+  const scaled::Tiles tiles =
+      scaled::prepare_tiles(product, scaled::tiles_config(product, threads), threads);
+  return make_kernel({tiles_step}, TilesState{&op, tiles},
+                     scaled::workspace_bytes(tiles, p.dims[op.m], product.n, product.k));
+}
+
+double estimate_tiles(const Query& q, const Config&) {
+  const auto& op = kernels::op_of<GroupedOp>(q);
+  return scaled::tiles_ms(q, tiles_product(q)) *
+         std::max(1.0, static_cast<double>(q.problem.dims[op.groups]));
+}
+#endif
+
 }  // namespace
 
 Bound grouped_block_bound(const GroupedOp& op, const Problem& p) {
@@ -142,7 +214,17 @@ std::vector<Implementation> grouped_block_cpu(const GroupedOp& op) {
   base.estimate = estimate;
   base.prepare = prepare;
   const char* const hash = source_hash<"ops/gemm/grouped_block/grouped_block_cpu.cpp">();
-  return kernels::per_level(base, "cpu_", {{Isa::kBaseline, hash, nullptr}}, &op);
+  std::vector<Implementation> all =
+      kernels::per_level(base, "cpu_", {{Isa::kBaseline, hash, nullptr}}, &op);
+#if defined(DLBLAS_X86)
+  base.estimate = estimate_tiles;
+  base.prepare = prepare_tiles;
+  const char* const of_tiles = source_hash<"ops/gemm/scaled/scaled_amx.cpp">();
+  const auto tiles = kernels::per_level(
+      base, "cpu_", {{Isa::kAvx512, of_tiles, nullptr, nullptr, kernels::CpuUnit::kAmx}}, &op);
+  all.insert(all.begin(), tiles.begin(), tiles.end());
+#endif
+  return all;
 }
 
 }  // namespace dlblas::gemm

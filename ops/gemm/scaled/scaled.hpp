@@ -32,6 +32,7 @@ bool is_aligned(const Problem& problem);
 
 DeviceOracle device_oracle(Scales scales);
 void append_cpu(std::vector<Implementation>& to, Scales scales);
+void append_tiles(std::vector<Implementation>& to, Scales scales);
 /// Of kChannel alone.
 void append_vnni(std::vector<Implementation>& to);
 void append_wgmma(std::vector<Implementation>& to, Scales scales);

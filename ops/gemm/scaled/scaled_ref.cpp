@@ -115,6 +115,7 @@ void define(OperatorDef& def, Scales scales) {
   def.bound = bound;
   def.check = check_rows;
   def.work_per_row = work_per_row;
+  append_tiles(def.implementations, scales);
   if (!blocks) append_vnni(def.implementations);
   append_cpu(def.implementations, scales);
   append_wgmma(def.implementations, scales);

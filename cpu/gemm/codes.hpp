@@ -1,0 +1,172 @@
+// Codes of 8 bits as operands of pairs.hpp: f8 becomes bf16, exactly, while it is packed; i8 is
+// multiplied as it is, in fours, with sums in i32. In: strided codes. Out: packed chunks; cores of
+// cpu/gemm/mainloop.hpp.
+// Numerics: i8 is exact: spans of K whose sums fit i32 meet in two floats that hold 48 bits.
+// Compiled for x86 with AVX512_BF16 alone; i8 with AMX.  Read next: pairs.hpp.
+#pragma once
+
+#include "cpu/gemm/pairs.hpp"
+
+// NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// Codes side by side that count; zeros elsewhere.
+DLBLAS_INLINE __m128i load_16_codes(const uint8_t* from, __mmask16 lanes) {
+  return _mm_maskz_loadu_epi8(lanes, from);
+}
+DLBLAS_INLINE Chunk load_64_codes(const uint8_t* from, __mmask64 lanes) {
+  return _mm512_maskz_loadu_epi8(lanes, from);
+}
+
+/// What the fields of an f8 become in bf16: the exponent's bias moves by `kBias`. The codes whose
+/// exponent is least or most, but for signs, are those that reach kSpecial with kFirst added; 32
+/// values, by the code's lower five bits, are what they are.
+template <DType kType>
+struct F8Format;
+template <>
+struct F8Format<DType::kF8E4M3> {
+  static constexpr int kShift = 4, kBias = 120 << 7, kFirst = 1, kSpecial = 9;
+  static constexpr uint16_t kValues[32] = {
+      0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60, 0, 0, 0, 0, 0, 0, 0, 0,
+      0, 0,      0,      0,      0,      0,      0,      0,      0, 0, 0, 0, 0, 0, 0, 0x7fc0};
+};
+template <>
+struct F8Format<DType::kF8E5M2> {
+  static constexpr int kShift = 5, kBias = 112 << 7, kFirst = 4, kSpecial = 8;
+  static constexpr uint16_t kValues[32] = {
+      0, 0x3780, 0x3800, 0x3840, 0, 0, 0, 0, 0, 0, 0, 0, 0,      0,      0,      0,
+      0, 0,      0,      0,      0, 0, 0, 0, 0, 0, 0, 0, 0x7f80, 0x7fc0, 0x7fc0, 0x7fc0};
+};
+
+/// 32 codes of f8 as bf16.
+template <DType kType>
+DLBLAS_INLINE Chunk bf16_of(__m256i codes) {
+  using F = F8Format<kType>;
+  const __m256i magnitude = _mm256_set1_epi8(0x7f);
+  const __m256i moved =
+      _mm256_and_si256(_mm256_add_epi8(codes, _mm256_set1_epi8(F::kFirst)), magnitude);
+  const __mmask32 special = _mm256_cmplt_epu8_mask(moved, _mm256_set1_epi8(F::kSpecial));
+  const Chunk wide = _mm512_cvtepu8_epi16(codes);
+  const Chunk bits =
+      _mm512_and_si512(_mm512_slli_epi16(wide, F::kShift), _mm512_set1_epi16(0x7f << F::kShift));
+  const Chunk plain = _mm512_add_epi16(bits, _mm512_set1_epi16(F::kBias));
+  const Chunk values = _mm512_loadu_si512(F::kValues);
+  const Chunk all = _mm512_mask_permutexvar_epi16(plain, special, wide, values);
+  constexpr int kSign = 0xf8;  // a | (b & c)
+  return _mm512_ternarylogic_epi32(all, _mm512_slli_epi16(wide, 8),
+                                   _mm512_set1_epi16(static_cast<int16_t>(0x8000)), kSign);
+}
+
+template <DType kType>
+struct F8Terms {
+  using Element = uint8_t;
+  static constexpr int kGroup = 2, kTerms = 32;
+  static constexpr bool kAsStored = false, kIntegers = false;
+
+  static Chunk load(const Element* from, int64_t n) {
+    if (n >= kTerms)
+      return bf16_of<kType>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    if (n <= 0) return _mm512_setzero_si512();
+    return bf16_of<kType>(_mm256_maskz_loadu_epi8(~uint32_t{0} >> (kTerms - n), from));
+  }
+  static Chunk load_lanes(const Element* from, int64_t depth, __mmask16 lanes, int64_t n) {
+    const __m128i even = load_16_codes(from, n > 0 ? lanes : static_cast<__mmask16>(0));
+    const __m128i odd = load_16_codes(from + depth, n > 1 ? lanes : static_cast<__mmask16>(0));
+    return bf16_of<kType>(
+        _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd)));
+  }
+  /// As load_lanes, of 64 lanes.
+  static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
+                        Chunk (&r)[4]) {
+    const Chunk even = load_64_codes(from, n > 0 ? lanes : 0);
+    const Chunk odd = load_64_codes(from + depth, n > 1 ? lanes : 0);
+    const Chunk low = _mm512_unpacklo_epi8(even, odd), high = _mm512_unpackhi_epi8(even, odd);
+    // Of each 16 bytes the first eight are in `low`, the others in `high`.
+    const Chunk first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const Chunk second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const Chunk half[2] = {_mm512_permutex2var_epi64(low, first, high),
+                           _mm512_permutex2var_epi64(low, second, high)};
+    DLBLAS_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      r[2 * i] = bf16_of<kType>(_mm512_castsi512_si256(half[i]));
+      r[2 * i + 1] = bf16_of<kType>(_mm512_extracti64x4_epi64(half[i], 1));
+    }
+  }
+};
+
+/// Codes of i8; a group is four.
+struct I8Terms {
+  using Element = uint8_t;
+  static constexpr int kGroup = 4, kTerms = 64;
+  static constexpr bool kAsStored = true, kIntegers = true;
+
+  static Chunk load(const Element* from, int64_t n) {
+    if (n >= kTerms) return _mm512_loadu_si512(from);
+    return n > 0 ? _mm512_maskz_loadu_epi8(~uint64_t{0} >> (kTerms - n), from)
+                 : _mm512_setzero_si512();
+  }
+  static Chunk load_lanes(const Element* from, int64_t depth, __mmask16 lanes, int64_t n) {
+    __m128i r[kGroup];
+    DLBLAS_UNROLL
+    for (int k = 0; k < kGroup; ++k)
+      r[k] = load_16_codes(from + k * depth, k < n ? lanes : static_cast<__mmask16>(0));
+    const __m128i low01 = _mm_unpacklo_epi8(r[0], r[1]), high01 = _mm_unpackhi_epi8(r[0], r[1]);
+    const __m128i low23 = _mm_unpacklo_epi8(r[2], r[3]), high23 = _mm_unpackhi_epi8(r[2], r[3]);
+    const __m256i low =
+        _mm256_set_m128i(_mm_unpackhi_epi16(low01, low23), _mm_unpacklo_epi16(low01, low23));
+    const __m256i high =
+        _mm256_set_m128i(_mm_unpackhi_epi16(high01, high23), _mm_unpacklo_epi16(high01, high23));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  }
+  static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
+                        Chunk (&r)[4]) {
+    Chunk rows[kGroup];
+    DLBLAS_UNROLL
+    for (int k = 0; k < kGroup; ++k) rows[k] = load_64_codes(from + k * depth, k < n ? lanes : 0);
+    const Chunk low01 = _mm512_unpacklo_epi8(rows[0], rows[1]),
+                high01 = _mm512_unpackhi_epi8(rows[0], rows[1]);
+    const Chunk low23 = _mm512_unpacklo_epi8(rows[2], rows[3]),
+                high23 = _mm512_unpackhi_epi8(rows[2], rows[3]);
+    // a: the first four of each 16 lanes, b: the next, …; they turn as 4×4 of 16 bytes.
+    const Chunk a = _mm512_unpacklo_epi16(low01, low23), b = _mm512_unpackhi_epi16(low01, low23);
+    const Chunk c = _mm512_unpacklo_epi16(high01, high23),
+                d = _mm512_unpackhi_epi16(high01, high23);
+    const Chunk ab_low = _mm512_shuffle_i32x4(a, b, 0x44),
+                ab_high = _mm512_shuffle_i32x4(a, b, 0xee);
+    const Chunk cd_low = _mm512_shuffle_i32x4(c, d, 0x44),
+                cd_high = _mm512_shuffle_i32x4(c, d, 0xee);
+    r[0] = _mm512_shuffle_i32x4(ab_low, cd_low, 0x88);
+    r[1] = _mm512_shuffle_i32x4(ab_low, cd_low, 0xdd);
+    r[2] = _mm512_shuffle_i32x4(ab_high, cd_high, 0x88);
+    r[3] = _mm512_shuffle_i32x4(ab_high, cd_high, 0xdd);
+  }
+};
+
+/// Sums of i8 are i32 in the place of floats. Those of several spans become two floats each, which
+/// lie kPlane apart; the epilogue adds them up as f64.
+struct I8Core : PairCore<I8Terms> {
+  static constexpr int kPlane = 1024, kTileFloats = 2 * kPlane;
+
+  DLBLAS_OUTLINE static void end_span(float* tile, GemmTile shape, float* sums,
+                                      const GemmPartial& s, bool first, bool last) {
+    for (int64_t i = 0; i < shape.m; ++i) {
+      for (int64_t j = 0; j < shape.n; ++j) {
+        float *at = tile + i * shape.n + j, *total_at = sums + s.plane + i * s.ld + j;
+        float* const error_at = total_at + s.plane;
+        int32_t sum;
+        __builtin_memcpy(&sum, at, sizeof sum);
+        double total = sum;
+        if (!first) total += static_cast<double>(*total_at) + static_cast<double>(*error_at);
+        const auto high = static_cast<float>(total);
+        const auto low = static_cast<float>(total - static_cast<double>(high));
+        *(last ? at : total_at) = high;
+        *(last ? at + kPlane : error_at) = low;
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA
+// NOLINTEND(google-build-namespaces)
