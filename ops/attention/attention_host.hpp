@@ -176,6 +176,8 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 void check_attention(const char* name, const Args& args);
 /// One implementation per instruction set; `op` lives as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
+/// cpu_amx, of bf16.
+std::vector<Implementation> attention_tiles_cpu(const AttentionOp& op);
 /// cuda_wgmma, cuda_mma and cuda_rows.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 

@@ -1,0 +1,262 @@
+// Attention of bf16 by AMX tiles: 32 rows of queries with blocks of keys.
+// Out: dlblas::avx512::attention_tiles. Numerics: q·k and P·v as cpu/gemm/pairs.hpp says (products
+// exact, sums f32, denormal bf16 zero); softmax in f32, powers of two; P is summed in f32 and
+// rounded to bf16 before it meets v. Flow: [compile] picks the code.  Read next:
+// attention_tiles.hpp.
+#include "ops/attention/attention_tiles.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"  // what matrix products alone call
+#include "cpu/gemm/pairs.hpp"
+#include "cpu/lines.hpp"
+#pragma GCC diagnostic pop
+
+namespace dlblas::avx512 {
+namespace {
+
+using attention::kTileBlock;
+using attention::kTileMultiple;
+using attention::kTilePitch;
+using attention::kTileQueries;
+using attention::TileBlock;
+using attention::TileSource;
+using attention::tile_padded;
+using attention::tile_panel;
+
+constexpr float kLog2E = 1.44269504f;
+constexpr DType kBf16 = DType::kBF16;
+
+static_assert(kTileMultiple == kChunk && kTileMultiple == kPanelPad);
+
+void pack_query(const void* from, int64_t step, int64_t width, void* to) {
+  const auto* const in = static_cast<const uint16_t*>(from);
+  auto* const out = static_cast<uint16_t*>(to);
+  for (int64_t i = 0; i < width; i += kChunk) {
+    if (step == 1) {
+      _mm512_storeu_si512(out + i, load_chunk(in + i, width - i));
+      continue;
+    }
+    for (int64_t j = 0; j < kChunk; ++j) out[i + j] = i + j < width ? in[(i + j) * step] : 0;
+  }
+}
+
+void pack_keys(const TileSource& from, int64_t count, int64_t width, float* to) {
+  pack_pairs({from.data, from.row, from.column}, count, width, kTileMultiple, true, to);
+}
+
+DLBLAS_INLINE __mmask32 not_finite(__m512i values) {
+  const __m512i exponent = _mm512_set1_epi16(0x7f80);
+  return _mm512_cmpeq_epi16_mask(_mm512_and_si512(values, exponent), exponent);
+}
+
+int64_t pack_values(const TileSource& from, int64_t count, int64_t width, float* to, int32_t* wild,
+                    float* wild_rows) {
+  pack_pairs({from.data, from.column, from.row}, width, count, kTileMultiple, true, to);
+  const int64_t panels = tile_padded(width) / kTileMultiple, size = tile_panel(count);
+  const int64_t used = kTileMultiple * tile_padded(count) / 2;
+  __mmask32 found = 0;
+  for (int64_t p = 0; p < panels; ++p)
+    for (int64_t i = 0; i < used; i += kWidth)
+      found |= not_finite(_mm512_loadu_si512(to + p * size + i));
+  if (found == 0) return 0;
+  for (int64_t p = 0; p < panels; ++p)
+    for (int64_t i = 0; i < used; i += kWidth) {
+      const __m512i values = _mm512_loadu_si512(to + p * size + i);
+      _mm512_mask_storeu_epi16(to + p * size + i, not_finite(values), _mm512_setzero_si512());
+    }
+  const auto* const values = static_cast<const uint16_t*>(from.data);
+  int64_t num_wild = 0;
+  for (int64_t j = 0; j < count; ++j) {
+    bool any = false;
+    float* const row = wild_rows + num_wild * tile_padded(width);
+    for (int64_t c = 0; c < tile_padded(width); ++c) {
+      const uint16_t bits = c < width ? values[j * from.row + c * from.column] : 0;
+      const bool is_wild = (bits & 0x7f80) == 0x7f80;
+      const uint32_t wide = is_wild ? uint32_t{bits} << 16 : 0;
+      __builtin_memcpy(row + c, &wide, sizeof wide);
+      any |= is_wild;
+    }
+    if (any) wild[num_wild++] = static_cast<int32_t>(j);
+  }
+  return num_wild;
+}
+
+/// 2^x of x ≤ 0 or little more, within 3 units of the last place; NaN stays. See exp in
+/// cpu/math.hpp.
+DLBLAS_INLINE Vec power(Vec x) {
+  const Vec y = max_number(broadcast(-150.0f), x), z = y + broadcast(kSixteenths);
+  const Vec n = z - broadcast(kSixteenths), r = y - n;
+  const Vec less_1 = polynomial(r, {5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f}) * r;
+  const Vec t = power_of_sixteenth(z);
+  return _mm512_scalef_ps(fma(less_1, t, t), n);
+}
+
+/// Lanes of keys [j, j + 16) that a row sees.
+DLBLAS_INLINE Mask seen_lanes(int64_t j, int64_t from, int64_t to) {
+  const auto below = [](int64_t n) __attribute__((always_inline)) {
+    return n >= kWidth ? 0xffffu : n > 0 ? (1u << n) - 1u : 0u;
+  };
+  return static_cast<Mask>(below(to - j) & ~below(from - j));
+}
+/// Scores times `factor`, −inf where a row does not see the key.
+template <bool kAll>
+DLBLAS_INLINE Vec load_scores(const float* row, int64_t j, int64_t from, int64_t to, Vec factor) {
+  const Vec s = mul(load<DType::kF32>(row + j), factor);
+  return kAll ? s : choose(seen_lanes(j, from, to), s, broadcast(-__builtin_inff()));
+}
+
+/// Keys of a tile's rows: whole panels, of which each row sees a part.
+struct Sight {
+  int64_t begin, end;
+};
+
+template <bool kAll>
+DLBLAS_INLINE float largest_of(const float* row, Sight keys, int64_t from, int64_t to, Vec factor,
+                               float before) {
+  Vec a = broadcast(before), b = a;
+  for (int64_t j = keys.begin; j < keys.end; j += 2 * kWidth) {
+    a = max_number(load_scores<kAll>(row, j, from, to, factor), a);  // of NaN and a number the number
+    b = max_number(load_scores<kAll>(row, j + kWidth, from, to, factor), b);
+  }
+  return _mm512_reduce_max_ps(max_number(a, b));
+}
+/// Scores become powers in bf16, in place; returns their sum.
+template <bool kAll>
+DLBLAS_INLINE float powers_of(float* row, Sight keys, int64_t from, int64_t to, Vec factor,
+                              float base) {
+  Vec a = zero(), b = a;
+  const Vec less = broadcast(base);
+  auto* const out = reinterpret_cast<uint16_t*>(row);
+  for (int64_t j = keys.begin; j < keys.end; j += 2 * kWidth) {
+    const Vec p = power(load_scores<kAll>(row, j, from, to, factor) - less);
+    const Vec q = power(load_scores<kAll>(row, j + kWidth, from, to, factor) - less);
+    a = a + p, b = b + q;
+    _mm512_storeu_si512(out + j, (__m512i)_mm512_cvtne2ps_pbh(q, p));
+  }
+  return reduce_add(a + b);
+}
+
+/// Scores as they are with a cap and a bias, in units of ln 2.
+void shape_row(const TileBlock& b, float* row, int64_t from, int64_t to, const float* bias) {
+  const Vec factor = broadcast(b.scale), limit = broadcast(b.cap),
+            inverse = broadcast(b.cap != 0 ? 1 / b.cap : 0.0f);
+  each_vector(
+      to - from, [&](int64_t i, int n) __attribute__((always_inline)) {
+        Vec s = mul(load_lanes<DType::kF32>(row + from + i, n), factor);
+        if (b.cap != 0) s = mul(limit, tanh(mul(s, inverse)));
+        if (bias) s = add(s, load_lanes<DType::kF32>(bias + i, n));
+        store_lanes<DType::kF32>(row + from + i, mul(s, broadcast(kLog2E)), n);
+      });
+}
+
+/// Scores of a tile become P; o is what its weights have become since.
+void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
+  const bool shaped = b.cap != 0 || b.bias;
+  const Vec factor = broadcast(shaped ? 1.0f : b.scale * kLog2E);
+  alignas(64) float after[kTileQueries], base[kTileQueries], rescale[kTileQueries];
+  bool all[kTileQueries];
+  for (int64_t r = 0; r < kTileQueries; ++r) {
+    const int64_t from = b.from[first + r], to = b.to[first + r];
+    float* const row = b.scores + r * kTilePitch;
+    if (shaped && from < to) shape_row(b, row, from, to, b.bias ? b.bias(b.self, first + r) : nullptr);
+    const float before = b.most[first + r];
+    all[r] = from <= keys.begin && keys.end <= to;
+    after[r] = all[r] ? largest_of<true>(row, keys, from, to, factor, before)
+                      : largest_of<false>(row, keys, from, to, factor, before);
+  }
+  DLBLAS_UNROLL
+  for (int r = 0; r < kTileQueries; r += kWidth) {
+    const Vec before = load<DType::kF32>(b.most + first + r), now = load<DType::kF32>(after + r);
+    const Vec none = broadcast(-__builtin_inff());
+    const Vec usual = choose(equal(now, none), zero(), now);
+    store<DType::kF32>(base + r, usual);
+    store<DType::kF32>(rescale + r, choose(equal(before, now), broadcast(1.0f), power(before - usual)));
+    store<DType::kF32>(b.most + first + r, now);
+  }
+  for (int64_t r = 0; r < kTileQueries; ++r) {
+    const int64_t from = b.from[first + r], to = b.to[first + r];
+    float* const row = b.scores + r * kTilePitch;
+    const float sum = all[r] ? powers_of<true>(row, keys, from, to, factor, base[r])
+                             : powers_of<false>(row, keys, from, to, factor, base[r]);
+    b.sum[first + r] = b.sum[first + r] * rescale[r] + sum;
+    if (!begun || rescale[r] == 1) continue;
+    float* const o = b.o + (first + r) * b.dv;
+    const Vec times = broadcast(rescale[r]);
+    for (int64_t c = 0; c < b.dv; c += kWidth)
+      store<DType::kF32>(o + c, mul(load<DType::kF32>(o + c), times));
+  }
+}
+
+/// What is not finite meets the rows that see it.
+void add_wild(const TileBlock& b, int64_t first) {
+  for (int64_t i = 0; i < b.num_wild; ++i) {
+    const float* const v = b.wild_rows + i * b.dv;
+    for (int64_t r = first; r < first + kTileQueries; ++r) {
+      if (b.wild[i] < b.from[r] || b.wild[i] >= b.to[r]) continue;
+      const auto* const row = reinterpret_cast<const uint16_t*>(b.scores + (r - first) * kTilePitch);
+      const uint32_t bits = uint32_t{row[b.wild[i]]} << 16;
+      const Vec p = broadcast(__builtin_bit_cast(float, bits));
+      for (int64_t c = 0; c < b.dv; c += kWidth) {
+        const Vec value = load<DType::kF32>(v + c), o = load<DType::kF32>(b.o + r * b.dv + c);
+        store<DType::kF32>(b.o + r * b.dv + c, choose(equal(value, zero()), o, fma(p, value, o)));
+      }
+    }
+  }
+}
+
+void meet_tile(const TileBlock& b, int64_t tile) {
+  const int64_t first = tile * kTileQueries;
+  Sight keys{kTileBlock, 0};
+  for (int64_t r = first; r < first + kTileQueries; ++r) {
+    if (b.from[r] >= b.to[r]) continue;
+    keys.begin = smaller(keys.begin, b.from[r]), keys.end = -smaller(-keys.end, -b.to[r]);
+  }
+  if (keys.begin >= keys.end) return;
+  keys = {keys.begin / kTileMultiple * kTileMultiple, tile_padded(keys.end)};
+  PairArgs scores{};
+  scores.chunks = b.d / kChunk;
+  scores.a = static_cast<const char*>(b.q) + first * b.d * 2;
+  scores.a_pitch = b.d * 2, scores.a_chunk = kChunkBytes;
+  scores.out_pitch = kTilePitch * 4;
+  for (int64_t j = keys.begin; j < keys.end; j += kTileMultiple) {
+    scores.b = reinterpret_cast<const char*>(b.k + j / kTileMultiple * tile_panel(b.d));
+    scores.out = b.scores + j;
+    multiply_square(scores);
+  }
+  soften(b, first, keys, b.begun[tile]);
+  PairArgs sums{};
+  sums.chunks = (keys.end - keys.begin) / kChunk;
+  sums.a = reinterpret_cast<const char*>(b.scores) + keys.begin * 2;
+  sums.a_pitch = kTilePitch * 4, sums.a_chunk = kChunkBytes;
+  sums.before_pitch = sums.out_pitch = b.dv * 4;
+  for (int64_t c = 0; c < b.dv; c += kTileMultiple) {
+    sums.b = reinterpret_cast<const char*>(b.v + c / kTileMultiple * tile_panel(b.count) +
+                                           keys.begin * kTileMultiple / 2);
+    sums.out = b.o + first * b.dv + c;
+    sums.before = b.begun[tile] ? sums.out : nullptr;
+    multiply_square(sums);
+  }
+  b.begun[tile] = true;
+  if (b.num_wild > 0) add_wild(b, first);
+}
+
+void meet(const TileBlock& b) {
+  const Tiles tiles;
+  for (int64_t tile = 0; tile < b.tiles; ++tile) meet_tile(b, tile);
+}
+
+void finish(const float* row, int64_t count, float factor, void* to) {
+  each_vector(
+      count, [&](int64_t i, int n) __attribute__((always_inline)) {
+        const Vec value = mul(load_lanes<DType::kF32>(row + i, n), broadcast(factor));
+        store_lanes<kBf16>(at<kBf16>(to, i), value, n);
+      });
+}
+
+}  // namespace
+
+attention::AttentionTiles attention_tiles() {
+  return {pack_query, pack_keys, pack_values, meet, finish, widen_row};
+}
+
+}  // namespace dlblas::avx512
