@@ -81,14 +81,14 @@ int64_t pack_values(const TileSource& from, int64_t count, int64_t width, float*
   return num_wild;
 }
 
-/// 2^x of x ≤ 0 or little more, within 3 units of the last place; NaN stays. See exp in
-/// cpu/math.hpp.
+/// 2^x of x ≤ 0 or little more, within 3 units of the last place; 0 below 2^-126, where a denormal
+/// would take an assist; NaN stays. See exp in cpu/math.hpp.
 DLBLAS_INLINE Vec power(Vec x) {
-  const Vec y = max_number(broadcast(-150.0f), x), z = y + broadcast(kSixteenths);
-  const Vec n = z - broadcast(kSixteenths), r = y - n;
+  const Vec z = x + broadcast(kSixteenths), n = z - broadcast(kSixteenths), r = x - n;
   const Vec less_1 = polynomial(r, {5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f}) * r;
   const Vec t = power_of_sixteenth(z);
-  return _mm512_scalef_ps(fma(less_1, t, t), n);
+  const Mask held = _mm512_cmp_ps_mask(x, broadcast(-126.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(held, fma(less_1, t, t), n);
 }
 
 /// Lanes of keys [j, j + 16) that a row sees.
@@ -109,30 +109,45 @@ DLBLAS_INLINE Vec load_scores(const float* row, int64_t j, int64_t from, int64_t
 struct Sight {
   int64_t begin, end;
 };
+template <bool kValue>
+struct Whole {
+  static constexpr bool value = kValue;
+};
+/// Calls f(j, whole) for each 32 keys; `whole` is a constant: whether the row sees them all.
+template <typename F>
+DLBLAS_INLINE void each_panel(Sight keys, int64_t from, int64_t to, const F& f) {
+  int64_t j = keys.begin;
+  for (; j < keys.end && j < from; j += kTileMultiple) f(j, Whole<false>{});
+  for (; j + kTileMultiple <= to; j += kTileMultiple) f(j, Whole<true>{});
+  for (; j < keys.end; j += kTileMultiple) f(j, Whole<false>{});
+}
 
-template <bool kAll>
 DLBLAS_INLINE float largest_of(const float* row, Sight keys, int64_t from, int64_t to, Vec factor,
                                float before) {
   Vec a = broadcast(before), b = a;
-  for (int64_t j = keys.begin; j < keys.end; j += 2 * kWidth) {
-    a = max_number(load_scores<kAll>(row, j, from, to, factor), a);  // of NaN and a number the number
-    b = max_number(load_scores<kAll>(row, j + kWidth, from, to, factor), b);
-  }
+  each_panel(
+      keys, from, to, [&](int64_t j, auto whole) __attribute__((always_inline)) {
+        constexpr bool kAll = decltype(whole)::value;
+        // Of NaN and a number the number.
+        a = max_number(load_scores<kAll>(row, j, from, to, factor), a);
+        b = max_number(load_scores<kAll>(row, j + kWidth, from, to, factor), b);
+      });
   return _mm512_reduce_max_ps(max_number(a, b));
 }
 /// Scores become powers in bf16, in place; returns their sum.
-template <bool kAll>
 DLBLAS_INLINE float powers_of(float* row, Sight keys, int64_t from, int64_t to, Vec factor,
                               float base) {
   Vec a = zero(), b = a;
   const Vec less = broadcast(base);
   auto* const out = reinterpret_cast<uint16_t*>(row);
-  for (int64_t j = keys.begin; j < keys.end; j += 2 * kWidth) {
-    const Vec p = power(load_scores<kAll>(row, j, from, to, factor) - less);
-    const Vec q = power(load_scores<kAll>(row, j + kWidth, from, to, factor) - less);
-    a = a + p, b = b + q;
-    _mm512_storeu_si512(out + j, (__m512i)_mm512_cvtne2ps_pbh(q, p));
-  }
+  each_panel(
+      keys, from, to, [&](int64_t j, auto whole) __attribute__((always_inline)) {
+        constexpr bool kAll = decltype(whole)::value;
+        const Vec p = power(load_scores<kAll>(row, j, from, to, factor) - less);
+        const Vec q = power(load_scores<kAll>(row, j + kWidth, from, to, factor) - less);
+        a = a + p, b = b + q;
+        _mm512_storeu_si512(out + j, (__m512i)_mm512_cvtne2ps_pbh(q, p));
+      });
   return reduce_add(a + b);
 }
 
@@ -154,15 +169,11 @@ void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
   const bool shaped = b.cap != 0 || b.bias;
   const Vec factor = broadcast(shaped ? 1.0f : b.scale * kLog2E);
   alignas(64) float after[kTileQueries], base[kTileQueries], rescale[kTileQueries];
-  bool all[kTileQueries];
   for (int64_t r = 0; r < kTileQueries; ++r) {
     const int64_t from = b.from[first + r], to = b.to[first + r];
     float* const row = b.scores + r * kTilePitch;
     if (shaped && from < to) shape_row(b, row, from, to, b.bias ? b.bias(b.self, first + r) : nullptr);
-    const float before = b.most[first + r];
-    all[r] = from <= keys.begin && keys.end <= to;
-    after[r] = all[r] ? largest_of<true>(row, keys, from, to, factor, before)
-                      : largest_of<false>(row, keys, from, to, factor, before);
+    after[r] = largest_of(row, keys, from, to, factor, b.most[first + r]);
   }
   DLBLAS_UNROLL
   for (int r = 0; r < kTileQueries; r += kWidth) {
@@ -176,8 +187,7 @@ void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
   for (int64_t r = 0; r < kTileQueries; ++r) {
     const int64_t from = b.from[first + r], to = b.to[first + r];
     float* const row = b.scores + r * kTilePitch;
-    const float sum = all[r] ? powers_of<true>(row, keys, from, to, factor, base[r])
-                             : powers_of<false>(row, keys, from, to, factor, base[r]);
+    const float sum = powers_of(row, keys, from, to, factor, base[r]);
     b.sum[first + r] = b.sum[first + r] * rescale[r] + sum;
     if (!begun || rescale[r] == 1) continue;
     float* const o = b.o + (first + r) * b.dv;

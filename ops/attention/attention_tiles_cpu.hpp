@@ -20,7 +20,7 @@ struct TileSizes {
   /// As many rows as leave their blocks of keys room in a second-level cache of 2 MiB: 512 of 128
   /// columns are 0.4 MiB, and meet a block of 128 KiB that is packed once for all of them.
   static TileSizes of(std::int64_t d, std::int64_t dv) {
-    constexpr std::int64_t kElements = 65536, kMost = 512;
+    constexpr std::int64_t kElements = 131072, kMost = 1024;
     const std::int64_t wide = tile_padded(std::max<std::int64_t>({1, d, dv}));
     const std::int64_t rows = kElements / wide / kTileQueries * kTileQueries;
     return {std::clamp(rows, kTileQueries, kMost), d, dv};
