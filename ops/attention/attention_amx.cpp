@@ -98,10 +98,12 @@ DLBLAS_INLINE Mask seen_lanes(int64_t j, int64_t from, int64_t to) {
   };
   return static_cast<Mask>(below(to - j) & ~below(from - j));
 }
-/// Scores times `factor`, −inf where a row does not see the key.
+/// Scores times `factor`, −inf where a row does not see the key. Rounded every time, never a part of
+/// a fused operation: the largest must be 2^0.
 template <bool kAll>
 DLBLAS_INLINE Vec load_scores(const float* row, int64_t j, int64_t from, int64_t to, Vec factor) {
-  const Vec s = mul(load<DType::kF32>(row + j), factor);
+  const Vec s =
+      _mm512_mul_round_ps(load<DType::kF32>(row + j), factor, _MM_FROUND_CUR_DIRECTION);
   return kAll ? s : choose(seen_lanes(j, from, to), s, broadcast(-__builtin_inff()));
 }
 
