@@ -40,8 +40,44 @@ void pack_query(const void* from, int64_t step, int64_t width, void* to) {
   }
 }
 
+/// Fetches rows [first, end) of `bytes` each; nothing where elements do not lie side by side.
+DLBLAS_INLINE void fetch_rows(const TileSource& s, int64_t first, int64_t end, int64_t width) {
+  if (s.column != 1) return;
+  for (int64_t j = first; j < end; ++j)
+    for (int64_t c = 0; c < width; c += kChunk)
+      prefetch(static_cast<const uint16_t*>(s.data) + j * s.row + c);
+}
+
+/// A panel of 32 keys at a time, while the next comes.
 void pack_keys(const TileSource& from, int64_t count, int64_t width, float* to) {
-  pack_pairs({from.data, from.row, from.column}, count, width, kTileMultiple, true, to);
+  const auto* const rows = static_cast<const uint16_t*>(from.data);
+  for (int64_t j = 0; j < count; j += kTileMultiple) {
+    fetch_rows(from, j + kTileMultiple, smaller(count, j + 2 * kTileMultiple), width);
+    pack_pairs({rows + j * from.row, from.row, from.column}, smaller(count - j, kTileMultiple),
+               width, kTileMultiple, true, to + j / kTileMultiple * tile_panel(width));
+  }
+}
+
+/// As pack_pairs of columns, 32 rows at a time, while the next come.
+void pack_columns(const TileSource& from, int64_t count, int64_t width, float* to) {
+  const PackSource s{from.data, from.column, from.row};
+  const auto* const data = static_cast<const uint16_t*>(from.data);
+  for (int64_t j = 0; j < count; j += kChunk) {
+    fetch_rows(from, j + kChunk, smaller(count, j + 2 * kChunk), width);
+    for (int64_t c = 0; c < width; c += kWidth) {
+      Pairs pairs[kWidth];
+      load_block(s, data + j * s.depth + c * s.lane, width - c, count - j, true, pairs);
+      float* const panel = to + c / kTileMultiple * tile_panel(count) + c % kTileMultiple;
+      for (int i = 0; i < kWidth; ++i)
+        _mm512_storeu_si512(panel + (j / 2 + i) * kTileMultiple, pairs[i]);
+    }
+    // The other half of a last panel.
+    const int64_t rest = width % kTileMultiple;
+    if (rest == 0 || rest > kWidth) continue;
+    float* const panel = to + width / kTileMultiple * tile_panel(count) + kWidth;
+    for (int i = 0; i < kWidth; ++i)
+      _mm512_storeu_si512(panel + (j / 2 + i) * kTileMultiple, _mm512_setzero_si512());
+  }
 }
 
 DLBLAS_INLINE __mmask32 not_finite(__m512i values) {
@@ -51,7 +87,7 @@ DLBLAS_INLINE __mmask32 not_finite(__m512i values) {
 
 int64_t pack_values(const TileSource& from, int64_t count, int64_t width, float* to, int32_t* wild,
                     float* wild_rows) {
-  pack_pairs({from.data, from.column, from.row}, width, count, kTileMultiple, true, to);
+  pack_columns(from, count, width, to);
   const int64_t panels = tile_padded(width) / kTileMultiple, size = tile_panel(count);
   const int64_t used = kTileMultiple * tile_padded(count) / 2;
   __mmask32 found = 0;
