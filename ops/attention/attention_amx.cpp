@@ -206,8 +206,9 @@ void shape_row(const TileBlock& b, float* row, int64_t from, int64_t to, const f
 void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
   const bool shaped = b.cap != 0 || b.bias;
   const Vec factor = broadcast(shaped ? 1.0f : b.scale * kLog2E);
-  alignas(64) float after[kTileQueries], base[kTileQueries], rescale[kTileQueries];
-  for (int64_t r = 0; r < kTileQueries; ++r) {
+  const int64_t rows = smaller(kTileQueries, b.rows - first);
+  alignas(64) float after[kTileQueries] = {}, base[kTileQueries], rescale[kTileQueries];
+  for (int64_t r = 0; r < rows; ++r) {
     const int64_t from = b.from[first + r], to = b.to[first + r];
     float* const row = b.scores + r * kTilePitch;
     if (shaped && from < to) shape_row(b, row, from, to, b.bias ? b.bias(b.self, first + r) : nullptr);
@@ -222,7 +223,7 @@ void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
     store<DType::kF32>(rescale + r, choose(equal(before, now), broadcast(1.0f), power(before - usual)));
     store<DType::kF32>(b.most + first + r, now);
   }
-  for (int64_t r = 0; r < kTileQueries; ++r) {
+  for (int64_t r = 0; r < rows; ++r) {
     const int64_t from = b.from[first + r], to = b.to[first + r];
     float* const row = b.scores + r * kTilePitch;
     const float sum = powers_of(row, keys, from, to, factor, base[r]);
@@ -252,6 +253,39 @@ void add_wild(const TileBlock& b, int64_t first) {
   }
 }
 
+/// 16 × 32 and the 32 columns behind them, whose panel of b lies `b_next` bytes on: for rows that
+/// would not fill two tiles.
+void multiply_half(const PairArgs& t, int64_t b_next) {
+  begin_tile<0>(t, 0, 0), begin_tile<1>(t, 0, kTileRows);
+  begin_tile<2>(t, 0, 2 * kTileRows), begin_tile<3>(t, 0, 3 * kTileRows);
+  constexpr int64_t kPitch = 2 * kChunkBytes;
+  const char *a = t.a, *b = t.b;
+  for (int64_t k = 0; k < t.chunks; ++k) {
+    load_tile<4>(a, t.a_pitch);
+    load_tile<5>(b, kPitch), load_tile<6>(b + kChunkBytes, kPitch);
+    multiply_bf16<0, 4, 5>(), multiply_bf16<1, 4, 6>();
+    load_tile<5>(b + b_next, kPitch), load_tile<6>(b + b_next + kChunkBytes, kPitch);
+    multiply_bf16<2, 4, 5>(), multiply_bf16<3, 4, 6>();
+    a += t.a_chunk, b += 2 * kTileBytes;
+  }
+  end_tile<0>(t, 0, 0), end_tile<1>(t, 0, kTileRows);
+  end_tile<2>(t, 0, 2 * kTileRows), end_tile<3>(t, 0, 3 * kTileRows);
+}
+/// Columns [begin, end) of a tile's products: whole panels, `panel` floats each.
+void multiply_panels(PairArgs t, int64_t begin, int64_t end, int64_t panel, bool half) {
+  for (int64_t c = begin; c < end;) {
+    PairArgs one = t;
+    one.b += c / kTileMultiple * panel * 4;
+    if (t.before) one.before += c;
+    one.out += c;
+    if (half && c + 2 * kTileMultiple <= end) {
+      multiply_half(one, panel * 4), c += 2 * kTileMultiple;
+    } else {
+      multiply_square(one), c += kTileMultiple;
+    }
+  }
+}
+
 void meet_tile(const TileBlock& b, int64_t tile) {
   const int64_t first = tile * kTileQueries;
   Sight keys{kTileBlock, 0};
@@ -261,36 +295,30 @@ void meet_tile(const TileBlock& b, int64_t tile) {
   }
   if (keys.begin >= keys.end) return;
   keys = {keys.begin / kTileMultiple * kTileMultiple, tile_padded(keys.end)};
+  const bool half = b.rows - first <= kTileRows;
   PairArgs scores{};
   scores.chunks = b.d / kChunk;
   scores.a = static_cast<const char*>(b.q) + first * b.d * 2;
   scores.a_pitch = b.d * 2, scores.a_chunk = kChunkBytes;
-  scores.out_pitch = kTilePitch * 4;
-  for (int64_t j = keys.begin; j < keys.end; j += kTileMultiple) {
-    scores.b = reinterpret_cast<const char*>(b.k + j / kTileMultiple * tile_panel(b.d));
-    scores.out = b.scores + j;
-    multiply_square(scores);
-  }
+  scores.b = reinterpret_cast<const char*>(b.k);
+  scores.out = b.scores, scores.out_pitch = kTilePitch * 4;
+  multiply_panels(scores, keys.begin, keys.end, tile_panel(b.d), half);
   soften(b, first, keys, b.begun[tile]);
   PairArgs sums{};
   sums.chunks = (keys.end - keys.begin) / kChunk;
   sums.a = reinterpret_cast<const char*>(b.scores) + keys.begin * 2;
   sums.a_pitch = kTilePitch * 4, sums.a_chunk = kChunkBytes;
-  sums.before_pitch = sums.out_pitch = b.dv * 4;
-  for (int64_t c = 0; c < b.dv; c += kTileMultiple) {
-    sums.b = reinterpret_cast<const char*>(b.v + c / kTileMultiple * tile_panel(b.count) +
-                                           keys.begin * kTileMultiple / 2);
-    sums.out = b.o + first * b.dv + c;
-    sums.before = b.begun[tile] ? sums.out : nullptr;
-    multiply_square(sums);
-  }
+  sums.b = reinterpret_cast<const char*>(b.v + keys.begin * kTileMultiple / 2);
+  sums.out = b.o + first * b.dv, sums.before_pitch = sums.out_pitch = b.dv * 4;
+  sums.before = b.begun[tile] ? sums.out : nullptr;
+  multiply_panels(sums, 0, b.dv, tile_panel(b.count), half);
   b.begun[tile] = true;
   if (b.num_wild > 0) add_wild(b, first);
 }
 
 void meet(const TileBlock& b) {
   const Tiles tiles;
-  for (int64_t tile = 0; tile < b.tiles; ++tile) meet_tile(b, tile);
+  for (int64_t tile = 0; tile * kTileQueries < b.rows; ++tile) meet_tile(b, tile);
 }
 
 void finish(const float* row, int64_t count, float factor, void* to) {

@@ -89,7 +89,7 @@ class TileAttention {
       from_[r] = static_cast<std::int32_t>(std::clamp<std::int64_t>(seen_[r].first - key, 0, count));
       to_[r] = static_cast<std::int32_t>(std::clamp<std::int64_t>(seen_[r].end - key, 0, count));
     }
-    b.tiles = tiles_, b.d = d_, b.dv = dv_, b.count = count;
+    b.rows = rows_, b.d = d_, b.dv = dv_, b.count = count;
     b.q = q_, b.k = k_, b.v = v_, b.from = from_, b.to = to_;
     b.o = o_, b.most = most_, b.sum = sum_, b.begun = begun_, b.scores = scores_;
     b.scale = scale, b.cap = cap, b.wild = wild_, b.wild_rows = wild_rows_;
