@@ -2,9 +2,6 @@
 // over one of k, which meet its keys in blocks that are packed once for all of them. In: Problem;
 // Args. Out: Kernel; o and lse. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: attention_tiles_cpu.hpp, attention_amx.cpp.
-#include <atomic>
-#include <cmath>
-
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/attention/attention_estimate.hpp"
@@ -37,8 +34,7 @@ class Job {
   Job(const AttentionCall& call, const State& state) : call_(call), code_(state.code) {
     std::int64_t all = 0;
     for (std::int64_t b = 0; b < call.sequences(); ++b) all += rows_of(b) * call.heads;
-    // Tasks enough that threads end at one time.
-    rows_ = std::clamp(tile_rows(all / (4 * state.slots)), kTileQueries, state.sizes.rows);
+    rows_ = task_rows(all, state.slots, state.sizes);
     for (std::int64_t b = 0; b < call.sequences(); ++b)
       starts_.push_back(starts_.back() + tasks_of(b) * call.heads);
   }
@@ -58,9 +54,6 @@ class Job {
     std::int64_t b, hkv, first, count;
     Sequence s;
   };
-  static std::int64_t tile_rows(std::int64_t n) {
-    return (n + kTileQueries - 1) / kTileQueries * kTileQueries;
-  }
   std::int64_t rows_of(std::int64_t b) const { return call_.sequence(b).q_rows * call_.group; }
   std::int64_t tasks_of(std::int64_t b) const { return (rows_of(b) + rows_ - 1) / rows_; }
   std::int64_t position(const Task& t, std::int64_t r) const { return (t.first + r) / call_.group; }
@@ -71,9 +64,8 @@ class Job {
   void run(const Task& t, TileAttention& tiles) const {
     tiles.begin(t.count);
     for (std::int64_t r = 0; r < t.count; ++r) {
-      constexpr std::int64_t kAhead = 16, kLine = 32;
-      for (std::int64_t c = 0; c < call_.d && r + kAhead < t.count; c += kLine)
-        __builtin_prefetch(static_cast<const std::uint16_t*>(query(t, r + kAhead)) + c);
+      constexpr std::int64_t kAhead = 16;
+      if (r + kAhead < t.count) fetch_row(query(t, r + kAhead), call_.d);
       tiles.query(r, query(t, r), call_.q.at[3], call_.visible(t.s, position(t, r)));
     }
     const auto bias = [&](std::int64_t r, const Keys& keys, float* to) {
@@ -86,8 +78,9 @@ class Job {
                   call_.has_bias() ? &bias : nullptr);
     for (std::int64_t r = 0; r < t.count; ++r) store(t, r, tiles);
   }
-  const void* query(const Task& t, std::int64_t r) const {
-    return element(call_.q.t, call_.q.offset(t.b, t.s.q_from + position(t, r), head(t, r)));
+  const std::uint16_t* query(const Task& t, std::int64_t r) const {
+    return static_cast<const std::uint16_t*>(call_.q.t.data) +
+           call_.q.offset(t.b, t.s.q_from + position(t, r), head(t, r));
   }
   TileSource rows(const Heads& of, const Task& t, std::int64_t key) const {
     return {element(of.t, of.offset(t.b, t.s.k_from + key, t.hkv)), of.at[1], of.at[3]};
@@ -121,13 +114,10 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const auto& state = kernel.load<State>();
   const AttentionCall call(args, *state.op);
   const Job job(call, state);
-  std::atomic<std::int64_t> next{0};
-  context.run(0, state.slots, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t slot = begin; slot < end; ++slot) {
-      TileAttention tiles(state.code, state.sizes,
-                          static_cast<char*>(workspace) + slot * state.sizes.bytes());
-      for (std::int64_t i; (i = next.fetch_add(1)) < job.tasks();) job.run(i, tiles);
-    }
+  run_tasks(context, state.slots, job.tasks(), [&](std::int64_t slot, const auto& each) {
+    TileAttention tiles(state.code, state.sizes,
+                        static_cast<char*>(workspace) + slot * state.sizes.bytes());
+    each([&](std::int64_t i) { job.run(i, tiles); });
   });
   return 0;
 }
@@ -139,19 +129,10 @@ Support supports(const Query& q) {
   return Support::yes();
 }
 
-// Granite Rapids, one thread, November 2026: of 512 × 512, 32 heads over 8, D 64 and 128, what a
-// score costs beside its products; of 1 to 16 × 2048 the rest.
 double estimate(const Query& q, const Config&) {
   const auto& op = kernels::op_of<AttentionOp>(q);
-  constexpr double kProducts = 11.6, kScore = 28;  // of the level's f32 operations
-  const AttentionSizes s = sizes_of(q.problem, op);
-  const double tiles = std::ceil(s.rows / s.heads / kTileQueries) * kTileQueries * s.heads;
-  const auto most = static_cast<double>(TileSizes::of(q.problem.dims[op.d], q.problem.dims[op.dv]).rows);
-  const double times = std::max(1.0, s.rows / s.heads / most) * s.heads;
-  const double work = tiles * s.keys * (2 * s.columns / kProducts + kScore);
-  const double threads = std::max<double>(1, q.problem.threads);
-  return 1e3 * (launch_s(q.device) + (work / kernels::rates_of(q).f32_flops +
-                                      times * packing_s(q, s, kPacking)) / threads);
+  return tiles_ms(q, sizes_of(q.problem, op),
+                  TileSizes::of(q.problem.dims[op.d], q.problem.dims[op.dv]));
 }
 
 }  // namespace
@@ -166,13 +147,10 @@ std::vector<Implementation> attention_tiles_cpu(const AttentionOp& op) {
     const auto& of = kernels::op_of<AttentionOp>(q);
     const TileSizes sizes = TileSizes::of(q.problem.dims[of.d], q.problem.dims[of.dv]);
     const std::int64_t slots = std::max<std::int64_t>(1, q.problem.threads);
-    return make_kernel({run}, State{kernels::code_of<Level>(q).code(), &of, sizes, slots},
+    return make_kernel({run}, State{kernels::code_of<TileLevel>(q).code(), &of, sizes, slots},
                        static_cast<std::size_t>(slots) * sizes.bytes());
   };
-  return kernels::per_level(base, "cpu_",
-                            {{Isa::kAvx512, source_hash<"ops/attention/attention_amx.cpp">(),
-                              &kLevel, nullptr, kernels::CpuUnit::kAmx}},
-                            &op);
+  return tile_level(base, &op);
 }
 #else
 std::vector<Implementation> attention_tiles_cpu(const AttentionOp&) { return {}; }

@@ -5,13 +5,32 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
-#include "ops/attention/attention_host.hpp"
+#include "core/source_hash.hpp"
+#include "kernels/cpu_level.hpp"
+#include "ops/attention/attention_estimate.hpp"
 #include "ops/attention/attention_tiles.hpp"
 
 namespace dlblas::attention {
+
+struct TileLevel {
+  AttentionTiles (*code)();
+};
+#if defined(DLBLAS_X86)
+inline constexpr TileLevel kTileLevel = {avx512::attention_tiles};
+
+/// cpu_amx, with what `base` says.
+inline std::vector<Implementation> tile_level(const Implementation& base,
+                                              const void* op = nullptr) {
+  return kernels::per_level(base, "cpu_",
+                            {{Isa::kAvx512, source_hash<"ops/attention/attention_amx.cpp">(),
+                              &kTileLevel, nullptr, kernels::CpuUnit::kAmx}},
+                            op);
+}
+#endif
 
 /// What a thread holds. Widths as they are.
 struct TileSizes {
@@ -34,6 +53,45 @@ struct TileSizes {
   }
   std::size_t bytes() const { return static_cast<std::size_t>(4 * (floats() + 15) / 64 * 64); }
 };
+
+/// Rows of a task, so that there are enough for threads to end at one time.
+inline std::int64_t task_rows(std::int64_t all, std::int64_t threads, const TileSizes& sizes) {
+  const std::int64_t share = all / (4 * threads);
+  return std::clamp((share + kTileQueries - 1) / kTileQueries * kTileQueries, kTileQueries,
+                    sizes.rows);
+}
+
+/// each(slot, tasks) on every thread, where tasks(f) calls f(i) until all of [0, count) are taken.
+template <typename Each>
+void run_tasks(const Context& context, std::int64_t slots, std::int64_t count, const Each& each) {
+  std::atomic<std::int64_t> next{0};
+  context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot)
+      each(slot, [&](const auto& f) {
+        for (std::int64_t i; (i = next.fetch_add(1)) < count;) f(i);
+      });
+  });
+}
+
+/// Asks for a row of bf16.
+inline void fetch_row(const std::uint16_t* row, std::int64_t width) {
+  constexpr std::int64_t kLine = 32;
+  for (std::int64_t c = 0; c < width; c += kLine) __builtin_prefetch(row + c);
+}
+
+/// Granite Rapids, one thread, November 2026: of 512 × 512, 32 heads over 8, D 64 and 128, what a
+/// score costs beside its products; of 1 to 16 × 2048 what packing does.
+inline double tiles_ms(const Query& q, const AttentionSizes& s, const TileSizes& sizes) {
+  constexpr double kProducts = 11.6, kScore = 28;  // of the level's f32 operations
+  constexpr double kPacking = 0.85;
+  constexpr double kHalf = kTileQueries / 2;
+  const double tiles = std::ceil(s.rows / s.heads / kHalf) * kHalf * s.heads;
+  const double times = std::max(1.0, s.rows / s.heads / static_cast<double>(sizes.rows)) * s.heads;
+  const double work = tiles * s.keys * (2 * s.columns / kProducts + kScore);
+  const double threads = std::max<double>(1, q.problem.threads);
+  return 1e3 * (launch_s(q.device) + (work / kernels::rates_of(q).f32_flops +
+                                      times * packing_s(q, s, kPacking)) / threads);
+}
 
 class TileAttention {
  public:
@@ -73,14 +131,23 @@ class TileAttention {
     if (seen.first < seen.end)
       all_ = {std::min(all_.first, seen.first), std::max(all_.end, seen.end)};
   }
+  /// A score without a value, of a row that has met nothing yet.
+  void sink(std::int64_t r, float score) {
+    const double wide = double{score} * kLog2E;
+    most_[r] = static_cast<float>(wide);
+    sum_[r] = static_cast<float>(std::exp2(wide - double{most_[r]}));
+  }
   /// Where blocks begin, and where the last ends.
   Keys keys() const { return {all_.first / kTileBlock * kTileBlock, all_.end}; }
   std::int64_t block_of(std::int64_t key) const { return std::min(kTileBlock, all_.end - key); }
 
   /// Keys [key, key + block_of(key)). bias(row, keys, to) writes what is added to scores.
-  template <typename Bias>
+  struct NoBias {
+    void operator()(std::int64_t, const Keys&, float*) const {}
+  };
+  template <typename Bias = NoBias>
   void block(std::int64_t key, const TileSource& k, const TileSource& v, float scale, float cap,
-             const Bias* bias) {
+             const Bias* bias = nullptr) {
     const std::int64_t count = block_of(key);
     code_.pack_keys(k, count, width_, k_);
     TileBlock b{};
@@ -123,10 +190,11 @@ class TileAttention {
         static_cast<std::uint16_t*>(to)[c * step] = made[c];
     }
     if (none) return -std::numeric_limits<float>::infinity();
-    return static_cast<float>(double{most_[r]} * 0.69314718055994530942 + std::log(double{sum_[r]}));
+    return static_cast<float>(double{most_[r]} / kLog2E + std::log(double{sum_[r]}));
   }
 
  private:
+  static constexpr double kLog2E = 1.44269504088896340736;
   const AttentionTiles& code_;
   std::int64_t d_, dv_, width_, width_v_, rows_ = 0, tiles_ = 0;
   float *q_, *o_, *k_, *v_, *scores_, *wild_rows_, *bias_, *most_, *sum_;
