@@ -172,7 +172,9 @@ def test_a_row_has_the_same_bits_in_any_batch_on_any_threads() -> None:
 
 def test_packed_sequences_are_each_alone() -> None:
     q, k, v = drawn((200, 4, 48), (500, 2, 48), (500, 2, 32))
-    cu_q, cu_k = (torch.tensor(at, dtype=torch.int32) for at in ([0, 70, 70, 199], [0, 300, 310, 499]))
+    cu_q, cu_k = (
+        torch.tensor(at, dtype=torch.int32) for at in ([0, 70, 70, 199], [0, 300, 310, 499])
+    )
     with dlblas.pinned("flash_attention_varlen_lse", UNIT):
         o, lse = dlblas.flash_attention_varlen_lse(q, k, v, cu_q, cu_k, causal=True)
     for i in range(3):

@@ -18,10 +18,10 @@ using attention::kTileBlock;
 using attention::kTileMultiple;
 using attention::kTilePitch;
 using attention::kTileQueries;
-using attention::TileBlock;
-using attention::TileSource;
 using attention::tile_padded;
 using attention::tile_panel;
+using attention::TileBlock;
+using attention::TileSource;
 
 constexpr float kLog2E = 1.44269504f;
 constexpr DType kBf16 = DType::kBF16;
@@ -134,12 +134,11 @@ DLBLAS_INLINE Mask seen_lanes(int64_t j, int64_t from, int64_t to) {
   };
   return static_cast<Mask>(below(to - j) & ~below(from - j));
 }
-/// Scores times `factor`, −inf where a row does not see the key. Rounded every time, never a part of
-/// a fused operation: the largest must be 2^0.
+/// Scores times `factor`, −inf where a row does not see the key. Rounded every time, never a part
+/// of a fused operation: the largest must be 2^0.
 template <bool kAll>
 DLBLAS_INLINE Vec load_scores(const float* row, int64_t j, int64_t from, int64_t to, Vec factor) {
-  const Vec s =
-      _mm512_mul_round_ps(load<DType::kF32>(row + j), factor, _MM_FROUND_CUR_DIRECTION);
+  const Vec s = _mm512_mul_round_ps(load<DType::kF32>(row + j), factor, _MM_FROUND_CUR_DIRECTION);
   return kAll ? s : choose(seen_lanes(j, from, to), s, broadcast(-__builtin_inff()));
 }
 
@@ -149,7 +148,7 @@ struct Sight {
 };
 template <bool kValue>
 struct Whole {
-  static constexpr bool value = kValue;
+  static constexpr bool kAll = kValue;
 };
 /// Calls f(j, whole) for each 32 keys; `whole` is a constant: whether the row sees them all.
 template <typename F>
@@ -165,7 +164,7 @@ DLBLAS_INLINE float largest_of(const float* row, Sight keys, int64_t from, int64
   Vec a = broadcast(before), b = a;
   each_panel(
       keys, from, to, [&](int64_t j, auto whole) __attribute__((always_inline)) {
-        constexpr bool kAll = decltype(whole)::value;
+        constexpr bool kAll = decltype(whole)::kAll;
         // Of NaN and a number the number.
         a = max_number(load_scores<kAll>(row, j, from, to, factor), a);
         b = max_number(load_scores<kAll>(row, j + kWidth, from, to, factor), b);
@@ -180,7 +179,7 @@ DLBLAS_INLINE float powers_of(float* row, Sight keys, int64_t from, int64_t to, 
   auto* const out = reinterpret_cast<uint16_t*>(row);
   each_panel(
       keys, from, to, [&](int64_t j, auto whole) __attribute__((always_inline)) {
-        constexpr bool kAll = decltype(whole)::value;
+        constexpr bool kAll = decltype(whole)::kAll;
         const Vec p = power(load_scores<kAll>(row, j, from, to, factor) - less);
         const Vec q = power(load_scores<kAll>(row, j + kWidth, from, to, factor) - less);
         a = a + p, b = b + q;
@@ -211,7 +210,8 @@ void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t from = b.from[first + r], to = b.to[first + r];
     float* const row = b.scores + r * kTilePitch;
-    if (shaped && from < to) shape_row(b, row, from, to, b.bias ? b.bias(b.self, first + r) : nullptr);
+    if (shaped && from < to)
+      shape_row(b, row, from, to, b.bias ? b.bias(b.self, first + r) : nullptr);
     after[r] = largest_of(row, keys, from, to, factor, b.most[first + r]);
   }
   DLBLAS_UNROLL
@@ -220,7 +220,8 @@ void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
     const Vec none = broadcast(-__builtin_inff());
     const Vec usual = choose(equal(now, none), zero(), now);
     store<DType::kF32>(base + r, usual);
-    store<DType::kF32>(rescale + r, choose(equal(before, now), broadcast(1.0f), power(before - usual)));
+    store<DType::kF32>(rescale + r,
+                       choose(equal(before, now), broadcast(1.0f), power(before - usual)));
     store<DType::kF32>(b.most + first + r, now);
   }
   for (int64_t r = 0; r < rows; ++r) {
@@ -242,7 +243,8 @@ void add_wild(const TileBlock& b, int64_t first) {
     const float* const v = b.wild_rows + i * b.dv;
     for (int64_t r = first; r < first + kTileQueries; ++r) {
       if (b.wild[i] < b.from[r] || b.wild[i] >= b.to[r]) continue;
-      const auto* const row = reinterpret_cast<const uint16_t*>(b.scores + (r - first) * kTilePitch);
+      const auto* const row =
+          reinterpret_cast<const uint16_t*>(b.scores + (r - first) * kTilePitch);
       const uint32_t bits = uint32_t{row[b.wild[i]]} << 16;
       const Vec p = broadcast(__builtin_bit_cast(float, bits));
       for (int64_t c = 0; c < b.dv; c += kWidth) {

@@ -35,7 +35,7 @@ struct TileSource {
 /// Tiles of rows that meet one block. Row r sees its keys [from[r], to[r]).
 struct TileBlock {
   int64_t rows, d, dv;  // d and dv padded; so many rows that there are whole tiles
-  int64_t count;         // keys of the block
+  int64_t count;        // keys of the block
   const void* q;
   const float *k, *v;
   const int32_t *from, *to;

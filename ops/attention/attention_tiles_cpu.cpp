@@ -2,10 +2,10 @@
 // over one of k, which meet its keys in blocks that are packed once for all of them. In: Problem;
 // Args. Out: Kernel; o and lse. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: attention_tiles_cpu.hpp, attention_amx.cpp.
+#include "ops/attention/attention_tiles_cpu.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/attention/attention_estimate.hpp"
-#include "ops/attention/attention_tiles_cpu.hpp"
 
 namespace dlblas::attention {
 #if defined(DLBLAS_X86)
@@ -88,8 +88,7 @@ class Job {
   void read_bias(const Task& t, std::int64_t r, const Keys& keys, float* to) const {
     const TensorView& of = call_.bias();
     const std::int64_t step = call_.bias_at(3), count = keys.end - keys.first;
-    const std::int64_t at =
-        call_.bias_row(t.b, head(t, r), position(t, r)) + keys.first * step;
+    const std::int64_t at = call_.bias_row(t.b, head(t, r), position(t, r)) + keys.first * step;
     if (step == 1) return code_.widen(of.dtype, element(of, at), count, to);
     for (std::int64_t i = 0; i < count; ++i)
       to[i] = static_cast<float>(load_element(of, at + i * step));

@@ -89,15 +89,19 @@ inline double tiles_ms(const Query& q, const AttentionSizes& s, const TileSizes&
   const double times = std::max(1.0, s.rows / s.heads / static_cast<double>(sizes.rows)) * s.heads;
   const double work = tiles * s.keys * (2 * s.columns / kProducts + kScore);
   const double threads = std::max<double>(1, q.problem.threads);
-  return 1e3 * (launch_s(q.device) + (work / kernels::rates_of(q).f32_flops +
-                                      times * packing_s(q, s, kPacking)) / threads);
+  return 1e3 *
+         (launch_s(q.device) +
+          (work / kernels::rates_of(q).f32_flops + times * packing_s(q, s, kPacking)) / threads);
 }
 
 class TileAttention {
  public:
   /// `memory` of sizes.bytes().
   TileAttention(const AttentionTiles& code, const TileSizes& sizes, void* memory)
-      : code_(code), d_(tile_padded(sizes.d)), dv_(tile_padded(sizes.dv)), width_(sizes.d),
+      : code_(code),
+        d_(tile_padded(sizes.d)),
+        dv_(tile_padded(sizes.dv)),
+        width_(sizes.d),
         width_v_(sizes.dv) {
     auto* at = static_cast<float*>(memory);
     const auto take = [&](std::int64_t count) { return (at += count) - count; };
@@ -153,7 +157,8 @@ class TileAttention {
     TileBlock b{};
     b.num_wild = code_.pack_values(v, count, width_v_, v_, wild_, wild_rows_);
     for (std::int64_t r = 0; r < tiles_ * kTileQueries; ++r) {
-      from_[r] = static_cast<std::int32_t>(std::clamp<std::int64_t>(seen_[r].first - key, 0, count));
+      from_[r] =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(seen_[r].first - key, 0, count));
       to_[r] = static_cast<std::int32_t>(std::clamp<std::int64_t>(seen_[r].end - key, 0, count));
     }
     b.rows = rows_, b.d = d_, b.dv = dv_, b.count = count;

@@ -19,17 +19,19 @@ struct State {
   std::size_t row_bytes(std::int64_t width) const {
     return static_cast<std::size_t>(2 * kTileBlock * tile_padded(width));
   }
-  std::size_t bytes() const {
-    return sizes.bytes() + row_bytes(sizes.d) + row_bytes(sizes.dv);
-  }
+  std::size_t bytes() const { return sizes.bytes() + row_bytes(sizes.d) + row_bytes(sizes.dv); }
 };
 
 class Job {
  public:
   Job(const Args& args, const State& state)
-      : args_(args), code_(state.code), pages_(args), heads_(args.letters[kHkv]),
+      : args_(args),
+        code_(state.code),
+        pages_(args),
+        heads_(args.letters[kHkv]),
         group_(args.letters[kG]) {
-    const std::int64_t rows = task_rows(args.letters[kT] * group_ * heads_, state.slots, state.sizes);
+    const std::int64_t rows =
+        task_rows(args.letters[kT] * group_ * heads_, state.slots, state.sizes);
     const auto add = [&](std::int64_t b, std::int64_t begin, std::int64_t end) {
       const std::int64_t all = (end - begin) * group_;
       for (std::int64_t first = 0; first < all; first += rows)
@@ -111,8 +113,7 @@ class Job {
     const float scale = value(kVScale);
     for (std::int64_t r = 0; r < p.count; ++r) {
       const std::int64_t t = p.begin + position(p, r), h = head_of(p, r, head);
-      auto* const to =
-          static_cast<std::uint16_t*>(o.data) + t * o.strides[0] + h * o.strides[1];
+      auto* const to = static_cast<std::uint16_t*>(o.data) + t * o.strides[0] + h * o.strides[1];
       static_cast<float*>(lse.data)[t * lse.strides[0] + h * lse.strides[1]] =
           tiles.finish(r, scale, to, o.strides[2]);
     }
@@ -142,7 +143,8 @@ Support supports(const Query& q) {
     if (q.problem.tensors[t].dtype != DType::kBF16)
       return Support::no("the unit multiplies bf16 alone; {} has another dtype", tensor(t));
   if (q.problem.tensors[kCuSeqlensQ].dtype == DType::kAbsent)
-    return Support::no("rounds powers to bf16, which decoding without {} does not", tensor(kCuSeqlensQ));
+    return Support::no("rounds powers to bf16, which decoding without {} does not",
+                       tensor(kCuSeqlensQ));
   return Support::yes();
 }
 
@@ -150,9 +152,10 @@ double estimate(const Query& q, const Config&) {
   const auto size = [&](int letter) { return static_cast<double>(q.problem.dims[letter]); };
   // As that of the other levels: sequences are half as long as their pages allow.
   const double heads = size(kHkv) * std::max(1.0, size(kB));
-  return tiles_ms(q, {size(kT) * size(kHkv) * size(kG), heads, size(kW) * size(kPage) / 2,
-                      size(kD) + size(kDv)},
-                  TileSizes::of(q.problem.dims[kD], q.problem.dims[kDv]));
+  return tiles_ms(
+      q,
+      {size(kT) * size(kHkv) * size(kG), heads, size(kW) * size(kPage) / 2, size(kD) + size(kDv)},
+      TileSizes::of(q.problem.dims[kD], q.problem.dims[kDv]));
 }
 
 }  // namespace
