@@ -23,6 +23,8 @@ ISA = {
     "_avx2": ["-mavx2", "-mfma", "-mf16c"],
     "_avx512": _AVX512,
     "_avx512vnni": [*_AVX512, "-mavx512vnni"],
+    "_avx512bf16": [*_AVX512, "-mavx512bf16"],
+    "_amx": [*_AVX512, "-mavx512vnni", "-mavx512bf16", *_AMX],
     "gemm/pairs": [*_AVX512, "-mavx512bf16"],
     "gemm/pair_code": [*_AVX512, "-mavx512bf16"],
     "gemm/tile_rows": [*_AVX512, "-mavx512bf16", *_AMX],
@@ -39,7 +41,7 @@ def compile_flags(root: pathlib.Path, header: str) -> list[str]:
     if platform.machine() == "x86_64":
         flags.append("-DDLBLAS_X86")
         flags += next(
-            (f for suffix, f in ISA.items() if header.removesuffix(".hpp").endswith(suffix)), []
+            (f for suffix, f in ISA.items() if header.rpartition(".")[0].endswith(suffix)), []
         )
     return flags
 

@@ -309,6 +309,10 @@ std::vector<Implementation> attention_cpu(const AttentionOp& op) {
   Implementation base;
   base.flags = {.deterministic = true};
   base.supports = [](const Query&) { return Support::yes(); };
+  base.same_bits = [](const Query& q) {
+    return bits_beside_tiles(
+        q, q.problem.tensors[kernels::op_of<AttentionOp>(q).q].dtype == DType::kBF16);
+  };
   base.estimate = estimate;
   base.prepare = [](const Query& q, const Config&) {
     return make_kernel({run},

@@ -27,7 +27,7 @@ inline std::vector<Implementation> tile_level(const Implementation& base,
                                               const void* op = nullptr) {
   return kernels::per_level(base, "cpu_",
                             {{Isa::kAvx512, source_hash<"ops/attention/attention_amx.cpp">(),
-                              &kTileLevel, nullptr, kernels::CpuUnit::kAmx}},
+                              &kTileLevel, nullptr, kernels::CpuUnit::kAmx, true}},
                             op);
 }
 #endif

@@ -8,6 +8,17 @@
 #include "ops/attention/paged_attention_lse/paged_sight.hpp"
 
 namespace dlblas::attention::paged {
+
+Support serves_tiles(const Query& q) {
+  for (const int t : {kQ, kKCache})
+    if (q.problem.tensors[t].dtype != DType::kBF16)
+      return Support::no("the unit multiplies bf16 alone; {} has another dtype", tensor(t));
+  if (q.problem.tensors[kCuSeqlensQ].dtype == DType::kAbsent)
+    return Support::no("rounds powers to bf16, which decoding without {} does not",
+                       tensor(kCuSeqlensQ));
+  return Support::yes();
+}
+
 #if defined(DLBLAS_X86)
 namespace {
 
@@ -138,16 +149,6 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   return 0;
 }
 
-Support supports(const Query& q) {
-  for (const int t : {kQ, kKCache})
-    if (q.problem.tensors[t].dtype != DType::kBF16)
-      return Support::no("the unit multiplies bf16 alone; {} has another dtype", tensor(t));
-  if (q.problem.tensors[kCuSeqlensQ].dtype == DType::kAbsent)
-    return Support::no("rounds powers to bf16, which decoding without {} does not",
-                       tensor(kCuSeqlensQ));
-  return Support::yes();
-}
-
 double estimate(const Query& q, const Config&) {
   const auto size = [&](int letter) { return static_cast<double>(q.problem.dims[letter]); };
   // As that of the other levels: sequences are half as long as their pages allow.
@@ -163,7 +164,7 @@ double estimate(const Query& q, const Config&) {
 std::vector<Implementation> cpu_tiles() {
   Implementation base;
   base.flags = {.deterministic = true};
-  base.supports = supports;
+  base.supports = serves_tiles;
   base.estimate = estimate;
   base.prepare = [](const Query& q, const Config&) {
     const State state{kernels::code_of<TileLevel>(q).code(),
