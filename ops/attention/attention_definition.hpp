@@ -22,7 +22,8 @@ void define_attention(OperatorDef& def) {
     return static_cast<double>(p.dims[kOp.k_rows]) *
            static_cast<double>(p.dims[kOp.d] + 3 * p.dims[kOp.dv]);
   };
-  def.implementations = attention_cpu(kOp);
+  def.implementations = attention_tiles_cpu(kOp);
+  for (const Implementation& impl : attention_cpu(kOp)) def.implementations.push_back(impl);
   for (const Implementation& impl : attention_cuda(kOp)) def.implementations.push_back(impl);
 }
 

@@ -176,6 +176,13 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 void check_attention(const char* name, const Args& args);
 /// One implementation per instruction set; `op` lives as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
+/// cpu_amx, of bf16.
+std::vector<Implementation> attention_tiles_cpu(const AttentionOp& op);
+/// As `same_bits` of the levels: no where tiles serve.
+inline Support bits_beside_tiles(const Query& q, bool served) {
+  if (served && q.device.amx) return Support::no("has other bits than AMX, which runs here");
+  return Support::yes();
+}
 /// cuda_wgmma, cuda_mma and cuda_rows.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 

@@ -254,7 +254,7 @@ double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p) {
 }
 
 GemmFewRows prepare_tile_rows(const Query& q, const Config& config) {
-  return {level_of(q).code, tile_rows_table().from_config(config), kTileSums,
+  return {code_of<ProductLevel>(q).code, tile_rows_table().from_config(config), kTileSums,
           static_cast<int>(threads_of(q))};
 }
 

@@ -17,8 +17,9 @@ DOCS: dict[str, dict[str, str]] = {
         "dtypes": "q f32, f16 or bf16; k, v and o q's dtype; bias q's dtype or f32; lse f32.",
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "Scores, softmax and sums in f32, one rounding, at the store; tensor cores round the "
-            "weights to q's dtype before the product with v. A query that sees no key, or keys of "
+            "Scores, softmax and sums in f32, one rounding, at the store; tensor cores, and AMX on "
+            "CPUs (bf16), round the weights to q's dtype before the product with v. AMX takes "
+            "denormal bf16 for zero. A query that sees no key, or keys of "
             "score −inf alone, has o = 0 and lse = −inf. What keys hold that a query does not see, "
             "NaN too, changes nothing. A score of +inf makes o and lse NaN. On one kind of device "
             "the same bits in every run."
@@ -73,7 +74,7 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "`flash_attention_varlen_lse`, `…_f8_lse`, `flash_attention_backward`, "
         "`flash_attention_varlen_backward`); `flash_attention_v2`, `fused_rotary_and_fa`",
         "attention, dense and of packed sequences, of f8 too, and its gradient",
-        "AVX-512, AVX2, baseline",
+        "AMX (bf16), AVX-512, AVX2, baseline",
         "WGMMA (Hopper); mma.sync (sm_80 and later); rows, f32 and any layout",
     ),
 ]

@@ -63,7 +63,8 @@ OperatorDef paged_attention_lse() {
     return static_cast<double>(problem.dims[kW] * problem.dims[kPage]) *
            static_cast<double>(8 * problem.dims[kD] + 8 * problem.dims[kDv] + 16);
   };
-  def.implementations = cpu();
+  def.implementations = cpu_tiles();
+  for (const Implementation& impl : cpu()) def.implementations.push_back(impl);
   def.implementations.push_back(cuda_decode());
   def.implementations.push_back(cuda_wgmma());
   def.implementations.push_back(cuda_rows());

@@ -37,6 +37,8 @@ inline double scale_of(const Args& args) {
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);
 Bound bound(const Problem& problem, int result);
 std::vector<Implementation> cpu();
+std::vector<Implementation> cpu_tiles();  // cpu_amx
+Support serves_tiles(const Query& q);     // whether cpu_amx takes it, where there is AMX
 Implementation cuda_rows();
 Implementation cuda_decode();
 Implementation cuda_wgmma();

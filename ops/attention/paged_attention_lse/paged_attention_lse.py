@@ -24,10 +24,11 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "In f32, online softmax, one rounding, at the store; with cu_seqlens_q weights may be "
-            "rounded to q's 16 bits before they meet values. What lies in slots and pages that no "
-            "row sees does not show, NaN either. A row that sees nothing, or of no "
-            "sequence, is 0, its lse −inf. An infinity in what a row sees gives infinities or NaN, "
-            "and a value that is none may show in the earlier rows of its own chunk."
+            "rounded to q's 16 bits before they meet values, and denormal bf16 count as zero. What "
+            "lies in slots and pages that no row sees does not show, NaN either. A row that sees "
+            "nothing, or of no sequence, is 0, its lse −inf. An infinity in what a row sees gives "
+            "infinities or NaN, and a value that is none may show in the earlier rows of its own "
+            "chunk."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "

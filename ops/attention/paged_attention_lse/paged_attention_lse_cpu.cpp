@@ -4,6 +4,7 @@
 // > [compile] > [launch].  Read next: ops/attention/attend_cpu.hpp.
 #include "core/rates.hpp"
 #include "ops/attention/attend_cpu.hpp"
+#include "ops/attention/attention_host.hpp"
 #include "ops/attention/paged_attention_lse/paged_sight.hpp"
 
 namespace dlblas::attention::paged {
@@ -141,6 +142,7 @@ std::vector<Implementation> cpu() {
   Implementation base;
   base.flags = {.deterministic = true};
   base.supports = [](const Query&) { return Support::yes(); };
+  base.same_bits = [](const Query& q) { return bits_beside_tiles(q, bool(serves_tiles(q))); };
   base.estimate = estimate;
   base.prepare = [](const Query& q, const Config&) {
     return make_kernel({run}, State{kernels::code_of<AttendLevel>(q).passes()});
