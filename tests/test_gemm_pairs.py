@@ -1,7 +1,7 @@
 """Products of bf16 by units that some CPUs have (``cpu_amx``, ``cpu_avx512bf16``): every layout and
 tail, and the same bits from every configuration.
 
-Read next: cpu/gemm/pairs.hpp, test_matmul.py.
+Read next: cpu/gemm/pairs.hpp, test_matmul_sums.py.
 """
 
 from __future__ import annotations
@@ -125,5 +125,8 @@ def test_calls_that_ask_for_the_same_bits_go_elsewhere(unit: str) -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_other_dtypes_are_refused(unit: str) -> None:
     a = torch.ones(64, 64)
-    with dlblas.pinned("matmul", unit), pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"):
+    with (
+        dlblas.pinned("matmul", unit),
+        pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"),
+    ):
         dlblas.matmul(a, a)
