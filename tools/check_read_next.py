@@ -42,7 +42,7 @@ def main() -> int:
             if said in names or any((base / said).is_file() for base in bases):
                 continue
             problems.append(f"{path.relative_to(root)}: Read next: {said} is not there")
-    return tree.report("files that are read next", problems, len(known))
+    return tree.report("files that are read next", problems, f"{len(known)} files")
 
 
 if __name__ == "__main__":

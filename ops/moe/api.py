@@ -52,8 +52,8 @@ def topk_gating(
     ``out``, a tuple of the four, is written. Gradients of l_aux and the weights, in torch, without
     it. Nothing waits for a GPU; the same results in every run. Under torch.compile and in
     torch.export the number of tokens may stay open. Errors: ArgumentError for a k above E or below
-    0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``. Source: Lepikhin
-    et al., GShard, 2020.
+    0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``. Source:
+    Lepikhin et al., GShard, 2020.
     """
     shape = logits.shape
     if len(shape) != 2:

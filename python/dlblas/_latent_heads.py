@@ -11,7 +11,7 @@ from typing import Any
 
 from ._functions import FUNCTIONS
 from ._spread import table_of
-from .errors import ShapeMismatchError
+from .errors import Error, ShapeMismatchError
 
 _OP = "partial_rotary_emb"
 _partial_rotary_heads = FUNCTIONS["partial_rotary_heads"].call
@@ -44,7 +44,7 @@ def _empty(like: Any, shape: tuple[int, ...]) -> Any:
     return import_module(type(like).__module__).empty(shape, like.dtype)
 
 
-def _wrong(argument: str, expected: str, got: Any) -> ShapeMismatchError:
+def _wrong(argument: str, expected: str, got: Any) -> Error:
     return ShapeMismatchError.from_library(
         f"{_OP}: {argument} has another shape; expected {expected}, got {got}",
         _OP, argument, expected, str(got),

@@ -2,7 +2,8 @@
 view, without a copy of x.
 
 In: a call that names ``dim``, which the operators do not know. Out: the operator's result,
-contiguous; where autograd follows, a transposed view. A call without it never comes here. Used by: _other_forms.py.
+contiguous; where autograd follows, a transposed view. A call without it never comes here. Used by:
+_other_forms.py.
 """
 
 from __future__ import annotations
