@@ -114,6 +114,7 @@ def test_it_says_once_which_function_calls() -> None:
 MADE = {
     "fused_moe": {"a", "weight", "offsets", "rows", "inverse"},
     "quantize_mx": {"x"},
+    "partial_rotary_emb": {"dk_out", "dk_pe", "dq_out", "dv_out"},
 }
 FAMILIES = ("norm", "rope", "quant", "moe", "kv_cache", "loss")
 

@@ -32,6 +32,11 @@ IN_TORCH: dict[str, Any] = {
     ],
 }
 
+MADE_OF = {
+    "partial_rotary_emb": (
+        "partial_rotary_heads", "partial_rotary_heads_backward", "partial_rotary_heads_sum",
+    )
+}  # fmt: skip
 CALLED = {"mrope": {"time": "positions", "height": "positions", "width": "positions"}}
 
 _OP = "fused_rmsnorm_rope"
