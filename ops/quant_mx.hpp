@@ -1,6 +1,7 @@
 // Scales of microscaling formats, as kernels compute them: in f32, each step rounded, so every
 // device has the same bits. In: the bits of a block's largest magnitude. Out: the scale's code, and
-// the factor that elements are multiplied with before they are rounded. Read next: ops/mx_ref.hpp.
+// the factor that elements are multiplied with before they are rounded. Read next:
+// ops/quant/mx_ref.hpp.
 #pragma once
 
 #include "device/row/base.hpp"

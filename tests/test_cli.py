@@ -194,6 +194,22 @@ def test_info_and_list(cli: Cli) -> None:
         )
 
 
+def test_list_is_grouped_by_family_and_has_functions(cli: Cli) -> None:
+    listed = cli.out("list")
+    families = re.findall(r"^== (\w+) ==$", listed, re.M)
+    assert len(families) == len({*families}) > 10
+    parts = re.split(r"^== \w+ ==$", listed, flags=re.M)[1:]
+    for family, part in zip(families, parts, strict=True):
+        assert {*re.findall(r"^\w+ \((\w+)\): ", part, re.M)} == {family}
+    for name, operator in (("group_norm", "group_norm_rows"), ("topk_gating", "topk_gating_slots")):
+        assert re.search(
+            rf"^{name} \(\w+\): .*\n  signature .*\n  made of +{operator}$", listed, re.M
+        )
+        assert cli.json("list", name)[0]["made_of"] == [operator]
+    both = cli.out("list", "rope_tables", "softmax")
+    assert "made of" in both and both.count("schema") == 1 and "==" not in both
+
+
 def test_info_says_what_is_disabled_and_why(cli: Cli) -> None:
     done = cli("info", "--why", "matmul", DLBLAS_DISABLE="onednn")
     assert done.returncode == 0, done.stderr

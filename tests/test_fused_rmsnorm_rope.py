@@ -120,3 +120,11 @@ def test_opcheck() -> None:
     for form in ("rms_norm_rope", "rms_norm_rope_"):
         result = torch.library.opcheck(getattr(torch.ops.dlblas, form), call)
         assert set(result.values()) == {"SUCCESS"}
+
+
+def test_no_heads_have_gradients_of_nothing() -> None:
+    x, weight = torch.zeros(2, 5, 0, requires_grad=True), torch.zeros(0, requires_grad=True)
+    cos = torch.ones(5, 16, requires_grad=True)
+    dlblas.fused_rmsnorm_rope(x, weight, cos, cos).sum().backward()
+    assert x.grad.shape == x.shape and weight.grad.shape == (0,)
+    assert cos.grad.shape == cos.shape and not cos.grad.any()

@@ -1,7 +1,7 @@
 """Products of bf16 by units that some CPUs have (``cpu_amx``, ``cpu_avx512bf16``): every layout and
 tail, and the same bits from every configuration.
 
-Read next: cpu/gemm/pairs.hpp, test_matmul.py.
+Read next: cpu/gemm/pairs.hpp, test_matmul_sums.py.
 """
 
 from __future__ import annotations

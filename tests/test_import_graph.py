@@ -2,8 +2,10 @@
 
 Every import statement counts, wherever it stands: in a function, because torch or NumPy may not be
 installed or must not slow `import dlblas`, and under TYPE_CHECKING as well. So a lazy import never
-hides a circle, and needs no exception here. Imports by a computed name do not count: they load
-operators' files, and in `__getattr__` what a package offers. Read next: python/dlblas/__init__.py.
+hides a circle, and needs no exception here. Files of families, ops/<family>/api.py, count as
+modules of the package, which they are once it is built. Imports by a computed name do not count:
+they load operators' files, and in `__getattr__` what a package offers; no family has one of the
+package's own. Read next: python/dlblas/__init__.py.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from collections.abc import Iterator
 
 import pytest
 
-PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "python" / "dlblas"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "python" / "dlblas"
+FACES = {f"dlblas.ops.{path.parent.name}_api": path for path in sorted(ROOT.glob("ops/*/api.py"))}
 
 Graph = dict[str, set[str]]
 
@@ -40,10 +44,10 @@ def named_by(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
             yield from ((module, alias.name) for alias in node.names)
 
 
-def graph_of(package: pathlib.Path) -> Graph:
+def graph_of(package: pathlib.Path, more: dict[str, pathlib.Path] | None = None) -> Graph:
     """Module -> modules that it imports. Importing a module runs the packages it lies in, except
     those that the importing module lies in, too: they are running already."""
-    modules = modules_of(package)
+    modules = modules_of(package) | (more or {})
     graph: Graph = {}
     for importer, path in modules.items():
         inside = importer if path.name == "__init__.py" else importer.rpartition(".")[0]
@@ -77,10 +81,24 @@ def circle_in(graph: Graph) -> list[str]:
 
 
 def test_no_circle() -> None:
-    graph = graph_of(PACKAGE)
+    graph = graph_of(PACKAGE, FACES)
+    assert "dlblas._spread" in graph["dlblas.ops.rope_api"] and len(FACES) > 10
+    # _faces.py, which the build writes, imports all of them; so do those that import it.
+    graph["dlblas._faces"] = {"dlblas._made_of", *FACES}
+    for module, path in modules_of(PACKAGE).items():
+        if "_faces import" in path.read_text(encoding="utf-8"):
+            graph[module].add("dlblas._faces")
     assert "dlblas._native" in graph["dlblas._functions"] and len(graph) > 50  # it sees imports
     circle = circle_in(graph)
     assert not circle, " -> ".join([*circle, circle[0]])
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_family_imports_no_computed_name_of_the_package(name: str) -> None:
+    for node in ast.walk(ast.parse(FACES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            words = ast.unparse(node.args[0])
+            assert words == "'numpy'" or words.startswith("type("), words
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,7 @@ from dlblas import _faces, _made_of
 from dlblas.errors import ArgumentError, ArgumentTypeError, UnknownOperatorError
 
 NAMES = [name for name in _faces.__all__ if callable(getattr(dlblas, name))]
-MADE_OF_NONE = {
-    "rope_tables",
-    "fused_linear_cross_entropy",
-}  # of NumPy or torch; of an autograd class
+MADE_OF_NONE = {"rope_tables"}  # of torch's own operators
 
 
 @pytest.mark.parametrize("name", NAMES)

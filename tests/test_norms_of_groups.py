@@ -97,6 +97,19 @@ def test_in_numpy() -> None:
     check(torch.from_numpy(np.asarray(got)), want)
 
 
+@pytest.mark.parametrize("shape", [(2, 4, 0), (0, 4, 3), (2, 4, 0, 5), (2, 0, 3)])
+def test_group_norm_of_nothing(shape: tuple[int, ...], device: str) -> None:
+    x = torch.zeros(shape, device=device, requires_grad=True)
+    vectors = [torch.ones(shape[1], device=device, requires_grad=True) for _ in range(2)]
+    y = dlblas.group_norm(x, 2, *vectors)
+    assert y.shape == shape == torch.ops.dlblas.group_norm(x, 2, *vectors).shape
+    y.sum().backward()
+    assert x.grad.shape == shape and not any(v.grad.any() for v in vectors)
+    out = torch.empty(shape, device=device)
+    with torch.no_grad():
+        assert dlblas.group_norm(x, 2, *vectors, out=out) is out
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

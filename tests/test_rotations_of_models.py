@@ -162,3 +162,32 @@ def test_a_cache_needs_its_slots() -> None:
     table = torch.cat(dlblas.rope_tables(8, 32), -1)
     with pytest.raises(errors.ArgumentError, match="go together"):
         dlblas.qk_norm_rope(q, k, weight, weight, torch.arange(3), table, slots=torch.arange(3))
+
+
+def heads_before_attention() -> list[Any]:
+    shapes = ((2, 5, 3, 24), (2, 5, 1, 8), (2, 5, 3, 28), (2, 5, 8), (2, 5, 8))
+    made = [torch.randn(shape) for shape in shapes]
+    return [t.requires_grad_(i < 3) for i, t in enumerate(made)]
+
+
+def test_partial_rotary_emb_compiles_with_gradients() -> None:
+    ours = heads_before_attention()
+    theirs = [t.detach().clone().requires_grad_(t.requires_grad) for t in ours]
+    run = torch.compile(dlblas.partial_rotary_emb, fullgraph=True, backend="aot_eager")
+    for call, given in ((run, ours), (dlblas.partial_rotary_emb, theirs)):
+        q_out, kv_out = call(*given)
+        (q_out.square().sum() + kv_out.square().sum()).backward()
+    for a, b in zip(ours[:3], theirs[:3], strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_partial_rotary_emb_is_exported_with_gradients(strict: bool) -> None:
+    class Heads(torch.nn.Module):
+        def forward(self, *given: Any) -> Any:
+            return dlblas.partial_rotary_emb(*given)
+
+    given = tuple(heads_before_attention())
+    made = torch.export.export(Heads(), given, strict=strict).module()
+    for a, b in zip(made(*given), dlblas.partial_rotary_emb(*given), strict=True):
+        torch.testing.assert_close(a, b)

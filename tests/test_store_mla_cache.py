@@ -60,6 +60,17 @@ def test_fill_kv_cache_is_store_kv_cache() -> None:
     assert torch.equal(caches[0], wants[0]) and torch.equal(caches[1], wants[1])
 
 
+def test_it_compiles_with_sizes_that_are_open() -> None:
+    caches = torch.zeros(2, 3, 4, 32)
+    ckv_cache, kpe_cache = caches[0], caches[1][..., :8]
+    run = torch.compile(dlblas.store_mla_cache, fullgraph=True, dynamic=True, backend="aot_eager")
+    for tokens in (3, 5, 7):
+        rows = torch.full((tokens, 32), float(tokens))
+        run(rows, rows[:, :8], ckv_cache, kpe_cache, torch.arange(tokens))
+        flat = ckv_cache.view(12, 32)
+        assert (flat[:tokens] == tokens).all() and not flat[tokens:].any()
+
+
 def test_bad_input() -> None:
     ckv, kpe, slots = torch.randn(3, 512), torch.randn(3, 64), torch.arange(3)
     caches = torch.zeros(2, 4, 512), torch.zeros(2, 4, 64)

@@ -57,6 +57,7 @@ def run(tool: str, root: pathlib.Path, *extra: str) -> tuple[int, str]:
         "check_headers.py",
         "check_moved_params.py",
         "check_rates.py",
+        "check_read_next.py",
     ],
 )
 def test_a_clean_tree_passes(tool: str, tmp_path: pathlib.Path) -> None:
@@ -176,6 +177,12 @@ VIOLATIONS = [
         "ops/norm/a.cpp",
         "constexpr double kRate = 31e9;\n",
         "a.cpp:1: the rate 31e9",
+    ),
+    (
+        "check_read_next.py",
+        "ops/norm/x/a.hpp",
+        "// A part of x.\n// Read next: core/types.hpp, simd.hpp (lanes),\n// norm/gone.hpp.\n",
+        "ops/norm/x/a.hpp: Read next: norm/gone.hpp is not there",
     ),
     ("check_rates.py", "ops/norm/x/a.cuh", "\nauto r = 1.95E+12f;\n", "a.cuh:2: the rate 1.95E+12"),
     (

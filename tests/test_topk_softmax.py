@@ -172,13 +172,23 @@ def test_zeros_and_a_constant_are_refused(op: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_how_many(op: str) -> None:
     x = np.zeros((3, 100), np.float32)
-    with pytest.raises(
-        ArgumentError, match="topk is too large; expected at most 64 of 100 experts"
-    ):
-        run(op, x, 65)
-    with pytest.raises(ArgumentError, match="topk is too large; expected at most 4 of 4 experts"):
+    with pytest.raises(ArgumentError, match="topk is too large; expected at most 100 experts"):
+        run(op, x, 101)
+    with pytest.raises(ArgumentError, match="topk is too large; expected at most 4 experts"):
         run(op, x[:, :4], 5)
     assert run(op, x, 0)[0].shape == (3, 0)
+
+
+@pytest.mark.parametrize(("experts", "topk"), [(64, 64), (65, 65), (257, 257), (1000, 129)])
+@pytest.mark.parametrize("op", OPS)
+def test_as_many_as_there_are(op: str, experts: int, topk: int) -> None:
+    """Ties, too: a third of a row is equal, one is NaN, one has few values."""
+    x = np.random.default_rng(5).standard_normal((4, experts)).astype(np.float32)
+    x[0, ::3], x[1, 5], x[2] = 0, np.nan, np.round(x[2])
+    weights, ids = run(op, x, topk)
+    order = np.argsort(-np.where(np.isnan(x), np.inf, x), axis=1, kind="stable")
+    assert (ids == order[:, :topk]).all()
+    assert dlblas.verify(op, (x, topk), (weights, ids)).wrong == 0
 
 
 def test_in_torch() -> None:

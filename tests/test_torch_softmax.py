@@ -135,3 +135,21 @@ def test_a_dimension_that_is_none() -> None:
         dlblas.l2_norm(x, dim="rows")
     with pytest.raises(dlblas.errors.ArgumentTypeError, match="out cannot be turned"):
         dlblas.softmax(x, dim=1, out=x[0, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((300, 70), 0), ((33, 257, 5), 1), ((1000, 3), 0), ((4, 1), 0), ((1, 9), 0)]
+)
+def test_rows_down_the_columns_are_the_same_and_lie_as_x_does(
+    shape: tuple[int, ...], dim: int, dtype: Any
+) -> None:
+    """Some rows are copied side by side at a time (src/kernels/row_turned.hpp)."""
+    x = torch.randn(shape).to(dtype)
+    for run in (dlblas.softmax, dlblas.log_softmax, dlblas.l2_norm):
+        y = run(x, dim=dim)
+        assert y.is_contiguous()
+        want = run(x.transpose(dim, -1).contiguous()).transpose(dim, -1)
+        assert torch.equal(y, want)
+        turned = torch.empty_like(x.transpose(dim, -1))
+        assert torch.equal(run(x.transpose(dim, -1), out=turned).transpose(dim, -1), want)

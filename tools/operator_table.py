@@ -63,6 +63,7 @@ def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
     direct: dict[str, set[str]] = {}
     used: dict[str, set[str]] = {}
     offered: list[str] = []
+    declared: dict[str, tuple[str, ...]] = {}  # MADE_OF: what a module of torch's calls
     for node in tree.body:
         named = [n for t in getattr(node, "targets", []) for n in ast.walk(t)]
         targets = [n.id for n in named if isinstance(n, ast.Name)]
@@ -72,6 +73,8 @@ def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
             targets = [node.name]
         if targets == ["__all__"] and isinstance(node, ast.Assign):
             offered = ast.literal_eval(node.value)
+        if targets == ["MADE_OF"] and isinstance(node, ast.Assign):
+            declared = ast.literal_eval(node.value)
         for target in targets:
             direct[target] = _called(node, names)
             used[target] = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
@@ -82,7 +85,9 @@ def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
         seen.add(name)
         return direct[name].union(*(reach(other, seen) for other in used[name]))
 
-    return {face: reach(face, set()) for face in offered}
+    return {
+        face: reach(face, set()).union({*declared.get(face, ())} & {*names}) for face in offered
+    }
 
 
 class Names:

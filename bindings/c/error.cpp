@@ -34,7 +34,7 @@ dlblas_status keep_exception() {
             d.expected,
             d.got};
   } catch (const std::bad_alloc&) {
-    last = {DLBLAS_INTERNAL, "dlblas: memory could not be allocated; expected memory, got none"};
+    last = {DLBLAS_LAUNCH, "dlblas: memory could not be allocated; expected memory, got none"};
   } catch (const std::exception& e) {
     last = {DLBLAS_INTERNAL,
             text("dlblas: call failed; expected no such failure, got ", harmless(e.what()))};

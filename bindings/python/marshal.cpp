@@ -420,7 +420,7 @@ bool Call::fill_context(dlblas_context* context) {
   return find_stream(&context->stream);
 }
 
-// The caller's arrays and the results, while a launch runs: whoever keeps a view of one holds all.
+// The caller's arrays and the results, while a launch runs: a view of one that is kept holds all.
 class Call::Lent final : public Lender {
  public:
   explicit Lent(const Call& call) : Lender(true), call_(call) {}

@@ -1,5 +1,5 @@
-// Views outlive calls: NumPy and torch count references, so whoever keeps an array, a slice of it
-// or a frame that has one refers to the call's State. With the last reference goes what holds the
+// Views outlive calls: NumPy and torch count references, so an array that is kept, a slice of it or
+// a frame that has one refers to the call's State. With the last reference goes what holds the
 // memory: the caller's arrays, the tuner's buffers. Nearly all calls have none left when they
 // return, and nothing is held. See views.hpp.  Read next: core/lender.hpp.
 #include "bindings/python/views.hpp"

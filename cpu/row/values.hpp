@@ -220,16 +220,19 @@ struct MaxPart {
   }
 };
 
-/// What select() takes columns from: the first `count` of those that were offered, in order.
+/// The first columns of a row, in order: `count` of those that were offered, or as many as there is
+/// room for, and after restart() those that follow them.
 class RowPicks {
  public:
   static constexpr int kMax = 64;
   explicit RowPicks(int64_t count) : count_(static_cast<int>(count < kMax ? count : kMax)) {}
+  DLBLAS_INLINE bool empty() const { return taken_ == size_; }
   DLBLAS_INLINE RowPicked take() { return RowRank::picked(ranks_[taken_++]); }
-  DLBLAS_INLINE bool writes(int) const { return true; }
-  DLBLAS_INLINE int first(int) const { return 0; }
-  DLBLAS_INLINE int step() const { return 1; }
-  DLBLAS_INLINE bool holds(int) const { return false; }
+  DLBLAS_OUTLINE void restart() {
+    below_ = ranks_[size_ - 1];
+    size_ = taken_ = 0;
+    full_ = false;
+  }
 
   /// An access's values from column `first` on, by even and odd elements where `paired`. Accesses
   /// come from left to right, so an equal value is no better than one that is there.
@@ -239,7 +242,7 @@ class RowPicks {
     const auto one = [&](int v, int i) DLBLAS_ROW_LAMBDA {
       const uint64_t rank = RowRank::of(
           x.v[v][i], static_cast<int32_t>(first + (pairs ? kVectors * i + v : v * kWidth + i)));
-      if (size_ < count_ || rank > ranks_[size_ - 1]) insert(rank);
+      if (rank < below_ && (size_ < count_ || rank > ranks_[size_ - 1])) insert(rank);
     };
     if (!full_) {
       for (int i = 0; i < lanes; ++i)
@@ -264,10 +267,30 @@ class RowPicks {
     if (full_) least_ = broadcast(RowRank::picked(ranks_[size_ - 1]).value);
   }
 
-  uint64_t ranks_[kMax];
+  uint64_t ranks_[kMax], below_ = RowRank::kAbove;
   Vec least_;  // of those that are there, once they are as many as are wanted
   int count_, size_ = 0, taken_ = 0;
   bool full_ = false;
+};
+
+/// What select() takes columns from. `gather` offers all of the row: once for each RowPicks::kMax
+/// columns that are taken.
+template <typename Gather>
+class RowTakes {
+ public:
+  RowTakes(RowPicks& picks, const Gather& gather) : picks_(picks), gather_(gather) {}
+  DLBLAS_INLINE RowPicked take() {
+    if (picks_.empty()) picks_.restart(), gather_();
+    return picks_.take();
+  }
+  DLBLAS_INLINE bool writes(int) const { return true; }
+  DLBLAS_INLINE int first(int) const { return 0; }
+  DLBLAS_INLINE int step() const { return 1; }
+  DLBLAS_INLINE bool holds(int) const { return false; }
+
+ private:
+  RowPicks& picks_;
+  const Gather& gather_;
 };
 
 /// A maximum and Σ e^(x − maximum), a lane at a time; scaled again only when a maximum grows, which

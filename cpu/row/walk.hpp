@@ -344,15 +344,21 @@ class RowWalker : RowPlaces {
     }
   }
 
-  /// One pass gathers as many of the first as the program takes.
+  /// One pass gathers as many of the first as the program takes, RowPicks::kMax at most.
   DLBLAS_INLINE void select(int64_t begin, int64_t end) {
     RowPicks picks(Wide::picks(job_.call));
-    for_columns<1, true>(begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
-      constexpr int kVectors = decltype(width)::vectors;
-      const Access<kVectors> at = {row_, c, lanes, false};
-      picks.offer(At<kVectors>::ranked(kept_at<kVectors, false>(at)), c, lanes, row_.paired);
-    });
-    Wide::select(picks, stats_, row_);
+    const auto gather = [&]() DLBLAS_ROW_LAMBDA {
+      for_columns<1, true>(
+          begin, end, [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+            constexpr int kVectors = decltype(width)::vectors;
+            const Access<kVectors> at = {row_, c, lanes, false};
+            picks.offer(At<kVectors>::ranked(kept_at<kVectors, false>(at)), c, lanes, row_.paired);
+          });
+    };
+    gather();
+    const auto again = [&]() DLBLAS_OUTLINE { gather(); };
+    RowTakes takes(picks, again);
+    Wide::select(takes, stats_, row_);
   }
 
   /// Accesses of one vector are at most two, at the row's end.

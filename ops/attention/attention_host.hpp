@@ -1,6 +1,6 @@
 // What attention operators over keys that lie in order (dense and packed sequences) share on the
 // host: where their tensors stand in the schema, which keys a row sees, the oracle.
-// Read next: attention_oracle.cpp, attention_cpu.cpp, attention_cuda.hpp.
+// Read next: attention_oracle.cpp, attention_cpu.cpp, attention_cuda.cpp.
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,6 @@ Read next: store_kv_cache/, store_mla_heads/, ../attention/paged_attention_lse/.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .._functions import FUNCTIONS
@@ -71,7 +70,11 @@ def store_mla_cache(
     for name, got, want in (("ckv_cache", wide, width), ("kpe_cache", narrow, rotary)):
         if got != want:
             raise _wrong(name, f"a last dimension of {want}", got)
-    piece = math.gcd(width, rotary)
+    piece, rest = width, rotary
+    while (
+        rest
+    ):  # their greatest common divisor: math.gcd takes no sizes that torch.compile leaves open
+        piece, rest = rest, piece % rest
     if piece == 0:
         return
     _store_mla_heads(

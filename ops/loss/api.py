@@ -15,6 +15,11 @@ from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["cross_entropy", "fused_linear_cross_entropy"]
 
+MADE_OF = {
+    "fused_linear_cross_entropy": ("matmul", "cross_entropy_rows", "cross_entropy_rows_backward_")
+}
+CALLED = {"cross_entropy": {"class_weight": "weight", "weight_sum": "weight"}}
+
 _rows = FUNCTIONS["cross_entropy_rows"].call
 _REDUCTIONS = ("mean", "sum", "none")
 

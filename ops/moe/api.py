@@ -50,10 +50,10 @@ def topk_gating(
     and weights have logits' dtype, with ``higher_precision`` f32. Any E, k to E.
 
     ``out``, a tuple of the four, is written. Gradients of l_aux and the weights, in torch, without
-    it. Nothing waits for a GPU; the same results in every run. Under torch.compile the number of
-    tokens is a constant. Errors: ArgumentError for a k above E or below 0, and for a
-    capacity_factor that is not finite; those of ``topk_gating_slots``. Source: Lepikhin et al.,
-    GShard, 2020.
+    it. Nothing waits for a GPU; the same results in every run. Under torch.compile and in
+    torch.export the number of tokens may stay open. Errors: ArgumentError for a k above E or below
+    0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``. Source:
+    Lepikhin et al., GShard, 2020.
     """
     shape = logits.shape
     if len(shape) != 2:
@@ -61,12 +61,12 @@ def topk_gating(
             f"topk_gating: logits has another shape; expected [T, E], got {tuple(shape)}",
             "topk_gating", "logits", "[T, E]", str(tuple(shape)),
         )  # fmt: skip
-    tokens, experts = int(shape[0]), int(shape[1])
+    tokens, experts = shape
     if not 0 <= k <= experts:
         raise _wrong("k", f"0 to {experts} choices, one of each expert", k)
-    if not math.isfinite(capacity_factor):
+    if not abs(capacity_factor) < math.inf:  # nor NaN
         raise _wrong("capacity_factor", "a finite number", capacity_factor)
-    capacity = _capacity(tokens, experts, capacity_factor * k, min_capacity)
+    capacity = _capacity(tokens, experts, capacity_factor * k, int(min_capacity))
     places = None
     if out is not None and (not isinstance(out, tuple) or len(out) != 4):
         got = f"{len(out)}" if isinstance(out, tuple) else type(out).__name__
@@ -147,18 +147,55 @@ def _f32_of(array: Any) -> Any:
     return torch.float32 if torch and isinstance(array, torch.Tensor) else "f32"
 
 
-def _capacity(tokens: int, experts: int, factor: float, least: int) -> int:
-    share = _f32(_f32(tokens / max(1, experts)) * _f32(factor))
-    wanted = tokens if share >= tokens else math.ceil(share)
-    return max(0, min(max(wanted, int(least)), tokens))
+def topk_gating_capacity(tokens: int, experts: int, factor: float, least: int) -> int:
+    """``max(ceil(tokens / experts · factor), least)`` in f32, and at most tokens. No branch depends
+    on how many tokens there are."""
+    wanted, times = 0, _f32(min(factor, _LARGEST)) if factor > 0 else 0.0
+    if tokens and times > 0:
+        wanted = math.ceil(_f32(_f32(tokens / max(1, experts)) * times))
+    return _larger(0, _smaller(_larger(wanted, least), tokens))
+
+
+_LARGEST = 2.0**100  # of a factor: a capacity is at most T
+
+
+def _capacity(tokens: Any, *rest: Any) -> Any:
+    """Of a number of tokens that torch leaves open, by its operator, which stays in the graph."""
+    torch = sys.modules.get("torch")
+    if torch and (torch.compiler.is_compiling() or isinstance(tokens, torch.SymInt)):
+        from torch.fx.experimental.symbolic_shapes import has_static_value
+
+        if not has_static_value(tokens):
+            return torch.ops.dlblas._topk_gating_capacity(tokens, *rest)
+    return topk_gating_capacity(tokens, *rest)
 
 
 def _f32(value: float) -> float:
-    """The nearest f32; beyond the largest, no infinity: a capacity is at most T."""
-    mantissa, exponent = math.frexp(value)
-    exponent = max(exponent, -125)  # denormal below
-    mantissa = math.ldexp(value, -exponent)
-    return math.ldexp(round(math.ldexp(mantissa, 24)), exponent - 24)
+    """The nearest f32 of a positive number that f32 has room for."""
+    scale = 2.0 ** (23 - _larger(math.floor(_log2(value)), -126))  # denormal below
+    return round(value * scale) / scale
+
+
+def _of_torch(name: str, *values: Any) -> Any:
+    """torch's function for sizes of its own; None for plain numbers."""
+    if all(isinstance(value, (int, float)) for value in values):
+        return None
+    return getattr(sys.modules["torch"], name)
+
+
+def _log2(value: Any) -> Any:
+    return (_of_torch("_sym_log2", value) or math.log2)(value)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return (_of_torch("sym_max", a, b) or max)(a, b)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return (_of_torch("sym_min", a, b) or min)(a, b)
+
+
+SIZES_IN_TORCH = (topk_gating_capacity,)
 
 
 def _wrong(argument: str, expected: str, got: Any) -> ArgumentError:

@@ -53,10 +53,9 @@ void add_topk(OperatorDef& def, std::string_view program) {
     return judged == 1 ? Bound{} : Bound{.magnitude = kRounding, .absolute = 0x1p-123};
   };
   def.check = [](const Args& args) {
-    constexpr std::int64_t kMax = 64;  // cpu/row/values.hpp keeps as many
-    const std::int64_t topk = args.letters[kTopkK], most = std::min(args.letters[kTopkE], kMax);
+    const std::int64_t topk = args.letters[kTopkK], most = args.letters[kTopkE];
     if (topk <= most) return;
-    const std::string expected = text("at most ", most, " of ", args.letters[kTopkE], " experts");
+    const std::string expected = text("at most ", most, " experts");
     throw Error(ErrorKind::kArgument,
                 text(args.schema->name, ": topk is too large; expected ", expected, ", got ", topk),
                 {args.schema->name, "topk", expected, text(topk)});

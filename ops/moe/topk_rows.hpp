@@ -36,17 +36,20 @@ struct TopkRows : RowProgram {
   DLBLAS_ROW void choose(Picks& picks, const Row& row, float factor, const Power& power) {
     const auto count = static_cast<int32_t>(row.call.n[kTopk]);
     const bool held = picks.holds(count);
+    constexpr int32_t kChain = 64;  // terms that are added in f32
+    double before = 0;
     float chosen = 0, own = 0, largest = 0;
     for (int32_t r = 0; r < count; ++r) {
       const RowPicked one = picks.take();
       if (r == 0) largest = one.value;
       const float weight = power(one.value, largest);
       chosen += weight;
+      if (r % kChain == kChain - 1) before += chosen, chosen = 0;
       if (!picks.writes(r)) continue;
       row.put(kIds, r, one.column), own = weight;
       if (!held) row.put(kWeights, r, weight);
     }
-    if (row.call.n[kRenormalize]) factor = Math::reciprocal(chosen);
+    if (row.call.n[kRenormalize]) factor = Math::reciprocal(static_cast<float>(before + chosen));
     for (int32_t r = picks.first(count); r < count; r += picks.step())
       row.put(kWeights, r, (held ? own : row.got(kWeights, r)) * factor);
   }

@@ -115,13 +115,19 @@ def group_norm(
     copied first), weight and bias ``[C]`` in x's dtype or f32; y is shaped as x and has its dtype.
     ``out`` is written where it is given. In f32, one rounding; torch's tensors have gradients,
     without ``out``. Errors: ShapeMismatchError where groups do not divide C or a vector has another
-    length, and those of ``group_norm_rows``. Source: Wu and He, 2018.
+    length, ArgumentError for groups below 1, and those of ``group_norm_rows``. Source: Wu and
+    He, 2018.
     """
     op, shape = "group_norm", tuple(x.shape)
     if len(shape) < 2:
         raise _mismatch(op, "x", "[B, C, *spatial]", shape)
     channels = int(shape[1])
-    if groups < 1 or channels % groups:
+    if groups < 1:
+        raise ArgumentError.from_library(
+            f"{op}: groups is out of range; expected 1 or more, got {groups}",
+            op, "groups", "1 or more", str(groups),
+        )  # fmt: skip
+    if channels % groups:
         raise _mismatch(op, "x", f"a number of channels that {groups} groups divide", channels)
     rows = (int(shape[0]), groups)
     places = 1
@@ -134,7 +140,10 @@ def group_norm(
         if tuple(vector.shape) != (channels,):
             raise _mismatch(op, name, f"[{channels}], one per channel", tuple(vector.shape))
         each = channels // groups
-        return spread(vector.reshape((groups, each)), (*rows, each))
+        of_rows = vector.reshape((groups, each))
+        if places == 0:  # rows without columns have no vectors
+            of_rows, each = of_rows[:, :0], 0
+        return spread(of_rows, (*rows, each))
 
     wide = (*rows, channels // groups * places)
     args = (

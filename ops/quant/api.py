@@ -9,11 +9,13 @@ quantize_tensor/, dequantize_group/.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._empty import bytes_of, empty
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS, with_scale
+from .._spread import spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["dequantize", "dequantize_mx", "quantize", "quantize_mx"]
@@ -30,6 +32,7 @@ _THERE = ", ".join(("token", *GROUPS, "tensor", "channel", "block128"))
 _quantize_group = FUNCTIONS["quantize_group"].call
 _quantize_static = FUNCTIONS["quantize_static"].call
 _dequantize_group = FUNCTIONS["dequantize_group"].call
+_dequantize_channel = FUNCTIONS["dequantize_channel"].call
 _MX = ("mxfp8", "mxfp4", "nvfp4")
 _quantize_mx = {name: FUNCTIONS[f"quantize_{name}"].call for name in _MX}
 _dequantize_mx = {name: FUNCTIONS[f"dequantize_{name}"].call for name in _MX}
@@ -111,7 +114,8 @@ def quantize(
     if out is not None or scale_layout == "row":  # a scale that is given lies as it does
         return call(x, *group, dtype, scale_dtype, out=out)  # type: ignore[no-any-return]
     shape = tuple(getattr(x, "shape", ()))
-    out = empty(x, shape, dtype, "quantize"), _columns(x, granularity, shape)
+    codes = "f8e4m3" if dtype is None else dtype
+    out = empty(x, shape, codes, "quantize"), _columns(x, granularity, shape)
     call(x, *group, dtype, scale_dtype, out=out)
     return out
 
@@ -139,29 +143,32 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
 
     q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape says what a scale belongs to:
     ``[]`` all of q, ``[*T, 1]`` a row, ``[*T, ceil(K / group)]`` 32, 64 or 128 columns (the
-    operator ``dequantize_group`` takes groups of any width), ``[K]`` a column, ``[ceil(N / 128),
-    ceil(K / 128)]`` 128×128 elements of a matrix; columns and blocks of NumPy arrays and torch
-    tensors. y has q's shape and ``out_dtype``: f32 (None, the default), f16 or bf16.
+    operator ``dequantize_group`` takes groups of any width), ``[K]`` a column
+    (``dequantize_channel``), ``[ceil(N / 128), ceil(K / 128)]`` 128×128 elements of a matrix, of
+    NumPy arrays and torch tensors. y has q's shape and ``out_dtype``: f32 (None, the default), f16
+    or bf16.
 
     NaN of q or of a scale is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no
-    granularity; those of ``dequantize_group``.
+    granularity; those of ``dequantize_group`` and ``dequantize_channel``.
     """
     parts = getattr(scale, "shape", None)
-    if parts is not None and len(parts) == 0:
-        flat = _flat(q, "dequantize", "q")
-        count = flat.shape[0]
-        scales = scale.reshape((1,))
-        if count == 0:  # nothing at all has no scale either
-            scales = scales[:0]
-        return _dequantize_group(flat, scales, max(1, count), out_dtype).reshape(q.shape)
+    if parts is None:
+        expected, got = "f32, an array of one of the shapes that quantize gives", _kind(scale)
+        raise ArgumentTypeError.from_library(
+            f"dequantize: scale is no array; expected {expected}, got {got}; of all of q it is one "
+            "without dimensions",
+            "dequantize", "scale", expected, got,
+        )  # fmt: skip
+    if len(parts) == 0:
+        return _dequantize_whole(q, scale, out_dtype)
     width, columns = _last(q), _last(scale)
     shape = getattr(q, "shape", ())
-    if parts is not None and len(shape) > 0 and tuple(parts) == (width,):
+    if len(shape) > 0 and tuple(parts) == (width,):
         return _dequantize_channel(q, scale, out_dtype)
-    if len(shape) == 2 and parts is not None and len(parts) == 2 and parts[0] != shape[0]:
+    if len(shape) == 2 and len(parts) == 2 and parts[0] != shape[0]:
         blocks = tuple((size + _BLOCK - 1) // _BLOCK for size in shape)
         if tuple(parts) == blocks:
-            return _dequantize_group(q, _each_row(scale, shape[0]), _BLOCK, out_dtype)
+            return _dequantize_blocks(q, scale, out_dtype)
     if width == 0 and columns == 1:  # of rows without columns
         scale, columns = scale[..., :0], 0
     for group in (max(1, width), *GROUPS.values()):
@@ -170,8 +177,8 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
     expected = f"its last dimension 1 or {width} / 32, 64 or 128, rounded up, or a shape of ()"
     raise ShapeMismatchError.from_library(
         f"dequantize: scale fits no granularity of q; expected {expected}, got "
-        f"{tuple(parts or ())}; dequantize_group takes groups of any width",
-        "dequantize", "scale", expected, str(tuple(parts or ())),
+        f"{tuple(parts)}; dequantize_group takes groups of any width",
+        "dequantize", "scale", expected, str(tuple(parts)),
     )  # fmt: skip
 
 
@@ -241,16 +248,32 @@ def _check_format(op: str, format: str, global_scale: Any) -> None:
         )  # fmt: skip
 
 
-def _dequantize_channel(q: Any, scale: Any, out_dtype: Any) -> Any:
-    """Columns of q are rows of its transpose."""
-    _need(q, "swapaxes", "q")
-    shape, columns = q.shape, scale.shape[0]
-    rows = 1
-    for size in shape[:-1]:
-        rows = rows * size
-    turned = q.reshape((rows, columns)).swapaxes(0, 1)
-    scales = scale.reshape((columns, 1))[:, : min(1, rows)]
-    return _dequantize_group(turned, scales, max(1, rows), out_dtype).swapaxes(0, 1).reshape(shape)
+def _dequantize_whole(q: Any, scale: Any, out_dtype: Any) -> Any:
+    """One scale, as that of each row, without a copy of either."""
+    shape = tuple(getattr(q, "shape", ()))
+    if len(shape) == 0:
+        _need(q, "reshape", "q")
+        return _dequantize_group(q.reshape((1,)), scale.reshape((1,)), 1, out_dtype).reshape(())
+    _need(scale, "reshape", "scale")
+    if not hasattr(scale, "__getitem__"):  # dlblas.Array, whose elements lie side by side
+        count = math.prod(shape)
+        scales = scale.reshape((1,)) if count else type(scale)((0,), "f32")
+        return _dequantize_group(q.reshape((-1,)), scales, max(1, count), out_dtype).reshape(shape)
+    columns = 1 if shape[-1] else 0  # rows without columns have no scale
+    scales = scale.reshape((1,) * len(shape))[..., :columns]
+    return _dequantize_group(
+        q, spread(scales, (*shape[:-1], columns)), max(1, shape[-1]), out_dtype
+    )
+
+
+def _dequantize_blocks(q: Any, scale: Any, out_dtype: Any) -> Any:
+    rows, width = q.shape
+    if rows % _BLOCK != 0 or not hasattr(q, "swapaxes"):
+        return _dequantize_group(q, _each_row(scale, rows), _BLOCK, out_dtype)
+    lead = rows // _BLOCK, _BLOCK
+    scales = spread(scale[:, None, :], (*lead, scale.shape[1]))  # without a copy
+    y = _dequantize_group(q.reshape((*lead, width)), scales, _BLOCK, out_dtype)
+    return y.reshape((rows, width))
 
 
 def _each_row(scale: Any, rows: int) -> Any:
@@ -276,12 +299,5 @@ def _last(array: Any) -> int:
     return shape[-1] if len(shape) else 0
 
 
-def _flat(array: Any, op: str, argument: str) -> Any:
-    if not hasattr(array, "reshape"):
-        expected, got = "an array that can be reshaped", type(array).__name__
-        raise ArgumentTypeError.from_library(
-            f"{op}: {argument} cannot be one row; expected {expected}, got {got}; "
-            "hand over a NumPy array or a torch tensor",
-            op, argument, expected, got,
-        )  # fmt: skip
-    return array.reshape((-1,))
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

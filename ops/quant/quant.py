@@ -15,7 +15,8 @@ LETTERS: dict[str, str] = {
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`quantize_token`, `quantize_group`, `quantize_static`, `quantize_tensor`, "
-        "`quantize_channel`, `quantize_block128`, `dequantize_group`; `quantize`, "
+        "`quantize_channel`, `quantize_block128`, `dequantize_group`, `dequantize_channel`; "
+        "`quantize`, "
         "`dequantize`; `quantize_mx`, `dequantize_mx`; `rms_norm_quant`, "
         "`add_rms_norm_quant`",
         "`scale = max |x| / largest` of a row or group of columns, `q = x / scale` in f8 "

@@ -48,7 +48,7 @@ static_assert(sizeof(QuantTilesParams) == 3 * 144 + 9 * 8, "host and device read
 /// Threads side by side in a tile of 128 columns.
 constexpr int quant_held_lanes(const QuantTilesTraits& s) { return kQuantBlock / s.access; }
 
-/// cuda_registers: a tile a block.
+/// cuda_registers: one tile per block.
 struct QuantRegistersConfig {
   int32_t threads = 256;
   int32_t blocks = 4;  // of a multiprocessor

@@ -18,7 +18,8 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._hooks import older_forms
-from .._spread import into, spread
+from .._latent_heads import turned_heads
+from .._spread import into, spread, table_of
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
@@ -31,10 +32,16 @@ IN_TORCH: dict[str, Any] = {
     ],
 }
 
+MADE_OF = {
+    "partial_rotary_emb": (
+        "partial_rotary_heads", "partial_rotary_heads_backward", "partial_rotary_heads_sum",
+    )
+}  # fmt: skip
+CALLED = {"mrope": {"time": "positions", "height": "positions", "width": "positions"}}
+
 _OP = "fused_rmsnorm_rope"
 _rms_norm_rope = FUNCTIONS["rms_norm_rope"].call
 _mrope_heads = FUNCTIONS["mrope_heads"].call
-_partial_rotary_heads = FUNCTIONS["partial_rotary_heads"].call
 
 
 def fused_rmsnorm_rope(
@@ -128,41 +135,11 @@ def partial_rotary_emb(
     2024.
     """
     if out is None and any(getattr(x, "requires_grad", False) for x in (q, k_pe, kv)):
-        name = f"{__package__.rpartition('.')[0]}.kernels.partial_rotary_emb"
-        result: tuple[Any, Any] = import_module(name).PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)
+        from .._partial_rotary import PartialRotaryEmb
+
+        result: tuple[Any, Any] = PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)
         return result
-    op, tokens = "partial_rotary_emb", tuple(q.shape[:-2])
-    turned = int(cos.shape[-1])
-    if tuple(k_pe.shape) != (*tokens, 1, turned):
-        raise _wrong("k_pe", f"{(*tokens, 1, turned)}", tuple(k_pe.shape), op)
-    shape = (*tokens, 2, *q.shape[-2:])
-    if out is None:
-        out = tuple(_empty(q, size) for size in (tuple(q.shape), shape))
-    q_out, kv_out = out
-    if tuple(kv_out.shape) != shape:
-        raise _wrong("out", f"a second one of {shape}", tuple(kv_out.shape), op)
-    _partial_rotary_heads(
-        q, k_pe.reshape((*tokens, turned)), kv, table_of(cos, "cos", tokens, op),
-        table_of(sin, "sin", tokens, op), out=(q_out, kv_out[..., 0, :, :], kv_out[..., 1, :, :]),
-    )  # fmt: skip
-    return q_out, kv_out
-
-
-def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
-    """The table for all leading dimensions of x, without a copy."""
-    shape = tuple(table.shape)
-    if len(shape) == len(tokens) + 2 and shape[-2] == 1:
-        shape = (*shape[:-2], shape[-1])
-        table = table.reshape(shape)
-    wanted = (*tokens, shape[-1])
-    if shape == wanted:
-        return table
-    ahead = (1,) * (len(wanted) - len(shape)) + shape
-    if len(ahead) != len(wanted) or any(
-        have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
-    ):
-        raise _wrong(name, f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}", shape, op)
-    return spread(table, wanted)
+    return turned_heads(q, k_pe, kv, cos, sin, out)
 
 
 def _is_half(table: Any, width: int) -> bool:
@@ -290,12 +267,6 @@ older_forms.update(
     rope=_of_width("rope"),
     qk_norm_rope=_of_width("qk_norm_rope"),
 )  # fmt: skip
-
-
-def _empty(like: Any, shape: tuple[int, ...]) -> Any:
-    if hasattr(like, "new_empty"):
-        return like.new_empty(shape)
-    return import_module(type(like).__module__).empty(shape, like.dtype)
 
 
 def rope_tables(

@@ -9,9 +9,10 @@ import argparse
 import json
 import os
 import sys
+from inspect import Signature, signature
 from typing import Any
 
-from . import _native, _specs, _why, tuning
+from . import _made_of, _native, _specs, _why, tuning
 from ._text import columns, harmless, size
 
 OK, FAILED = 0, 1
@@ -125,23 +126,63 @@ def _explain_machine(args: argparse.Namespace) -> int:
     return OK
 
 
+def _describe_operator(op: Row) -> str:
+    rows = [["schema", op["schema"]]]
+    rows += [["in place", f["name"]] for f in op["forms"] if f["inplace"]]
+    for impl in op["implementations"]:
+        marks = ["oracle"] if impl["oracle"] else []
+        marks += [] if impl["deterministic"] else ["bits may vary"]
+        knobs = " ".join(f"{k['name']}={','.join(map(str, k['values']))}" for k in impl["knobs"])
+        rows.append([impl["name"], ", ".join(filter(None, [knobs or "no knobs", *marks]))])
+    return f"{op['name']} ({op['family']}): {harmless(op['formula'])}\n{columns(rows)}"
+
+
+def _bare(signature: Signature) -> Signature:
+    """Without annotations, which say little of arrays."""
+    parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=signature.empty)
+
+
+def _function_row(name: str) -> Row:
+    """A function that is made of operators, as JSON has it."""
+    function = _made_of.function_named(name)
+    assert function is not None
+    return {
+        "name": name,
+        "family": _made_of.family_of(function),
+        "summary": (function.__doc__ or "").partition("\n\n")[0].replace("\n    ", " "),
+        "signature": f"{name}{_bare(signature(function))}",
+        "made_of": _made_of.operators_of(function),
+    }
+
+
+def _describe_function(row: Row) -> str:
+    of = ", ".join(row["made_of"]) or "torch's own operators"
+    rows = [["signature", row["signature"]], ["made of", of]]
+    return f"{row['name']} ({row['family']}): {row['summary']}\n{columns(rows)}"
+
+
 def list_operators(args: argparse.Namespace) -> int:
+    """By family: operators, then functions that are made of them."""
     info = _native.info()
-    named = [_specs.operator_row(name, info)[0] for name in args.op]
-    operators = named or info["operators"]
+    functions = _made_of.names()
+    operators: list[Row] = info["operators"]
+    if args.op:
+        of_operators = [name for name in args.op if name not in functions]
+        operators = [_specs.operator_row(name, info)[0] for name in of_operators]
+        functions = [name for name in args.op if name in functions]
+    made = [_function_row(name) for name in functions]
     if args.json:
-        print_json(operators)
+        print_json(operators + made if args.op else operators)
         return OK
-    for op in operators:
-        print(f"{op['name']} ({op['family']}): {harmless(op['formula'])}")
-        rows = [["schema", op["schema"]]]
-        rows += [["in place", f["name"]] for f in op["forms"] if f["inplace"]]
-        for impl in op["implementations"]:
-            marks = ["oracle"] if impl["oracle"] else []
-            marks += [] if impl["deterministic"] else ["bits may vary"]
-            knobs = " ".join(
-                f"{k['name']}={','.join(map(str, k['values']))}" for k in impl["knobs"]
-            )
-            rows.append([impl["name"], ", ".join(filter(None, [knobs or "no knobs", *marks]))])
-        print(columns(rows))
+    families = dict.fromkeys([*(op["family"] for op in operators), *(f["family"] for f in made)])
+    for family in families:
+        if not args.op:
+            print(f"== {family} ==")
+        for op in operators:
+            if op["family"] == family:
+                print(_describe_operator(op))
+        for row in made:
+            if row["family"] == family:
+                print(_describe_function(row))
     return OK

@@ -19,9 +19,14 @@ from ._dtypes import name_of
 from ._functions import FUNCTIONS, Function, Parameter, on_unknown
 from ._options import refuse as error
 from ._reports import Explanation, TuningReport, in_one_line
-from .errors import ArgumentTypeError, Error, UnknownOperatorError
-
-_HERE = "dlblas.ops."
+from .errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    Error,
+    ShapeMismatchError,
+    UnknownOperatorError,
+    renamed,
+)
 
 
 def function_named(name: str) -> Callable[..., Any] | None:
@@ -38,8 +43,15 @@ def names() -> list[str]:
     return list(_faces()["__all__"])
 
 
+def family_of(function: Callable[..., Any]) -> str:
+    """The folder of ops/ that has it."""
+    module = getattr(function, "__wrapped__", function).__module__
+    return module.rpartition(".")[2].removesuffix("_api")
+
+
 def operators_of(function: Callable[..., Any]) -> list[str]:
-    """The operators that it may call, by way of the functions and variables that it uses."""
+    """The operators that it may call, by way of the functions and variables that it uses; first
+    those that MADE_OF of its module names, which a module of torch's calls."""
     calls = {id(made.call): made.name for made in FUNCTIONS.values()}
     seen: set[Any] = set()
 
@@ -51,7 +63,7 @@ def operators_of(function: Callable[..., Any]) -> list[str]:
                 yield from of_value(one)
         elif (
             isinstance(value, FunctionType)
-            and value.__module__.startswith(_HERE)
+            and value.__module__.startswith(f"{__package__}.")
             and value not in seen
         ):
             seen.add(value)
@@ -66,7 +78,9 @@ def operators_of(function: Callable[..., Any]) -> list[str]:
             elif "FUNCTIONS" in code.co_names and constant in FUNCTIONS:
                 yield str(constant)
 
-    return list(dict.fromkeys(of_value(getattr(function, "__wrapped__", function))))
+    inner = getattr(function, "__wrapped__", function)
+    named = inner.__globals__.get("MADE_OF", {}).get(inner.__name__, ())
+    return list(dict.fromkeys((*(n for n in named if n in FUNCTIONS), *of_value(inner))))
 
 
 def refuse(name: str) -> None:
@@ -99,15 +113,26 @@ def _of_another_type(
     params = signature(function).parameters
     asked = getattr(reason, "obj", None) if isinstance(reason, AttributeError) else None
     name, refuse = function.__name__, ArgumentTypeError.from_library
-    for argument, value in {**dict(zip(params, args, strict=False)), **named}.items():
-        got = type(value).__name__
-        expected, methods = _NEEDS.get(str(params[argument].annotation), ("", ()))
-        if expected and not any(hasattr(type(value), method) for method in methods):
+    given = {**dict(zip(params, args, strict=False)), **named}
+    for argument, value in given.items():
+        got = "None" if value is None else type(value).__name__
+        needed = params[argument].default is params[argument].empty
+        annotation = str(params[argument].annotation)
+        plain = annotation.removesuffix(" | None")
+        if value is None and (plain != annotation or not needed):
+            continue
+        expected, holds = _NEEDS.get(plain, ("", _is_any))
+        if not holds(value):
             return refuse(
                 f"{name}: {argument} is of another type; expected {expected}, got {got}",
                 name, argument, expected, got,
             )  # fmt: skip
-        needed = params[argument].default is params[argument].empty
+        if value is None:
+            return refuse(
+                f"{name}: {argument} is missing; expected a torch tensor or a NumPy array, got "
+                "None",
+                name, argument, "a torch tensor or a NumPy array", "None",
+            )  # fmt: skip
         if value is not None and (value is asked or not _answers(value, needed)):
             expected = "a torch tensor or a NumPy array"
             convert = "from_dlpack" if hasattr(type(value), "__dlpack__") else "asarray"
@@ -116,20 +141,62 @@ def _of_another_type(
                 f"got {got}; pass numpy.{convert}({argument})",
                 name, argument, expected, got,
             )  # fmt: skip
+    return _of_another_form(name, given, reason)
+
+
+def _of_another_form(name: str, given: Mapping[str, Any], reason: Exception) -> Error | None:
+    """Words for a tensor that is not dense, or has none of the dimensions that were asked for."""
+    for argument, value in given.items():
+        layout = str(getattr(value, "layout", "torch.strided")).removeprefix("torch.")
+        if layout != "strided":
+            return ArgumentError.from_library(
+                f"{name}: {argument} is not a dense tensor; expected a strided layout, got "
+                f"{layout}; convert it with .to_dense()",
+                name, argument, "a strided layout", layout,
+            )  # fmt: skip
+    for argument, value in given.items():
+        if isinstance(reason, IndexError) and getattr(value, "shape", None) == ():
+            return ShapeMismatchError.from_library(
+                f"{name}: {argument} has no dimensions; expected one or more, got ()",
+                name, argument, "one or more dimensions", "()",
+            )  # fmt: skip
     return None
 
 
-# By the annotation: words, and a method that values of the type have.
+def _has(*methods: str) -> Callable[[Any], bool]:
+    return lambda value: any(hasattr(type(value), method) for method in methods)
+
+
+def _is_any(_: Any) -> bool:
+    return True
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        return index(value) is not None
+    except Exception:  # whatever a foreign object raises
+        return False
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(_is_integer, value))
+
+
+# By the annotation, "| None" aside: words, and what is so of values of the type.
 _NEEDS = {
-    "str": ("a string", ("casefold",)),
-    "int": ("an integer", ("__index__",)),
-    "float": ("a number", ("__float__", "__index__")),
+    "str": ("a string", _has("casefold")),
+    "int": ("an integer", _is_integer),
+    "float": ("a number", _has("__float__", "__index__")),
+    "tuple[int, int, int]": ("a tuple of integers", _are_integers),
+    "Mapping[str, Any]": ("a mapping", _has("keys")),
 }
 
 
 def _answers(value: Any, needed: bool) -> bool:
     """May it be asked for its shape and dtype, or is it what an option may be?"""
-    if isinstance(value, (bool, int, float, complex, str, bytes, list, tuple, dict, type)):
+    if isinstance(value, (str, bytes, dict, type)):
+        return not needed
+    if isinstance(value, (bool, int, float, complex, list, tuple)):
         return True
     try:
         if hasattr(value, "dtype") and all(index(size) >= 0 for size in value.shape):
@@ -148,16 +215,21 @@ _SIGNS_OF_ARRAYS = (
 
 def told(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, whose errors are the library's: of arguments that it does not take or that
-    are of another type, and, of an operator that it calls, with its own name."""
+    are of another type, and, of an operator that it calls, with its own name. ``CALLED`` of its
+    module: what an operator's arguments are called there."""
     name = function.__name__
+    meant = function.__globals__.get("CALLED", {}).get(name, {})
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
         except Error as error:
-            if error.op not in ("", name) and error.args:
-                error.args = (f"{error.args[0]}; {name} calls it", *error.args[1:])
+            if error.op != name and error.argument in meant:
+                raise renamed(error, name, meant[error.argument]) from error
+            end = f"; {name} calls it"
+            if error.op not in ("", name) and error.args and not error.args[0].endswith(end):
+                error.args = (error.args[0] + end, *error.args[1:])
             raise
         except Exception as error:
             trace = error.__traceback__

@@ -104,6 +104,12 @@ def _of_torch(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     if not followed and all(has_memory(torch, tensor) for tensor in tensors):
         return None
     function = FUNCTIONS[name]
+    if any(isinstance(value, (torch.SymInt, torch.SymFloat)) for value in given):
+        if attach_torch():
+            return None
+        from .torch._compile import traceable
+
+        return traceable(function)(*args, **named)  # an index would make a constant of it
     kinds = {p.name: p.kind for p in function.params}
     read = tuple(map(_read, (*kinds.values(), *[""] * len(args)), args))  # there may be too many
     more = {key: _read(kinds.get(key, ""), value) for key, value in named.items()}

@@ -1,17 +1,21 @@
 """``softmax(x, dim=-1)`` and others of rows, over another dimension than the last: by a transposed
 view, without a copy of x.
 
-In: a call that names ``dim``, which the operators do not know. Out: the operator's result, as x
-lies. A call without it never comes here. Used by: _other_forms.py.
+In: a call that names ``dim``, which the operators do not know. Out: the operator's result,
+contiguous; where autograd follows, a transposed view. A call without it never comes here. Used by:
+_other_forms.py.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from operator import index
 from typing import Any
 
+from ._empty import empty
 from ._functions import FUNCTIONS
+from ._hooks import has_memory
 from .errors import ArgumentError, ArgumentTypeError
 
 # Operator -> its parameters by place.
@@ -30,11 +34,22 @@ def _over(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     if axis is None:
         return call(**given)
     given["x"] = _turned(name, "x", x, axis)
-    if out is None:
+    if out is None and _is_followed(x):
         return call(**given).swapaxes(axis, -1)
+    if out is None:
+        out = empty(x, tuple(x.shape), x.dtype, name)
     given["out"] = _turned(name, "out", out, axis)
     call(**given)
     return out
+
+
+def _is_followed(x: Any) -> bool:
+    """By autograd or a tracer, which take no ``out``: the result is then a view of what is made."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return False
+    followed = x.requires_grad and torch.is_grad_enabled()
+    return bool(followed or torch.compiler.is_compiling() or not has_memory(torch, x))
 
 
 def _axis(name: str, x: Any, dim: Any) -> int | None:

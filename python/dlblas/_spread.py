@@ -10,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from .errors import ShapeMismatchError
+
 
 def spread(array: Any, shape: tuple[int, ...]) -> Any:
     """``array`` as ``shape``: dimensions of size 1, or missing in front, have stride 0."""
@@ -18,6 +20,27 @@ def spread(array: Any, shape: tuple[int, ...]) -> Any:
     if hasattr(array, "expand"):
         return array.expand(shape)
     return import_module(type(array).__module__).broadcast_to(array, shape)
+
+
+def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
+    """The table for all leading dimensions of x, without a copy."""
+    shape = tuple(table.shape)
+    if len(shape) == len(tokens) + 2 and shape[-2] == 1:
+        shape = (*shape[:-2], shape[-1])
+        table = table.reshape(shape)
+    wanted = (*tokens, shape[-1])
+    if shape == wanted:
+        return table
+    ahead = (1,) * (len(wanted) - len(shape)) + shape
+    if len(ahead) != len(wanted) or any(
+        have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
+    ):
+        expected = f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}"
+        raise ShapeMismatchError.from_library(
+            f"{op}: {name} has another shape; expected {expected}, got {shape}",
+            op, name, expected, str(shape),
+        )  # fmt: skip
+    return spread(table, wanted)
 
 
 def reshaped(out: Any, shape: tuple[int, ...]) -> Any:

@@ -292,7 +292,9 @@ COMMANDS = {
         "version, devices, libraries found or why not, environment, operators",
     ),
     "list": _Command(
-        _cli_show.list_operators, _list_options, "operators, implementations and knobs"
+        _cli_show.list_operators,
+        _list_options,
+        "operators, implementations and knobs by family, and functions made of operators",
     ),
     "explain": _Command(
         _cli_search.explain, _explain_options, "what a call would run and why, without running it"

@@ -72,10 +72,16 @@ def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
     return error
 
 
-def renamed(error: Error, op: str) -> Error:
-    """The same of an operator that was called as another."""
-    text = str(error).replace(f"{error.op}: ", f"{op}: ", 1)
-    return _rebuild(type(error), text, {**error.__dict__, "op": op})
+def renamed(error: Error, op: str, argument: str = "") -> Error:
+    """The same of an operator that was called as another, with another name of the argument."""
+    head = f"{error.op}: "
+    text = str(error).replace(head, f"{op}: ", 1)
+    if argument:
+        text = text.replace(f"{op}: {error.argument}", f"{op}: {argument}", 1)
+    again = _rebuild(type(error), text, {**error.__dict__, "op": op})
+    again.argument = argument or error.argument
+    again._fill()
+    return again
 
 
 def _read(

@@ -1,7 +1,7 @@
 """The oracle from Python: f64 reference values with the error allowed to each element, and
 verification.
 
-Needs NumPy. Read next: src/registry/operator.hpp (Bound), harness.py.
+Needs NumPy. Read next: src/registry/operator.hpp (Bound), harness/__init__.py.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ class Lender {
   Lender(const Lender&) = delete;
   Lender& operator=(const Lender&) = delete;
 
-  /// What keeps the memory of all lenders of this thread, however long. False: nobody here owns the
-  /// arguments of the outermost call (its caller may free them: a C program), or one cannot keep
-  /// them.
+  /// What keeps the memory of all lenders of this thread, however long. False: the arguments of the
+  /// outermost call are not ours (its caller may free them: a C program), or one cannot keep them.
   static bool hold_all(std::vector<std::shared_ptr<const void>>& to) {
     bool whole = false;
     for (Lender* lender = t_innermost; lender; lender = lender->outer_) {

@@ -25,7 +25,7 @@ std::string_view take_word(std::string_view& list) {
   return word;
 }
 
-// A name that is misspelt disables nothing, and nobody would see it.
+// A name that is misspelt disables nothing, which would go unseen.
 void warn_of_unknown(std::string_view list) {
   std::set<std::string_view> known;
   for (const Operator* op : Registry::process().operators())

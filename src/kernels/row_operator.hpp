@@ -58,13 +58,23 @@ struct RowOperator {
   int page = -1;                  // letter
   std::uint32_t kept = 0;         // bit i: words of operand i are kept between passes
   std::uint32_t folded = 0;       // bit i: operand i is a result [width], added up over all rows
+  bool cuts = false;              // columns never meet: a part of a row is a row of its own
 };
+
+/// Columns of a row that one launch takes, at most: kernels count them in 32 bits. A longer row of
+/// an operator that `cuts` takes several launches (row_pieces.hpp).
+inline constexpr std::int64_t kMaxRowWidth = std::int64_t{1} << 30;
 
 /// True if a row of the program has its own elements there, at strides of leading dimensions.
 inline bool has_rows(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kGroup || role == RowRole::kValue ||
          role == RowRole::kPlaces || role == RowRole::kHeads || role == RowRole::kIndex ||
          role == RowRole::kLayers;
+}
+/// True if its rows have columns next to each other.
+inline bool has_unit_columns(Layout layout) {
+  return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
+         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
 }
 /// True if it is read or written at columns.
 inline bool has_columns(RowRole role) {
@@ -82,7 +92,8 @@ bool in_place(const RowOperator& op, const Problem& problem);
 bool all_in_place(const RowOperator& op, const Problem& problem);
 /// Heads and gathered rows of a problem.
 RowShape shape_of(const RowOperator& op, const Problem& problem);
-/// Columns of a row: of all its heads.
+/// Columns of a row: of all its heads; of a row that is cut, those of a part, which any access of
+/// all parts divides.
 std::int64_t columns_of(const RowOperator& op, const Problem& problem);
 
 /// Pointers, strides and scalars of one call. With `nest`, where rows lie too.

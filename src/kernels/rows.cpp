@@ -72,6 +72,18 @@ int leading_letter(const Schema& schema) {
   bad(schema, "rows", "no leading dimensions");
 }
 
+/// True if no column of a row needs another one.
+bool may_cut(const RowOperator& op) {
+  if (op.op.reduces || op.op.reduces_groups || op.op.selects || op.op.heads || op.folded != 0 ||
+      !op.indices.empty())
+    return false;
+  return std::all_of(op.operands.begin(), op.operands.end(), [](const RowOperandSpec& spec) {
+    return spec.role == RowRole::kColumns || spec.role == RowRole::kGroup ||
+           spec.role == RowRole::kValue || spec.role == RowRole::kScalar ||
+           (spec.role == RowRole::kRow && spec.times == 1);
+  });
+}
+
 /// Text that lives as long as the process.
 const char* keep(const std::string& words) {
   auto* kept = new std::string(words);
@@ -148,6 +160,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
       made->kept |= 1u << i;
     made->operands.push_back(made_of);
   }
+  made->cuts = may_cut(*made);
   return *made;
 }
 
@@ -201,7 +214,13 @@ RowShape shape_of(const RowOperator& op, const Problem& problem) {
 }
 
 std::int64_t columns_of(const RowOperator& op, const Problem& problem) {
-  if (!op.op.heads) return problem.dims[op.width];
+  if (!op.op.heads) {
+    constexpr std::int64_t kAccess = 16;
+    const std::int64_t width = problem.dims[op.width];
+    if (!op.cuts || width <= kMaxRowWidth) return width;
+    const std::int64_t ends = width | (op.group < 0 ? 0 : problem.dims[op.group]);
+    return kMaxRowWidth - kAccess + (ends & (kAccess - 1));
+  }
   const RowShape shape = shape_of(op, problem);
   return std::int64_t{shape.head_width} * (shape.heads[0] + shape.heads[1]);
 }

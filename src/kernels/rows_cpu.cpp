@@ -9,6 +9,8 @@
 #include "kernels/row_copies.hpp"
 #include "kernels/row_fold.hpp"
 #include "kernels/row_operator.hpp"
+#include "kernels/row_pieces.hpp"
+#include "kernels/row_turned.hpp"
 
 namespace dlblas::kernels {
 namespace {
@@ -35,7 +37,6 @@ const ConfigTable<CpuRowConfig>& table() {
 constexpr std::int32_t kTile = 16384;
 /// Longer rows leave the second-level cache before they are walked.
 constexpr std::int64_t kMostAheadBytes = 512 << 10;
-constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 
 /// A program's code at one level.
 struct RowLevel {
@@ -43,8 +44,8 @@ struct RowLevel {
 };
 
 Support supports(const Query& q) {
-  if (columns_of(op_of<RowOperator>(q), q.problem) > kMaxWidth)
-    return Support::no("rows of more than {} columns", kMaxWidth);
+  if (columns_of(op_of<RowOperator>(q), q.problem) > kMaxRowWidth)
+    return Support::no("rows of more than {} columns", kMaxRowWidth);
   return Support::yes();
 }
 
@@ -113,6 +114,7 @@ struct State {
   std::int32_t options[kMaxRowOptions];
   RowShape shape;
   RowCopies copies;
+  RowTurns turns;
 };
 
 constexpr std::int64_t kFoldColumns = 256;
@@ -163,7 +165,7 @@ void run_parts(const RowOperator& op, const Args& args, const Context& context, 
 std::int64_t join_rows(const RowOperator& op, const Args& args, NestedRowCall& call) {
   const std::int64_t rows = call.rows, width = call.width;
   if (op.op.reduces || op.op.heads || op.folded != 0 || !op.indices.empty()) return 1;
-  if (rows <= 1 || width <= 0 || call.nest.rank != 1 || rows > kMaxWidth / width) return 1;
+  if (rows <= 1 || width <= 0 || call.nest.rank != 1 || rows > kMaxRowWidth / width) return 1;
   if (call.group > 0 && width % call.group != 0) return 1;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const RowOperandSpec& spec = op.operands[i];
@@ -181,8 +183,7 @@ std::int64_t join_rows(const RowOperator& op, const Args& args, NestedRowCall& c
   return rows;
 }
 
-int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const State& state = kernel.load<State>();
+int run_piece(const Args& args, const Context& context, const State& state, void* workspace) {
   const RowOperator& op = *state.op;
   RowJob job;
   job.shape = state.shape;
@@ -233,21 +234,33 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const std::int64_t unit = std::max<std::int64_t>(1, row_bytes / job.call.tiles);
   const std::int64_t grain = std::max<std::int64_t>(1, state.config.task_kib * 1024 / unit);
   if (op.folded != 0) return run_parts(op, args, context, state.run, job, grain), 0;
+  if (turns_pay(op, args, job, state.turns))
+    return run_turned(op, args, context, state.run, job, state.turns), 0;
   if (job.shape.whole) return run_copied(op, args, context, state.run, job, state.copies), 0;
   context.run(0, job.call.rows * job.call.tiles, grain,
               [&](std::int64_t begin, std::int64_t end) { state.run(job, begin, end); });
   return 0;
 }
 
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const State& state = kernel.load<State>();
+  return for_pieces(*state.op, args,
+                    [&](const Args& piece) { return run_piece(piece, context, state, workspace); });
+}
+
 Kernel prepare(const Query& q, const Config& config) {
   const RowOperator& op = op_of<RowOperator>(q);
   State state{&op, code_of<RowLevel>(q).run, table().from_config(config),
-              {},  shape_of(op, q.problem),  {}};
+              {},  shape_of(op, q.problem),  {},
+              {}};
   if (op.op.choose) op.op.choose(q.problem, state.options);
   if (state.shape.whole) {
     state.copies = row_copies(op, q.problem);
     return make_kernel({run}, state, state.copies.bytes());
   }
+  std::size_t turned_bytes = 0;
+  state.turns = row_turns(op, q.problem, turned_bytes);
+  if (state.turns.parts > 0) return make_kernel({run}, state, turned_bytes);
   const std::int64_t parts = most_cpu_parts(q.problem.dims[op.rows]);
   const std::int64_t sums = parts * std::popcount(op.folded) * columns_of(op, q.problem);
   return make_kernel({run}, state, static_cast<std::size_t>(sums) * sizeof(float));

@@ -8,6 +8,7 @@
 #include "core/rates.hpp"
 #include "cuda/cuda.hpp"
 #include "kernels/row_fold.hpp"
+#include "kernels/row_pieces.hpp"
 #include "kernels/rows_cuda_config.hpp"
 
 namespace dlblas::kernels {
@@ -18,7 +19,6 @@ constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",
                                   "cuda_rows",      "cuda_strided", "cuda_folded"};
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 /// Accesses of a row below which a cluster is not worth its reduction.
 constexpr std::int64_t kMinClusterAccesses = 2048;
 /// And of a multiprocessor's part of it below which the whole device is not.
@@ -32,7 +32,7 @@ Support supports(const Query& q) {
   const RowKernel& k = q.user<RowKernel>();
   const Problem& problem = q.problem;
   const std::int64_t rows = problem.dims[k.op->rows], width = columns_of(*k.op, problem);
-  if (width > kMaxWidth) return Support::no("rows of more than {} columns", kMaxWidth);
+  if (width > kMaxRowWidth) return Support::no("rows of more than {} columns", kMaxRowWidth);
   const std::int64_t most = kMaxGrid / (is_tiled(k) ? 64 : 16);  // tiles, or blocks of a cluster
   if (rows > most) return Support::no("more than {} rows", most);
   const RowShape shape = shape_of(*k.op, problem);
@@ -199,7 +199,7 @@ NestedRowCall call_of(const State& state, const Args& args, void* workspace) {
   return call;
 }
 
-int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+int run_piece(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& state = kernel.load<State>();
   const RowConfig& c = state.config;
   NestedRowCall call = call_of(state, args, workspace);
@@ -223,6 +223,12 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     how.cooperative = true, how.dependent = false;
   }
   return cuda::launch(*kernel.entries[0], how, &call, sizeof call, context.stream);
+}
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  return for_pieces(*kernel.load<State>().kernel->op, args, [&](const Args& piece) {
+    return run_piece(piece, context, kernel, workspace);
+  });
 }
 
 /// Partial sums of the results that are folded.

@@ -142,7 +142,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   const RowShape& shape = traits.shape;
   // No access reaches over a head's end.
   const std::int64_t width =
-      k.op->op.heads ? shape.head_width | shape.split | shape.shifts : problem.dims[k.op->width];
+      k.op->op.heads ? shape.head_width | shape.split | shape.shifts : columns_of(*k.op, problem);
   for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
     const RowOperandSpec& spec = k.op->operands[i];
     const TensorTraits& t = problem.tensors[spec.tensor];
@@ -236,8 +236,9 @@ RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfi
   const std::int64_t row = accesses(k, problem), width = columns_of(*k.op, problem);
   const bool held_once =
       k.kind == Kind::kRegisters || k.kind == Kind::kCluster || k.kind == Kind::kFolded;
+  const bool cut = !k.op->op.heads && problem.dims[k.op->width] > kMaxRowWidth;
   traits.full =
-      held_once && row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
+      held_once && !cut && row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
   if (k.kind == Kind::kGrid) traits.kept = columns_kept(k, problem, traits, c);
   return traits;
 }

@@ -80,10 +80,4 @@ RowConfig strided_config(const RowKernel& k, const Problem& problem);
 /// Columns of a head of which kStrided reads all before it writes one (RowShape::whole).
 std::int64_t strided_columns(const RowKernel& k);
 
-/// True if its rows have columns next to each other.
-inline bool has_unit_columns(Layout layout) {
-  return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
-         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
-}
-
 }  // namespace dlblas::kernels

@@ -40,6 +40,28 @@ void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, con
         store(t, map.offset(begin + i) + c * stride, out.value[at], out.magnitude[at]);
 }
 
+/// Rows that are computed before they are stored: 64, and fewer where they are long.
+std::int64_t rows_at_once(std::int64_t width) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 22;
+  return std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, width), 1, 64);
+}
+
+/// A row of a result is in memory twice, in f64.
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
+
+Support supports(const Query& q) {
+  if (q.problem.device_type != DeviceType::kCpu)
+    return Support::no("runs on the CPU, and the tensors are on another device");
+  const Schema& schema = Registry::process().by_id(q.problem.op).schema;
+  for (int j = 0; j < schema.num_judged(); ++j) {
+    const std::vector<DimExpr>& dims =
+        schema.tensors[static_cast<std::size_t>(schema.judged[j])].dims;
+    if (!dims.empty() && dims.back().evaluate(q.problem.dims) > kMaxWidth)
+      return Support::no("rows of more than {} columns", kMaxWidth);
+  }
+  return Support::yes();
+}
+
 int run_reference(const Args& args, const Context&, const Kernel& kernel, void*) {
   const Operator& op = *kernel.load<State>().op;
   const int judged = op.schema.num_judged();
@@ -47,7 +69,10 @@ int run_reference(const Args& args, const Context&, const Kernel& kernel, void*)
   for (int j = 0; j < judged; ++j)
     if (args.judges(j)) num_rows = std::max(num_rows, row_count(args.judged_rows(j)));
   const bool at_once = op.def.reference_is_whole || op.schema.writes_inputs();
-  const std::int64_t block = at_once ? num_rows : 64;
+  std::int64_t block = num_rows;
+  if (!at_once)
+    for (int j = 0; j < judged; ++j)
+      if (args.judges(j)) block = std::min(block, rows_at_once(row_width(args.judged_rows(j))));
   OracleOut out[kMaxJudged] = {};
   std::unique_ptr<double[]> buffers[kMaxJudged];
   for (int j = 0; j < judged; ++j) {
@@ -73,10 +98,7 @@ Implementation reference_implementation() {
   Implementation impl;
   impl.name = "reference";
   impl.flags = {.deterministic = true, .oracle = true};
-  impl.supports = [](const Query& q) {
-    if (q.problem.device_type == DeviceType::kCpu) return Support::yes();
-    return Support::no("runs on the CPU, and the tensors are on another device");
-  };
+  impl.supports = supports;
   impl.prepare = [](const Query& q, const Config&) {
     return make_kernel({run_reference}, State{&Registry::process().by_id(q.problem.op)});
   };

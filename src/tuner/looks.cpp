@@ -47,7 +47,7 @@ InProcessMeasurer::FirstAgain::~FirstAgain() {
   if (measurer.lost_) return;
   try {
     measurer.end_look();
-  } catch (const std::exception&) {  // of the device: whoever runs next meets it
+  } catch (const std::exception&) {  // of the device: the next run meets it
   }
 }
 

@@ -26,11 +26,9 @@ void check(const Args& args) {
   if (groups < 1 || experts % groups != 0)
     refuse("num_groups", text("a divisor of ", experts, " experts"), text(groups));
   if (kept < 1 || kept > groups) refuse("topk_groups", text("1 … ", groups, " groups"), text(kept));
-  const std::int64_t most = std::min(kept * (experts / groups), kMaxTopk);
+  const std::int64_t most = kept * (experts / groups);
   if (topk > most)
-    refuse("topk",
-           text("at most ", most, ": ", kept, " groups of ", experts / groups, " experts, and ",
-                kMaxTopk),
+    refuse("topk", text("at most ", most, ": ", kept, " groups of ", experts / groups, " experts"),
            text(topk));
   const double scale = args.scalars[kScale].f;
   if (!(scale >= 1e-6 && scale <= 1e6)) refuse("scale", "1e-6 … 1e6", text(scale));

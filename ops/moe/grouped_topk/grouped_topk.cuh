@@ -73,6 +73,55 @@ struct Row {
   }
 };
 
+/// The row's experts where places are more than lanes hold: a lane writes the ids of its places as
+/// they are taken, and reads them back. Weights as in put_row().
+template <GroupedTopkTraits S, typename Start>
+__device__ inline void put_many(const Row& row, const Start& start, float most, float sum) {
+  const GroupedTopkParams& p = row.p;
+  float shift = -DeviceMath::infinity(), total = 0;
+  const auto id_at = [&](int32_t r) { return start.ids + r * p.ids_stride; };
+  const auto logit_of = [&](int32_t id) {
+    return load_one<S.type, S.aligned>(p.logits.data, start.logits + id * p.logits_stride);
+  };
+  const auto put_weight = [&](int32_t r, float weight) {
+    store_word<S.aligned>(p.weights.data, start.weights + r * p.weights_stride,
+                          bits_of_float(weight));
+  };
+  uint64_t best = row.best_of_lane();
+#pragma unroll 1
+  for (int32_t r = 0; r < p.topk; ++r) {
+    const uint64_t top = warp_largest(best);
+    const auto taken = static_cast<int32_t>(~static_cast<uint32_t>(top));
+    if (r % kWarp == row.lane) {
+      store_word<S.aligned>(p.ids.data, id_at(r), static_cast<uint32_t>(taken));
+      const float x = logit_of(taken);
+      shift = DeviceMath::max(shift, S.softmax ? x : DeviceMath::min(x, 0.0f));
+    }
+    if (best != top) continue;
+    row.rank(taken) = 0;  // one of the lane's own columns
+    best = row.best_of_lane();
+  }
+  shift = p.renormalize ? warp_max(shift) : most;
+  const auto power_at = [&](int32_t r) {
+    const auto id = load_vec<DType::kF32, 1, (S.aligned ? 4 : 1)>(p.ids.data, id_at(r)).words[0];
+    return power_of<S.softmax>(logit_of(static_cast<int32_t>(id)), shift);
+  };
+#pragma unroll 1
+  for (int32_t r = row.lane; r < p.topk; r += kWarp) total += power_at(r);
+  total = warp_sum(total);
+  float factor = p.renormalize ? DeviceMath::reciprocal(total) : 1.0f;
+  if (S.softmax && !p.renormalize) factor = DeviceMath::reciprocal(sum);
+  if (sum != sum) factor = sum;
+#pragma unroll 1
+  for (int32_t r = row.lane; r < p.topk; r += kWarp)
+    put_weight(r, power_at(r) * (factor * p.scale));
+#pragma unroll 1
+  for (int32_t s = row.lane; s < p.shared; s += kWarp) {
+    put_weight(p.topk + s, total * factor);
+    store_word<S.aligned>(p.ids.data, id_at(p.topk + s), static_cast<uint32_t>(p.experts + s));
+  }
+}
+
 }  // namespace grouped_topk_detail
 
 template <GroupedTopkTraits S, GroupedTopkConfig C>
@@ -120,6 +169,10 @@ __global__ void __launch_bounds__(C.warps * 32)
     __syncwarp();
   }
 
+  if constexpr (S.many) {
+    put_many<S>(row, start, most, sum);
+    return;
+  }
   // Place r is the lane's r % 32; a lane has two at most.
   int32_t column[2] = {0, 0};
   uint64_t best = row.best_of_lane();

@@ -22,9 +22,8 @@ enum Scalar : int {
 };
 enum Scoring : int { kSigmoid, kSoftmax };
 
-/// Experts a token may go to: as many as a warp's lanes hold two of, and as cpu/row/values.hpp
-/// keeps.
-inline constexpr std::int64_t kMaxTopk = 64;
+/// Experts of a token that a warp's lanes hold: two each.
+inline constexpr std::int64_t kHeldTopk = 64;
 
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);
 void judge(const Judgement& judgement, Finding* found);

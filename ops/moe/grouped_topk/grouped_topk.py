@@ -11,7 +11,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "logits [*T, E], bias [E] or None -> weights, ids [*T, topk + "
-            "num_fused_shared_experts]; num_groups divides E; topk is at most 64 and "
+            "num_fused_shared_experts]; num_groups divides E; topk is at most "
             "topk_groups · E / num_groups. Shared experts come last: E, E + 1, …, each with "
             "Σ weights / scale."
         ),

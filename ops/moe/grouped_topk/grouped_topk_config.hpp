@@ -13,6 +13,7 @@ struct GroupedTopkTraits {
   bool bias;     // is given
   bool softmax;  // else sigmoid
   bool aligned;  // every element is aligned to its size
+  bool many;     // topk is above 64: more places than lanes hold
 };
 
 /// A row in a warp's registers. Where groups are chosen, a group is 32, 16, … 1 lanes, as many as

@@ -3,6 +3,7 @@
 // [launch].  Read next: grouped_topk_simd.hpp, device/row/base.hpp (RowRank).
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "core/element.hpp"
@@ -36,22 +37,34 @@ struct State {
   std::int64_t grain;
 };
 
-/// The `count` first of ranks that are offered in any order.
+/// The `count` first of ranks that are offered in any order, at `ranks`. Many are sorted at the
+/// end: there is room for all that are offered.
 class Best {
  public:
-  explicit Best(std::int64_t count) : count_(count) {}
+  Best(std::int64_t count, std::uint64_t* ranks) : count_(count), ranks_(ranks) {}
+  static bool sorts(std::int64_t count) { return count > kHeldTopk; }
   void offer(std::uint64_t rank) {
+    if (sorts(count_)) {
+      ranks_[size_++] = rank;
+      return;
+    }
     if (size_ == count_ && (count_ == 0 || rank < ranks_[size_ - 1])) return;
     std::int64_t at = size_ < count_ ? size_++ : size_ - 1;
     for (; at > 0 && ranks_[at - 1] < rank; --at) ranks_[at] = ranks_[at - 1];
     ranks_[at] = rank;
+  }
+  void finish() {
+    if (!sorts(count_)) return;
+    const std::int64_t kept = std::min(count_, size_);
+    std::partial_sort(ranks_, ranks_ + kept, ranks_ + size_, std::greater<>());
+    size_ = kept;
   }
   RowPicked operator[](std::int64_t i) const { return RowRank::picked(ranks_[i]); }
   std::int64_t size() const { return size_; }
 
  private:
   std::int64_t count_, size_ = 0;
-  std::uint64_t ranks_[kMaxTopk];
+  std::uint64_t* ranks_;
 };
 
 /// What a task works with.
@@ -62,6 +75,8 @@ class Task {
         state_(state),
         x_(static_cast<std::size_t>(args.letters[kE])),
         biased_(x_.size()),
+        best_(Best::sorts(args.letters[kTopk]) ? x_.size() : kHeldTopk),
+        powers_(static_cast<std::size_t>(args.letters[kTopk])),
         groups_(args.scalars[kNumGroups].i),
         width_(args.letters[kE] / groups_),
         softmax_(args.scalars[kScoring].i == kSoftmax) {
@@ -80,13 +95,14 @@ class Task {
                          0,
                          1};
     state_.passes.score(scores);
-    Best best(args_.letters[kTopk]);
+    Best best(args_.letters[kTopk], best_.data());
     mark_groups();
     for (std::int64_t g = 0; g < groups_; ++g)
       if (kept_[static_cast<std::size_t>(g)])
         for (std::int64_t e = g * width_; e < (g + 1) * width_; ++e)
           best.offer(
               RowRank::of(biased_[static_cast<std::size_t>(e)], static_cast<std::int32_t>(e)));
+    best.finish();
     weigh(best, scores, t);
   }
 
@@ -107,7 +123,8 @@ class Task {
     if (most == groups_) return;
     ranks_.clear();
     for (std::int64_t g = 0; g < groups_; ++g) {
-      Best two(std::min<std::int64_t>(2, width_));
+      std::uint64_t ranks[2];
+      Best two(std::min<std::int64_t>(2, width_), ranks);
       for (std::int64_t e = g * width_; e < (g + 1) * width_; ++e)
         two.offer(RowRank::of(biased_[static_cast<std::size_t>(e)], 0));
       const float sum = two.size() > 1 ? two[0].value + two[1].value : two[0].value;
@@ -124,10 +141,10 @@ class Task {
     const double below = x < 0 || std::isnan(x) ? x : 0;
     return std::exp(below - shift) / (1 + std::exp(-std::abs(x)));
   }
-  void weigh(const Best& best, const GroupedScores& scores, std::int64_t t) const {
+  void weigh(const Best& best, const GroupedScores& scores, std::int64_t t) {
     const bool renormalize = args_.scalars[kRenormalize].i != 0;
     const std::int64_t count = best.size(), shared = args_.letters[kShared];
-    double shift = softmax_ ? static_cast<double>(scores.max) : 0, sum = 0, powers[kMaxTopk];
+    double shift = softmax_ ? static_cast<double>(scores.max) : 0, sum = 0;
     const auto logit = [&](std::int64_t r) {
       return static_cast<double>(x_[static_cast<std::size_t>(best[r].column)]);
     };
@@ -136,7 +153,8 @@ class Task {
       if (r == 0 || below > shift || std::isnan(below)) shift = below;
       if (std::isnan(shift)) break;
     }
-    for (std::int64_t r = 0; r < count; ++r) sum += powers[r] = power(logit(r), shift);
+    for (std::int64_t r = 0; r < count; ++r)
+      sum += powers_[static_cast<std::size_t>(r)] = power(logit(r), shift);
     double over = renormalize ? sum : softmax_ ? scores.sum : 1;
     if (softmax_ && std::isnan(scores.sum)) over = scores.sum;
     const TensorView &weights = args_.tensors[kWeights], &ids = args_.tensors[kIds];
@@ -146,14 +164,15 @@ class Task {
       store_element(ids, i + r * ids.strides[ids.rank - 1], static_cast<double>(id));
     };
     for (std::int64_t r = 0; r < count; ++r)
-      put(r, args_.scalars[kScale].f * powers[r] / over, best[r].column);
+      put(r, args_.scalars[kScale].f * powers_[static_cast<std::size_t>(r)] / over, best[r].column);
     for (std::int64_t s = 0; s < shared; ++s) put(count + s, sum / over, args_.letters[kE] + s);
   }
 
   const Args& args_;
   const State& state_;
   std::vector<float> x_, bias_, biased_;
-  std::vector<std::uint64_t> ranks_;
+  std::vector<std::uint64_t> ranks_, best_;
+  std::vector<double> powers_;
   std::vector<bool> kept_;
   std::int64_t groups_, width_;
   bool softmax_;

@@ -117,6 +117,8 @@ struct LanesForm : kernels::CudaForm<GroupedTopkLanes, GroupedTopkConfig> {
   }
   static Support supports(const Query& q) {
     const std::int64_t groups = groups_of(q), experts = q.problem.dims[kE];
+    if (q.problem.dims[kTopk] > kHeldTopk)
+      return Support::no("topk is {}: lanes hold {} places", q.problem.dims[kTopk], kHeldTopk);
     if (groups > Traits::kMaxGroups)
       return Support::no("{} groups: more than a warp has lanes", groups);
     if (experts / groups > lanes_of(groups) * Traits::kMaxColumns)
@@ -186,11 +188,15 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
         "dlblas::moe::GroupedTopkTraits",
         {member<&Traits::type>("type"), member<&Traits::bias_type>("bias_type"),
          member<&Traits::bias>("bias"), member<&Traits::softmax>("softmax"),
-         member<&Traits::aligned>("aligned")}};
+         member<&Traits::aligned>("aligned"), member<&Traits::many>("many")}};
     return *members;
   }
 
-  static Traits traits(const Query& q, const Config&) { return common_traits<Traits>(q); }
+  static Traits traits(const Query& q, const Config&) {
+    Traits s = common_traits<Traits>(q);
+    s.many = q.problem.dims[kTopk] > kHeldTopk;
+    return s;
+  }
 
   /// Bytes of shared memory a row.
   static std::int64_t row_bytes(const Query& q) {

@@ -7,7 +7,7 @@ DOCS: dict[str, dict[str, str]] = {
             "ids = the topk largest logits, in descending order, equal ones from the lower expert "
             "up; weights = sigmoid(logits)[ids], divided by their sum if renormalize"
         ),
-        "shapes": "logits [*T, E] -> weights, ids [*T, topk]; topk is at most min(E, 64).",
+        "shapes": "logits [*T, E] -> weights, ids [*T, topk]; topk is at most E.",
         "dtypes": "logits f32, f16 or bf16; weights f32, ids i32.",
         "aliasing": "Results share no memory with logits.",
         "numerics": (

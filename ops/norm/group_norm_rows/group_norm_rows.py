@@ -15,7 +15,8 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "group_norm_rows_(x, …) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
             "In f32, the variance from differences to the mean, biased; one rounding, at the "
-            "store. Inside deterministic(), the same bits in any batch."
+            "store. Inside deterministic(), the same bits in any batch. "
+            "Rows whose sums f32 cannot hold are undefined, as layer_norm's."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

@@ -10,7 +10,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "In f32, one rounding, at the store. The variance is the biased one, of differences to "
             "the mean, which their sum corrects: a large mean costs no digits. Rows with NaN or "
-            "inf are NaN; rows whose sums f32 cannot hold (C · max |x| of 2^126) are undefined. "
+            "inf are NaN; rows whose sums f32 cannot hold are undefined: C · max |x| of 2^126, or "
+            "Σ (x − mean)² of 2^208 with eps = 1e-5 (the less, the smaller eps is). "
             "Inside deterministic(), the same bits in any batch."
         ),
         "errors": (

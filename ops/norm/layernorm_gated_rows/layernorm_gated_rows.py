@@ -18,7 +18,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "numerics": (
             "In f32, the gate included; the variance from differences to the mean, biased; one "
-            "rounding, at the store. Inside deterministic(), the same bits in any batch."
+            "rounding, at the store. Inside deterministic(), the same bits in any batch. "
+            "Rows whose sums f32 cannot hold are undefined, as layer_norm's."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

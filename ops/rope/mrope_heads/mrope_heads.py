@@ -24,9 +24,9 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": "In f32, one rounding, at the store. The same bits in any batch.",
         "errors": (
             "ShapeMismatchError (R odd or above D), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError (first or second out of order); nothing is written then. Positions are "
-            "not checked: one of P or more reads outside the table; a token with a negative one "
-            "is left out, unwritten."
+            "ArgumentError (first or second out of order); nothing is written then. A "
+            "position of P or more is an ArgumentError on CPUs; on GPUs it is not checked and "
+            "reads outside the table. A token with a negative one is left out, unwritten."
         ),
         "source": "Wang et al., Qwen2-VL, 2024.",
     },

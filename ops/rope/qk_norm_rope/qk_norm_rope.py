@@ -31,9 +31,9 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError (D or R odd, R above D), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError; nothing is written then. Positions are not checked: one of P or more "
-            "reads outside the table; a token with a negative one is left out, unwritten. Slots "
-            "are not checked; one of −1 leaves the cache as it is."
+            "ArgumentError; nothing is written then. A position of P or more, or a slot outside "
+            "the cache, is an ArgumentError on CPUs; on GPUs neither is checked. A token with a "
+            "negative position is left out, unwritten; a slot of −1 leaves the cache as it is."
         ),
         "source": "Qwen3 Technical Report, 2025; Zhang and Sennrich, 2019; Su et al., 2021.",
     },

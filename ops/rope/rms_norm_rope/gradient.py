@@ -31,7 +31,7 @@ def rms_norm_rope(
     gain = weight.float()
     through = g * gain
     dx = scale * (through - n * (through * n).mean((-2, -1), keepdim=True))
-    dweight = (g * n).reshape(-1, *weight.shape).sum(0) if weight.requires_grad else None
+    dweight = (g * n).sum_to_size(weight.shape) if weight.requires_grad else None
 
     def of_table(first: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
         first = first.sum(-2)

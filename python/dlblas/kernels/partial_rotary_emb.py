@@ -1,41 +1,12 @@
-"""``dlblas.kernels.partial_rotary_emb``: the heads of DeepSeek's latent attention, with gradients.
+"""``dlblas.kernels.partial_rotary_emb``: the heads of DeepSeek's latent attention, with gradients,
+under DLBlas's names.
 
-In: torch tensors. Out: torch tensors. Read next: ../../../ops/rope/api.py.
+In: torch tensors. Out: torch tensors. Read next: ../_partial_rotary.py, ../../../ops/rope/api.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
 from .._faces import partial_rotary_emb
-from .._functions import FUNCTIONS
-
-_backward = FUNCTIONS["partial_rotary_heads_backward"].call
-_sum = FUNCTIONS["partial_rotary_heads_sum"].call
-
-
-class PartialRotaryEmb(torch.autograd.Function):
-    """``PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)``: ``dlblas.partial_rotary_emb``.
-
-    Gradients of q, k_pe and kv in two launches; tables have none.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-        ctx.save_for_backward(cos, sin)
-        ctx.values = kv.shape[-1] - (q.shape[-1] - cos.shape[-1])
-        made: tuple[Any, Any] = partial_rotary_emb(q.detach(), k_pe.detach(), kv.detach(), cos, sin)
-        return made
-
-    @staticmethod
-    def backward(ctx: Any, dq_out: Any, dkv_out: Any) -> tuple[Any, ...]:
-        cos, sin = (t.expand(*dq_out.shape[:-2], t.shape[-1]) for t in ctx.saved_tensors)
-        dk, dv = dkv_out.unbind(-3)
-        dq, dkv = _backward(dq_out, dk, dv, cos, sin, ctx.values)
-        dk_pe = _sum(dk[..., dk.shape[-1] - cos.shape[-1] :], cos, sin)
-        return dq, dk_pe.unsqueeze(-2), dkv, None, None
-
+from .._partial_rotary import PartialRotaryEmb
 
 __all__ = ["PartialRotaryEmb", "partial_rotary_emb"]

@@ -20,8 +20,8 @@ class FusedRMSNormRoPE(torch.nn.Module):
     """``fused_rmsnorm_rope(x, weight, cos, sin, eps)`` of x ``[B, S, hidden_dim]``, tables [S, D].
 
     Heads have ``head_dim`` channels; ``num_heads`` is what that makes of ``hidden_dim``. Of the
-    tables, the first ``head_dim / 2`` columns are read. Without gradient: for inference, under
-    ``torch.no_grad()``.
+    tables, the first ``head_dim / 2`` columns are read. Gradients of x,
+    weight and tables are torch's own operators'.
     """
 
     weight: torch.nn.Parameter

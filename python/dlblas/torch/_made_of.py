@@ -4,8 +4,8 @@ operators of torch's: ``torch.ops.dlblas.quantize``, with a schema out of the fu
 torch calls the function and sees the operators in it ("CompositeImplicitAutograd"): their fakes,
 gradients and kernels are the function's own, under torch.compile and torch.export too. In: the
 functions of _faces.py, and IN_TORCH of ops/<family>/api.py, which says what a signature does not:
-types of parameters, ``""`` for one that torch has no type for, and ``"->"`` for results. Read next:
-_register.py, docs/torch.md.
+types of parameters, ``""`` for one that torch has no type for, and ``"->"`` for results; and
+SIZES_IN_TORCH there. Read next: _register.py, docs/torch.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import json
 import sys
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from .. import _made_of
 
@@ -77,13 +79,27 @@ def _kernel(function: Callable[..., Any], names: tuple[str, ...]) -> Callable[..
     return call
 
 
+def _register_sizes(library: Any, module: Any) -> None:
+    """Functions of sizes and numbers that give a size: torch keeps a call of one as it is, where a
+    graph's sizes are open (SIZES_IN_TORCH of ops/<family>/api.py)."""
+    for function in getattr(module, "SIZES_IN_TORCH", ()):
+        parameters = inspect.signature(function).parameters.values()
+        kinds = {"int": "SymInt", "float": "float"}
+        arguments = ", ".join(f"{kinds[str(p.annotation)]} {p.name}" for p in parameters)
+        name = f"_{function.__name__}"
+        library.define(f"{name}({arguments}) -> SymInt", tags=(torch.Tag.pt2_compliant_tag,))
+        library.impl(name, function, "CompositeExplicitAutograd")
+
+
 def register(library: Any) -> None:
     """All of them, once; a function may have several overloads, by the types of an argument."""
+    modules = {}
     for name in _made_of.names():
         function = _made_of.function_named(name)
         if function is None:
             continue
         module = sys.modules[inspect.unwrap(function).__module__]
+        modules[module.__name__] = module
         declared = getattr(module, "IN_TORCH", {}).get(name, {})
         overloads = declared if isinstance(declared, list) else [declared]
         for place, types in enumerate(overloads):
@@ -91,3 +107,5 @@ def register(library: Any) -> None:
             full = f"{name}.{types.get('overload', place)}" if place else name
             library.define(full + schema)
             library.impl(full, _kernel(function, names), "CompositeImplicitAutograd")
+    for module in modules.values():
+        _register_sizes(library, module)

@@ -51,10 +51,10 @@ def quantize_fp8(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``(q, scale)``: ``q = tensor · scale`` in float8_e4m3fn, to nearest even, saturated at ±448.
 
-    tensor is f32, f16 or bf16 of any shape. Without a scale it is ``448 / max |tensor|``, within
-    two roundings of f32; 1 where all is zero, and at most 2¹²⁶. A scale is a number, or a tensor
-    with one element. The scale returned is f32 without dimensions. Errors: ShapeMismatchError for
-    a scale with more elements; those of ``dlblas.quantize``.
+    tensor is f32, f16 or bf16 of one dimension or more. Without a scale it is ``448 / max
+    |tensor|``, within two roundings of f32; 1 where all is zero, and at most 2¹²⁶. A scale is a
+    number, or a tensor with one element. The scale returned is f32 without dimensions. Errors:
+    ShapeMismatchError for a scale with more elements; those of ``dlblas.quantize``.
     """
     if scale is None:
         q, step = quantize(tensor, "tensor", torch.float8_e4m3fn)

@@ -1,0 +1,49 @@
+// Rows that are longer than one launch takes, of programs whose columns never meet: cut into parts,
+// each a call of its own on views of the same memory. Included by kernels/rows_c*.cpp alone. Read
+// next: kernels/row_operator.hpp (kMaxRowWidth).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/row_operator.hpp"
+
+namespace dlblas::kernels {
+
+/// Makes `piece` the columns [begin, begin + count) of `args`. `begin` is a group's first column,
+/// or the part lies within one group.
+inline void cut_piece(const RowOperator& op, const Args& args, std::int64_t begin,
+                      std::int64_t count, std::int64_t group, Args& piece) {
+  piece.letters[op.width] = count;
+  for (const RowOperandSpec& spec : op.operands) {
+    const bool groups = spec.role == RowRole::kGroup;
+    if (!given(args, spec) ||
+        !(groups || spec.role == RowRole::kRow || spec.role == RowRole::kColumns))
+      continue;
+    const TensorView& whole = args.tensors[spec.tensor];
+    TensorView& t = piece.tensors[spec.tensor];
+    const int last = t.rank - 1;
+    const std::int64_t at = groups ? begin / group : begin;
+    t.data = static_cast<char*>(whole.data) + at * whole.strides[last] * size_of(t.dtype);
+    t.shape[last] = groups ? (count + group - 1) / group : count;
+  }
+}
+
+/// `run` of the call, or of its parts, one after the other; the first code that is not 0, or 0.
+template <typename Run>
+int for_pieces(const RowOperator& op, const Args& args, const Run& run) {
+  const std::int64_t width = args.letters[op.width];
+  if (!op.cuts || width <= kMaxRowWidth) return run(args);
+  const std::int64_t group = op.group < 0 ? 1 : std::max<std::int64_t>(1, args.letters[op.group]);
+  Args piece = args;
+  for (std::int64_t begin = 0, count = 0; begin < width; begin += count) {
+    count = group > kMaxRowWidth ? std::min(kMaxRowWidth, group - begin % group)
+                                 : kMaxRowWidth / group * group;
+    count = std::min(count, width - begin);
+    cut_piece(op, args, begin, count, group, piece);
+    if (const int code = run(piece); code != 0) return code;
+  }
+  return 0;
+}
+
+}  // namespace dlblas::kernels

@@ -1,0 +1,64 @@
+"""Rows of more columns than one launch takes: those of programs whose columns never meet are cut,
+others are refused with a reason.
+
+Inputs are one element, broadcast, where they can be. Read next: src/kernels/row_pieces.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dlblas  # noqa: E402
+
+MOST = 1 << 30  # columns of a launch
+WIDTH = MOST + 24
+
+GPU = "sm_90a"  # which need not be there
+
+
+@pytest.fixture(scope="module")
+def codes() -> Any:
+    q = dlblas.quantize_static(torch.ones(1).expand(WIDTH), torch.tensor(0.5), dtype="i8")
+    assert q.shape == (WIDTH,) and (q == 2).all()
+    for place, code in enumerate((0, MOST - 1, MOST, WIDTH - 1)):
+        q[code] = place - 7
+    return q
+
+
+@pytest.mark.parametrize("group", [WIDTH, MOST, MOST - 3, MOST // 2 + 5, 24])
+def test_a_row_is_cut(codes: Any, group: int) -> None:
+    groups = -(-WIDTH // group)
+    scale = torch.arange(groups) % 5 + 1.0
+    y = dlblas.dequantize_group(codes, scale, group, "f16")
+    at = torch.tensor([0, 1, group - 1, group % WIDTH, MOST - 1, MOST, MOST + 1, WIDTH - 1])
+    assert torch.equal(y[at].float(), codes[at] * scale[at // group])
+
+
+def test_one_scale_of_more_elements_than_a_row_has() -> None:
+    q = torch.zeros(4, dtype=torch.int8).expand(MOST // 4 + 3, 4)
+    for scale in (torch.tensor(2.0), torch.full((1, 1), 2.0).expand(MOST // 4 + 3, 1)):
+        y = dlblas.dequantize(q, scale, "f16")
+        assert y.shape == q.shape and not y[-3:].any()
+
+
+@pytest.mark.parametrize("width", [MOST + 1, 2 * MOST + 77, 2 * MOST + 4096])
+@pytest.mark.parametrize("op", ["silu", "silu_mul", "quantize_static", "scale_rows"])
+def test_gpus_take_them(op: str, width: int) -> None:
+    x = dlblas.Spec((1, width), "bf16", device=GPU)
+    more = {
+        "silu": (),
+        "silu_mul": (x,),
+        "quantize_static": (dlblas.Spec((), "f32", device=GPU),),
+        "scale_rows": (dlblas.Spec((1, 1), "f32", device=GPU),),
+    }[op]
+    words = str(dlblas.explain(op, x, *more))
+    assert "cuda_registers" in words and "a call fails" not in words, words
+
+
+def test_a_row_whose_columns_meet_is_refused_in_words() -> None:
+    with pytest.raises(dlblas.errors.UnsupportedError, match="rows of more than 1073741824 col"):
+        dlblas.softmax(torch.zeros(1).expand(1, MOST + 1))
