@@ -11,6 +11,7 @@ import torch
 
 from .._faces import partial_rotary_emb
 from .._functions import FUNCTIONS
+from .._given import grad_error
 
 _backward = FUNCTIONS["partial_rotary_heads_backward"].call
 _sum = FUNCTIONS["partial_rotary_heads_sum"].call
@@ -24,6 +25,9 @@ class PartialRotaryEmb(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+        for name, table in (("cos", cos), ("sin", sin)):
+            if table.requires_grad:
+                raise grad_error("PartialRotaryEmb.apply", name)
         ctx.save_for_backward(cos, sin)
         ctx.values = kv.shape[-1] - (q.shape[-1] - cos.shape[-1])
         made: tuple[Any, Any] = partial_rotary_emb(q.detach(), k_pe.detach(), kv.detach(), cos, sin)
