@@ -12,13 +12,20 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from .errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
+from .errors import ArgumentError, ArgumentTypeError, Error
 
 _ARRAY = "a torch tensor or a NumPy array"
 
 
 def need(op: str, **arrays: Any) -> None:
-    """Refuses None, and what has no shape, where an array belongs."""
+    """Refuses None where an array belongs; what else is none, the operators and _made_of.py say."""
+    for name, value in arrays.items():
+        if value is None:
+            raise no_array(op, name, value)
+
+
+def need_arrays(op: str, **arrays: Any) -> None:
+    """Also what has no shape: for functions outside of _made_of.py."""
     for name, value in arrays.items():
         if value is None or not hasattr(value, "shape"):
             raise no_array(op, name, value)
@@ -29,16 +36,6 @@ def no_array(op: str, name: str, value: Any, expected: str = _ARRAY) -> Error:
     return ArgumentTypeError.from_library(
         f"{op}: {name} is no array; expected {expected}, got {got}", op, name, expected, got
     )
-
-
-def need_rank(op: str, name: str, value: Any, rank: int, shape: str) -> None:
-    """Refuses fewer dimensions than ``rank``."""
-    if len(value.shape) < rank:
-        got = str(tuple(value.shape))
-        raise ShapeMismatchError.from_library(
-            f"{op}: {name} has too few dimensions; expected {shape}, got {got}",
-            op, name, shape, got,
-        )  # fmt: skip
 
 
 def grad_error(op: str, argument: str) -> Error:
@@ -58,6 +55,15 @@ def strides_of(x: Any) -> tuple[int, ...] | None:
     return tuple(x.stride()) if hasattr(x, "stride") else None
 
 
+def asks_for_gradients(*tensors: Any) -> bool:
+    """Does a torch tensor among them require grad, while grad mode is on?"""
+    if not any(getattr(x, "requires_grad", False) is True for x in tensors):
+        return False
+    import torch
+
+    return torch.is_grad_enabled()
+
+
 def flattens(x: Any, kept: int) -> bool:
     """Are all dimensions but the last ``kept`` at one stride, so that a view joins them?"""
     strides, shape = strides_of(x), tuple(x.shape)
@@ -66,6 +72,11 @@ def flattens(x: Any, kept: int) -> bool:
     joined = [(n, s) for n, s in zip(shape, strides, strict=True)][: len(shape) - kept]
     joined = [(n, s) for n, s in joined if n != 1]
     return all(s == n * t for (_, s), (n, t) in pairwise(joined))
+
+
+def as_matrix(x: Any) -> Any:
+    """Leading dimensions as rows; −1 would not do where there are no columns to count them by."""
+    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def as_rows(x: Any) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from ._functions import FUNCTIONS
-from ._given import grad_error
+from ._given import as_matrix, grad_error
 
 _matmul = FUNCTIONS["matmul"].call
 _losses = FUNCTIONS["cross_entropy_rows"].call
@@ -188,7 +188,7 @@ def linear_cross_entropy(
     x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
 ) -> tuple[Any, Any]:
     """(loss, z_loss), of any leading dimensions; with "none" a loss for each row."""
-    flat = x.reshape(-1, x.shape[-1])
+    flat = as_matrix(x)
     loss, z_loss = _LinearCrossEntropy.apply(
         flat, weight, target.reshape(-1), bias, ce_weight, call
     )
