@@ -293,3 +293,27 @@ def test_f8_in_torch() -> None:
     assert torch.equal(compiled(q, k, v, causal=True), dlblas.flash_attention(q, k, v, causal=True))
     with pytest.raises(dlblas.errors.ArgumentError, match="k_descale"):
         dlblas.flash_attention(*[t.float() for t in (q, k, v)], k_descale=torch.ones(1, 1))
+
+
+@pytest.mark.parametrize("window", [(3, 0), "all", 2.5, [4]], ids=repr)
+def test_a_window_is_a_number(window: Any) -> None:
+    (q,) = drawn((1, 5, 2, 16))
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match="window is no number of keys; expec"):
+        dlblas.flash_attention(q, q, q, window=window)
+    lengths = torch.tensor([0, 5], dtype=torch.int32)
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match=r"_varlen: window is no number"):
+        dlblas.flash_attention_varlen(*[q[0]] * 3, lengths, lengths, window=window)
+    made = dlblas.flash_attention(q, q, q, window=np.int64(2))
+    assert torch.equal(made, dlblas.flash_attention(q, q, q, window=2))
+
+
+@pytest.mark.parametrize("missing", ["q", "k", "v", "cos", "sin"])
+def test_none_is_no_array(missing: str) -> None:
+    from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
+
+    names = ("q", "k", "v", "cos", "sin")
+    shapes = (2, 9, 4, 16), (2, 9, 2, 16), (2, 9, 2, 16), (9, 16), (9, 16)
+    given = {**dict(zip(names, drawn(*shapes), strict=True)), missing: None}
+    for call in (dlblas.fused_rotary_and_fa, FusedRotaryAndFA.apply):
+        with pytest.raises(dlblas.errors.ArgumentTypeError, match=f": {missing} is no array"):
+            call(**given)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._given import as_rows, need
-from .._spread import spread
+from .._spread import doubled, spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["fused_gated_mlp", "gated_mlp", "rms_norm_linear"]
@@ -97,7 +97,8 @@ def rms_norm_linear(
     tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
     q, k = y[..., : heads * width], y[..., heads * width : turned]
     q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
-    _rotate(q, k, *(spread(table, (*tokens, table.shape[-1])) for table in tables), style=style)
+    whole = (t if t.shape[-1] == width else doubled(t) for t in tables)
+    _rotate(q, k, *(spread(table, (*tokens, width)) for table in whole), style=style)
     return y
 
 
