@@ -33,7 +33,10 @@ struct Tiles {
 // g++ 12's intrinsics do not say that they read and write memory.
 template <int kTile>
 DLBLAS_INLINE void load_tile(const void* from, int64_t pitch) {
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(pitch), "i"(kTile) : "memory");
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                   :
+                   : "r"(from), "r"(pitch), "i"(kTile)
+                   : "memory");
 }
 template <int kTile>
 DLBLAS_INLINE void store_tile(void* to, int64_t pitch) {

@@ -125,5 +125,8 @@ def test_calls_that_ask_for_the_same_bits_go_elsewhere(unit: str) -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_other_dtypes_are_refused(unit: str) -> None:
     a = torch.ones(64, 64)
-    with dlblas.pinned("matmul", unit), pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"):
+    with (
+        dlblas.pinned("matmul", unit),
+        pytest.raises(dlblas.errors.UnsupportedError, match="bf16 alone"),
+    ):
         dlblas.matmul(a, a)

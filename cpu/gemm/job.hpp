@@ -112,8 +112,8 @@ struct GemmPanels {
 /// Where a block's f32 partial sums live between depths: row i of the tile that begins at column j
 /// is at data[(i - i0) · ld + (j - j0) · column + part · index]. `padded`: tiles may write past i1
 /// and j1 (scratch, not a result). Of scratch a tile's rows follow each other (`ld` is its width):
-/// they lie in one page. Where K has more than one span, the total of the spans before and its error
-/// lie `plane` and 2 · `plane` floats on.
+/// they lie in one page. Where K has more than one span, the total of the spans before and its
+/// error lie `plane` and 2 · `plane` floats on.
 struct GemmPartial {
   float* data;
   int64_t ld, column;
@@ -129,9 +129,9 @@ struct GemmCode {
   const GemmTile* tiles;
   int num_tiles;
   int parts;  // the epilogue's
-  /// A packed row or column has whole multiples of `depths`, zeros past K's end, and `pad` more that
-  /// nothing reads (so that panels do not begin a power of two apart); a float of the panel has
-  /// `depths_per_float`.
+  /// A packed row or column has whole multiples of `depths`, zeros past K's end, and `pad` more
+  /// that nothing reads (so that panels do not begin a power of two apart); a float of the panel
+  /// has `depths_per_float`.
   int depths, depths_per_float, pad;
   /// Depths of a block that are multiplied at a time, for all rows and a tile's columns (or the
   /// other way around); kWholeBlock: all.

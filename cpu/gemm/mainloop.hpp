@@ -194,7 +194,7 @@ struct FloatCore {
   static constexpr const GemmTile* kShapes = kTileShapes.of;
   static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
                        kStep = kWholeBlock;  // see GemmCode
-  struct Scope {};  // what a thread sets up for a block
+  struct Scope {};                           // what a thread sets up for a block
 
   static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
                    bool /*of_b*/, float* to) {
@@ -341,7 +341,7 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
   [[maybe_unused]] const typename Core::Scope scope;
   const int64_t depth = block.k1 - block.k0;
   BlockWork w{p, c, block, partial, panels, Core::kShapes[c.tile], false, panel_floats<Core>(depth),
-              0, 0, 0, 0};
+              0, 0, 0,     0};
   w.in_place = !c.pack_a && Core::reads_in_place(p, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
     w.i1 = smaller(block.i1, w.i0 + c.block_m);

@@ -70,8 +70,8 @@ struct Run {
   GemmPartial partial(std::int64_t index, std::int64_t j0) const {
     if (!s.scratch) return {p.partial, p.partial_row, 1, 0, 0, false, 0, 0};
     float* data = b_buffer(sizes.b_count) + index * s.code->parts * sizes.scratch_floats;
-    return {data, sizes.tile.n, sizes.scratch_rows, i0, j0, true, sizes.plane,
-            sizes.scratch_floats};
+    return {data, sizes.tile.n, sizes.scratch_rows, i0,
+            j0,   true,         sizes.plane,        sizes.scratch_floats};
   }
   void pack(const GemmBlock& block, float* to) const {
     for (int part = 0; part < s.code->parts; ++part)
@@ -118,7 +118,8 @@ void run_rows(const Run& r, const Context& context) {
       GemmBlock part = block;
       part.j0 = std::min(block.j1, block.j0 + begin * columns);
       part.j1 = std::min(block.j1, block.j0 + end * columns);
-      float* to = r.b_buffer(0) + (part.j0 - block.j0) * panel_floats(*r.s.code, block.k1 - block.k0);
+      float* to =
+          r.b_buffer(0) + (part.j0 - block.j0) * panel_floats(*r.s.code, block.k1 - block.k0);
       if (part.j0 < part.j1) r.pack(part, to);
     });
     context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -51,7 +51,8 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
   const bool floats = level.multiplier == Multiplier::kFloats;
   // Pairs are packed narrow: what is packed stays in the second-level cache until it is multiplied.
   const std::vector<std::int64_t> depths = {256, 512}, columns = {512, 1024, 4096};
-  const std::vector<std::int64_t> pair_depths = {512, 1024, 2048}, pair_columns = {128, 256, 512, 1024};
+  const std::vector<std::int64_t> pair_depths = {512, 1024, 2048},
+                                  pair_columns = {128, 256, 512, 1024};
   return *new ConfigTable<C>{
       field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
       field<&C::block_m>("block_m", {96, 192, 384}),
@@ -85,8 +86,8 @@ void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
   const auto& t = table_of(q);
   const ProductLevel& level = level_of(q);
   const GemmCode& code = *level.code;
-  const auto distinct = [&](std::string_view rule, std::string_view knob,
-                            std::int32_t C::* member, std::int64_t size) {
+  const auto distinct = [&](std::string_view rule, std::string_view knob, std::int32_t C::*member,
+                            std::int64_t size) {
     space.require(t, rule, {knob}, [&t, knob, member, size](const C& c) {
       return block_is_distinct(t, knob, c.*member, size);
     });
@@ -95,11 +96,11 @@ void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
   distinct("block_n_distinct", "block_n", &C::block_n, p.n);
   distinct("block_k_distinct", "block_k", &C::block_k, p.k);
   const std::int64_t least = t.values("block_k").front();
-  space.require(
-      t, "a_block_fits_l2", {"block_m", "block_k"},
-      [&code, least, l2 = q.device.l2_bytes](const C& c) {
-        return block_bytes(code, c) <= l2 || (c.block_m == kLeastRows && c.block_k == least);
-      });
+  space.require(t, "a_block_fits_l2", {"block_m", "block_k"},
+                [&code, least, l2 = q.device.l2_bytes](const C& c) {
+                  return block_bytes(code, c) <= l2 ||
+                         (c.block_m == kLeastRows && c.block_k == least);
+                });
   space.require(t, "rows_enough_to_split", {"tile", "split"},
                 [&code, m = p.m, threads = q.problem.threads](const C& c) {
                   return c.split == GemmSplit::kColumns ||
@@ -135,8 +136,7 @@ Config default_blocked(const Query& q, const BlockedProduct& p) {
   const bool floats = level.multiplier == Multiplier::kFloats;
   c.tile = best_tile(level, static_cast<double>(p.m), p.n);
   constexpr int kStreams = 8;  // rows of a that hardware prefetching follows side by side
-  const bool by_rows =
-      p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
+  const bool by_rows = p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
   const bool few_streams = p.a->dtype == DType::kF32 && level.code->tiles[c.tile].m <= kStreams;
   c.pack_a = !by_rows || (floats && !few_streams);
   // With few rows packing b is most of the work and wants long runs of it: 16×4096×4096 takes 9.0
@@ -168,8 +168,7 @@ double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config
   const auto m = static_cast<double>(round_up(p.m, tile.m));
   const auto n = static_cast<double>(p.parts * round_up(p.n, tile.n));
   const auto k = static_cast<double>(p.k);
-  const double multiply =
-      2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
+  const double multiply = 2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
   // As it is packed, from the machine's memory, whichever level packs.
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
   const double pack = kFloatBytes * (m * k + n * k) / level.code->depths_per_float;
@@ -180,8 +179,7 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
                             const GemmSumOrder& sums, bool holds_sums) {
   const ProductLevel& level = level_of(q);
   const bool floats = level.multiplier == Multiplier::kFloats;
-  const GemmSumOrder& of_pairs =
-      level.multiplier == Multiplier::kTiles ? kTileSums : kLongSums;
+  const GemmSumOrder& of_pairs = level.multiplier == Multiplier::kTiles ? kTileSums : kLongSums;
   return gemm_blocked(*level.code, blocked_config(q, config), floats ? sums : of_pairs,
                       static_cast<int>(threads_of(q)), p.k, holds_sums);
 }

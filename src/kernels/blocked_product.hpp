@@ -38,10 +38,9 @@ struct BlockedProduct {
 inline constexpr double kPacking = 0.615;
 
 /// The knobs of a level; the table lives as long as the process.
-const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
-                                                const std::vector<std::int64_t>& unrolls = {1, 2, 4},
-                                                const std::vector<std::int64_t>& prefetches = {0,
-                                                                                               8});
+const ConfigTable<CpuGemmConfig>& blocked_table(
+    const ProductLevel& level, const std::vector<std::int64_t>& unrolls = {1, 2, 4},
+    const std::vector<std::int64_t>& prefetches = {0, 8});
 /// Of an implementation that has such a table and such a level.
 CpuGemmConfig blocked_config(const Query& q, const Config& config);
 /// Of levels of pairs: `a` is bf16.

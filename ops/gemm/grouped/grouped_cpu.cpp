@@ -134,13 +134,13 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
       base, "cpu_",
       {
 #if defined(DLBLAS_X86)
-          {Isa::kAvx512, hash, level(kMatmulAmx, of.avx512), nullptr, kernels::CpuUnit::kAmx},
-          {Isa::kAvx512, hash, level(kMatmulBf16, of.avx512), nullptr,
-           kernels::CpuUnit::kAvx512Bf16},
-          {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
-          {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
+        {Isa::kAvx512, hash, level(kMatmulAmx, of.avx512), nullptr, kernels::CpuUnit::kAmx},
+            {Isa::kAvx512, hash, level(kMatmulBf16, of.avx512), nullptr,
+             kernels::CpuUnit::kAvx512Bf16},
+            {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
+            {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
 #endif
-          {Isa::kBaseline, hash, level(of.baseline, of.baseline), nullptr},
+            {Isa::kBaseline, hash, level(of.baseline, of.baseline), nullptr},
       },
       &op);
 }

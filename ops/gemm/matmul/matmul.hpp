@@ -54,8 +54,10 @@ struct MatmulLevels {
 extern const MatmulLevels kMatmulLevels;
 /// Units that multiply bf16 in blocks.
 #if defined(DLBLAS_X86)
-inline constexpr ProductLevel kMatmulAmx = {&avx512::kMatmulAmx, 16, 1, kernels::Multiplier::kTiles};
-inline constexpr ProductLevel kMatmulBf16 = {&avx512::kMatmulBf16, 16, 1, kernels::Multiplier::kPairs};
+inline constexpr ProductLevel kMatmulAmx = {&avx512::kMatmulAmx, 16, 1,
+                                            kernels::Multiplier::kTiles};
+inline constexpr ProductLevel kMatmulBf16 = {&avx512::kMatmulBf16, 16, 1,
+                                             kernels::Multiplier::kPairs};
 #endif
 /// One implementation per level of this build, widest first; their code is a ProductLevel. `knobs`:
 /// the table of a level.

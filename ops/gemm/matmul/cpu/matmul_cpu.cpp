@@ -95,9 +95,7 @@ const KnobTable& knobs_of(const ProductLevel& level) { return kernels::blocked_t
 kernels::BlockedProduct product_of(const Problem& p) {
   return {p.dims[kM], p.dims[kN], p.dims[kK], 1, &p.tensors[kA]};
 }
-Support supports(const Query& q) {
-  return kernels::supports_blocked(q, product_of(q.problem), kA);
-}
+Support supports(const Query& q) { return kernels::supports_blocked(q, product_of(q.problem), kA); }
 void constrain(const Query& q, Space& space) {
   kernels::constrain_blocked(q, product_of(q.problem), space);
 }
@@ -118,8 +116,7 @@ Kernel prepare(const Query& q, const Config& config) {
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
                           (out.layout == Layout::kContiguous || out.layout == Layout::kRowStrided);
-  const GemmBlocked s =
-      kernels::prepare_blocked(q, product_of(p), config, sums_of(p), holds_sums);
+  const GemmBlocked s = kernels::prepare_blocked(q, product_of(p), config, sums_of(p), holds_sums);
   return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kN], p.dims[kK]));
 }
 

@@ -37,4 +37,4 @@ extern const mlp::GatedLinearCode kGatedLinearCode;
 namespace dlblas::avx512 {
 extern const mlp::GatedLinearCode kGatedLinearCode;
 extern const GemmCode kGatedLinearBf16, kGatedLinearAmx;
-}
+}  // namespace dlblas::avx512

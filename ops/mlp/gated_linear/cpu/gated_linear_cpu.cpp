@@ -37,9 +37,7 @@ double threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
 kernels::BlockedProduct product_of(const Problem& p) {
   return {p.dims[kT], p.dims[kF], p.dims[kK], 2, &p.tensors[kX]};
 }
-Support supports(const Query& q) {
-  return kernels::supports_blocked(q, product_of(q.problem), kX);
-}
+Support supports(const Query& q) { return kernels::supports_blocked(q, product_of(q.problem), kX); }
 void constrain(const Query& q, Space& space) {
   kernels::constrain_blocked(q, product_of(q.problem), space);
 }
