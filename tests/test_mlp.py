@@ -269,9 +269,7 @@ def test_rope_takes_tables_of_half_the_width(
     by_rows = dlblas.rms_norm_linear(x, gain, weight, rope=(*halves, 3, 2, style))
     assert torch.equal(by_rows, wanted)  # N = (3 + 2 · 2) · 16 tells D
     whole = (torch.cat((table, table), -1) for table in halves)
-    assert torch.equal(
-        dlblas.rms_norm_linear(x, gain, weight, rope=(*whole, 3, 2, style)), wanted
-    )
+    assert torch.equal(dlblas.rms_norm_linear(x, gain, weight, rope=(*whole, 3, 2, style)), wanted)
     # Of other rows, D has to be said, or is the tables' width.
     more = torch.cat((weight, torch.randn(5, 32, device=device)))
     said = dlblas.rms_norm_linear(x, gain, more, rope=(*halves, 3, 2, style, 16))
