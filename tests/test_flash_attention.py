@@ -298,7 +298,7 @@ def test_f8_in_torch() -> None:
 @pytest.mark.parametrize("window", [(3, 0), "all", 2.5, [4]], ids=repr)
 def test_a_window_is_a_number(window: Any) -> None:
     (q,) = drawn((1, 5, 2, 16))
-    with pytest.raises(dlblas.errors.ArgumentTypeError, match="window is no number of keys; expec"):
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match="window is no number of keys; "):
         dlblas.flash_attention(q, q, q, window=window)
     lengths = torch.tensor([0, 5], dtype=torch.int32)
     with pytest.raises(dlblas.errors.ArgumentTypeError, match=r"_varlen: window is no number"):

@@ -1,7 +1,7 @@
 """torch's attention as a candidate: what it computes, what it refuses, and who judges it.
 
-Pins are set in processes of their own, and end with them. Read next: python/dlblas/torch/_rivals.py,
-python/dlblas/torch/rivals.py.
+Pins are set in processes of their own, and end with them. Read next:
+python/dlblas/torch/_rivals.py, python/dlblas/torch/rivals.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 SCRIPT = """
 import dlblas, sys, torch
 
-assert "dlblas.own" not in sys.modules and "dlblas.torch.rivals" not in sys.modules  # import is fast
+assert not {"dlblas.own", "dlblas.torch.rivals"} & {*sys.modules}  # so that import is fast
 dlblas.pin("flash_attention_lse", "torch_sdpa")
 made = torch.Generator().manual_seed(5)
 for batch, group, causal, scale in ((2, 3, False, None), (1, 2, True, None), (2, 1, True, -0.2)):

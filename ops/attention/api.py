@@ -41,8 +41,8 @@ def flash_attention(
     - ``scale``: None is ``1 / √D``;
     - ``window``: a query sees as many keys before its own position, and after it unless causal;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
-    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32. Its gradient, in torch, is
-      made in torch's operators, a head at a time: slower than those of q, k and v;
+    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32. Its gradient, in
+      torch, is made in torch's operators, a head at a time: slower than those of q, k and v;
     - ``q_descale``, ``k_descale``, ``v_descale``, of f8 alone: f32 ``[B, Hkv]``, 1 allowed for
       both: what codes are multiplied with; ``out_dtype``: of o, bf16 (None), f16 or f32.
 

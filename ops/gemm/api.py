@@ -265,11 +265,11 @@ def fp8_gemm(
 
     a ``[*M, K]``, b ``[K, N]``: floats, which are quantised here (``scale = 448 / max |x|``, two
     launches a side on a GPU; a scale that is given is the one to quantise with), or f8e4m3 (also
-    its bits as uint8) with the scale that made them: a number or one element, above 0 -> out ``[*M, N]`` in
-    ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums, one
-    rounding. Scales that divide, of rows or blocks, are ``scaled_mm``'s. No gradient. Errors:
-    ArgumentError for codes without a scale and for a number that is none; ShapeMismatchError; those of ``scaled_mm``. Source:
-    Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    its bits as uint8) with the scale that made them: a number or one element, above 0 -> out ``[*M,
+    N]`` in ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums,
+    one rounding. Scales that divide, of rows or blocks, are ``scaled_mm``'s. No gradient. Errors:
+    ArgumentError for codes without a scale and for a number that is none; ShapeMismatchError; those
+    of ``scaled_mm``. Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
     need("fp8_gemm", a=a, b=b)
     a, a_step = _codes(as_rows(a), a_scale, "a")
@@ -405,9 +405,10 @@ def linear(
     """A linear layer with its activation: ``y = act(x · weightᵀ + bias)``.
 
     x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]`` -> y ``[*T, N]``:
-    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows; where no
-    view joins them (a transposed batch) x is copied. Dtypes, activations (``relu``, ``leaky_relu``, ``gelu``, ``silu``), numerics, errors
-    and gradients are those of ``matmul``. Source: torch.nn.functional.linear.
+    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows; where no view
+    joins them (a transposed batch) x is copied. Dtypes, activations (``relu``, ``leaky_relu``,
+    ``gelu``, ``silu``), numerics, errors and gradients are those of ``matmul``. Source:
+    torch.nn.functional.linear.
     """
     need("linear", x=x, weight=weight)
     if len(weight.shape) != 2:
@@ -457,11 +458,11 @@ def grouped_gemm(
 
     Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
     taken. Groups may be empty. f32, f16 or bf16 (the third form has none of f8), sums in f32, one
-    rounding; the same results in every run. Rows that no group has are not written. Offsets and counts, i32 or i64, stay on the
-    device: nothing waits for a GPU to see them, and what is launched depends on none of them.
-    ``out``: where the result goes. Errors: ArgumentError for both of offsets and masked_m, or
-    neither, and for one scale alone; ShapeMismatchError and others of the operators.
-    Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    rounding; the same results in every run. Rows that no group has are not written. Offsets and
+    counts, i32 or i64, stay on the device: nothing waits for a GPU to see them, and what is
+    launched depends on none of them. ``out``: where the result goes. Errors: ArgumentError for both
+    of offsets and masked_m, or neither, and for one scale alone; ShapeMismatchError and others of
+    the operators. Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
     """
     need("grouped_gemm", a=a, b=b)
     if (offsets is None) == (masked_m is None):

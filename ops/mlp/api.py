@@ -36,10 +36,10 @@ def gated_mlp(
 
     x ``[*T, K]`` f32, f16 or bf16, w_gate and w_up ``[F, K]``, w_down ``[N, F]`` in its dtype ->
     ``[*T, F]``, or ``[*T, N]``; x whose leading dimensions no view joins is copied. Products and
-    sums are f32; gate and product act on the f32 sums, and h is rounded once, at its store. ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh``,
-    ``relu``. Gradients of all tensors, in torch. ``out``: where the result goes. Errors:
-    ArgumentError for another ``activate``; those of ``gated_linear`` and ``matmul``. Source:
-    Shazeer, GLU Variants Improve Transformer, 2020.
+    sums are f32; gate and product act on the f32 sums, and h is rounded once, at its store.
+    ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh``, ``relu``. Gradients of all tensors, in
+    torch. ``out``: where the result goes. Errors: ArgumentError for another ``activate``; those of
+    ``gated_linear`` and ``matmul``. Source: Shazeer, GLU Variants Improve Transformer, 2020.
     """
     if activate not in ("gate", "up"):
         raise ArgumentError.from_library(
@@ -78,16 +78,17 @@ def rms_norm_linear(
     """A projection behind a norm: ``y = rms_norm(x, rms_w, eps) · weightᵀ``; with ``rope`` that of
     q, k and v together, whose q and k are rotated.
 
-    x ``[*T, K]`` f32, f16 or bf16, rms_w ``[K]`` in its dtype or f32, weight ``[N, K]`` -> y
-    ``[*T, N]``; x whose leading dimensions no view joins is copied. ``rope`` is ``(cos, sin, heads,
+    x ``[*T, K]`` f32, f16 or bf16, rms_w ``[K]`` in its dtype or f32, weight ``[N, K]`` -> y ``[*T,
+    N]``; x whose leading dimensions no view joins is copied. ``rope`` is ``(cos, sin, heads,
     kv_heads)``, or these and a style, ``"neox"``, ``"interleaved"`` or ``"interleaved_to_half"``,
     or these and D. Tables are ``[S, D]`` or ``[*T, D]``, or of ``D/2`` columns, as
     ``apply_rotary_pos_emb`` reads them. Columns of y are q's heads of D channels, k's, and the
     rest, which stays as it is: v's, so that N is ``(heads + 2 · kv_heads) · D`` and tells D. Where
     N is another, tables have D columns unless D is given. Rotated columns are rounded before the
-    rotation, too. Gradients of x, rms_w and weight without ``rope`` alone. Errors: ArgumentTypeError
-    and ArgumentError for what is no ``rope``; ShapeMismatchError where y has fewer columns than q
-    and k, or for other tables; those of ``norm_linear`` and ``apply_rotary_pos_emb``.
+    rotation, too. Gradients of x, rms_w and weight without ``rope`` alone. Errors:
+    ArgumentTypeError and ArgumentError for what is no ``rope``; ShapeMismatchError where y has
+    fewer columns than q and k, or for other tables; those of ``norm_linear`` and
+    ``apply_rotary_pos_emb``.
     """
     need("rms_norm_linear", x=x, rms_w=rms_w, weight=weight)
     if rope is None:

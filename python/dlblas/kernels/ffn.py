@@ -50,8 +50,9 @@ def call(x: torch.Tensor, w1: torch.Tensor, w3: torch.Tensor, rms_w: torch.Tenso
     x ``[B, S, K]`` (any leading dimensions) f16 or bf16, w1 and w3 ``[F, K]``, rms_w ``[K]``: all
     three in x's dtype, or all float8_e5m2, or int8 with its bits, which f16 and bf16 hold exactly
     and are converted to: once, and again after a weight was written into (but for writes past
-    torch's count of them, ``w.data``); what is kept of it goes with the weight. The result ``[B, S, F]`` has x's dtype. Errors: UnsupportedDtypeError for
-    other dtypes, those of ``norm_gated_linear``.
+    torch's count of them, ``w.data``); what is kept of it goes with the weight. The result ``[B, S,
+    F]`` has x's dtype. Errors: UnsupportedDtypeError for other dtypes, those of
+    ``norm_gated_linear``.
     """
     need_arrays("ffn.call", x=x, w1=w1, w3=w3, rms_w=rms_w)
     if x.dtype not in _HALVES:

@@ -96,9 +96,8 @@ class FusedGatedMLP(torch.nn.Module):
             torch.nn.init.kaiming_uniform_(weight, a=5**0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = fused_gated_mlp(
-            *cast(x, self.gate_weight, self.up_weight), self.activation
-        )
+        x, gate, up = cast(x, self.gate_weight, self.up_weight)
+        y: torch.Tensor = fused_gated_mlp(x, gate, up, self.activation)
         return y
 
     def extra_repr(self) -> str:

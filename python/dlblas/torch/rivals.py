@@ -10,6 +10,7 @@ next: _rivals.py, ../own/_function.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,8 +59,9 @@ def bottom_right(square: _Square, q: Any, k: Any, v: Any, o: Any, lse: Any) -> N
 
 
 def finite_values(v: Any) -> tuple[Any, Any]:
-    """v with 0 for what is not finite, and what that adds to each row that sees it: torch multiplies
-    an unseen value by 0, which leaves NaN of an infinity. Nothing waits for the device."""
+    """v with 0 for what is not finite, and what that adds to each row that sees it: torch
+    multiplies an unseen value by 0, which leaves NaN of an infinity. Nothing waits for the
+    device."""
     there = torch.isfinite(v)
     return torch.where(there, v, 0), torch.where(there, 0, v).cumsum(1)
 
@@ -72,8 +74,8 @@ def _on_cpu(q: Any, k: Any, v: Any, causal: bool, factor: float | None) -> tuple
         return _by_hand(q, k, v, causal, factor)
     grouped = k.shape[2], q.shape[2] // k.shape[2]
     o, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[0], q.shape[2], q.shape[1])
-    queries, made = (t.unflatten(2, grouped).permute(0, 2, 3, 1, 4) for t in (q, o))
-    sums = lse.unflatten(1, grouped)
+    queries, made = (torch.unflatten(t, 2, grouped).permute(0, 2, 3, 1, 4) for t in (q, o))
+    sums = torch.unflatten(lse, 1, grouped)
     for b in range(q.shape[0]):
         keys, values = (t[b].transpose(0, 1)[:, None].expand(*grouped, -1, -1) for t in (k, v))
         made[b], sums[b] = _aten._scaled_dot_product_flash_attention_for_cpu(
@@ -112,7 +114,7 @@ def _run(square: _Square, q: Any, k: Any, v: Any, causal: bool, o: Any, lse: Any
 def torch_sdpa(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
     """torch's attention on CPUs."""
     q, factor = _signed(q, scale)
-    _run(lambda *call: _on_cpu(*call, factor), q, k, v, causal, o, lse)
+    _run(partial(_on_cpu, factor=factor), q, k, v, causal, o, lse)
 
 
 def torch_sdpa_varlen(
@@ -129,7 +131,7 @@ def torch_sdpa_varlen(
         if its.stop <= its.start or seen.stop <= seen.start:
             continue
         tensors = (q[None, its], k[None, seen], v[None, seen])
-        square: _Square = lambda *call: _on_cpu(*call, factor)  # noqa: E731
+        square = partial(_on_cpu, factor=factor)
         _run(square, *tensors, causal, o[None, its], lse[None, :, its])
 
 
@@ -178,7 +180,7 @@ def torch_flash(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse:
     def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
         return _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=factor)
 
-    _run(lambda *call: _on_gpu(attend, *call), q, k, v, causal, o, lse)
+    _run(partial(_on_gpu, attend), q, k, v, causal, o, lse)
 
 
 def torch_cudnn(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
@@ -190,7 +192,7 @@ def torch_cudnn(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse:
             q, k, v, None, True, 0.0, causal, False, scale=factor
         )
 
-    _run(lambda *call: _on_gpu(attend, *call), q, k, v, causal, o, lse)
+    _run(partial(_on_gpu, attend), q, k, v, causal, o, lse)
 
 
 FUNCTIONS: dict[tuple[str, str], Callable[..., None]] = {
@@ -210,5 +212,5 @@ def step_of(op: str, name: str) -> Callable[..., str | None]:
     return _function.step_of(facts, function, signature, knobs, torch=True)
 
 
-for _op, _name, _, _ in _rivals.ROWS:  # so that a worker imports this, whatever it searches
+for _op, _name, *_rest in _rivals.ROWS:  # so that a worker imports this, whatever it searches
     _source.note(f"{_op}.{_name}", _rivals.MODULE)

@@ -242,7 +242,7 @@ def _eager_rmsnorm_rope(
 ) -> torch.Tensor:
     """As models write it: torch's own norm, then two products and a sum of each head."""
     normed = torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-6)
-    heads = normed.unflatten(-1, (-1, cos.shape[-1]))
+    heads = torch.unflatten(normed, -1, (-1, cos.shape[-1]))
     half = cos.shape[-1] // 2
     c, s = (t[:, None, :half] for t in (cos, sin))
     low, high = heads[..., :half], heads[..., half:]
