@@ -1,7 +1,7 @@
 """torch's attention as a candidate: what it computes, what it refuses, and who judges it.
 
 Pins are set in processes of their own, and end with them. Read next:
-python/dlblas/torch/_rivals.py, python/dlblas/torch/rivals.py.
+python/dlblas/torch/_rivals.py, python/dlblas/torch/_attention.py.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def test_a_worker_imports_torch_for_their_operators_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr(_worker_command, "_texts", note)
     for op, wanted in (("rms_norm", False), ("flash_attention_varlen_lse", True)):
         told.clear()
-        _worker_command.announce(op)
+        monkeypatch.setattr(_worker_command, "searched", op)
+        _worker_command.announce()
         assert ("dlblas.torch.rivals" in told[0]) is wanted
-    _worker_command.announce()
 
 
 PACKED = """
@@ -165,7 +165,7 @@ def test_packed_sequences_gradients_and_sizes_of_a_bucket(tmp_path: Path) -> Non
 
 UNSEEN = """
 import torch
-from dlblas.torch import rivals
+from dlblas.torch import _attention as rivals
 
 def attend(q, k, v, causal):  # what GPUs' kernels are given, with torch's CPU kernel in their place
     attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu

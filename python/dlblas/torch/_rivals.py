@@ -1,10 +1,10 @@
-"""torch's own attention stands in the registry, wherever torch is: rows of ``rivals.py``, whose
-functions are imported when one of them runs.
+"""torch's own attention stands in the registry, wherever torch is: rows of ``_attention.py``,
+whose functions are imported when one of them runs.
 
 A candidate that was never measured loses, so nothing changes until a search has met one; a record
 of one is there in every process that has torch. In: nothing. Out: ``register``, called once by
 _register.py; ``module_for``, what a search's worker imports, which then takes torch's second. Read
-next: rivals.py, ../_worker_command.py.
+next: _attention.py, ../_worker_command.py.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _digest() -> str:
     """Of the text that computes, and of the torch that it calls: records of others are stale."""
     words = hashlib.sha256(torch.__version__.encode())
     try:
-        with open(os.path.join(os.path.dirname(__file__), "rivals.py"), "rb") as text:
+        with open(os.path.join(os.path.dirname(__file__), "_attention.py"), "rb") as text:
             words.update(text.read())
     except OSError:  # a package that is no folder: by its version alone
         pass
@@ -123,9 +123,9 @@ def _step(op: str, name: str) -> Callable[..., str | None]:
 
     def step(*call: Any) -> str | None:
         if not made:
-            from . import rivals
+            from . import _attention
 
-            made.append(rivals.step_of(op, name))
+            made.append(_attention.step_of(op, name))
         return made[0](*call)
 
     return step
