@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
@@ -123,9 +124,8 @@ def _step(op: str, name: str) -> Callable[..., str | None]:
 
     def step(*call: Any) -> str | None:
         if not made:
-            from . import _attention
-
-            made.append(_attention.step_of(op, name))
+            # By name: dlblas.own stands above this package, which hands it such functions alone.
+            made.append(import_module(f"{__package__}._attention").step_of(op, name))
         return made[0](*call)
 
     return step
