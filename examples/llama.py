@@ -5,7 +5,7 @@ Weights are random and made on the spot (`Llama.take` copies a Hugging Face mode
 time to the first token, tokens a second, both beside the same model in torch, and each operator's
 share of a step. On a GPU a step is a CUDA graph; without one the model is small.
 
-    python examples/llama.py [--layers 32] [--hidden 4096] [--batch 1 16 64] [--compile]
+    python examples/llama.py [--layers 32] [--hidden 4096] [--batch 1 16 64] [--no-compile]
 """
 
 from __future__ import annotations
@@ -291,7 +291,10 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=128256 if gpu else 1024)
     parser.add_argument("--prompt", type=int, default=2048 if gpu else 64)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 64] if gpu else [1, 4])
-    parser.add_argument("--compile", action="store_true", help="torch.compile beside")
+    parser.add_argument(
+        "--compile", action=argparse.BooleanOptionalAction, default=gpu,
+        help="torch.compile beside; on a CPU only where it is asked for: it takes minutes",
+    )  # fmt: skip
     args = parser.parse_args()
     torch.manual_seed(7)
     heads = max(4, args.hidden // 128)

@@ -107,3 +107,59 @@ def test_one_call_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dlblas.bmm(x, torch.from_numpy(b), out=out) is out
     torch.testing.assert_close(out, x @ torch.from_numpy(b), rtol=1e-4, atol=1e-4)
     assert ran == ["_batched_nt", "_batched", "_batched"]
+
+
+def batches(torch: Any) -> list[tuple[Any, Any]]:
+    """a and b by how they lie, leaves all of them."""
+    draw = torch.randn
+    made = [
+        (draw(3, 4, 5), draw(3, 5, 6)),
+        (draw(2, 3, 4, 5), draw(2, 3, 6, 5).mT),
+        (draw(3, 2, 4, 5).transpose(0, 1), draw(1, 3, 5, 6).expand(2, 3, 5, 6)),
+        (draw(3, 4, 5), draw(5, 6).expand(3, 5, 6)),
+        (draw(2, 4, 5).mT.contiguous().mT, draw(5, 6)),
+        (draw(0, 4, 5), draw(0, 5, 6)),
+        (draw(2, 4, 0), draw(2, 0, 6)),
+    ]
+    return [(a.detach().requires_grad_(), b.detach().requires_grad_()) for a, b in made]
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "leaky_relu", "gelu", "silu"])
+def test_gradients_are_torchs(activation: str) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(3)
+    for a, b in batches(torch):
+        bias = torch.randn(6, requires_grad=True)
+        y = dlblas.bmm(a, b, activation, bias=bias)
+        weights = torch.randn_like(y)
+        made = torch.autograd.grad(y, (a, b, bias), weights)
+        wide = [t.detach().double().requires_grad_() for t in (a, b, bias)]
+        wanted = wide[0] @ wide[1] + wide[2]
+        if activation:
+            wanted = getattr(torch.nn.functional, activation)(wanted)
+        theirs = torch.autograd.grad(wanted, wide, weights.double())
+        for mine, its in zip(made, theirs, strict=True):
+            torch.testing.assert_close(mine.double(), its, rtol=1e-4, atol=1e-5)
+        one = dlblas.bmm(a.detach(), b, activation)  # of b alone
+        assert torch.autograd.grad(one.sum(), [b])[0].shape == b.shape
+
+
+def test_gradients_of_the_operators() -> None:
+    torch = pytest.importorskip("torch")
+    a, b = (torch.randn(s, requires_grad=True) for s in ((2, 3, 4), (2, 4, 5)))
+    torch.library.opcheck(torch.ops.dlblas.batched_matmul.default, (a, b))
+    turned = b.detach().mT.contiguous().requires_grad_()
+    torch.library.opcheck(torch.ops.dlblas.batched_matmul_nt.default, (a, turned))
+    graph = torch.compile(dlblas.bmm, fullgraph=True, backend="aot_eager", dynamic=True)
+    made = torch.autograd.grad(graph(a, b).square().sum(), (a, b))
+    wanted = torch.autograd.grad((a @ b).square().sum(), (a, b))
+    torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(errors.ArgumentError, match="requires grad"):
+        dlblas.bmm(a, b, out=torch.empty(2, 3, 5))
+
+
+@pytest.mark.parametrize("missing", ["a", "b"])
+def test_none_is_no_matrix(missing: str) -> None:
+    given: dict[str, Any] = {"a": random(2, 3, 4), "b": random(2, 4, 5), missing: None}
+    with pytest.raises(errors.ArgumentTypeError, match=f"bmm: {missing} is no array"):
+        dlblas.bmm(**given)

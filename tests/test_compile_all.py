@@ -61,6 +61,23 @@ def test_the_table_has_both_architectures(report: str) -> None:
     assert {arch for _, arch in rows} == {"sm_80", "sm_90"}, report
 
 
+# Of each family one operator whose kernels differ by architecture; at full depth all.
+FAMILIES = (
+    "matmul", "gated_linear", "grouped_gemm_rows", "scaled_mm_channel", "mm_w4a16_awq",
+    "flash_attention_lse", "paged_attention_lse", "rms_norm", "quantize_token",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["86", "89"])
+def test_what_runs_on_sm_80_compiles_for_those_after_it(arch: str) -> None:
+    """They have less shared memory and, sm_89, f8: other choices of the same kernels."""
+    ops = [] if depth_of().full else [word for op in FAMILIES for word in ("--op", op)]
+    done = compile_all(arch, "--each", "1", "--sizes", "8", *ops)
+    total = re.search(r"^compile_all: (\d+) of (\d+) implementations, (\d+) ", done.stdout, re.M)
+    assert done.returncode == 0 and total, done.stdout + done.stderr
+    assert f"sm_{arch}" in done.stdout and int(total[1]) == int(total[2]) > 0, done.stdout
+
+
 def test_what_does_not_compile_is_named() -> None:
     some = ["--each", "1", "--sizes", "8"]
     done = compile_all("90", *some, DLBLAS_JIT="0")  # with an empty cache: nothing compiles

@@ -146,3 +146,16 @@ def test_smoothed_weights_need_their_sum() -> None:
     x, weight = torch.randn(3, 5), torch.rand(5)
     with pytest.raises(errors.ArgumentError, match="expected both or neither"):
         dlblas.cross_entropy_rows(x, torch.arange(3), weight, label_smoothing=0.1)
+
+
+def test_a_weight_of_classes_that_requires_grad_is_refused() -> None:
+    """A tensor without a gradient is said, and never left without one in silence."""
+    x, weight = torch.randn(3, 8, requires_grad=True), torch.rand(8, requires_grad=True)
+    target = torch.tensor([1, 2, 4])
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"class_weight requires grad"):
+        dlblas.cross_entropy(x, target, weight)
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"ce_weight requires grad"):
+        dlblas.fused_linear_cross_entropy(x, torch.randn(8, 8), target, ce_weight=weight)
+    dlblas.cross_entropy(x, target, weight.detach()).backward()
+    with torch.no_grad():
+        dlblas.cross_entropy(x, target, weight)

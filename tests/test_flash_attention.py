@@ -120,7 +120,66 @@ def test_opcheck() -> None:
     torch.library.opcheck(packed.default, [*few, of_q, of_k])
 
 
-def test_a_bias_is_added_and_has_no_gradient() -> None:
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize("shape", [(1, 1, 5, 7), (2, 4, 5, 7), (1, 4, 1, 7), (2, 1, 5, 7)], ids=str)
+@pytest.mark.parametrize(("causal", "window", "softcap"), [(True, 2, 0.0), (False, 3, 2.0)])
+def test_a_bias_has_a_gradient(
+    device: str, shape: tuple[int, ...], causal: bool, window: int, softcap: float
+) -> None:
+    own = drawn((2, 5, 4, 16), (2, 7, 2, 16), (2, 7, 2, 8), shape, device=device)
+    own = [t.requires_grad_() for t in own]
+    options = {"causal": causal, "window": window, "softcap": softcap}
+    q, k, v, bias = own
+    o, lse = dlblas.flash_attention(q, k, v, bias=bias, **options, return_lse=True)
+    weights = drawn(o.shape, lse.shape, device=device)
+    made = torch.autograd.grad((o * weights[0]).sum() + (lse * weights[1]).sum(), own)
+    # That of a central difference along a random direction, of the forward in f64's place.
+    (step,) = drawn(shape, device=device)
+
+    def at(shift: float) -> Any:
+        moved = (bias + shift * step).detach()
+        o, lse = dlblas.flash_attention(
+            *(t.detach() for t in (q, k, v)), bias=moved, **options, return_lse=True
+        )
+        return (o * weights[0]).double().sum() + (lse * weights[1]).double().sum()
+
+    slope = (at(5e-2) - at(-5e-2)) / 1e-1
+    torch.testing.assert_close((made[3] * step).double().sum(), slope, rtol=1e-2, atol=1e-2)
+    assert made[3].shape == bias.shape and made[3].abs().sum() > 0
+    # One that no dimension is summed over is torch's own.
+    if shape == (2, 4, 5, 7) and not softcap:
+        theirs = [t.detach().double().requires_grad_() for t in own]
+        score = torch.einsum("bshd,blhd->bhsl", theirs[0], theirs[1].repeat_interleave(2, 2)) / 4
+        ahead = torch.arange(7) - torch.arange(5)[:, None] - 2
+        hidden = ((ahead > 0) | (ahead < -window)).to(device)
+        score = (score + theirs[3]).masked_fill(hidden, float("-inf"))
+        of = torch.einsum("bhsl,blhd->bshd", score.softmax(-1), theirs[2].repeat_interleave(2, 2))
+        loss = (of * weights[0]).sum() + (score.logsumexp(-1) * weights[1]).sum()
+        for mine, its in zip(made, torch.autograd.grad(loss, theirs), strict=True):
+            torch.testing.assert_close(mine.double(), its, rtol=1e-5, atol=2e-5)
+
+
+def test_a_bias_alone_may_be_learned() -> None:
+    q, k, v, bias = drawn((1, 5, 2, 16), (1, 5, 2, 16), (1, 5, 2, 16), (1, 2, 5, 5))
+    bias.requires_grad_()
+    dlblas.flash_attention(q, k, v, bias=bias).square().sum().backward()
+    eager = bias.grad.clone()
+    bias.grad = None
+    compiled = torch.compile(dlblas.flash_attention, backend="aot_eager", fullgraph=True)
+    compiled(q, k, v, bias=bias).square().sum().backward()
+    torch.testing.assert_close(bias.grad, eager)
+    torch.library.opcheck(torch.ops.dlblas.flash_attention_lse.default, [q, k, v, bias])
+
+
+def test_tables_of_rotations_that_require_grad_are_refused() -> None:
+    from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
+
+    q, k, v, cos, sin = drawn((2, 9, 4, 16), (2, 9, 2, 16), (2, 9, 2, 16), (9, 16), (9, 16))
+    with pytest.raises(dlblas.errors.ArgumentError, match="cos requires grad"):
+        FusedRotaryAndFA.apply(q.requires_grad_(), k, v, cos.requires_grad_(), sin)
+
+
+def test_a_bias_is_added() -> None:
     q, k, v, bias = drawn((2, 5, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16), (1, 4, 5, 7))
     made = dlblas.flash_attention(q, k, v, bias=bias)
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
@@ -234,3 +293,27 @@ def test_f8_in_torch() -> None:
     assert torch.equal(compiled(q, k, v, causal=True), dlblas.flash_attention(q, k, v, causal=True))
     with pytest.raises(dlblas.errors.ArgumentError, match="k_descale"):
         dlblas.flash_attention(*[t.float() for t in (q, k, v)], k_descale=torch.ones(1, 1))
+
+
+@pytest.mark.parametrize("window", [(3, 0), "all", 2.5, [4]], ids=repr)
+def test_a_window_is_a_number(window: Any) -> None:
+    (q,) = drawn((1, 5, 2, 16))
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match="window is no number of keys; "):
+        dlblas.flash_attention(q, q, q, window=window)
+    lengths = torch.tensor([0, 5], dtype=torch.int32)
+    with pytest.raises(dlblas.errors.ArgumentTypeError, match=r"_varlen: window is no number"):
+        dlblas.flash_attention_varlen(*[q[0]] * 3, lengths, lengths, window=window)
+    made = dlblas.flash_attention(q, q, q, window=np.int64(2))
+    assert torch.equal(made, dlblas.flash_attention(q, q, q, window=2))
+
+
+@pytest.mark.parametrize("missing", ["q", "k", "v", "cos", "sin"])
+def test_none_is_no_array(missing: str) -> None:
+    from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
+
+    names = ("q", "k", "v", "cos", "sin")
+    shapes = (2, 9, 4, 16), (2, 9, 2, 16), (2, 9, 2, 16), (9, 16), (9, 16)
+    given = {**dict(zip(names, drawn(*shapes), strict=True)), missing: None}
+    for call in (dlblas.fused_rotary_and_fa, FusedRotaryAndFA.apply):
+        with pytest.raises(dlblas.errors.ArgumentTypeError, match=f": {missing} is no array"):
+            call(**given)

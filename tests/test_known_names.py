@@ -343,7 +343,8 @@ def test_a_suite_measures_checks_and_reports(torch, tmp_path) -> None:
     assert product.problem_size == (16, 24, 32) and product.correctness
     beside = json.loads(suite.generate_report("json"))["comparisons"]
     assert [row["kernel_name"] for row in beside] == [
-        "neg", "fused_gated_mlp beside eager", "fp8_gemm beside f16",
+        "neg", "fused_rmsnorm_rope beside eager", "fused_gated_mlp beside eager",
+        "fp8_gemm beside f16",
     ]  # fmt: skip
     assert "fused_gated_mlp beside eager (2, 8, 32, 48): right" in suite.generate_report()
 

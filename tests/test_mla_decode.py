@@ -87,3 +87,12 @@ def test_a_captured_graph_serves_other_lengths(implementation: str, heads: int) 
             there[3].copy_(torch.tensor(now, dtype=torch.int32))
             graph.replay()
             agree(got, expected(q, cache, table, now, 576**-0.5), torch.bfloat16)
+
+
+def test_a_scale_of_0_is_refused() -> None:
+    q, cache, table = made([5], 2, torch.float32)
+    parts = q[..., :512], q[..., 512:], cache[..., :512], cache[..., 512:], table
+    lengths = torch.tensor([5], dtype=torch.int32)
+    with pytest.raises(dlblas.errors.ArgumentError, match="mla_decode: scale leaves nothing"):
+        dlblas.mla_decode(*parts, lengths, scale=0.0)
+    dlblas.mla_decode(*parts, lengths, scale=-0.5)

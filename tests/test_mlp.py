@@ -248,3 +248,124 @@ def test_fused_gated_mlp_module(device: str) -> None:
     x = torch.randn(2, 5, 64, device=device)
     wanted = gated(x, mlp.gate_weight, mlp.up_weight, "gelu", "up")
     torch.testing.assert_close(mlp(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+STYLES = ("neox", "interleaved", "interleaved_to_half")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("tokens", [(6,), (2, 6)], ids=str)
+def test_rope_takes_tables_of_half_the_width(
+    style: str, tokens: tuple[int, ...], device: str
+) -> None:
+    x, weight = torch.randn(*tokens, 32, device=device), torch.randn(7 * 16, 32, device=device)
+    gain, angles = torch.rand(32, device=device), torch.rand(6, 8, device=device)
+    halves = angles.cos(), angles.sin()
+    plain = dlblas.rms_norm_linear(x, gain, weight)
+    q, k = plain[..., :48].unflatten(-1, (3, 16)), plain[..., 48:80].unflatten(-1, (2, 16))
+    tables = (t.expand(*tokens, 8) for t in halves)
+    q, k = dlblas.apply_rotary_pos_emb(q, k, *tables, style=style)
+    wanted = torch.cat((q.flatten(-2), k.flatten(-2), plain[..., 80:]), -1)
+    by_rows = dlblas.rms_norm_linear(x, gain, weight, rope=(*halves, 3, 2, style))
+    assert torch.equal(by_rows, wanted)  # N = (3 + 2 · 2) · 16 tells D
+    whole = (torch.cat((table, table), -1) for table in halves)
+    assert torch.equal(dlblas.rms_norm_linear(x, gain, weight, rope=(*whole, 3, 2, style)), wanted)
+    # Of other rows, D has to be said, or is the tables' width.
+    more = torch.cat((weight, torch.randn(5, 32, device=device)))
+    said = dlblas.rms_norm_linear(x, gain, more, rope=(*halves, 3, 2, style, 16))
+    torch.testing.assert_close(said[..., :112], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rope", "error", "words"),
+    [
+        (5, TypeError, "rope has another form; expected .*got int"),
+        (("cos", "sin", 1), TypeError, "rope has another form; .*got 3 values"),
+        ((None, "sin", 1, 1), TypeError, "rope has no table as cos; expected an array, got None"),
+        (("cos", [1.0], 1, 1), TypeError, "rope has no table as sin; .*got list"),
+        (("cos", "sin", 1.5, 1), TypeError, "rope has no number as heads; .*got float"),
+        (("cos", "sin", 1, None), TypeError, "rope has no number as kv_heads"),
+        (("cos", "sin", 1, -1), ValueError, "rope has a wrong kv_heads; expected 0 or more"),
+        (("cos", "sin", 1, 1, "gpt"), ValueError, "rope has another style; expected neox"),
+        (("cos", "sin", 1, 1, "neox", 7), ValueError, "rope has another D; expected 8 or 16"),
+        (("long", "long", 1, 1), ValueError, "rope has tables of another shape; expected"),
+        (("cos", "long", 1, 1), ValueError, "rope has tables of two shapes; expected"),
+        (("cos", "sin", 2, 2), ValueError, "weight has too few rows; expected 4 heads of 8"),
+    ],
+)
+def test_what_is_no_rope(rope: Any, error: type[Exception], words: str) -> None:
+    x, gain, weight = torch.randn(5, 16), torch.rand(16), torch.randn(24, 16)
+    named = {"cos": torch.rand(5, 8), "sin": torch.rand(5, 8), "long": torch.rand(9, 8)}
+    if isinstance(rope, tuple):
+        rope = tuple(named.get(part, part) if isinstance(part, str) else part for part in rope)
+    with pytest.raises(error, match=f"rms_norm_linear: {words}") as caught:
+        dlblas.rms_norm_linear(x, gain, weight, rope=rope)
+    assert isinstance(caught.value, errors.Error)
+
+
+@pytest.mark.parametrize("sizes", [(4, 6), (0, 6), (4, 0), (3, 4, 6)], ids=str)
+def test_leading_dimensions_may_lie_in_any_way(sizes: tuple[int, ...], device: str) -> None:
+    """Those of a transposed batch are no rows at one stride."""
+    half = torch.float16
+    x = torch.randn(*sizes, 16, device=device).transpose(-2, -3)
+    weight, gain = torch.randn(8, 16, device=device), torch.rand(16, device=device)
+    turned = {
+        "linear": lambda x: dlblas.linear(x, weight),
+        "gated_mlp": lambda x: dlblas.gated_mlp(x, weight, weight, w_down=weight.T.contiguous()),
+        "fused_gated_mlp": lambda x: dlblas.fused_gated_mlp(x, weight, weight),
+        "rms_norm_linear": lambda x: dlblas.rms_norm_linear(x, gain, weight),
+        "ffn": lambda x: dlblas.kernels.ffn.call(
+            x.to(half), weight.to(half), weight.to(half), gain.to(half)
+        ),
+        "Linear": dlblas.nn.Linear(16, 8, device=device),
+        "GatedMLP": dlblas.nn.GatedMLP(16, 8, device=device),
+    }
+    for name, call in turned.items():
+        y, wanted = call(x), call(x.contiguous())
+        assert torch.equal(y, wanted) and y.shape[:-1] == x.shape[:-1], name
+    compiled = torch.compile(turned["linear"], backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), F.linear(x, weight))
+    x.requires_grad_()
+    (made,) = torch.autograd.grad(dlblas.linear(x, weight).sum(), [x])
+    torch.testing.assert_close(made, weight.sum(0).expand_as(x))
+    y = dlblas.linear(x.detach().cpu().numpy(), weight.cpu().numpy())
+    torch.testing.assert_close(torch.from_numpy(y), F.linear(x.detach().cpu(), weight.cpu()))
+
+
+def test_no_columns_have_gradients_too(device: str) -> None:
+    x, weight = (torch.randn(s, device=device, requires_grad=True) for s in ((2, 3, 0), (4, 0)))
+    dlblas.linear(x, weight).sum().backward()
+    assert x.grad.shape == x.shape and weight.grad.shape == weight.shape
+
+
+@pytest.mark.parametrize("missing", ["x", "weight"])
+def test_none_is_no_tensor(missing: str) -> None:
+    given: dict[str, Any] = {"x": torch.randn(3, 8), "weight": torch.randn(5, 8), missing: None}
+    with pytest.raises(errors.ArgumentTypeError, match=f"linear: {missing} is no array; expected"):
+        dlblas.linear(**given)
+    one = given["x"] if missing == "weight" else given["weight"]
+    for call in (dlblas.gated_mlp, dlblas.fused_gated_mlp, dlblas.rms_norm_linear):
+        with pytest.raises(errors.ArgumentTypeError, match="is no array; expected a torch tensor"):
+            call(None, one, one)
+    with pytest.raises(errors.ArgumentTypeError, match=r"ffn.call: w3 is no array"):
+        dlblas.kernels.ffn.call(one.half(), one.half(), None, one.half())
+
+
+def test_ffn_widens_a_weight_once(device: str) -> None:
+    from dlblas.kernels import ffn
+
+    narrow = torch.float8_e5m2
+    x, gain = torch.randn(4, 64, device=device).half(), torch.rand(64, device=device).to(narrow)
+    w1, w3 = (torch.randn(96, 64, device=device).to(narrow) for _ in range(2))
+    first = ffn.call(x, w1, w3, gain)
+    kept = ffn._kept[w1][1]
+    assert torch.equal(ffn.call(x, w1, w3, gain), first) and ffn._kept[w1][1] is kept
+    w1.copy_(torch.randn(96, 64, device=device).to(narrow))  # counted as a write
+    again = ffn.call(x, w1, w3, gain)
+    half = (t.half() for t in (w1, w3, gain))
+    assert torch.equal(again, ffn.call(x, *half)) and not torch.equal(again, first)
+    with torch.inference_mode():
+        assert torch.equal(ffn.call(x, w1, w3, gain), again)
+    before = len(ffn._kept)
+    del w1
+    assert len(ffn._kept) == before - 1  # the wide one goes with it

@@ -275,3 +275,34 @@ def test_a_users_own_module_has_its_own_errors() -> None:
         Own(8)
     with pytest.raises(TypeError, match="multiple values for argument 'size'"):
         Own(8, size=8)
+
+
+def test_products_cast_under_autocast_as_torchs_own(device) -> None:
+    linear, theirs = dlblas.nn.Linear(8, 6, device=device), torch.nn.Linear(8, 6, device=device)
+    theirs.load_state_dict(linear.state_dict())
+    first = torch.nn.Linear(8, 8, device=device)
+    x = torch.randn(3, 4, 8, device=device)
+    with torch.autocast(device, torch.bfloat16):
+        for given in (x, first(x), x.half()):  # torch's first layer leaves bf16
+            torch.testing.assert_close(linear(given), theirs(given), rtol=2e-2, atol=2e-2)
+            assert linear(given).dtype is theirs(given).dtype is torch.bfloat16
+        h = first(x)
+        modules = [
+            dlblas.nn.GatedMLP(8, 16, device=device), dlblas.nn.FusedGatedMLP(8, 16, device=device),
+            dlblas.nn.GatedMLP(8, 16, down=False, device=device),
+            dlblas.nn.FP8Linear(8, 16, bias=True, device=device),
+        ]  # fmt: skip
+        for module in modules:
+            assert module(h.detach()).dtype is module(x).dtype is torch.bfloat16
+        head, target = torch.randn(9, 8, device=device), torch.arange(4, device=device)
+        assert dlblas.nn.FusedLinearCrossEntropy()(h[0], head, target).isfinite()
+        compiled = torch.compile(linear, backend="aot_eager", fullgraph=True)
+        assert compiled(h).dtype is torch.bfloat16
+        loss = linear(h).sum()
+    loss.backward()
+    assert linear.weight.grad.dtype is torch.float32  # as the parameter
+    wide = linear.double()
+    with torch.autocast(device, torch.bfloat16):
+        assert theirs.double()(x.double()).dtype is torch.float64
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError):
+        wide(x.double())  # the operators have no f64

@@ -11,6 +11,7 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
+from dlblas import errors
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -279,3 +280,59 @@ def test_rows_without_offsets_are_one_a_sequence() -> None:
     cache = Cache("cpu", torch.float32, [3, 4], 2, 1, 8, 4)
     with pytest.raises(dlblas.errors.ShapeMismatchError, match="one a sequence"):
         cache.call(cache.queries(3))
+
+
+def small(**other: Any) -> dict[str, Any]:
+    q, cache = torch.randn(2, 4, 16), torch.randn(5, 16, 2, 16)
+    table = torch.tensor([[0, 1], [2, 3]], dtype=torch.int32)
+    given = {"q": q, "k_cache": cache, "v_cache": cache, "page_table": table}
+    return {**given, "seq_lens": torch.tensor([20, 3], dtype=torch.int32), **other}
+
+
+def by_pages(last: list[int]) -> dict[str, Any]:
+    indptr, indices, last_page = (
+        torch.tensor(x, dtype=torch.int32) for x in ([0, 2, 3], [0, 1, 2], last)
+    )
+    return small(page_table=(indptr, indices, last_page), seq_lens=None)
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "words"),
+    [
+        ({"scale": 0.0}, errors.ArgumentError, "scale leaves nothing of q and k; expected"),
+        ({"scale": 0}, errors.ArgumentError, "scale leaves nothing of q and k"),
+        ({"window": -1}, errors.ArgumentError, "window is out of range; expected 0 or more"),
+        ({"window": (3, 0)}, errors.ArgumentTypeError, "window is no number of keys"),
+        ({"q": None}, errors.ArgumentTypeError, "q is no array; expected"),
+        ({"page_table": None}, errors.ArgumentTypeError, "page_table is no array"),
+        ({"k_cache": None, "layout": "HND"}, errors.ArgumentTypeError, "k_cache is no array"),
+        ({"v_cache": None, "layout": "HND"}, errors.ArgumentTypeError, "v_cache is no array"),
+        ({"v_cache": torch.ones(5, 2), "layout": "HND"}, errors.ShapeMismatchError, "v_cache has"),
+    ],
+)
+def test_what_is_refused(other: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=f"paged_attention: {words}"):
+        dlblas.paged_attention(**small(**other))
+
+
+def test_tables_that_are_no_three_vectors() -> None:
+    indptr, indices, last = by_pages([16, 3])["page_table"]
+    for bad in ((indptr, indices), (None,) * 3, (indptr, indices, None), (indptr, indices, 3)):
+        with pytest.raises(errors.ArgumentTypeError, match="page_table has another form; expected"):
+            dlblas.paged_attention(**small(page_table=bad, seq_lens=None))
+    with pytest.raises(errors.ArgumentError, match="seq_lens is given twice"):
+        dlblas.paged_attention(**small(page_table=(indptr, indices, last)))
+    with pytest.raises(errors.ShapeMismatchError, match="last_page_len has another shape"):
+        dlblas.paged_attention(**small(page_table=(indptr, indices, last[:1]), seq_lens=None))
+
+
+@pytest.mark.parametrize("last", [[20, 3], [16, -1]], ids=str)
+def test_a_last_page_has_a_pages_keys_at_most(last: list[int]) -> None:
+    dlblas.paged_attention(**by_pages([16, 1]))
+    given = by_pages(last)
+    with pytest.raises(errors.ArgumentError, match="last_page_len is out of range; expected 1 to"):
+        dlblas.paged_attention(**given)
+    arrays = {k: v.numpy() for k, v in given.items() if isinstance(v, torch.Tensor)}
+    arrays["page_table"] = tuple(t.numpy() for t in given["page_table"])
+    with pytest.raises(errors.ArgumentError, match="last_page_len is out of range"):
+        dlblas.paged_attention(**arrays)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dlblas
 import numpy as np
 import pytest
+from dlblas import errors
 
 torch = pytest.importorskip("torch")
 
@@ -288,3 +289,90 @@ def test_fp8_linear_stays_f8_where_a_module_changes_dtype(linear, device) -> Non
     assert layer.bias is not None and layer.bias.dtype == torch.float16
     assert torch.equal(layer.weight.view(torch.uint8), codes.view(torch.uint8))
     assert error(layer(x), expected.double()) < 5e-3
+
+
+def codes(*shape, dtype=F8):
+    return torch.zeros(shape).to(dtype)
+
+
+@pytest.mark.parametrize("lead", [(0,), (2, 0), (0, 3)], ids=str)
+def test_no_matrices_are_no_result(lead) -> None:
+    y = dlblas.bmm_fp8(codes(*lead, 3, 4), codes(*lead, 4, 5), 1.0, 1.0)
+    assert y.shape == (*lead, 3, 5) and y.dtype == torch.bfloat16
+    out = torch.empty(*lead, 3, 5, dtype=torch.float16)
+    assert dlblas.bmm_fp8(codes(*lead, 3, 4), codes(*lead, 4, 5), 1.0, 1.0, out=out) is out
+    with pytest.raises(errors.ShapeMismatchError, match="b does not fit a"):
+        dlblas.bmm_fp8(codes(*lead, 3, 4), codes(*lead, 5, 5), 1.0, 1.0)
+    with pytest.raises(errors.ShapeMismatchError, match="out has another shape"):
+        dlblas.bmm_fp8(codes(*lead, 3, 4), codes(*lead, 4, 5), 1.0, 1.0, out=out[..., :2])
+
+
+@pytest.mark.parametrize("lead", [(3,), (2, 3), (0,), ()], ids=str)
+def test_kernels_fp8_gemm_of_no_terms(lead) -> None:
+    call = dlblas.kernels.fp8_gemm.fp8_gemm
+    y = call(codes(*lead, 0), codes(5, 0), torch.zeros(*lead, 0), torch.zeros(1, 0))
+    assert y.shape == (*lead, 5) and not y.any()
+
+
+@pytest.mark.parametrize("bad", [None, "1", [1.0], object()], ids=repr)
+def test_what_is_no_scale(bad) -> None:
+    a, b, i8 = codes(3, 4), codes(4, 5), torch.int8
+    calls = {
+        "a_scale": lambda: dlblas.scaled_mm(a, b, bad, 1.0, granularity="tensor"),
+        "b_scale": lambda: dlblas.scaled_mm(a, b, 1.0, bad, granularity="token"),
+        "bmm_fp8: b_scale": lambda: dlblas.bmm_fp8(codes(2, 3, 4), codes(2, 4, 5), 1.0, bad),
+        "scales_a": lambda: dlblas.int8_scaled_mm(a.to(i8), b.to(i8), bad, 1.0),
+        "fp8_gemm: a_scale": lambda: dlblas.fp8_gemm(a, b, bad, 1.0),
+    }
+    for words, call in calls.items():
+        with pytest.raises(errors.Error, match=words):
+            call()
+    with pytest.raises(errors.Error, match="scale"):
+        dlblas.scaled_mm(a, b, bad, b, granularity="group128")
+
+
+@pytest.mark.parametrize("bad", [0, 0.0, -1.0, float("nan"), float("inf")])
+def test_a_number_that_is_no_scale(bad) -> None:
+    for given in ({"a_scale": bad, "b_scale": 1.0}, {"a_scale": 1.0, "b_scale": bad}):
+        with pytest.raises(errors.ArgumentError, match=r"is no scale; expected a number above 0"):
+            dlblas.fp8_gemm(torch.ones(3, 4), torch.ones(4, 5), **given)
+
+
+def test_codes_of_the_other_kind() -> None:
+    i8 = torch.int8
+    with pytest.raises(errors.UnsupportedDtypeError, match=r"int8_scaled_mm: b has .* i8, got fl"):
+        dlblas.int8_scaled_mm(codes(3, 4, dtype=i8), codes(4, 5), torch.ones(3), torch.ones(5))
+    with pytest.raises(errors.UnsupportedDtypeError, match=r"bmm_fp8: a has .* f8e4m3, got int8"):
+        dlblas.bmm_fp8(codes(2, 3, 4, dtype=i8), codes(2, 4, 5, dtype=i8), 1.0, 1.0)
+
+
+def test_none_is_no_matrix() -> None:
+    a, b = torch.ones(3, 4), torch.ones(4, 5)
+    call = dlblas.kernels.fp8_gemm.fp8_gemm
+    with pytest.raises(errors.ArgumentTypeError, match="fp8_gemm: b_s is no array"):
+        call(codes(3, 128), codes(5, 128), torch.ones(3, 1), None)
+    for left, right, name in ((None, b, "a"), (a, None, "b")):
+        for refused in (
+            lambda left, right: dlblas.scaled_mm(left, right, 1.0, 1.0, granularity="tensor"),
+            lambda left, right: dlblas.bmm_fp8(left, right, 1.0, 1.0),
+            lambda left, right: dlblas.int8_scaled_mm(left, right, 1.0, 1.0),
+            dlblas.fp8_gemm,
+            lambda left, right: dlblas.grouped_gemm(left, right, torch.zeros(2).int()),
+        ):
+            with pytest.raises(errors.ArgumentTypeError, match=f": {name} is no array; expected"):
+                refused(left, right)
+
+
+@pytest.mark.parametrize("granularity", ["tensor", "token", "group128"])
+@pytest.mark.parametrize("lead", [(3, 4), (0, 4), (2, 3, 4)], ids=str)
+def test_leading_dimensions_may_lie_in_any_way(lead, granularity, device) -> None:
+    x, w = torch.randn(*lead, 256, device=device), torch.randn(40, 256, device=device)
+    a, a_scale = dlblas.quantize(x, granularity, F8)
+    b, b_scale = dlblas.quantize(w, "block128" if granularity == "group128" else granularity, F8)
+    b_scale = b_scale.T if granularity == "group128" else b_scale
+    wanted = dlblas.scaled_mm(a, b.T, a_scale, b_scale, granularity=granularity)
+    of = a_scale if granularity == "tensor" else a_scale.transpose(-2, -3)
+    got = dlblas.scaled_mm(a.transpose(-2, -3), b.T, of, b_scale, granularity=granularity)
+    assert torch.equal(got, wanted.transpose(-2, -3))
+    turned = dlblas.fp8_gemm(x.transpose(-2, -3), w.T)
+    assert torch.equal(turned, dlblas.fp8_gemm(x, w.T).transpose(-2, -3))

@@ -83,3 +83,13 @@ def test_bad_input() -> None:
         with pytest.raises(errors.ShapeMismatchError, match=name):
             dlblas.store_mla_cache(*arguments)
     assert not caches[0].any() and not caches[1].any()
+
+
+@pytest.mark.parametrize("missing", ["ckv", "kpe", "ckv_cache", "kpe_cache"])
+def test_none_is_no_array(missing: str) -> None:
+    given: dict[str, Any] = {
+        "ckv": torch.ones(3, 8), "kpe": torch.ones(3, 4), "ckv_cache": torch.ones(2, 4, 8),
+        "kpe_cache": torch.ones(2, 4, 4), missing: None,
+    }  # fmt: skip
+    with pytest.raises(errors.ArgumentTypeError, match=f"store_mla_cache: {missing} is no array"):
+        dlblas.store_mla_cache(**given, slot_mapping=torch.arange(3))

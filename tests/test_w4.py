@@ -135,3 +135,20 @@ def test_products_on_a_gpu(implementation: str, format: str, dtype: str) -> None
             assert (y.double() - wanted).abs().max() < 0.02 * wanted.abs().max()
     finally:
         dlblas.pin(op, None)
+
+
+def test_leading_dimensions_may_lie_in_any_way() -> None:
+    q, zero, scale, _ = weight(64, 40, 32, "e")
+    words = pack(q, AWQ_ORDER), scale, pack(zero, AWQ_ORDER)
+    x = RNG.standard_normal((3, 4, 64)).astype("e")
+    wanted = dlblas.mm_w4a16(np.ascontiguousarray(x.swapaxes(0, 1)), *words, 32)
+    np.testing.assert_array_equal(dlblas.mm_w4a16(x.swapaxes(0, 1), *words, 32), wanted)
+    assert dlblas.mm_w4a16(x[:, :0].swapaxes(0, 1), *words, 32).shape == (0, 3, 40)
+
+
+@pytest.mark.parametrize("missing", ["x", "qweight", "scales"])
+def test_none_is_no_array(missing: str) -> None:
+    given = {"x": np.ones((2, 8), "e"), "qweight": np.zeros((8, 1), np.int32), "scales": None}
+    given |= {"scales": np.ones((1, 8), "e"), missing: None}
+    with pytest.raises(errors.ArgumentTypeError, match=f"mm_w4a16: {missing} is no array"):
+        dlblas.mm_w4a16(**given, group=-1)

@@ -238,8 +238,10 @@ int run(const Request& request) {
   std::size_t registered = 0;
   for (const Operator* op : Registry::process().operators())
     for (const Implementation* impl : op->candidates())
-      registered +=
-          takes(request, *op) && impl->backend == DeviceType::kCuda && impl->sources ? 1 : 0;
+      registered += takes(request, *op) && std::any_of(request.archs.begin(), request.archs.end(),
+                                                       [&](int a) { return compiles_on(*impl, a); })
+                        ? 1
+                        : 0;
   std::printf("compile_all: %zu of %zu implementations, %zu kernels, %zu problems\n",
               compiled.size(), registered, kernels, problems);
   return problems == 0 && (compiled.size() == registered || !request.only.empty()) ? 0 : 1;

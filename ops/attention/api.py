@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._given import need
+from .._scores import scale_of, window_of
 from .._spread import spread
 from ..errors import ArgumentError, ShapeMismatchError
 
@@ -39,7 +41,8 @@ def flash_attention(
     - ``scale``: None is ``1 / √D``;
     - ``window``: a query sees as many keys before its own position, and after it unless causal;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
-    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32; no gradient;
+    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32. Its gradient, in
+      torch, is made in torch's operators, a head at a time: slower than those of q, k and v;
     - ``q_descale``, ``k_descale``, ``v_descale``, of f8 alone: f32 ``[B, Hkv]``, 1 allowed for
       both: what codes are multiplied with; ``out_dtype``: of o, bf16 (None), f16 or f32.
 
@@ -50,8 +53,8 @@ def flash_attention(
     2024.
     """
     scalars = {
-        "causal": causal, "scale": _scale("flash_attention", scale),
-        "window": _window("flash_attention", window), "softcap": softcap or 0.0,
+        "causal": causal, "scale": scale_of("flash_attention", scale),
+        "window": window_of("flash_attention", window), "softcap": softcap or 0.0,
     }  # fmt: skip
     factors = q_descale, k_descale, v_descale
     if _is_f8(q):
@@ -80,8 +83,8 @@ def flash_attention_varlen(
     FlashAttention-2, Dao, 2023.
     """
     scalars = {
-        "causal": causal, "scale": _scale("flash_attention_varlen", scale),
-        "window": _window("flash_attention_varlen", window), "softcap": softcap or 0.0,
+        "causal": causal, "scale": scale_of("flash_attention_varlen", scale),
+        "window": window_of("flash_attention_varlen", window), "softcap": softcap or 0.0,
     }  # fmt: skip
     tensors, factors = (q, k, v, cu_seqlens_q, cu_seqlens_k), (q_descale, k_descale, v_descale)
     if _is_f8(q):
@@ -112,6 +115,7 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
     of ``apply_rotary_pos_emb`` and ``flash_attention_lse``. Source: Su et al., RoFormer, 2021;
     Dao, FlashAttention-2, 2023.
     """
+    need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
     tokens = tuple(q.shape[:-2])
     tables = [_table(table, name, tokens) for table, name in ((cos, "cos"), (sin, "sin"))]
     q, k = _rotate(q, k, *tables)
@@ -134,30 +138,6 @@ def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
                 "convert the result",
                 op, name, expected, "a value",
             )  # fmt: skip
-
-
-def _scale(op: str, scale: float | None) -> float:
-    if scale is None:
-        return 0.0  # the operators' word for 1 / √D
-    if scale == 0:
-        expected = "another number than 0, or None for 1/√D"
-        raise ArgumentError.from_library(
-            f"{op}: scale leaves nothing of q and k; expected {expected}, got 0",
-            op, "scale", expected, "0",
-        )  # fmt: skip
-    return scale
-
-
-def _window(op: str, window: int | None) -> int:
-    if window is None:
-        return -1
-    if window < 0:
-        expected = "0 or more keys, or None for all"
-        raise ArgumentError.from_library(
-            f"{op}: window is out of range; expected {expected}, got {window}",
-            op, "window", expected, str(window),
-        )  # fmt: skip
-    return window
 
 
 def _table(table: Any, name: str, tokens: tuple[int, ...]) -> Any:

@@ -10,12 +10,13 @@ grouped_gemm_rows/.
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 from .._empty import empty
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError, ShapeMismatchError
+from .._given import as_rows, asks_for_gradients, flattens, need, strides_of
+from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError, UnsupportedDtypeError
 
 __all__ = [
     "bmm",
@@ -62,13 +63,15 @@ def bmm(
     a ``[*B, M, K]``, b ``[*B, K, N]`` of any strides; bias ``[N]``, one for all -> out
     ``[*B, M, N]``. One call of ``batched_matmul``, or of ``batched_matmul_nt`` where rows of b lie
     along K: one launch on a GPU. b ``[K, N]``, or one matrix expanded, is ``matmul``, whose leading
-    dimensions are rows. Leading dimensions that do not flatten are a call for each of the first.
-    ``out``: where the result goes. Dtypes, activations, numerics and gradients (none) are those of
-    ``matmul``. Errors: ShapeMismatchError for leading dimensions that differ and for another shape
-    of ``out``; those of ``matmul``. Source: torch.bmm, NumPy's matmul.
+    dimensions are rows. Leading dimensions that do not flatten are a call for each of the first, or
+    a copy where a gradient is asked for. ``out``: where the result goes. Dtypes, activations,
+    numerics and gradients, of a, b and bias, are those of ``matmul``. Errors: ShapeMismatchError
+    for leading dimensions that differ and for another shape of ``out``; those of ``matmul``.
+    Source: torch.bmm, NumPy's matmul.
     """
+    need("bmm", a=a, b=b)
     if len(b.shape) <= 2:
-        return _matmul(a, b, activation, bias=bias, out_dtype=out_dtype, out=out)
+        return _matmul(as_rows(a), b, activation, bias=bias, out_dtype=out_dtype, out=out)
     lead = tuple(b.shape[:-2])
     if tuple(a.shape[:-2]) != lead or len(a.shape) < 2:
         expected, got = f"{lead} before the last two", str(tuple(a.shape))
@@ -78,6 +81,9 @@ def bmm(
             "bmm", "a", expected, got,
         )  # fmt: skip
     sizes = (*lead, a.shape[-2], b.shape[-1])
+    if out is None and asks_for_gradients(a, b, bias):
+        a, b = (x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, b))
+        return _one_call(a, b, activation, {"bias": bias, "out_dtype": out_dtype}).reshape(sizes)
     if out is None:
         out = empty(a, sizes, out_dtype or a.dtype, "bmm")
     elif out.shape != sizes:
@@ -89,46 +95,32 @@ def bmm(
     return out
 
 
+def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
+    """Of a ``[B, M, K]`` and b ``[B, K, N]``, by how b lies."""
+    strides = strides_of(b)
+    if strides is not None and strides[-1] != 1 and strides[-2] == 1:
+        return _batched_nt(a, b.swapaxes(1, 2), activation, **more)
+    return _batched(a, b, activation, **more)
+
+
 def _multiply(a: Any, b: Any, out: Any, activation: str, more: dict[str, Any]) -> None:
     lead = tuple(b.shape[:-2])
     one = _is_one_matrix(b, lead)
-    if one and _flattens(a, 1) and _flattens(out, 1):
+    if one and flattens(a, 1) and flattens(out, 1):
         _matmul(a, b[(0,) * len(lead)], activation, **more, out=out)
-    elif len(lead) > 1 and not all(_flattens(x, 2) for x in (a, b, out)):
+    elif len(lead) > 1 and not all(flattens(x, 2) for x in (a, b, out)):
         for i in range(lead[0]):
             _multiply(a[i], b[i], out[i], activation, more)
     else:
         a, b, out = (_flat(x, lead) for x in (a, b, out))
-        strides = _strides(b)
-        if strides is not None and strides[-1] != 1 and strides[-2] == 1:
-            _batched_nt(a, b.swapaxes(1, 2), activation, **more, out=out)
-        else:
-            _batched(a, b, activation, **more, out=out)
-
-
-def _strides(x: Any) -> tuple[int, ...] | None:
-    """In elements; None where an array does not say."""
-    found = getattr(x, "strides", None)
-    if isinstance(found, tuple):
-        return tuple(stride // x.itemsize for stride in found)
-    return tuple(x.stride()) if hasattr(x, "stride") else None
+        _one_call(a, b, activation, {**more, "out": out})
 
 
 def _is_one_matrix(b: Any, lead: tuple[int, ...]) -> bool:
-    strides = _strides(b)
+    strides = strides_of(b)
     if strides is None or 0 in lead:
         return False
     return all(s == 0 or n == 1 for n, s in zip(lead, strides, strict=False))
-
-
-def _flattens(x: Any, kept: int) -> bool:
-    """Are all dimensions but the last ``kept`` at one stride, so that a view joins them?"""
-    strides, shape = _strides(x), tuple(x.shape)
-    if strides is None or len(strides) != len(shape) or math.prod(shape) == 0:
-        return bool(math.prod(shape) == 0)
-    joined = [(n, s) for n, s in zip(shape, strides, strict=True)][: len(shape) - kept]
-    joined = [(n, s) for n, s in joined if n != 1]
-    return all(s == n * t for (_, s), (n, t) in pairwise(joined))
 
 
 def _flat(x: Any, lead: tuple[int, ...]) -> Any:
@@ -171,14 +163,16 @@ def scaled_mm(
             f"scaled_mm: granularity is not offered; expected {_THERE}, got {granularity!r}",
             "scaled_mm", "granularity", _THERE, repr(granularity),
         )  # fmt: skip
+    need("scaled_mm", a=a, b=b)
+    a = as_rows(a)
     if kind == "group128":
-        return _scaled_mm_block(a, b, a_scale, b_scale, bias=bias, out_dtype=out_dtype, out=out)
+        steps = as_rows(a_scale), b_scale
+        return _scaled_mm_block(a, b, *steps, bias=bias, out_dtype=out_dtype, out=out)
     if kind == "tensor":
         for name, scale in (("a_scale", a_scale), ("b_scale", b_scale)):
             _one("scaled_mm", name, scale)
-    return _scaled_mm_channel(
-        a, b, _rows(a_scale, a), _vector(b_scale, b), bias=bias, out_dtype=out_dtype, out=out
-    )
+    a_scale, b_scale = _steps("scaled_mm", a, b, a_scale=a_scale, b_scale=b_scale)
+    return _scaled_mm_channel(a, b, a_scale, b_scale, bias=bias, out_dtype=out_dtype, out=out)
 
 
 def int8_scaled_mm(
@@ -194,9 +188,13 @@ def int8_scaled_mm(
     a ``[*M, K]``, b ``[K, N]`` (column-major there: ``weight.T``; any strides here), scales_a
     ``[M]`` or ``[M, 1]``, scales_b ``[N]``, ``[N, 1]`` or ``[1, N]``, bias ``[N]`` -> out
     ``[*M, N]``, bf16 (None), f16 or f32. Sums are exact, as i32 sums are, and scales and bias act
-    in f32, with one rounding. Errors: those of ``scaled_mm``.
+    in f32, with one rounding. Errors: UnsupportedDtypeError for other codes than i8; those of
+    ``scaled_mm``.
     """
-    scales_a, scales_b = _rows(scales_a, a), _vector(scales_b, b)
+    need("int8_scaled_mm", a=a, b=b)
+    _codes_are("int8_scaled_mm", "i8", a, b)
+    a = as_rows(a)
+    scales_a, scales_b = _steps("int8_scaled_mm", a, b, scales_a=scales_a, scales_b=scales_b)
     return _scaled_mm_channel(a, b, scales_a, scales_b, bias=bias, out_dtype=out_dtype)
 
 
@@ -213,9 +211,11 @@ def bmm_fp8(
     a ``[*B, M, K]``, b ``[*B, K, N]`` (column-major in SGLang and FlashInfer; any strides here) are
     f8e4m3, scales dequantise: numbers or one element each -> out ``[*B, M, N]`` in ``out_dtype``:
     bf16 (None), f16 or f32. A call of ``scaled_mm_channel`` for each matrix. ``out``: where the
-    result goes. Errors: ShapeMismatchError for leading dimensions that differ; those of
-    ``scaled_mm``.
+    result goes. Errors: ShapeMismatchError for leading dimensions that differ and for another
+    shape of ``out``; UnsupportedDtypeError for i8; those of ``scaled_mm``.
     """
+    need("bmm_fp8", a=a, b=b)
+    _codes_are("bmm_fp8", "f8e4m3", a, b)
     lead = tuple(b.shape[:-2])
     if tuple(a.shape[:-2]) != lead or len(a.shape) < 2:
         expected, got = f"{lead} before the last two", str(tuple(a.shape))
@@ -226,13 +226,29 @@ def bmm_fp8(
         )  # fmt: skip
     for name, scale in (("a_scale", a_scale), ("b_scale", b_scale)):
         _one("bmm_fp8", name, scale)
-    steps = _rows(a_scale, a[(0,) * len(lead)] if lead else a), _vector(b_scale, b)
     if not lead:
+        steps = _steps("bmm_fp8", a, b, a_scale=a_scale, b_scale=b_scale)
         return _scaled_mm_channel(a, b, *steps, out_dtype=out_dtype, out=out)
+    sizes = (*lead, a.shape[-2], b.shape[-1])
+    if a.shape[-1] != b.shape[-2]:  # said here, where there may be no matrix to say it of
+        expected, got = f"a's {a.shape[-1]} columns as rows", str(tuple(b.shape))
+        raise ShapeMismatchError.from_library(
+            f"bmm_fp8: b does not fit a; expected {expected}, got {got}",
+            "bmm_fp8", "b", expected, got,
+        )  # fmt: skip
     if out is None:
-        out = empty(a, (*lead, a.shape[-2], b.shape[-1]), out_dtype or "bf16", "bmm_fp8")
+        out = empty(a, sizes, out_dtype or "bf16", "bmm_fp8")
+    elif tuple(out.shape) != sizes:
+        raise ShapeMismatchError.from_library(
+            f"bmm_fp8: out has another shape; expected {sizes}, got {tuple(out.shape)}",
+            "bmm_fp8", "out", str(sizes), str(tuple(out.shape)),
+        )  # fmt: skip
     elif out_dtype is None:
         out_dtype = out.dtype
+    steps = (
+        _one_for_rows(_vector("bmm_fp8", "a_scale", a_scale, a), (a.shape[-2],)),
+        _vector("bmm_fp8", "b_scale", b_scale, b),
+    )
     for at in product(*map(range, lead)):
         _scaled_mm_channel(a[at], b[at], *steps, out_dtype=out_dtype, out=out[at])
     return out
@@ -249,16 +265,19 @@ def fp8_gemm(
 
     a ``[*M, K]``, b ``[K, N]``: floats, which are quantised here (``scale = 448 / max |x|``, two
     launches a side on a GPU; a scale that is given is the one to quantise with), or f8e4m3 (also
-    its bits as uint8) with the scale that made them: a number or one element -> out ``[*M, N]`` in
-    ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums, one
-    rounding. Scales that divide, of rows or blocks, are ``scaled_mm``'s. No gradient. Errors:
-    ArgumentError for codes without a scale; ShapeMismatchError; those of ``scaled_mm``. Source:
-    Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    its bits as uint8) with the scale that made them: a number or one element, above 0 -> out ``[*M,
+    N]`` in ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums,
+    one rounding. Scales that divide, of rows or blocks, are ``scaled_mm``'s. No gradient. Errors:
+    ArgumentError for codes without a scale and for a number that is none; ShapeMismatchError; those
+    of ``scaled_mm``. Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
-    a, a_step = _codes(a, a_scale, "a")
+    need("fp8_gemm", a=a, b=b)
+    a, a_step = _codes(as_rows(a), a_scale, "a")
     # Columns of b are the rows that tensor cores want: its codes are laid down them.
     b, b_step = _codes(b, b_scale, "b")
-    return _scaled_mm_channel(a, b, _rows(a_step, a), b_step, out_dtype=output_dtype)
+    return _scaled_mm_channel(
+        a, b, _one_for_rows(a_step, tuple(a.shape[:-1])), b_step, out_dtype=output_dtype
+    )
 
 
 def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
@@ -267,7 +286,8 @@ def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
     is_codes = "float8" in str(x.dtype)
     if scale is not None:
         _one("fp8_gemm", f"{name}_scale", scale)
-        step = 1 / _vector(scale, x)
+        _above_0("fp8_gemm", f"{name}_scale", scale)
+        step = 1 / _vector("fp8_gemm", f"{name}_scale", scale, x)
         if is_codes:
             return x, step
         quantize: Any = FUNCTIONS["quantize_static"].call
@@ -309,15 +329,45 @@ def _one(op: str, name: str, scale: Any) -> None:
     )  # fmt: skip
 
 
-def _rows(scale: Any, like: Any) -> Any:
-    """Scales of the rows of ``like`` as ``[*M, 1]``; one for all is a view of stride 0."""
-    scale, lead = _vector(scale, like), tuple(like.shape[:-1])
-    if scale.shape[0] != 1:
+def _above_0(op: str, name: str, scale: Any) -> None:
+    """Of a number; arrays' values stay where they are."""
+    if isinstance(scale, (int, float)) and not 0 < scale < math.inf:
+        expected = "a number above 0"
+        raise ArgumentError.from_library(
+            f"{op}: {name} is no scale; expected {expected}, got {scale}",
+            op, name, expected, str(scale),
+        )  # fmt: skip
+
+
+def _codes_are(op: str, code: str, a: Any, b: Any) -> None:
+    """Refuses the other kind of 8-bit codes; other dtypes the operator does."""
+    for name, x in (("a", a), ("b", b)):
+        dtype = str(getattr(x, "dtype", "")).rpartition(".")[2]
+        if (dtype.startswith(("float8", "f8"))) if code == "i8" else dtype in ("int8", "i8"):
+            raise UnsupportedDtypeError.from_library(
+                f"{op}: {name} has an unsupported dtype; expected {code}, got {dtype}; scaled_mm "
+                "takes both",
+                op, name, code, dtype,
+            )  # fmt: skip
+
+
+def _steps(op: str, a: Any, b: Any, **scales: Any) -> tuple[Any, Any]:
+    """Scales of the rows of a as ``[*M, 1]``, and of the columns of b as ``[N]``."""
+    (name_a, of_a), (name_b, of_b) = scales.items()
+    scale, lead = _vector(op, name_a, of_a, a), tuple(a.shape[:-1])
+    if scale.shape[0] == 1:
+        rows = _one_for_rows(scale, lead)
+    else:
         count: Any = 1
         for size in lead:
             count = count * size
         # Of another number: the operator says so.
-        return scale.reshape((*lead, 1) if scale.shape[0] == count else (-1, 1))
+        rows = scale.reshape((*lead, 1) if scale.shape[0] == count else (-1, 1))
+    return rows, _vector(op, name_b, of_b, b)
+
+
+def _one_for_rows(scale: Any, lead: tuple[Any, ...]) -> Any:
+    """One scale for all rows: a view ``[*M, 1]`` of stride 0."""
     if hasattr(scale, "expand"):
         return scale.expand(*lead, 1)
     import numpy as np
@@ -325,10 +375,16 @@ def _rows(scale: Any, like: Any) -> Any:
     return np.broadcast_to(scale, (*lead, 1))
 
 
-def _vector(scale: Any, like: Any) -> Any:
+def _vector(op: str, name: str, scale: Any, like: Any) -> Any:
     """A scale, or scales of any shape, as f32 ``[count]`` beside ``like``."""
     if hasattr(scale, "reshape"):
         return scale.reshape((-1,))
+    if not isinstance(scale, (int, float)):
+        expected, got = "a number or an array of scales", _said(scale)
+        raise ArgumentTypeError.from_library(
+            f"{op}: {name} is neither a number nor an array; expected {expected}, got {got}",
+            op, name, expected, got,
+        )  # fmt: skip
     if hasattr(like, "new_full"):
         import torch
 
@@ -338,6 +394,10 @@ def _vector(scale: Any, like: Any) -> Any:
     return np.full((1,), scale, dtype=np.float32)
 
 
+def _said(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
 def linear(
     x: Any, weight: Any, bias: Any = None, activation: str = "", *, out_dtype: Any = None,
     out: Any = None,
@@ -345,10 +405,12 @@ def linear(
     """A linear layer with its activation: ``y = act(x · weightᵀ + bias)``.
 
     x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]`` -> y ``[*T, N]``:
-    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows, at one
-    stride. Dtypes, activations (``relu``, ``leaky_relu``, ``gelu``, ``silu``), numerics, errors
-    and gradients are those of ``matmul``. Source: torch.nn.functional.linear.
+    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows; where no view
+    joins them (a transposed batch) x is copied. Dtypes, activations (``relu``, ``leaky_relu``,
+    ``gelu``, ``silu``), numerics, errors and gradients are those of ``matmul``. Source:
+    torch.nn.functional.linear.
     """
+    need("linear", x=x, weight=weight)
     if len(weight.shape) != 2:
         expected, got = "[N, K]", str(tuple(weight.shape))
         raise ShapeMismatchError.from_library(
@@ -363,7 +425,7 @@ def linear(
             "weight is [out_features, in_features], as torch.nn.Linear keeps it",
             "linear", "weight", expected, got,
         )  # fmt: skip
-    return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
+    return _matmul(as_rows(x), weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
 
 
 def grouped_gemm(
@@ -395,13 +457,14 @@ def grouped_gemm(
     (``grouped_gemm_rows_block``, ``grouped_gemm_masked_block``).
 
     Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
-    taken. Groups may be empty. f32, f16 or bf16, sums in f32, one rounding; the same results in
-    every run. Rows that no group has are not written. Offsets and counts, i32 or i64, stay on the
-    device: nothing waits for a GPU to see them, and what is launched depends on none of them.
-    ``out``: where the result goes. Errors: ArgumentError for both of offsets and masked_m, or
-    neither, and for one scale alone; ShapeMismatchError and others of the operators.
-    Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    taken. Groups may be empty. f32, f16 or bf16 (the third form has none of f8), sums in f32, one
+    rounding; the same results in every run. Rows that no group has are not written. Offsets and
+    counts, i32 or i64, stay on the device: nothing waits for a GPU to see them, and what is
+    launched depends on none of them. ``out``: where the result goes. Errors: ArgumentError for both
+    of offsets and masked_m, or neither, and for one scale alone; ShapeMismatchError and others of
+    the operators. Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
     """
+    need("grouped_gemm", a=a, b=b)
     if (offsets is None) == (masked_m is None):
         got = "neither" if offsets is None else "both"
         raise ArgumentError.from_library(

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError, ShapeMismatchError
+from .._given import need
+from .._scores import scale_of, window_of
+from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["fill_kv_cache", "mla_decode", "paged_attention", "store_mla_cache"]
 
@@ -63,17 +65,18 @@ def store_mla_cache(
     slot_mapping ``[T]`` i32 or i64, scales f32 ``[]``. Rows at any strides, but columns side by
     side. Dtypes, numerics and errors are ``store_mla_heads``'s, which gets the rows in pieces.
     """
-    width, rotary = (_width(x, name, 2) for x, name in ((ckv, "ckv"), (kpe, "kpe")))
+    op = "store_mla_cache"
+    need(op, ckv=ckv, kpe=kpe, ckv_cache=ckv_cache, kpe_cache=kpe_cache)
+    width, rotary = (_size(op, x, name, 2) for x, name in ((ckv, "ckv"), (kpe, "kpe")))
     wide, narrow = (
-        _width(x, name, 3) for x, name in ((ckv_cache, "ckv_cache"), (kpe_cache, "kpe_cache"))
+        _size(op, x, name, 3) for x, name in ((ckv_cache, "ckv_cache"), (kpe_cache, "kpe_cache"))
     )
     for name, got, want in (("ckv_cache", wide, width), ("kpe_cache", narrow, rotary)):
         if got != want:
-            raise _wrong(name, f"a last dimension of {want}", got)
+            raise _wrong(op, name, f"a last dimension of {want}", got)
     piece, rest = width, rotary
-    while (
-        rest
-    ):  # their greatest common divisor: math.gcd takes no sizes that torch.compile leaves open
+    # Their greatest common divisor: math.gcd takes no sizes that torch.compile leaves open.
+    while rest:
         piece, rest = rest, piece % rest
     if piece == 0:
         return
@@ -100,7 +103,8 @@ def paged_attention(
     - ``page_table`` i32 ``[B, W]`` and ``seq_lens`` i32 ``[B]``: key n of sequence b lies in page
       ``page_table[b, n / page]`` at ``n % page``. Or ``page_table`` is a tuple ``(indptr, indices,
       last_page_len)`` of i32 ``[B + 1]``, ``[·]`` and ``[B]``: pages ``indices[indptr[b]]`` …
-      ``indices[indptr[b + 1] − 1]``, the last one with that many keys; ``seq_lens`` is then absent;
+      ``indices[indptr[b + 1] − 1]``, the last one with that many keys, page at most (on CPUs a call
+      looks); ``seq_lens`` is then absent;
     - ``cu_seqlens_q`` i32 ``[B + 1]``, from 0 on: where each sequence's rows of q begin. They are
       its last tokens, whose keys are in the cache already. Absent: one row a sequence;
     - ``scale``: None is ``1 / √D``; ``causal``: a row sees no later keys;
@@ -111,9 +115,12 @@ def paged_attention(
 
     q is f32, f16 or bf16, o too; caches have its dtype, f8e4m3 or f8e5m2; any strides. Slots that
     no row sees are not read. A row that sees nothing is 0, its lse −inf. Nothing waits for a GPU;
-    a captured graph serves other lengths. Errors: those of ``paged_attention_lse``. Source: Kwon et
-    al., PagedAttention, 2023; FlashInfer's tables.
+    a captured graph serves other lengths. Errors: ArgumentError for a scale of 0, a window below 0,
+    another layout, a last page with more keys than a page has; those of ``paged_attention_lse``.
+    Source: Kwon et al., PagedAttention, 2023; FlashInfer's tables.
     """
+    op = "paged_attention"
+    need(op, q=q, k_cache=k_cache, v_cache=v_cache, page_table=page_table)
     if layout not in ("NHD", "HND"):
         expected = "NHD, HND"
         raise ArgumentError.from_library(
@@ -121,16 +128,20 @@ def paged_attention(
             "paged_attention", "layout", expected, repr(layout),
         )  # fmt: skip
     if layout == "HND":
+        for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+            if len(cache.shape) != 4:
+                raise _wrong(op, name, "[P, Hkv, page, D]", tuple(cache.shape))
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
     indptr = None
-    if isinstance(page_table, tuple):
-        indptr, indices, last = page_table
-        pages = indptr[1:] - indptr[:-1]
-        seq_lens = ((pages - 1) * k_cache.shape[1] + last) * (pages > 0)
-        page_table = indices.reshape((1, -1))
+    if isinstance(page_table, (tuple, list)):
+        indptr, indices, last = _pages(page_table, seq_lens)
+        pages, page = indptr[1:] - indptr[:-1], _size(op, k_cache, "k_cache", 4, at=1)
+        _check_last(last, page)
+        seq_lens = ((pages - 1) * page + last) * (pages > 0)
+        page_table = indices[None]
     o, lse = _paged(
         q, k_cache, v_cache, page_table, seq_lens, cu_seqlens_q, indptr, sinks, k_scale, v_scale,
-        scale=scale or 0.0, causal=causal, window=-1 if window is None else window,
+        scale=scale_of(op, scale), causal=causal, window=window_of(op, window),
         softcap=softcap or 0.0,
     )  # fmt: skip
     return (o, lse) if return_lse else o
@@ -152,16 +163,66 @@ def mla_decode(
     q_nope is f32, f16 or bf16, all else has its dtype; any strides, so that slices of one cache
     ``[P, page, R + Dr]`` will do. Slots after a sequence's end are not read. A token without keys
     is 0, its lse −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
-    those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2, 2024.
+    ArgumentError for a scale of 0, those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2,
+    2024.
     """
-    o, lse = _latent(q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale or 0.0)
+    scale = scale_of("mla_decode", scale)
+    o, lse = _latent(q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale)
     return (o, lse) if return_lse else o
 
 
-def _width(x: Any, name: str, rank: int) -> int:
+def _pages(given: Any, seq_lens: Any) -> tuple[Any, Any, Any]:
+    """(indptr, indices, last_page_len), three vectors."""
+    op, parts = "paged_attention", "(indptr, indices, last_page_len)"
+    there = [getattr(x, "shape", None) for x in given]
+    if len(there) != 3 or any(shape is None or len(shape) != 1 for shape in there):
+        words = [
+            type(x).__name__ if shape is None else str(tuple(shape))
+            for x, shape in zip(given, there, strict=True)
+        ]
+        expected, got = f"a table [B, W], or three vectors {parts}", f"({', '.join(words)})"
+        raise ArgumentTypeError.from_library(
+            f"{op}: page_table has another form; expected {expected}, got {got}",
+            op, "page_table", expected, got,
+        )  # fmt: skip
+    if seq_lens is not None:
+        expected = f"None beside {parts}"
+        raise ArgumentError.from_library(
+            f"{op}: seq_lens is given twice; expected {expected}, got both",
+            op, "seq_lens", expected, "both",
+        )  # fmt: skip
+    if len(given[2]) + 1 != len(given[0]):
+        expected = f"({len(given[0]) - 1},), one less than indptr"
+        raise _wrong(op, "last_page_len", expected, tuple(given[2].shape))
+    return given[0], given[1], given[2]
+
+
+def _check_last(last: Any, page: int) -> None:
+    """Where values can be read at once; a GPU's are not waited for, and end with their page."""
+    if hasattr(last, "is_cuda"):
+        import torch
+
+        plain = not torch.compiler.is_compiling() and type(last) is torch.Tensor
+        if not plain or last.device.type != "cpu":
+            return
+    elif type(last).__module__ != "numpy":
+        return
+    if 0 in last.shape:
+        return
+    least, most = int(last.min()), int(last.max())
+    if least < 0 or most > page:
+        expected = f"1 to {page}, the keys of a page"
+        got = str(least if least < 0 else most)
+        raise ArgumentError.from_library(
+            f"paged_attention: last_page_len is out of range; expected {expected}, got {got}",
+            "paged_attention", "last_page_len", expected, got,
+        )  # fmt: skip
+
+
+def _size(op: str, x: Any, name: str, rank: int, at: int = -1) -> int:
     if len(x.shape) != rank:
-        raise _wrong(name, f"{rank} dimensions", tuple(x.shape))
-    return int(x.shape[-1])
+        raise _wrong(op, name, f"{rank} dimensions", tuple(x.shape))
+    return int(x.shape[at])
 
 
 def _cut(x: Any, piece: int) -> Any:
@@ -169,8 +230,8 @@ def _cut(x: Any, piece: int) -> Any:
     return x.reshape((*x.shape[:-1], x.shape[-1] // piece, piece))
 
 
-def _wrong(argument: str, expected: str, got: Any) -> ShapeMismatchError:
+def _wrong(op: str, argument: str, expected: str, got: Any) -> ShapeMismatchError:
     return ShapeMismatchError.from_library(
-        f"store_mla_cache: {argument} has another shape; expected {expected}, got {got}",
-        "store_mla_cache", argument, expected, str(got),
+        f"{op}: {argument} has another shape; expected {expected}, got {got}",
+        op, argument, expected, str(got),
     )  # fmt: skip

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._spread import spread
-from ..errors import ArgumentError, ShapeMismatchError
+from .._given import as_rows, need
+from .._spread import doubled, spread
+from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["fused_gated_mlp", "gated_mlp", "rms_norm_linear"]
 
@@ -34,17 +35,19 @@ def gated_mlp(
     w_upᵀ)``; returns h, or ``h · w_downᵀ``.
 
     x ``[*T, K]`` f32, f16 or bf16, w_gate and w_up ``[F, K]``, w_down ``[N, F]`` in its dtype ->
-    ``[*T, F]``, or ``[*T, N]``. Products and sums are f32; gate and product act on the f32 sums,
-    and h is rounded once, at its store. ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh``,
-    ``relu``. Gradients of all tensors, in torch. ``out``: where the result goes. Errors:
-    ArgumentError for another ``activate``; those of ``gated_linear`` and ``matmul``. Source:
-    Shazeer, GLU Variants Improve Transformer, 2020.
+    ``[*T, F]``, or ``[*T, N]``; x whose leading dimensions no view joins is copied. Products and
+    sums are f32; gate and product act on the f32 sums, and h is rounded once, at its store.
+    ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh``, ``relu``. Gradients of all tensors, in
+    torch. ``out``: where the result goes. Errors: ArgumentError for another ``activate``; those of
+    ``gated_linear`` and ``matmul``. Source: Shazeer, GLU Variants Improve Transformer, 2020.
     """
     if activate not in ("gate", "up"):
         raise ArgumentError.from_library(
             f'gated_mlp: activate is not offered; expected "gate" or "up", got {activate!r}',
             "gated_mlp", "activate", '"gate" or "up"', repr(activate),
         )  # fmt: skip
+    need("gated_mlp", x=x, w_gate=w_gate, w_up=w_up)
+    x = as_rows(x)
     gate, up = (w_gate, w_up) if activate == "gate" else (w_up, w_gate)
     if w_down is None:
         return _gated(x, gate, up, activation, out=out)
@@ -65,7 +68,8 @@ def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = 
             f"{activation!r}",
             "fused_gated_mlp", "activation", '"silu" or "gelu"', repr(activation),
         )  # fmt: skip
-    return _gated(x, up_weight, gate_weight, activation)
+    need("fused_gated_mlp", x=x, gate_weight=gate_weight, up_weight=up_weight)
+    return _gated(as_rows(x), up_weight, gate_weight, activation)
 
 
 def rms_norm_linear(
@@ -74,29 +78,93 @@ def rms_norm_linear(
     """A projection behind a norm: ``y = rms_norm(x, rms_w, eps) · weightᵀ``; with ``rope`` that of
     q, k and v together, whose q and k are rotated.
 
-    x ``[*T, K]`` f32, f16 or bf16, rms_w ``[K]`` in its dtype or f32, weight ``[N, K]`` -> y
-    ``[*T, N]``. ``rope`` is ``(cos, sin, heads, kv_heads)``, or these and a style, ``"neox"``,
-    ``"interleaved"`` or ``"interleaved_to_half"``: tables ``[S, D]`` or ``[*T, D]``, as
-    ``apply_rotary_pos_emb`` reads them.
-    Columns of y are q's heads of D channels, k's, and the rest, which stays as it is. Rotated ones
-    are rounded before the rotation, too. Gradients of x, rms_w and weight without ``rope`` alone.
-    Errors: ShapeMismatchError where y has fewer columns than q and k; those of ``norm_linear`` and
+    x ``[*T, K]`` f32, f16 or bf16, rms_w ``[K]`` in its dtype or f32, weight ``[N, K]`` -> y ``[*T,
+    N]``; x whose leading dimensions no view joins is copied. ``rope`` is ``(cos, sin, heads,
+    kv_heads)``, or these and a style, ``"neox"``, ``"interleaved"`` or ``"interleaved_to_half"``,
+    or these and D. Tables are ``[S, D]`` or ``[*T, D]``, or of ``D/2`` columns, as
+    ``apply_rotary_pos_emb`` reads them. Columns of y are q's heads of D channels, k's, and the
+    rest, which stays as it is: v's, so that N is ``(heads + 2 · kv_heads) · D`` and tells D. Where
+    N is another, tables have D columns unless D is given. Rotated columns are rounded before the
+    rotation, too. Gradients of x, rms_w and weight without ``rope`` alone. Errors:
+    ArgumentTypeError and ArgumentError for what is no ``rope``; ShapeMismatchError where y has
+    fewer columns than q and k, or for other tables; those of ``norm_linear`` and
     ``apply_rotary_pos_emb``.
     """
-    y = _norm_linear(x, rms_w, weight, eps, out=out)
+    need("rms_norm_linear", x=x, rms_w=rms_w, weight=weight)
     if rope is None:
-        return y
-    cos, sin, heads, kv_heads, *style = rope
-    rotated, width = heads + kv_heads, int(cos.shape[-1])
-    if rotated * width > y.shape[-1]:
-        expected, got = f"{rotated} heads of {width} channels", str(int(y.shape[-1]))
+        return _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
+    tables, heads, kv_heads, style, width = _read_rope(rope, weight, tuple(x.shape[:-1]))
+    y = _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
+    tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
+    q, k = y[..., : heads * width], y[..., heads * width : turned]
+    q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
+    whole = (t if t.shape[-1] == width else doubled(t) for t in tables)
+    _rotate(q, k, *(spread(table, (*tokens, width)) for table in whole), style=style)
+    return y
+
+
+_STYLES = ("neox", "interleaved", "interleaved_to_half")
+
+
+def _read_rope(
+    rope: Any, weight: Any, tokens: tuple[Any, ...]
+) -> tuple[tuple[Any, Any], int, int, str, int]:
+    """((cos, sin), heads, kv_heads, style, D), all checked."""
+    if not isinstance(rope, (tuple, list)) or not 4 <= len(rope) <= 6:
+        got = f"{len(rope)} values" if isinstance(rope, (tuple, list)) else type(rope).__name__
+        expected = "(cos, sin, heads, kv_heads), then style and D"
+        raise _not_rope(ArgumentTypeError, "has another form", expected, got)
+    cos, sin, heads, kv_heads, *more = rope
+    for name, table in (("cos", cos), ("sin", sin)):
+        if not hasattr(table, "shape"):
+            got = "None" if table is None else type(table).__name__
+            raise _not_rope(ArgumentTypeError, f"has no table as {name}", "an array", got)
+    for name, count in (("heads", heads), ("kv_heads", kv_heads)):
+        if not isinstance(count, int) or isinstance(count, bool):
+            got = type(count).__name__
+            raise _not_rope(ArgumentTypeError, f"has no number as {name}", "an integer", got)
+        if count < 0:
+            raise _not_rope(ArgumentError, f"has a wrong {name}", "0 or more", str(count))
+    style = more[0] if more else "neox"
+    if style not in _STYLES:
+        expected, got = ", ".join(_STYLES), repr(style)[:60]
+        raise _not_rope(ArgumentError, "has another style", expected, got)
+    shape = tuple(cos.shape)
+    if tuple(sin.shape) != shape:
+        expected, got = f"sin shaped as cos, {shape}", str(tuple(sin.shape))
+        raise _not_rope(ShapeMismatchError, "has tables of two shapes", expected, got)
+    fits = zip(reversed(shape[:-1]), reversed(tokens), strict=False)
+    if not 1 <= len(shape) <= len(tokens) + 1 or any(n not in (1, want) for n, want in fits):
+        expected = f"[S, D] or [*T, D] for tokens {tokens}"
+        raise _not_rope(ShapeMismatchError, "has tables of another shape", expected, str(shape))
+    width = _head_width(int(shape[-1]), heads, kv_heads, weight, more[1:])
+    return (cos, sin), heads, kv_heads, style, width
+
+
+def _head_width(table: int, heads: int, kv_heads: int, weight: Any, given: list[Any]) -> int:
+    """D: what is said, else what weight's rows tell, else the tables' columns."""
+    if len(weight.shape) != 2:
+        return table  # norm_linear refuses it
+    rows, width = int(weight.shape[0]), table
+    if given:
+        width = given[0]
+        if width not in (table, 2 * table):
+            expected = f"{table} or {2 * table}, of tables of {table} columns"
+            raise _not_rope(ShapeMismatchError, "has another D", expected, repr(width)[:60])
+    elif rows == (heads + 2 * kv_heads) * 2 * table:
+        width = 2 * table
+    if (heads + kv_heads) * width > rows:
+        expected, got = f"{heads + kv_heads} heads of {width} channels", str(rows)
         raise ShapeMismatchError.from_library(
             f"rms_norm_linear: weight has too few rows; expected {expected} at least, got {got}",
             "rms_norm_linear", "weight", expected, got,
         )  # fmt: skip
-    tokens = tuple(y.shape[:-1])
-    q, k = y[..., : heads * width], y[..., heads * width : rotated * width]
-    q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
-    tables = (spread(table, (*tokens, width)) for table in (cos, sin))
-    _rotate(q, k, *tables, style=style[0] if style else "neox")
-    return y
+    return int(width)
+
+
+def _not_rope(cls: Any, problem: str, expected: str, got: str) -> Exception:
+    error: Exception = cls.from_library(
+        f"rms_norm_linear: rope {problem}; expected {expected}, got {got}",
+        "rms_norm_linear", "rope", expected, got,
+    )  # fmt: skip
+    return error

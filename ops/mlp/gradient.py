@@ -11,6 +11,8 @@ import math
 
 import torch
 
+from .._given import as_matrix
+
 
 def slope_of(gate: torch.Tensor, activation: str) -> tuple[torch.Tensor, torch.Tensor]:
     """act(gate) and its slope, in f32."""
@@ -35,7 +37,7 @@ def gated(
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
     """Gradients of x, w_gate and w_up, as far as they are needed."""
     product, wide = torch.ops.dlblas.matmul, torch.float32
-    rows = x.reshape(-1, x.shape[-1])
+    rows = as_matrix(x)
     gate = product(rows, w_gate.t(), out_dtype=wide)
     up = product(rows, w_up.t(), out_dtype=wide)
     value, slope = slope_of(gate, activation)

@@ -19,7 +19,7 @@ from typing import Any
 from .._functions import FUNCTIONS
 from .._hooks import older_forms
 from .._latent_heads import turned_heads
-from .._spread import into, spread, table_of
+from .._spread import doubled, into, spread, table_of
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
@@ -148,13 +148,7 @@ def _is_half(table: Any, width: int) -> bool:
 
 def _whole(table: Any, width: int) -> Any:
     """A table of D/2 columns, which both channels of a pair read, as one of D."""
-    if not _is_half(table, width):
-        return table
-    if hasattr(table, "new_empty"):
-        import torch
-
-        return torch.cat((table, table), -1)
-    return import_module(type(table).__module__).concatenate((table, table), -1)
+    return doubled(table) if _is_half(table, width) else table
 
 
 def rotate_by_tables(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._given import as_rows, need
 from ..errors import ArgumentError
 
 __all__ = ["mm_w4a16"]
@@ -27,10 +28,11 @@ def mm_w4a16(
     ``"awq"``: qweight ``[K, N/8]``, zeros ``[K/group, N/8]``, eight columns a word in the order
     0 2 4 6 1 3 5 7. ``"gptq"``: qweight ``[K/8, N]``, eight rows a word; zeros ``[K/group, N/8]``,
     eight columns a word, stored minus one as AutoGPTQ's files have them; ``"gptq_v2"``: as they
-    are. Without zeros 8 is subtracted. ``group``: rows that share a scale, a divisor of K; −1: all
-    of K. Weights are rounded to x's dtype, as ``awq_dequantize`` gives them; products and sums are
-    f32, with one rounding. Errors: ArgumentError for another format or group, and those of
-    ``mm_w4a16_awq`` and ``mm_w4a16_gptq``. Source: AWQ, GPTQ; as in vLLM and SGLang.
+    are. x whose leading dimensions no view joins is copied. Without zeros 8 is subtracted.
+    ``group``: rows that share a scale, a divisor of K; −1: all of K. Weights are rounded to x's
+    dtype, as ``awq_dequantize`` gives them; products and sums are f32, with one rounding. Errors:
+    ArgumentError for another format or group, and those of ``mm_w4a16_awq`` and ``mm_w4a16_gptq``.
+    Source: AWQ, GPTQ; as in vLLM and SGLang.
     """
     if format not in _FORMATS:
         expected = ", ".join(_FORMATS)
@@ -38,7 +40,9 @@ def mm_w4a16(
             f"mm_w4a16: format is not offered; expected {expected}, got {format!r}",
             "mm_w4a16", "format", expected, repr(format),
         )  # fmt: skip
-    rows = x.shape[-1] if group == -1 else group
+    need("mm_w4a16", x=x, qweight=qweight, scales=scales)
+    x = as_rows(x)
+    rows = x.shape[-1] if group == -1 and len(x.shape) else group
     if rows < 1:
         raise ArgumentError.from_library(
             f"mm_w4a16: group is out of range; expected 1 or more, or -1, got {group}",

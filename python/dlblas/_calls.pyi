@@ -63,8 +63,8 @@ def apply_rotary_pos_emb(
     out: tuple[_A, _A] | None = None,
     stream: int | None = None,
 ) -> tuple[_A, _A]:
-    """out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h; tables of all tokens, or
-    [S, D] of a batch, [T, 1, D], [·, D/2]."""
+    """out_l = x_l · cos_l − x_h · sin_l; out_h = x_h · cos_h + x_l · sin_h; tables of all tokens,
+    or [S, D] of a batch, [T, 1, D], [·, D/2]."""
 
 def fused_rotary_emb(
     q: _A,

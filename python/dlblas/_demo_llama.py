@@ -1,5 +1,5 @@
-"""The demo's small Llama on a CPU: every operator between the embedding and the logits is ours, on
-NumPy arrays, with a paged cache.
+"""The demo's small Llama on a CPU: between the embedding and the logits every operator but a
+layer's last sum, which is NumPy's, is ours, on NumPy arrays, with a paged cache.
 
 In: JSON on stdin {quick, result}. Out: what people read on stdout, and a JSON file: seconds to the
 first token, tokens a second, each operator's share, and how far the logits of decoding are from

@@ -15,6 +15,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from ._functions import FUNCTIONS
+from ._given import as_matrix, grad_error
 
 _matmul = FUNCTIONS["matmul"].call
 _losses = FUNCTIONS["cross_entropy_rows"].call
@@ -152,6 +153,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
     ) -> tuple[Any, Any]:
+        if ce_weight is not None and ce_weight.requires_grad:
+            raise grad_error("fused_linear_cross_entropy", "ce_weight")
         work = _Work(x, weight, target, bias, ce_weight, call)
         wanted = (*ctx.needs_input_grad[:2], bias is not None and ctx.needs_input_grad[3])
         ctx.wanted, ctx.call, ctx.made = wanted, call, None
@@ -185,7 +188,7 @@ def linear_cross_entropy(
     x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
 ) -> tuple[Any, Any]:
     """(loss, z_loss), of any leading dimensions; with "none" a loss for each row."""
-    flat = x.reshape(-1, x.shape[-1])
+    flat = as_matrix(x)
     loss, z_loss = _LinearCrossEntropy.apply(
         flat, weight, target.reshape(-1), bias, ce_weight, call
     )

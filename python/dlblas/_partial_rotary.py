@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ._functions import FUNCTIONS
+from ._given import grad_error
 from ._latent_heads import turned_heads
 
 _backward = FUNCTIONS["partial_rotary_heads_backward"].call
@@ -25,6 +26,9 @@ class PartialRotaryEmb(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+        for name, table in (("cos", cos), ("sin", sin)):
+            if table.requires_grad:
+                raise grad_error("PartialRotaryEmb.apply", name)
         ctx.save_for_backward(cos, sin)
         ctx.values = kv.shape[-1] - (q.shape[-1] - cos.shape[-1])
         return turned_heads(q.detach(), k_pe.detach(), kv.detach(), cos, sin)

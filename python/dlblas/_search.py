@@ -86,14 +86,15 @@ def _packed(
         tuple(rows),
         keep,
         report if listeners else None,
-        _measure_in(worker),
+        _measure_in(worker, function.operator),
     )
 
 
-def _measure_in(worker: bool | None) -> int:
+def _measure_in(worker: bool | None, op: str) -> int:
     """The C ABI's number: 0 the library's choice, 1 a worker, 2 this process."""
     if _worker_command.serving:
         return 2
+    _worker_command.searched = op
     _worker_command.announce()
     return 0 if worker is None else 1 if worker else 2
 

@@ -43,6 +43,15 @@ def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
     return spread(table, wanted)
 
 
+def doubled(table: Any) -> Any:
+    """A table of D/2 columns, which both channels of a pair read, as one of D."""
+    if hasattr(table, "new_empty"):
+        import torch
+
+        return torch.cat((table, table), -1)
+    return import_module(type(table).__module__).concatenate((table, table), -1)
+
+
 def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
     """``out`` as ``shape``, the same memory; None where it lies so that only a copy would do."""
     if hasattr(out, "new_empty"):

@@ -30,9 +30,14 @@ serving = False
 """True in a worker: a search that a user's module starts while it is imported measures there."""
 
 
+searched = ""
+"""The operator whose search comes next."""
+
+
 def announce() -> None:
-    """Tells the library how to start a worker: this interpreter, today's module path, and the
-    modules, script and CUDA texts that users have registered so far."""
+    """Tells the library how to start a worker: this interpreter, today's module path, the modules,
+    script and CUDA texts that users have registered so far, and where torch's own functions stand
+    beside the operator that is ``searched``, their module."""
     if serving or not sys.executable:
         return
     own = sys.modules.get("dlblas.own")  # imported by the first registration
@@ -40,9 +45,13 @@ def announce() -> None:
         own = None
     argv = [sys.executable, "-c", _PROGRAM]
     environment = []
+    modules = [] if own is None else list(own.modules())
+    rivals = sys.modules.get(f"{__package__}.torch._rivals")
+    if rivals is not None and (its := rivals.module_for(searched)):
+        modules.append(its)
+    for module in dict.fromkeys(modules):
+        argv += ["--import", module]
     if own is not None:
-        for module in own.modules():
-            argv += ["--import", module]
         if script := own._source.script():
             argv += ["--script", *script, *sys.argv]
         rows = own._source.rows()

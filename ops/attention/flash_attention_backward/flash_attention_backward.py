@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, str] = {
     "o": "what flash_attention_lse returned",
     "lse": "what flash_attention_lse returned",
     "dlse": "the gradient that arrives at lse; none: 0",
-    "bias": "what flash_attention_lse was given; it has no gradient",
+    "bias": "what flash_attention_lse was given; its gradient is another's: gradient.py there",
     "causal": "whether a query sees no key after its own position",
     "scale": "what q · k is multiplied with; 0: 1/√D",
     "window": "how many keys before its own position a query sees; −1: all",

@@ -64,6 +64,7 @@ AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
         },
         "takes": {"dout": "o", "dlse": "lse"},
         "gives": {"q": "dq", "k": "dk", "v": "dv"},
+        "formulas": "gradient",  # of the bias
     },
 }  # fmt: skip
 

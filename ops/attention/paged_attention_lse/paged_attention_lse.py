@@ -32,7 +32,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. Page numbers are not checked; lengths count to the table's end at most."
+            "written then. On CPUs page numbers that a row would see are checked, on a GPU none; "
+            "lengths count to the table's end at most."
         ),
         "source": "Kwon et al., PagedAttention, 2023; Dao, Flash-Decoding, 2023.",
     },

@@ -33,3 +33,6 @@ ARGUMENTS: dict[str, str] = {
     "bias": "added to every row of the products, in their unit",
     "out_dtype": "dtype of the result; without it, a's",
 }
+
+# Its gradient, of batched products: gradient.py.
+AUTOGRAD: dict[str, dict[str, str]] = {"batched_matmul_nt": {"formula": "gradient"}}

@@ -15,11 +15,12 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "out overlaps no input; inputs are never written.",
         "numerics": (
             "Products and sums in f32, one rounding at the store; the same results in every run. "
-            "Rows that no group has are not written. Offsets count as the nearest of 0 … M; those "
-            "that descend make results undefined."
+            "Rows that no group has are not written. On a GPU offsets count as the nearest of "
+            "0 … M, and those that descend make results undefined."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; on CPUs ArgumentError for "
+            "offsets outside 0 … M or that descend; nothing is written then."
         ),
         "source": "Gale et al., MegaBlocks, 2022; torch's grouped_mm; DeepGEMM, 2025.",
     },

@@ -7,23 +7,12 @@ next: matmul.py (AUTOGRAD), python/dlblas/torch/_autograd.py.
 
 from __future__ import annotations
 
-import math
-
 import torch
 
+from .._given import as_matrix
+from .gemm_gradient import slope  # ops/gemm/gradient.py
+
 _Tensor = torch.Tensor | None
-
-
-def _slope(x: torch.Tensor, activation: str) -> torch.Tensor:
-    if activation == "relu":
-        return (x > 0).to(x.dtype)
-    if activation == "leaky_relu":
-        return torch.where(x > 0, 1.0, 0.01)
-    if activation == "silu":
-        s = x.sigmoid()
-        return s * (1 + x * (1 - s))
-    density = torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
-    return 0.5 * (1 + torch.erf(x / math.sqrt(2))) + x * density
 
 
 def matmul(
@@ -32,9 +21,9 @@ def matmul(
 ) -> tuple[_Tensor, _Tensor, _Tensor]:  # fmt: skip
     """Gradients of a, b and bias, as far as they are needed."""
     product, wide = torch.ops.dlblas.matmul, torch.float32
-    rows, g = a.reshape(-1, a.shape[-1]), dout.reshape(-1, dout.shape[-1]).contiguous()
+    rows, g = as_matrix(a), as_matrix(dout).contiguous()
     if activation:
-        g = g.to(wide) * _slope(product(rows, b, bias=bias, out_dtype=wide), activation)
+        g = g.to(wide) * slope(product(rows, b, bias=bias, out_dtype=wide), activation)
     dbias = None
     if bias is not None and bias.requires_grad:
         dbias = g.sum(0, dtype=wide).to(bias.dtype)

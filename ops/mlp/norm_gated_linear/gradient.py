@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from .._given import as_matrix
 from .mlp_gradient import gated  # ops/mlp/gradient.py
 
 _Tensor = torch.Tensor | None
@@ -18,7 +19,7 @@ def norm_gated_linear(
 ) -> tuple[_Tensor, _Tensor, _Tensor, _Tensor]:  # fmt: skip
     """Gradients of x, rms_w, w_gate and w_up; the normalised rows are made again."""
     ops = torch.ops.dlblas
-    rows = x.reshape(-1, x.shape[-1])
+    rows = as_matrix(x)
     normed = ops.rms_norm(rows, rms_w, eps)
     needed = (True, w_gate.requires_grad, w_up.requires_grad)
     dnormed, dgate, dup = gated(normed, w_gate, w_up, activation, dy, needed)

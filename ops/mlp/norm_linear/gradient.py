@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from .._given import as_matrix
+
 _Tensor = torch.Tensor | None
 
 
@@ -15,7 +17,7 @@ def norm_linear(
 ) -> tuple[_Tensor, _Tensor, _Tensor]:
     """Gradients of x, rms_w and weight; the normalised rows are made again."""
     ops = torch.ops.dlblas
-    rows, g = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+    rows, g = as_matrix(x), as_matrix(dy)
     normed = ops.rms_norm(rows, rms_w, eps)
     dx, drms_w = ops.rms_norm_backward(ops.matmul(g, weight), rows, rms_w, None, eps)
     dweight = ops.matmul(g.t(), normed) if weight.requires_grad else None

@@ -9,6 +9,8 @@ from typing import Any
 
 from .._arguments import hinted
 from .._functions import FUNCTIONS
+from .._given import as_matrix, need_arrays
+from ..errors import ShapeMismatchError
 
 __all__ = ["call", "fp8_gemm"]
 
@@ -26,10 +28,18 @@ def fp8_gemm(a: Any, b: Any, a_s: Any, b_s: Any) -> Any:
     """
     import torch
 
+    need_arrays("fp8_gemm", a=a, b=b, a_s=a_s, b_s=b_s)
     lead = tuple(a.shape[:-1])
-    rows, scales = a.reshape((-1, a.shape[-1])), a_s.reshape((-1, a_s.shape[-1]))
-    if tuple(a_s.shape[:-1]) != lead:
-        rows, scales = a, a_s  # the operator says what does not fit
+    rows, scales = a, a_s
+    if len(b.shape) != 2 or len(b_s.shape) != 2:
+        name, got = ("b", b) if len(b.shape) != 2 else ("b_s", b_s)
+        expected = {"b": "[N, K]", "b_s": "[ceil(N / 128), ceil(K / 128)]"}[name]
+        raise ShapeMismatchError.from_library(
+            f"fp8_gemm: {name} is no matrix; expected {expected}, got {tuple(got.shape)}",
+            "fp8_gemm", name, expected, str(tuple(got.shape)),
+        )  # fmt: skip
+    if lead and tuple(a_s.shape[:-1]) == lead:  # else the operator says what does not fit
+        rows, scales = as_matrix(a), as_matrix(a_s)
     out = _scaled_mm_block(
         rows, b.swapaxes(0, 1), scales, b_s.swapaxes(0, 1), out_dtype=torch.get_default_dtype()
     )

@@ -15,7 +15,9 @@ import torch
 from .._arguments import hinted
 from .._faces import quantize
 from .._functions import FUNCTIONS
+from .._given import as_matrix
 from ..errors import ArgumentError, ShapeMismatchError
+from ._autocast import cast
 
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _F8 = torch.float8_e4m3fn
@@ -97,7 +99,8 @@ class FP8Linear(torch.nn.Module):
         return layer.train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows = x.reshape(-1, x.shape[-1])
+        (x,) = cast(x)
+        rows = as_matrix(x)
         codes, steps = quantize(rows, "token", _F8)
         y: torch.Tensor = _scaled_mm_channel(
             codes, self.weight.t(), steps, (1 / self.weight_scale).reshape(1),

@@ -11,6 +11,7 @@ import torch
 
 from .._arguments import hinted
 from .._faces import fused_linear_cross_entropy
+from ._autocast import cast
 
 
 @hinted
@@ -47,6 +48,7 @@ class FusedLinearCrossEntropy(torch.nn.Module):
         target: torch.Tensor,
         bias: torch.Tensor | None = None,
     ) -> Any:
+        x, weight, bias = cast(x, weight, bias)
         return fused_linear_cross_entropy(
             x, weight, target, bias, self.ce_weight, self.ignore_index, self.lse_square_scale,
             self.label_smoothing, self.reduction, self.softcap, self.return_z_loss,

@@ -12,6 +12,7 @@ import torch
 
 from .._arguments import hinted
 from .._faces import fused_gated_mlp, gated_mlp
+from ._autocast import cast
 from ._offered import check_offered
 from .linear import Linear
 
@@ -23,7 +24,8 @@ class GatedMLP(torch.nn.Module):
     ``gate_proj``, ``up_proj`` and ``down_proj`` hold weights alone, under the names of Hugging
     Face's Llama, Mistral and Qwen. ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh`` or
     ``relu``, of the gate, with ``activate="up"`` of the other branch. Without ``down`` y is
-    ``[*T, intermediate_dim]``, and there is no ``down_proj``.
+    ``[*T, intermediate_dim]``, and there is no ``down_proj``. Inside of torch.autocast x and
+    weights are cast, as torch's linear layers cast them.
     """
 
     def __init__(
@@ -49,10 +51,10 @@ class GatedMLP(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         down = None if self.down_proj is None else self.down_proj.weight
+        x, gate, up, down = cast(x, self.gate_proj.weight, self.up_proj.weight, down)
         y: torch.Tensor = gated_mlp(
-            x, self.gate_proj.weight, self.up_proj.weight, activation=self.activation,
-            activate=self.activate, w_down=down,
-        )  # fmt: skip
+            x, gate, up, activation=self.activation, activate=self.activate, w_down=down
+        )
         return y
 
     def extra_repr(self) -> str:
@@ -94,7 +96,8 @@ class FusedGatedMLP(torch.nn.Module):
             torch.nn.init.kaiming_uniform_(weight, a=5**0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = fused_gated_mlp(x, self.gate_weight, self.up_weight, self.activation)
+        x, gate, up = cast(x, self.gate_weight, self.up_weight)
+        y: torch.Tensor = fused_gated_mlp(x, gate, up, self.activation)
         return y
 
     def extra_repr(self) -> str:

@@ -12,6 +12,7 @@ import torch
 
 from .._arguments import hinted
 from .._faces import linear
+from ._autocast import cast
 from ._offered import check_offered
 
 
@@ -19,8 +20,8 @@ from ._offered import check_offered
 class Linear(torch.nn.Linear):
     """``y = act(x · weightᵀ + bias)`` of x ``[*T, in_features]``, rounded once.
 
-    A drop-in for torch.nn.Linear; ``activation`` is ``""`` (none), ``"relu"``, ``"leaky_relu"``,
-    ``"gelu"`` (erf) or ``"silu"``.
+    A drop-in for torch.nn.Linear, inside of torch.autocast too; ``activation`` is ``""`` (none),
+    ``"relu"``, ``"leaky_relu"``, ``"gelu"`` (erf) or ``"silu"``.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class Linear(torch.nn.Linear):
         self.activation = activation
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = linear(input, self.weight, self.bias, self.activation)
+        x, weight, bias = cast(input, self.weight, self.bias)
+        y: torch.Tensor = linear(x, weight, bias, self.activation)
         return y
 
     def extra_repr(self) -> str:

@@ -42,7 +42,7 @@ def registering_module() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        own = name.startswith("dlblas.") and name != "dlblas.torch.rivals"
+        own = name.startswith("dlblas.")
         if frame.f_code.co_name == "<module>" and not own:
             if name == "__main__":
                 return name if _repeatable(frame.f_globals, frame.f_lineno) else None

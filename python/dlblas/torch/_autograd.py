@@ -1,5 +1,6 @@
 """Gradients of the operators, out of a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
-operator of the library, or GRADIENTS of the room's gradient.py, in torch's own operators.
+operator of the library, or GRADIENTS of the room's gradient.py, in torch's own operators; or both,
+where some inputs' are rarely asked for ("formulas"). A tensor with neither is refused.
 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
 differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _functions
+from .._given import grad_error
 from ..errors import InternalError, UnsupportedError
 from ._operations import operator
 
@@ -39,8 +41,13 @@ class _Formula(NamedTuple):
     gradients: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of (None, results of backward)
     optional: tuple[int, ...]  # inputs with a gradient that a call may leave out
     backward: Callable[..., Any]
+    formulas: tuple[tuple[int, Callable[..., Any]], ...]  # of inputs that backward gives nothing
+    without: tuple[tuple[int, str], ...]  # inputs that have no gradient
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
+        for i, name in self.without:
+            if i < len(inputs) and inputs[i] is not None and inputs[i].requires_grad:
+                raise grad_error(self.op, name)
         values = inputs + results
         ctx.save_for_backward(*self.saves(values))
         ctx.scalars = self.scalars(values)
@@ -59,11 +66,19 @@ class _Formula(NamedTuple):
         saved = ctx.saved_tensors
         arguments = self.arguments((None, *saved, *ctx.scalars, *there))
         if not torch.is_grad_enabled():
-            return self.given(ctx, _tuple(self.backward(*arguments)))
+            return self.given(ctx, self.made(ctx, arguments))
         with torch.no_grad():  # create_graph=True: gradients that refuse a second derivative
-            results = _tuple(self.backward(*arguments))
+            results = self.made(ctx, arguments)
         graph = [t for t in (*saved, *grads) if t is not None and t.requires_grad]
         return self.given(ctx, _Once.apply(self.op, len(results), *results, *graph))
+
+    def made(self, ctx: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The backward operator's results, then those of the formulas that are asked for."""
+        made = _tuple(self.backward(*arguments))
+        needed = ctx.needs_input_grad  # shorter where the last arguments were left out
+        for i, formula in self.formulas:
+            made += (formula(*arguments) if i < len(needed) and needed[i] else None,)
+        return made
 
     def given(self, ctx: Any, made: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
         """The inputs' gradients; an input that is not there has none."""
@@ -167,8 +182,13 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
             return 0
         raise ValueError(f"nothing is said of {backward.name}'s {argument.name}")
 
+    formulas: dict[str, Callable[..., Any]] = {}
+    if "formulas" in declaration:
+        formulas = import_module(f"dlblas.ops.{op}_{declaration['formulas']}").GRADIENTS
+    with_gradient = gives.keys() | formulas.keys()
     try:
-        made = list(_functions.FUNCTIONS[declaration["backward"]].results)
+        made = [*_functions.FUNCTIONS[declaration["backward"]].results, *formulas]
+        gives = {**gives, **{name: name for name in formulas}}
         needed = [a for a in backward.arguments if a.name in takes]
         return _Formula(
             op,
@@ -183,7 +203,12 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
                 i for i, a in enumerate(forward.arguments) if a.name in gives and _is_optional(a)
             ),
             operator(declaration["backward"]),
-        )
+            tuple((inputs.index(name), formula) for name, formula in formulas.items()),
+            tuple(
+                (i, a.name) for i, a in enumerate(forward.arguments)
+                if _is_tensor(a) and a.name not in with_gradient
+            ),
+        )  # fmt: skip
     except ValueError as reason:
         raise InternalError.from_library(
             f"{op}: AUTOGRAD is wrong; expected names of its own and of "

@@ -15,10 +15,10 @@ import torch
 
 from .. import _functions
 from .._after_import import after_import
+from .._given import grad_error
 from .._hooks import older_forms
 from ._arguments import reader
 from ._autograd import FUNCTIONS
-from ._fakes import grad_error
 from ._operations import OPERATIONS, operator
 
 _TRACER = "torch._dynamo"

@@ -15,6 +15,7 @@ import torch
 
 from .. import _dtypes
 from .._dims import Dim
+from .._given import grad_error
 from ..errors import (
     ArgumentError,
     DeviceError,
@@ -32,15 +33,6 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
 def _error(cls: type[Error], op: str, tensor: str, problem: str, expected: Any, got: Any) -> Error:
     message = f"{op}: {tensor} {problem}; expected {expected}, got {got}"
     return cls.from_library(message, op, tensor, str(expected), str(got))
-
-
-def grad_error(op: str, argument: str) -> Error:
-    """Of a tensor that requires grad where nothing would give it one, as the kernels say it."""
-    return ArgumentError.from_library(
-        f"{op}: {argument} requires grad; expected a tensor outside autograd, got "
-        "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
-        op, argument, "a tensor outside autograd", "requires_grad=True",
-    )  # fmt: skip
 
 
 class _Binder:

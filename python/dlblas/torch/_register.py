@@ -20,7 +20,7 @@ import torch
 from .. import _functions
 from .._ranges import follow
 from ..errors import Error
-from . import _autograd, _compile, _fakes, _made_of
+from . import _autograd, _compile, _fakes, _made_of, _rivals
 from ._operations import OPERATIONS, Operation, operator, read_operation
 
 _library: Any = torch.library.Library("dlblas", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -131,6 +131,7 @@ def attach() -> str:
             _state = ""  # what follows may come back here
             try:
                 _register()
+                _rivals.register()
                 os.register_at_fork(after_in_child=_compute_alone)
                 follow(torch.autograd.profiler)
             except Error as reason:

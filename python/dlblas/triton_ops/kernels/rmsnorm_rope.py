@@ -51,6 +51,6 @@ def fused_rmsnorm_rope_reference(
     sin: torch.Tensor,
     eps: float = 1e-6,
 ) -> torch.Tensor:
-    """``rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)``: x's dtype in between, where
-    ``fused_rmsnorm_rope`` stays in f32 and rounds once."""
-    return rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)
+    """``rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)``, in f32 in between and
+    rounded to x's dtype once, as ``fused_rmsnorm_rope`` is."""
+    return rope_reference(rmsnorm_reference(x.float(), weight, eps), cos, sin).to(x.dtype)

@@ -1,0 +1,43 @@
+"""Options of attention's scores as the operators take them, for the functions of several families.
+
+In: what a call says. Out: the operators' numbers, or a typed error. Read next:
+../../ops/attention/api.py, ../../ops/kv_cache/api.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import ArgumentError, ArgumentTypeError
+
+
+def scale_of(op: str, scale: Any) -> Any:
+    """None is the operators' 0: 1 / √D."""
+    if scale is None:
+        return 0.0
+    if isinstance(scale, (int, float)) and scale == 0:
+        expected = "another number than 0, or None for 1/√D"
+        raise ArgumentError.from_library(
+            f"{op}: scale leaves nothing of q and k; expected {expected}, got 0",
+            op, "scale", expected, "0",
+        )  # fmt: skip
+    return scale
+
+
+def window_of(op: str, window: Any) -> Any:
+    """None is the operators' −1: all keys."""
+    if window is None:
+        return -1
+    if not (isinstance(window, int) or hasattr(type(window), "__index__")):
+        expected, got = "one number of keys, or None for all", repr(window)[:60]
+        raise ArgumentTypeError.from_library(
+            f"{op}: window is no number of keys; expected {expected}, got {got}",
+            op, "window", expected, got,
+        )  # fmt: skip
+    if window < 0:
+        expected = "0 or more keys, or None for all"
+        raise ArgumentError.from_library(
+            f"{op}: window is out of range; expected {expected}, got {window}",
+            op, "window", expected, str(window),
+        )  # fmt: skip
+    return window

@@ -1,0 +1,209 @@
+"""torch's own attention as functions of the registry: ``torch_sdpa`` (CPUs: dense, packed, and the
+gradient), ``torch_flash`` and ``torch_cudnn`` (GPUs).
+
+In: torch tensors over a call's memory. Out: results written. Imported when one of them runs. Read
+next: _rivals.py, ../own/_function.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..own import _function, _problem, _space
+
+__all__ = ["FUNCTIONS", "step_of"]
+
+_aten = torch.ops.aten
+_Square = Callable[[Any, Any, Any, bool], tuple[Any, Any]]
+
+
+def _signed(q: Any, scale: float) -> tuple[Any, float | None]:
+    """torch takes the largest product before it multiplies: the factor must be positive."""
+    if scale == 0:
+        return q, None
+    return (-q, -scale) if scale < 0 else (q, scale)
+
+
+def _by_rows(*tensors: Any) -> tuple[Any, ...]:
+    """torch's kernels take a head's elements to lie side by side."""
+    return tuple(t if t.stride(-1) == 1 else t.contiguous() for t in tensors)
+
+
+def bottom_right(square: _Square, q: Any, k: Any, v: Any, o: Any, lse: Any) -> None:
+    """Causal attention whose last query sees the last key, of one that is right where S is L.
+
+    q and o ``[B, S, H, D]``, lse ``[B, H, S]``. Keys before the square are met by all queries and
+    joined by their sums; queries before it see nothing."""
+    ahead = k.shape[1] - q.shape[1]
+    if ahead < 0:
+        o[:, :-ahead], lse[..., :-ahead] = 0, -torch.inf
+        q, o, lse = q[:, -ahead:], o[:, -ahead:], lse[..., -ahead:]
+    at = max(0, ahead)
+    if q.shape[1] == 0 or k.shape[1] == 0:
+        return
+    made, sums = square(q, k[:, at:], v[:, at:], True)
+    if at:
+        before, its = square(q, k[:, :at], v[:, :at], False)
+        both = torch.logaddexp(sums, its)
+        share, other = ((t - both).exp().transpose(1, 2)[..., None] for t in (sums, its))
+        made, sums = (made * share + before * other).to(o.dtype), both
+    o.copy_(made)
+    lse.copy_(sums)
+
+
+def finite_values(v: Any) -> tuple[Any, Any]:
+    """v with 0 for what is not finite, and what that adds to each row that sees it: torch
+    multiplies an unseen value by 0, which leaves NaN of an infinity. Nothing waits for the
+    device."""
+    there = torch.isfinite(v)
+    return torch.where(there, v, 0), torch.where(there, 0, v).cumsum(1)
+
+
+def _on_cpu(q: Any, k: Any, v: Any, causal: bool, factor: float | None) -> tuple[Any, Any]:
+    """Heads of q over one of k are heads of a batch of Hkv, without a copy of k; S is L where it is
+    causal."""
+    q, k, v = _by_rows(q, k, v)
+    if not all(torch.isfinite(t).all() for t in (q, k, v)):
+        return _by_hand(q, k, v, causal, factor)
+    grouped = k.shape[2], q.shape[2] // k.shape[2]
+    o, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[0], q.shape[2], q.shape[1])
+    queries, made = (torch.unflatten(t, 2, grouped).permute(0, 2, 3, 1, 4) for t in (q, o))
+    sums = torch.unflatten(lse, 1, grouped)
+    for b in range(q.shape[0]):
+        keys, values = (t[b].transpose(0, 1)[:, None].expand(*grouped, -1, -1) for t in (k, v))
+        made[b], sums[b] = _aten._scaled_dot_product_flash_attention_for_cpu(
+            queries[b], keys, values, 0.0, causal, scale=factor
+        )
+    return o, lse
+
+
+def _by_hand(q: Any, k: Any, v: Any, causal: bool, factor: float | None) -> tuple[Any, Any]:
+    """A row at a time, over the keys that it sees: torch's kernel makes 0 of NaN."""
+    o, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[0], q.shape[2], q.shape[1])
+    keys, values = (t.repeat_interleave(q.shape[2] // k.shape[2], 2) for t in (k, v))
+    scale = q.shape[-1] ** -0.5 if factor is None else factor
+    for s in range(q.shape[1]):
+        seen = slice(0, s + 1 if causal else None)
+        scores = scale * torch.einsum("bhd,blhd->bhl", q[:, s], keys[:, seen])
+        lse[..., s] = scores.logsumexp(-1)
+        lse[..., s].masked_fill_(lse[..., s] == torch.inf, torch.nan)
+        weights = torch.exp(scores - lse[..., s, None])
+        nothing = lse[..., s] == -torch.inf
+        weights.masked_fill_(nothing[..., None], 0)
+        made = torch.einsum("bhl,blhd->bhd", weights, values[:, seen])
+        o[:, s] = torch.where(nothing[..., None], 0, made)
+    return o, lse
+
+
+def _run(square: _Square, q: Any, k: Any, v: Any, causal: bool, o: Any, lse: Any) -> None:
+    if causal:
+        bottom_right(square, q, k, v, o, lse)
+        return
+    made, sums = square(q, k, v, False)
+    o.copy_(made)
+    lse.copy_(sums)
+
+
+def torch_sdpa(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
+    """torch's attention on CPUs."""
+    q, factor = _signed(q, scale)
+    _run(partial(_on_cpu, factor=factor), q, k, v, causal, o, lse)
+
+
+def torch_sdpa_varlen(
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, scale: float,
+    o: Any, lse: Any,
+) -> None:  # fmt: skip
+    """The same, a sequence at a time; rows of no sequence see nothing."""
+    q, factor = _signed(q, scale)
+    o.zero_()
+    lse.fill_(-torch.inf)
+    rows, keys = (torch.as_tensor(t).tolist() for t in (cu_seqlens_q, cu_seqlens_k))
+    for n in range(len(rows) - 1):
+        its, seen = slice(rows[n], rows[n + 1]), slice(keys[n], keys[n + 1])
+        if its.stop <= its.start or seen.stop <= seen.start:
+            continue
+        tensors = (q[None, its], k[None, seen], v[None, seen])
+        square = partial(_on_cpu, factor=factor)
+        _run(square, *tensors, causal, o[None, its], lse[None, :, its])
+
+
+def torch_sdpa_backward(
+    dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool, scale: float, dq: Any,
+    dk: Any, dv: Any,
+) -> None:  # fmt: skip
+    """Its gradient on CPUs: each query head has gradients of k and v of its own, added up here."""
+    ahead, mask = k.shape[1] - q.shape[1], None  # two sizes of one bucket
+    if causal and ahead < 0:  # the first queries see nothing
+        dq[:, :-ahead] = 0
+        dout, q, o, dq = (t[:, -ahead:] for t in (dout, q, o, dq))
+        lse = lse[..., -ahead:]
+    elif causal and ahead:
+        at = torch.arange(k.shape[1]) - torch.arange(q.shape[1])[:, None]
+        mask = torch.zeros(at.shape, dtype=q.dtype).masked_fill_(at > ahead, -torch.inf)
+        causal = False
+    negative = scale < 0
+    dout, q, k, v, o = _by_rows(dout, q, k, v, o)
+    lse = lse.contiguous()
+    group = q.shape[2] // k.shape[2]
+    of_q = -q if negative else q
+    keys, values = (t.transpose(1, 2).repeat_interleave(group, 1) for t in (k, v))
+    made = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        dout.transpose(1, 2), of_q.transpose(1, 2), keys, values, o.transpose(1, 2), lse, 0.0,
+        causal, attn_mask=mask, scale=abs(scale) or None,
+    )  # fmt: skip
+    dq.copy_((-made[0] if negative else made[0]).transpose(1, 2))
+    for gradient, out in zip(made[1:], (dk, dv), strict=True):
+        out.copy_(gradient.unflatten(1, (-1, group)).float().sum(2).transpose(1, 2))
+
+
+def _on_gpu(attend: Any, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
+    v, more = finite_values(v) if causal else (v, None)
+    made = attend(*(t.transpose(1, 2) for t in _by_rows(q, k, v)), causal)
+    o, lse = made[0].transpose(1, 2), made[1].reshape(q.shape[0], q.shape[2], q.shape[1])
+    if more is not None:
+        o = o + more.repeat_interleave(q.shape[2] // k.shape[2], 2)
+    return o, lse
+
+
+def torch_flash(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
+    """FlashAttention-2, as torch has it. Not run on a GPU yet."""
+    q, factor = _signed(q, scale)
+
+    def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
+        return _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=factor)
+
+    _run(partial(_on_gpu, attend), q, k, v, causal, o, lse)
+
+
+def torch_cudnn(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
+    """cuDNN's attention, by torch. Not run on a GPU yet."""
+    q, factor = _signed(q, scale)
+
+    def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
+        return _aten._scaled_dot_product_cudnn_attention(
+            q, k, v, None, True, 0.0, causal, False, scale=factor
+        )
+
+    _run(partial(_on_gpu, attend), q, k, v, causal, o, lse)
+
+
+FUNCTIONS: dict[tuple[str, str], Callable[..., None]] = {
+    ("flash_attention_lse", "torch_sdpa"): torch_sdpa,
+    ("flash_attention_lse", "torch_flash"): torch_flash,
+    ("flash_attention_lse", "torch_cudnn"): torch_cudnn,
+    ("flash_attention_varlen_lse", "torch_sdpa"): torch_sdpa_varlen,
+    ("flash_attention_backward", "torch_sdpa"): torch_sdpa_backward,
+}
+"""Operator and name -> the function."""
+
+
+def step_of(op: str, name: str) -> Callable[..., str | None]:
+    """What the library calls."""
+    facts, knobs, function = _problem.operator(op), _space.read_space(op, None), FUNCTIONS[op, name]
+    signature = _function.bind(facts, function, knobs)
+    return _function.step_of(facts, function, signature, knobs, torch=True)
