@@ -72,7 +72,11 @@ def test_products_in_every_layout(unit: str, shape: tuple[int, int, int]) -> Non
         with dlblas.pinned("matmul", unit):
             got = dlblas.matmul(lying(a, left), lying(b, right), bias=bias, out_dtype=out)
         want = exact + bias.double()
-        assert bool(((got.double() - want).abs() <= bound(a, b, want, out)).all()), (left, right, out)
+        assert bool(((got.double() - want).abs() <= bound(a, b, want, out)).all()), (
+            left,
+            right,
+            out,
+        )
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -110,7 +114,9 @@ def test_groups(unit: str) -> None:
     for g in range(4):
         rows = slice(int(offsets[g]), int(offsets[g + 1]))
         want = a[rows].double() @ b[g].double().t()
-        assert bool(((got[rows].double() - want).abs() <= bound(a[rows], b[g].t(), want, "bf16")).all())
+        assert bool(
+            ((got[rows].double() - want).abs() <= bound(a[rows], b[g].t(), want, "bf16")).all()
+        )
 
 
 @pytest.mark.skipif(not CPU["avx512_bf16"], reason="this CPU has no unit for bf16")

@@ -52,7 +52,9 @@ def test_softmax_over_other_dimensions_in_turn() -> None:
     for dim in (0, 0, 1, -1, 0, -2):
         want = np.exp(x) / np.exp(x).sum(axis=dim, keepdims=True)
         np.testing.assert_allclose(dlblas.softmax(x, dim=dim), want, rtol=1e-5)
-    np.testing.assert_allclose(dlblas.softmax(x), np.exp(x) / np.exp(x).sum(-1, keepdims=True), 1e-5)
+    np.testing.assert_allclose(
+        dlblas.softmax(x), np.exp(x) / np.exp(x).sum(-1, keepdims=True), 1e-5
+    )
 
 
 def test_threads_with_other_forms() -> None:

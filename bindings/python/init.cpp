@@ -48,8 +48,8 @@ Object* call_other_form(const Function& function, Object* const* args, Size narg
 }
 
 // A program calls one form over and over. Where the last call was an older form's, this one is
-// asked before the operator refuses it (a refusal with its words takes 30 µs). True: `result` is the
-// call's, or null and an error.
+// asked before the operator refuses it (a refusal with its words takes 30 µs). True: `result` is
+// the call's, or null and an error.
 bool call_older_form(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                      Object** result) {
   static thread_local bool t_asked = false;  // an older form calls the operator itself

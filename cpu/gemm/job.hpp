@@ -147,9 +147,9 @@ struct GemmCode {
   /// parts · kRowPlanes · kMaxRowGroup · block_n floats.
   void (*row)(const GemmJob&, const CpuGemmRowConfig&, int64_t j0, int64_t j1, const float* rows,
               float* sums);
-  /// a as f32 (AMX: as pairs of bf16): rows side by side at each depth, or for dot products one after the other, where
-  /// columns are shared in parts of their depth; rows past m, up to a power of two or whole groups,
-  /// are zero.
+  /// a as f32 (AMX: as pairs of bf16): rows side by side at each depth, or for dot products one
+  /// after the other, where columns are shared in parts of their depth; rows past m, up to a power
+  /// of two or whole groups, are zero.
   void (*pack_rows)(const GemmJob&, const CpuGemmRowConfig&, float* rows);
 };
 

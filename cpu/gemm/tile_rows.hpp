@@ -39,10 +39,10 @@ struct TileRowArgs {
   const char* b;    // the first column, at the span's first depth
   int64_t b_pitch;  // bytes from column to column
   const char* rows;
-  int64_t chunks;     // whole ones
-  const char* tail;   // N · 16 columns of the last chunk, zeros past K's end; null: none
-  int64_t ahead;      // bytes that b is fetched ahead; 0: none
-  float* sums;        // [N][M] tiles, [column][row]
+  int64_t chunks;    // whole ones
+  const char* tail;  // N · 16 columns of the last chunk, zeros past K's end; null: none
+  int64_t ahead;     // bytes that b is fetched ahead; 0: none
+  float* sums;       // [N][M] tiles, [column][row]
 };
 
 template <int M, int N, int... kTiles>
@@ -113,8 +113,9 @@ void sum_tile_rows(const GemmJob& p, const GemmMatrix& b, const char* rows, int6
   int64_t k = 0;
   do {
     const int64_t end = smaller(p.k, k + p.sums.span);
-    TileRowArgs t{address(b, k, j), b.col * 2, rows + k / kTerms * m * kTileBytes,
-                  (end - k) / kTerms, nullptr, ahead, k == 0 ? sums : spans[0]};
+    TileRowArgs t{address(b, k, j),        b.col * 2, rows + k / kTerms * m * kTileBytes,
+                  (end - k) / kTerms,      nullptr,   ahead,
+                  k == 0 ? sums : spans[0]};
     if ((end - k) % kTerms != 0) {
       const int64_t last = end - (end - k) % kTerms;
       for (int i = 0; i < tiles * kTileRows; ++i) {

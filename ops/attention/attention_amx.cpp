@@ -54,8 +54,9 @@ void pack_keys(const TileSource& from, int64_t count, int64_t width, float* to) 
   const auto* const rows = static_cast<const uint16_t*>(from.data);
   for (int64_t j = 0; j < count; j += kTileMultiple) {
     fetch_rows(from, j + kTileMultiple, smaller(count, j + 2 * kTileMultiple), width);
-    pack_chunks<Bf16Terms>({rows + j * from.row, from.row, from.column}, smaller(count - j, kTileMultiple),
-               width, kTileMultiple, true, to + j / kTileMultiple * tile_panel(width));
+    pack_chunks<Bf16Terms>({rows + j * from.row, from.row, from.column},
+                           smaller(count - j, kTileMultiple), width, kTileMultiple, true,
+                           to + j / kTileMultiple * tile_panel(width));
   }
 }
 

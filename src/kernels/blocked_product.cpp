@@ -232,11 +232,12 @@ void constrain_tile_rows(const Query&, const BlockedProduct& p, Space& space) {
 }
 
 Config default_tile_rows(const BlockedProduct& p) {
-  // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or 3
-  // 7.5; fetched ahead 7.1 to 8.0; 4 or 6 tiles 7.9, fetched ahead 10.7 to 15.2.
+  // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or
+  // 3 7.5; fetched ahead 7.1 to 8.0; 4 or 6 tiles 7.9, fetched ahead 10.7 to 15.2.
   CpuGemmRowConfig c{1, 16, 0, true};
   for (const std::int64_t v : tile_rows_table().values("unroll_k"))
-    if (v <= std::min<std::int64_t>(2, most_columns(p.m))) c.unroll_k = static_cast<std::int32_t>(v);
+    if (v <= std::min<std::int64_t>(2, most_columns(p.m)))
+      c.unroll_k = static_cast<std::int32_t>(v);
   return tile_rows_table().to_config(c);
 }
 

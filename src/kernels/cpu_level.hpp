@@ -23,16 +23,16 @@ struct CpuLevel {
   const void* code;                  // see code_of
   const KnobTable* knobs = nullptr;  // null: those of the implementation that the levels share
   CpuUnit unit = CpuUnit::kNone;     // what it needs beside the level
-  /// Of a unit: a row has the same bits in any batch and configuration, and what it refuses does not
-  /// depend on the batch. Then it serves calls that ask for that, in the place of the levels, whose
-  /// `same_bits` says so (bits_beside_units).
+  /// Of a unit: a row has the same bits in any batch and configuration, and what it refuses does
+  /// not depend on the batch. Then it serves calls that ask for that, in the place of the levels,
+  /// whose `same_bits` says so (bits_beside_units).
   bool keeps_bits = false;
 };
 
 /// The implementations `<prefix>avx512`, `<prefix>avx2`, `<prefix>baseline`, as far as `levels`,
-/// widest first, has them; of units `<prefix>avx512bf16`, `<prefix>amx`. `base` is what they share; its `supports` and `same_bits` speak of the
-/// problem alone and may be null. `op` tells operators over the same functions apart. Levels and
-/// `op` live as long as the process.
+/// widest first, has them; of units `<prefix>avx512bf16`, `<prefix>amx`. `base` is what they share;
+/// its `supports` and `same_bits` speak of the problem alone and may be null. `op` tells operators
+/// over the same functions apart. Levels and `op` live as long as the process.
 std::vector<Implementation> per_level(const Implementation& base, const char* prefix,
                                       const std::vector<CpuLevel>& levels,
                                       const void* op = nullptr);

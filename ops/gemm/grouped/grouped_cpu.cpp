@@ -52,8 +52,8 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
     one.out = matrix(p.out, out, g, row, 0);
     one.m = by_depth ? p.m : count, one.n = p.n, one.k = by_depth ? count : p.k;
     const bool by_rows = one.b.col == 1, dots = !by_rows && one.b.row == 1;
-    const bool streams = s.tiles ? dots && one.n >= kMinColumnsOfTiles
-                                 : by_rows || (dots && !s.any_batch);
+    const bool streams =
+        s.tiles ? dots && one.n >= kMinColumnsOfTiles : by_rows || (dots && !s.any_batch);
     if (streams && one.m <= (s.tiles ? kMaxRowsOfTiles : kMaxRowGroup) && one.n > 0) {
       GemmFewRows few = s.few;
       if (!s.tiles) {
@@ -143,11 +143,15 @@ std::vector<Implementation> grouped_cpu(const GroupedOp& op) {
       base, "cpu_",
       {
 #if defined(DLBLAS_X86)
-          {Isa::kAvx512, hash, level(kMatmulAmx, kMatmulAmx), nullptr, kernels::CpuUnit::kAmx, true},
-          {Isa::kAvx512, hash, level(kMatmulBf16, of.avx512), nullptr,
-           kernels::CpuUnit::kAvx512Bf16, true},
-          {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
-          {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
+        {Isa::kAvx512, hash, level(kMatmulAmx, kMatmulAmx), nullptr, kernels::CpuUnit::kAmx, true},
+            {Isa::kAvx512,
+             hash,
+             level(kMatmulBf16, of.avx512),
+             nullptr,
+             kernels::CpuUnit::kAvx512Bf16,
+             true},
+            {Isa::kAvx512, hash, level(of.avx512, of.avx512), nullptr},
+            {Isa::kAvx2, hash, level(of.avx2, of.avx2), nullptr},
 #endif
             {Isa::kBaseline, hash, level(of.baseline, of.baseline), nullptr},
       },

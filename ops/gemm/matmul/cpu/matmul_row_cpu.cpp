@@ -138,10 +138,10 @@ void append_tiles(std::vector<Implementation>& to) {
   };
   base.prepare = prepare_tiles;
   const auto* hash = source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">();
-  for (const Implementation& impl : kernels::per_level(
-           base, "cpu_row_",
-           {{Isa::kAvx512, hash, &kMatmulAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx,
-             true}}))
+  for (const Implementation& impl :
+       kernels::per_level(base, "cpu_row_",
+                          {{Isa::kAvx512, hash, &kMatmulAmx, &kernels::tile_rows_table(),
+                            kernels::CpuUnit::kAmx, true}}))
     to.push_back(impl);
 }
 #endif

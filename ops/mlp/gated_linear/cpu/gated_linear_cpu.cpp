@@ -177,10 +177,10 @@ void append_tiles(std::vector<Implementation>& to) {
   };
   base.prepare = prepare_tiles;
   const auto* hash = source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">();
-  for (const Implementation& impl : kernels::per_level(
-           base, "cpu_row_",
-           {{Isa::kAvx512, hash, &kAmx, &kernels::tile_rows_table(), kernels::CpuUnit::kAmx,
-             true}}))
+  for (const Implementation& impl :
+       kernels::per_level(base, "cpu_row_",
+                          {{Isa::kAvx512, hash, &kAmx, &kernels::tile_rows_table(),
+                            kernels::CpuUnit::kAmx, true}}))
     to.push_back(impl);
 }
 #endif
