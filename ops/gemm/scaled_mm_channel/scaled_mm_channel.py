@@ -47,7 +47,7 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "`int8_scaled_mm`",
         "`(a_scale · b_scale) · (a · b) + bias` of f8 or i8 codes: scales of all, of rows and "
         "columns, of 1×128 by 128×128",
-        "AVX-512 (i8: VNNI), AVX2, baseline",
+        "AMX, AVX-512 (i8: VNNI), AVX2, baseline",
         "8-bit WGMMA (Hopper); cuBLASLt; mma.sync in f16 (sm_80 and later), any layout",
     ),
 ]
