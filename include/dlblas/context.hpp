@@ -129,7 +129,7 @@ class Context {
   /// The same bits for a row in any batch, on any number of threads, before and after tuning: on
   /// one machine, for tensors that lie alike.
   Context& deterministic(bool on = true) { return flag(DLBLAS_DETERMINISTIC, on); }
-  /// f32 products of matmul may round their factors to TF32, on GPUs (`cublaslt_tf32`).
+  /// f32 products may round their inputs to TF32.
   Context& allow_tf32(bool on = true) { return flag(DLBLAS_ALLOW_TF32, on); }
   /// The C ABI's view.
   const dlblas_context* get() const { return &c_; }

@@ -92,27 +92,6 @@ TEST(MatmulSpace, HasAFewConfigurationsAtAnySize) {
   }
 }
 
-TEST(MatmulSpace, Tf32ServesF32WhereTheCallAllowsIt) {
-  const Implementation& tf32 = *matmul().find("cublaslt_tf32");
-  EXPECT_EQ(tf32.min_arch, 80);
-  const DeviceInfo device = typical_cuda_device(90);
-  Problem p = product({512, 4096, 4096}, false, true);
-  const auto says = [&](const Implementation& impl) {
-    return impl.supports({p, device, impl}).text(matmul().schema);
-  };
-  EXPECT_EQ(says(tf32), "a is not f32");
-  for (const int i : {0, 1, 3}) p.tensors[i].dtype = DType::kF32;
-  EXPECT_EQ(says(tf32), "the call does not allow TF32");
-  const double whole = matmul().def.bound(p, 0).magnitude;
-  p.flags = kAllowTf32;
-  // What is left to say is what the product itself has against it, here or on a GPU.
-  EXPECT_EQ(says(tf32), says(*matmul().find("cublaslt")));
-  EXPECT_GE(matmul().def.bound(p, 0).magnitude, 0x1p12 * whole);
-  const Query q{p, device, tf32};
-  EXPECT_LT(tf32.estimate(q, default_config(q)),
-            0.5 * matmul().find("cublaslt")->estimate(q, default_config(q)));
-}
-
 TEST(MatmulSpace, WgmmaRefusesWhatTheCopyEngineCannotMove) {
   const Problem good = product({64, 128, 256}, false, true);
   ASSERT_EQ(wgmma_says(good), "yes");

@@ -130,16 +130,14 @@ void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t n
 }
 
 /// Roundings of the sum, or, below f32's normal range, half its smallest step for each product (all
-/// of it, where such products count as zero); then one rounding to the result's dtype. Where a call
-/// allows TF32, either factor of f32 may be rounded to 11 bits: 2^12 times f32's rounding, twice.
+/// of it, where such products count as zero); then one rounding to the result's dtype.
 Bound matmul_bound(const Problem& problem, int) {
   const auto activation = static_cast<Activation>(problem.scalars[kActivation]);
   const double count = static_cast<double>(problem.dims[kK]) + 1 + epilogue_roundings(activation);
   const FloatTraits out = float_traits(problem.tensors[kOut].dtype);
   const bool flushes = problem.tensors[kA].dtype == DType::kBF16;
-  const bool tf32 = problem.tensors[kA].dtype == DType::kF32 && (problem.flags & kAllowTf32);
   const double step = flushes ? 0x1p-126 : float_traits(DType::kF32).tiny / 2;
-  return {.magnitude = kRounding * (tf32 ? 0x1p13 : 1),
+  return {.magnitude = kRounding,
           .value = out.eps / 2 * (1 + kRounding),
           .absolute = out.tiny + count * step * lipschitz(activation)};
 }

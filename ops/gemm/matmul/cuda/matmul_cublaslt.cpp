@@ -39,8 +39,7 @@ struct Product {
   CublasLt::Layout b, a, out;
   bool valid;
 
-  Product(const Operands& o, const LtBatch& batch, const MatmulTraits& s, LtFactors factors,
-          const void* bias) {
+  Product(const Operands& o, const LtBatch& batch, const MatmulTraits& s, const void* bias) {
     const CublasLt& lt = cuda::cublaslt();
     const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, DType type,
                              std::int64_t apart) {
@@ -61,10 +60,8 @@ struct Product {
     const std::int32_t trans_a = s.gemm.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
     valid = lay_out(b, o.b, s.gemm.type, batch.b) && lay_out(a, o.a, s.gemm.type, batch.a) &&
             lay_out(out, o.out, s.epilogue.out, batch.out) &&
-            lt.description_init(
-                &description, sizeof description,
-                factors == LtFactors::kTf32 ? CublasLt::kCompute32FFastTf32 : CublasLt::kCompute32F,
-                CublasLt::kF32) == 0 &&
+            lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
+                                CublasLt::kF32) == 0 &&
             set(CublasLt::kTransA, trans_b) && set(CublasLt::kTransB, trans_a);
     if (valid && s.epilogue.has_bias) {
       const std::uint32_t epilogue = CublasLt::kBias;
@@ -84,7 +81,6 @@ Size sizes_of(const Operands& o, const LtBatch& batch) {
 /// What a kernel keeps, until it is released.
 struct LtState {
   MatmulTraits traits;
-  LtFactors factors;
   std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
   CublasLt::Handle handle;
   Size bucket;
@@ -137,9 +133,8 @@ std::vector<CublasLt::Choice> choices_of(const LtState& state, const Product& x,
 }
 
 /// Fills everything but the choice. The device's context is current.
-void start_state(const Problem& p, LtFactors factors, LtState& state) {
+void start_state(const Problem& p, LtState& state) {
   state.traits = matmul_traits(p);
-  state.factors = factors;
   for (const int i : {kA, kB, kBias, kOut}) state.align[i] = 1u << p.tensors[i].align_log2;
   state.handle = cuda::cublaslt_handle(p.device_index);
 }
@@ -174,7 +169,7 @@ std::size_t wanted_workspace(const Problem& p, std::int64_t count, const LtState
   for (int i = 0; i < kSizes && i < more; ++i) {
     at.dims[kM] = before + 1 + (more - 1) * i / kSizes;
     const Operands o = bucket_operands(at, state.traits);
-    const Product x(o, bucket_batch(o, count), state.traits, state.factors, bias);
+    const Product x(o, bucket_batch(o, count), state.traits, bias);
     for (const CublasLt::Choice& c : choices_of(state, x, kMaxWorkspace, 1))
       most = std::max(most, c.workspace_bytes);
   }
@@ -188,8 +183,7 @@ std::vector<CublasLt::Choice> bucket_choices(const Problem& p, std::int64_t coun
   // A pointer that is as aligned as the bias: its value is read, never what it points to.
   const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{state.align[kBias]});
   const Operands o = bucket_operands(p, s);
-  return choices_of(state, Product(o, bucket_batch(o, count), s, state.factors, bias),
-                    kMaxWorkspace, kListed);
+  return choices_of(state, Product(o, bucket_batch(o, count), s, bias), kMaxWorkspace, kListed);
 }
 
 /// This size's algorithm; false where nothing serves it. Sizes of a bucket lie up to a half apart:
@@ -251,11 +245,11 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 }
 
 /// How long the list is on this device; without one, as long as it may be.
-std::int64_t listed(const Problem& p, std::int64_t count, LtFactors factors) {
+std::int64_t listed(const Problem& p, std::int64_t count) {
   if (!cuda::unavailable().empty()) return kListed;
   const cuda::CurrentDevice current(p.device_index);
   LtState state;
-  start_state(p, factors, state);
+  start_state(p, state);
   return static_cast<std::int64_t>(bucket_choices(p, count, state).size());
 }
 
@@ -281,7 +275,7 @@ void multiply_once(const Problem& p, const LtState& state) {
   char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
   if (!zeros) return;
   cuda::fill_bytes(zeros, 0, bytes, stream.get());
-  const Product x(o, {}, s, state.factors, zeros);  // of a batch, one
+  const Product x(o, {}, s, zeros);  // of a batch, one
   const float one = 1, zero = 0;
   if (x.valid)
     cuda::cublaslt().multiply(state.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
@@ -291,39 +285,14 @@ void multiply_once(const Problem& p, const LtState& state) {
   cuda::synchronize(stream.get());
 }
 
-template <LtFactors kFactors>
-Support supports(const Query& q) {
-  return cublaslt_supports(q.problem, 1, kFactors);
-}
-template <LtFactors kFactors>
-void constrain(const Query& q, Space& space) {
-  cublaslt_constrain(q.problem, 1, space, kFactors);
-}
+Support supports(const Query& q) { return cublaslt_supports(q.problem, 1); }
+void constrain(const Query& q, Space& space) { cublaslt_constrain(q.problem, 1, space); }
 Config heuristic(const Query&) { return table().to_config({0}); }
-template <LtFactors kFactors>
 double estimate(const Query& q, const Config& config) {
-  return cublaslt_ms(q.problem, 1, q.device, config, kFactors);
+  return cublaslt_ms(q.problem, 1, q.device, config);
 }
-template <LtFactors kFactors>
 Kernel prepare(const Query& q, const Config& config) {
-  return cublaslt_kernel("matmul", q.problem, 1, config, step, kFactors);
-}
-
-template <LtFactors kFactors>
-Implementation implementation(const char* name) {
-  Implementation i;
-  i.name = name;
-  i.backend = DeviceType::kCuda;
-  i.source_hash = source_hash<"ops/gemm/matmul/cuda/matmul_cublaslt.cpp">();
-  i.version = cuda::cublaslt_version;
-  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
-  i.knobs = &table();
-  i.supports = supports<kFactors>;
-  i.constrain = constrain<kFactors>;
-  i.heuristic = heuristic;
-  i.estimate = estimate<kFactors>;
-  i.prepare = prepare<kFactors>;
-  return i;
+  return cublaslt_kernel("matmul", q.problem, 1, config, step);
 }
 
 }  // namespace
@@ -334,11 +303,7 @@ const ConfigTable<CublasLtConfig>& cublaslt_table() {
   return *t;
 }
 
-Support cublaslt_supports(const Problem& p, std::int64_t count, LtFactors factors) {
-  if (factors == LtFactors::kTf32) {
-    if (p.tensors[kA].dtype != DType::kF32) return Support::no("{} is not f32", tensor(kA));
-    if (!(p.flags & kAllowTf32)) return Support::no("the call does not allow TF32");
-  }
+Support cublaslt_supports(const Problem& p, std::int64_t count) {
   if (!cuda::cublaslt().support) return cuda::cublaslt().support;
   const MatmulTraits s = matmul_traits(p);
   for (const int i : {kA, kB, kOut}) {
@@ -374,28 +339,24 @@ Support cublaslt_supports(const Problem& p, std::int64_t count, LtFactors factor
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
   }
   if (Support sizes = supports_sizes(p); !sizes) return sizes;
-  return listed(p, count, factors) > 0 ? Support::yes()
-                                       : Support::no("cuBLASLt lists no algorithm for it");
+  return listed(p, count) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
-void cublaslt_constrain(const Problem& p, std::int64_t count, Space& space, LtFactors factors) {
-  const std::int64_t most = cuda::cublaslt().support ? listed(p, count, factors) : kListed;
+void cublaslt_constrain(const Problem& p, std::int64_t count, Space& space) {
+  const std::int64_t most = cuda::cublaslt().support ? listed(p, count) : kListed;
   space.require(table(), "listed", {"algo"}, [most](const CublasLtConfig& c) {
     return c.algo < std::max<std::int64_t>(1, most);
   });
 }
 
 double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& device,
-                   const Config& config, LtFactors factors) {
+                   const Config& config) {
   // cuBLAS through torch.mm on H200s, 21 and 26 November 2026: 700 to 800 TFLOP/s bf16 on large
   // shapes, less where K is short, since each tile's end costs; 48 f32; the memory's full rate with
   // 64 rows; 2.5 µs more where few tiles make it split K.
-  // TF32 has half of bf16's rate on each card that has it; not measured.
-  const bool tf32 = factors == LtFactors::kTf32;
-  const DType dtype = tf32 ? DType::kBF16 : p.tensors[kA].dtype;
+  const DType dtype = p.tensors[kA].dtype;
   const auto matrices = static_cast<double>(count);
-  const double part =  // of what the device sustains
-      dtype == DType::kF32 ? 0.915 : 1.05 / (tf32 ? 2 : 1);
+  const double part = dtype == DType::kF32 ? 0.915 : 1.05;  // of what the device sustains
   const double operations = matrices * 2 * multiply_adds(p) / part;
   const auto tiles = matrices * static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
@@ -417,10 +378,10 @@ double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& devic
 }
 
 Kernel cublaslt_kernel(const char* op, const Problem& p, std::int64_t count, const Config& config,
-                       StepFn multiply, LtFactors factors) {
+                       StepFn multiply) {
   const cuda::CurrentDevice current(p.device_index);
   auto* state = new LtState;
-  start_state(p, factors, *state);
+  start_state(p, *state);
   const Operands bucket = bucket_operands(p, state->traits);
   state->bucket = sizes_of(bucket, bucket_batch(bucket, count));
   const auto list = bucket_choices(p, count, *state);
@@ -458,7 +419,7 @@ int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& p, const LtBa
     copy_batch(given.a, batch.a, o.a, now.a, batch.count, type, context.stream);
   if (o.b.data != given.b.data)
     copy_batch(given.b, batch.b, o.b, now.b, batch.count, type, context.stream);
-  const Product x(o, now, s, state.factors, p.epilogue.bias);
+  const Product x(o, now, s, p.epilogue.bias);
   CublasLt::Algorithm algorithm;
   if (!x.valid || !algorithm_for(state, x, sizes_of(o, now), context.stream, algorithm))
     return code_of(CublasLt::kNotSupported);
@@ -473,10 +434,19 @@ int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& p, const LtBa
 }
 
 void append_cublaslt(std::vector<Implementation>& to) {
-  to.push_back(implementation<LtFactors::kWhole>("cublaslt"));
-  Implementation tf32 = implementation<LtFactors::kTf32>("cublaslt_tf32");
-  tf32.min_arch = 80;
-  to.push_back(tf32);
+  Implementation i;
+  i.name = "cublaslt";
+  i.backend = DeviceType::kCuda;
+  i.source_hash = source_hash<"ops/gemm/matmul/cuda/matmul_cublaslt.cpp">();
+  i.version = cuda::cublaslt_version;
+  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
+  i.knobs = &table();
+  i.supports = supports;
+  i.constrain = constrain;
+  i.heuristic = heuristic;
+  i.estimate = estimate;
+  i.prepare = prepare;
+  to.push_back(i);
 }
 
 }  // namespace dlblas::gemm

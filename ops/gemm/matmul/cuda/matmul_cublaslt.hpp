@@ -17,19 +17,13 @@ struct LtBatch {
   std::int64_t count = 1, a = 0, b = 0, out = 0;
 };
 
-/// What factors of f32 are multiplied as.
-enum class LtFactors : std::uint8_t { kWhole, kTf32 };
-
-Support cublaslt_supports(const Problem& matrix, std::int64_t count,
-                          LtFactors factors = LtFactors::kWhole);
-void cublaslt_constrain(const Problem& matrix, std::int64_t count, Space& space,
-                        LtFactors factors = LtFactors::kWhole);
+Support cublaslt_supports(const Problem& matrix, std::int64_t count);
+void cublaslt_constrain(const Problem& matrix, std::int64_t count, Space& space);
 double cublaslt_ms(const Problem& matrix, std::int64_t count, const DeviceInfo& device,
-                   const Config& config, LtFactors factors = LtFactors::kWhole);
+                   const Config& config);
 /// `multiply` is the step, and calls cublaslt_multiply.
 Kernel cublaslt_kernel(const char* op, const Problem& matrix, std::int64_t count,
-                       const Config& config, StepFn multiply,
-                       LtFactors factors = LtFactors::kWhole);
+                       const Config& config, StepFn multiply);
 /// 0, or a code that cuda::error_text has words for.
 int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& params, const LtBatch& batch,
                       const Context& context, void* workspace);
