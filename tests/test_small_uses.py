@@ -80,8 +80,9 @@ def test_matrices_on_both_sides_are_a_batch(lead: tuple[int, ...]) -> None:
     )
     for run in (dlblas.matmul, compiled):
         torch.testing.assert_close(run(p, q), p @ q, rtol=1e-4, atol=1e-4)
-    with pytest.raises(errors.ArgumentError, match=r"a requires grad.*\.detach"):
-        dlblas.matmul(p.requires_grad_(), q)
+    dlblas.matmul(p.requires_grad_(), q).sum().backward()  # as bmm's
+    want = torch.ones_like(p @ q) @ q.transpose(-1, -2)
+    torch.testing.assert_close(p.grad, want, rtol=1e-4, atol=1e-4)
 
 
 def test_a_shape_that_cannot_be_asked_for_is_refused() -> None:
