@@ -183,3 +183,34 @@ def test_gates_of_few_rows_by_tiles() -> None:
         with dlblas.pinned("gated_linear", name):
             results.append(dlblas.gated_linear(x, gate, up))
     assert torch.equal(*results)
+
+
+def drawn(kind: str, rng: Any, *shape: int) -> Any:
+    if kind == "normal":
+        x = rng.standard_normal(shape, np.float32)
+    elif kind == "constant":
+        x = np.full(shape, 0.1, np.float32)
+    else:
+        x = rng.random(shape, np.float32)
+    return torch.from_numpy(x).bfloat16()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("depth", [64, 1000, 4096, 8192, 65536, 1 << 19])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "constant"])
+def test_sums_are_as_good_as_numpys(kind: str, depth: int, unit: str) -> None:
+    """Errors against those of NumPy's f32 product, as test_matmul_sums.py has them of levels."""
+    rng = np.random.default_rng(depth)
+    a, b = drawn(kind, rng, 24, depth), drawn(kind, rng, depth, 32)
+    exact, ours = a.double() @ b.double(), {}
+    numpys = torch.from_numpy(a.float().numpy() @ b.float().numpy())
+    with dlblas.pinned("matmul", unit):
+        ours["blocks"] = dlblas.matmul(a, b, out_dtype="f32")
+    if unit == "cpu_amx":
+        with dlblas.pinned("matmul", "cpu_row_amx"):
+            ours["rows"] = dlblas.matmul(a, lying(b, "columns"), out_dtype="f32")
+    theirs = float((numpys.double() - exact).abs().mean())
+    least = 2**-24 * float(exact.abs().mean())  # a rounding of the result
+    for form, got in ours.items():
+        error = float((got.double() - exact).abs().mean())
+        assert error <= max(2 * theirs, least), (form, error, theirs)
