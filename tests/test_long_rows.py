@@ -62,3 +62,28 @@ def test_gpus_take_them(op: str, width: int) -> None:
 def test_a_row_whose_columns_meet_is_refused_in_words() -> None:
     with pytest.raises(dlblas.errors.UnsupportedError, match="rows of more than 1073741824 col"):
         dlblas.softmax(torch.zeros(1).expand(1, MOST + 1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", ["silu", "scale_rows", "quantize_static", "dequantize_group"])
+def test_on_a_gpu_a_row_in_pieces_is_whole(op: str) -> None:
+    """Every 2^27 elements, and around the border, what the pieces alone would be."""
+    x = torch.empty(1, WIDTH, dtype=torch.bfloat16, device="cuda")
+    for part in x[0].split(1 << 27):
+        part.normal_()
+    scale = torch.tensor(0.5, device="cuda")
+
+    def call(part: Any) -> Any:
+        if op == "silu":
+            return dlblas.silu(part)
+        if op == "scale_rows":
+            return dlblas.scale_rows(part, scale.expand(1, 1))
+        codes = dlblas.quantize_static(part, scale, dtype="i8")
+        if op == "quantize_static":
+            return codes
+        return dlblas.dequantize_group(codes, scale.expand(1, 1), part.shape[1], "f16")
+
+    y = call(x)
+    for begin in (*range(0, WIDTH, 1 << 27), MOST - 40, WIDTH - 50):
+        part = slice(begin, begin + (1 << 27))
+        assert torch.equal(y[:, part], call(x[:, part].contiguous())), begin

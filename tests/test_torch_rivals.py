@@ -163,6 +163,50 @@ def test_packed_sequences_gradients_and_sizes_of_a_bucket(tmp_path: Path) -> Non
     assert done.stdout.strip() == "equal", done.stderr
 
 
+ON_A_GPU = """
+import dlblas, torch
+
+made = torch.Generator("cuda").manual_seed(7)
+draw = lambda *shape: torch.randn(*shape, generator=made, device="cuda").bfloat16()
+tried = set()
+
+def close(mine, wanted, allowed):
+    for a, b in zip(mine, wanted, strict=True):
+        a, b = a.float(), b.float()
+        assert a.isfinite().all() and (a - b).norm() <= allowed * b.norm(), (a - b).norm() / b.norm()
+
+def rivals(op, *args, **named):
+    for row in dlblas.explain(op, *args, **named).as_dict()["candidates"]:
+        if row["implementation"].startswith("torch_") and row["supports"]:
+            tried.add((op, row["implementation"]))
+            yield row["implementation"]
+
+leaves = [draw(2, n, h, 64).requires_grad_() for n, h in ((256, 8), (256, 2), (256, 2))]
+for causal in (False, True):
+    o, lse = dlblas.flash_attention(*leaves, causal=causal, return_lse=True)
+    do = draw(*o.shape)
+    wanted = torch.autograd.grad(o, leaves, do, retain_graph=True)
+    args = (do, *(leaf.detach() for leaf in leaves), o.detach(), lse.detach())
+    for name in rivals("flash_attention_backward", *args, causal=causal):
+        with dlblas.pinned("flash_attention_backward", name):
+            close(torch.autograd.grad(o, leaves, do, retain_graph=True), wanted, 2e-2)
+    for name in rivals("flash_attention_lse", *args[1:4], causal=causal):
+        with dlblas.pinned("flash_attention_lse", name):
+            close(dlblas.flash_attention(*args[1:4], causal=causal, return_lse=True), (o, lse), 8e-3)
+print(*sorted(" ".join(pair) for pair in tried), sep="\\n")
+"""
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_they_agree_with_ours(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    done = subprocess.run([sys.executable, "-c", ON_A_GPU], env=env, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    for op in ("flash_attention_lse", "flash_attention_backward"):
+        for name in ("torch_flash", "torch_cudnn"):
+            assert f"{op} {name}" in done.stdout, done.stdout
+
+
 UNSEEN = """
 import torch
 from dlblas.torch import _attention as rivals

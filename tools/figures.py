@@ -15,6 +15,7 @@ import collections
 import json
 import os
 import pathlib
+import statistics
 import re
 import sys
 from collections.abc import Callable
@@ -204,6 +205,34 @@ def machine_table(rows: list[Row]) -> str:
     return markdown(["CPU", "level", "threads", "copy (read + written)", "f32 peak"], lines)
 
 
+# Milliseconds of a kernel's first compilation, by family; all others are row kernels.
+COLD_GOALS = {"gemm": 600, "mlp": 600, "w4": 600, "attention": 1500}
+
+
+def cold_table(rows: list[Row]) -> str:
+    """Of each family the operators' slowest kernels."""
+    families: dict[str, list[Row]] = {}
+    for row in rows:
+        families.setdefault(row["family"], []).append(row)
+    lines = []
+    for family, own in sorted(families.items()):
+        times = {row["op"]: row["ours"]["min_ms"] for row in own}
+        slowest, goal = max(times, key=lambda op: times[op]), COLD_GOALS.get(family, 170)
+        over = sorted(op for op, ms in times.items() if ms > goal and op != slowest)
+        lines.append(
+            [
+                family,
+                str(len(own)),
+                f"{statistics.median(times.values()):.0f} ms",
+                f"`{slowest}` {times[slowest]:.0f} ms",
+                f"{goal} ms",
+                ", ".join(f"`{op}` {times[op]:.0f}" for op in over) or "–",
+            ]
+        )
+    head = ["family", "operators", "median", "slowest", "goal at most", "others above it"]
+    return markdown(head, lines)
+
+
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "host": (("host", "python", "import", "wheel"), host_table),
     "norm": (("norm",), norm_table),
@@ -211,6 +240,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "matmul": (("matmul own", "matmul chosen", "space"), matmul_table),
     "cpu_products": (("cpu_products",), families_table),
     "cpu_attention": (("cpu_attention",), families_table),
+    "compile": (("compile",), cold_table),
     "machine": (("machine",), machine_table),
     **figures_gpu.TABLES,
 }
@@ -271,7 +301,7 @@ def _of_machine(name: str, chosen: list[Row], current: Callable[[Row], str], bri
     text = f"{TABLES[name][1](chosen)}\n{last}, {when}; {statistic} of interleaved rounds.\n"
     moved = [row for row in chosen if row["source"] not in ("", current(row))]
     moved = [row for row in moved if "missing" not in row["ours"]]
-    by_op = name in ("norm", "rows", "matmul") or name.startswith(("gpu_", "cpu_"))
+    by_op = name in ("norm", "rows", "matmul", "compile") or name.startswith(("gpu_", "cpu_"))
     stale = sorted({(by_op and row["op"]) or row["what"] for row in moved})
     if stale and brief:
         count = "1 operator" if len(stale) == 1 else f"{len(stale)} operators"

@@ -43,11 +43,14 @@ SECTIONS: dict[str, tuple[int, ...]] = {
     "matmul": (0,),
     "products": (0,),
     "attention": (0,),
+    "compile": (0,),
 }
 # Search budget per key. matmul's own space has thousands of points, and 30 of them a second.
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
-_OF_MANY = ("rows", "gpu_rows", "gpu_products", "gpu_attention")  # of many functions
+_OF_OPERATORS = ("rows", "compile", "gpu_rows")
+_OF_FUNCTIONS = ("products", "attention", "gpu_products", "gpu_attention")  # as users call them
+_OF_MANY = (*_OF_OPERATORS, *_OF_FUNCTIONS)
 _STEPS = {"gpu_llama": ("prefill_1", "decode_1", "decode_16", "decode_64")}  # with sequences
 # Search budget per key on a GPU.
 GPU_SECTIONS: dict[str, float] = {
@@ -342,7 +345,7 @@ def _check_only(sections: list[str], only: list[str]) -> None:
     known = [row["name"] for row in _native.info()["operators"]]
     if steps := _STEPS.get(sections[0]):
         known = list(steps)
-    elif sections[0] in _OF_MANY[2:]:  # their rows are of functions, as users call them
+    elif sections[0] in _OF_FUNCTIONS:
         known = [name for name in dir(sys.modules["dlblas"]) if not name.startswith("_")]
         known.append("flash_attention_backward")  # what a gradient runs
     for name in only:
@@ -419,8 +422,8 @@ def run(
     """Measures and writes, a GPU's rows as they come; 0 when every section came through, 130 when
     one was interrupted, else 1. ``out``: a file for all, or a folder with one file per section.
     ``prepare``: only has the sections' peers compiled. ``within``: seconds by which each GPU
-    section ends, with the rows that it has. ``only``: the operators of rows and gpu_rows, the
-    functions of gpu_products and gpu_attention."""
+    section ends, with the rows that it has. ``only``: the operators of rows, gpu_rows and
+    compile, the functions of products and attention, here and on a GPU."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:

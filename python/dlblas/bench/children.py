@@ -20,7 +20,7 @@ import numpy as np
 
 import dlblas
 from dlblas import _functions, _native, _specs
-from dlblas.bench import cpu_families, cpu_rows
+from dlblas.bench import cold, cpu_families, cpu_rows
 from dlblas.bench.copying import Copy, Helper
 from dlblas.bench.timing import ROUNDS, Samples, interleaved
 from dlblas.harness import abi
@@ -365,6 +365,7 @@ SECTIONS: dict[str, Callable[[Bench], list[Row]]] = {
     "matmul": Bench.matmul,
     "products": Bench.products,
     "attention": Bench.attention,
+    "compile": lambda bench: cold.operators(bench.quick, bench.only),
 }
 
 

@@ -140,7 +140,8 @@ def _measured(bench: Bench, what: str, trials: Iterator[_Trial]) -> Iterator[Row
     torch.set_num_threads(bench.threads)
     with torch.no_grad():
         for trial in trials:
-            yield _row(bench, what, trial)
+            if not bench.only or trial.op in bench.only:
+                yield _row(bench, what, trial)
 
 
 def _row(bench: Bench, what: str, trial: _Trial) -> Row:

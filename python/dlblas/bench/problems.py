@@ -156,15 +156,18 @@ def run(problem: Problem, tensors: Tensors) -> Any:
 
 def bytes_of(problem: Problem, results: list[torch.Tensor]) -> int:
     """What the operator has to move: of tables the rows that are used, of written inputs what is
-    stored there."""
-    count, read = problem.num_rows(), 0
+    stored there: of pages beside results a slot a row."""
+    count, read, stored = problem.num_rows(), 0, 0
     for name, spec in problem.specs.items():
         size = math.prod(spec.shape) * _dtypes.TABLE[spec.dtype][1] // 8
         if problem.facts(name)["written"]:
+            slots = math.prod(spec.shape[:2])
+            if results and len(spec.shape) > 2 and not problem.has_rows(name):
+                stored += int(size * min(1, count / slots))
             continue
         used = count / spec.shape[0] if len(spec.shape) > 1 and not problem.has_rows(name) else 1
         read += int(size * min(1, used))
-    written = sum(r.numel() * r.element_size() for r in results)
+    written = sum(r.numel() * r.element_size() for r in results) + stored
     return read + (written or read)
 
 

@@ -105,7 +105,8 @@ def made_of(row: Row, info: Row, root: str | None) -> str:
         return tree_hash(root, what)
     if "chain" in row:
         return _digest([family_hash(info, op, "cuda").encode() for op in row["chain"]])
-    return family_hash(info, row["op"], "cuda" if what.startswith("gpu_") else "cpu")
+    on_gpu = what.startswith("gpu_") or what == "compile"
+    return family_hash(info, row["op"], "cuda" if on_gpu else "cpu")
 
 
 def commit(root: str | None) -> tuple[str | None, bool | None]:

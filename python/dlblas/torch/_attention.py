@@ -1,5 +1,5 @@
 """torch's own attention as functions of the registry: ``torch_sdpa`` (CPUs: dense, packed, and the
-gradient), ``torch_flash`` and ``torch_cudnn`` (GPUs).
+gradient), ``torch_flash`` and ``torch_cudnn`` (GPUs: dense, and the gradient without a mask).
 
 In: torch tensors over a call's memory. Out: results written. Imported when one of them runs. Read
 next: _rivals.py, ../own/_function.py.
@@ -171,7 +171,7 @@ def _on_gpu(attend: Any, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any
 
 
 def torch_flash(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
-    """FlashAttention-2, as torch has it. Not run on a GPU yet."""
+    """FlashAttention-2, as torch has it."""
     q, factor = _signed(q, scale)
 
     def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
@@ -181,7 +181,7 @@ def torch_flash(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse:
 
 
 def torch_cudnn(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
-    """cuDNN's attention, by torch. Not run on a GPU yet."""
+    """cuDNN's attention, by torch."""
     q, factor = _signed(q, scale)
 
     def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
@@ -192,12 +192,62 @@ def torch_cudnn(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse:
     _run(partial(_on_gpu, attend), q, k, v, causal, o, lse)
 
 
+def _gradient_on_gpu(
+    backward: Callable[..., tuple[Any, Any, Any]], scale: float, tensors: tuple[Any, ...],
+    lse: Any, results: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """By a kernel that has heads before rows; ``tensors``: dout, q, k, v, o."""
+    negative = scale < 0
+    dout, q, k, v, o = (t.transpose(1, 2) for t in _by_rows(*tensors))
+    made = backward(dout, -q if negative else q, k, v, o, lse.contiguous(), abs(scale) or None)
+    for gradient, out, sign in zip(made, results, (-1 if negative else 1, 1, 1), strict=True):
+        out.copy_((sign * gradient if sign < 0 else gradient).transpose(1, 2))
+
+
+def _no_dropout(q: Any) -> tuple[Any, Any]:
+    """Where its random numbers would begin."""
+    seed = torch.empty(2, dtype=torch.uint64, device=q.device)
+    return seed, torch.empty(0, dtype=torch.uint64, device=q.device)
+
+
+def torch_flash_backward(
+    dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool, scale: float, dq: Any,
+    dk: Any, dv: Any,
+) -> None:  # fmt: skip
+    """FlashAttention-2's gradient; sums of dq are atomic."""
+
+    def backward(dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, factor: Any) -> Any:
+        return _aten._scaled_dot_product_flash_attention_backward(
+            dout, q, k, v, o, lse, None, None, q.shape[2], k.shape[2], 0.0, False,
+            *_no_dropout(q), scale=factor,
+        )  # fmt: skip
+
+    _gradient_on_gpu(backward, scale, (dout, q, k, v, o), lse, (dq, dk, dv))
+
+
+def torch_cudnn_backward(
+    dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool, scale: float, dq: Any,
+    dk: Any, dv: Any,
+) -> None:  # fmt: skip
+    """cuDNN's gradient, by torch."""
+
+    def backward(dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, factor: Any) -> Any:
+        return _aten._scaled_dot_product_cudnn_attention_backward(
+            dout, q, k, v, o, lse[..., None], *_no_dropout(q), None, None, None, q.shape[2],
+            k.shape[2], 0.0, False, scale=factor,
+        )  # fmt: skip
+
+    _gradient_on_gpu(backward, scale, (dout, q, k, v, o), lse, (dq, dk, dv))
+
+
 FUNCTIONS: dict[tuple[str, str], Callable[..., None]] = {
     ("flash_attention_lse", "torch_sdpa"): torch_sdpa,
     ("flash_attention_lse", "torch_flash"): torch_flash,
     ("flash_attention_lse", "torch_cudnn"): torch_cudnn,
     ("flash_attention_varlen_lse", "torch_sdpa"): torch_sdpa_varlen,
     ("flash_attention_backward", "torch_sdpa"): torch_sdpa_backward,
+    ("flash_attention_backward", "torch_flash"): torch_flash_backward,
+    ("flash_attention_backward", "torch_cudnn"): torch_cudnn_backward,
 }
 """Operator and name -> the function."""
 

@@ -73,6 +73,12 @@ def _on_gpus(asked: Asked) -> str | None:
     return _dense(asked)
 
 
+def _gradient_on_gpus(asked: Asked) -> str | None:
+    if asked.scalars["causal"]:
+        return "torch spreads NaN of a row to keys that the row does not see"
+    return _on_gpus(asked)
+
+
 # Operator, name, device, what says whether it serves.
 ROWS: list[tuple[str, str, str, Callable[[Asked], str | None]]] = [
     ("flash_attention_lse", "torch_sdpa", "cpu", _on_cpus),
@@ -80,6 +86,8 @@ ROWS: list[tuple[str, str, str, Callable[[Asked], str | None]]] = [
     ("flash_attention_lse", "torch_cudnn", "cuda", _on_gpus),
     ("flash_attention_varlen_lse", "torch_sdpa", "cpu", _on_cpus),
     ("flash_attention_backward", "torch_sdpa", "cpu", _on_cpus),
+    ("flash_attention_backward", "torch_flash", "cuda", _gradient_on_gpus),
+    ("flash_attention_backward", "torch_cudnn", "cuda", _gradient_on_gpus),
 ]
 
 

@@ -69,7 +69,7 @@ double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceI
 double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   constexpr double kLatency = 1.6e-6, kEnds = 6.4e-6;  // of a stage's copies, under load; of a wave
   constexpr double kAlone = 0.7;                       // of what one multiprocessor draws
-  constexpr double kIdle = 0.08, kAgain = 0.25;
+  constexpr double kIdle = 0.35, kAgain = 0.25;
   const WgmmaGrid grid(p, c);
   const double at_once = std::min<double>(static_cast<double>(grid.blocks), device.units);
   const double in_flight = at_once * c.stages * (c.block_m + c.block_n) * c.block_k * 2;
