@@ -15,8 +15,8 @@ import collections
 import json
 import os
 import pathlib
-import statistics
 import re
+import statistics
 import sys
 from collections.abc import Callable
 from typing import Any
