@@ -3,7 +3,7 @@
 // of finished sums.
 // In: nothing but plain values; read by the host compiler and by NVRTC.
 // Flow: [compile] writes traits, configuration and epilogue as template values, [launch] the
-// parameters.  Read next: epilogue.cuh, mma_mainloop.cuh, rows_mainloop.cuh, fma_mainloop.cuh.
+// parameters.  Read next: epilogue.cuh, mma_mainloop.cuh, rows_mainloop.cuh, gemv_mainloop.cuh, fma_mainloop.cuh.
 #pragma once
 
 #include "device/types.hpp"
@@ -18,7 +18,7 @@ struct GemmTraits {
   bool a_whole;     // the contiguous dimension is a multiple of eight: chunks are whole
   bool b_whole;
   bool aligned;  // every element is aligned to its size (a view of bytes need not be)
-  int32_t rows;  // the few-row form: no call has more; else 0
+  int32_t rows;  // the forms of few rows: no call has more; else 0
   /// Terms of K that are added up before the sum is carried (device/carried_sum.cuh); 0: all of K
   /// that a block takes, in one f32 sum.
   int32_t span;
@@ -102,6 +102,20 @@ struct GemmRowsConfig {
     return warps * columns * 16 * (span > 0 ? 8 : 4);
   }
 };
+
+/// The form of one to four rows: a warp streams `columns` of b along one of `split` parts of K.
+struct GemvConfig {
+  int32_t columns;  // of all parts
+  int32_t warps;
+  int32_t unroll;  // accesses of 16 bytes a lane and column whose loads are in flight together
+  int32_t split;   // divides `warps`
+
+  constexpr int threads() const { return 32 * warps; }
+  constexpr int block_columns() const { return warps / split * columns; }
+};
+constexpr bool valid(const GemvConfig& c) {
+  return c.warps % c.split == 0 && c.unroll * c.columns <= 16;
+}
 
 /// GemmTraits::span of the multiply-add form where sums are few: fours are added up first.
 inline constexpr int32_t kShortFmaSpan = 32;

@@ -68,6 +68,7 @@ OperatorDef matmul() {
   append_blocked(def.implementations);
   append_onednn(def.implementations);
   append_cublaslt(def.implementations);
+  append_gemv_cuda(def.implementations);
   append_rows_cuda(def.implementations);
   append_wgmma_cuda(def.implementations);
   append_mma_cuda(def.implementations);

@@ -14,6 +14,7 @@ namespace dlblas::mlp {
 void append_cpu(std::vector<Implementation>& to);
 /// matmul's own choice for each product, on either kind of device.
 void append_composed(std::vector<Implementation>& to);
+void append_gemv_cuda(std::vector<Implementation>& to);
 void append_rows_cuda(std::vector<Implementation>& to);
 void append_wgmma_cuda(std::vector<Implementation>& to);
 void append_mma_cuda(std::vector<Implementation>& to);

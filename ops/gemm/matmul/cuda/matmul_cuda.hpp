@@ -90,6 +90,7 @@ Support supports_grid(const Problem& problem);
 double matmul_bytes(const Problem& problem);
 
 /// GPU forms, best guess first.
+void append_gemv_cuda(std::vector<Implementation>& to);
 void append_rows_cuda(std::vector<Implementation>& to);
 void append_wgmma_cuda(std::vector<Implementation>& to);
 void append_mma_cuda(std::vector<Implementation>& to);

@@ -1,0 +1,109 @@
+// The product of one to four rows (decoding one sequence): memory is all that counts. A warp reads
+// whole lines of its columns of b, 512 bytes at a time, and multiplies in f32.
+// In: a [M, K] with contiguous rows, b [K, N] contiguous along K; f16 or bf16; K a multiple of 8;
+// rows 16-byte aligned; an epilogue. With two parts both b are alike, and their columns alternate.
+// Out: the epilogue's.
+// Numerics: a lane has two chains of f32 multiply-adds an element, of K / (512 · split) terms each;
+// lanes are added up as a tree, parts of K in order. No tensor core: no truncation.
+// Flow: [launch], of ops/gemm/matmul/cuda/matmul_gemv_cuda.cpp for one.
+// Read next: epilogue.cuh, rows_mainloop.cuh (up to 16 rows).
+#pragma once
+
+#include "device/gemm/epilogue.cuh"
+#include "device/pdl.cuh"
+#include "device/reduce.cuh"
+
+namespace dlblas {
+
+/// K of one access of a warp: eight elements a lane.
+inline constexpr int kGemvStep = 256;
+
+/// Sums of a lane: of each column and row two chains.
+template <GemmTraits S, GemvConfig C>
+using GemvSums = float[C.columns][S.rows][2];
+
+/// `unroll` accesses of each column from k on. kGuard: some may lie behind the end of K.
+template <GemmTraits S, GemvConfig C, bool kGuard>
+__device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall& p,
+                                           const void* const (&columns)[C.columns], int64_t k) {
+  using Eight = Vec<S.type, 8>;
+  Eight w[C.unroll][C.columns];
+#pragma unroll
+  for (int u = 0; u < C.unroll; ++u)
+#pragma unroll
+    for (int c = 0; c < C.columns; ++c) {
+      const int64_t at = k + u * kGemvStep;
+      w[u][c] = !kGuard || at < p.k ? load_vec<S.type, 8, 16, Cache::kStream>(columns[c], at)
+                                    : Eight::zero();
+    }
+#pragma unroll
+  for (int u = 0; u < C.unroll; ++u) {
+    const int64_t at = k + u * kGemvStep;
+    float x[S.rows][8];
+#pragma unroll
+    for (int m = 0; m < S.rows; ++m) {
+      const bool there = m < p.m && (!kGuard || at < p.k);
+      (there ? load_vec<S.type, 8>(p.a, m * p.a_row + at) : Eight::zero()).unpack(x[m]);
+    }
+#pragma unroll
+    for (int c = 0; c < C.columns; ++c) {
+      float b[8];
+      w[u][c].unpack(b);
+#pragma unroll
+      for (int m = 0; m < S.rows; ++m)
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          sums[c][m][i % 2] = fmaf(x[m][i], b[i], sums[c][m][i % 2]);
+    }
+  }
+}
+
+template <GemmTraits S, GemvConfig C, typename Epilogue>
+__global__ void __launch_bounds__(C.threads())
+    gemm_gemv(const __grid_constant__ GemmParams<Epilogue> p) {
+  constexpr int kParts = Epilogue::kParts, kOfWarp = C.columns * S.rows;
+  static_assert(valid(C) && C.columns % kParts == 0 && S.b_by_depth);
+  __shared__ float shared[C.warps][C.columns][S.rows];
+  wait_for_dependencies();
+  launch_dependents();
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t first = int64_t{blockIdx.x} * C.block_columns(), all = product_columns<kParts>(p.gemm);
+  const int64_t n0 = first + warp / C.split * C.columns;
+  // Columns behind the last one are the last one again, which nothing stores.
+  const void* columns[C.columns];
+#pragma unroll
+  for (int c = 0; c < C.columns; ++c) {
+    const int64_t n = (n0 + c < all ? n0 + c : all - kParts + c % kParts) / kParts;
+    columns[c] = static_cast<const char*>(p.gemm.b[c % kParts]) + n * p.gemm.b_col * 2;
+  }
+  GemvSums<S, C> sums = {};
+  constexpr int kBatch = kGemvStep * C.unroll;
+  int64_t k = warp % C.split * kBatch;
+  for (; k + kBatch <= p.gemm.k; k += C.split * kBatch)
+    gemv_batch<S, C, false>(sums, p.gemm, columns, k + lane * 8);
+  if (k < p.gemm.k) gemv_batch<S, C, true>(sums, p.gemm, columns, k + lane * 8);
+#pragma unroll
+  for (int c = 0; c < C.columns; ++c)
+#pragma unroll
+    for (int m = 0; m < S.rows; ++m) {
+      const float sum = warp_sum(sums[c][m][0] + sums[c][m][1]);
+      if (lane == 0) shared[warp][c][m] = sum;
+    }
+  __syncthreads();
+  constexpr int kEach = kOfWarp / kParts;  // results of a warp
+  for (int e = static_cast<int>(threadIdx.x); e < C.warps / C.split * kEach; e += C.threads()) {
+    const int group = e / kEach, c = e % kEach / S.rows * kParts, m = e % S.rows;
+    const int64_t n = first + group * C.columns + c;
+    if (m >= p.gemm.m || n >= all) continue;
+    float total[kParts];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      total[part] = shared[group * C.split][c + part][m];
+#pragma unroll
+      for (int s = 1; s < C.split; ++s) total[part] += shared[group * C.split + s][c + part][m];
+    }
+    finish_columns<Epilogue, kParts>(p, m, n, total);
+  }
+}
+
+}  // namespace dlblas

@@ -1,0 +1,80 @@
+// Configurations of the forms of one to four rows; see gemm_gemv.hpp.
+#include "kernels/gemm_gemv.hpp"
+
+#include <algorithm>
+
+#include "core/rates.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+constexpr std::int64_t kStep = 256;  // of K, of one access of a warp
+
+/// 32-bit words a thread: loads in flight, a's elements, sums, addresses.
+std::int64_t words(const GemvConfig& c, std::int64_t rows) {
+  return std::int64_t{4} * c.unroll * c.columns + 8 * rows + 2 * c.columns * rows + 2 * c.columns;
+}
+
+}  // namespace
+
+const ConfigTable<GemvConfig>& gemv_table() {
+  using C = GemvConfig;
+  static const auto* t = new ConfigTable<C>{
+      field<&C::columns>("columns", {1, 2, 4}),
+      field<&C::warps>("warps", {4, 8}),
+      field<&C::unroll>("unroll", {1, 2, 4, 8}),
+      field<&C::split>("split", {1, 2, 4, 8}),
+  };
+  return *t;
+}
+
+std::int32_t gemv_rows(std::int64_t bucket) {
+  return bucket <= 1 ? 1 : bucket <= 2 ? 2 : static_cast<std::int32_t>(kGemvRows);
+}
+
+void constrain_gemv(const GemvSizes& sizes, Space& space) {
+  space.require(gemv_table(), "columns_hold_all_parts", {"columns"},
+                [parts = sizes.parts](const GemvConfig& c) { return c.columns % parts == 0; });
+  space.require(gemv_table(), "split_divides_warps", {"warps", "split"},
+                [](const GemvConfig& c) { return c.warps % c.split == 0; });
+  space.require(gemv_table(), "registers_suffice", {"columns", "unroll"},
+                [rows = gemv_rows(sizes.rows)](const GemvConfig& c) {
+                  return valid(GemvConfig{c.columns, 8, c.unroll, 1}) && words(c, rows) <= 128;
+                });
+  space.require(gemv_table(), "every_part_has_work", {"unroll", "split"},
+                [depth = sizes.depth](const GemvConfig& c) {
+                  return (c.unroll == 1 && c.split == 1) ||
+                         std::int64_t{c.split} * c.unroll * kStep < depth + kStep;
+                });
+}
+
+GemvConfig gemv_preset(const GemvSizes& sizes, const DeviceInfo& device) {
+  GemvConfig c{2, 4, 4, 1};
+  const auto fits = [&](int unroll, int split) {
+    return std::int64_t{split} * unroll * kStep < sizes.depth + kStep;
+  };
+  while (c.unroll > 1 && !fits(c.unroll, 1)) c.unroll /= 2;
+  // Twelve warps a multiprocessor, each with 4 KiB on their way.
+  const std::int64_t wanted = std::int64_t{12} * device.units;
+  while (c.split < c.warps && (sizes.columns / c.columns) * c.split < wanted &&
+         fits(c.unroll, 2 * c.split))
+    c.split *= 2;
+  return c;
+}
+
+double gemv_ms(const GemvSizes& sizes, const GemvConfig& c, double bytes,
+               const DeviceInfo& device) {
+  constexpr double kPart = 0.97;       // of what a copy sustains
+  constexpr double kLatency = 1.2e-6;  // of a batch of loads, under load
+  const auto rows = static_cast<double>(gemv_rows(sizes.rows));
+  const double warps = std::min(
+      32.0, static_cast<double>(sizes.columns) / c.columns * c.split / device.units);
+  const double in_flight = warps * c.unroll * c.columns * 512 * device.units;
+  const double rate = std::min(kPart * memory_bytes_per_s(device), in_flight / kLatency);
+  // Conversions of b, and of a for every column group; multiply-adds.
+  const double operations = static_cast<double>(sizes.columns) * static_cast<double>(sizes.depth) *
+                            (2 + 2 * rows + 2 * rows / c.columns);
+  return 1e3 * (std::max(bytes / rate, operations / flops(device, DType::kF32)) + 2.4e-6);
+}
+
+}  // namespace dlblas::kernels
