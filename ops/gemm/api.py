@@ -1,10 +1,10 @@
-"""``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: products of the matrices of a batch. ``scaled_mm``,
-``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
-``grouped_gemm``: groups of rows, each with a matrix of its own.
+"""``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: products of the matrices
+of a batch. ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes
+with scales. ``grouped_gemm``: groups of rows, each with a matrix of its own.
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: matmul/, scaled_mm_channel/, scaled_mm_block/,
-grouped_gemm_rows/.
+and torch.compile follows it. Read next: matmul/, linear_residual/,
+scaled_mm_channel/, scaled_mm_block/, grouped_gemm_rows/.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = [
 
 _matmul = FUNCTIONS["matmul"].call
 _linear_residual = FUNCTIONS["linear_residual"].call
-_linear_residual_ = FUNCTIONS["linear_residual_"].call
 _batched, _batched_nt = (FUNCTIONS[name].call for name in ("batched_matmul", "batched_matmul_nt"))
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
@@ -437,15 +436,16 @@ def linear(
     lead = tuple(x.shape[:-1])
     if tuple(getattr(row_scale, "shape", ())) == lead and lead:
         row_scale = row_scale.reshape((*lead, 1))
-    more = {
-        "bias": bias, "row_scale": row_scale, "column_scale": column_scale, "out_dtype": out_dtype,
-    }  # fmt: skip
-    if residual is not None and out is residual:
-        if out_dtype is None and residual.dtype != x.dtype:
-            more["out_dtype"] = residual.dtype
-        return _linear_residual_(x, weight, residual, activation, **more)
-    more["residual"] = None if residual is None else as_rows(residual)
-    return _linear_residual(x, weight, activation, **more, out=out)
+    if row_scale is not None:
+        row_scale = as_rows(row_scale)
+    if residual is not None and out is not residual:
+        residual = as_rows(residual)
+    elif residual is not None and out_dtype is None:
+        out_dtype = residual.dtype
+    return _linear_residual(
+        x, weight, activation, bias=bias, residual=residual, row_scale=row_scale,
+        column_scale=column_scale, out_dtype=out_dtype, out=out,
+    )  # fmt: skip
 
 
 def grouped_gemm(
