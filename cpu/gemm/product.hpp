@@ -14,6 +14,8 @@ struct ProductCpuParams {
   GemmMatrix out;
   GemmMatrix operands[kProductOperands];  // data null: not given; those of rows are f32
   int32_t options[kProductOptions];
+  ProductPairs pairs;
+  int64_t numbers[kProductNumbers];
 };
 
 /// A program behind products whose sums lie in memory: rows of f32, one after the other.
@@ -23,7 +25,8 @@ struct ProductCpuFinish {
   int64_t columns;
 };
 
-/// A level's code of one program.
+/// A level's code of one program. Where columns meet there is the pass over sums alone: `gemm` has
+/// no tiles.
 struct ProductCode {
   GemmCode gemm;
   void (*finish)(const ProductCpuFinish&, int64_t begin, int64_t end);  // rows

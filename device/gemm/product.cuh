@@ -1,6 +1,7 @@
 // A product program as the epilogue of the mma, few-row and multiply-add main loops; and as a pass
 // over sums that lie in memory. Operands of any strides, read where they are used. In place is
-// right: a thread reads all that it stores over before it stores.
+// right: a thread reads all that it stores over before it stores. Columns that meet in pairs need a
+// head's sums side by side: in memory, or in the part of a tile that a warp of mma.sync has.
 // Read next: device/gemm/product.hpp (programs), device/gemm/epilogue.cuh (the contract).
 #pragma once
 
@@ -37,6 +38,34 @@ struct ProductAt {
   }
 };
 
+/// Pair i of a head in row m: what a program reads of tables.
+template <ProductTraits S>
+struct ProductPairAt {
+  const ProductParams& p;
+  int64_t m;
+  int32_t i;
+
+  template <class O>
+  __device__ __forceinline__ float load(O, int32_t column) const {
+    constexpr DType kType = S.operands[O::kPlace];
+    static_assert(O::kPer == Per::kPair && kType != DType::kAbsent);
+    const GemmOut& o = p.operands[O::kPlace];
+    float one[1];
+    load_vec<kType, 1, S.aligned ? size_of(kType) : 1>(
+        o.data, m % p.numbers[kTableRows] * o.row + column * o.col)
+        .unpack(one);
+    return one[0];
+  }
+  template <class O>
+  __device__ __forceinline__ float low(O operand) const {
+    return load(operand, i);
+  }
+  template <class O>
+  __device__ __forceinline__ float high(O operand) const {
+    return load(operand, S.pairs.whole_tables ? i + S.pairs.channels / 2 : i);
+  }
+};
+
 template <class P, ProductTraits S>
 struct ProductEpilogue {
   using Params = ProductParams;
@@ -48,10 +77,30 @@ struct ProductEpilogue {
                                                const GemmSums<kParts>& sums) {
     store_values<S.stored(), N>(p.out, at, [&](int i) {
       // What does not exist is not stored: any operand that does will do.
-      const int64_t n = at.n + i < at.width ? at.n + i : at.n;
-      const auto sum = [&](int part) { return sums(part, i); };
-      return P::value(sum, ProductAt<S>{p, at.m, n});
+      if (at.n + i >= at.width) i = 0;
+      if constexpr (P::kPairs)
+        if (at.n + i < p.numbers[kPairedColumns]) return turned(p, at, sums, i);
+      return value(p, at, sums, i);
     });
+  }
+
+ private:
+  __device__ static __forceinline__ float value(const Params& p, const GemmAt& at,
+                                                const GemmSums<kParts>& sums, int i) {
+    const auto sum = [&](int part) { return sums(part, i); };
+    return P::value(sum, ProductAt<S>{p, at.m, at.n + i});
+  }
+  /// Sums of a whole head lie side by side.
+  __device__ static __forceinline__ float turned(const Params& p, const GemmAt& at,
+                                                 const GemmSums<kParts>& sums, int i) {
+    constexpr int kChannels = S.pairs.channels, kApart = S.pairs.neighbours ? 1 : kChannels / 2;
+    const auto channel = static_cast<int32_t>((at.n + i) % kChannels);
+    const bool second = S.pairs.neighbours ? channel % 2 != 0 : channel >= kApart;
+    const int first = second ? i - kApart : i;
+    float low = value(p, at, sums, first), high = value(p, at, sums, first + kApart);
+    const int32_t pair = S.pairs.neighbours ? channel / 2 : second ? channel - kApart : channel;
+    P::pair(low, high, ProductPairAt<S>{p, at.m, pair});
+    return second ? high : low;
   }
 };
 
@@ -66,6 +115,13 @@ __global__ void __launch_bounds__(kProductFinishThreads)
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kProductFinishThreads + threadIdx.x;
   if (at >= p.rows * chunks) return;
   const int64_t m = at / chunks, n = at % chunks * kEach;
+  using Epilogue = ProductEpilogue<P, S>;
+  const GemmAt place{m, n, p.columns};
+  if constexpr (P::kPairs) {
+    static_assert(kParts == 1);
+    return Epilogue::template store<kEach>(p.epilogue, place,
+                                           GemmSums<1>{p.sums[0] + m * p.columns + n});
+  }
   float sums[kEach * kParts] = {};
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
@@ -83,8 +139,7 @@ __global__ void __launch_bounds__(kProductFinishThreads)
         if (n + i < p.columns) sums[i * kParts + part] = from[i];
     }
   }
-  ProductEpilogue<P, S>::template store<kEach>(p.epilogue, GemmAt{m, n, p.columns},
-                                               GemmSums<kParts>{sums});
+  Epilogue::template store<kEach>(p.epilogue, place, GemmSums<kParts>{sums});
 }
 
 }  // namespace dlblas

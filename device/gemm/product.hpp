@@ -13,6 +13,10 @@
 //     }
 //   };
 //
+// Columns that meet in pairs (kPairs): value() makes each, then `pair(low, high, at)` turns the two
+// where they lie, in columns below a bound of the call; at.low(kCos), at.high(kCos) are a table's
+// values for them (ProductPairs says which columns are a pair).
+//
 // Values are f32: one element on a GPU, neighbouring columns of a row on a CPU. `at` has the
 // operands' values there, whether an operand was given, and the call's options (an activation's
 // number): both known when a GPU's kernel is compiled. Adapters bring a program to a main loop:
@@ -32,7 +36,20 @@
 namespace dlblas {
 
 /// What an operand has a value for.
-enum class Per : unsigned char { kRow, kColumn, kElement };
+enum class Per : unsigned char {
+  kRow,
+  kColumn,
+  kElement,
+  kPair,  // a table's row for a row of the result, repeated every so many, and pairs of a head
+};
+
+/// Which columns of the result are a pair, in heads of `channels`: (2i, 2i + 1) or, i and half of
+/// them apart, and whether a table has a column for each channel or for each pair alone. Of the
+/// former the second half are the pairs' second channels'.
+struct ProductPairs {
+  int channels;
+  bool neighbours, whole_tables;
+};
 
 template <int kPlaceOf, Per kPerOf>
 struct ProductOperand {
@@ -45,9 +62,13 @@ struct ProductOperands {};
 /// What a program may leave as it is.
 struct ProductProgram {
   static constexpr int kParts = 1;  // matrices b that meet: 2 for a gate and what it scales
+  static constexpr bool kPairs = false;
   using Operands = ProductOperands<>;
 };
 
 inline constexpr int kProductOperands = 6, kProductOptions = 4;
+/// Of a call: columns that are turned in pairs, rows of their tables.
+inline constexpr int kProductNumbers = 2;
+enum ProductNumber : int { kPairedColumns, kTableRows };
 
 }  // namespace dlblas

@@ -15,6 +15,7 @@ struct ProductTraits {
   bool aligned;     // every element is aligned to its size
   DType operands[kProductOperands];  // kAbsent: not given
   int32_t options[kProductOptions];
+  ProductPairs pairs;
 
   constexpr GemmOutTraits stored() const { return {out, out_vector, aligned}; }
   constexpr bool has(int place) const { return operands[place] != DType::kAbsent; }
@@ -24,6 +25,7 @@ struct ProductTraits {
 struct ProductParams {
   GemmOut out;
   GemmOut operands[kProductOperands];
+  int64_t numbers[kProductNumbers];
 };
 
 /// A program behind products whose sums lie in memory: rows of f32, one after the other.

@@ -2,6 +2,7 @@
 #include "kernels/product.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error.hpp"
 #include "core/integers.hpp"
@@ -118,7 +119,9 @@ std::string product_text(const Query& q, std::string_view name, bool plain_resul
   }
   s += "}, {";
   for (int i = 0; i < kProductOptions; ++i) s += text(i ? ", " : "", options[i]);
-  return s + "}}>";
+  const ProductPairs pairs = product_pairs(q);
+  return s + text("}, {", pairs.channels, ", ", yes[pairs.neighbours], ", ",
+                  yes[pairs.whole_tables], "}}>");
 }
 
 GemmTraits product_gemm_traits(const Query& q, std::int32_t rows, std::int32_t span) {
@@ -151,18 +154,28 @@ ProductGpuParams product_params(const ProductOp& op, const Args& args) {
     const GemmMatrix o = matrix_of(args.tensors[tensor], per);
     params.epilogue.operands[i] = {o.data, o.row, o.col};
   }
+  if (op.fill) op.fill(args, params.epilogue.numbers);
   return params;
 }
 
-ProductCpuParams product_cpu_params(const ProductOp& op, const Args& args,
-                                    const std::int32_t (&options)[kProductOptions]) {
+ProductCpuTraits product_cpu_traits(const ProductOp& op, const Problem& problem) {
+  ProductCpuTraits traits{&op, {}, {}};
+  if (op.choose) op.choose(problem, traits.options);
+  if (op.pairs) traits.pairs = op.pairs(problem);
+  return traits;
+}
+
+ProductCpuParams product_cpu_params(const ProductCpuTraits& traits, const Args& args) {
+  const ProductOp& op = *traits.op;
   ProductCpuParams p{};
   p.out = matrix_of(args.tensors[op.y], Per::kElement);
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const auto [tensor, per] = op.operands[i];
     if (args.has(tensor)) p.operands[i] = matrix_of(args.tensors[tensor], per);
   }
-  std::copy(options, options + kProductOptions, p.options);
+  std::copy(std::begin(traits.options), std::end(traits.options), p.options);
+  p.pairs = traits.pairs;
+  if (op.fill) op.fill(args, p.numbers);
   return p;
 }
 
@@ -194,8 +207,25 @@ Support product_fits_tensor_cores(const Query& q) {
   return product_sizes_fit(q);
 }
 
+ProductPairs product_pairs(const Query& q) {
+  const ProductOp& op = op_of_gpu(q);
+  return op.pairs ? op.pairs(q.problem) : ProductPairs{};
+}
+std::int32_t columns_together(const Query& q) {
+  const ProductPairs pairs = product_pairs(q);
+  return pairs.neighbours ? 0 : pairs.channels;
+}
+Support mma_has_columns(const Query& q) {
+  const std::int32_t columns = columns_together(q);
+  constexpr int kOfWarps[] = {64, 96, 128};
+  for (const int wide : kOfWarps)
+    if (columns == 0 || wide % columns == 0) return Support::yes();
+  return Support::no("heads of {} channels are not those of a warp", columns);
+}
+
 bool tensor_cores_take_any_batch(const Query& q) {
-  return q.problem.dims[op_of_gpu(q).depth] % 8 == 0 && product_fits_tensor_cores(q);
+  return q.problem.dims[op_of_gpu(q).depth] % 8 == 0 && product_fits_tensor_cores(q) &&
+         mma_has_columns(q);
 }
 
 void copy_rows(const TensorView& from, const TensorView& to, void* stream) {

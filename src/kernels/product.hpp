@@ -47,13 +47,16 @@ struct ProductOp {
   std::vector<Operand> operands;
   /// ProductTraits::options out of the problem. May be null.
   void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
+  /// Of a program with kPairs: which columns are a pair. Null: columns do not meet.
+  ProductPairs (*pairs)(const Problem& problem) = nullptr;
+  /// A call's numbers. May be null.
+  void (*fill)(const Args& args, std::int64_t (&numbers)[kProductNumbers]) = nullptr;
   /// Of which level one each; widest first.
   std::vector<ProductCpuLevel> levels;
 };
 
-/// Adds the implementations to `def`. On CPUs `cpu_row_*`, `cpu_*` (of two parts `composed` alone);
-/// on GPUs `cuda_rows`, `cuda_wgmma`, `cuda_mma`, and what takes everything: `cuda_fma` of one
-/// part, `cuda_composed`.
+/// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns do not meet,
+/// `cpu_row_*`, `cpu_*`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed` take everything.
 void add_product_implementations(OperatorDef& def, const ProductOp& op);
 
 // ---- what the forms share; of `cpu_*` all that has no Query ----
@@ -78,11 +81,22 @@ struct ProductGpuParams {
   ProductParams epilogue;
 };
 ProductGpuParams product_params(const ProductOp& op, const Args& args);
-ProductCpuParams product_cpu_params(const ProductOp& op, const Args& args,
-                                    const std::int32_t (&options)[kProductOptions]);
+/// What a CPU's kernel keeps of a problem.
+struct ProductCpuTraits {
+  const ProductOp* op;
+  std::int32_t options[kProductOptions];
+  ProductPairs pairs;
+};
+ProductCpuTraits product_cpu_traits(const ProductOp& op, const Problem& problem);
+ProductCpuParams product_cpu_params(const ProductCpuTraits& traits, const Args& args);
 Support product_sizes_fit(const Query& q);
 /// f16 or bf16, x and weights contiguous along K, rows 16-byte aligned.
 Support product_fits_tensor_cores(const Query& q);
+/// Pairs of columns by the problem; none: 0 channels.
+ProductPairs product_pairs(const Query& q);
+/// Columns that a warp of cuda_mma must have together; 0: none. Tiles that are that wide exist?
+std::int32_t columns_together(const Query& q);
+Support mma_has_columns(const Query& q);
 /// Under kDeterministic: does cuda_mma take every batch of rows that lie like these?
 bool tensor_cores_take_any_batch(const Query& q);
 

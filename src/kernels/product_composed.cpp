@@ -102,22 +102,25 @@ Matrix from_row(Matrix m, std::int64_t first, DType type) {
 // ---- CPU ----
 
 struct CpuState {
-  const ProductOp* op;
+  ProductCpuTraits traits;
   const ProductCode* code;
-  std::int32_t options[kProductOptions];
 };
 
 int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const auto& s = kernel.load<CpuState>();
-  ProductCpuParams whole = product_cpu_params(*s.op, args, s.options);
-  const std::int64_t columns = args.letters[s.op->columns];
+  const ProductOp& op = *s.traits.op;
+  const ProductCpuParams whole = product_cpu_params(s.traits, args);
+  const std::int64_t columns = args.letters[op.columns];
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
-  return multiply(*s.op, args, context, kernel, workspace,
+  return multiply(op, args, context, kernel, workspace,
                   [&](std::int64_t first, std::int64_t count, const float* const (&sums)[2]) {
                     ProductCpuFinish f = {whole, {sums[0], sums[1]}, columns};
                     f.epilogue.out = from_row(whole.out, first, whole.out.type);
-                    for (GemmMatrix& o : f.epilogue.operands)
-                      if (o.data) o = from_row(o, first, o.type);
+                    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+                      GemmMatrix& o = f.epilogue.operands[i];
+                      if (o.data && op.operands[i].per != Per::kPair)
+                        o = from_row(o, first, o.type);
+                    }
                     context.run(0, count, grain, [&](std::int64_t begin, std::int64_t end) {
                       s.code->finish(f, begin, end);
                     });
@@ -125,10 +128,10 @@ int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void
                   });
 }
 Kernel prepare_cpu(const Query& q, const Config&) {
-  CpuState s = {&q.user<ProductOp>(), nullptr, {}};
-  for (const ProductCpuLevel& level : s.op->levels)
+  const ProductOp& op = q.user<ProductOp>();
+  CpuState s = {product_cpu_traits(op, q.problem), nullptr};
+  for (const ProductCpuLevel& level : op.levels)
     if (level.code && level.isa <= q.device.isa && !s.code) s.code = level.code;
-  if (s.op->choose) s.op->choose(q.problem, s.options);
   return make_kernel({run_cpu}, s, workspace_of(q));
 }
 /// The products at the rate of f32, or the weights from memory; the sums once more.
@@ -182,7 +185,7 @@ struct Finish : CudaForm<None, None> {
           ProductFinishParams p = {whole, {sums[0], sums[1]}, count, columns};
           p.epilogue.out = from_row(whole.out, first, args.tensors[op.y].dtype);
           for (std::size_t i = 0; i < op.operands.size(); ++i)
-            if (whole.operands[i].data)
+            if (whole.operands[i].data && op.operands[i].per != Per::kPair)
               p.epilogue.operands[i] = from_row(whole.operands[i], first,
                                                 args.tensors[op.operands[i].tensor].dtype);
           cuda::Launch how;
@@ -205,11 +208,18 @@ void append_product_composed(std::vector<Implementation>& to, const ProductOp& o
   cpu.user = &op;
   cpu.parts = parts;
   cpu.supports = [](const Query&) { return Support::yes(); };
+  // Its products are chosen for any batch then; where columns do not meet, one pass serves.
+  cpu.flags.deterministic = op.pairs != nullptr;
   cpu.estimate = estimate_cpu;
   cpu.prepare = prepare_cpu;
   to.push_back(cpu);
   Implementation gpu = make_cuda<Finish>("cuda_composed", op.hash, &op);
   gpu.parts = parts;
+  gpu.flags.deterministic = op.pairs != nullptr;
+  gpu.same_bits = [](const Query& q) {
+    if (!tensor_cores_take_any_batch(q)) return Support::yes();
+    return Support::no("has other bits than cuda_mma, which takes any batch of such rows");
+  };
   to.push_back(gpu);
 }
 

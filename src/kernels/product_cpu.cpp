@@ -31,12 +31,10 @@ double weight_bytes(const Query& q) {
 template <typename Blocks>
 struct State {
   Blocks blocks;
-  const ProductOp* op;
-  std::int32_t options[kProductOptions];
+  ProductCpuTraits traits;
 
-  State(const Query& q, const Blocks& how) : blocks(how), op(&op_of(q)), options{} {
-    if (op->choose) op->choose(q.problem, options);
-  }
+  State(const Query& q, const Blocks& how)
+      : blocks(how), traits(product_cpu_traits(op_of(q), q.problem)) {}
 };
 
 GemmMatrix matrix_of(const TensorView& t) {
@@ -64,8 +62,8 @@ Support same_bits(const Query& q) {
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const auto& s = kernel.load<State<GemmBlocked>>();
-  const ProductCpuParams p = product_cpu_params(*s.op, args, s.options);
-  run_blocked(s.blocks, job_of(*s.op, args), &p, context, workspace);
+  const ProductCpuParams p = product_cpu_params(s.traits, args);
+  run_blocked(s.blocks, job_of(*s.traits.op, args), &p, context, workspace);
   return 0;
 }
 Kernel prepare(const Query& q, const Config& config) {
@@ -159,8 +157,8 @@ double estimate_row(const Query& q, const Config&) {
 }
 int step_row(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const auto& s = kernel.load<State<GemmFewRows>>();
-  const ProductCpuParams p = product_cpu_params(*s.op, args, s.options);
-  run_few_rows(s.blocks, job_of(*s.op, args), &p, context, workspace);
+  const ProductCpuParams p = product_cpu_params(s.traits, args);
+  run_few_rows(s.blocks, job_of(*s.traits.op, args), &p, context, workspace);
   return 0;
 }
 Kernel prepare_row(const Query& q, const Config& config) {

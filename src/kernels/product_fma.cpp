@@ -64,7 +64,7 @@ struct Fma : CudaForm<GemmTraits, GemmFmaConfig> {
 }  // namespace
 
 void append_product_fma(std::vector<Implementation>& to, const ProductOp& op) {
-  if (op.parts == 1) to.push_back(make_cuda<Fma>("cuda_fma", op.hash, &op));
+  if (op.parts == 1 && !op.pairs) to.push_back(make_cuda<Fma>("cuda_fma", op.hash, &op));
 }
 
 }  // namespace dlblas::kernels

@@ -55,7 +55,10 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
   static GemmTraits traits(const Query& q, const GemmMmaConfig&) {
     return product_gemm_traits(q, 0, span(q));
   }
-  static Support supports(const Query& q) { return product_fits_tensor_cores(q); }
+  static Support supports(const Query& q) {
+    if (const Support columns = mma_has_columns(q); !columns) return columns;
+    return product_fits_tensor_cores(q);
+  }
   static Support same_bits(const Query& q) {
     if (tensor_cores_take_any_batch(q)) return Support::yes();
     return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
@@ -64,18 +67,21 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
   static void constrain(const Query& q, Space& space) {
     const GemmSize s = whole_size(q);
     const DeviceInfo device = q.device;
-    const std::int32_t carried = span(q);
+    const std::int32_t carried = span(q), together = columns_together(q);
     space.require(
-        table(), "tile_wastes_little", {"block_m", "block_n"}, [s](const GemmMmaConfig& c) {
+        table(), "tile_wastes_little", {"block_m", "block_n"}, [s, together](const GemmMmaConfig& c) {
+          if (together > 0) return c.block_m <= 32 || 2 * round_up(s.m, c.block_m) <= 3 * s.m;
           return (c.block_m == 16 || 2 * round_up(s.m, c.block_m) <= 3 * round_up(s.m, 16)) &&
                  (c.block_n == 32 || 2 * round_up(s.n, c.block_n) <= 3 * round_up(s.n, 32));
         });
     space.require(table(), "warps_suit_tile", {"block_m", "block_n", "warps_m", "warps_n"},
-                  [carried](const GemmMmaConfig& c) {
+                  [carried, together](const GemmMmaConfig& c) {
                     GemmMmaConfig o = c;
                     o.block_k = 64, o.stages = 2, o.split_k = 1;
-                    if (!valid(o) || (carried > 0 && c.warp_m() * c.warp_n() > kMaxCarriedSums))
+                    if (!valid(o) || (together > 0 && c.warp_n() % together != 0) ||
+                        (carried > 0 && c.warp_m() * c.warp_n() > kMaxCarriedSums))
                       return false;
+                    if (together > 0) return true;
                     const int warps = c.warps_m * c.warps_n, area = c.block_m * c.block_n;
                     return area <= 1024 ? warps == 2 : area >= 128 * 128 ? warps == 8 : warps == 4;
                   });
@@ -259,7 +265,7 @@ void append_product_mma(std::vector<Implementation>& to, const ProductOp& op) {
 }
 
 void append_product_rows(std::vector<Implementation>& to, const ProductOp& op) {
-  if (op.parts == 1) to.push_back(make_cuda<FewRows>("cuda_rows", op.hash, &op));
+  if (op.parts == 1 && !op.pairs) to.push_back(make_cuda<FewRows>("cuda_rows", op.hash, &op));
 }
 
 }  // namespace dlblas::kernels

@@ -26,9 +26,10 @@ std::int32_t most_sums(const Query& q) {
   int words = 0;
   for (const ProductOp::Operand& o : op.operands) {
     const DType type = q.problem.tensors[o.tensor].dtype;
-    if (type == DType::kAbsent) continue;
+    if (type == DType::kAbsent || o.per == Per::kPair) continue;
     words += o.per == Per::kRow ? 2 : o.per == Per::kElement ? 16 : 4 * size_of(type);
   }
+  if (op.pairs) return 128;  // tables, and strips of whole heads
   return words == 0 ? 192 : words <= 16 ? 176 : words <= 32 ? 160 : 128;
 }
 
@@ -39,7 +40,9 @@ WgmmaShape shape_of(const Query& q) {
   const std::int32_t most = most_sums(q);
   return {whole,
           product_bytes(q),
-          {.parts = op.parts, .most_apart = most, .most_together = std::min(most, 176)},
+          {.parts = op.parts,
+           .columns = std::max(8, columns_together(q)),
+           .most_apart = most, .most_together = std::min(most, 176)},
           q.problem,
           q.device};
 }
@@ -53,6 +56,10 @@ Support operands_fit(const Query& q) {
       return Support::no("{} is not contiguous from a multiple of 8 bytes on", tensor(o.tensor));
     if (o.per == Per::kRow && t.layout != Layout::kContiguous)
       return Support::no("{} is not contiguous", tensor(o.tensor));
+    if (o.per == Per::kPair && !is_contiguous(t.layout))
+      return Support::no("rows of {} are not contiguous", tensor(o.tensor));
+    if (o.per == Per::kPair && columns_together(q) > 0 && 1 << t.align_log2 < 2 * size_of(t.dtype))
+      return Support::no("rows of {} are not aligned to two elements", tensor(o.tensor));
     if (o.per != Per::kElement) continue;
     if (size_of(t.dtype) != 2) return Support::no("{} has no 16 bits", tensor(o.tensor));
     if (!is_contiguous(t.layout) || t.align_log2 < 2)
@@ -79,6 +86,9 @@ struct Wgmma : CudaForm<GemmTraits, C> {
     if (s.m == 0 || s.n == 0 || s.k == 0) return Support::no("a dimension is zero");
     if (const Support operands = product_fits_tensor_cores(q); !operands) return operands;
     if (const Support operands = operands_fit(q); !operands) return operands;
+    const std::int32_t together = columns_together(q);
+    if (together % 16 != 0 || together > 256 || (together > 0 && together < 64 && 64 % together))
+      return Support::no("heads of {} channels are not those of a strip", together);
     const TensorTraits& y = q.problem.tensors[op.y];
     if (!is_contiguous(y.layout)) return Support::no("rows of {} are not contiguous", tensor(op.y));
     if (y.align_log2 < kAlignCap)
@@ -155,6 +165,8 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
   const ProductParams p = product_params(op, args).epilogue;
   for (int i = 0; i < kProductOperands; ++i)
     call.operands[i] = {p.operands[i].data, p.operands[i].row};
+  for (int i = 0; i < kProductNumbers; ++i)
+    call.numbers[i] = static_cast<std::int32_t>(p.numbers[i]);
   how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
   how.dependent = s.dependent;
   const int code = cuda::launch(*kernel.entries[0], how, call, context.stream);
