@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ def linear_rope(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any)
         y = y + tensors["bias"]
     heads, width = scalars["heads"], scalars["head_dim"]
     lead, turned = y.shape[:-1], heads * width
-    z = y[..., :turned].reshape(-1, heads, width)
+    z = y[..., :turned].reshape(math.prod(lead), heads, width)
     rows = np.arange(len(z)) % max(1, len(tensors["cos"]))
     cos, sin = (tensors[name][rows][:, None] for name in ("cos", "sin"))
     if cos.shape[-1] != width:
