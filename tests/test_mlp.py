@@ -171,7 +171,7 @@ def test_rms_norm_linear_rotates_q_and_k(tokens: Any, style: str, device: str) -
     tables = (t.expand(*tokens, 16) for t in (cos, sin))
     q, k = dlblas.apply_rotary_pos_emb(q, k, *tables, style=style)
     wanted = torch.cat((q.flatten(-2), k.flatten(-2), plain[..., 80:]), -1)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=0)
+    torch.testing.assert_close(y, wanted, rtol=1e-5, atol=1e-5)
     with pytest.raises(errors.ShapeMismatchError, match="weight has too few rows"):
         dlblas.rms_norm_linear(x, gain, weight, rope=(cos, sin, 6, 2))
 
@@ -267,9 +267,11 @@ def test_rope_takes_tables_of_half_the_width(
     q, k = dlblas.apply_rotary_pos_emb(q, k, *tables, style=style)
     wanted = torch.cat((q.flatten(-2), k.flatten(-2), plain[..., 80:]), -1)
     by_rows = dlblas.rms_norm_linear(x, gain, weight, rope=(*halves, 3, 2, style))
-    assert torch.equal(by_rows, wanted)  # N = (3 + 2 · 2) · 16 tells D
-    whole = (torch.cat((table, table), -1) for table in halves)
-    assert torch.equal(dlblas.rms_norm_linear(x, gain, weight, rope=(*whole, 3, 2, style)), wanted)
+    # N = (3 + 2 · 2) · 16 tells D.
+    torch.testing.assert_close(by_rows, wanted, rtol=1e-5, atol=1e-5)
+    whole = [torch.cat((table, table), -1) for table in halves]
+    y = dlblas.rms_norm_linear(x, gain, weight, rope=(*whole, 3, 2, style))
+    torch.testing.assert_close(y, wanted, rtol=1e-5, atol=1e-5)
     # Of other rows, D has to be said, or is the tables' width.
     more = torch.cat((weight, torch.randn(5, 32, device=device)))
     said = dlblas.rms_norm_linear(x, gain, more, rope=(*halves, 3, 2, style, 16))

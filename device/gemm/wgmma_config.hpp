@@ -100,6 +100,7 @@ struct GemmWgmmaCall {
   int32_t group;
   GemmOperand operands[6];
   float scalars[4];
+  int32_t numbers[4];
 };
 static_assert(sizeof(GemmWgmmaCall) == 832 && alignof(GemmWgmmaCall) == 64,
               "the host and the kernel agree");

@@ -1,10 +1,10 @@
-"""``dlblas.linear``: a linear layer. ``bmm``: products of the matrices of a batch. ``scaled_mm``,
-``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
-``grouped_gemm``: groups of rows, each with a matrix of its own.
+"""``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: products of the matrices
+of a batch. ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes
+with scales. ``grouped_gemm``: groups of rows, each with a matrix of its own.
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: matmul/, scaled_mm_channel/, scaled_mm_block/,
-grouped_gemm_rows/.
+and torch.compile follows it. Read next: matmul/, linear_residual/,
+scaled_mm_channel/, scaled_mm_block/, grouped_gemm_rows/.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _matmul = FUNCTIONS["matmul"].call
+_linear_residual = FUNCTIONS["linear_residual"].call
 _batched, _batched_nt = (FUNCTIONS[name].call for name in ("batched_matmul", "batched_matmul_nt"))
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
@@ -399,15 +400,19 @@ def _said(value: Any) -> str:
 
 
 def linear(
-    x: Any, weight: Any, bias: Any = None, activation: str = "", *, out_dtype: Any = None,
-    out: Any = None,
+    x: Any, weight: Any, bias: Any = None, activation: str = "", *, residual: Any = None,
+    row_scale: Any = None, column_scale: Any = None, out_dtype: Any = None, out: Any = None,
 ) -> Any:  # fmt: skip
-    """A linear layer with its activation: ``y = act(x · weightᵀ + bias)``.
+    """A linear layer with its activation, scales and residual: ``y = act(row_scale · column_scale ·
+    (x · weightᵀ) + bias) + residual``.
 
-    x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]`` -> y ``[*T, N]``:
-    ``matmul`` of the weight's transpose, without a copy. Leading dimensions are rows; where no view
-    joins them (a transposed batch) x is copied. Dtypes, activations (``relu``, ``leaky_relu``,
-    ``gelu``, ``silu``), numerics, errors and gradients are those of ``matmul``. Source:
+    x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]``, residual ``[*T, N]``
+    of x's dtype or f32, row_scale ``[*T]`` or ``[*T, 1]`` and column_scale ``[N]`` of f32 -> y
+    ``[*T, N]``: ``matmul`` of the weight's transpose, without a copy, or with one of the last three
+    ``linear_residual``. All acts on the f32 sum, and y is rounded once. ``out`` is where the result
+    goes; it may be ``residual``. Leading dimensions are rows; where no view joins them (a
+    transposed batch) x is copied. Dtypes, activations (``relu``, ``leaky_relu``, ``gelu``,
+    ``silu``), numerics, errors and gradients, of all tensors, are those of ``matmul``. Source:
     torch.nn.functional.linear.
     """
     need("linear", x=x, weight=weight)
@@ -425,7 +430,22 @@ def linear(
             "weight is [out_features, in_features], as torch.nn.Linear keeps it",
             "linear", "weight", expected, got,
         )  # fmt: skip
-    return _matmul(as_rows(x), weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
+    x = as_rows(x)
+    if residual is None and row_scale is None and column_scale is None:
+        return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
+    lead = tuple(x.shape[:-1])
+    if tuple(getattr(row_scale, "shape", ())) == lead and lead:
+        row_scale = row_scale.reshape((*lead, 1))
+    if row_scale is not None:
+        row_scale = as_rows(row_scale)
+    if residual is not None and out is not residual:
+        residual = as_rows(residual)
+    elif residual is not None and out_dtype is None:
+        out_dtype = residual.dtype
+    return _linear_residual(
+        x, weight, activation, bias=bias, residual=residual, row_scale=row_scale,
+        column_scale=column_scale, out_dtype=out_dtype, out=out,
+    )  # fmt: skip
 
 
 def grouped_gemm(

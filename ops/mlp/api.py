@@ -8,10 +8,11 @@ norm_gated_linear/.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._given import as_rows, need
+from .._given import as_rows, flattens, need
 from .._spread import doubled, spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
@@ -22,6 +23,8 @@ IN_TORCH = {"rms_norm_linear": {"rope": ""}}  # a tuple of tables and numbers
 _gated = FUNCTIONS["gated_linear"].call
 _norm_linear = FUNCTIONS["norm_linear"].call
 _matmul = FUNCTIONS["matmul"].call
+_rms_norm = FUNCTIONS["rms_norm"].call
+_linear_rope = FUNCTIONS["linear_rope"].call
 _rotate = FUNCTIONS["apply_rotary_pos_emb_"].call
 
 
@@ -84,8 +87,10 @@ def rms_norm_linear(
     or these and D. Tables are ``[S, D]`` or ``[*T, D]``, or of ``D/2`` columns, as
     ``apply_rotary_pos_emb`` reads them. Columns of y are q's heads of D channels, k's, and the
     rest, which stays as it is: v's, so that N is ``(heads + 2 · kv_heads) · D`` and tells D. Where
-    N is another, tables have D columns unless D is given. Rotated columns are rounded before the
-    rotation, too. Gradients of x, rms_w and weight without ``rope`` alone. Errors:
+    N is another, tables have D columns unless D is given. A normalised row is rounded to x's dtype;
+    y is rotated in f32 and rounded once, in one pass (``linear_rope``); with ``interleaved_to_half``
+    and tables that repeat otherwise than by rows, rotated columns are rounded before the rotation,
+    too. Gradients of x, rms_w and weight without ``rope`` alone. Errors:
     ArgumentTypeError and ArgumentError for what is no ``rope``; ShapeMismatchError where y has
     fewer columns than q and k, or for other tables; those of ``norm_linear`` and
     ``apply_rotary_pos_emb``.
@@ -94,6 +99,10 @@ def rms_norm_linear(
     if rope is None:
         return _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tables, heads, kv_heads, style, width = _read_rope(rope, weight, tuple(x.shape[:-1]))
+    rows = _rows_of_tables(tables, tuple(x.shape[:-1]))
+    if rows is not None and style != "interleaved_to_half":
+        normed = _rms_norm(as_rows(x), rms_w, eps)
+        return _linear_rope(normed, weight, *rows, heads + kv_heads, width, style, out=out)
     y = _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
     q, k = y[..., : heads * width], y[..., heads * width : turned]
@@ -101,6 +110,18 @@ def rms_norm_linear(
     whole = (t if t.shape[-1] == width else doubled(t) for t in tables)
     _rotate(q, k, *(spread(table, (*tokens, width)) for table in whole), style=style)
     return y
+
+
+def _rows_of_tables(tables: tuple[Any, Any], tokens: tuple[Any, ...]) -> tuple[Any, Any] | None:
+    """Both as ``[S, R]``, of which token t reads row t mod S; None where they repeat otherwise."""
+    shape = tuple(tables[0].shape)
+    lead, missing = shape[:-1], len(tokens) - len(shape) + 1
+    while lead and lead[0] == 1:
+        lead, missing = lead[1:], missing + 1
+    if lead != tokens[missing:] or not all(flattens(t, 1) for t in tables):
+        return None
+    rows = math.prod(lead)
+    return tables[0].reshape((rows, shape[-1])), tables[1].reshape((rows, shape[-1]))
 
 
 _STYLES = ("neox", "interleaved", "interleaved_to_half")

@@ -4,10 +4,10 @@
 // 4 + 1.25·|x| units of the last place (ops/silu_point.hpp), erf to 1.5e-7, which is 1.3·|x| of a
 // result, and roundings of both halves. Two sums of other weights err independently of each other:
 // what they bring to the product adds up as squares do.
-// Read next: ops/mlp/dot_ref.hpp, gated_linear/gated_linear_ref.hpp.
+// Read next: ops/dot_ref.hpp, gated_linear/gated_linear_ref.hpp.
 #pragma once
 
-#include "ops/mlp/dot_ref.hpp"
+#include "ops/dot_ref.hpp"
 #include "ops/mlp/gate.hpp"
 #include "ops/silu_point.hpp"
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "ops/mean_square.hpp"
-#include "ops/mlp/dot_ref.hpp"
+#include "ops/dot_ref.hpp"
 
 namespace dlblas::mlp {
 

@@ -1,10 +1,10 @@
 // The oracle of gated_linear: y = act(x · Wgᵀ) ⊙ (x · Wuᵀ), in f64. The error it allows, in units
-// u = 2^-24: of each sum as ops/mlp/dot_ref.hpp has it, of the gate and the product as
+// u = 2^-24: of each sum as ops/dot_ref.hpp has it, of the gate and the product as
 // ops/mlp/gate_ref.hpp.
 // Read next: ops/oracle_text.hpp, gated_linear.cpp.
 #pragma once
 
-#include "ops/mlp/dot_ref.hpp"
+#include "ops/dot_ref.hpp"
 #include "ops/mlp/gate_ref.hpp"
 #include "ops/oracle_text.hpp"
 

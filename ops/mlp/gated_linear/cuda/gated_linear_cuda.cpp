@@ -37,13 +37,6 @@ GatedGpuTraits gated_traits(const Problem& p, std::int32_t rows, std::int32_t sp
   return s;
 }
 
-std::int32_t tensor_core_span(const Problem& p, std::int64_t chain) {
-  constexpr std::int32_t kShort = 1024, kLong = 2048;
-  constexpr std::int64_t kLongestChain = 16384;
-  if (p.flags & kDeterministic) return chain > kShort ? kShort : 0;
-  return chain > kLongestChain ? kLong : 0;
-}
-
 GatedGpuParams gated_params(const Args& args) {
   const TensorView x = flat(args.tensors[kX]), gate = flat(args.tensors[kGate]),
                    up = flat(args.tensors[kUp]), y = flat(args.tensors[kY]);

@@ -25,10 +25,6 @@ struct GatedGpuParams {
 
 GatedGpuTraits gated_traits(const Problem& p, std::int32_t rows = 0, std::int32_t span = 0);
 GatedGpuParams gated_params(const Args& args);
-/// GemmTraits::span on tensor cores: short where a call asks for the same bits, else where a chain
-/// of K is long; as matmul's.
-std::int32_t tensor_core_span(const Problem& p, std::int64_t chain);
-
 const TraitsTable<GatedLinearTraits>& gated_table();
 /// An epilogue or a program of these traits, as C++ text.
 std::string gated_text(std::string_view name, const GatedLinearTraits& traits);

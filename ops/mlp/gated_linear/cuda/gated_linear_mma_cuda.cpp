@@ -8,6 +8,7 @@
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
+#include "kernels/wgmma_space.hpp"
 #include "ops/mlp/gated_linear/cuda/gated_linear_cuda.hpp"
 
 namespace dlblas::mlp {
@@ -40,7 +41,9 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
     };
     return *t;
   }
-  static std::int32_t span(const Problem& p) { return tensor_core_span(p, p.dims[kK]); }
+  static std::int32_t span(const Problem& p) {
+    return kernels::tensor_core_span((p.flags & kDeterministic) != 0, p.dims[kK]);
+  }
   static GatedGpuTraits traits(const Query& q, const GemmMmaConfig&) {
     return gated_traits(q.problem, 0, span(q.problem));
   }

@@ -1,0 +1,35 @@
+// What host code and the objects of instruction sets share of product programs on CPUs: the
+// parameters of one call, and a level's code. In: nothing but plain values; no inline function may
+// appear here, an instruction-set object would keep its own copy of it for everyone.
+// Read next: product_simd.hpp, src/kernels/product.hpp.
+#pragma once
+
+#include "cpu/gemm/job.hpp"
+#include "device/gemm/product.hpp"
+
+namespace dlblas {
+
+/// One call.
+struct ProductCpuParams {
+  GemmMatrix out;
+  GemmMatrix operands[kProductOperands];  // data null: not given; those of rows are f32
+  int32_t options[kProductOptions];
+  ProductPairs pairs;
+  int64_t numbers[kProductNumbers];
+};
+
+/// A program behind products whose sums lie in memory: rows of f32, one after the other.
+struct ProductCpuFinish {
+  ProductCpuParams epilogue;
+  const float* sums[2];
+  int64_t columns;
+};
+
+/// A level's code of one program. Where columns meet there is the pass over sums alone: `gemm` has
+/// no tiles.
+struct ProductCode {
+  GemmCode gemm;
+  void (*finish)(const ProductCpuFinish&, int64_t begin, int64_t end);  // rows
+};
+
+}  // namespace dlblas

@@ -1,0 +1,129 @@
+// A product program as the epilogue of CPU products: a vector of neighbouring columns at a time,
+// one rounding, the store. In place is right: a vector of operands is read before the one that
+// takes its place is stored, and partial sums never wait in the result.
+// Compiled once per instruction set.  Read next: device/gemm/product.hpp, cpu/gemm/epilogue.hpp.
+#pragma once
+
+#include "cpu/gemm/epilogue.hpp"
+#include "cpu/gemm/product.hpp"
+
+namespace dlblas::DLBLAS_ISA {
+namespace {
+
+/// `lanes` columns of row i, `step` apart from j on, as a program sees them.
+struct ProductAt {
+  const ProductCpuParams& p;
+  int64_t i, j, lanes, step = 1;
+
+  template <class O>
+  DLBLAS_INLINE bool has(O) const {
+    return p.operands[O::kPlace].data != nullptr;
+  }
+  DLBLAS_INLINE int32_t option(int at) const { return p.options[at]; }
+  template <class O>
+  DLBLAS_INLINE Vec operator()(O) const {
+    GemmMatrix m = p.operands[O::kPlace];
+    m.data = address(m, O::kPer == Per::kColumn ? 0 : i, O::kPer == Per::kRow ? 0 : j);
+    if constexpr (O::kPer != Per::kRow) {
+      m.col *= step;
+      return load_columns(m, 0, 0, lanes);
+    }
+    float one;
+    __builtin_memcpy(&one, m.data, sizeof one);
+    return broadcast(one);
+  }
+};
+
+template <class P>
+struct ProductEpilogue {
+  using Params = ProductCpuParams;
+  static constexpr int kParts = P::kParts;
+
+  static void store(const Params& p, int64_t i, int64_t j, int64_t n,
+                    const float* const (&sums)[kParts]) {
+    store_values(
+        p.out, i, j, n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+          const auto sum = [&](int part) __attribute__((always_inline)) {
+            return load_first<DType::kF32>(sums[part] + c, lanes);
+          };
+          return P::value(sum, ProductAt{p, i, j + c, lanes});
+        });
+  }
+};
+
+/// Pairs [i, i + lanes) of a head in row `row`: what a program reads of tables.
+struct ProductPairAt {
+  const ProductCpuParams& p;
+  int64_t row, i, lanes;
+
+  template <class O>
+  DLBLAS_INLINE Vec low(O) const {
+    return load_columns(p.operands[O::kPlace], row % p.numbers[kTableRows], i, lanes);
+  }
+  template <class O>
+  DLBLAS_INLINE Vec high(O) const {
+    const int64_t column = p.pairs.whole_tables ? i + p.pairs.channels / 2 : i;
+    return load_columns(p.operands[O::kPlace], row % p.numbers[kTableRows], column, lanes);
+  }
+};
+
+/// A row whose columns meet in pairs, head by head: each value as it is, then turned, where both
+/// lie in a buffer; then the head is stored.
+template <class P>
+void product_heads(const ProductCpuParams& p, int64_t i, int64_t columns, const float* sums) {
+  constexpr int64_t kMost = 512;  // channels of a head that are turned at a time
+  const int64_t head = p.pairs.channels, half = head / 2, turned = p.numbers[kPairedColumns];
+  float low[kMost / 2 + kWidth], high[kMost / 2 + kWidth];
+  for (int64_t begin = 0; begin < turned; begin += head)
+    for (int64_t first = 0; first < half; first += kMost / 2) {
+      const int64_t count = smaller(kMost / 2, half - first);
+      // A pair's place among the columns of its head, of its first channel and of its second.
+      const auto place = [&](int64_t c, int64_t which) {
+        return begin + (p.pairs.neighbours ? 2 * (first + c) + which : first + c + which * half);
+      };
+      for (int64_t c = 0; c < count; c += kWidth) {
+        const int64_t lanes = smaller(kWidth, count - c);
+        Vec both[2];
+        for (int64_t which = 0; which < 2; ++which) {
+          float some[kWidth] = {};
+          for (int64_t l = 0; l < lanes; ++l) some[l] = sums[place(c + l, which)];
+          const auto sum = [&](int) __attribute__((always_inline)) {
+            return load<DType::kF32>(some);
+          };
+          both[which] = P::value(sum, ProductAt{p, i, place(c, which), lanes,
+                                                p.pairs.neighbours ? 2 : 1});
+        }
+        P::pair(both[0], both[1], ProductPairAt{p, i, first + c, lanes});
+        store<DType::kF32>(low + c, both[0]), store<DType::kF32>(high + c, both[1]);
+      }
+      const int64_t step = p.pairs.neighbours ? 2 * p.out.col : p.out.col;
+      GemmMatrix out = p.out;
+      out.col = step;
+      for (int64_t which = 0; which < 2; ++which) {
+        out.data = address(p.out, 0, place(0, which));
+        const float* const from = which == 0 ? low : high;
+        store_values(
+            out, i, 0, count, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+              return load_first<DType::kF32>(from + c, lanes);
+            });
+      }
+    }
+  const float* rest[1] = {sums + turned};
+  if (turned < columns) ProductEpilogue<P>::store(p, i, turned, columns - turned, rest);
+}
+
+template <class P>
+void product_finish(const ProductCpuFinish& f, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    if constexpr (P::kPairs) {
+      product_heads<P>(f.epilogue, i, f.columns, f.sums[0] + i * f.columns);
+      continue;
+    }
+    const float* sums[P::kParts];
+    for (int part = 0; part < P::kParts; ++part) sums[part] = f.sums[part] + i * f.columns;
+    ProductEpilogue<P>::store(f.epilogue, i, 0, f.columns, sums);
+  }
+}
+
+}  // namespace
+}  // namespace dlblas::DLBLAS_ISA

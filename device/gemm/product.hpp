@@ -1,0 +1,74 @@
+// Product programs: what becomes of the sums of a matrix product, as one text for tensor cores,
+// multiply-adds and CPUs. A program has no addresses, masks, loops or types of elements.
+//
+//   template <typename Math>                          functions of an activation, of either side
+//   struct Scaled : ProductProgram {                  y = row[m] · sum + residual[m, n]
+//     static constexpr ProductOperand<0, Per::kRow> kRow{};          places in ProductOp::operands
+//     static constexpr ProductOperand<1, Per::kElement> kResidual{};
+//     using Operands = ProductOperands<decltype(kRow), decltype(kResidual)>;
+//     template <class Sums, class At>
+//     DLBLAS_PRODUCT auto value(const Sums& sums, const At& at) {
+//       const auto y = at(kRow) * sums(0);
+//       return at.has(kResidual) ? y + at(kResidual) : y;
+//     }
+//   };
+//
+// Columns that meet in pairs (kPairs): value() makes each, then `pair(low, high, at)` turns the two
+// where they lie, in columns below a bound of the call; at.low(kCos), at.high(kCos) are a table's
+// values for them (ProductPairs says which columns are a pair).
+//
+// Values are f32: one element on a GPU, neighbouring columns of a row on a CPU. `at` has the
+// operands' values there, whether an operand was given, and the call's options (an activation's
+// number): both known when a GPU's kernel is compiled. Adapters bring a program to a main loop:
+// device/gemm/product_wgmma.cuh (Hopper), product.cuh (others), cpu/gemm/product_simd.hpp.
+// In: nothing but plain values; read by the host, NVRTC and the objects of instruction sets, so no
+// function may appear here.  Read next: ops/gemm/linear_residual/linear_residual_product.hpp.
+#pragma once
+
+#include "device/dtype.hpp"
+
+#if defined(__CUDACC_RTC__)
+#define DLBLAS_PRODUCT __device__ static __forceinline__
+#else
+#define DLBLAS_PRODUCT static inline __attribute__((always_inline))
+#endif
+
+namespace dlblas {
+
+/// What an operand has a value for.
+enum class Per : unsigned char {
+  kRow,
+  kColumn,
+  kElement,
+  kPair,  // a table's row for a row of the result, repeated every so many, and pairs of a head
+};
+
+/// Which columns of the result are a pair, in heads of `channels`: (2i, 2i + 1) or, i and half of
+/// them apart, and whether a table has a column for each channel or for each pair alone. Of the
+/// former the second half are the pairs' second channels'.
+struct ProductPairs {
+  int channels;
+  bool neighbours, whole_tables;
+};
+
+template <int kPlaceOf, Per kPerOf>
+struct ProductOperand {
+  static constexpr int kPlace = kPlaceOf;
+  static constexpr Per kPer = kPerOf;
+};
+template <class... Os>
+struct ProductOperands {};
+
+/// What a program may leave as it is.
+struct ProductProgram {
+  static constexpr int kParts = 1;  // matrices b that meet: 2 for a gate and what it scales
+  static constexpr bool kPairs = false;
+  using Operands = ProductOperands<>;
+};
+
+inline constexpr int kProductOperands = 6, kProductOptions = 4;
+/// Of a call: columns that are turned in pairs, rows of their tables.
+inline constexpr int kProductNumbers = 2;
+enum ProductNumber : int { kPairedColumns, kTableRows };
+
+}  // namespace dlblas

@@ -1,0 +1,192 @@
+// A product program on the WGMMA form: its operands are asked for as fragments have them. Operands
+// of rows and columns are contiguous there, those of elements 16 bits wide by rows; the host sees
+// to it (src/kernels/product_wgmma.cpp). Read next: device/gemm/wgmma_program.cuh.
+#pragma once
+
+#include "device/gemm/product_config.hpp"
+#include "device/gemm/wgmma_mainloop.cuh"
+
+namespace dlblas {
+
+/// What a strip needs of one operand; nothing where it was not given, or is read pair by pair.
+template <ProductTraits S, class At, class O>
+struct ProductAsked {
+  static constexpr DType kType = S.operands[O::kPlace];
+  template <Per kPer, class = void>
+  struct KindOf {
+    using Type = typename At::template Row<kType>;
+  };
+  template <class Any>
+  struct KindOf<Per::kColumn, Any> {
+    using Type = typename At::template Column<kType>;
+  };
+  template <class Any>
+  struct KindOf<Per::kElement, Any> {
+    using Type = typename At::template Element<kType>;
+  };
+  typename KindOf<O::kPer>::Type values;
+
+  __device__ __forceinline__ void ask(const At& at) { values.ask(at, O::kPlace); }
+  __device__ __forceinline__ float value(int h, int j, int e) const { return values(h, j, e); }
+};
+template <ProductTraits S, class At, class O>
+requires(!S.has(O::kPlace) || O::kPer == Per::kPair) struct ProductAsked<S, At, O> {
+  __device__ __forceinline__ void ask(const At&) {}
+  __device__ __forceinline__ float value(int, int, int) const { return 0; }
+};
+
+template <ProductTraits S, class At, class Operands>
+struct ProductAllAsked;
+template <ProductTraits S, class At, class... Os>
+struct ProductAllAsked<S, At, ProductOperands<Os...>> : ProductAsked<S, At, Os>... {
+  __device__ __forceinline__ void ask(const At& at) { (ProductAsked<S, At, Os>::ask(at), ...); }
+  template <class O>
+  __device__ __forceinline__ float of(O, int h, int j, int e) const {
+    return ProductAsked<S, At, O>::value(h, j, e);
+  }
+};
+
+/// One element of a strip, as a program sees it.
+template <ProductTraits S, class Asked>
+struct ProductElement {
+  const Asked& asked;
+  int h, j, e;
+
+  template <class O>
+  __device__ static constexpr bool has(O) {
+    return S.has(O::kPlace);
+  }
+  __device__ static constexpr int32_t option(int i) { return S.options[i]; }
+  template <class O>
+  __device__ __forceinline__ float operator()(O operand) const {
+    return asked.of(operand, h, j, e);
+  }
+};
+
+/// What pairs i and i + 1 of a head read of a table, in one access; where a pair's channels are
+/// neighbours, pair i alone. Rows of tables are aligned to two elements.
+template <ProductTraits S, class At, class O>
+struct ProductTable {};
+template <ProductTraits S, class At, class O>
+requires(O::kPer == Per::kPair) struct ProductTable<S, At, O> {
+  static constexpr DType kType = S.operands[O::kPlace];
+  FloatPair low, high;
+
+  __device__ __forceinline__ ProductTable(const At& at, int64_t row, int32_t i) {
+    const GemmOperand& o = at.call.operands[O::kPlace];
+    const char* const from = static_cast<const char*>(o.data) + (row * o.stride + i) * size_of(kType);
+    low = high = load(from);
+    if constexpr (S.pairs.whole_tables) high = load(from + S.pairs.channels / 2 * size_of(kType));
+  }
+  __device__ static __forceinline__ FloatPair load(const char* from) {
+    if constexpr (S.pairs.neighbours) {
+      const float one = unpack_one<kType>(ask_one<kType>(from, 0, true));
+      return {one, one};
+    } else if constexpr (kType == DType::kF32) {
+      uint32_t a, b;
+      ask_two(a, b, from, true);
+      return {float_from_bits(a), float_from_bits(b)};
+    } else {
+      return unpack_pair<kType>(ask_word(from, true));
+    }
+  }
+};
+template <ProductTraits S, class At, class O>
+requires(O::kPer != Per::kPair) struct ProductTable<S, At, O> {
+  __device__ __forceinline__ ProductTable(const At&, int64_t, int32_t) {}
+};
+template <ProductTraits S, class At, class Operands>
+struct ProductTables;
+template <ProductTraits S, class At, class... Os>
+struct ProductTables<S, At, ProductOperands<Os...>> : ProductTable<S, At, Os>... {
+  int e = 0;  // which of the two
+
+  __device__ __forceinline__ ProductTables(const At& at, int64_t row, int32_t i)
+      : ProductTable<S, At, Os>(at, row, i)... {}
+  template <class O>
+  __device__ __forceinline__ float low(O) const {
+    const FloatPair& pair = ProductTable<S, At, O>::low;
+    return e ? pair.high : pair.low;
+  }
+  template <class O>
+  __device__ __forceinline__ float high(O) const {
+    const FloatPair& pair = ProductTable<S, At, O>::high;
+    return e ? pair.high : pair.low;
+  }
+};
+
+template <class P, ProductTraits S>
+struct ProductWgmma : GemmProgram {
+  static constexpr int kParts = P::kParts;
+  static constexpr DType kOut = S.out;
+  static constexpr int kStripColumns = P::kPairs && !S.pairs.neighbours ? S.pairs.channels : 0;
+
+  template <class At>
+  using Asked = ProductAllAsked<S, At, typename P::Operands>;
+  template <class At>
+  __device__ static __forceinline__ void ask(Asked<At>& asked, const At& at) {
+    asked.ask(at);
+  }
+  template <class A>
+  __device__ static __forceinline__ float value(const float (&sums)[kParts], const A& asked,
+                                                const GemmWgmmaCall&, int h, int j, int e) {
+    const auto sum = [&](int part) { return sums[part]; };
+    return P::value(sum, ProductElement<S, A>{asked, h, j, e});
+  }
+
+  /// Columns that meet: each value in its register first, then pair by pair. A strip is whole
+  /// heads, and a thread has both channels of a pair.
+  template <class Strip, class A, class At>
+  requires(P::kPairs) __device__ static __forceinline__
+      void apply(const Strip& s, const A& asked, const At& at) {
+    constexpr int kHalf = S.pairs.channels / 16, kHeads = Strip::kBlocks / (2 * kHalf);
+#pragma unroll
+    for (int j = 0; j < Strip::kBlocks; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const float sums[1] = {s(0, h, j, e)};
+          s(0, h, j, e) = value(sums, asked, at.call, h, j, e);
+        }
+    const int32_t turned = at.call.numbers[kPairedColumns], rows = at.call.numbers[kTableRows];
+    if constexpr (S.pairs.neighbours) {
+#pragma unroll
+      for (int j = 0; j < Strip::kBlocks; ++j)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) turn(s, at, h, at.column(j), turned, rows, j);
+    } else {
+#pragma unroll
+      for (int head = 0; head < kHeads; ++head)
+#pragma unroll
+        for (int j = 0; j < kHalf; ++j)
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            const int block = head * 2 * kHalf + j;
+            turn(s, at, h, at.column(block), turned, rows, block);
+          }
+    }
+  }
+
+ private:
+  template <class Strip, class At>
+  __device__ static __forceinline__ void turn(const Strip& s, const At& at, int h, int32_t column,
+                                              int32_t turned, int32_t rows, int j) {
+    if (column >= turned) return;
+    constexpr int kChannels = S.pairs.channels;
+    const int32_t channel = column % kChannels;
+    ProductTables<S, At, typename P::Operands> tables(
+        at, at.row(h) % rows, S.pairs.neighbours ? channel / 2 : channel);
+    if constexpr (S.pairs.neighbours) {
+      P::pair(s(0, h, j, 0), s(0, h, j, 1), tables);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        tables.e = e;
+        P::pair(s(0, h, j, e), s(0, h, j + kChannels / 16, e), tables);
+      }
+    }
+  }
+};
+
+}  // namespace dlblas

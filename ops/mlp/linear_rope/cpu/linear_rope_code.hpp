@@ -1,0 +1,14 @@
+// linear_rope's code of each level: the pass over sums. Read next: linear_rope_simd.hpp.
+#pragma once
+
+#include "cpu/gemm/product.hpp"
+
+namespace dlblas::baseline {
+extern const ProductCode kLinearRopeCode;
+}
+namespace dlblas::avx2 {
+extern const ProductCode kLinearRopeCode;
+}
+namespace dlblas::avx512 {
+extern const ProductCode kLinearRopeCode;
+}

@@ -1,0 +1,34 @@
+"""linear_rope once more, in NumPy and f64: what the oracle itself is checked against."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .mlp_formulas import linear  # ops/mlp/formulas.py
+
+
+def linear_rope(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+    y = linear(tensors["x"], tensors["weight"])
+    if "bias" in tensors:
+        y = y + tensors["bias"]
+    heads, width = scalars["heads"], scalars["head_dim"]
+    lead, turned = y.shape[:-1], heads * width
+    z = y[..., :turned].reshape(math.prod(lead), heads, width)
+    rows = np.arange(len(z)) % max(1, len(tensors["cos"]))
+    cos, sin = (tensors[name][rows][:, None] for name in ("cos", "sin"))
+    if cos.shape[-1] != width:
+        cos, sin = (np.concatenate((t, t), -1) for t in (cos, sin))
+    half = width // 2
+    neox = scalars["style"] == "neox"
+    low, high = (z[..., :half], z[..., half:]) if neox else (z[..., 0::2], z[..., 1::2])
+    first = low * cos[..., :half] - high * sin[..., :half]
+    second = high * cos[..., half:] + low * sin[..., half:]
+    both = (first, second)
+    q = np.concatenate(both, -1) if neox else np.stack(both, -1).reshape(z.shape)
+    return (np.concatenate((q.reshape(*lead, turned), y[..., turned:]), -1),)
+
+
+FORMULAS = {"linear_rope": linear_rope}

@@ -1,0 +1,119 @@
+// The host side of every operator that is a product of rows with a weight and a program
+// (device/gemm/product.hpp), once: from a descriptor come what is supported and why not, knobs,
+// default configurations, estimates, kernel sources and launches, on CUDA devices and CPUs.
+//   y = program(x[t, k] · weight[n, k]ᵀ, operands)
+// In: ProductOp. Out: Implementations in OperatorDef.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: product_wgmma.cpp,
+// product_cpu.cpp, ops/gemm/linear_residual/linear_residual.cpp (an operator).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cpu/gemm/product.hpp"
+#include "cuda/cuda.hpp"
+#include "device/gemm/product_config.hpp"
+#include "kernels/blocked_product.hpp"
+#include "kernels/gemm_fma.hpp"
+#include "registry/operator.hpp"
+
+namespace dlblas::kernels {
+
+/// A level's code of a program. `unit`: of bf16, products alone.
+struct ProductCpuLevel {
+  Isa isa;
+  const char* hash;
+  const ProductCode* code = nullptr;
+  const GemmCode* of_unit = nullptr;
+  CpuUnit unit = CpuUnit::kNone;
+};
+
+/// What an operator says of its program. It lives as long as the process.
+struct ProductOp {
+  const char* include;  // "ops/gemm/linear_residual/linear_residual.cuh"
+  const char* program;  // its C++ name there
+  const char* hash;     // source_hash of the file that names `include`
+  // Places in the schema: tensors, and letters.
+  int x, weights[2], y;
+  int rows, depth, columns;
+  int parts = 1;
+  /// Tensors in the order of the program's ProductOperands, and what they have a value for.
+  struct Operand {
+    int tensor;
+    Per per;
+  };
+  std::vector<Operand> operands;
+  /// ProductTraits::options out of the problem. May be null.
+  void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
+  /// Of a program with kPairs: which columns are a pair. Null: columns do not meet.
+  ProductPairs (*pairs)(const Problem& problem) = nullptr;
+  /// A call's numbers. May be null.
+  void (*fill)(const Args& args, std::int64_t (&numbers)[kProductNumbers]) = nullptr;
+  /// Of which level one each; widest first.
+  std::vector<ProductCpuLevel> levels;
+};
+
+/// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns do not meet,
+/// `cpu_row_*`, `cpu_*`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed` take everything.
+void add_product_implementations(OperatorDef& def, const ProductOp& op);
+
+// ---- what the forms share; of `cpu_*` all that has no Query ----
+
+/// M, N (of one part) and K.
+GemmSize product_size(const Query& q);
+/// Of all operands and the result, each once; of the weights.
+double product_bytes(const Query& q);
+double product_weight_bytes(const Query& q);
+
+/// Leading dimensions as rows at one stride; dimensions of size 1 have the stride 1 along a row.
+TensorView flat_rows(const TensorView& t);
+/// Throws where the leading dimensions of one of these do not lie at one stride.
+void check_flat_rows(const Args& args, std::initializer_list<int> tensors);
+
+/// The program and its traits as C++ text: `name<program, traits>`.
+std::string product_text(const Query& q, std::string_view name, bool plain_result = false);
+GemmTraits product_gemm_traits(const Query& q, std::int32_t rows, std::int32_t span);
+/// `b`: the weight of part 0.
+struct ProductGpuParams {
+  GemmCall gemm;
+  ProductParams epilogue;
+};
+ProductGpuParams product_params(const ProductOp& op, const Args& args);
+/// What a CPU's kernel keeps of a problem.
+struct ProductCpuTraits {
+  const ProductOp* op;
+  std::int32_t options[kProductOptions];
+  ProductPairs pairs;
+};
+ProductCpuTraits product_cpu_traits(const ProductOp& op, const Problem& problem);
+ProductCpuParams product_cpu_params(const ProductCpuTraits& traits, const Args& args);
+Support product_sizes_fit(const Query& q);
+/// f16 or bf16, x and weights contiguous along K, rows 16-byte aligned.
+Support product_fits_tensor_cores(const Query& q);
+/// Pairs of columns by the problem; none: 0 channels.
+ProductPairs product_pairs(const Query& q);
+/// Columns that a warp of cuda_mma must have together; 0: none. Tiles that are that wide exist?
+std::int32_t columns_together(const Query& q);
+Support mma_has_columns(const Query& q);
+/// Under kDeterministic: does cuda_mma take every batch of rows that lie like these?
+bool tensor_cores_take_any_batch(const Query& q);
+
+inline constexpr int kNoMemory = 2;  // a step's code: CUDA_ERROR_OUT_OF_MEMORY
+/// A matrix of `rows` whose columns are neighbours, copied on the stream to one with the smallest
+/// pitch of whole 16 bytes: for views that a form cannot read. Null data without memory.
+TensorView packed_copy(const TensorView& matrix, const Context& context);
+/// Row by row, on the stream.
+void copy_rows(const TensorView& from, const TensorView& to, void* stream);
+
+// ---- the forms ----
+
+void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op);
+void append_product_composed(std::vector<Implementation>& to, const ProductOp& op);
+void append_product_rows(std::vector<Implementation>& to, const ProductOp& op);
+void append_product_wgmma(std::vector<Implementation>& to, const ProductOp& op);
+void append_product_mma(std::vector<Implementation>& to, const ProductOp& op);
+void append_product_fma(std::vector<Implementation>& to, const ProductOp& op);
+
+}  // namespace dlblas::kernels

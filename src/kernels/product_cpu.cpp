@@ -1,0 +1,248 @@
+// Product programs on CPUs, where elements of the result do not meet: in blocks or, for few rows,
+// with the weights streaming through once. In: a Problem, later the Args of a call. Out: a Kernel
+// of one step. Sums begin and end where K says, so no configuration changes a bit.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/gemm/run.hpp,
+// cpu/gemm/product_simd.hpp.
+#include <algorithm>
+
+#include "core/rates.hpp"
+#include "cpu/gemm/run.hpp"
+#include "kernels/product.hpp"
+
+namespace dlblas::kernels {
+namespace {
+
+using R = CpuGemmRowConfig;
+
+/// What a level has: its products' code first, so that code_of<ProductLevel> finds it.
+const ProductOp& op_of(const Query& q) { return kernels::op_of<ProductOp>(q); }
+double threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
+
+BlockedProduct product_of(const Query& q) {
+  const ProductOp& op = op_of(q);
+  const Problem& p = q.problem;
+  return {p.dims[op.rows], p.dims[op.columns], p.dims[op.depth], op.parts, &p.tensors[op.x]};
+}
+double weight_bytes(const Query& q) {
+  const BlockedProduct p = product_of(q);
+  return p.parts * static_cast<double>(p.n) * static_cast<double>(p.k) * size_of(p.a->dtype);
+}
+
+template <typename Blocks>
+struct State {
+  Blocks blocks;
+  ProductCpuTraits traits;
+
+  State(const Query& q, const Blocks& how)
+      : blocks(how), traits(product_cpu_traits(op_of(q), q.problem)) {}
+};
+
+GemmMatrix matrix_of(const TensorView& t) {
+  const TensorView m = flat_rows(t);
+  return {m.data, m.strides[0], m.strides[1], m.dtype};
+}
+/// A weight [N, K] is the b [K, N] of a product with its dimensions exchanged. Partial sums never
+/// wait in the result, which may be an operand.
+GemmJob job_of(const ProductOp& op, const Args& args) {
+  GemmJob job{};
+  job.a = matrix_of(args.tensors[op.x]);
+  for (int part = 0; part < op.parts; ++part) {
+    const GemmMatrix w = matrix_of(args.tensors[op.weights[part]]);
+    job.b[part] = {w.data, w.col, w.row, w.type};
+  }
+  job.m = args.letters[op.rows], job.n = args.letters[op.columns], job.k = args.letters[op.depth];
+  return job;
+}
+
+Support same_bits(const Query& q) {
+  return bits_beside_units(q, q.problem.tensors[op_of(q).x].dtype);
+}
+
+// ---- blocks ----
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<State<GemmBlocked>>();
+  const ProductCpuParams p = product_cpu_params(s.traits, args);
+  run_blocked(s.blocks, job_of(*s.traits.op, args), &p, context, workspace);
+  return 0;
+}
+Kernel prepare(const Query& q, const Config& config) {
+  const BlockedProduct p = product_of(q);
+  const GemmBlocked s = prepare_blocked(q, p, config, kLongSums, false);
+  return make_kernel({step}, State(q, s), workspace_bytes(s, p.m, p.n, p.k));
+}
+Implementation blocked() {
+  Implementation impl;
+  impl.flags.deterministic = true;
+  impl.supports = [](const Query& q) { return supports_blocked(q, product_of(q), op_of(q).x); };
+  impl.same_bits = same_bits;
+  impl.constrain = [](const Query& q, Space& space) {
+    constrain_blocked(q, product_of(q), space);
+  };
+  impl.heuristic = [](const Query& q) { return default_blocked(q, product_of(q)); };
+  impl.estimate = [](const Query& q, const Config& config) {
+    return estimate_blocked_ms(q, product_of(q), config);
+  };
+  impl.prepare = prepare;
+  return impl;
+}
+
+// ---- few rows ----
+
+const ConfigTable<R>& row_table() {
+  static const auto* t = new ConfigTable<R>{
+      field<&R::unroll_k>("unroll_k", {2, 4, 8}),
+      field<&R::block_n>("block_n", {256, 512, 1024}),
+      field<&R::prefetch>("prefetch", {0, 256, 512, kNextRows}, {"0", "256", "512", "rows"}),
+  };
+  return *t;
+}
+
+/// Weights whose rows are contiguous are dot products; contiguous along N they stream as rows.
+bool takes_dots(const Query& q) {
+  return q.problem.tensors[op_of(q).weights[0]].layout != Layout::kTransposed;
+}
+/// Do rows share a few columns at a time, whatever block_n?
+bool shares(const Query& q) { return shares_columns(takes_dots(q), product_of(q).m); }
+
+Support supports_row(const Query& q) {
+  const ProductOp& op = op_of(q);
+  const Problem& p = q.problem;
+  const int most = takes_dots(q) ? kMaxDotRows : kMaxRowGroup;
+  if (p.dims[op.rows] > most)
+    return Support::no("{} has more than {} rows (bucket {}): weights would be read again",
+                       tensor(op.x), most, p.dims[op.rows]);
+  for (int part = 0; part < op.parts; ++part) {
+    const int i = op.weights[part];
+    const Layout l = p.tensors[i].layout;
+    if (l != Layout::kTransposed && l != Layout::kContiguous && l != Layout::kRowStrided)
+      return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(i));
+    if (takes_dots(q) != (l != Layout::kTransposed))
+      return Support::no("{} lies otherwise than {}", tensor(i), tensor(op.weights[0]));
+  }
+  return Support::yes();
+}
+Support same_bits_row(const Query& q) {
+  if (const Support alone = same_bits(q); !alone) return alone;
+  if (!takes_dots(q)) return Support::yes();
+  return Support::no("adds up dot products in another order than the form that takes more rows");
+}
+void constrain_row(const Query& q, Space& space) {
+  space.require(row_table(), "block_n_distinct", {"block_n"},
+                [n = product_of(q).n, shared = shares(q)](const R& c) {
+                  return c.block_n == 256 || (!shared && c.block_n / 2 < n);
+                });
+  space.require(row_table(), "next_rows_are_streams", {"prefetch"},
+                [dots = takes_dots(q)](const R& c) { return c.prefetch != kNextRows || !dots; });
+}
+Config heuristic_row(const Query& q) {
+  const BlockedProduct p = product_of(q);
+  R c = few_rows_config(p.a->dtype, takes_dots(q));
+  c.block_n = p.m <= 4 ? 1024 : 512;
+  while (c.block_n > 256 && (shares(q) || c.block_n / 2 >= p.n)) c.block_n /= 2;
+  return row_table().to_config(c);
+}
+double estimate_row(const Query& q, const Config&) {
+  const BlockedProduct p = product_of(q);
+  const double threads = threads_of(q.problem);
+  const Rates rates = rates_of(q);
+  const bool f16 = p.a->dtype == DType::kF16 && rates.f16_bytes_per_s > 0;
+  const double stream = rates.memory_bytes_per_s;
+  const double memory =
+      weight_bytes(q) /
+      (std::min(threads, 4.0) * (f16 ? std::min(stream, rates.f16_bytes_per_s) : stream));
+  const double multiply = 2 * p.parts * static_cast<double>(p.m) * static_cast<double>(p.n) *
+                          static_cast<double>(p.k) / (rates.f32_flops * threads);
+  return 1e3 * std::max(memory, multiply) + 0.005;
+}
+int step_row(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<State<GemmFewRows>>();
+  const ProductCpuParams p = product_cpu_params(s.traits, args);
+  run_few_rows(s.blocks, job_of(*s.traits.op, args), &p, context, workspace);
+  return 0;
+}
+Kernel prepare_row(const Query& q, const Config& config) {
+  const BlockedProduct p = product_of(q);
+  GemmFewRows s{code_of<ProductLevel>(q).code, row_table().from_config(config), kLongSums,
+                static_cast<int>(threads_of(q.problem))};
+  s.config.dots = takes_dots(q);
+  return make_kernel({step_row}, State(q, s), workspace_bytes(s, p.m, p.k));
+}
+Implementation few_rows() {
+  Implementation impl;
+  impl.flags.deterministic = true;
+  impl.supports = supports_row;
+  impl.same_bits = same_bits_row;
+  impl.constrain = constrain_row;
+  impl.heuristic = heuristic_row;
+  impl.estimate = estimate_row;
+  impl.prepare = prepare_row;
+  return impl;
+}
+
+// ---- few rows by tiles ----
+
+Support supports_tiles(const Query& q) {
+  const ProductOp& op = op_of(q);
+  for (int part = 0; part < op.parts; ++part) {
+    const Layout l = q.problem.tensors[op.weights[part]].layout;
+    if (l != Layout::kContiguous && l != Layout::kRowStrided)
+      return Support::no("{} does not lie along K: it is read in place", tensor(op.weights[part]));
+  }
+  return supports_tile_rows(q, product_of(q), op.x, op.weights[0]);
+}
+Implementation tile_rows() {
+  Implementation impl;
+  impl.flags.deterministic = true;
+  impl.supports = supports_tiles;
+  impl.constrain = [](const Query& q, Space& space) {
+    constrain_tile_rows(q, product_of(q), space);
+  };
+  impl.heuristic = [](const Query& q) { return default_tile_rows(product_of(q)); };
+  impl.estimate = [](const Query& q, const Config&) {
+    return estimate_tile_rows_ms(q, product_of(q));
+  };
+  impl.prepare = [](const Query& q, const Config& config) {
+    const BlockedProduct p = product_of(q);
+    const GemmFewRows s = prepare_tile_rows(q, config);
+    return make_kernel({step_row}, State(q, s), workspace_bytes(s, p.m, p.k));
+  };
+  return impl;
+}
+
+/// Its code as blocked products know it; as long as the process.
+const ProductLevel* level_of(const ProductCpuLevel& level) {
+  constexpr int kLanes[] = {4, 8, 16};  // by Isa
+  const Multiplier multiplier = level.unit == CpuUnit::kAmx          ? Multiplier::kTiles
+                                : level.unit == CpuUnit::kAvx512Bf16 ? Multiplier::kPairs
+                                                                     : Multiplier::kFloats;
+  return new ProductLevel{level.of_unit ? level.of_unit : &level.code->gemm,
+                          kLanes[static_cast<int>(level.isa)], 1, multiplier};
+}
+
+}  // namespace
+
+void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op) {
+  std::vector<CpuLevel> blocks, rows, tiles;
+  for (const ProductCpuLevel& level : op.levels) {
+    if (!level.of_unit && !level.code->gemm.tiles) continue;  // the pass over sums alone
+    const ProductLevel* const code = level_of(level);
+    const bool unit = level.unit != CpuUnit::kNone;
+    const CpuLevel whole = {level.isa, level.hash, code, &blocked_table(*code, {1, 4}, {0}),
+                            level.unit, unit};
+    blocks.push_back(whole);
+    if (!unit) rows.push_back({level.isa, level.hash, code, &row_table()});
+    if (level.unit == CpuUnit::kAmx)
+      tiles.push_back({level.isa, level.hash, code, &tile_rows_table(), level.unit, true});
+  }
+  const auto append = [&](const Implementation& base, const char* prefix,
+                          const std::vector<CpuLevel>& levels) {
+    if (levels.empty()) return;
+    for (const Implementation& impl : per_level(base, prefix, levels, &op)) to.push_back(impl);
+  };
+  append(tile_rows(), "cpu_row_", tiles);
+  append(few_rows(), "cpu_row_", rows);
+  append(blocked(), "cpu_", blocks);
+}
+
+}  // namespace dlblas::kernels

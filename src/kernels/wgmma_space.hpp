@@ -1,0 +1,79 @@
+// Configurations of the WGMMA form that are worth a search, and what one is expected to take, for
+// products of rows with one weight or two, both sides along K. In: sizes, a device, what a program
+// asks of a tile. Out: rules that leave up to a few hundred points, and milliseconds.
+// Flow: call > validate > [select].  Read next: wgmma_space.cpp, device/gemm/wgmma_config.hpp,
+// docs/notes/gemm.md (the model).
+#pragma once
+
+#include <functional>
+
+#include "core/device.hpp"
+#include "core/problem.hpp"
+#include "core/space.hpp"
+#include "kernels/gemm_fma.hpp"
+#include "kernels/gemm_wgmma.hpp"
+
+namespace dlblas::kernels {
+
+/// What a product asks of its tiles.
+struct WgmmaTiles {
+  int parts = 1;    // of b: a tile's columns are theirs, side by side
+  int columns = 8;  // of a part in a tile: multiples of this
+  /// Sums of a thread, at most, where a warpgroup has a tile of its own, and where they share one:
+  /// beside them a program's operands and functions need registers.
+  int most_apart = 192, most_together = 192;
+};
+
+/// How configurations divide a product of [m, k] and [k, n], n columns of all parts.
+class WgmmaShape {
+ public:
+  /// `bytes`: of all operands and the result. Of `problem` its flags count.
+  WgmmaShape(const GemmSize& whole, double bytes, const WgmmaTiles& tiles, const Problem& problem,
+             const DeviceInfo& device);
+
+  /// GemmTraits::span of a configuration.
+  std::int32_t span(const GemmWgmmaConfig& c) const;
+  double milliseconds(const GemmWgmmaConfig& c) const;
+  /// Rules that hold a copy of this.
+  void constrain(Space& space) const;
+
+ private:
+  using C = GemmWgmmaConfig;
+  std::int64_t m_, n_, k_;
+  double bytes_;
+  WgmmaTiles tile_;
+  bool same_bits_;
+  DeviceInfo device_;
+
+  std::int64_t tiles_m(const C& c) const;
+  std::int64_t tiles_n(const C& c) const;
+  std::int64_t tiles(const C& c) const { return tiles_m(c) * tiles_n(c); }
+  std::int64_t blocks(const C& c) const;
+  std::int64_t chain(const C& c) const;
+  std::int64_t waves(const C& c) const;
+
+  // Constraints: each reads no knob that it does not name.
+  bool is_offered(const C& c) const { return !c.swapped; }
+  bool block_m_wastes_little(const C& c) const;
+  bool block_n_wastes_little(const C& c) const;
+  bool tile_is_large(const C& c) const;
+  bool depth_suits_tile(const C& c) const;
+  bool warpgroups_suit_tile(const C& c) const;
+  bool pingpong_has_a_next(const C& c) const;
+  bool cluster_is_useful(const C& c) const;
+  bool device_is_filled(const C& c) const;
+  bool exists(const C& c) const;
+  bool ring_is_deep(const C& c) const;
+  bool weight_leaves_first(const C& c) const;
+  bool group_matters(const C& c) const;
+
+  double step_seconds(const C& c, double crowd) const;
+  double product_seconds(const C& c) const;
+  double memory_seconds(const C& c) const;
+};
+
+/// GemmTraits::span on tensor cores: short where a call asks for the same bits, else where a chain
+/// of K is long; as matmul's.
+std::int32_t tensor_core_span(bool same_bits, std::int64_t chain);
+
+}  // namespace dlblas::kernels
