@@ -204,12 +204,13 @@ class Oracle {
                                      (cut.one_sided() + cut.walked()) / kRounding) +
                  0x1p-124;
     if (turned) {
-      const double off = turned_off(q_.data(), q_off_.data(), turned,
-                                    keys_turned_->off.data() + key * call_.d, call_.d);
-      undefined_ |= std::isinf(off);
-      made.off += std::abs(scale_) * off / kRounding;
+      const TurnedOff off = turned_off(call_.q.t.dtype, q_.data(), q_off_.data(), turned,
+                                       keys_turned_->off.data() + key * call_.d, call_.d);
+      undefined_ |= std::isinf(off.all);
+      made.off += std::abs(scale_) * off.all / kRounding;
+      made.one_sided += std::abs(scale_) * off.of_q / kRounding;
     }
-    if (std::isfinite(sizes.size)) made.one_sided = std::abs(scale_) * cut.one_sided() / kRounding;
+    if (std::isfinite(sizes.size)) made.one_sided += std::abs(scale_) * cut.one_sided() / kRounding;
     made.value *= scale_;
     made.off += (scaled() ? 3 : 1) * std::abs(made.value);
     if (scaled()) made.off += kDenormal * (sizes.size + 1);

@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_turned(unsigned char* to, const void* base,
   constexpr bool kWide = S.in == Reach::kWide && S.tables_in == Reach::kWide;
   constexpr int kPairs = kWide ? 8 : 1, kPlaces = S.d / 2 / kPairs;
   const int32_t half = p.d / 2;
-#pragma unroll 1
+#pragma unroll(kWide ? 2 : 1)
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kPlaces; i += kThreads) {
     const int row = i / kPlaces, column = i % kPlaces * kPairs;
     int64_t offset = 0, position = 0;

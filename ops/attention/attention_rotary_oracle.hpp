@@ -4,7 +4,9 @@
 // (ops/rope/rotation_ref.hpp). Rounded to 16 bits that is nothing, or one step where r lies that
 // near to a tie; f32 keeps it. A score q̂ · k̂ is off by Σ |q̂|·off(k̂) + |k̂|·off(q̂); roundings of
 // channels are independent: 3.5 roots of the sum of squares are six deviations, and a sixteenth of
-// the worst besides. Where f32 or the type may overflow, what follows is undefined.
+// the worst besides. Of 16 bits it is 6 such roots: a step is that large and not at most, and the
+// sum over keys takes off() for six deviations. What q̂ is off by shifts the scores of all keys,
+// perhaps to one side. Where f32 or the type may overflow, what follows is undefined.
 // Read next: attention_oracle.cpp.
 #pragma once
 
@@ -91,20 +93,27 @@ class RotationOracle {
   std::size_t held_ = 0;
 };
 
-/// How far q̂ · k̂ may be off by what both are; infinite: it is undefined.
-inline double turned_off(const double* q, const double* q_off, const double* k, const double* k_off,
-                         std::int64_t d) {
-  double worst = 0, squares = 0;
+/// How far a product of rows may be off by what both are; infinite: it is undefined.
+struct TurnedOff {
+  double all, of_q;  // of_q: a part of it, which may have one sign for all keys
+};
+inline TurnedOff turned_off(DType type, const double* q, const double* q_off, const double* k,
+                            const double* k_off, std::int64_t d) {
+  double worst = 0, worst_q = 0, squares = 0, squares_q = 0;
   for (std::int64_t c = 0; c < d; ++c) {
     if (q_off[c] == 0 && k_off[c] == 0) continue;
-    double off = q_off[c] * k_off[c];
+    double off = q_off[c] * k_off[c], of_q = 0;
     if (k_off[c] > 0) off += std::abs(q[c]) * k_off[c];
-    if (q_off[c] > 0) off += std::abs(k[c]) * q_off[c];
-    worst += off, squares += off * off;
+    if (q_off[c] > 0) of_q = std::abs(k[c]) * q_off[c];
+    off += of_q;
+    worst += off, squares += off * off, worst_q += of_q, squares_q += of_q * of_q;
   }
   if (!(worst < std::numeric_limits<double>::max()))
-    return std::numeric_limits<double>::infinity();
-  return std::min(worst, 3.5 * std::sqrt(squares) + worst / 16);
+    return {std::numeric_limits<double>::infinity(), 0};
+  if (type == DType::kF32)
+    return {std::min(worst, 3.5 * std::sqrt(squares) + worst / 16),
+            std::min(worst_q, 3.5 * std::sqrt(squares_q) + worst_q / 16)};
+  return {6 * std::sqrt(squares), worst_q};
 }
 
 }  // namespace dlblas::attention

@@ -15,6 +15,7 @@
 // Read next: attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
 #pragma once
 
+#include "device/pdl.cuh"
 #include "device/wgmma.cuh"
 #include "device/wgmma_f8.cuh"
 #include "ops/attention/attention_finite.cuh"
@@ -442,6 +443,7 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v);
     shared.start();
   }
+  if constexpr (S.rotary) wait_for_dependencies();  // for the launch that rotates keys
   __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   constexpr bool kCodes = Shared<S, C>::kCodes, kPaged = S.page > 0;
