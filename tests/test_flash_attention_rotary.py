@@ -51,7 +51,9 @@ def wanted(q: Any, k: Any, v: Any, cos: Any, sin: Any, causal: bool = False) -> 
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])
-@pytest.mark.parametrize("shape", [(2, 9, 4, 2, 16, 8), (1, 1, 8, 2, 64, 64), (3, 70, 4, 4, 96, 96)])
+@pytest.mark.parametrize(
+    "shape", [(2, 9, 4, 2, 16, 8), (1, 1, 8, 2, 64, 64), (3, 70, 4, 4, 96, 96)]
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_it_is_torchs(device: str, shape: tuple[int, ...], causal: bool) -> None:
     given = drawn(*shape, device=device)

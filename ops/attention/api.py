@@ -110,17 +110,18 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
 
     q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]``,
     ``[S, D]`` or ``[B, S, 1, D]``, where B may be 1, and D/2 columns may stand for both halves. q
-    and k stay as they are; rotated heads are rounded to q's dtype. ``flash_attention_rotary``,
-    which is one launch where few queries meet a key, else two, of which on Hopper the first rotates
-    k alone; ``dlblas.get_op`` and ``dlblas tune`` of it measure them. Gradients, in torch: o is made
-    again, which ``dlblas.kernels.fused_rotary_and_fa`` does without. Errors: ShapeMismatchError for
-    other tables, and those of ``flash_attention_rotary``. Source: Su et al., RoFormer, 2021; Dao,
-    FlashAttention-2, 2023.
+    and k stay as they are; rotated heads are rounded to q's dtype. It is ``flash_attention_rotary``
+    without a mask: on a GPU one launch for short sequences, else two, of which on Hopper the first
+    rotates k alone; ``dlblas tune flash_attention_rotary`` measures them. Gradients, in torch: o is
+    made again for them, which ``dlblas.kernels.fused_rotary_and_fa`` does without. Errors:
+    ShapeMismatchError for other tables, and those of ``flash_attention_rotary``. Source: Su et al.,
+    RoFormer, 2021; Dao, FlashAttention-2, 2023.
     """
     need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
     tokens = tuple(q.shape[:-2])
     tables = [
-        _table(table, name, tokens, int(q.shape[-1])) for table, name in ((cos, "cos"), (sin, "sin"))
+        _table(table, name, tokens, int(q.shape[-1]))
+        for table, name in ((cos, "cos"), (sin, "sin"))
     ]
     return _rotary(q, k, v, *tables)[0]
 
@@ -144,7 +145,7 @@ def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
 
 
 def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
-    """A table for the positions of all sequences, or of each: without a copy, but of half a width."""
+    """A table for the positions of all sequences, or of each: a view, but where it has D/2."""
     shape = tuple(table.shape)
     if len(shape) == len(tokens) + 2 and shape[-2] == 1:
         shape = (*shape[:-2], shape[-1])

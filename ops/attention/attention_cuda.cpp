@@ -376,7 +376,8 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static constexpr std::size_t kKeysAt = 256;
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     const AttentionOp& op = op_of(q);
-    return op.rotates() ? kKeysAt + turned_bytes(q.problem, op, Turned::kKeys) : counter_bytes(s.config);
+    return op.rotates() ? kKeysAt + turned_bytes(q.problem, op, Turned::kKeys)
+                        : counter_bytes(s.config);
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
@@ -451,10 +452,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
 }  // namespace
 
 double attention_alone_ms(const Query& q) {
-  const double anywhere = MmaForm::supports(q) ? MmaForm::alone_ms(q) : RowsForm::milliseconds(q, {});
-  return q.device.arch == 90 && WgmmaForm::supports(q)
-             ? std::min(anywhere, WgmmaForm::alone_ms(q))
-             : anywhere;
+  const double anywhere =
+      MmaForm::supports(q) ? MmaForm::alone_ms(q) : RowsForm::milliseconds(q, {});
+  return q.device.arch == 90 && WgmmaForm::supports(q) ? std::min(anywhere, WgmmaForm::alone_ms(q))
+                                                       : anywhere;
 }
 
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {

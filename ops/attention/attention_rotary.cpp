@@ -105,8 +105,8 @@ void rotate(const AttentionOp& op, const Args& args, const TurnedHeads& to, cons
             const Kernel& kernel, void* workspace) {
   // Without heads nothing is read.
   const bool both = to.q.shape[2] == args.tensors[op.q].shape[2];
-  kernel.part(0)({both ? args.tensors[op.q] : to.q, args.tensors[op.k],
-                  table_of(args, op, op.cos), table_of(args, op, op.sin)},
+  kernel.part(0)({both ? args.tensors[op.q] : to.q, args.tensors[op.k], table_of(args, op, op.cos),
+                  table_of(args, op, op.sin)},
                  {to.q, to.k}, context, workspace);
 }
 

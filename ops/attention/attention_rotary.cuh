@@ -36,7 +36,8 @@ __device__ __forceinline__ void turn_eight(const AttentionParams& p, const Table
     const FloatPair l = unpack_pair<S.type>(low[i]), h = unpack_pair<S.type>(high[i]);
     const FloatPair cl = cos_low.pair(i), sl = sin_low.pair(i);
     const FloatPair ch = cos_high.pair(i), sh = sin_high.pair(i);
-    low[i] = pack_pair<S.type>(l.low * cl.low - h.low * sl.low, l.high * cl.high - h.high * sl.high);
+    low[i] =
+        pack_pair<S.type>(l.low * cl.low - h.low * sl.low, l.high * cl.high - h.high * sl.high);
     high[i] =
         pack_pair<S.type>(h.low * ch.low + l.low * sh.low, h.high * ch.high + l.high * sh.high);
   }
@@ -87,8 +88,7 @@ __device__ __forceinline__ void load_turned(unsigned char* to, const void* base,
         low = l * factor(p.cos, cos) - h * factor(p.sin, sin);
         high = h * factor(p.cos, cos + cos_step) + l * factor(p.sin, sin + sin_step);
       }
-      *reinterpret_cast<uint16_t*>(line + first * 2) =
-          static_cast<uint16_t>(pack_one<S.type>(low));
+      *reinterpret_cast<uint16_t*>(line + first * 2) = static_cast<uint16_t>(pack_one<S.type>(low));
       *reinterpret_cast<uint16_t*>(line + second * 2) =
           static_cast<uint16_t>(pack_one<S.type>(high));
     }

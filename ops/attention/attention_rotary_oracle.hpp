@@ -1,6 +1,7 @@
 // Rotated heads for the oracle of attention, in f64: what tables make of a row, rounded to its type
 // as the contract says, and how far a kernel's may be from that.
-//   r_l = l·cos_l − h·sin_l, r_h = h·cos_h + l·sin_h; in f32 r is off by u·(|l·cos| + |h·sin| + |r|)
+//   r_l = l·cos_l − h·sin_l, r_h = h·cos_h + l·sin_h; in f32 r is off by u·(|l·cos| + |h·sin| +
+//   |r|)
 // (ops/rope/rotation_ref.hpp). Rounded to 16 bits that is nothing, or one step where r lies that
 // near to a tie; f32 keeps it. A score q̂ · k̂ is off by Σ |q̂|·off(k̂) + |k̂|·off(q̂); roundings of
 // channels are independent: 3.5 roots of the sum of squares are six deviations, and a sixteenth of
@@ -31,13 +32,14 @@ class RotationOracle {
   /// Rows [first, end) of a head of q or k.
   TurnedRows turn(const Heads& x, std::int64_t b, std::int64_t head, std::int64_t first,
                   std::int64_t end) const {
-    const TensorView &cos = call_.args.tensors[call_.op.cos], &sin = call_.args.tensors[call_.op.sin];
+    const TensorView &cos = call_.args.tensors[call_.op.cos],
+                     &sin = call_.args.tensors[call_.op.sin];
     const std::int64_t d = call_.d, half = d / 2;
     TurnedRows made{std::vector<double>(static_cast<std::size_t>((end - first) * d)), {}};
     made.off = made.value;
     const auto factor = [&](const TensorView& t, std::int64_t row, std::int64_t column) {
-      return load_element(t, (t.shape[0] == 1 ? 0 : b) * t.strides[0] + row * t.strides[1] +
-                                 column * t.strides[2]);
+      return load_element(
+          t, (t.shape[0] == 1 ? 0 : b) * t.strides[0] + row * t.strides[1] + column * t.strides[2]);
     };
     for (std::int64_t row = first; row < end; ++row) {
       const std::int64_t from = x.offset(b, row, head);

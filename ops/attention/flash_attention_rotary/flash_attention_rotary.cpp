@@ -21,9 +21,10 @@ void check(const Args& args) {
   check_attention(kOp.name, args);
   const std::int64_t d = args.letters[kD];
   if (d % 2 == 0) return;
-  throw Error(ErrorKind::kShape,
-              text(kOp.name, ": q has size ", d, " in dimension 3; expected a multiple of 2, got ", d),
-              {kOp.name, "q", "a multiple of 2", text(d)});
+  throw Error(
+      ErrorKind::kShape,
+      text(kOp.name, ": q has size ", d, " in dimension 3; expected a multiple of 2, got ", d),
+      {kOp.name, "q", "a multiple of 2", text(d)});
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "flash_attention_rotary": {
-        "summary": "Rotation of query and key heads by tables, then attention, and its log-sum-exp.",
+        "summary": "Rotation of query and key heads by tables, then attention and its log-sum-exp.",
         "formula": (
             "q̂_l = q_l · cos_l − q_h · sin_l, q̂_h = q_h · cos_h + q_l · sin_h of pairs "
             "(l, h) = (i, i + D/2), k̂ alike; s = scale · q̂ · k̂, with softcap: "
@@ -48,3 +48,14 @@ LETTERS: dict[str, str] = {"S": "positions of a sequence"}
 
 # Its gradient, of other operators: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"flash_attention_rotary": {"formula": "gradient"}}
+
+# Row of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
+OVERVIEW: list[tuple[str, str, str, str]] = [
+    (
+        "`fused_rotary_and_fa` (`flash_attention_rotary`)",
+        "rotation of q and k by tables, then attention, and its gradient",
+        "rotation, then attention",
+        "mma.sync with q and k rotated on their way in; WGMMA (Hopper) with q, behind a launch for "
+        "k; two launches, f32 and any layout",
+    ),
+]
