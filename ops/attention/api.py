@@ -3,7 +3,7 @@ DLBlas' ``flash_attention_v2`` and ``fused_rotary_and_fa``.
 
 In: arrays of any package that the operators take. Out: what the operators return; nothing is
 computed here, and torch.compile follows it. Read next: flash_attention_lse/,
-flash_attention_varlen_lse/.
+flash_attention_rotary/, flash_attention_varlen_lse/.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from .._functions import FUNCTIONS
 from .._given import need
 from .._scores import scale_of, window_of
-from .._spread import spread
+from .._spread import doubled, spread
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["flash_attention", "flash_attention_v2", "flash_attention_varlen", "fused_rotary_and_fa"]
@@ -22,7 +22,7 @@ _dense = FUNCTIONS["flash_attention_lse"].call
 _packed = FUNCTIONS["flash_attention_varlen_lse"].call
 _dense_f8 = FUNCTIONS["flash_attention_f8_lse"].call
 _packed_f8 = FUNCTIONS["flash_attention_varlen_f8_lse"].call
-_rotate = FUNCTIONS["apply_rotary_pos_emb"].call
+_rotary = FUNCTIONS["flash_attention_rotary"].call
 
 
 def flash_attention(
@@ -109,17 +109,21 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
     Pairs ``(i, i + D/2)`` turn, as in ``apply_rotary_pos_emb``; then ``flash_attention``.
 
     q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]``,
-    ``[S, D]`` or ``[B, S, 1, D]``, where B may be 1. q and k stay as they are. Two launches;
-    rotated heads are rounded to q's dtype. No gradient of q and k: that is
-    ``dlblas.kernels.fused_rotary_and_fa``'s. Errors: ShapeMismatchError for other tables, and those
-    of ``apply_rotary_pos_emb`` and ``flash_attention_lse``. Source: Su et al., RoFormer, 2021;
-    Dao, FlashAttention-2, 2023.
+    ``[S, D]`` or ``[B, S, 1, D]``, where B may be 1, and D/2 columns may stand for both halves. q
+    and k stay as they are; rotated heads are rounded to q's dtype. It is ``flash_attention_rotary``
+    without a mask: on a GPU one launch for short sequences, else two, of which on Hopper the first
+    rotates k alone; ``dlblas tune flash_attention_rotary`` measures them. Gradients, in torch: o is
+    made again for them, which ``dlblas.kernels.fused_rotary_and_fa`` does without. Errors:
+    ShapeMismatchError for other tables, and those of ``flash_attention_rotary``. Source: Su et al.,
+    RoFormer, 2021; Dao, FlashAttention-2, 2023.
     """
     need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
     tokens = tuple(q.shape[:-2])
-    tables = [_table(table, name, tokens) for table, name in ((cos, "cos"), (sin, "sin"))]
-    q, k = _rotate(q, k, *tables)
-    return flash_attention(q, k, v)
+    tables = [
+        _table(table, name, tokens, int(q.shape[-1]))
+        for table, name in ((cos, "cos"), (sin, "sin"))
+    ]
+    return _rotary(q, k, v, *tables)[0]
 
 
 def _is_f8(x: Any) -> bool:
@@ -140,12 +144,14 @@ def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
             )  # fmt: skip
 
 
-def _table(table: Any, name: str, tokens: tuple[int, ...]) -> Any:
-    """A table for all tokens of q, without a copy."""
+def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
+    """A table for the positions of all sequences, or of each: a view, but where it has D/2."""
     shape = tuple(table.shape)
     if len(shape) == len(tokens) + 2 and shape[-2] == 1:
         shape = (*shape[:-2], shape[-1])
         table = table.reshape(shape)
+    if 2 * shape[-1] == width:
+        table, shape = doubled(table), (*shape[:-1], width)
     wanted = (*tokens, shape[-1])
     ahead = (1,) * (len(wanted) - len(shape)) + shape
     if len(ahead) != len(wanted) or any(
@@ -156,4 +162,5 @@ def _table(table: Any, name: str, tokens: tuple[int, ...]) -> Any:
             f"fused_rotary_and_fa: {name} has another shape; expected {expected}, got {shape}",
             "fused_rotary_and_fa", name, expected, str(shape),
         )  # fmt: skip
-    return table if shape == wanted else spread(table, wanted)
+    rows = (ahead[0], *wanted[1:])
+    return table if shape == rows else spread(table, rows)

@@ -3,6 +3,7 @@
 // Config; Args. Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile]
 // > [launch].  Read next: attention_wgmma.cuh, attention_mma.cuh, attention_rows.cuh.
 #include "core/source_hash.hpp"
+#include "ops/attention/attention_rotary_host.hpp"
 #include "ops/attention/attention_wgmma_host.hpp"
 
 namespace dlblas::attention {
@@ -29,6 +30,13 @@ AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
   s.bias_bytes = s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
   s.cap = p.scalars[kSoftcapKey] != 0;
   s.packed_sequences = op.packed(), s.cache = s.from;
+  if (op.rotates()) {
+    const TensorTraits &cos = p.tensors[op.cos], &sin = p.tensors[op.sin];
+    s.rotary = true, s.tables = cos.dtype;
+    s.tables_in = farther(reach_of(cos, d), reach_of(sin, d));
+    // 16 bytes at a time are eight pairs.
+    if (d % 16 != 0) s.tables_in = farther(s.tables_in, Reach::kElement);
+  }
   return s;
 }
 
@@ -40,7 +48,8 @@ const TraitsTable<AttentionTraits>& members_of_traits() {
        member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"), member<&S::in>("in"),
        member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"), member<&S::cap>("cap"),
        member<&S::packed_sequences>("packed_sequences"), member<&S::page>("page"),
-       member<&S::cache>("cache")}};
+       member<&S::cache>("cache"), member<&S::rotary>("rotary"), member<&S::tables>("tables"),
+       member<&S::tables_in>("tables_in")}};
   return *members;
 }
 
@@ -71,6 +80,7 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
     }
     ++i;
   }
+  if (op.rotates()) set_tables(p, op, args);
   const std::int64_t rows = args.letters[op.q_rows];
   p.q_rows = static_cast<std::int32_t>(rows);
   p.k_rows = static_cast<std::int32_t>(args.letters[op.k_rows]);
@@ -224,6 +234,9 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
   /// A row's bits depend on the blocks of keys alone, which preset() makes of the heads' size.
   static Problem typical(const Problem& problem) { return problem; }
   static double milliseconds(const Query& q, const Config&) {
+    return alone_ms(q) + (op_of(q).rotates() ? turned_keys_ms(q, op_of(q)) : 0);
+  }
+  static double alone_ms(const Query& q) {
     constexpr double kProducts = 0.35, kBytes = 0.5;  // of the peaks; not measured yet
     return attention_ms(q, op_of(q), 2 / kProducts, 1 / kBytes);
   }
@@ -304,6 +317,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
       return Support::no("{} is given", tensor(op.bias));
     for (const int i : {op.q, op.k, op.v, op.o})
       if (const Support rows = supports_rows(q, i, d); !rows) return rows;
+    if (op.rotates())
+      for (const int i : {op.cos, op.sin})
+        if (reach_of(p.tensors[i], d) != Reach::kWide)
+          return Support::no("rows of {} are not at multiples of 16 bytes", tensor(i));
     return supports_sizes(q, op);
   }
   static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
@@ -340,6 +357,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {
+    const AttentionOp& op = op_of(q);
+    return alone_ms(q) + (op.rotates() ? rotation_ms(q, op, Turned::kKeys) : 0);
+  }
+  static double alone_ms(const Query& q) {
     // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
     // 675 at 16k), and of f8 as much: what scores gain, widening V costs (26 November: 523 and
     // 650).
@@ -351,8 +372,12 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
                                       : rows / (128 * std::ceil(rows / 128));
     return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
   }
-  static std::size_t workspace_bytes(const Query&, const State& s) {
-    return counter_bytes(s.config);
+  /// Behind the counter, where there is one, rotated keys.
+  static constexpr std::size_t kKeysAt = 256;
+  static std::size_t workspace_bytes(const Query& q, const State& s) {
+    const AttentionOp& op = op_of(q);
+    return op.rotates() ? kKeysAt + turned_bytes(q.problem, op, Turned::kKeys)
+                        : counter_bytes(s.config);
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
@@ -387,7 +412,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
     const State& s = kernel.load<State>();
     const AttentionOp& op = *static_cast<const AttentionOp*>(s.user);
-    const AttentionCall call(args, op);
+    AttentionCall call(args, op);
     cuda::Launch how;
     AttentionWgmmaParams g{};
     g.p = tensors_of(op, args), g.drawn = static_cast<std::uint32_t*>(workspace);
@@ -397,6 +422,12 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const std::int64_t batches = op.packed() ? 1 : call.batches;
     const std::int64_t grid = g.p.tiles * call.all_heads() * batches;
     if (grid == 0 || g.p.q_rows == 0) return 0;
+    TurnedHeads turned{};
+    if (op.rotates()) {
+      turned = turned_heads(op, args, Turned::kKeys, static_cast<char*>(workspace) + kKeysAt);
+      call.k = {turned.k, {}};
+      std::copy_n(turned.k.strides, 4, call.k.at);
+    }
     const bool walked =
         encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, rows) &&
         encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
@@ -410,6 +441,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
       how.shared_bytes = static_cast<unsigned>(other.shared_bytes);
       return cuda::launch(*kernel.entries[1], how, p, context.stream);
     }
+    if (op.rotates()) rotate(op, args, turned, context, kernel, workspace);
     g.p.grid = static_cast<std::int32_t>(grid);
     walk_together(g.p, size_of(args.tensors[op.q].dtype), op.packed(), s.units,
                   s.config.persistent);
@@ -419,8 +451,25 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
 
 }  // namespace
 
+double attention_alone_ms(const Query& q) {
+  const double anywhere =
+      MmaForm::supports(q) ? MmaForm::alone_ms(q) : RowsForm::milliseconds(q, {});
+  return q.device.arch == 90 && WgmmaForm::supports(q) ? std::min(anywhere, WgmmaForm::alone_ms(q))
+                                                       : anywhere;
+}
+
 std::vector<Implementation> attention_cuda(const AttentionOp& op) {
   const char* hash = source_hash<"ops/attention/attention_cuda.cpp">();
+  if (op.rotates()) {
+    std::vector<Implementation> made{kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op),
+                                     kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
+                                     attention_composed(op, DeviceType::kCuda)};
+    made[0].parts = [](const Query& q, const Config&) -> std::vector<Part> {
+      return {rotation_part(q, op_of(q), Turned::kKeys)};
+    };
+    made[2].same_bits = RowsForm::same_bits;
+    return made;
+  }
   return {kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op),
           kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
           kernels::make_cuda<RowsForm>("cuda_rows", hash, &op)};

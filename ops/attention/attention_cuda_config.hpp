@@ -23,6 +23,9 @@ struct AttentionTraits {
   bool cap, packed_sequences;
   int32_t page;  // keys of a page; 0: keys lie in order
   DType cache;   // of k and v in pages
+  bool rotary;   // q and k are rotated by tables: of `tables`, accessed as `tables_in`
+  DType tables;
+  Reach tables_in;
 };
 
 struct AttentionMmaConfig {
@@ -67,11 +70,13 @@ struct AttentionParams {
   int32_t window;  // −1: none
   float scale, cap;
   int32_t causal;
-  int32_t grid;      // blocks of tiles; a launch may have fewer
-  int32_t together;  // heads of q whose tiles are walked before those of others; 0: all
-  int32_t apart;     // 1: blocks share the tiles of these heads evenly by themselves
+  int32_t grid;                  // blocks of tiles; a launch may have fewer
+  int32_t together;              // heads of q whose tiles are walked before those of others; 0: all
+  int32_t apart;                 // 1: blocks share the tiles of these heads evenly by themselves
+  const void *cos, *sin;         // of each position, for both halves of a head
+  int64_t cos_at[3], sin_at[3];  // batch, row, column
 };
-static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8) + 4 * 16,
+static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8 + 8) + 4 * 16,
               "host and device read the same");
 
 /// Where the keys of sequences lie that are in pages, and what paged_attention has beside. Packed

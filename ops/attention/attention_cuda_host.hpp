@@ -27,6 +27,8 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args);
 Support supports_sizes(const Query& q, const AttentionOp& op);
 /// Milliseconds of `products` per pair of a query and a key, and of the rows' bytes `passes` times.
 double attention_ms(const Query& q, const AttentionOp& op, double products, double passes);
+/// What cuda_wgmma, cuda_mma or cuda_rows takes at least, whichever serves.
+double attention_alone_ms(const Query& q);
 /// Sets the order of tiles that attention_cuda.cpp found best; `may_share`: blocks walk tiles.
 void walk_together(AttentionParams& p, int size, bool packed, std::int64_t units, bool may_share);
 

@@ -17,7 +17,9 @@ struct AttentionOp {
   int q, k, v, bias = -1, cu_q = -1, cu_k = -1, o, lse;  // tensors
   int batch, q_rows, heads, group, d, k_rows, dv;  // letters: heads of k, queries' for each of them
   int q_descale = -1, k_descale = -1, v_descale = -1;  // tensors [sequence, head of k], of f8
+  int cos = -1, sin = -1;  // tensors [1 or batch, row, d]: q and k are rotated first
   bool packed() const { return cu_q >= 0; }
+  bool rotates() const { return cos >= 0; }
 };
 /// Scalars, in the order of both schemas, and their places in the key.
 enum AttentionScalar : int { kCausal, kScale, kWindow, kSoftcap };
@@ -183,7 +185,7 @@ inline Support bits_beside_tiles(const Query& q, bool served) {
   if (served && q.device.amx) return Support::no("has other bits than AMX, which runs here");
   return Support::yes();
 }
-/// cuda_wgmma, cuda_mma and cuda_rows.
+/// cuda_wgmma, cuda_mma and cuda_rows; where q and k are rotated, cuda_composed is the last one.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 
 void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,

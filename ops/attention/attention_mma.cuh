@@ -3,13 +3,16 @@
 // in two stages each, by cp.async where rows are 16-byte aligned, by plain loads elsewhere. f8
 // becomes f16, exactly, on its way. A block of keys that some row does not see whole is looked
 // through for values of V that are not finite: 0 · NaN would reach rows that do not see the key.
-// They are added by themselves. In: AttentionParams. Out: o and lse. Numerics: scores and sums in
-// f32, weights rounded to the type for the product with V. Deterministic. Flow: call > validate >
-// select > compile > [launch]. Read next: attention_tile.cuh, device/attention/online_softmax.cuh.
+// They are added by themselves. With tables of rotations (S.rotary) q, once, and each block of keys
+// are rotated on their way to shared memory: nothing rotated is in device memory. In:
+// AttentionParams. Out: o and lse. Numerics: scores and sums in f32, weights rounded to the type
+// for the product with V. Deterministic. Flow: call > validate > select > compile > [launch].
+// Read next: attention_tile.cuh, attention_rotary.cuh, device/attention/online_softmax.cuh.
 #pragma once
 
 #include "ops/attention/attention_finite.cuh"
 #include "ops/attention/attention_load.cuh"
+#include "ops/attention/attention_rotary.cuh"
 
 namespace dlblas::attention {
 
@@ -51,20 +54,35 @@ __global__ void __launch_bounds__(C.warps * 32, attention_mma_blocks<S>())
   const int64_t k0 = batch * p.k_at[0] + kv_head * p.k_at[2];
   const int64_t v0 = batch * p.v_at[0] + kv_head * p.v_at[2];
   const auto load_q = [&] {
-    load_tile<S.type, S.in, kD, kRows, kThreads, S.from>(
-        q_tile, p.q, p.q_at[3], p.d, [&](int row, int64_t& offset) {
-          offset = batch * p.q_at[0] + (t.q_from + t.position(p, row)) * p.q_at[1] +
-                   t.head_of(p, row) * p.q_at[2];
-          return row < rows;
-        });
+    const auto row_of = [&](int row, int64_t& offset) {
+      offset = batch * p.q_at[0] + (t.q_from + t.position(p, row)) * p.q_at[1] +
+               t.head_of(p, row) * p.q_at[2];
+      return row < rows;
+    };
+    if constexpr (S.rotary)
+      load_turned<S, kRows, kThreads>(q_tile, p.q, p.q_at[3], p, batch,
+                                      [&](int row, int64_t& offset, int64_t& position) {
+                                        position = t.position(p, row);
+                                        return row_of(row, offset);
+                                      });
+    else
+      load_tile<S.type, S.in, kD, kRows, kThreads, S.from>(q_tile, p.q, p.q_at[3], p.d, row_of);
   };
   const auto load_k = [&](int32_t n) {
-    load_tile<S.type, S.in, kD, kKeys, kThreads, S.from>(
-        k_tiles + (n & 1) * kKeys * kPitch, p.k, p.k_at[3], p.d, [&](int row, int64_t& offset) {
-          const int32_t key = n * kKeys + row;
-          offset = k0 + (t.k_from + static_cast<int64_t>(key)) * p.k_at[1];
-          return key < t.k_rows;
-        });
+    unsigned char* const tile = k_tiles + (n & 1) * kKeys * kPitch;
+    const auto row_of = [&](int row, int64_t& offset) {
+      const int32_t key = n * kKeys + row;
+      offset = k0 + (t.k_from + static_cast<int64_t>(key)) * p.k_at[1];
+      return key < t.k_rows;
+    };
+    if constexpr (S.rotary)
+      load_turned<S, kKeys, kThreads>(tile, p.k, p.k_at[3], p, batch,
+                                      [&](int row, int64_t& offset, int64_t& position) {
+                                        position = n * kKeys + row;
+                                        return row_of(row, offset);
+                                      });
+    else
+      load_tile<S.type, S.in, kD, kKeys, kThreads, S.from>(tile, p.k, p.k_at[3], p.d, row_of);
     cp_async_commit();
   };
   const auto load_v = [&](int32_t n) {
@@ -106,9 +124,10 @@ __global__ void __launch_bounds__(C.warps * 32, attention_mma_blocks<S>())
 
   uint32_t q_held[kHold ? kD / 16 : 1][4];
   if (begin < end) {
+    if constexpr (S.rotary) load_v(begin);  // it arrives while the others are rotated
     load_q();
     load_k(begin);
-    load_v(begin);
+    if constexpr (!S.rotary) load_v(begin);
   }
 #pragma unroll 1
   for (int32_t n = begin; n < end; ++n) {

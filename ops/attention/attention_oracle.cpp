@@ -13,13 +13,14 @@
 //   it, and by roundings of the largest and of itself. P in 16 bits, for tensor cores: each weight
 //   is rounded to q's type, of f8 to f16, which walks along Σ w·v; a weight of f16 below 2^-14
 //   loses up to 2^-25.
+// q and k that are rotated first: attention_rotary_oracle.hpp.
 // Read next: attention_host.hpp, attention_mma.cuh.
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "core/error.hpp"
-#include "ops/attention/attention_host.hpp"
+#include "ops/attention/attention_rotary_oracle.hpp"
 
 namespace dlblas::attention {
 
@@ -81,7 +82,8 @@ class Oracle {
       : call_(call),
         half_(size_of(call.q.t.dtype) <= 2),
         dot_model_(sum_model(call.d, half_)),
-        q_(static_cast<std::size_t>(call.d)) {}
+        q_(static_cast<std::size_t>(call.d)),
+        rotation_(call) {}
 
   /// Logits of the keys that a row sees, their largest, and the sum of weights.
   void see(std::int64_t b, std::int64_t head, std::int64_t row) {
@@ -92,12 +94,17 @@ class Oracle {
     const std::int64_t q0 = call_.q.offset(b, s.q_from + row, head), hkv = head / call_.group;
     for (std::int64_t c = 0; c < call_.d; ++c)
       q_[static_cast<std::size_t>(c)] = call_.q.element(q0, c);
+    if (call_.op.rotates()) {
+      TurnedRows turned = rotation_.turn(call_.q, b, head, row, row + 1);
+      q_ = std::move(turned.value), q_off_ = std::move(turned.off);
+      keys_turned_ = &rotation_.keys(b, hkv);
+    }
     scale_ = call_.scale_of(b, head), value_scale_ = call_.value_scale(b, head);
-    most_ = -kInfinity, lost_ = false;
+    most_ = -kInfinity, lost_ = undefined_ = false;
     double most_off = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::int64_t key = keys_.first + static_cast<std::int64_t>(i);
-      logits_[i] = logit(call_.k.offset(b, s.k_from + key, hkv));
+      logits_[i] = logit(call_.k.offset(b, s.k_from + key, hkv), key);
       if (call_.has_bias()) {
         const double bias =
             load_element(call_.bias(), call_.bias_row(b, head, row) + key * call_.bias_at(3));
@@ -117,6 +124,7 @@ class Oracle {
   /// Element `column` of o: value and what it may be off by.
   Logit output(std::int64_t column) const {
     const std::size_t count = logits_.size();
+    if (undefined_) return {0, -1};
     if (sum_ == 0 && !std::isnan(most_)) return {0, 0};
     if (std::isnan(sum_)) return {sum_, 0};
     SumWalk walk;
@@ -153,6 +161,7 @@ class Oracle {
     return {scaled_o, off * std::abs(value_scale_) + (scaled() ? 1.5 * std::abs(scaled_o) : 0)};
   }
   Logit lse() const {
+    if (undefined_) return {0, -1};
     if (std::isnan(sum_)) return {sum_, 0};
     if (sum_ == 0) return {-kInfinity, 0};
     const double value = most_ + std::log(sum_);
@@ -174,11 +183,14 @@ class Oracle {
     return call_.v.element(values_from_(static_cast<std::int64_t>(i)), column);
   }
   bool scaled() const { return is_f8(call_.q.t.dtype); }
-  Logit logit(std::int64_t k0) {
+  Logit logit(std::int64_t k0, std::int64_t key) {
     SumWalk walk;
     CutWalk cut;
+    const double* const turned =
+        call_.op.rotates() ? keys_turned_->value.data() + key * call_.d : nullptr;
     for (std::int64_t c = 0; c < call_.d; ++c) {
-      const double product = q_[static_cast<std::size_t>(c)] * call_.k.element(k0, c);
+      const double product =
+          q_[static_cast<std::size_t>(c)] * (turned ? turned[c] : call_.k.element(k0, c));
       walk.add(product);
       if (scaled()) cut.add(product);
     }
@@ -191,7 +203,14 @@ class Oracle {
       made.off = std::abs(scale_) * (0.5 * sum_error(dot_model_, sizes) +
                                      (cut.one_sided() + cut.walked()) / kRounding) +
                  0x1p-124;
-    if (std::isfinite(sizes.size)) made.one_sided = std::abs(scale_) * cut.one_sided() / kRounding;
+    if (turned) {
+      const TurnedOff off = turned_off(call_.q.t.dtype, q_.data(), q_off_.data(), turned,
+                                       keys_turned_->off.data() + key * call_.d, call_.d);
+      undefined_ |= std::isinf(off.all);
+      made.off += std::abs(scale_) * off.all / kRounding;
+      made.one_sided += std::abs(scale_) * off.of_q / kRounding;
+    }
+    if (std::isfinite(sizes.size)) made.one_sided += std::abs(scale_) * cut.one_sided() / kRounding;
     made.value *= scale_;
     made.off += (scaled() ? 3 : 1) * std::abs(made.value);
     if (scaled()) made.off += kDenormal * (sizes.size + 1);
@@ -232,12 +251,15 @@ class Oracle {
   const AttentionCall& call_;
   bool half_;
   SumModel dot_model_;
-  std::vector<double> q_, weights_, errors_;
+  std::vector<double> q_, q_off_, weights_, errors_;
+  RotationOracle rotation_;
+  const TurnedRows* keys_turned_ = nullptr;
   std::vector<Logit> logits_;
   Keys keys_{};
   std::function<std::int64_t(std::int64_t)> values_from_;
   double most_ = 0, sum_ = 0, scale_ = 1, value_scale_ = 1;
   bool lost_ = false;
+  bool undefined_ = false;  // by what is rotated
 };
 
 void put(const OracleOut& out, std::int64_t at, DType type, const Logit& made) {

@@ -7,15 +7,19 @@
 // of a block that some row does not see whole are looked through for those that are not finite, as
 // in attention_mma.cuh. q, k and v in f8: scores are products of f8. Three warps beside the copying
 // one make V f16, exactly, so that weights keep 11 bits, and V needs no transposition, which
-// products of f8 would ask for; of pages of f8 they widen K and V to q's type. In:
-// AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh, but that scores of f8 add
-// up with 13 bits below the largest. Deterministic. Flow: call > validate > select > compile >
-// [launch]. Read next: attention_tile.cuh, attention_widen.cuh, device/wgmma.cuh.
+// products of f8 would ask for; of pages of f8 they widen K and V to q's type. With tables of
+// rotations (S.rotary) each warpgroup rotates its rows of a tile of Q in shared memory, once, where
+// it arrives; K comes rotated. In: AttentionWgmmaParams. Out: o and lse. Numerics: as
+// attention_mma.cuh, but that scores of f8 add up with 13 bits below the largest. Deterministic.
+// Flow: call > validate > select > compile > [launch].
+// Read next: attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
 #pragma once
 
+#include "device/pdl.cuh"
 #include "device/wgmma.cuh"
 #include "device/wgmma_f8.cuh"
 #include "ops/attention/attention_finite.cuh"
+#include "ops/attention/attention_rotary.cuh"
 #include "ops/attention/attention_wgmma_copy.cuh"
 
 namespace dlblas::attention {
@@ -68,6 +72,29 @@ struct Consumer {
   __device__ __forceinline__ void pack(uint32_t (&a)[kN / 4], const float (&s)[kN / 2]) {
 #pragma unroll
     for (int i = 0; i < kN / 4; ++i) a[i] = pack_pair<S.type>(s[2 * i], s[2 * i + 1]);
+  }
+
+  /// Waits for Q of the tile at a slot, and rotates this warpgroup's rows of it.
+  __device__ __forceinline__ void receive_queries(const RingPlace<2>& of) const {
+    shared.q_full[q_at.stage].wait(q_at.parity);
+    if constexpr (S.rotary) {
+      const Tile& t = shared.slots[of.stage].tile;
+      const uint32_t tile = shared_address(shared.q) + q_at.stage * Tiles::kQuery;
+#pragma unroll 2
+      for (int i = static_cast<int>(threadIdx.x) % 128; i < 64 * kD / 16; i += 128) {
+        const int32_t row = group * 64 + i / (kD / 16), column = i % (kD / 16) * 8;
+        const auto place = [&](int32_t at) {
+          return tile + at / 64 * rows_of(C) * 128 + swizzle_128(row * 128 + at % 64 * 2);
+        };
+        uint32_t low[4], high[4];
+        load_shared(low, place(column)), load_shared(high, place(column + kD / 2));
+        const TableRow tables = table_row(p, t.batch, min(t.first + row, t.q_rows - 1));
+        turn_eight<S>(p, tables, column, low, high);
+        store_shared(place(column), low), store_shared(place(column + kD / 2), high);
+      }
+      fence_async_shared();
+      barrier_wait<128>(group + 2);
+    }
   }
 
   /// What this thread's row sees, one of two, of the tile at a slot.
@@ -272,7 +299,7 @@ struct Consumer {
         continue;
       }
       if (!begun) {
-        shared.q_full[q_at.stage].wait(q_at.parity);
+        receive_queries(slot);
         shared.k_full[k_at.stage].wait(k_at.parity);
         wgmma_fence();
         scores(s);
@@ -302,7 +329,7 @@ struct Consumer {
         begun = more && b.first < b.end;
       }
       if (begun) {
-        shared.q_full[q_at.stage].wait(q_at.parity);
+        receive_queries(next);
         ask(s, o, a, n, last_clean);
         const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
         const float of_peak = factor;
@@ -416,11 +443,13 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     tma_prefetch_map(g.q), tma_prefetch_map(g.k), tma_prefetch_map(g.v);
     shared.start();
   }
+  if constexpr (S.rotary) wait_for_dependencies();  // for the launch that rotates keys
   __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   constexpr bool kCodes = Shared<S, C>::kCodes, kPaged = S.page > 0;
   constexpr bool kMore = kPaged || C.draws;  // registers of the copying warp
   static_assert(!kPaged || (!is_f8(S.from) && S.packed_sequences));
+  static_assert(!S.rotary || (!kPaged && !is_f8(S.from) && !S.packed_sequences));
   if (group == 0) {
     release_registers<C.groups == 3 ? 32 : kCodes ? 56 : kMore ? 40 : 24>();
     if (threadIdx.x < (kPaged ? kWarp : 1)) produce<S, C>(g, shared);

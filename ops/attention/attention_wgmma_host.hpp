@@ -93,6 +93,7 @@ struct AttentionWgmma {
         static_cast<unsigned>(s.config.persistent ? std::min(g.p.grid, s.units) : g.p.grid);
     how.block.x = static_cast<unsigned>((s.config.groups + 1) * 128);
     how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+    how.dependent = g.p.cos != nullptr;  // the launch before it rotates keys
     return cuda::launch(*kernel.entries[0], how, g, context.stream);
   }
 };

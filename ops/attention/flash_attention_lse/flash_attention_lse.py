@@ -73,7 +73,7 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`flash_attention`, `flash_attention_varlen` (`flash_attention_lse`, "
         "`flash_attention_varlen_lse`, `…_f8_lse`, `flash_attention_backward`, "
-        "`flash_attention_varlen_backward`); `flash_attention_v2`, `fused_rotary_and_fa`",
+        "`flash_attention_varlen_backward`); `flash_attention_v2`",
         "attention, dense and of packed sequences, of f8 too, and its gradient",
         "AMX (bf16), AVX-512, AVX2, baseline",
         "WGMMA (Hopper); mma.sync (sm_80 and later); rows, f32 and any layout",

@@ -14,6 +14,7 @@ from .._arguments import hinted
 from .._faces import flash_attention, fused_rotary_and_fa
 from .._functions import FUNCTIONS
 from .._given import grad_error, need
+from .._spread import doubled
 
 __all__ = ["FusedRotaryAndFA"]
 
@@ -44,17 +45,19 @@ class FusedRotaryAndFA:
         """``dlblas.fused_rotary_and_fa``: q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``,
         v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` -> ``[B, S, H, Dv]``.
 
-        q and k are not modified. q, k and v have gradients, tables have none. Dtypes, numerics and
-        errors are those of ``dlblas.fused_rotary_and_fa``.
+        q and k are not modified. q, k and v have gradients, tables have none. Without gradients it
+        is that function; with them the rotation is a launch of its own, whose results are kept.
+        Dtypes, numerics and errors are those of ``dlblas.fused_rotary_and_fa``.
         """
         need("FusedRotaryAndFA.apply", q=q, k=k, v=v, cos=cos, sin=sin)
-        if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)):
+        if not (torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))):
             return fused_rotary_and_fa(q, k, v, cos, sin)
         for name, table in (("cos", cos), ("sin", sin)):
             if table.requires_grad:
                 raise grad_error("FusedRotaryAndFA.apply", name)
         cos, sin = (t.squeeze(-2) if t.ndim == 4 else t for t in (cos, sin))
         tokens = q.shape[:-2]
+        cos, sin = (doubled(t) if 2 * t.shape[-1] == q.shape[-1] else t for t in (cos, sin))
         cos, sin = (t.expand(*tokens, t.shape[-1]) for t in (cos, sin))
         turned_q, turned_k = _Rotation.apply(q, k, cos, sin)
         return flash_attention(turned_q, turned_k, v)

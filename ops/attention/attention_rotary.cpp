@@ -1,0 +1,162 @@
+// Rotation of q and k before attention: a launch of its own into the workspace, which what follows
+// reads; see attention_rotary_host.hpp. In: Problem; Args. Out: parts, a Kernel of one step.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp.
+#include "core/source_hash.hpp"
+#include "ops/attention/attention_rotary_host.hpp"
+
+namespace dlblas::attention {
+namespace {
+
+std::int64_t dim(const Problem& p, int letter) { return p.dims[letter]; }
+std::int64_t heads_of_q(const Problem& p, const AttentionOp& op) {
+  return dim(p, op.heads) * dim(p, op.group);
+}
+/// Bytes of q, rounded up to where k may begin behind it.
+std::int64_t padded(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/// A tensor of four dimensions without gaps.
+TensorView packed(TensorView t, std::int64_t heads, void* to) {
+  t.data = to, t.shape[2] = heads;
+  for (std::int64_t i = 3, stride = 1; i >= 0; --i) {
+    t.strides[i] = stride;
+    stride *= std::max<std::int64_t>(1, t.shape[i]);
+  }
+  return t;
+}
+/// The tables with a row for each token; one row may serve all sequences.
+TensorView table_of(const Args& args, const AttentionOp& op, int table) {
+  TensorView t = args.tensors[table];
+  if (t.shape[0] != args.letters[op.batch]) t.shape[0] = args.letters[op.batch], t.strides[0] = 0;
+  return t;
+}
+/// How such a table lies.
+TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table) {
+  TensorTraits t = p.tensors[table];
+  const bool rows = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided;
+  if ((p.ones[table] & 1) != 0 && dim(p, op.batch) > 1 && rows) t.layout = Layout::kRowsBroadcast;
+  return t;
+}
+
+std::vector<Part> parts(const Query& q, const Config&) {
+  const auto& op = q.user<AttentionOp>();
+  const Problem& p = q.problem;
+  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = dim(p, op.d);
+  const std::int64_t h = heads_of_q(p, op), hkv = dim(p, op.heads), dv = dim(p, op.dv);
+  const DType type = p.tensors[op.q].dtype;
+  return {rotation_part(q, op, Turned::kBoth),
+          {"flash_attention_lse",
+           {{type, {b, s, h, d}},
+            {type, {b, s, hkv, d}},
+            {p.tensors[op.v], {b, s, hkv, dv}},
+            {"causal", p.scalars[kCausalKey] != 0},
+            {"scale", 0.0},
+            {"window", p.scalars[kWindowKey] != 0 ? 256 : -1},
+            {"softcap", p.scalars[kSoftcapKey] != 0 ? 30.0 : 0.0}},
+           {{p.tensors[op.o], {b, s, h, dv}}, {p.tensors[op.lse], {b, h, s}}}}};
+}
+
+int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const AttentionOp& op = *kernel.load<const AttentionOp*>();
+  const TurnedHeads turned = turned_heads(op, args, Turned::kBoth, workspace);
+  rotate(op, args, turned, context, kernel, workspace);
+  kernel.part(1)({turned.q,
+                  turned.k,
+                  args.tensors[op.v],
+                  {"causal", args.scalars[kCausal].i != 0},
+                  {"scale", args.scalars[kScale].f},
+                  {"window", args.scalars[kWindow].i},
+                  {"softcap", args.scalars[kSoftcap].f}},
+                 {args.tensors[op.o], args.tensors[op.lse]}, context, workspace);
+  return 0;
+}
+
+}  // namespace
+
+Part rotation_part(const Query& q, const AttentionOp& op, Turned which) {
+  const Problem& p = q.problem;
+  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = dim(p, op.d);
+  const std::int64_t hkv = dim(p, op.heads), h = which == Turned::kBoth ? heads_of_q(p, op) : 0;
+  const DType type = p.tensors[op.q].dtype;
+  const PartValue to_q(type, {b, s, h, d});
+  return {"apply_rotary_pos_emb",
+          {which == Turned::kBoth ? PartValue(p.tensors[op.q], {b, s, h, d}) : to_q,
+           {p.tensors[op.k], {b, s, hkv, d}},
+           {traits_of_table(p, op, op.cos), {b, s, d}},
+           {traits_of_table(p, op, op.sin), {b, s, d}}},
+          {to_q, {type, {b, s, hkv, d}}}};
+}
+
+std::size_t turned_bytes(const Problem& p, const AttentionOp& op, Turned which) {
+  const std::int64_t row = dim(p, op.d) * size_of(p.tensors[op.q].dtype);
+  const std::int64_t tokens = dim(p, op.batch) * dim(p, op.q_rows);
+  const std::int64_t of_q = which == Turned::kBoth ? tokens * heads_of_q(p, op) * row : 0;
+  return static_cast<std::size_t>(padded(of_q) + tokens * dim(p, op.heads) * row);
+}
+
+TurnedHeads turned_heads(const AttentionOp& op, const Args& args, Turned which, void* to) {
+  const TensorView &q = args.tensors[op.q], &k = args.tensors[op.k];
+  TurnedHeads made{packed(q, which == Turned::kBoth ? q.shape[2] : 0, to), {}};
+  const std::int64_t of_q = made.q.numel() * size_of(q.dtype);
+  made.k = packed(k, k.shape[2], static_cast<char*>(to) + padded(of_q));
+  return made;
+}
+
+void rotate(const AttentionOp& op, const Args& args, const TurnedHeads& to, const Context& context,
+            const Kernel& kernel, void* workspace) {
+  // Without heads nothing is read.
+  const bool both = to.q.shape[2] == args.tensors[op.q].shape[2];
+  kernel.part(0)({both ? args.tensors[op.q] : to.q, args.tensors[op.k], table_of(args, op, op.cos),
+                  table_of(args, op, op.sin)},
+                 {to.q, to.k}, context, workspace);
+}
+
+double rotation_ms(const Query& q, const AttentionOp& op, Turned which) {
+  // Read and written; the tables once (H200: 0.85 of memory's rate, 28 November 2026).
+  constexpr double kCopy = 0.8;
+  const Problem& p = q.problem;
+  const double tables = static_cast<double>(dim(p, op.batch) * dim(p, op.q_rows) * dim(p, op.d)) *
+                        2 * size_of(p.tensors[op.cos].dtype);
+  const double bytes = 2 * static_cast<double>(turned_bytes(p, op, which)) + tables;
+  return 1e3 * (launch_s(q.device) + bytes / (kCopy * memory_bytes_per_s(q.device)));
+}
+
+double turned_keys_ms(const Query& q, const AttentionOp& op) {
+  // Some 16 instructions a pair, of which each counts as two operations; not measured yet.
+  constexpr double kOperations = 16, kReached = 0.5, kRows = 64;
+  const Problem& p = q.problem;
+  const auto size = [&](int letter) { return static_cast<double>(dim(p, letter)); };
+  const double rows = size(op.q_rows), group = std::max(1.0, size(op.group));
+  const double tiles = rows * group <= kRows ? 1 : group * std::ceil(rows / kRows);
+  const double keys = tiles * size(op.batch) * size(op.heads) * size(op.k_rows);
+  return 1e3 * keys * size(op.d) * kOperations / (kReached * flops(q.device, DType::kF32));
+}
+
+void set_tables(AttentionParams& p, const AttentionOp& op, const Args& args) {
+  p.cos = args.tensors[op.cos].data, p.sin = args.tensors[op.sin].data;
+  for (int i = 0; i < 3; ++i) {
+    p.cos_at[i] = table_of(args, op, op.cos).strides[i];
+    p.sin_at[i] = table_of(args, op, op.sin).strides[i];
+  }
+}
+
+Implementation attention_composed(const AttentionOp& op, DeviceType backend) {
+  Implementation impl;
+  impl.name = backend == DeviceType::kCpu ? "composed" : "cuda_composed";
+  impl.backend = backend;
+  impl.source_hash = source_hash<"ops/attention/attention_rotary.cpp">();
+  impl.flags = {.deterministic = true, .capturable = true};
+  impl.user = &op;
+  impl.supports = [](const Query&) { return Support::yes(); };
+  impl.parts = parts;
+  impl.prepare = [](const Query& q, const Config&) {
+    const auto* const of = &q.user<AttentionOp>();
+    return make_kernel({run}, of, turned_bytes(q.problem, *of, Turned::kBoth));
+  };
+  if (backend == DeviceType::kCuda)
+    impl.estimate = [](const Query& q, const Config&) {
+      return attention_alone_ms(q) + rotation_ms(q, q.user<AttentionOp>(), Turned::kBoth);
+    };
+  return impl;
+}
+
+}  // namespace dlblas::attention

@@ -1,0 +1,50 @@
+"""The gradient of flash_attention_rotary: flash_attention_backward of the rotated heads, which are
+made again, and the transposed rotation; o and lse are made again, too.
+
+A model that trains calls dlblas.kernels.fused_rotary_and_fa, which keeps them. Read next:
+flash_attention_rotary.py (AUTOGRAD), ../flash_attention_backward/.
+"""
+
+from __future__ import annotations
+
+import torch
+
+_Tensor = torch.Tensor | None
+
+
+def _swapped(x: torch.Tensor) -> torch.Tensor:
+    """Both halves of the last dimension in each other's place."""
+    return x.roll(x.shape[-1] // 2, -1)
+
+
+def flash_attention_rotary(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
+    causal: bool, scale: float, window: int, softcap: float, dout: _Tensor, dlse: _Tensor,
+) -> tuple[_Tensor, ...]:  # fmt: skip
+    """Gradients of q, k, v and of both tables."""
+    ops = torch.ops.dlblas
+    tables = [t.expand(*q.shape[:2], t.shape[-1]) for t in (cos, sin)]
+    turned = ops.apply_rotary_pos_emb(q, k, *tables)
+    scalars = {"causal": causal, "scale": scale, "window": window, "softcap": softcap}
+    o, lse = ops.flash_attention_lse(*turned, v, None, **scalars)
+    if dout is None:
+        dout = torch.zeros_like(o)
+    dq, dk, dv = ops.flash_attention_backward(
+        dout.contiguous(), *turned, v, o, lse, dlse, None, **scalars
+    )
+    of_tables: list[_Tensor] = []
+    for table, is_sin in ((cos, False), (sin, True)):
+        if not table.requires_grad:
+            of_tables.append(None)
+            continue
+        made = 0
+        for grad, x in ((dq, q), (dk, k)):
+            low, high = x.chunk(2, -1)
+            factor = torch.cat((-high, low), -1) if is_sin else x
+            made = made + (grad.float() * factor.float()).sum(-2)
+        of_tables.append(made.sum_to_size(table.shape).to(table.dtype))
+    back = ops.apply_rotary_pos_emb(dq, dk, tables[0], -_swapped(tables[1]))
+    return *back, dv, *of_tables
+
+
+GRADIENTS = {"flash_attention_rotary": flash_attention_rotary}
