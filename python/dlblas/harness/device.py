@@ -42,13 +42,12 @@ class DeviceGuarded(Guarded):
         super().__init__(shape, dtype, kind)
         import torch
 
-        self.device = device
+        self.device, self._torch = device, torch
         length = self.memory.size
         if length > _LARGE:  # neither what earlier cases left nor other processes may fill it
             torch.cuda.empty_cache()
             if length > torch.cuda.mem_get_info(device)[0] / 2:
                 raise RuntimeError("out of memory: rows too far apart for what is free")
-        self._torch = torch
         self._bytes_there: Any = torch.empty(length + _ALIGN, dtype=torch.uint8, device=device)
         base = self._bytes_there.data_ptr()
         # The same distance to an aligned address as on the host.
