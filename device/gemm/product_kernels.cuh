@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/gemm/fma_mainloop.cuh"
+#include "device/gemm/gemv_mainloop.cuh"
 #include "device/gemm/mma_mainloop.cuh"
 #include "device/gemm/product.cuh"
 #include "device/gemm/rows_mainloop.cuh"

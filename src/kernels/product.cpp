@@ -250,6 +250,7 @@ void add_product_implementations(OperatorDef& def, const ProductOp& op) {
   const auto* const kept = new ProductOp(op);  // lives as long as the process, as the operator does
   append_product_cpu(def.implementations, *kept);
   append_product_composed(def.implementations, *kept);
+  append_product_gemv(def.implementations, *kept);
   append_product_rows(def.implementations, *kept);
   append_product_wgmma(def.implementations, *kept);
   append_product_mma(def.implementations, *kept);

@@ -56,7 +56,7 @@ struct ProductOp {
 };
 
 /// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns do not meet,
-/// `cpu_row_*`, `cpu_*`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed` take everything.
+/// `cpu_row_*`, `cpu_*`, `cuda_gemv`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed` take everything.
 void add_product_implementations(OperatorDef& def, const ProductOp& op);
 
 // ---- what the forms share; of `cpu_*` all that has no Query ----
@@ -111,6 +111,7 @@ void copy_rows(const TensorView& from, const TensorView& to, void* stream);
 
 void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op);
 void append_product_composed(std::vector<Implementation>& to, const ProductOp& op);
+void append_product_gemv(std::vector<Implementation>& to, const ProductOp& op);
 void append_product_rows(std::vector<Implementation>& to, const ProductOp& op);
 void append_product_wgmma(std::vector<Implementation>& to, const ProductOp& op);
 void append_product_mma(std::vector<Implementation>& to, const ProductOp& op);
