@@ -55,6 +55,38 @@ void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end
   row.each(end - begin, [&](auto c) { store_code(row, type, begin + c, x(c) / scale); });
 }
 
+/// A value that kernels make of others, infinite where f32 is, and what theirs may be off by.
+struct MadeValue {
+  double y, off;
+};
+
+/// The code of one; `share`: what the scale is off by, relative to it.
+template <typename Row>
+void store_made_code(Row& row, std::int64_t c, MadeValue v, double scale, double share) {
+  const double quotient = v.y / scale;
+  const double rounded = kQuotientRoundings * kRounding + share;
+  store_code(row, row.result_dtype(0), c, quotient,
+             std::abs(quotient) * rounded + v.off / scale);
+}
+
+/// Columns [begin, end) of made values: codes (result 0), and the scale (result 1, column `at`).
+template <typename Row, typename Made>
+void store_made_codes(Row& row, std::int64_t begin, std::int64_t end, std::int64_t at,
+                      const Made& made) {
+  const DType type = row.result_dtype(0);
+  const auto value = [&](auto c) { return made(begin + c); };
+  const double amax = row.max(end - begin, [&](auto c) { return std::abs(value(c).y); });
+  const double most = row.max(end - begin, [&](auto c) { return value(c).off; });
+  const bool none = amax < 0x1p-151;  // f32 has nothing but zeros there, whose scale is 1
+  const double scale = none ? 1 : scale_of(amax, type);
+  const bool plain = std::isfinite(amax) && !none;
+  // Or may have.
+  const bool zeros = plain && amax <= 2 * most;
+  row.store(1, at, scale, zeros ? -1 : (plain ? most / kRounding : 0) / largest_of(type));
+  const double share = plain && scale > 0x1p-126 ? most / amax : 0;  // the least one is exact
+  row.each(end - begin, [&](auto c) { store_made_code(row, begin + c, value(c), scale, share); });
+}
+
 inline Bound quantize_bound(int judged) {
   return judged == 0 ? Bound{.magnitude = kCodeUnit} : Bound{.value = kRounding};
 }

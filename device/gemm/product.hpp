@@ -17,6 +17,9 @@
 // where they lie, in columns below a bound of the call; at.low(kCos), at.high(kCos) are a table's
 // values for them (ProductPairs says which columns are a pair).
 //
+// Columns that share a scale (kGroup of them): value() makes each, then `scale(amax)` their scale, of
+// a whole strip; what is stored is value / scale, and the scale goes to a result of its own.
+//
 // Values are f32: one element on a GPU, neighbouring columns of a row on a CPU. `at` has the
 // operands' values there, whether an operand was given, and the call's options (an activation's
 // number): both known when a GPU's kernel is compiled. Adapters bring a program to a main loop:
@@ -63,12 +66,15 @@ struct ProductOperands {};
 struct ProductProgram {
   static constexpr int kParts = 1;  // matrices b that meet: 2 for a gate and what it scales
   static constexpr bool kPairs = false;
+  static constexpr int kGroup = 0;  // columns of a scale
   using Operands = ProductOperands<>;
 };
 
 inline constexpr int kProductOperands = 6, kProductOptions = 4;
-/// Of a call: columns that are turned in pairs, rows of their tables.
-inline constexpr int kProductNumbers = 2;
-enum ProductNumber : int { kPairedColumns, kTableRows };
+/// Of a call: columns that are turned in pairs, rows of their tables; from scale to scale of a row.
+inline constexpr int kProductNumbers = 3;
+enum ProductNumber : int { kPairedColumns, kTableRows, kScaleStride };
+/// The place of the scales among the operands.
+inline constexpr int kScalePlace = kProductOperands - 1;
 
 }  // namespace dlblas

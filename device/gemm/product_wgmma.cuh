@@ -5,6 +5,7 @@
 
 #include "device/gemm/product_config.hpp"
 #include "device/gemm/wgmma_mainloop.cuh"
+#include "device/row/values.cuh"
 
 namespace dlblas {
 
@@ -119,7 +120,8 @@ template <class P, ProductTraits S>
 struct ProductWgmma : GemmProgram {
   static constexpr int kParts = P::kParts;
   static constexpr DType kOut = S.out;
-  static constexpr int kStripColumns = P::kPairs && !S.pairs.neighbours ? S.pairs.channels : 0;
+  static constexpr int kStripColumns =
+      P::kGroup > 0 ? P::kGroup : P::kPairs && !S.pairs.neighbours ? S.pairs.channels : 0;
 
   template <class At>
   using Asked = ProductAllAsked<S, At, typename P::Operands>;
@@ -137,18 +139,49 @@ struct ProductWgmma : GemmProgram {
   /// Columns that meet: each value in its register first, then pair by pair. A strip is whole
   /// heads, and a thread has both channels of a pair.
   template <class Strip, class A, class At>
-  requires(P::kPairs) __device__ static __forceinline__
+  requires(P::kPairs || P::kGroup > 0) __device__ static __forceinline__
       void apply(const Strip& s, const A& asked, const At& at) {
-    constexpr int kHalf = S.pairs.channels / 16, kHeads = Strip::kBlocks / (2 * kHalf);
 #pragma unroll
     for (int j = 0; j < Strip::kBlocks; ++j)
 #pragma unroll
       for (int h = 0; h < 2; ++h)
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const float sums[1] = {s(0, h, j, e)};
+          float sums[kParts];
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) sums[part] = s(part, h, j, e);
           s(0, h, j, e) = value(sums, asked, at.call, h, j, e);
         }
+    if constexpr (P::kPairs) turn_all(s, at);
+    if constexpr (P::kGroup > 0) scale_all(s, at);
+  }
+
+ private:
+  /// One group: a strip. Four lanes hold a row; columns behind the matrix are zeros.
+  template <class Strip, class At>
+  __device__ static __forceinline__ void scale_all(const Strip& s, const At& at) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float most = 0;
+#pragma unroll
+      for (int j = 0; j < Strip::kBlocks; ++j)
+        most = DeviceMath::max(most, DeviceMath::max(fabsf(s(0, h, j, 0)), fabsf(s(0, h, j, 1))));
+      most = DeviceMath::max(most, __shfl_xor_sync(0xffffffffu, most, 1));
+      most = DeviceMath::max(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      const float scale = P::scale(most), factor = DeviceMath::reciprocal(scale);
+#pragma unroll
+      for (int j = 0; j < Strip::kBlocks; ++j)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) s(0, h, j, e) *= factor;
+      if (threadIdx.x % 4 != 0 || !at.row_inside(h) || !at.column_inside(0)) continue;
+      const GemmOperand& to = at.call.operands[kScalePlace];
+      static_cast<float*>(to.data)[at.row(h) * to.stride + at.column(0) / P::kGroup *
+                                       int64_t{at.call.numbers[kScaleStride]}] = scale;
+    }
+  }
+
+  template <class Strip, class At>
+  __device__ static __forceinline__ void turn_all(const Strip& s, const At& at) {
     const int32_t turned = at.call.numbers[kPairedColumns], rows = at.call.numbers[kTableRows];
     if constexpr (S.pairs.neighbours) {
 #pragma unroll
@@ -156,6 +189,7 @@ struct ProductWgmma : GemmProgram {
 #pragma unroll
         for (int h = 0; h < 2; ++h) turn(s, at, h, at.column(j), turned, rows, j);
     } else {
+      constexpr int kHalf = S.pairs.channels / 16, kHeads = Strip::kBlocks / (2 * kHalf);
 #pragma unroll
       for (int head = 0; head < kHeads; ++head)
 #pragma unroll
@@ -168,7 +202,6 @@ struct ProductWgmma : GemmProgram {
     }
   }
 
- private:
   template <class Strip, class At>
   __device__ static __forceinline__ void turn(const Strip& s, const At& at, int h, int32_t column,
                                               int32_t turned, int32_t rows, int j) {

@@ -47,7 +47,7 @@ class GemmEpilogue {
  public:
   static constexpr int kColumns = C.block_n / P::kParts;
   static constexpr int kBytes = size_of(P::kOut);  // of an element
-  static_assert(kBytes == 2 || (kBytes == 4 && !C.swapped));
+  static_assert(kBytes == 2 || !C.swapped);
   /// A round: columns that a staging buffer takes. A strip: what a program sees, one or more.
   static constexpr int kRound = C.swapped ? 64 : 128 / kBytes;
   static constexpr int kStrip = P::kStripColumns > kRound ? P::kStripColumns : kRound;
@@ -189,6 +189,18 @@ class GemmEpilogue {
                                {pack(0, j), pack(1, j), pack(0, j + 1), pack(1, j + 1)});
       if constexpr (kBlocks % 2 == 1)
         store_tiles<C.swapped>(place(kBlocks - 1), {pack(0, kBlocks - 1), pack(1, kBlocks - 1)});
+    } else if constexpr (kBytes == 1) {
+#pragma unroll
+      for (int j = 0; j < kBlocks; ++j)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const uint32_t codes = pack_f8<P::kOut>(s(part, h, kBlock + j, 0)) |
+                                 pack_f8<P::kOut>(s(part, h, kBlock + j, 1)) << 8;
+          asm volatile("st.shared.u16 [%0], %1;" ::"r"(
+                           to + offset(warp * 16 + lane / 4 + 8 * h, j * 8 + lane % 4 * 2)),
+                       "h"(static_cast<uint16_t>(codes))
+                       : "memory");
+        }
     } else {
 #pragma unroll
       for (int j = 0; j < kBlocks; ++j)

@@ -13,12 +13,10 @@ enum CodesLetter : int { kCodesGroup = 2 };
 enum CodesResult : int { kCodesQ, kCodesScale };
 enum StaticCodesTensor : int { kStaticScale = 1 };
 
-/// One value, infinite where f32 is, and what it may be off by.
-struct GatedValue {
-  double y, off;
-};
+using quant::MadeValue;
+
 template <typename Gate, typename Row>
-GatedValue gated_value(const Row& row, std::int64_t c) {
+MadeValue gated_value(const Row& row, std::int64_t c) {
   const double up = row.load(kX, row.width(kX) / 2 + c);
   const GatePoint gate = Gate::at(row.load(kX, c));
   const double y = gate.value * up;
@@ -27,31 +25,11 @@ GatedValue gated_value(const Row& row, std::int64_t c) {
           kRounding * (std::abs(up) * off + std::abs(y)) + 0x1p-149};
 }
 
-/// `share`: what the scale is off by, relative to it.
-template <typename Row>
-void store_gated_code(Row& row, std::int64_t c, GatedValue v, double scale, double share) {
-  const double quotient = v.y / scale;
-  const double rounded = quant::kQuotientRoundings * kRounding + share;
-  quant::store_code(row, row.result_dtype(kCodesQ), c, quotient,
-                    std::abs(quotient) * rounded + v.off / scale);
-}
-
 /// Columns [begin, end): codes, and the scale, column `at`.
 template <typename Gate, typename Row>
 void store_gated_codes(Row& row, std::int64_t begin, std::int64_t end, std::int64_t at) {
-  const DType type = row.result_dtype(kCodesQ);
-  const auto value = [&](auto c) { return gated_value<Gate>(row, begin + c); };
-  const double amax = row.max(end - begin, [&](auto c) { return std::abs(value(c).y); });
-  const double most = row.max(end - begin, [&](auto c) { return value(c).off; });
-  const bool none = amax < 0x1p-151;  // f32 has nothing but zeros there, whose scale is 1
-  const double scale = none ? 1 : quant::scale_of(amax, type);
-  const bool plain = std::isfinite(amax) && !none;
-  // Or may have.
-  const bool zeros = plain && amax <= 2 * most;
-  row.store(kCodesScale, at, scale,
-            zeros ? -1 : (plain ? most / kRounding : 0) / quant::largest_of(type));
-  const double share = plain && scale > 0x1p-126 ? most / amax : 0;  // the least one is exact
-  row.each(end - begin, [&](auto c) { store_gated_code(row, begin + c, value(c), scale, share); });
+  quant::store_made_codes(row, begin, end, at,
+                          [&](auto c) { return gated_value<Gate>(row, c); });
 }
 
 template <typename Gate, typename Row>
@@ -68,7 +46,7 @@ template <typename Gate, typename Row>
 void gated_codes_static_row(Row& row) {
   const double scale = row.value(kStaticScale);
   row.each(row.size(kF),
-           [&](auto c) { store_gated_code(row, c, gated_value<Gate>(row, c), scale, 0); });
+           [&](auto c) { quant::store_made_code(row, c, gated_value<Gate>(row, c), scale, 0); });
 }
 
 }  // namespace dlblas::activation

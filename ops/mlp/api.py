@@ -1,9 +1,9 @@
-"""``dlblas.gated_mlp`` and ``dlblas.fused_gated_mlp``: feed-forward layers; and
-``dlblas.rms_norm_linear``: a projection behind a norm.
+"""``dlblas.gated_mlp``, ``dlblas.gated_mlp_quant`` and ``dlblas.fused_gated_mlp``: feed-forward
+layers; and ``dlblas.rms_norm_linear``: a projection behind a norm.
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
 nothing is computed here, and torch.compile follows it. Read next: gated_linear/, norm_linear/,
-norm_gated_linear/.
+norm_gated_linear/, linear_rope/.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from .._given import as_rows, flattens, need
 from .._spread import doubled, spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
-__all__ = ["fused_gated_mlp", "gated_mlp", "rms_norm_linear"]
+__all__ = ["fused_gated_mlp", "gated_mlp", "gated_mlp_quant", "rms_norm_linear"]
 
 IN_TORCH = {"rms_norm_linear": {"rope": ""}}  # a tuple of tables and numbers
 
 _gated = FUNCTIONS["gated_linear"].call
+_gated_codes = FUNCTIONS["gated_linear_quant_group"].call
 _norm_linear = FUNCTIONS["norm_linear"].call
 _matmul = FUNCTIONS["matmul"].call
 _rms_norm = FUNCTIONS["rms_norm"].call
@@ -55,6 +56,30 @@ def gated_mlp(
     if w_down is None:
         return _gated(x, gate, up, activation, out=out)
     return _matmul(_gated(x, gate, up, activation), w_down.T, out=out)
+
+
+def gated_mlp_quant(
+    x: Any, w_gate: Any, w_up: Any, granularity: str = "group128", *, out: Any = None
+) -> tuple[Any, Any]:
+    """The gated part of a feed-forward layer in 8 bits: ``(q, scale)`` with ``silu(x · w_gateᵀ) ⊙
+    (x · w_upᵀ) ≈ q · scale``, what ``scaled_mm`` multiplies by ``w_down``.
+
+    x ``[*T, K]`` f32, f16 or bf16, w_gate and w_up ``[F, K]`` -> q ``[*T, F]`` f8e4m3, scale
+    ``[*T, ceil(F / 128)]`` f32, one for 128 columns: ``granularity`` is ``"group128"`` (or
+    ``"group"``). Scales and codes are those of ``silu_and_mul_quant``, of values that were never
+    rounded: one pass on Hopper (``gated_linear_quant_group``). ``out``: where both go. No gradient.
+    Errors: ArgumentError for another granularity; those of the operator. Source: DeepSeek-AI,
+    DeepSeek-V3 Technical Report, 2024.
+    """
+    if granularity not in ("group128", "group"):
+        raise ArgumentError.from_library(
+            f'gated_mlp_quant: granularity is not offered; expected "group128", got '
+            f"{granularity!r}",
+            "gated_mlp_quant", "granularity", '"group128"', repr(granularity),
+        )  # fmt: skip
+    need("gated_mlp_quant", x=x, w_gate=w_gate, w_up=w_up)
+    result: tuple[Any, Any] = _gated_codes(as_rows(x), w_gate, w_up, out=out)
+    return result
 
 
 def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = "silu") -> Any:

@@ -45,22 +45,27 @@ DLBLAS_ORACLE GatePoint gate_point(Gate gate, double x) {
   return {x < 0 ? 0 : x, 0, x < 0 ? 0.0 : 1.0, 0};
 }
 
-/// Stores gate(g) · u of two sums of `terms` terms that may be off. A few terms may err alike.
-template <typename Row>
-void store_gated(Row& row, std::int64_t column, std::int64_t terms, Gate gate, const OffSum& g,
-                 const OffSum& u) {
+/// gate(g) · u of two sums of `terms` terms that may be off, and the roundings that it may be off
+/// by. A few terms may err alike.
+DLBLAS_ORACLE OffSum gated_of(std::int64_t terms, Gate gate, const OffSum& g, const OffSum& u) {
   const GatePoint point = gate_point(gate, g.sum);
   // Of infinities and NaN no error is allowed: they are what they are.
-  if (!std::isfinite(g.sum) || !std::isfinite(u.sum))
-    return row.store(0, column, point.value * u.sum, 0);
+  if (!std::isfinite(g.sum) || !std::isfinite(u.sum)) return {point.value * u.sum, 0};
   const double distance = g.off * kRounding, size = std::abs(point.value);
   const double bends = gate == Gate::kRelu ? (std::abs(g.sum) <= distance ? 1.0 : 0.0) : distance;
   const double passed = std::min(1.13, std::abs(point.slope) + bends) * g.off;
   const double alike = std::min(1.0, 2 / std::sqrt(static_cast<double>(terms)));
   const double sums = (1 + 0.42 * alike) * std::hypot(std::abs(u.sum) * passed, size * u.off);
   const double functions = activation::kSecondOrder * (point.value_off + 2 * size);
-  row.store(0, column, point.value * u.sum,
-            sums + std::abs(u.sum) * (functions + activation::kTiny) + passed * u.off * kRounding);
+  return {point.value * u.sum, sums + std::abs(u.sum) * (functions + activation::kTiny) +
+                                   passed * u.off * kRounding};
+}
+
+template <typename Row>
+void store_gated(Row& row, std::int64_t column, std::int64_t terms, Gate gate, const OffSum& g,
+                 const OffSum& u) {
+  const OffSum y = gated_of(terms, gate, g, u);
+  row.store(0, column, y.sum, y.off);
 }
 
 }  // namespace dlblas::mlp

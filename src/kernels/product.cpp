@@ -155,6 +155,11 @@ ProductGpuParams product_params(const ProductOp& op, const Args& args) {
     params.epilogue.operands[i] = {o.data, o.row, o.col};
   }
   if (op.fill) op.fill(args, params.epilogue.numbers);
+  if (op.scale >= 0) {
+    const GemmMatrix scales = matrix_of(args.tensors[op.scale], Per::kElement);
+    params.epilogue.operands[kScalePlace] = {scales.data, scales.row, scales.col};
+    params.epilogue.numbers[kScaleStride] = scales.col;
+  }
   return params;
 }
 

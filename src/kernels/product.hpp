@@ -44,15 +44,17 @@ struct ProductOp {
     int tensor;
     Per per;
   };
-  std::vector<Operand> operands;
+  std::vector<Operand> operands = {};
   /// ProductTraits::options out of the problem. May be null.
   void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
   /// Of a program with kPairs: which columns are a pair. Null: columns do not meet.
   ProductPairs (*pairs)(const Problem& problem) = nullptr;
+  /// Of a program with kGroup: its columns, and the tensor that gets the scales [*T, N/group].
+  int group = 0, scale = -1;
   /// A call's numbers. May be null.
   void (*fill)(const Args& args, std::int64_t (&numbers)[kProductNumbers]) = nullptr;
   /// Of which level one each; widest first.
-  std::vector<ProductCpuLevel> levels;
+  std::vector<ProductCpuLevel> levels = {};
 };
 
 /// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns do not meet,

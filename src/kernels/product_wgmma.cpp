@@ -41,7 +41,7 @@ WgmmaShape shape_of(const Query& q) {
   return {whole,
           product_bytes(q),
           {.parts = op.parts,
-           .columns = std::max(8, columns_together(q)),
+           .columns = std::max({8, columns_together(q), op.group}),
            .most_apart = most, .most_together = std::min(most, 176)},
           q.problem,
           q.device};
