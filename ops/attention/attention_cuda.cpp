@@ -16,7 +16,7 @@ Reach reach_of(const TensorTraits& t, std::int64_t width) {
 }
 
 AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
-  const std::int64_t d = p.dims[op.d], dv = p.dims[op.dv];
+  const std::int64_t d = op.width(p.dims), dv = p.dims[op.dv];
   AttentionTraits s{};
   s.from = p.tensors[op.q].dtype, s.to = p.tensors[op.o].dtype;
   s.type = is_f8(s.from) ? DType::kF16 : s.from;
@@ -111,7 +111,8 @@ Support supports_sizes(const Query& q, const AttentionOp& op) {
 double attention_ms(const Query& q, const AttentionOp& op, double products, double passes) {
   const auto size = [&](int letter) { return static_cast<double>(q.problem.dims[letter]); };
   const double sequences = std::max(1.0, size(op.batch)), of = op.packed() ? 1 : sequences;
-  const double heads = size(op.heads) * size(op.group), width = size(op.d) + size(op.dv);
+  const double heads = size(op.heads) * size(op.group), dv = size(op.dv);
+  const double width = static_cast<double>(op.width(q.problem.dims)) + dv;
   const double rows = size(op.q_rows) * of, keys = size(op.k_rows) / (op.packed() ? sequences : 1);
   const DType type = q.problem.tensors[op.q].dtype;
   const double bytes =
@@ -151,6 +152,7 @@ namespace {
 
 const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
 std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
+std::int64_t width_of(const Query& q) { return op_of(q).width(q.problem.dims); }
 
 /// Of a grid that tile_at() takes apart.
 AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
@@ -201,8 +203,8 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
     const AttentionOp& op = op_of(q);
     if (size_of(q.problem.tensors[op.q].dtype) > 2)
       return Support::no("{} has more than 16 bits an element", tensor(op.q));
-    for (const int letter : {op.d, op.dv})
-      if (dim(q, letter) > 256) return Support::no("heads of {}; at most 256", dim(q, letter));
+    for (const std::int64_t width : {width_of(q), dim(q, op.dv)})
+      if (width > 256) return Support::no("heads of {}; at most 256", width);
     return supports_sizes(q, op_of(q));
   }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
@@ -260,11 +262,11 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   }
   static const TraitsTable<Traits>& traits_table() { return members_of_traits(); }
   static std::int64_t bytes(const Query& q, const Config& c) {
-    return c.warps * kRowsOfWarp * dim(q, op_of(q).d) * std::int64_t{sizeof(float)};
+    return c.warps * kRowsOfWarp * width_of(q) * std::int64_t{sizeof(float)};
   }
   static Support supports(const Query& q) {
     if (bytes(q, {1}) > kMostShared)
-      return Support::no("heads of {}; at most {}", dim(q, op_of(q).d),
+      return Support::no("heads of {}; at most {}", width_of(q),
                          kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
     return supports_sizes(q, op_of(q));
   }
@@ -311,7 +313,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const Problem& p = q.problem;
     if (size_of(p.tensors[op.q].dtype) > 2)
       return Support::no("{} has more than 16 bits an element", tensor(op.q));
-    const std::int64_t d = dim(q, op.d);
+    const std::int64_t d = width_of(q);
     if (const Support heads = supports_heads(d, dim(q, op.dv)); !heads) return heads;
     if (op.bias >= 0 && p.tensors[op.bias].dtype != DType::kAbsent)
       return Support::no("{} is given", tensor(op.bias));
@@ -327,8 +329,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
   static DType type_of(const Query& q) { return q.problem.tensors[op_of(q).q].dtype; }
   static bool fits(const Query& q, const Config& c) {
-    return holds(type_of(q), type_of(q), dim(q, op_of(q).d), q.problem.scalars[kSoftcapKey] != 0,
-                 c);
+    return holds(type_of(q), type_of(q), width_of(q), q.problem.scalars[kSoftcapKey] != 0, c);
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -338,7 +339,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static Config preset(const Query& q) {
     // H200, bf16 (26 November 2026; docs/notes/attention_gpu.md).
     const AttentionOp& op = op_of(q);
-    const std::int64_t d = dim(q, op.d), sequences = op.packed() ? dim(q, op.batch) : 1;
+    const std::int64_t d = width_of(q), sequences = op.packed() ? dim(q, op.batch) : 1;
     const bool codes = is_f8(type_of(q));
     Config c = d == 256  ? Config{2, 80, 2, 1, false, true}
                : d == 64 ? Config{3, 128, 2, 2, false, true}
@@ -381,7 +382,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(bytes(type_of(q), type_of(q), dim(q, op_of(q).d), s.config));
+    return static_cast<std::int32_t>(bytes(type_of(q), type_of(q), width_of(q), s.config));
   }
 
   /// Rows in reverse have no tensor map: cuda_mma's kernel stands in where a call may have them.

@@ -20,6 +20,8 @@ struct AttentionOp {
   int cos = -1, sin = -1;  // tensors [1 or batch, row, d]: q and k are rotated first
   bool packed() const { return cu_q >= 0; }
   bool rotates() const { return cos >= 0; }
+  /// Columns of a head of q and k. Where they are rotated, letter `d` counts pairs.
+  std::int64_t width(const std::int64_t* letters) const { return letters[d] * (rotates() ? 2 : 1); }
 };
 /// Scalars, in the order of both schemas, and their places in the key.
 enum AttentionScalar : int { kCausal, kScale, kWindow, kSoftcap };
@@ -65,7 +67,7 @@ struct AttentionCall {
         batches(call.letters[which.batch]),
         heads(call.letters[which.heads]),
         group(call.letters[which.group]),
-        d(call.letters[which.d]),
+        d(which.width(call.letters)),
         dv(call.letters[which.dv]),
         causal(call.scalars[kCausal].i != 0),
         window(call.scalars[kWindow].i),

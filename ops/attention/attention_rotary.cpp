@@ -40,7 +40,7 @@ TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table)
 std::vector<Part> parts(const Query& q, const Config&) {
   const auto& op = q.user<AttentionOp>();
   const Problem& p = q.problem;
-  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = dim(p, op.d);
+  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = op.width(p.dims);
   const std::int64_t h = heads_of_q(p, op), hkv = dim(p, op.heads), dv = dim(p, op.dv);
   const DType type = p.tensors[op.q].dtype;
   return {rotation_part(q, op, Turned::kBoth),
@@ -74,7 +74,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 Part rotation_part(const Query& q, const AttentionOp& op, Turned which) {
   const Problem& p = q.problem;
-  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = dim(p, op.d);
+  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = op.width(p.dims);
   const std::int64_t hkv = dim(p, op.heads), h = which == Turned::kBoth ? heads_of_q(p, op) : 0;
   const DType type = p.tensors[op.q].dtype;
   const PartValue to_q(type, {b, s, h, d});
@@ -87,7 +87,7 @@ Part rotation_part(const Query& q, const AttentionOp& op, Turned which) {
 }
 
 std::size_t turned_bytes(const Problem& p, const AttentionOp& op, Turned which) {
-  const std::int64_t row = dim(p, op.d) * size_of(p.tensors[op.q].dtype);
+  const std::int64_t row = op.width(p.dims) * size_of(p.tensors[op.q].dtype);
   const std::int64_t tokens = dim(p, op.batch) * dim(p, op.q_rows);
   const std::int64_t of_q = which == Turned::kBoth ? tokens * heads_of_q(p, op) * row : 0;
   return static_cast<std::size_t>(padded(of_q) + tokens * dim(p, op.heads) * row);
@@ -114,8 +114,9 @@ double rotation_ms(const Query& q, const AttentionOp& op, Turned which) {
   // Read and written; the tables once (H200: 0.85 of memory's rate, 28 November 2026).
   constexpr double kCopy = 0.8;
   const Problem& p = q.problem;
-  const double tables = static_cast<double>(dim(p, op.batch) * dim(p, op.q_rows) * dim(p, op.d)) *
-                        2 * size_of(p.tensors[op.cos].dtype);
+  const double tables =
+      static_cast<double>(dim(p, op.batch) * dim(p, op.q_rows) * op.width(p.dims)) * 2 *
+      size_of(p.tensors[op.cos].dtype);
   const double bytes = 2 * static_cast<double>(turned_bytes(p, op, which)) + tables;
   return 1e3 * (launch_s(q.device) + bytes / (kCopy * memory_bytes_per_s(q.device)));
 }
@@ -128,7 +129,8 @@ double turned_keys_ms(const Query& q, const AttentionOp& op) {
   const double rows = size(op.q_rows), group = std::max(1.0, size(op.group));
   const double tiles = rows * group <= kRows ? 1 : group * std::ceil(rows / kRows);
   const double keys = tiles * size(op.batch) * size(op.heads) * size(op.k_rows);
-  return 1e3 * keys * size(op.d) * kOperations / (kReached * flops(q.device, DType::kF32));
+  return 1e3 * keys * static_cast<double>(op.width(p.dims)) * kOperations /
+         (kReached * flops(q.device, DType::kF32));
 }
 
 void set_tables(AttentionParams& p, const AttentionOp& op, const Args& args) {

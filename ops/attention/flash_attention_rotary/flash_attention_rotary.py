@@ -12,7 +12,7 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q [B, S, H, D], k [B, S, Hkv, D], v [B, S, Hkv, Dv], cos and sin [1|B, S, D] -> "
             "o [B, S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h takes head h // G of k and v. "
-            "Row s of the tables turns query s and key s; D is even. Causal, a query sees the keys "
+            "Row s of the tables turns query s and key s; D = 2Dh. Causal, a query sees the keys "
             "up to its own position; with a window, the window keys before it, and as many after "
             "it unless causal. Any strides; a GPU is fastest on rows at multiples of 16 bytes."
         ),
@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # Letter of the schemas -> what it counts.
-LETTERS: dict[str, str] = {"S": "positions of a sequence"}
+LETTERS: dict[str, str] = {"S": "positions of a sequence", "Dh": "pairs of a head of q and k"}
 
 # Its gradient, of other operators: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"flash_attention_rotary": {"formula": "gradient"}}
