@@ -328,6 +328,12 @@ RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo
 RowConfig pick_folded(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   constexpr int kResident = 512;
   const std::int64_t row = accesses(k, problem), rows = problem.dims[k.op->rows];
+  // layer_norm_backward 16384 × 4096 on an H200 takes 113.6 µs so, and 117.4 by the rule below.
+  if (row == 512 && rows >= std::int64_t{device.units} * 2) {
+    RowConfig c;
+    c.threads = 128, c.vectors = row_vectors_for(row, 128), c.rows = 2, c.ahead = 1, c.blocks = 1;
+    if (c.vectors == 4 && fits(k, problem, c, device)) return c;
+  }
   for (const std::int32_t vectors : {2, 1, 4}) {
     for (std::int32_t threads = 4; threads <= 1024; threads *= 2) {
       RowConfig c;
