@@ -1,7 +1,7 @@
 // A sum of products in f64, and how far a kernel's f32 sum may be off: what the oracles of this
 // family are made of. In units u = 2^-24: sum_error.hpp's roundings, and below f32's normal range
 // half its smallest step a product (all of it for bf16, whose dot products on CPUs may count such
-// operands as zero). Read next: gated_linear/gated_linear_ref.hpp.
+// operands as zero). Read next: ops/mlp/gated_linear/gated_linear_ref.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"

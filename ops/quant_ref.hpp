@@ -65,8 +65,7 @@ template <typename Row>
 void store_made_code(Row& row, std::int64_t c, MadeValue v, double scale, double share) {
   const double quotient = v.y / scale;
   const double rounded = kQuotientRoundings * kRounding + share;
-  store_code(row, row.result_dtype(0), c, quotient,
-             std::abs(quotient) * rounded + v.off / scale);
+  store_code(row, row.result_dtype(0), c, quotient, std::abs(quotient) * rounded + v.off / scale);
 }
 
 /// Columns [begin, end) of made values: codes (result 0), and the scale (result 1, column `at`).

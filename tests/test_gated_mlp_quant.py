@@ -1,5 +1,5 @@
-"""``dlblas.gated_mlp_quant`` against torch in f64: codes, scales and what they stand for, as an input
-of ``scaled_mm``. Read next: ops/mlp/gated_linear_quant_group/.
+"""``dlblas.gated_mlp_quant`` against torch in f64: codes, scales and what they stand for, as an
+input of ``scaled_mm``. Read next: ops/mlp/gated_linear_quant_group/.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def dequantised(q: Any, scale: Any) -> Any:
 @pytest.mark.parametrize(
     ("rows", "k", "columns"), [(1, 64, 128), (9, 72, 40), (130, 136, 400), (64, 1032, 256)]
 )
-def test_every_implementation(
-    rows: int, k: int, columns: int, dtype: Any, device: str
-) -> None:
+def test_every_implementation(rows: int, k: int, columns: int, dtype: Any, device: str) -> None:
     x, gate, up = made(device, dtype, rows, k, columns)
     wide = [t.double() for t in (x, gate, up)]
     y = F.silu(F.linear(wide[0], wide[1])) * F.linear(wide[0], wide[2])

@@ -90,8 +90,8 @@ void product_heads(const ProductCpuParams& p, int64_t i, int64_t columns, const 
           const auto sum = [&](int) __attribute__((always_inline)) {
             return load<DType::kF32>(some);
           };
-          both[which] = P::value(sum, ProductAt{p, i, place(c, which), lanes,
-                                                p.pairs.neighbours ? 2 : 1});
+          both[which] =
+              P::value(sum, ProductAt{p, i, place(c, which), lanes, p.pairs.neighbours ? 2 : 1});
         }
         P::pair(both[0], both[1], ProductPairAt{p, i, first + c, lanes});
         store<DType::kF32>(low + c, both[0]), store<DType::kF32>(high + c, both[1]);

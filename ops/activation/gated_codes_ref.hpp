@@ -28,8 +28,7 @@ MadeValue gated_value(const Row& row, std::int64_t c) {
 /// Columns [begin, end): codes, and the scale, column `at`.
 template <typename Gate, typename Row>
 void store_gated_codes(Row& row, std::int64_t begin, std::int64_t end, std::int64_t at) {
-  quant::store_made_codes(row, begin, end, at,
-                          [&](auto c) { return gated_value<Gate>(row, c); });
+  quant::store_made_codes(row, begin, end, at, [&](auto c) { return gated_value<Gate>(row, c); });
 }
 
 template <typename Gate, typename Row>

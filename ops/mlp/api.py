@@ -113,11 +113,11 @@ def rms_norm_linear(
     ``apply_rotary_pos_emb`` reads them. Columns of y are q's heads of D channels, k's, and the
     rest, which stays as it is: v's, so that N is ``(heads + 2 · kv_heads) · D`` and tells D. Where
     N is another, tables have D columns unless D is given. A normalised row is rounded to x's dtype;
-    y is rotated in f32 and rounded once, in one pass (``linear_rope``); with ``interleaved_to_half``
-    and tables that repeat otherwise than by rows, rotated columns are rounded before the rotation,
-    too. Gradients of x, rms_w and weight without ``rope`` alone. Errors:
-    ArgumentTypeError and ArgumentError for what is no ``rope``; ShapeMismatchError where y has
-    fewer columns than q and k, or for other tables; those of ``norm_linear`` and
+    y is rotated in f32 and rounded once, in one pass (``linear_rope``); with a style
+    ``interleaved_to_half``, and with tables that repeat otherwise than by rows, rotated columns are
+    rounded before the rotation, too. Gradients of x, rms_w and weight without ``rope`` alone.
+    Errors: ArgumentTypeError and ArgumentError for what is no ``rope``; ShapeMismatchError where y
+    has fewer columns than q and k, or for other tables; those of ``norm_linear`` and
     ``apply_rotary_pos_emb``.
     """
     need("rms_norm_linear", x=x, rms_w=rms_w, weight=weight)

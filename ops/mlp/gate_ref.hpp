@@ -57,8 +57,8 @@ DLBLAS_ORACLE OffSum gated_of(std::int64_t terms, Gate gate, const OffSum& g, co
   const double alike = std::min(1.0, 2 / std::sqrt(static_cast<double>(terms)));
   const double sums = (1 + 0.42 * alike) * std::hypot(std::abs(u.sum) * passed, size * u.off);
   const double functions = activation::kSecondOrder * (point.value_off + 2 * size);
-  return {point.value * u.sum, sums + std::abs(u.sum) * (functions + activation::kTiny) +
-                                   passed * u.off * kRounding};
+  return {point.value * u.sum,
+          sums + std::abs(u.sum) * (functions + activation::kTiny) + passed * u.off * kRounding};
 }
 
 template <typename Row>

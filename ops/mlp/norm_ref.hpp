@@ -7,8 +7,8 @@
 // count likewise. Together never more than Σ|p|. Read next: ops/mean_square.hpp, dot_ref.hpp.
 #pragma once
 
-#include "ops/mean_square.hpp"
 #include "ops/dot_ref.hpp"
+#include "ops/mean_square.hpp"
 
 namespace dlblas::mlp {
 

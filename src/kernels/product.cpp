@@ -113,8 +113,8 @@ std::string product_text(const Query& q, std::string_view name, bool plain_resul
                        ", ", yes[plain_result || all_aligned(q)], ", {");
   for (int i = 0; i < kProductOperands; ++i) {
     const bool there = i < static_cast<int>(op.operands.size());
-    const DType type = there ? p.tensors[op.operands[static_cast<std::size_t>(i)].tensor].dtype
-                             : DType::kAbsent;
+    const DType type =
+        there ? p.tensors[op.operands[static_cast<std::size_t>(i)].tensor].dtype : DType::kAbsent;
     s += text(i ? ", " : "", word(type));
   }
   s += "}, {";

@@ -39,6 +39,8 @@ struct ProductOp {
   int x, weights[2], y;
   int rows, depth, columns;
   int parts = 1;
+  /// The operator (a, b, out_dtype) that makes a product in f32 for composed forms: a form's name.
+  const char* product = nullptr;
   /// Tensors in the order of the program's ProductOperands, and what they have a value for.
   struct Operand {
     int tensor;
@@ -58,7 +60,8 @@ struct ProductOp {
 };
 
 /// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns do not meet,
-/// `cpu_row_*`, `cpu_*`, `cuda_gemv`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed` take everything.
+/// `cpu_row_*`, `cpu_*`, `cuda_gemv`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed`
+/// take everything.
 void add_product_implementations(OperatorDef& def, const ProductOp& op);
 
 // ---- what the forms share; of `cpu_*` all that has no Query ----

@@ -1,5 +1,5 @@
-// Product programs out of matmul's own choice for each product, in f32, and a pass of the program
-// over the sums: what serves where one pass loses, and whatever the others do not take. Rows go in
+// Product programs out of an operator of products, by its own choice for each, in f32, and a pass
+// of the program over the sums: what serves where one pass loses, and whatever the others do not take. Rows go in
 // pieces, so that sums never take more than kMaxBytes. In: a Problem, later the Args of a call.
 // Out: a Kernel of one step with a part for each weight; the sums wait in the workspace.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
@@ -50,7 +50,7 @@ std::vector<Part> parts(const Query& q, const Config&) {
   const std::int64_t rows = piece_of(op, m, n);
   std::vector<Part> products;
   for (int part = 0; part < op.parts; ++part)
-    products.push_back({"matmul",
+    products.push_back({op.product,
                         {{p.tensors[op.x], {rows, k}},
                          {exchanged(p.tensors[op.weights[part]]), {k, n}},
                          {"out_dtype", "f32"}},
@@ -113,7 +113,7 @@ int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void
   const std::int64_t columns = args.letters[op.columns];
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
   return multiply(op, args, context, kernel, workspace,
-                  [&](std::int64_t first, std::int64_t count, const float* const (&sums)[2]) {
+                  [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
                     ProductCpuFinish f = {whole, {sums[0], sums[1]}, columns};
                     f.epilogue.out = from_row(whole.out, first, whole.out.type);
                     for (std::size_t i = 0; i < op.operands.size(); ++i) {
@@ -139,11 +139,10 @@ double estimate_cpu(const Query& q, const Config&) {
   const GemmSize s = product_size(q);
   const double threads = std::max<int>(1, q.problem.threads);
   const Rates rates = unit_rates(q.device);
-  const double elements = q.user<ProductOp>().parts * static_cast<double>(s.m) *
-                          static_cast<double>(s.n);
-  const double products =
-      std::max(2 * elements * static_cast<double>(s.k) / rates.f32_flops,
-               1.3 * product_weight_bytes(q) / rates.memory_bytes_per_s);
+  const double elements =
+      q.user<ProductOp>().parts * static_cast<double>(s.m) * static_cast<double>(s.n);
+  const double products = std::max(2 * elements * static_cast<double>(s.k) / rates.f32_flops,
+                                   1.3 * product_weight_bytes(q) / rates.memory_bytes_per_s);
   return 1e3 * (products + 8 * elements / rates.cache_bytes_per_s) / threads + 0.02;
 }
 
@@ -168,10 +167,10 @@ struct Finish : CudaForm<None, None> {
     constexpr double kProducts = 0.93, kMemory = 0.8;
     const double memory = kMemory * memory_bytes_per_s(q.device);
     const double elements = op.parts * static_cast<double>(s.m) * static_cast<double>(s.n);
-    const double products = std::max(
-        2 * elements * static_cast<double>(s.k) /
-            (kProducts * flops(q.device, q.problem.tensors[op.x].dtype)),
-        product_weight_bytes(q) / memory);
+    const double products =
+        std::max(2 * elements * static_cast<double>(s.k) /
+                     (kProducts * flops(q.device, q.problem.tensors[op.x].dtype)),
+                 product_weight_bytes(q) / memory);
     return 1e3 * (products + 8 * elements / memory + (op.parts + 1) * launch_s(q.device) + 3e-6);
   }
   static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
@@ -179,22 +178,21 @@ struct Finish : CudaForm<None, None> {
     const auto& op = *static_cast<const ProductOp*>(s.user);
     const ProductParams whole = product_params(op, args).epilogue;
     const std::int64_t columns = args.letters[op.columns];
-    return multiply(
-        op, args, context, kernel, workspace,
-        [&](std::int64_t first, std::int64_t count, const float* const (&sums)[2]) {
-          ProductFinishParams p = {whole, {sums[0], sums[1]}, count, columns};
-          p.epilogue.out = from_row(whole.out, first, args.tensors[op.y].dtype);
-          for (std::size_t i = 0; i < op.operands.size(); ++i)
-            if (whole.operands[i].data && op.operands[i].per != Per::kPair)
-              p.epilogue.operands[i] = from_row(whole.operands[i], first,
-                                                args.tensors[op.operands[i].tensor].dtype);
-          cuda::Launch how;
-          how.grid.x = static_cast<unsigned>(
-              ceil_div(count * ceil_div(columns, kProductFinishColumns), kProductFinishThreads));
-          how.block.x = kProductFinishThreads;
-          how.dependent = s.dependent;
-          return cuda::launch(*kernel.entries[0], how, p, context.stream);
-        });
+    return multiply(op, args, context, kernel, workspace,
+                    [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
+                      ProductFinishParams p = {whole, {sums[0], sums[1]}, count, columns};
+                      p.epilogue.out = from_row(whole.out, first, args.tensors[op.y].dtype);
+                      for (std::size_t i = 0; i < op.operands.size(); ++i)
+                        if (whole.operands[i].data && op.operands[i].per != Per::kPair)
+                          p.epilogue.operands[i] = from_row(
+                              whole.operands[i], first, args.tensors[op.operands[i].tensor].dtype);
+                      cuda::Launch how;
+                      how.grid.x = static_cast<unsigned>(ceil_div(
+                          count * ceil_div(columns, kProductFinishColumns), kProductFinishThreads));
+                      how.block.x = kProductFinishThreads;
+                      how.dependent = s.dependent;
+                      return cuda::launch(*kernel.entries[0], how, p, context.stream);
+                    });
   }
   static std::vector<StepFn> steps(const State&) { return {run}; }
 };

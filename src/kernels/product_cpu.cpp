@@ -76,9 +76,7 @@ Implementation blocked() {
   impl.flags.deterministic = true;
   impl.supports = [](const Query& q) { return supports_blocked(q, product_of(q), op_of(q).x); };
   impl.same_bits = same_bits;
-  impl.constrain = [](const Query& q, Space& space) {
-    constrain_blocked(q, product_of(q), space);
-  };
+  impl.constrain = [](const Query& q, Space& space) { constrain_blocked(q, product_of(q), space); };
   impl.heuristic = [](const Query& q) { return default_blocked(q, product_of(q)); };
   impl.estimate = [](const Query& q, const Config& config) {
     return estimate_blocked_ms(q, product_of(q), config);
@@ -228,7 +226,7 @@ void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op) {
     if (!level.of_unit && !level.code->gemm.tiles) continue;  // the pass over sums alone
     const ProductLevel* const code = level_of(level);
     const bool unit = level.unit != CpuUnit::kNone;
-    const CpuLevel whole = {level.isa, level.hash, code, &blocked_table(*code, {1, 4}, {0}),
+    const CpuLevel whole = {level.isa,  level.hash, code, &blocked_table(*code, {1, 4}, {0}),
                             level.unit, unit};
     blocks.push_back(whole);
     if (!unit) rows.push_back({level.isa, level.hash, code, &row_table()});

@@ -69,7 +69,8 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
     const DeviceInfo device = q.device;
     const std::int32_t carried = span(q), together = columns_together(q);
     space.require(
-        table(), "tile_wastes_little", {"block_m", "block_n"}, [s, together](const GemmMmaConfig& c) {
+        table(), "tile_wastes_little", {"block_m", "block_n"},
+        [s, together](const GemmMmaConfig& c) {
           if (together > 0) return c.block_m <= 32 || 2 * round_up(s.m, c.block_m) <= 3 * s.m;
           return (c.block_m == 16 || 2 * round_up(s.m, c.block_m) <= 3 * round_up(s.m, 16)) &&
                  (c.block_n == 32 || 2 * round_up(s.n, c.block_n) <= 3 * round_up(s.n, 32));
@@ -121,8 +122,7 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
     // From L2 to one multiprocessor; weights are read again for each row of blocks.
     const double copies =
         in_turn * depth * 2 * (c.block_m + c.block_n) / unit_rates(device).alone_bytes_per_s;
-    const double again =
-        1 + 0.3 * std::min(3.0, static_cast<double>(ceil_div(s.m, c.block_m)) - 1);
+    const double again = 1 + 0.3 * std::min(3.0, static_cast<double>(ceil_div(s.m, c.block_m)) - 1);
     const double part = c.block_m == 16 ? 0.99 : 0.62;  // of memory's rate, as gated_linear's
     const double memory =
         again * product_bytes(q) / std::min(part * memory_bytes_per_s(device), in_flight / 1.6e-6);
@@ -218,8 +218,7 @@ struct FewRows : CudaForm<GemmTraits, GemmRowsConfig> {
   }
   static double milliseconds(const Query& q, const GemmRowsConfig& c) {
     const GemmSize s = product_size(q);
-    const auto blocks =
-        static_cast<double>(std::max<std::int64_t>(1, ceil_div(s.n, c.columns)));
+    const auto blocks = static_cast<double>(std::max<std::int64_t>(1, ceil_div(s.n, c.columns)));
     const double rows = static_cast<double>(std::max<std::int64_t>(1, s.m));
     const double x_again =
         0.1 * blocks * rows * static_cast<double>(s.k) * 2 / cache_bytes_per_s(q.device);

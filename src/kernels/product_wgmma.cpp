@@ -42,7 +42,8 @@ WgmmaShape shape_of(const Query& q) {
           product_bytes(q),
           {.parts = op.parts,
            .columns = std::max({8, columns_together(q), op.group}),
-           .most_apart = most, .most_together = std::min(most, 176)},
+           .most_apart = most,
+           .most_together = std::min(most, 176)},
           q.problem,
           q.device};
 }
@@ -107,8 +108,7 @@ struct Wgmma : CudaForm<GemmTraits, C> {
   static double milliseconds(const Query& q, const C& c) { return shape_of(q).milliseconds(c); }
   static C preset(const Query& q) {
     const WgmmaShape shape = shape_of(q);
-    return least_estimate<Wgmma>(q,
-                                 {false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8},
+    return least_estimate<Wgmma>(q, {false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8},
                                  [&](const C& c) { return shape.milliseconds(c); });
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
@@ -130,8 +130,7 @@ bool fits(const TensorView& t) {
   return t.shape[0] <= 1 || (t.strides[0] >= t.shape[1] && t.strides[0] < std::int64_t{1} << 31);
 }
 WgmmaMatrix matrix_of(const TensorView& t) {
-  return {t.data, t.shape[1], t.shape[0],
-          t.shape[0] <= 1 ? round_up(t.shape[1], 8) : t.strides[0]};
+  return {t.data, t.shape[1], t.shape[0], t.shape[0] <= 1 ? round_up(t.shape[1], 8) : t.strides[0]};
 }
 
 int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {

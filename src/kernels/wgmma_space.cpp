@@ -117,7 +117,9 @@ bool WgmmaShape::ring_is_deep(const C& c) const {
   }
   return c.stages == deepest || (c.stages == deepest - 1 && c.stages >= 3);
 }
-bool WgmmaShape::weight_leaves_first(const C& c) const { return c.weight_once == (tiles_m(c) == 1); }
+bool WgmmaShape::weight_leaves_first(const C& c) const {
+  return c.weight_once == (tiles_m(c) == 1);
+}
 bool WgmmaShape::group_matters(const C& c) const {
   const bool matters = tiles_m(c) > 8 && tiles(c) > device_.units;
   return c.group_m == 8 || (matters && c.group_m == 16);
@@ -162,8 +164,7 @@ double WgmmaShape::memory_seconds(const C& c) const {
   const double again = 1 + kAgain * std::min(3.0, static_cast<double>(tiles_m(c)) - 1);
   const double rate = std::min({memory_bytes_per_s(device_), in_flight / kLatency,
                                 kAlone * at_once * unit_rates(device_).alone_bytes_per_s});
-  return bytes_ * again / (useful * busy * rate) +
-         kEnds * static_cast<double>(waves(c) - 1);
+  return bytes_ * again / (useful * busy * rate) + kEnds * static_cast<double>(waves(c) - 1);
 }
 double WgmmaShape::milliseconds(const C& c) const {
   constexpr double kBarriers = 0.5e-6, kWords = 0.37;
@@ -195,7 +196,8 @@ void WgmmaShape::constrain(Space& space) const {
   require("depth_suits_tile", {"block_m", "block_n", "block_k"}, &WgmmaShape::depth_suits_tile);
   require("warpgroups_suit_tile", {"block_m", "warpgroups", "pingpong"},
           &WgmmaShape::warpgroups_suit_tile);
-  require("pingpong_has_a_next", {"block_m", "block_n", "pingpong"}, &WgmmaShape::pingpong_has_a_next);
+  require("pingpong_has_a_next", {"block_m", "block_n", "pingpong"},
+          &WgmmaShape::pingpong_has_a_next);
   require("cluster_is_useful", cluster, &WgmmaShape::cluster_is_useful);
   require("tile_is_large", {"block_m", "block_n", "block_k", "share", "cluster"},
           &WgmmaShape::tile_is_large);

@@ -67,6 +67,7 @@ OperatorDef linear_residual() {
             .rows = kLinearT,
             .depth = kLinearK,
             .columns = kLinearN,
+            .product = "matmul",
             .operands = {{kLinearRowScale, Per::kRow},
                          {kLinearColumnScale, Per::kColumn},
                          {kLinearBias, Per::kColumn},

@@ -13,9 +13,9 @@ struct LinearResidual : ProductProgram {
   static constexpr ProductOperand<1, Per::kColumn> kColumnScale{};
   static constexpr ProductOperand<2, Per::kColumn> kBias{};
   static constexpr ProductOperand<3, Per::kElement> kResidual{};
-  using Operands = ProductOperands<ProductOperand<0, Per::kRow>, ProductOperand<1, Per::kColumn>,
-                                   ProductOperand<2, Per::kColumn>,
-                                   ProductOperand<3, Per::kElement>>;
+  using Operands =
+      ProductOperands<ProductOperand<0, Per::kRow>, ProductOperand<1, Per::kColumn>,
+                      ProductOperand<2, Per::kColumn>, ProductOperand<3, Per::kElement>>;
 
   template <class Sums, class At>
   DLBLAS_PRODUCT auto value(const Sums& sums, const At& at) {

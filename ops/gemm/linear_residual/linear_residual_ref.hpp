@@ -39,7 +39,8 @@ void linear_residual_row(Row& row) {
     const double active = activate(scaled + bias, activation);
     // Of infinities and NaN no error is allowed: they are what they are.
     if (!std::isfinite(scaled + bias)) return row.store(0, c, active + residual, 0);
-    const double before = (epilogue_roundings(activation) + 2) * (std::abs(scaled) + std::abs(bias));
+    const double before =
+        (epilogue_roundings(activation) + 2) * (std::abs(scaled) + std::abs(bias));
     row.store(0, c, active + residual,
               lipschitz(activation) * (std::abs(scale) * dot.off + before) + std::abs(active) +
                   std::abs(residual));

@@ -19,8 +19,8 @@ namespace {
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;  // of a piece's sums
 
 std::int64_t piece_of(std::int64_t rows, std::int64_t columns) {
-  return std::min(rows, std::max<std::int64_t>(
-                            1, kMaxBytes / (8 * std::max<std::int64_t>(1, columns))));
+  return std::min(rows,
+                  std::max<std::int64_t>(1, kMaxBytes / (8 * std::max<std::int64_t>(1, columns))));
 }
 /// Both products' sums, [rows, 2F]; of one of them.
 TensorView sums_at(void* data, std::int64_t rows, std::int64_t columns, const Device& device) {
@@ -48,10 +48,10 @@ std::vector<Part> parts(const Query& q, const Config&) {
                     {exchanged(p.tensors[kGate + which]), {k, f}},
                     {"out_dtype", "f32"}},
                    {{traits_of(half_of(sums, which)), {t, f}}}});
-  all.push_back({"silu_and_mul_quant_group",
-                 {{DType::kF32, {t, 2 * f}}},
-                 {{p.tensors[kCodesQ], {t, f}},
-                  {p.tensors[kCodesScale], {t, ceil_div(f, kCodesGroup)}}}});
+  all.push_back(
+      {"silu_and_mul_quant_group",
+       {{DType::kF32, {t, 2 * f}}},
+       {{p.tensors[kCodesQ], {t, f}}, {p.tensors[kCodesScale], {t, ceil_div(f, kCodesGroup)}}}});
   return all;
 }
 
@@ -96,8 +96,7 @@ double estimate(const Query& q, const Config&) {
 
 void append_composed_codes(std::vector<Implementation>& to) {
   Implementation impl;
-  impl.source_hash =
-      source_hash<"ops/mlp/gated_linear_quant_group/gated_linear_quant_group.cpp">();
+  impl.source_hash = source_hash<"ops/mlp/gated_linear_quant_group/gated_linear_quant_group.cpp">();
   impl.flags = {.deterministic = true, .capturable = true};
   impl.supports = [](const Query&) { return Support::yes(); };
   impl.parts = parts;

@@ -79,6 +79,7 @@ OperatorDef linear_rope() {
             .rows = kRopeT,
             .depth = kRopeK,
             .columns = kRopeN,
+            .product = "matmul",
             .operands = {{kRopeBias, Per::kColumn}, {kRopeCos, Per::kPair}, {kRopeSin, Per::kPair}},
             .pairs =
                 [](const Problem& p) {
