@@ -401,6 +401,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     std::vector<KernelSource> made{
         {kInclude, kernels::cuda_entry<WgmmaForm>(kEntry, s), s.shared_bytes}};
+    if (s.traits.rotary)
+      made.push_back({"ops/attention/attention_rotary_keys.cuh",
+                      text("dlblas::attention::turn_keys<", traits_table().literal(s.traits), ">"),
+                      0});
     if (may_lie_otherwise(q)) {
       const MmaForm::State other = other_state(s.traits);
       made.push_back({MmaForm::kInclude, kernels::cuda_entry<MmaForm>(MmaForm::kEntry, other),
@@ -423,26 +427,25 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const std::int64_t batches = op.packed() ? 1 : call.batches;
     const std::int64_t grid = g.p.tiles * call.all_heads() * batches;
     if (grid == 0 || g.p.q_rows == 0) return 0;
-    TurnedHeads turned{};
-    if (op.rotates()) {
-      turned = turned_heads(op, args, Turned::kKeys, static_cast<char*>(workspace) + kKeysAt);
-      call.k = {turned.k, {}};
-      std::copy_n(turned.k.strides, 4, call.k.at);
-    }
+    void* const turned = static_cast<char*>(workspace) + kKeysAt;
+    if (op.rotates()) call.k = packed_keys(op, args, turned);
     const bool walked =
         encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, rows) &&
         encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
         encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
-    if (!walked && !kernel.entries[1]) return kNotWalked;
+    const cuda::Function* const otherwise = kernel.entries[op.rotates() ? 2 : 1];
+    if (!walked && !otherwise) return kNotWalked;
     if (!walked) {
       const MmaForm::State other = other_state(s.traits);
       const AttentionParams p =
           params_of(op, args, other.config.warps * MmaForm::kWarpRows, s.units, how);
       how.block.x = static_cast<unsigned>(other.config.warps * 32);
       how.shared_bytes = static_cast<unsigned>(other.shared_bytes);
-      return cuda::launch(*kernel.entries[1], how, p, context.stream);
+      return cuda::launch(*otherwise, how, p, context.stream);
     }
-    if (op.rotates()) rotate(op, args, turned, context, kernel, workspace);
+    if (op.rotates())
+      if (const int code = launch_turn_keys(*kernel.entries[1], g.p, turned, context.stream))
+        return code;
     g.p.grid = static_cast<std::int32_t>(grid);
     walk_together(g.p, size_of(args.tensors[op.q].dtype), op.packed(), s.units,
                   s.config.persistent);
@@ -465,9 +468,6 @@ std::vector<Implementation> attention_cuda(const AttentionOp& op) {
     std::vector<Implementation> made{kernels::make_cuda<WgmmaForm>("cuda_wgmma", hash, &op),
                                      kernels::make_cuda<MmaForm>("cuda_mma", hash, &op),
                                      attention_composed(op, DeviceType::kCuda)};
-    made[0].parts = [](const Query& q, const Config&) -> std::vector<Part> {
-      return {rotation_part(q, op_of(q), Turned::kKeys)};
-    };
     made[2].same_bits = RowsForm::same_bits;
     return made;
   }

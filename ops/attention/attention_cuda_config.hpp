@@ -79,6 +79,14 @@ struct AttentionParams {
 static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8 + 8) + 4 * 16,
               "host and device read the same");
 
+/// Of the launch that rotates keys: where to, and positions of a block.
+struct TurnKeysParams {
+  AttentionParams p;
+  void* to;
+  uint32_t tokens;
+};
+inline constexpr int kTurnThreads = 256;
+
 /// Where the keys of sequences lie that are in pages, and what paged_attention has beside. Packed
 /// sequence n of AttentionParams is sequence n − 1 here: number 0 is of rows before the first.
 struct AttentionPages {

@@ -15,8 +15,8 @@ std::int64_t heads_of_q(const Problem& p, const AttentionOp& op) {
 std::int64_t padded(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// A tensor of four dimensions without gaps.
-TensorView packed(TensorView t, std::int64_t heads, void* to) {
-  t.data = to, t.shape[2] = heads;
+TensorView packed(TensorView t, void* to) {
+  t.data = to;
   for (std::int64_t i = 3, stride = 1; i >= 0; --i) {
     t.strides[i] = stride;
     stride *= std::max<std::int64_t>(1, t.shape[i]);
@@ -37,77 +37,88 @@ TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table)
   return t;
 }
 
+/// Tokens of a part's problem: B · S of a call may lie in several of their buckets.
+struct TokenBuckets {
+  static constexpr int kMost = 8;
+  std::int64_t ends[kMost];
+  int count = 0;
+  TokenBuckets(const Problem& p, const AttentionOp& op) {
+    const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows);
+    const std::int64_t least = b * s == 0 ? 0 : (bucket_before(b) + 1) * (bucket_before(s) + 1);
+    for (std::int64_t at = bucket_tokens(least); count < kMost; at = bucket_tokens(at + 1)) {
+      ends[count++] = at;
+      if (at >= b * s) return;
+    }
+  }
+};
+struct State {
+  const AttentionOp* op;
+  TokenBuckets buckets;
+  int part_of(std::int64_t tokens) const {
+    int i = 0;
+    while (i + 1 < buckets.count && buckets.ends[i] < tokens) ++i;
+    return i;
+  }
+};
+
 std::vector<Part> parts(const Query& q, const Config&) {
   const auto& op = q.user<AttentionOp>();
   const Problem& p = q.problem;
   const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = op.width(p.dims);
   const std::int64_t h = heads_of_q(p, op), hkv = dim(p, op.heads), dv = dim(p, op.dv);
   const DType type = p.tensors[op.q].dtype;
-  return {rotation_part(q, op, Turned::kBoth),
-          {"flash_attention_lse",
-           {{type, {b, s, h, d}},
-            {type, {b, s, hkv, d}},
-            {p.tensors[op.v], {b, s, hkv, dv}},
-            {"causal", p.scalars[kCausalKey] != 0},
-            {"scale", 0.0},
-            {"window", p.scalars[kWindowKey] != 0 ? 256 : -1},
-            {"softcap", p.scalars[kSoftcapKey] != 0 ? 30.0 : 0.0}},
-           {{p.tensors[op.o], {b, s, h, dv}}, {p.tensors[op.lse], {b, h, s}}}}};
+  const TensorTraits cos = traits_of_table(p, op, op.cos), sin = traits_of_table(p, op, op.sin);
+  const TokenBuckets buckets(p, op);
+  std::vector<Part> made;
+  for (int i = 0; i < buckets.count; ++i) {
+    const std::int64_t t = buckets.ends[i];
+    made.push_back({"apply_rotary_pos_emb",
+                    {{p.tensors[op.q], {t, h, d}},
+                     {p.tensors[op.k], {t, hkv, d}},
+                     {cos, {t, d}},
+                     {sin, {t, d}}},
+                    {{type, {t, h, d}}, {type, {t, hkv, d}}}});
+  }
+  made.push_back({"flash_attention_lse",
+                  {{type, {b, s, h, d}},
+                   {type, {b, s, hkv, d}},
+                   {p.tensors[op.v], {b, s, hkv, dv}},
+                   {"causal", p.scalars[kCausalKey] != 0},
+                   {"scale", 0.0},
+                   {"window", p.scalars[kWindowKey] != 0 ? 256 : -1},
+                   {"softcap", p.scalars[kSoftcapKey] != 0 ? 30.0 : 0.0}},
+                  {{p.tensors[op.o], {b, s, h, dv}}, {p.tensors[op.lse], {b, h, s}}}});
+  return made;
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const AttentionOp& op = *kernel.load<const AttentionOp*>();
-  const TurnedHeads turned = turned_heads(op, args, Turned::kBoth, workspace);
-  rotate(op, args, turned, context, kernel, workspace);
-  kernel.part(1)({turned.q,
-                  turned.k,
-                  args.tensors[op.v],
-                  {"causal", args.scalars[kCausal].i != 0},
-                  {"scale", args.scalars[kScale].f},
-                  {"window", args.scalars[kWindow].i},
-                  {"softcap", args.scalars[kSoftcap].f}},
-                 {args.tensors[op.o], args.tensors[op.lse]}, context, workspace);
+  const State& state = kernel.load<State>();
+  const AttentionOp& op = *state.op;
+  const TensorView &q = args.tensors[op.q], &k = args.tensors[op.k];
+  const TensorView to_q = packed(q, workspace);
+  const std::int64_t of_q = padded(q.numel() * size_of(q.dtype));
+  const TensorView to_k = packed(k, static_cast<char*>(workspace) + of_q);
+  const std::int64_t tokens = args.letters[op.batch] * args.letters[op.q_rows];
+  kernel.part(state.part_of(tokens))({q, k, table_of(args, op, op.cos), table_of(args, op, op.sin)},
+                                     {to_q, to_k}, context, workspace);
+  kernel.part(state.buckets.count)({to_q,
+                                    to_k,
+                                    args.tensors[op.v],
+                                    {"causal", args.scalars[kCausal].i != 0},
+                                    {"scale", args.scalars[kScale].f},
+                                    {"window", args.scalars[kWindow].i},
+                                    {"softcap", args.scalars[kSoftcap].f}},
+                                   {args.tensors[op.o], args.tensors[op.lse]}, context, workspace);
   return 0;
 }
 
 }  // namespace
-
-Part rotation_part(const Query& q, const AttentionOp& op, Turned which) {
-  const Problem& p = q.problem;
-  const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows), d = op.width(p.dims);
-  const std::int64_t hkv = dim(p, op.heads), h = which == Turned::kBoth ? heads_of_q(p, op) : 0;
-  const DType type = p.tensors[op.q].dtype;
-  const PartValue to_q(type, {b, s, h, d});
-  return {"apply_rotary_pos_emb",
-          {which == Turned::kBoth ? PartValue(p.tensors[op.q], {b, s, h, d}) : to_q,
-           {p.tensors[op.k], {b, s, hkv, d}},
-           {traits_of_table(p, op, op.cos), {b, s, d}},
-           {traits_of_table(p, op, op.sin), {b, s, d}}},
-          {to_q, {type, {b, s, hkv, d}}}};
-}
 
 std::size_t turned_bytes(const Problem& p, const AttentionOp& op, Turned which) {
   const std::int64_t row = op.width(p.dims) * size_of(p.tensors[op.q].dtype);
   const std::int64_t tokens = dim(p, op.batch) * dim(p, op.q_rows);
   const std::int64_t of_q = which == Turned::kBoth ? tokens * heads_of_q(p, op) * row : 0;
   return static_cast<std::size_t>(padded(of_q) + tokens * dim(p, op.heads) * row);
-}
-
-TurnedHeads turned_heads(const AttentionOp& op, const Args& args, Turned which, void* to) {
-  const TensorView &q = args.tensors[op.q], &k = args.tensors[op.k];
-  TurnedHeads made{packed(q, which == Turned::kBoth ? q.shape[2] : 0, to), {}};
-  const std::int64_t of_q = made.q.numel() * size_of(q.dtype);
-  made.k = packed(k, k.shape[2], static_cast<char*>(to) + padded(of_q));
-  return made;
-}
-
-void rotate(const AttentionOp& op, const Args& args, const TurnedHeads& to, const Context& context,
-            const Kernel& kernel, void* workspace) {
-  // Without heads nothing is read.
-  const bool both = to.q.shape[2] == args.tensors[op.q].shape[2];
-  kernel.part(0)({both ? args.tensors[op.q] : to.q, args.tensors[op.k], table_of(args, op, op.cos),
-                  table_of(args, op, op.sin)},
-                 {to.q, to.k}, context, workspace);
 }
 
 double rotation_ms(const Query& q, const AttentionOp& op, Turned which) {
@@ -141,6 +152,23 @@ void set_tables(AttentionParams& p, const AttentionOp& op, const Args& args) {
   }
 }
 
+Heads packed_keys(const AttentionOp& op, const Args& args, void* to) {
+  Heads made{packed(args.tensors[op.k], to), {}};
+  std::copy_n(made.t.strides, 4, made.at);
+  return made;
+}
+
+int launch_turn_keys(const cuda::Function& entry, const AttentionParams& p, void* to,
+                     void* stream) {
+  const std::int64_t each = std::max<std::int64_t>(1, std::int64_t{p.heads} * (p.d / 16));
+  const std::int64_t tokens = std::max<std::int64_t>(1, kTurnThreads / each);
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>((std::int64_t{p.batches} * p.k_rows + tokens - 1) / tokens);
+  how.block.x = kTurnThreads;
+  return cuda::launch(entry, how, TurnKeysParams{p, to, static_cast<std::uint32_t>(tokens)},
+                      stream);
+}
+
 Implementation attention_composed(const AttentionOp& op, DeviceType backend) {
   Implementation impl;
   impl.name = backend == DeviceType::kCpu ? "composed" : "cuda_composed";
@@ -151,8 +179,9 @@ Implementation attention_composed(const AttentionOp& op, DeviceType backend) {
   impl.supports = [](const Query&) { return Support::yes(); };
   impl.parts = parts;
   impl.prepare = [](const Query& q, const Config&) {
-    const auto* const of = &q.user<AttentionOp>();
-    return make_kernel({run}, of, turned_bytes(q.problem, *of, Turned::kBoth));
+    const auto& of = q.user<AttentionOp>();
+    return make_kernel({run}, State{&of, TokenBuckets(q.problem, of)},
+                       turned_bytes(q.problem, of, Turned::kBoth));
   };
   if (backend == DeviceType::kCuda)
     impl.estimate = [](const Query& q, const Config&) {
