@@ -65,7 +65,7 @@ double gemv_ms(const GemvSizes& sizes, const GemvConfig& c, double bytes,
   // to 28.8 (28 November 2026): 1.03 of a copy's rate, since next to nothing is written.
   constexpr double kPart = 1.03, kStart = 1.6e-6;
   constexpr double kLatency = 1.2e-6;  // of a batch of loads, under load
-  const auto rows = static_cast<double>(gemv_rows(sizes.rows));
+  const auto rows = static_cast<double>(std::max<std::int64_t>(gemv_rows(sizes.rows), sizes.rows));
   const double warps = std::min(
       32.0, static_cast<double>(sizes.columns) / c.columns * c.split / device.units);
   const double in_flight = warps * c.unroll * c.columns * 512 * device.units;

@@ -94,9 +94,9 @@ TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
 // As they were fastest with bf16 on an H200, 26 November 2026: docs/notes/gemm.md.
 TEST(Estimates, ProductsOnAHopperRunWhatWasMeasuredFastest) {
   const Operator& gated = *Registry::process().at("gated_linear").op;
-  for (const std::int64_t rows : {1, 4, 16})
+  for (const std::int64_t rows : {1, 2, 4, 16})
     EXPECT_EQ(predicted_best(gated, problem_of(gated, DType::kBF16, {rows, 4096, 14336})),
-              "cuda_mma")
+              rows <= 2 ? "cuda_gemv" : "cuda_mma")
         << rows;
 
   const Operator& packed = *Registry::process().at("mm_w4a16_awq").op;
