@@ -77,6 +77,21 @@ def test_two_launches_have_the_bits_of_both_calls(dtype: str) -> None:
         assert torch.equal(mine, its)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_oracle_refuses_heads_that_were_not_rounded(dtype: str) -> None:
+    given = drawn(2, 64, 4, 2, 64, 64, dtype=getattr(torch, dtype))
+    _, _, v, cos, sin = (t.double() for t in given)
+    for rounds in (True, False):
+        q, k = (turned(t.double(), cos, sin) for t in given[:2])
+        if rounds:
+            q, k = (t.to(given[0].dtype).double() for t in (q, k))
+        k, wide = (t.transpose(1, 2).repeat_interleave(2, 1) for t in (k, v))
+        scores = q.transpose(1, 2) @ k.transpose(-1, -2) / 8
+        o = (scores.softmax(-1) @ wide).transpose(1, 2).to(given[0].dtype).contiguous()
+        made = o, scores.logsumexp(-1).float()
+        assert bool(dlblas.verify(OP, tuple(given), made)) == rounds
+
+
 def test_tables_in_every_shape() -> None:
     q, k, v, cos, sin = drawn(2, 9, 4, 2, 16, 8)
     before = q.clone(), k.clone()
