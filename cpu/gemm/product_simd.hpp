@@ -58,12 +58,14 @@ struct ProductPairAt {
 
   template <class O>
   DLBLAS_INLINE Vec low(O) const {
-    return load_columns(p.operands[O::kPlace], row % p.numbers[kTableRows], i, lanes);
+    return load_columns(p.operands[O::kPlace], (row + p.numbers[kFirstRow]) % p.numbers[kTableRows],
+                        i, lanes);
   }
   template <class O>
   DLBLAS_INLINE Vec high(O) const {
     const int64_t column = p.pairs.whole_tables ? i + p.pairs.channels / 2 : i;
-    return load_columns(p.operands[O::kPlace], row % p.numbers[kTableRows], column, lanes);
+    return load_columns(p.operands[O::kPlace], (row + p.numbers[kFirstRow]) % p.numbers[kTableRows],
+                        column, lanes);
   }
 };
 

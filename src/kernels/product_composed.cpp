@@ -1,8 +1,8 @@
 // Product programs out of an operator of products, by its own choice for each, in f32, and a pass
-// of the program over the sums: what serves where one pass loses, and whatever the others do not take. Rows go in
-// pieces, so that sums never take more than kMaxBytes. In: a Problem, later the Args of a call.
-// Out: a Kernel of one step with a part for each weight; the sums wait in the workspace.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
+// of the program over the sums: what serves where one pass loses, and whatever the others do not
+// take. Rows go in pieces, so that sums never take more than kMaxBytes. In: a Problem, later the
+// Args of a call. Out: a Kernel of one step with a part for each weight; the sums wait in the
+// workspace. Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
 // device/gemm/product.cuh, cpu/gemm/product_simd.hpp.
 #include <algorithm>
 #include <utility>
@@ -115,6 +115,7 @@ int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void
   return multiply(op, args, context, kernel, workspace,
                   [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
                     ProductCpuFinish f = {whole, {sums[0], sums[1]}, columns};
+                    f.epilogue.numbers[kFirstRow] = first;
                     f.epilogue.out = from_row(whole.out, first, whole.out.type);
                     for (std::size_t i = 0; i < op.operands.size(); ++i) {
                       GemmMatrix& o = f.epilogue.operands[i];
@@ -181,6 +182,7 @@ struct Finish : CudaForm<None, None> {
     return multiply(op, args, context, kernel, workspace,
                     [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
                       ProductFinishParams p = {whole, {sums[0], sums[1]}, count, columns};
+                      p.epilogue.numbers[kFirstRow] = first;
                       p.epilogue.out = from_row(whole.out, first, args.tensors[op.y].dtype);
                       for (std::size_t i = 0; i < op.operands.size(); ++i)
                         if (whole.operands[i].data && op.operands[i].per != Per::kPair)

@@ -97,8 +97,7 @@ struct Wgmma : CudaForm<GemmTraits, C> {
                          std::int64_t{1} << y.align_log2);
     const std::int64_t whole = 16 / size_of(y.dtype);  // the copy engine stores 16 bytes or none
     if (s.n % std::max<std::int64_t>(8, whole) != 0)
-      return Support::no("{} columns are no multiple of 8: rows of {} are no multiples of 16 bytes",
-                         s.n, tensor(op.y));
+      return Support::no("{} columns: rows of {} are no multiples of 16 bytes", s.n, tensor(op.y));
     Space space(table());
     constrain(q, space);
     if (space.configs().empty()) return Support::no("no tile fits into shared memory");
