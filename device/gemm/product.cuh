@@ -64,7 +64,7 @@ struct ProductPairAt {
   }
   template <class O>
   __device__ __forceinline__ float high(O operand) const {
-    return load(operand, S.pairs.whole_tables ? i + S.pairs.channels / 2 : i);
+    return load(operand, i + S.pairs.channels / 2);
   }
 };
 

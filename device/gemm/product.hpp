@@ -46,12 +46,11 @@ enum class Per : unsigned char {
   kPair,  // a table's row for a row of the result, repeated every so many, and pairs of a head
 };
 
-/// Which columns of the result are a pair, in heads of `channels`: (2i, 2i + 1) or, i and half of
-/// them apart, and whether a table has a column for each channel or for each pair alone. Of the
-/// former the second half are the pairs' second channels'.
+/// Which columns of the result are a pair, in heads of `channels`: 2i and 2i + 1, or i and i + half
+/// of them. A table has a column for each channel: i for a pair's first, i + half for its second.
 struct ProductPairs {
   int channels;
-  bool neighbours, whole_tables;
+  bool neighbours;
 };
 
 template <int kPlaceOf, Per kPerOf>

@@ -69,7 +69,7 @@ template <typename Finish>
 int multiply(const ProductOp& op, const Args& args, const Context& context, const Kernel& kernel,
              void* workspace, const Finish& finish) {
   const TensorView x = flat_rows(args.tensors[op.x]);
-  const std::int64_t rows = args.letters[op.rows], columns = args.letters[op.columns];
+  const std::int64_t rows = args.letters[op.rows], columns = op.width(args.letters);
   const std::int64_t piece = piece_of(op, rows, columns);
   for (std::int64_t first = 0; first < rows; first += piece) {
     const std::int64_t count = std::min(piece, rows - first);
@@ -110,7 +110,7 @@ int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void
   const auto& s = kernel.load<CpuState>();
   const ProductOp& op = *s.traits.op;
   const ProductCpuParams whole = product_cpu_params(s.traits, args);
-  const std::int64_t columns = args.letters[op.columns];
+  const std::int64_t columns = op.width(args.letters);
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
   return multiply(op, args, context, kernel, workspace,
                   [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
@@ -178,7 +178,7 @@ struct Finish : CudaForm<None, None> {
     const State& s = kernel.load<State>();
     const auto& op = *static_cast<const ProductOp*>(s.user);
     const ProductParams whole = product_params(op, args).epilogue;
-    const std::int64_t columns = args.letters[op.columns];
+    const std::int64_t columns = op.width(args.letters);
     return multiply(op, args, context, kernel, workspace,
                     [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
                       ProductFinishParams p = {whole, {sums[0], sums[1]}, count, columns};

@@ -155,7 +155,7 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
                                 .b_by_depth = true,
                                 .parts = op.parts,
                                 .m = args.letters[op.rows],
-                                .n = args.letters[op.columns],
+                                .n = op.width(args.letters),
                                 .k = args.letters[op.depth]};
   GemmWgmmaCall call{};
   cuda::Launch how;
