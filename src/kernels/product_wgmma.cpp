@@ -43,7 +43,8 @@ WgmmaShape shape_of(const Query& q) {
           {.parts = op.parts,
            .columns = std::max({8, columns_together(q), op.group}),
            .most_apart = most,
-           .most_together = std::min(most, 176)},
+           .most_together = std::min(most, 176),
+           .most_carried = 112},
           q.problem,
           q.device};
 }
