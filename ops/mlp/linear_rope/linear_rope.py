@@ -8,9 +8,9 @@ DOCS: dict[str, dict[str, str]] = {
             "sin_h in the first heads · 2Dh columns, y = z in the rest"
         ),
         "shapes": (
-            "x [*T, K], weight [N, K], cos and sin [S, 2Dh], bias [N] -> y [*T, N], N = heads · 2Dh "
-            "+ V. Row t of x reads row t mod S of the tables. Of more dimensions, the leading ones "
-            "of x are rows, at one stride."
+            "x [*T, K], weight [N, K], cos and sin [S, 2Dh], bias [N] -> y [*T, N], where N is "
+            "heads · 2Dh + V. Row t of x reads row t mod S of the tables. Of more dimensions, the "
+            "leading ones of x are rows, at one stride."
         ),
         "dtypes": (
             "x f32, f16 or bf16; weight and y x's dtype; tables and bias x's dtype or f32, both "
@@ -20,7 +20,8 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "Products and sums in f32; bias and rotation act on the f32 sums, and there is one "
             "rounding, at the store. Pair i of a head of style neox is channels i and i + Dh, of "
-            "interleaved 2i and 2i + 1; of tables it reads columns i and i + Dh. Inside deterministic() a row has the same bits in any batch."
+            "interleaved 2i and 2i + 1; of tables it reads columns i and i + Dh. Inside "
+            "deterministic() a row has the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError for more heads than weight has rows for; ArgumentError for tables "
