@@ -58,12 +58,15 @@ struct ProductPairAt {
 
   template <class O>
   DLBLAS_INLINE Vec low(O) const {
-    return load_columns(p.operands[O::kPlace], row % p.numbers[kTableRows], i, lanes);
+    return at(O::kPlace, i);
   }
   template <class O>
   DLBLAS_INLINE Vec high(O) const {
-    const int64_t column = p.pairs.whole_tables ? i + p.pairs.channels / 2 : i;
-    return load_columns(p.operands[O::kPlace], row % p.numbers[kTableRows], column, lanes);
+    return at(O::kPlace, i + p.pairs.channels / 2);
+  }
+  DLBLAS_INLINE Vec at(int place, int64_t column) const {
+    const int64_t of = (row + p.numbers[kFirstRow]) % p.numbers[kTableRows];
+    return load_columns(p.operands[place], of, column, lanes);
   }
 };
 

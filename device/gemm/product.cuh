@@ -51,8 +51,10 @@ struct ProductPairAt {
     static_assert(O::kPer == Per::kPair && kType != DType::kAbsent);
     const GemmOut& o = p.operands[O::kPlace];
     float one[1];
-    load_vec<kType, 1, S.aligned ? size_of(kType) : 1>(
-        o.data, m % p.numbers[kTableRows] * o.row + column * o.col)
+    // In 32 bits: a division of 64 is a call.
+    const uint32_t row = static_cast<uint32_t>(m + p.numbers[kFirstRow]) %
+                         static_cast<uint32_t>(p.numbers[kTableRows]);
+    load_vec<kType, 1, S.aligned ? size_of(kType) : 1>(o.data, row * o.row + column * o.col)
         .unpack(one);
     return one[0];
   }
@@ -62,7 +64,7 @@ struct ProductPairAt {
   }
   template <class O>
   __device__ __forceinline__ float high(O operand) const {
-    return load(operand, S.pairs.whole_tables ? i + S.pairs.channels / 2 : i);
+    return load(operand, i + S.pairs.channels / 2);
   }
 };
 
@@ -94,7 +96,7 @@ struct ProductEpilogue {
   __device__ static __forceinline__ float turned(const Params& p, const GemmAt& at,
                                                  const GemmSums<kParts>& sums, int i) {
     constexpr int kChannels = S.pairs.channels, kApart = S.pairs.neighbours ? 1 : kChannels / 2;
-    const auto channel = static_cast<int32_t>((at.n + i) % kChannels);
+    const auto channel = static_cast<int32_t>(static_cast<uint32_t>(at.n + i) % kChannels);
     const bool second = S.pairs.neighbours ? channel % 2 != 0 : channel >= kApart;
     const int first = second ? i - kApart : i;
     float low = value(p, at, sums, first), high = value(p, at, sums, first + kApart);

@@ -17,8 +17,8 @@
 // where they lie, in columns below a bound of the call; at.low(kCos), at.high(kCos) are a table's
 // values for them (ProductPairs says which columns are a pair).
 //
-// Columns that share a scale (kGroup of them): value() makes each, then `scale(amax)` their scale, of
-// a whole strip; what is stored is value / scale, and the scale goes to a result of its own.
+// Columns that share a scale (kGroup of them): value() makes each, then `scale(amax)` their scale,
+// of a whole strip; what is stored is value / scale, and the scale goes to a result of its own.
 //
 // Values are f32: one element on a GPU, neighbouring columns of a row on a CPU. `at` has the
 // operands' values there, whether an operand was given, and the call's options (an activation's
@@ -46,12 +46,11 @@ enum class Per : unsigned char {
   kPair,  // a table's row for a row of the result, repeated every so many, and pairs of a head
 };
 
-/// Which columns of the result are a pair, in heads of `channels`: (2i, 2i + 1) or, i and half of
-/// them apart, and whether a table has a column for each channel or for each pair alone. Of the
-/// former the second half are the pairs' second channels'.
+/// Which columns of the result are a pair, in heads of `channels`: 2i and 2i + 1, or i and i + half
+/// of them. A table has a column for each channel: i for a pair's first, i + half for its second.
 struct ProductPairs {
   int channels;
-  bool neighbours, whole_tables;
+  bool neighbours;
 };
 
 template <int kPlaceOf, Per kPerOf>
@@ -71,9 +70,10 @@ struct ProductProgram {
 };
 
 inline constexpr int kProductOperands = 6, kProductOptions = 4;
-/// Of a call: columns that are turned in pairs, rows of their tables; from scale to scale of a row.
-inline constexpr int kProductNumbers = 3;
-enum ProductNumber : int { kPairedColumns, kTableRows, kScaleStride };
+/// Of a call: columns that are turned in pairs, rows of their tables, the first row of a piece;
+/// elements from scale to scale of a row.
+inline constexpr int kProductNumbers = 4;
+enum ProductNumber : int { kPairedColumns, kTableRows, kFirstRow, kScaleStride };
 /// The place of the scales among the operands.
 inline constexpr int kScalePlace = kProductOperands - 1;
 

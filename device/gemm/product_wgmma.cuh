@@ -75,9 +75,9 @@ requires(O::kPer == Per::kPair) struct ProductTable<S, At, O> {
 
   __device__ __forceinline__ ProductTable(const At& at, int64_t row, int32_t i) {
     const GemmOperand& o = at.call.operands[O::kPlace];
-    const char* const from = static_cast<const char*>(o.data) + (row * o.stride + i) * size_of(kType);
-    low = high = load(from);
-    if constexpr (S.pairs.whole_tables) high = load(from + S.pairs.channels / 2 * size_of(kType));
+    const char* const from =
+        static_cast<const char*>(o.data) + (row * o.stride + i) * size_of(kType);
+    low = load(from), high = load(from + S.pairs.channels / 2 * size_of(kType));
   }
   __device__ static __forceinline__ FloatPair load(const char* from) {
     if constexpr (S.pairs.neighbours) {
@@ -120,8 +120,9 @@ template <class P, ProductTraits S>
 struct ProductWgmma : GemmProgram {
   static constexpr int kParts = P::kParts;
   static constexpr DType kOut = S.out;
-  static constexpr int kStripColumns =
-      P::kGroup > 0 ? P::kGroup : P::kPairs && !S.pairs.neighbours ? S.pairs.channels : 0;
+  static constexpr int kStripColumns = P::kGroup > 0                      ? P::kGroup
+                                       : P::kPairs && !S.pairs.neighbours ? S.pairs.channels
+                                                                          : 0;
 
   template <class At>
   using Asked = ProductAllAsked<S, At, typename P::Operands>;
@@ -175,8 +176,9 @@ struct ProductWgmma : GemmProgram {
         for (int e = 0; e < 2; ++e) s(0, h, j, e) *= factor;
       if (threadIdx.x % 4 != 0 || !at.row_inside(h) || !at.column_inside(0)) continue;
       const GemmOperand& to = at.call.operands[kScalePlace];
-      static_cast<float*>(to.data)[at.row(h) * to.stride + at.column(0) / P::kGroup *
-                                       int64_t{at.call.numbers[kScaleStride]}] = scale;
+      static_cast<float*>(
+          to.data)[at.row(h) * to.stride +
+                   at.column(0) / P::kGroup * int64_t{at.call.numbers[kScaleStride]}] = scale;
     }
   }
 
@@ -208,8 +210,8 @@ struct ProductWgmma : GemmProgram {
     if (column >= turned) return;
     constexpr int kChannels = S.pairs.channels;
     const int32_t channel = column % kChannels;
-    ProductTables<S, At, typename P::Operands> tables(
-        at, at.row(h) % rows, S.pairs.neighbours ? channel / 2 : channel);
+    ProductTables<S, At, typename P::Operands> tables(at, at.row(h) % rows,
+                                                      S.pairs.neighbours ? channel / 2 : channel);
     if constexpr (S.pairs.neighbours) {
       P::pair(s(0, h, j, 0), s(0, h, j, 1), tables);
     } else {

@@ -124,21 +124,21 @@ def rms_norm_linear(
     if rope is None:
         return _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tables, heads, kv_heads, style, width = _read_rope(rope, weight, tuple(x.shape[:-1]))
+    tables = tuple(t if t.shape[-1] == width else doubled(t) for t in tables)
     rows = _rows_of_tables(tables, tuple(x.shape[:-1]))
     if rows is not None and style != "interleaved_to_half":
         normed = _rms_norm(as_rows(x), rms_w, eps)
-        return _linear_rope(normed, weight, *rows, heads + kv_heads, width, style, out=out)
+        return _linear_rope(normed, weight, *rows, heads + kv_heads, style, out=out)
     y = _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
     q, k = y[..., : heads * width], y[..., heads * width : turned]
     q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
-    whole = (t if t.shape[-1] == width else doubled(t) for t in tables)
-    _rotate(q, k, *(spread(table, (*tokens, width)) for table in whole), style=style)
+    _rotate(q, k, *(spread(table, (*tokens, width)) for table in tables), style=style)
     return y
 
 
-def _rows_of_tables(tables: tuple[Any, Any], tokens: tuple[Any, ...]) -> tuple[Any, Any] | None:
-    """Both as ``[S, R]``, of which token t reads row t mod S; None where they repeat otherwise."""
+def _rows_of_tables(tables: tuple[Any, ...], tokens: tuple[Any, ...]) -> tuple[Any, Any] | None:
+    """Both as ``[S, D]``, of which token t reads row t mod S; None where they repeat otherwise."""
     shape = tuple(tables[0].shape)
     lead, missing = shape[:-1], len(tokens) - len(shape) + 1
     while lead and lead[0] == 1:

@@ -35,7 +35,7 @@ bool has_vector_rows(const Query& q) {
   if (y.align_log2 < kAlignCap) return false;
   if (y.layout == Layout::kRowStrided) return true;
   return y.layout == Layout::kContiguous &&
-         q.problem.dims[op.columns] * size_of(y.dtype) % kWholeBytes == 0;
+         op.width(q.problem.dims) * size_of(y.dtype) % kWholeBytes == 0;
 }
 
 /// A vector of columns is a matrix of one row, for all.
@@ -54,7 +54,7 @@ std::string word(DType type) {
 GemmSize product_size(const Query& q) {
   const ProductOp& op = op_of_gpu(q);
   const std::int64_t* dims = q.problem.dims;
-  return {dims[op.rows], dims[op.columns], dims[op.depth]};
+  return {dims[op.rows], op.width(dims), dims[op.depth]};
 }
 
 double product_weight_bytes(const Query& q) {
@@ -120,8 +120,7 @@ std::string product_text(const Query& q, std::string_view name, bool plain_resul
   s += "}, {";
   for (int i = 0; i < kProductOptions; ++i) s += text(i ? ", " : "", options[i]);
   const ProductPairs pairs = product_pairs(q);
-  return s + text("}, {", pairs.channels, ", ", yes[pairs.neighbours], ", ",
-                  yes[pairs.whole_tables], "}}>");
+  return s + text("}, {", pairs.channels, ", ", yes[pairs.neighbours], "}}>");
 }
 
 GemmTraits product_gemm_traits(const Query& q, std::int32_t rows, std::int32_t span) {
@@ -143,7 +142,7 @@ ProductGpuParams product_params(const ProductOp& op, const Args& args) {
   GemmCall& p = params.gemm;
   p.a = x.data, p.b[0] = w.data;
   if (op.parts == 2) p.b[1] = args.tensors[op.weights[1]].data;
-  p.m = args.letters[op.rows], p.n = args.letters[op.columns], p.k = args.letters[op.depth];
+  p.m = args.letters[op.rows], p.n = op.width(args.letters), p.k = args.letters[op.depth];
   p.a_row = p.m == 1 ? 0 : x.strides[0], p.a_col = p.k == 1 ? 0 : x.strides[1];
   p.b_row = p.k == 1 ? 0 : w.strides[1], p.b_col = p.n == 1 ? 0 : w.strides[0];
   const GemmMatrix y = matrix_of(args.tensors[op.y], Per::kElement);

@@ -38,6 +38,11 @@ struct ProductOp {
   // Places in the schema: tensors, and letters.
   int x, weights[2], y;
   int rows, depth, columns;
+  /// Columns of the result by the letters, where they are no letter themselves.
+  std::int64_t (*columns_of)(const std::int64_t* letters) = nullptr;
+  std::int64_t width(const std::int64_t* letters) const {
+    return columns_of ? columns_of(letters) : letters[columns];
+  }
   int parts = 1;
   /// The operator (a, b, out_dtype) that makes a product in f32 for composed forms: a form's name.
   const char* product = nullptr;

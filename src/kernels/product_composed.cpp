@@ -1,8 +1,8 @@
 // Product programs out of an operator of products, by its own choice for each, in f32, and a pass
-// of the program over the sums: what serves where one pass loses, and whatever the others do not take. Rows go in
-// pieces, so that sums never take more than kMaxBytes. In: a Problem, later the Args of a call.
-// Out: a Kernel of one step with a part for each weight; the sums wait in the workspace.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
+// of the program over the sums: what serves where one pass loses, and whatever the others do not
+// take. Rows go in pieces, so that sums never take more than kMaxBytes. In: a Problem, later the
+// Args of a call. Out: a Kernel of one step with a part for each weight; the sums wait in the
+// workspace. Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
 // device/gemm/product.cuh, cpu/gemm/product_simd.hpp.
 #include <algorithm>
 #include <utility>
@@ -69,7 +69,7 @@ template <typename Finish>
 int multiply(const ProductOp& op, const Args& args, const Context& context, const Kernel& kernel,
              void* workspace, const Finish& finish) {
   const TensorView x = flat_rows(args.tensors[op.x]);
-  const std::int64_t rows = args.letters[op.rows], columns = args.letters[op.columns];
+  const std::int64_t rows = args.letters[op.rows], columns = op.width(args.letters);
   const std::int64_t piece = piece_of(op, rows, columns);
   for (std::int64_t first = 0; first < rows; first += piece) {
     const std::int64_t count = std::min(piece, rows - first);
@@ -110,11 +110,12 @@ int run_cpu(const Args& args, const Context& context, const Kernel& kernel, void
   const auto& s = kernel.load<CpuState>();
   const ProductOp& op = *s.traits.op;
   const ProductCpuParams whole = product_cpu_params(s.traits, args);
-  const std::int64_t columns = args.letters[op.columns];
+  const std::int64_t columns = op.width(args.letters);
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
   return multiply(op, args, context, kernel, workspace,
                   [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
                     ProductCpuFinish f = {whole, {sums[0], sums[1]}, columns};
+                    f.epilogue.numbers[kFirstRow] = first;
                     f.epilogue.out = from_row(whole.out, first, whole.out.type);
                     for (std::size_t i = 0; i < op.operands.size(); ++i) {
                       GemmMatrix& o = f.epilogue.operands[i];
@@ -177,10 +178,11 @@ struct Finish : CudaForm<None, None> {
     const State& s = kernel.load<State>();
     const auto& op = *static_cast<const ProductOp*>(s.user);
     const ProductParams whole = product_params(op, args).epilogue;
-    const std::int64_t columns = args.letters[op.columns];
+    const std::int64_t columns = op.width(args.letters);
     return multiply(op, args, context, kernel, workspace,
                     [&](std::int64_t first, std::int64_t count, const float* const(&sums)[2]) {
                       ProductFinishParams p = {whole, {sums[0], sums[1]}, count, columns};
+                      p.epilogue.numbers[kFirstRow] = first;
                       p.epilogue.out = from_row(whole.out, first, args.tensors[op.y].dtype);
                       for (std::size_t i = 0; i < op.operands.size(); ++i)
                         if (whole.operands[i].data && op.operands[i].per != Per::kPair)

@@ -21,7 +21,7 @@ double threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
 BlockedProduct product_of(const Query& q) {
   const ProductOp& op = op_of(q);
   const Problem& p = q.problem;
-  return {p.dims[op.rows], p.dims[op.columns], p.dims[op.depth], op.parts, &p.tensors[op.x]};
+  return {p.dims[op.rows], op.width(p.dims), p.dims[op.depth], op.parts, &p.tensors[op.x]};
 }
 double weight_bytes(const Query& q) {
   const BlockedProduct p = product_of(q);
@@ -50,7 +50,7 @@ GemmJob job_of(const ProductOp& op, const Args& args) {
     const GemmMatrix w = matrix_of(args.tensors[op.weights[part]]);
     job.b[part] = {w.data, w.col, w.row, w.type};
   }
-  job.m = args.letters[op.rows], job.n = args.letters[op.columns], job.k = args.letters[op.depth];
+  job.m = args.letters[op.rows], job.n = op.width(args.letters), job.k = args.letters[op.depth];
   return job;
 }
 

@@ -43,7 +43,8 @@ WgmmaShape shape_of(const Query& q) {
           {.parts = op.parts,
            .columns = std::max({8, columns_together(q), op.group}),
            .most_apart = most,
-           .most_together = std::min(most, 176)},
+           .most_together = std::min(most, 176),
+           .most_carried = 112},
           q.problem,
           q.device};
 }
@@ -97,8 +98,7 @@ struct Wgmma : CudaForm<GemmTraits, C> {
                          std::int64_t{1} << y.align_log2);
     const std::int64_t whole = 16 / size_of(y.dtype);  // the copy engine stores 16 bytes or none
     if (s.n % std::max<std::int64_t>(8, whole) != 0)
-      return Support::no("{} columns are no multiple of 8: rows of {} are no multiples of 16 bytes",
-                         s.n, tensor(op.y));
+      return Support::no("{} columns: rows of {} are no multiples of 16 bytes", s.n, tensor(op.y));
     Space space(table());
     constrain(q, space);
     if (space.configs().empty()) return Support::no("no tile fits into shared memory");
@@ -156,7 +156,7 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
                                 .b_by_depth = true,
                                 .parts = op.parts,
                                 .m = args.letters[op.rows],
-                                .n = args.letters[op.columns],
+                                .n = op.width(args.letters),
                                 .k = args.letters[op.depth]};
   GemmWgmmaCall call{};
   cuda::Launch how;

@@ -105,6 +105,7 @@ bool WgmmaShape::device_is_filled(const C& c) const {
 bool WgmmaShape::exists(const C& c) const {
   return valid(c) && !(c.pingpong && span(c) > 0) &&
          c.sums() <= (c.pingpong ? tile_.most_apart : tile_.most_together) &&
+         (span(c) == 0 || c.sums() <= tile_.most_carried) &&
          c.shared_bytes(true, span(c)) <= device_.shared_bytes_per_block;
 }
 bool WgmmaShape::ring_is_deep(const C& c) const {

@@ -22,6 +22,7 @@ struct WgmmaTiles {
   /// Sums of a thread, at most, where a warpgroup has a tile of its own, and where they share one:
   /// beside them a program's operands and functions need registers.
   int most_apart = 192, most_together = 192;
+  int most_carried = 192;  // where K comes in spans
 };
 
 /// How configurations divide a product of [m, k] and [k, n], n columns of all parts.

@@ -14,13 +14,11 @@ def linear_rope(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any)
     y = linear(tensors["x"], tensors["weight"])
     if "bias" in tensors:
         y = y + tensors["bias"]
-    heads, width = scalars["heads"], scalars["head_dim"]
+    heads, width = scalars["heads"], tensors["cos"].shape[-1]
     lead, turned = y.shape[:-1], heads * width
     z = y[..., :turned].reshape(math.prod(lead), heads, width)
     rows = np.arange(len(z)) % max(1, len(tensors["cos"]))
     cos, sin = (tensors[name][rows][:, None] for name in ("cos", "sin"))
-    if cos.shape[-1] != width:
-        cos, sin = (np.concatenate((t, t), -1) for t in (cos, sin))
     half = width // 2
     neox = scalars["style"] == "neox"
     low, high = (z[..., :half], z[..., half:]) if neox else (z[..., 0::2], z[..., 1::2])

@@ -10,24 +10,19 @@
 namespace dlblas::mlp {
 namespace {
 
-[[noreturn]] void refuse(const char* argument, const char* problem, const std::string& expected,
-                         std::int64_t got) {
-  throw Error(ErrorKind::kArgument,
-              text("linear_rope: ", argument, " ", problem, "; expected ", expected, ", got ", got),
-              {"linear_rope", argument, expected, text(got)});
+/// Columns of the result: pairs of heads, and the rest.
+std::int64_t columns(const std::int64_t* letters) {
+  return 2 * letters[kRopeHeads] * letters[kRopeDh] + letters[kRopeV];
 }
 
 void check(const Args& args) {
-  const std::int64_t* size = args.letters;
-  const std::int64_t head = size[kRopeHeadDim], heads = size[kRopeHeads];
-  if (head < 2 || head % 2 != 0)
-    refuse("head_dim", "has no pairs of channels", "an even number from 2 on", head);
-  if (heads < 0 || heads > size[kRopeN] / head)
-    refuse("heads", "is out of range", text("0 … ", size[kRopeN] / head, ", as weight has rows"),
-           heads);
-  if (size[kRopeR] != head && 2 * size[kRopeR] != head)
-    refuse("cos", "has another number of columns", text(head, " or ", head / 2), size[kRopeR]);
-  if (size[kRopeS] == 0 && size[kRopeT] > 0) refuse("cos", "has no rows", "1 or more", 0);
+  const auto refuse = [](const char* argument, const char* problem) {
+    throw Error(ErrorKind::kArgument,
+                text("linear_rope: ", argument, " has no ", problem, "; expected 1 or more, got 0"),
+                {"linear_rope", argument, "1 or more", "0"});
+  };
+  if (args.letters[kRopeDh] == 0) refuse("cos", "columns");
+  if (args.letters[kRopeS] == 0 && args.letters[kRopeT] > 0) refuse("cos", "rows");
   kernels::check_flat_rows(args, {kRopeX, kRopeY});
 }
 
@@ -51,13 +46,13 @@ OperatorDef linear_rope() {
   OperatorDef def;
   def.family = "mlp";
   def.schema =
-      "linear_rope(x: f[*T, K], weight: like(x)[N, K], cos: like(x)|f32[S, R], "
-      "sin: like(cos)[S, R], heads: dim, head_dim: dim, "
-      "style: \"neox\"|\"interleaved\" = \"neox\", *, bias: like(x)|f32[N]?) "
-      "-> y: like(x)[*T, N] where T: bucket(tokens), S: free(T)";
+      "linear_rope(x: f[*T, K], weight: like(x)[2heads*Dh+V, K], cos: like(x)|f32[S, 2Dh], "
+      "sin: like(cos)[S, 2Dh], heads: dim, style: \"neox\"|\"interleaved\" = \"neox\", *, "
+      "bias: like(x)|f32[2heads*Dh+V]?) "
+      "-> y: like(x)[*T, 2heads*Dh+V] where T: bucket(tokens), S: free(T)";
   def.formula =
       "z = x · weightᵀ + bias; y_l = z_l · cos_l − z_h · sin_l; y_h = z_h · cos_h + z_l · sin_h";
-  def.letters = {"T", "K", "N", "S", "R", "heads", "head_dim"};
+  def.letters = {"T", "K", "heads", "Dh", "V", "S"};
   kernels::set_row_oracle<linear_rope_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const FloatTraits out = float_traits(problem.tensors[kRopeY].dtype);
@@ -67,7 +62,7 @@ OperatorDef linear_rope() {
   };
   def.check = check;
   def.work_per_row = [](const Problem& p) {
-    return static_cast<double>(p.dims[kRopeK]) * static_cast<double>(p.dims[kRopeN]);
+    return static_cast<double>(p.dims[kRopeK]) * static_cast<double>(columns(p.dims));
   };
   kernels::add_product_implementations(
       def, {.include = "ops/mlp/linear_rope/linear_rope.cuh",
@@ -78,17 +73,17 @@ OperatorDef linear_rope() {
             .y = kRopeY,
             .rows = kRopeT,
             .depth = kRopeK,
-            .columns = kRopeN,
+            .columns = -1,
+            .columns_of = columns,
             .product = "matmul",
             .operands = {{kRopeBias, Per::kColumn}, {kRopeCos, Per::kPair}, {kRopeSin, Per::kPair}},
             .pairs =
                 [](const Problem& p) {
-                  return ProductPairs{static_cast<int>(p.dims[kRopeHeadDim]), p.scalars[0] != 0,
-                                      p.dims[kRopeR] == p.dims[kRopeHeadDim]};
+                  return ProductPairs{static_cast<int>(2 * p.dims[kRopeDh]), p.scalars[0] != 0};
                 },
             .fill =
                 [](const Args& args, std::int64_t(&numbers)[kProductNumbers]) {
-                  numbers[kPairedColumns] = args.letters[kRopeHeads] * args.letters[kRopeHeadDim];
+                  numbers[kPairedColumns] = 2 * args.letters[kRopeHeads] * args.letters[kRopeDh];
                   numbers[kTableRows] = args.letters[kRopeS];
                 },
             .levels = levels()});

@@ -11,8 +11,8 @@
 namespace dlblas::mlp {
 
 enum LinearRopeTensor : int { kRopeX, kRopeWeight, kRopeCos, kRopeSin, kRopeBias, kRopeY };
-enum LinearRopeLetter : int { kRopeT, kRopeK, kRopeN, kRopeS, kRopeR, kRopeHeads, kRopeHeadDim };
-enum LinearRopeScalar : int { kRopeHeadsGiven, kRopeHeadDimGiven, kRopeStyle };
+enum LinearRopeLetter : int { kRopeT, kRopeK, kRopeHeads, kRopeDh, kRopeV, kRopeS };
+enum LinearRopeScalar : int { kRopeHeadsGiven, kRopeStyle };
 
 template <typename Row>
 void linear_rope_row(Row& row) {
@@ -22,10 +22,9 @@ void linear_rope_row(Row& row) {
     const double sum = dot.sum + (row.has(kRopeBias) ? row.load_column(kRopeBias, c) : 0);
     return OffSum{sum, dot.off + std::abs(sum)};
   };
-  const std::int64_t head = row.size(kRopeHeadDim), half = head / 2;
+  const std::int64_t half = row.size(kRopeDh), head = 2 * half;
   const std::int64_t turned = row.size(kRopeHeads) * half, token = row.index() % row.size(kRopeS);
   const bool neighbours = row.integer(kRopeStyle) != 0;
-  const std::int64_t apart = row.size(kRopeR) == head ? half : 0;
   const double alike = std::min(1.0, 2 / std::sqrt(static_cast<double>(row.size(kRopeK))));
   const auto store = [&](auto c, const OffSum& a, double of_a, const OffSum& b, double of_b) {
     const double first = a.sum * of_a, second = b.sum * of_b;
@@ -42,10 +41,10 @@ void linear_rope_row(Row& row) {
     const OffSum low = sum_of(low_at), high = sum_of(high_at);
     store(low_at, low, row.load_row(kRopeCos, token, pair), high,
           -row.load_row(kRopeSin, token, pair));
-    store(high_at, high, row.load_row(kRopeCos, token, pair + apart), low,
-          row.load_row(kRopeSin, token, pair + apart));
+    store(high_at, high, row.load_row(kRopeCos, token, pair + half), low,
+          row.load_row(kRopeSin, token, pair + half));
   });
-  row.each(row.size(kRopeN) - 2 * turned, [&](auto i) {
+  row.each(row.size(kRopeV), [&](auto i) {
     const auto c = 2 * turned + i;
     const OffSum sum = sum_of(c);
     row.store(0, c, sum.sum, std::isfinite(sum.sum) ? sum.off : 0);

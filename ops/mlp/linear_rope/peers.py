@@ -7,14 +7,13 @@ import torch
 
 def linear_rope(
     x: torch.Tensor, weight: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int,
-    head_dim: int, style: str = "neox", *, bias: torch.Tensor | None = None,
+    style: str = "neox", *, bias: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     y = torch.nn.functional.linear(x, weight, bias)
+    head_dim = cos.shape[-1]
     turned = heads * head_dim
     z = y[..., :turned].unflatten(-1, (heads, head_dim))
     cos, sin = cos[:, None].to(y.dtype), sin[:, None].to(y.dtype)
-    if cos.shape[-1] != head_dim:
-        cos, sin = torch.cat((cos, cos), -1), torch.cat((sin, sin), -1)
     if style == "neox":
         low, high = z.chunk(2, -1)
         z = z * cos + torch.cat((-high, low), -1) * sin
