@@ -66,8 +66,8 @@ double gemv_ms(const GemvSizes& sizes, const GemvConfig& c, double bytes,
   constexpr double kPart = 1.03, kStart = 1.6e-6;
   constexpr double kLatency = 1.2e-6;  // of a batch of loads, under load
   const auto rows = static_cast<double>(std::max<std::int64_t>(gemv_rows(sizes.rows), sizes.rows));
-  const double warps = std::min(
-      32.0, static_cast<double>(sizes.columns) / c.columns * c.split / device.units);
+  const double warps =
+      std::min(32.0, static_cast<double>(sizes.columns) / c.columns * c.split / device.units);
   const double in_flight = warps * c.unroll * c.columns * 512 * device.units;
   // Four rows take more instructions than memory leaves time for: 14336 × 4096 36 µs, two 28.5.
   const double part = kPart * (rows > 2 ? 0.78 : 1);

@@ -27,7 +27,6 @@ std::int32_t gemv_rows(std::int64_t bucket);
 void constrain_gemv(const GemvSizes& sizes, Space& space);
 GemvConfig gemv_preset(const GemvSizes& sizes);
 /// `bytes`: of all operands and of the result, each once.
-double gemv_ms(const GemvSizes& sizes, const GemvConfig& c, double bytes,
-               const DeviceInfo& device);
+double gemv_ms(const GemvSizes& sizes, const GemvConfig& c, double bytes, const DeviceInfo& device);
 
 }  // namespace dlblas::kernels

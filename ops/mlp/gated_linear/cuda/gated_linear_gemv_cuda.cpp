@@ -25,9 +25,7 @@ struct Gemv : kernels::CudaForm<GatedGpuTraits, GemvConfig> {
   static void constrain(const Query& q, Space& space) {
     kernels::constrain_gemv(sizes_of(q.problem), space);
   }
-  static GemvConfig preset(const Query& q) {
-    return kernels::gemv_preset(sizes_of(q.problem));
-  }
+  static GemvConfig preset(const Query& q) { return kernels::gemv_preset(sizes_of(q.problem)); }
   static double milliseconds(const Query& q, const GemvConfig& c) {
     return kernels::gemv_ms(sizes_of(q.problem), c, bytes_of(q.problem), q.device);
   }
