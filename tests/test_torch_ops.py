@@ -78,7 +78,10 @@ def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
             break  # what follows has a default
         i = index + (operation.num_inputs if kind == "result" else 0)
         spec = operation.tensors[i]
-        if spec.optional and absent:
+        alias = wanted[len(arguments)].alias_info
+        # What receives a result in place is there, though the operator could do without.
+        receives = operation.form.endswith("_") and alias is not None and alias.is_write
+        if spec.optional and absent and not receives:
             arguments.append(None)
             continue
         letters = sizes_of(operation, sizes)
