@@ -66,6 +66,7 @@ def test_bench_rows_are_whole(bench_rows: list[dict[str, Any]]) -> None:
         "space",
         "cpu_products",
         "cpu_attention",
+        "compile",
     }
     for row in bench_rows:
         assert row.keys() >= COLUMNS, row

@@ -213,7 +213,8 @@ def cold_table(rows: list[Row]) -> str:
     """Of each family the operators' slowest kernels."""
     families: dict[str, list[Row]] = {}
     for row in rows:
-        families.setdefault(row["family"], []).append(row)
+        if "missing" not in row["ours"]:
+            families.setdefault(row["family"], []).append(row)
     lines = []
     for family, own in sorted(families.items()):
         times = {row["op"]: row["ours"]["min_ms"] for row in own}

@@ -44,7 +44,14 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # Letter of the schemas -> what it counts.
-LETTERS: dict[str, str] = {"S": "positions of a sequence", "Dh": "pairs of a head of q and k"}
+LETTERS: dict[str, str] = {
+    "B": "sequences",
+    "S": "positions of a sequence",
+    "Hkv": "heads of k and v",
+    "G": "query heads of a head of k",
+    "Dh": "pairs of a head of q and k",
+    "Dv": "elements of a head of v",
+}
 
 # Its gradient, of other operators: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"flash_attention_rotary": {"formula": "gradient"}}

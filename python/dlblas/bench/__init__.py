@@ -390,7 +390,7 @@ def _cpu_section(
     only: list[str],
     stamp: _Stamp,
 ) -> tuple[list[Row], bool]:
-    fixed = threads is None or name in ("host", "python", "import")
+    fixed = threads is None or name in ("host", "python", "import", "compile")
     rows, failed = list[Row](), False
     for count in SECTIONS[name] if fixed else threads or ():
         cores = counted(count, "thread") if count else "as many threads as there are"
