@@ -56,18 +56,21 @@ class Hidden(NamedTuple):
 # of their deviation. Softmax: 2^24 terms of one sign walk 46 roundings on a block of 128 threads,
 # which a search may try (ops/softmax_sum.hpp); 6 on a CPU and on 1,024 threads. A delta rule: sizes
 # of its terms cancel, and what old tokens' roundings did to a state is a length, of which q may
-# meet less.
+# meet less. Rotated heads are rounded to q's dtype before scores, where a near tie may take either
+# step; a code of a gate takes the bound of two sums.
 _HIDDEN = {
     "flash_attention_lse": Hidden(4, 2),
     "flash_attention_varlen_lse": Hidden(2, 2),
     "flash_attention_f8_lse": Hidden(4, 2, 2),
     "flash_attention_varlen_f8_lse": Hidden(4, 2, 2),
+    "flash_attention_rotary": Hidden(4, 4, 4),
     "flash_attention_backward": Hidden(10, 3, 1.5),
     "flash_attention_varlen_backward": Hidden(8, 3, 1.5),
     "mla_decode_lse": Hidden(4, 2),
     "paged_attention_lse": Hidden(6),
     "norm_linear": Hidden(2, 2),
     "norm_gated_linear": Hidden(2, 12),
+    "gated_linear_quant_group": Hidden(4, 4, 4),
     "batched_matmul": Hidden(1.25),
     "batched_matmul_nt": Hidden(1.25),
     "scaled_mm_block": Hidden(2.5),
