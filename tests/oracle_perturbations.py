@@ -63,7 +63,7 @@ _HIDDEN = {
     "flash_attention_varlen_lse": Hidden(2, 2),
     "flash_attention_f8_lse": Hidden(4, 2, 2),
     "flash_attention_varlen_f8_lse": Hidden(4, 2, 2),
-    "flash_attention_rotary": Hidden(12, 24, 12),
+    "flash_attention_rotary": Hidden(12, 8, 4),
     "flash_attention_backward": Hidden(10, 3, 1.5),
     "flash_attention_varlen_backward": Hidden(8, 3, 1.5),
     "mla_decode_lse": Hidden(4, 2),

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import dlblas
@@ -53,12 +56,34 @@ def test_an_inf_that_ends_a_row_of_bf16_stays(depth: int) -> None:
             assert np.isposinf(dlblas.matmul(a, b).astype("f4")[0]).all(), name
 
 
+EQUAL_TERMS = """
+import dlblas, numpy as np
+for shape in ((1, 65536, 1), (1, 65536, 16), (8, 65536, 1)):
+    a, b = np.full(shape[:2], 0.37, "f4"), np.full(shape[1:], 0.71, "f4")
+    rows = dlblas.explain("matmul", a, b).as_dict()["candidates"]
+    if next(row for row in rows if row["implementation"] == "onednn")["supports"]:
+        with dlblas.pinned("matmul", "onednn"):
+            verdict = dlblas.verify("matmul", (a, b), dlblas.matmul(a, b))
+        assert verdict.ok and verdict.worst < 0.5, (shape, verdict)
+longer = dlblas.Spec((1, 65537), "f32"), dlblas.Spec((65537, 1), "f32")
+rows = dlblas.explain("matmul", *longer).as_dict()["candidates"]
+row = next(row for row in rows if row["implementation"] == "onednn")
+assert not row["supports"] and "too inexact beyond 65536" in row["reason"], row
+"""
+
+
+@pytest.mark.parametrize("isa", ["SSE41", "AVX2", "DEFAULT"])
+def test_long_sums_are_refused_before_they_are_inexact(isa: str) -> None:
+    """On CPUs without AVX-512 oneDNN adds up a column of few rows in one chain: of 2^18 equal terms
+    it was off by four times what the oracle allows."""
+    path = os.pathsep.join([str(pathlib.Path(dlblas.__file__).parent.parent), *sys.path])
+    env = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa, "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", EQUAL_TERMS], check=True, timeout=120, env=env)
+
+
 def test_its_version_is_stored_with_its_samples(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import subprocess
-    import sys
-
     monkeypatch.setenv("DLBLAS_CACHE", str(tmp_path))
     program = (
         f"import sys; sys.path.insert(0, {str(pathlib.Path(dlblas.__file__).parent.parent)!r})\n"

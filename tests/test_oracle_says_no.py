@@ -90,7 +90,6 @@ TAKE_LONG = {
 # weights by grows with √D, and what is visible does not: errors of FAR times it pass.
 ALL_ELEMENTS_ALONE = {
     ("flash_attention_lse", "D"), ("flash_attention_varlen_lse", "D"),
-    ("flash_attention_rotary", "Dh"),
     ("flash_attention_f8_lse", "D"), ("flash_attention_varlen_f8_lse", "D"),
     ("flash_attention_backward", "D"), ("flash_attention_backward", "Dv"),
     ("paged_attention_lse", "D"), ("mla_decode_lse", "R"), ("mla_decode_lse", "Dr"),

@@ -187,6 +187,7 @@ void write_implementation(JsonWriter& w, const Implementation& impl) {
   w.field("backend", impl.backend == DeviceType::kCpu ? "cpu" : "cuda");
   w.field("deterministic", impl.flags.deterministic)
       .field("capturable", impl.flags.capturable)
+      .field("has_parts", impl.parts != nullptr)
       .field("oracle", impl.flags.oracle)
       .field("user", impl.flags.user)
       .field("local", impl.flags.local);

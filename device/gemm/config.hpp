@@ -3,7 +3,8 @@
 // of finished sums.
 // In: nothing but plain values; read by the host compiler and by NVRTC.
 // Flow: [compile] writes traits, configuration and epilogue as template values, [launch] the
-// parameters.  Read next: epilogue.cuh, mma_mainloop.cuh, rows_mainloop.cuh, gemv_mainloop.cuh, fma_mainloop.cuh.
+// parameters.  Read next: epilogue.cuh, mma_mainloop.cuh, rows_mainloop.cuh, gemv_mainloop.cuh,
+// fma_mainloop.cuh.
 #pragma once
 
 #include "device/types.hpp"

@@ -3,7 +3,7 @@
 // In: a [M, K] with contiguous rows, b [K, N] contiguous along K; f16 or bf16; K a multiple of 8;
 // rows 16-byte aligned; an epilogue. With two parts both b are alike, and their columns alternate.
 // Out: the epilogue's.
-// Numerics: a lane has two chains of f32 multiply-adds an element, of K / (512 · split) terms each;
+// Numerics: a lane has two chains of f32 multiply-adds a result, of K / (64 · split) terms each;
 // lanes are added up as a tree, parts of K in order. No tensor core: no truncation.
 // Flow: [launch], of ops/gemm/matmul/cuda/matmul_gemv_cuda.cpp for one.
 // Read next: epilogue.cuh, rows_mainloop.cuh (up to 16 rows).

@@ -13,7 +13,8 @@
 //   it, and by roundings of the largest and of itself. P in 16 bits, for tensor cores: each weight
 //   is rounded to q's type, of f8 to f16, which walks along Σ w·v; a weight of f16 below 2^-14
 //   loses up to 2^-25.
-// q and k that are rotated first: attention_rotary_oracle.hpp.
+// q and k that are rotated first: attention_rotary_oracle.hpp; what a few of their roundings are
+// off by counts six deviations where keys add up, and its worst for one key and for all together.
 // Read next: attention_host.hpp, attention_mma.cuh.
 #include <cmath>
 #include <functional>
@@ -39,6 +40,7 @@ constexpr double kDenormal = 0x1p-124 / kRounding;
 struct Logit {
   double value, off;     // off in units of u
   double one_sided = 0;  // a part of it, of one sign for all keys
+  double more = 0;       // of off what no single logit is off by: six deviations of few roundings
 };
 
 /// How far a sum of products of f8 may be off where Hopper's tensor core adds them up: it aligns 32
@@ -91,6 +93,7 @@ class Oracle {
     keys_ = call_.visible(s, row);
     const auto count = static_cast<std::size_t>(keys_.end - keys_.first);
     logits_.resize(count), weights_.resize(count), errors_.resize(count);
+    at_most_.resize(count);
     const std::int64_t q0 = call_.q.offset(b, s.q_from + row, head), hkv = head / call_.group;
     for (std::int64_t c = 0; c < call_.d; ++c)
       q_[static_cast<std::size_t>(c)] = call_.q.element(q0, c);
@@ -112,7 +115,7 @@ class Oracle {
         logits_[i].off += 2 * (std::abs(logits_[i].value) + std::abs(bias));
       }
       if (logits_[i].value > most_ || std::isnan(logits_[i].value))
-        most_ = logits_[i].value, most_off = logits_[i].off;
+        most_ = logits_[i].value, most_off = logits_[i].off - logits_[i].more;
       if (std::isnan(most_)) break;
     }
     values_from_ = [=, this](std::int64_t i) {
@@ -137,15 +140,15 @@ class Oracle {
     const double o = walk.sum();
     if (lost) return {o * value_scale_, -1};
     if (!std::isfinite(o)) return {o * value_scale_, 0};
-    double worst = 0, squares = 0, tiny = 0;
+    double worst = 0, all = 0, squares = 0, tiny = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const double v = value(i, column), off = errors_[i] / sum_ * std::abs(v - o);
-      worst += off, squares += off * off;
+      const double v = value(i, column), apart = std::abs(v - o) / sum_, off = errors_[i] * apart;
+      worst += at_most_[i] * apart, all += off, squares += off * off;
       tiny += std::abs(v);
     }
     const SumSizes sizes = walk.sizes();
     double off =
-        std::min(worst, std::sqrt(squares) + worst / 16) + 2.5 * std::abs(o) +
+        std::min(worst, std::sqrt(squares) + all / 16) + 2.5 * std::abs(o) +
         (half_ ? 1 : 0.6) * sum_error(sum_model(static_cast<std::int64_t>(count), half_), sizes);
     if (half_) {
       const bool f16 = call_.q.t.dtype != DType::kBF16;  // what f8 becomes
@@ -166,15 +169,16 @@ class Oracle {
     if (sum_ == 0) return {-kInfinity, 0};
     const double value = most_ + std::log(sum_);
     if (lost_) return {value, -1};
-    double worst = 0, squares = 0, one_sided = 0;
+    double worst = 0, all = 0, squares = 0, one_sided = 0;
     for (std::size_t i = 0; i < logits_.size(); ++i) {
       if (weights_[i] == 0) continue;
       const Logit& own = logits_[i];
       const double share = weights_[i] / sum_;
       const double off = share * (own.off + 2.5 * (most_ - own.value) + 2);
-      worst += off, squares += off * off, one_sided += share * own.one_sided;
+      worst += off - share * own.more, all += off;
+      squares += off * off, one_sided += share * own.one_sided;
     }
-    return {value, std::min(worst, std::sqrt(squares) + worst / 16 + one_sided) + std::abs(most_) +
+    return {value, std::min(worst, std::sqrt(squares) + all / 16 + one_sided) + std::abs(most_) +
                        1.5 * std::abs(value) + 5};
   }
 
@@ -208,6 +212,7 @@ class Oracle {
                                        keys_turned_->off.data() + key * call_.d, call_.d);
       undefined_ |= std::isinf(off.all);
       made.off += std::abs(scale_) * off.all / kRounding;
+      made.more = std::abs(scale_) * std::max(0.0, off.all - off.worst) / kRounding;
       made.one_sided += std::abs(scale_) * off.of_q / kRounding;
     }
     if (std::isfinite(sizes.size)) made.one_sided += std::abs(scale_) * cut.one_sided() / kRounding;
@@ -218,7 +223,7 @@ class Oracle {
       const double t = std::tanh(made.value / call_.cap);
       made.value = call_.cap * t;
       made.off = std::isfinite(made.off) ? made.off * (1 - t * t) + 16 * call_.cap : 16 * call_.cap;
-      made.one_sided *= 1 - t * t;
+      made.one_sided *= 1 - t * t, made.more *= 1 - t * t;
     }
     return made;
   }
@@ -233,25 +238,26 @@ class Oracle {
       const double s = logits_[i].value;
       weights_[i] = s == -kInfinity ? 0 : std::exp(s - most_);
       sum_ += weights_[i];
-      errors_[i] = 0;
+      errors_[i] = at_most_[i] = 0;
       if (s == -kInfinity) continue;
-      const double off = logits_[i].off + 5 + 1.5 * (most_ - s);
+      const double more = logits_[i].more, off = logits_[i].off - more + 5 + 1.5 * (most_ - s);
       const double part = (off + most_off) * kRounding;
       if (part < 0.05) {
-        errors_[i] = 1.03 * weights_[i] * off;
-      } else if (part < 1 && scaled()) {
-        errors_[i] = weights_[i] * std::expm1(part) / kRounding;
+        at_most_[i] = 1.03 * weights_[i] * off;
+      } else if (part < 1 && (scaled() || call_.op.rotates())) {
+        at_most_[i] = weights_[i] * std::expm1(part) / kRounding;
       } else if (s != most_) {  // the largest is 1 by itself
         lost_ |= s - most_ + part > -1;
-        errors_[i] = std::exp(std::min(0.0, s - most_ + part)) / kRounding;
+        at_most_[i] = std::exp(std::min(0.0, s - most_ + part)) / kRounding;
       }
+      errors_[i] = at_most_[i] + 1.03 * weights_[i] * more;
     }
   }
 
   const AttentionCall& call_;
   bool half_;
   SumModel dot_model_;
-  std::vector<double> q_, q_off_, weights_, errors_;
+  std::vector<double> q_, q_off_, weights_, errors_, at_most_;
   RotationOracle rotation_;
   const TurnedRows* keys_turned_ = nullptr;
   std::vector<Logit> logits_;

@@ -6,9 +6,9 @@
 // near to a tie; f32 keeps it. A score q̂ · k̂ is off by Σ |q̂|·off(k̂) + |k̂|·off(q̂); roundings of
 // channels are independent: 3.5 roots of the sum of squares are six deviations, and a sixteenth of
 // the worst besides. Of 16 bits it is 6 such roots: a step is that large and not at most, and the
-// sum over keys takes off() for six deviations. What q̂ is off by shifts the scores of all keys,
-// perhaps to one side. Where f32 or the type may overflow, what follows is undefined.
-// Read next: attention_oracle.cpp.
+// sum over keys takes off() for six deviations; `worst` is what one score may be off by. What q̂ is
+// off by shifts the scores of all keys, perhaps to one side. Where f32 or the type may overflow,
+// what follows is undefined. Read next: attention_oracle.cpp.
 #pragma once
 
 #include <limits>
@@ -98,6 +98,7 @@ class RotationOracle {
 /// How far a product of rows may be off by what both are; infinite: it is undefined.
 struct TurnedOff {
   double all, of_q;  // of_q: a part of it, which may have one sign for all keys
+  double worst;      // and no product is off by more
 };
 inline TurnedOff turned_off(DType type, const double* q, const double* q_off, const double* k,
                             const double* k_off, std::int64_t d) {
@@ -111,11 +112,11 @@ inline TurnedOff turned_off(DType type, const double* q, const double* q_off, co
     worst += off, squares += off * off, worst_q += of_q, squares_q += of_q * of_q;
   }
   if (!(worst < std::numeric_limits<double>::max()))
-    return {std::numeric_limits<double>::infinity(), 0};
+    return {std::numeric_limits<double>::infinity(), 0, 0};
   if (type == DType::kF32)
     return {std::min(worst, 3.5 * std::sqrt(squares) + worst / 16),
-            std::min(worst_q, 3.5 * std::sqrt(squares_q) + worst_q / 16)};
-  return {6 * std::sqrt(squares), worst_q};
+            std::min(worst_q, 3.5 * std::sqrt(squares_q) + worst_q / 16), worst};
+  return {6 * std::sqrt(squares), worst_q, worst};
 }
 
 }  // namespace dlblas::attention

@@ -3,33 +3,14 @@
 
 #include <utility>
 
-#include "core/error.hpp"
-#include "core/schema.hpp"
+#include "kernels/product.hpp"
 
 namespace dlblas::mlp {
 
-TensorView flat(const TensorView& t) {
-  const Rows rows = rows_of(t);
-  TensorView matrix = t;
-  matrix.rank = 2;
-  matrix.shape[0] = rows.count, matrix.shape[1] = t.shape[t.rank - 1];
-  matrix.strides[0] = rows.count == 1 ? matrix.shape[1] : rows.stride;
-  matrix.strides[1] = matrix.shape[1] == 1 ? 1 : t.strides[t.rank - 1];
-  return matrix;
-}
+TensorView flat(const TensorView& t) { return kernels::flat_rows(t); }
 
 void check_rows(const Args& args, std::initializer_list<int> tensors) {
-  for (const int i : tensors) {
-    const TensorView& t = args.tensors[i];
-    if (rows_of(t).rank == 1 || t.numel() == 0) continue;
-    const std::string &op = args.schema->name,
-                      &name = args.schema->tensors[static_cast<std::size_t>(i)].name;
-    const char* expected = "rows at one stride";
-    throw Error(ErrorKind::kArgument,
-                text(op, ": ", name, " has leading dimensions that do not flatten; expected ",
-                     expected, ", got several strides; pass a contiguous copy"),
-                {op, name, expected, "several strides"});
-  }
+  kernels::check_flat_rows(args, tensors);
 }
 
 TensorTraits exchanged(TensorTraits t) {

@@ -7,6 +7,7 @@ values.py, checks.py.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zlib
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _functions, _hooks
+from .. import _functions, _hooks, tuning
 from .._dtypes import TABLE
 from .._specs import shape_of, size_arguments
 from . import abi, values
@@ -160,19 +161,20 @@ class Call:
         for result in self.outputs:
             result.poison(pattern)
 
-    def run(self, pattern: int, threads: int = 0) -> None:
-        """Calls the operator; ``threads`` 0: as Python calls it, with the library's default."""
+    def run(self, pattern: int, threads: int = 0, deterministic: bool = False) -> None:
+        """Calls the operator; ``threads`` 0: as Python calls it, with the library's default.
+        ``deterministic``: asked for the same bits."""
         self.prepare(pattern)
         tensors = [*self.inputs.values(), *self.outputs]
         for tensor in tensors:
             tensor.push()
         name = self.form["name"] if self.form else self.case.op
         if threads and self.device == "cpu":
-            abi.call(name, self.named(), [r.array for r in self.outputs], threads)
-        elif not self.outputs:
-            _functions.FUNCTIONS[name].call(**self.named())
+            abi.call(name, self.named(), [r.array for r in self.outputs], threads, deterministic)
         else:
-            _functions.FUNCTIONS[name].call(**self.named(), out=self.targets())
+            targets = {"out": self.targets()} if self.outputs else {}
+            with tuning.deterministic() if deterministic else contextlib.nullcontext():
+                _functions.FUNCTIONS[name].call(**self.named(), **targets)
         for tensor in tensors:
             tensor.pull()
 

@@ -48,7 +48,7 @@ def _run_one(
         mistrusted = check_oracle(call)
         if impl["oracle"]:
             check_formula(registry, call)
-        check_repeat(call, impl["deterministic"], first)
+        check_repeat(call, impl, first)
         if impl["deterministic"]:
             check_batch(call)
         default = config or default_config(call, impl)

@@ -20,6 +20,10 @@ namespace {
 
 using Handle = OneDnn::Handle;
 constexpr int kOperands = 4;  // a, b, bias, out: gemm::Tensor's order
+// oneDNN 3.2 adds up a column of few in one f32 chain of K terms, on CPUs without AVX-512 every one.
+// Of equal terms, which round alike, 2^17 are off by half of what the oracle allows, 2^18 by four
+// times as much.
+constexpr std::int64_t kMostTerms = 1 << 16;
 
 /// What a primitive is made for.
 struct Shape {
@@ -292,6 +296,8 @@ Support supports(const Query& q) {
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
     return Support::no("a dimension is zero");
   }
+  if (p.dims[kK] > kMostTerms)
+    return Support::no("oneDNN may add up K in one chain: too inexact beyond {}", kMostTerms);
   // As seen in 3.2 and 3.13, on a CPU with AVX-512 that has no bf16 instructions.
   if (p.dims[kK] % 2 != 0 && size_of(p.tensors[kA].dtype) == 2) {
     return Support::no(

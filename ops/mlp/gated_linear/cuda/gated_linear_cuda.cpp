@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/error.hpp"
+#include "kernels/product.hpp"
 #include "ops/mlp/matrices.hpp"
 
 namespace dlblas::mlp {
@@ -95,21 +95,10 @@ bool tensor_cores_take_any_batch(const Problem& p) {
 }
 
 void copy_rows(const TensorView& from, const TensorView& to, void* stream) {
-  const std::int64_t size = size_of(from.dtype);
-  for (std::int64_t i = 0; i < from.shape[0]; ++i)
-    cuda::copy_on_device(static_cast<char*>(to.data) + i * to.strides[0] * size,
-                         static_cast<const char*>(from.data) + i * from.strides[0] * size,
-                         static_cast<std::size_t>(from.shape[1] * size), stream);
+  kernels::copy_rows(from, to, stream);
 }
-
 TensorView packed_copy(const TensorView& matrix, const Context& context) {
-  const std::int64_t size = size_of(matrix.dtype);
-  TensorView to = matrix;
-  to.strides[0] = round_up(matrix.shape[1], kWholeBytes / size), to.strides[1] = 1;
-  to.data =
-      context.alloc(context.self, static_cast<std::size_t>(to.shape[0] * to.strides[0] * size), 64);
-  if (to.data) copy_rows(matrix, to, context.stream);
-  return to;
+  return kernels::packed_copy(matrix, context);
 }
 
 int align_weights(const Args& args, const Context& context, GemmCall& call) {
