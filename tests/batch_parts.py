@@ -156,6 +156,17 @@ def seeded_rows(given: Given, pick: random.Random) -> Cut | None:
     return Cut({"T": kept}, {}, f"rows {kept}")
 
 
+def rows_of_tables(given: Given, pick: random.Random) -> Cut | None:
+    """Rows of x; row t of the whole takes row t mod S of the tables."""
+    rows = len(given["x"])
+    if given["x"].ndim != 2 or rows < 2:
+        return None
+    kept = some_of(rows, pick)
+    taken = np.arange(kept.start, kept.stop) % max(1, len(given["cos"]))
+    tables = {name: given[name][taken] for name in ("cos", "sin")}
+    return Cut({"T": kept}, tables, f"rows {kept}")
+
+
 def blocks_of_rows(given: Given, pick: random.Random) -> Cut | None:
     blocks = -(-len(given["x"]) // 128)
     if blocks < 2:
@@ -194,6 +205,7 @@ CUTTERS: dict[str, Cutter] = {
     "grouped_gemm_masked_block": rows_of_masked,
     "grouped_gemm_rows": rows_of_groups,
     "grouped_gemm_rows_block": rows_of_groups,
+    "linear_rope": rows_of_tables,
     "mla_decode_lse": latent_tokens,
     "paged_attention_lse": paged_sequences,
     "quantize_block128": blocks_of_rows,

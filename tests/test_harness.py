@@ -35,8 +35,10 @@ def outcome_of(op: str, name: str, dtype: str = "f32", layout: str = "contiguous
 def spoil(monkeypatch: pytest.MonkeyPatch, after: Callable[[Call, int], None]) -> None:
     run = Call.run
 
-    def spoiled(self: Call, pattern: int, threads: int = 0) -> None:
-        run(self, pattern, threads)
+    def spoiled(
+        self: Call, pattern: int, threads: int = 0, deterministic: bool = False
+    ) -> None:
+        run(self, pattern, threads, deterministic)
         after(self, threads)
 
     monkeypatch.setattr(Call, "run", spoiled)

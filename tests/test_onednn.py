@@ -64,7 +64,7 @@ for shape in ((1, 65536, 1), (1, 65536, 16), (8, 65536, 1)):
     if next(row for row in rows if row["implementation"] == "onednn")["supports"]:
         with dlblas.pinned("matmul", "onednn"):
             verdict = dlblas.verify("matmul", (a, b), dlblas.matmul(a, b))
-        assert verdict.ok and verdict.worst < 0.5, (shape, verdict)
+        assert verdict.ok and verdict.worst < 0.8, (shape, verdict)
 longer = dlblas.Spec((1, 65537), "f32"), dlblas.Spec((65537, 1), "f32")
 rows = dlblas.explain("matmul", *longer).as_dict()["candidates"]
 row = next(row for row in rows if row["implementation"] == "onednn")

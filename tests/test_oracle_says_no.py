@@ -194,6 +194,8 @@ def drawn_of_many() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("op", "letter"), drawn_of_many())
 def test_wrong_results_beside_many_letters_are_refused(op: str, letter: str) -> None:
     case = wrong.problem(op, letter, MORE_OF_MANY, "f32", "normal", 2)
+    if case.dtype == "f16":  # sums of absolute terms overflow there, and nothing is visible
+        case = wrong.problem(op, letter, MORE_OF_MANY, "bf16", "normal", 2)
     if (op, letter) not in ALL_ELEMENTS_ALONE:
         # Two groups of two rows may both be empty.
         assert any(refuse_all(case, seed, long=True) for seed in range(7, 17))

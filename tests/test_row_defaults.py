@@ -39,9 +39,9 @@ BEST: list[tuple[str, dict[str, int], dict[str, Any], str, str]] = [
     ("softmax", {"T": 1024, "C": 65536}, {}, "cuda_cluster", "threads=256 vectors=8 cluster=4"),
     ("layer_norm", {"T": 1024, "C": 65536}, AFFINE, "cuda_cluster",
      "threads=128 vectors=16 cluster=4"),
-    # Blocks that stay, two rows of 256 threads each, three more rows on their way.
+    # Persistent blocks of two rows, 128 threads each, one more row in flight.
     ("layer_norm_backward", {"T": 16384, "C": 4096}, {"weight": True}, "cuda_folded",
-     "threads=256 vectors=2 rows=2 blocks=1 ahead=3"),
+     "threads=128 vectors=4 rows=2 blocks=1 ahead=1"),
 ]  # fmt: skip
 BLOCKS = {
     ("softmax", 262144): 4,

@@ -1,7 +1,7 @@
 // Scales over tiles that are read once, on NVIDIA GPUs: one block per tile of 128 by 128, or the
-// blocks of a cooperative grid, which wait for each other. For rows at one stride; the rest is
-// tiles_cuda.cpp's. In: Problem, Config; Args. Out: Kernel and its source; launches. Flow: call >
-// validate > [select] > [compile] > [launch].  Read next: ops/quant/tiles_held.cuh.
+// blocks of a cooperative grid, which wait for each other. Serves rows at one stride;
+// tiles_cuda.cpp serves the rest. In: Problem, Config; Args. Out: Kernel and its source; launches.
+// Flow: call > validate > [select] > [compile] > [launch]. Read next: ops/quant/tiles_held.cuh.
 #include <algorithm>
 
 #include "core/rates.hpp"
@@ -32,7 +32,7 @@ bool is_packed(const TensorView& t) {
   return all.rank == 1 && all.stride <= 1;
 }
 
-/// Rows at one stride, read by accesses of at least so many bytes.
+/// Requires rows at one stride, and accesses of at least `access_bytes` bytes.
 Support supports_rows(const Query& q, int access_bytes) {
   const Problem& problem = q.problem;
   if (!has_one_stride(problem.tensors[kX]) || !has_one_stride(problem.tensors[kQ]))
@@ -66,7 +66,7 @@ struct HeldForm : kernels::CudaForm<QuantTilesTraits, ConfigType> {
     cut(p, tile_rows);
     return p;
   }
-  /// Into tiles of 128 columns: one at least along a column.
+  /// Cuts x into tiles of 128 columns, at least one along a column.
   static void cut(QuantHeldParams& p, int tile_rows) {
     p.down = static_cast<std::int32_t>(std::max<std::int64_t>(1, ceil_div(p.rows, tile_rows)));
     p.across = static_cast<std::int32_t>(ceil_div(p.width, kQuantBlock));
@@ -89,11 +89,14 @@ struct Registers : HeldForm<QuantRegistersConfig> {
     return *knobs;
   }
 
-  /// Words of a tile in each thread, and 28 registers beside them: 40 that are not waited for yet.
+  static bool is_narrow(const QuantTilesTraits& s) { return s.access * size_of(s.type) <= 4; }
+  /// Each thread holds its words of a tile and 28 other registers; 36 if each word has its own
+  /// address.
   static bool fits(const QuantTilesTraits& s, const Config& c) {
-    constexpr int kRegisters = 65536, kOthers = 28;
+    constexpr int kRegisters = 65536;
     const int most = std::min(255, kRegisters / (c.threads * c.blocks) / 8 * 8);
-    return kQuantBlock * kQuantBlock * size_of(s.type) / 4 / c.threads + kOthers <= most &&
+    const int words = kQuantBlock * kQuantBlock * size_of(s.type) / 4 / c.threads;
+    return words + (is_narrow(s) ? 36 : 28) <= most &&
            c.threads >= quant_held_lanes(s);
   }
 
@@ -111,6 +114,7 @@ struct Registers : HeldForm<QuantRegistersConfig> {
 
   static Config preset(const Query& q) {
     const bool wide = size_of(q.problem.tensors[kX].dtype) == 4;
+    if (is_narrow(traits(q, {}))) return wide ? Config{1024, 1} : Config{512, 2};
     return wide ? Config{512, 2} : Config{256, 4};
   }
   static double milliseconds(const Query& q, const Config&) {
@@ -151,8 +155,8 @@ struct Grid : HeldForm<QuantGridConfig> {
   static std::int32_t shared_bytes(const Query&, const State& s) {
     return static_cast<std::int32_t>(ring_bytes(s.config));
   }
-  /// Do a multiprocessor's shared memory and registers hold the blocks, and does the grid hold all
-  /// blocks that wait for each other?
+  /// True if a multiprocessor's shared memory and registers hold the blocks, and the grid holds all
+  /// blocks that wait for each other.
   static bool fits(const Query& q, const Config& c) {
     constexpr std::int64_t kReserved = 1024;  // of a block, by the driver
     const bool channel = q.user<QuantTile>() == QuantTile::kChannel;
@@ -166,7 +170,7 @@ struct Grid : HeldForm<QuantGridConfig> {
     const std::int64_t down = ceil_div(q.problem.dims[kT], quant_grid_rows(traits(q, c), c));
     return down <= std::int64_t{q.device.units} * c.blocks;
   }
-  /// In order of preference; threads 0: none fits.
+  /// The first that fits, in order of preference; threads = 0 if none does.
   static Config preset(const Query& q) {
     for (const Config& c :
          {Config{512, 8, 3, 1}, Config{256, 16, 3, 1}, Config{256, 8, 3, 2}, Config{256, 8, 2, 2},
@@ -191,8 +195,8 @@ struct Grid : HeldForm<QuantGridConfig> {
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& problem = q.problem;
     const bool tensor = q.user<QuantTile>() == QuantTile::kTensor;
-    // Of what memory sustains: 157 and 167 µs at 7168×18432, H200, Nov 2026. Blocks of a column
-    // wait for each other.
+    // Share of what memory sustains: 157 and 167 µs at 7168×18432, H200, Nov 2026. Blocks of a
+    // column wait for each other.
     const double share = tensor ? 0.95 : 0.56;
     double bytes = bytes_of(problem);
     if (tensor) {

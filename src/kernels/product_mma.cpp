@@ -1,6 +1,6 @@
 // Product programs on tensor cores for sm_80 and later: which configurations are worth a search,
-// what one is expected to take, and the launch. Tiles count the columns of all parts, which
-// alternate. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
+// their expected times, and the launch. Tiles count the columns of all parts, which alternate. In:
+// a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // device/gemm/mma_mainloop.cuh, device/gemm/product.cuh.
 #include <algorithm>
@@ -57,6 +57,10 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
   }
   static Support supports(const Query& q) {
     if (const Support columns = mma_has_columns(q); !columns) return columns;
+    // Decided by the weight alone, which all batches share: a row has the same bits in each of them.
+    if (columns_together(q) >= 128 && !traits(q, {}).b_whole)
+      return Support::no("rows of {} are not whole 16 bytes: pairs across 128 columns would spill",
+                         tensor(q.user<ProductOp>().weights[0]));
     return product_fits_tensor_cores(q);
   }
   static Support same_bits(const Query& q) {
@@ -100,8 +104,8 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
                   });
   }
 
-  /// As matmul's, in short: blocks one after the other on the fullest multiprocessor, each as long
-  /// as its multiply-adds, and memory.
+  /// matmul's model in short: the blocks in turn on the fullest multiprocessor, each as long as its
+  /// multiply-adds, and memory.
   static double milliseconds(const Query& q, const GemmMmaConfig& c) {
     const GemmSize s = whole_size(q);
     const DeviceInfo& device = q.device;
@@ -173,7 +177,8 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
 constexpr int kMaxRows = 16;  // of one tensor-core instruction
 constexpr int kDepth = 32;    // of a tile of K
 
-/// Of one part: a weight streams from memory once. Two streams a column lose to cuda_mma.
+/// For one part: the weight streams from memory once. Two streams per column are slower than
+/// cuda_mma.
 struct FewRows : CudaForm<GemmTraits, GemmRowsConfig> {
   static constexpr bool kDependent = true;
   static constexpr bool kIsDeterministic = false;  // the order of sums depends on the configuration
@@ -196,7 +201,7 @@ struct FewRows : CudaForm<GemmTraits, GemmRowsConfig> {
 
   static void constrain(const Query& q, Space& space) {
     const GemmSize s = product_size(q);
-    // Of the loads in flight and the sums, 32-bit words of a thread.
+    // 32-bit registers per thread, for the loads in flight and the sums.
     space.require(table(), "registers_suffice", [rows = s.m <= 8 ? 1 : 2](const GemmRowsConfig& c) {
       return c.unroll * (c.columns / 8 * 4 + rows * 4) + c.columns / 2 <=
              (c.warps == 16 ? 88 : 160);
