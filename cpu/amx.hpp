@@ -1,7 +1,7 @@
 // AMX: eight tiles of 16 rows × 64 bytes, and the products between them.
 // In: memory that a Tiles scope may read and write. Out: tiles, which belong to the thread.
-// A tile of sums has 16 × 16 values of 32 bits; one of operands 16 rows of 32 bf16 or 64 i8, or the
-// other operand with pairs (fours) of terms side by side. Compiled with -mamx-tile alone.
+// A tile of sums has 16 × 16 values of 32 bits. An operand's tile has 16 rows of 32 bf16 or 64 i8;
+// the other operand's has pairs (fours) of terms side by side. Compiled only with -mamx-tile.
 // Read next: cpu/gemm/pairs.hpp.
 #pragma once
 
@@ -19,7 +19,7 @@ struct TileSetup {
   uint16_t columns[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
-/// A thread's tiles, from here to the end of a scope.
+/// A thread's tiles, until the end of a scope.
 struct Tiles {
   Tiles() {
     alignas(64) static constexpr TileSetup kSetup;
@@ -30,7 +30,7 @@ struct Tiles {
   Tiles& operator=(const Tiles&) = delete;
 };
 
-// g++ 12's intrinsics do not say that they read and write memory.
+// Not g++ 12's intrinsics, which do not declare that they read and write memory.
 template <int kTile>
 DLBLAS_INLINE void load_tile(const void* from, int64_t pitch) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2"
@@ -46,12 +46,12 @@ template <int kTile>
 DLBLAS_INLINE void zero_tile() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(kTile));
 }
-/// kSum += a · b of bf16: b has rows of pairs, terms 2i and 2i + 1 of 16 columns.
+/// kSum += a · b of bf16: b has rows of pairs, terms 2i and 2i + 1 for 16 columns.
 template <int kSum, int kA, int kB>
 DLBLAS_INLINE void multiply_bf16() {
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
 }
-/// kSum += a · b of i8, i32 sums that wrap around: b has rows of four terms of 16 columns.
+/// kSum += a · b of i8, i32 sums that wrap around: b has rows of four terms for 16 columns.
 template <int kSum, int kA, int kB>
 DLBLAS_INLINE void multiply_i8() {
   __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));

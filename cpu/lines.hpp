@@ -1,6 +1,6 @@
-// Lines of elements side by side, a vector at a time: what the passes of several families share.
-// In: f32, f16 or bf16, aligned to nothing. Out: f32, or rounded once.
-// Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/math.hpp.
+// Contiguous elements, a vector at a time: what the passes of several families share.
+// In: f32, f16 or bf16, of any alignment. Out: f32, or rounded once.
+// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/math.hpp.
 #pragma once
 
 #pragma GCC diagnostic push
@@ -14,7 +14,7 @@ namespace {
 
 constexpr DType kF = DType::kF32;
 
-/// f(place, lanes) over whole vectors, then the rest.
+/// f(index, lanes) over whole vectors, then the rest.
 template <typename F>
 DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
   int64_t i = 0;

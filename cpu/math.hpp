@@ -1,8 +1,8 @@
 // Functions of one SIMD vector of f32: comparison and selection, division, minimum and maximum,
-// exp, log, tanh, erf and what follows from them. Compiled once per instruction set, as
+// exp, log, tanh, erf and functions derived from them. Compiled once per instruction set, like
 // cpu/simd.hpp. Numerics, against f64 (tests/cpp/test_cpu_math.cpp): exp, exp2, log, sigmoid and
-// erf within 4 units of the last place, tanh within 8; results of exp below 2^-125 are 0; NaN stays
-// NaN, infinities as the formulas give. Read next: cpu/row/values.hpp.
+// erf within 4 ulp, tanh within 8; results of exp below 2^-125 are 0; NaN stays NaN, infinities
+// give what the formulas give. Read next: cpu/row/values.hpp.
 #pragma once
 
 #include "cpu/simd.hpp"
@@ -13,8 +13,8 @@ namespace {
 
 using Ints = int32_t __attribute__((vector_size(sizeof(Vec))));
 
-// Comparisons give a Mask: one bit per lane on AVX-512, elsewhere all ones in the lanes where they
-// hold. With NaN none holds.
+// Comparisons return a Mask: one bit per lane on AVX-512, elsewhere all ones in the lanes where
+// they hold. None holds for NaN.
 #if defined(__AVX512F__)
 using Mask = __mmask16;
 DLBLAS_INLINE Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -27,7 +27,7 @@ DLBLAS_INLINE Ints choose(Mask mask, Ints yes, Ints no) {
 DLBLAS_INLINE bool any(Mask mask) { return mask != 0; }
 DLBLAS_INLINE uint32_t bits_of(Mask mask) { return mask; }
 DLBLAS_INLINE Mask lanes_below(int n) { return first_lanes(n); }
-/// Of NaN and a number, b.
+/// b if either is NaN.
 DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 DLBLAS_INLINE Vec round_to_whole(Vec x) {
@@ -67,7 +67,7 @@ DLBLAS_INLINE Vec choose(Mask mask, Vec yes, Vec no) {
   return (Vec)((mask & (Ints)yes) | (~mask & (Ints)no));
 }
 DLBLAS_INLINE bool any(Mask mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
-/// A bit of each lane, of the first the lowest.
+/// One bit per lane, the first lane's the lowest.
 DLBLAS_INLINE uint32_t bits_of(Mask mask) {
   uint32_t bits = 0;
   for (int i = 0; i < kWidth; ++i) bits |= static_cast<uint32_t>(mask[i] & 1) << i;
@@ -80,7 +80,7 @@ DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return _mm_min_ps(a, b); }
 DLBLAS_INLINE Vec max_number(Vec a, Vec b) { return choose(less(b, a), a, b); }
 DLBLAS_INLINE Vec min_number(Vec a, Vec b) { return choose(less(a, b), a, b); }
 #endif
-/// |x| < 2^22: adding 1.5 · 2^23 rounds.
+/// For |x| < 2^22: adding 1.5 · 2^23 rounds.
 DLBLAS_INLINE Vec round_to_whole(Vec x) {
   return (x + broadcast(12582912.0f)) - broadcast(12582912.0f);
 }
@@ -138,8 +138,8 @@ DLBLAS_INLINE Vec polynomial(Vec x, const float (&c)[kTerms]) {
 
 #if defined(__AVX512F__)
 /// 2^n · e^r, where n is a multiple of 1/16, z = n + kSixteenths, and |r| ≤ ln 2 / 32: powers of
-/// 2^(1/16) come from a table in a register, so that r takes three terms (2^-26 relative). scalef
-/// takes the whole part of n, and saturates by itself.
+/// 2^(1/16) come from a table in a register, so that three terms suffice for r (2^-26 relative).
+/// scalef applies the integer part of n, and saturates by itself.
 constexpr float kSixteenths = 786432.0f;  // 1.5 · 2^19: a sum's last bit is 1/16
 DLBLAS_INLINE Vec power_of_sixteenth(Vec z) {
   const Vec powers =
@@ -166,8 +166,8 @@ DLBLAS_INLINE Vec exp2(Vec x) {
   const Vec z = y + broadcast(kSixteenths), n = z - broadcast(kSixteenths);
   return scaled_exp(z, n, (y - n) * broadcast(0.693147181f));
 }
-/// e^x of x ≤ 0, off by another |x| / 4 units of the last place; 0 below −87. scalef and the
-/// products hold the same two multipliers, so the exponent is added as an integer.
+/// e^x for x ≤ 0, with an extra error of |x| / 4 ulp; 0 below −87. scalef and the products compete
+/// for the same two multipliers, so the exponent is added as an integer.
 DLBLAS_INLINE Vec exp_of_negative(Vec x) {
   const Vec z = fma(x, broadcast(1.44269504f), broadcast(kSixteenths));
   const Vec n = z - broadcast(kSixteenths);
@@ -179,12 +179,12 @@ DLBLAS_INLINE Vec exp_of_negative(Vec x) {
   return (Vec)_mm512_maskz_add_epi32(held, (__m512i)p, _mm512_slli_epi32(whole, 23));
 }
 #else
-/// 2^n · e^r for a whole n and |r| ≤ ln 2 / 2, where `x` was clamped to [low, high]: below it 0,
-/// above it inf. The polynomial is within 2e-8 relative; minimax of the relative error.
+/// 2^n · e^r for an integer n and |r| ≤ ln 2 / 2, with n and r from `x` clamped to [low, high]: 0
+/// below, inf above. The polynomial is within 2e-8 relative; minimax of the relative error.
 DLBLAS_INLINE Vec scaled_exp(Vec x, Vec n, Vec r, float low, float high) {
   const Vec p = polynomial(
       r, {1.3843607e-3f, 8.3741955e-3f, 4.1668005e-2f, 1.6666430e-1f, 4.9999994e-1f, 1.0f, 1.0f});
-  // n into the exponent of p, which is ½ to 2: never out of range between low and high.
+  // Adds n to the exponent of p, which is ½ to 2: never out of range between low and high.
 #if defined(__AVX2__)
   const Ints exponent = (Ints)_mm256_cvtps_epi32(n);
 #else
@@ -247,7 +247,7 @@ DLBLAS_INLINE Vec tanh(Vec x) {
   return choose(less(magnitude, broadcast(0.625f)), fma(p * square, x, x), with_sign(large, x));
 }
 
-/// Below 0.92 an odd polynomial, above 1 − e^p(|x|).
+/// An odd polynomial below 0.92, 1 − e^p(|x|) above.
 DLBLAS_INLINE Vec erf(Vec x) {
   const Vec t = abs(x), s = x * x;
   Vec r = fma(broadcast(-1.72853470e-5f), t, broadcast(3.83197126e-4f));
@@ -257,7 +257,7 @@ DLBLAS_INLINE Vec erf(Vec x) {
   r = fma(r, t, broadcast(-6.34846687e-1f));
   r = fma(r, t, broadcast(-1.28717512e-1f));
   r = fma(r, t, zero() - t);
-  // From 4 on it is 1, and the polynomial no longer falls.
+  // From 4 on the result is 1, and the polynomial no longer falls.
   r = choose(less(broadcast(4.0f), t), broadcast(-20.0f), r);
   const Vec large = with_sign(broadcast(1.0f) - exp(r), x);
   const Vec p = polynomial(s, {-5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,

@@ -52,7 +52,7 @@ Support open(OneDnn& d) {
     return Support::no("the oneDNN found ({}.{}) has thread runtime {}: only OpenMP can be set",
                        major, minor, runtime);
   }
-  // dlsym on the handle also searches what oneDNN depends on: this is its own OpenMP runtime.
+  // dlsym on the handle also searches oneDNN's dependencies: this is its own OpenMP runtime.
   if (runtime == OneDnn::kOpenMp &&
       (!bind(library, "omp_get_max_threads", d.omp_get_max_threads) ||
        !bind(library, "omp_set_num_threads", d.omp_set_num_threads))) {

@@ -1,6 +1,6 @@
-// oneDNN 3.x through dlopen, by prototypes of our own: the calls that a matmul primitive needs.
-// In: what core/library.hpp found. Out: a table of functions, or why there is none.
-// Nothing of it is needed to build or to import.  Read next: ops/gemm/matmul/cpu/matmul_onednn.cpp.
+// oneDNN 3.x through dlopen, with our own prototypes: the calls that a matmul primitive needs.
+// In: what core/library.hpp found. Out: a table of functions, or the reason why there is none.
+// Neither building nor importing needs oneDNN. Read next: ops/gemm/matmul/cpu/matmul_onednn.cpp.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct OneDnn {
     const char* hash;
     unsigned cpu_runtime, gpu_runtime;
   };
-  // The values of oneDNN's enumerations that are used, unchanged through all of 3.x.
+  // The values in use of oneDNN's enumerations, unchanged throughout 3.x.
   enum DataType { kF16 = 1, kBF16 = 2, kF32 = 3 };
   enum Arg { kSrc = 1, kDst = 17, kWeights = 33, kBias = 41, kScratchpad = 80 };
   enum Eltwise { kRelu = 0x20, kSwish = 0x2c, kGeluErf = 0x31 };
@@ -57,7 +57,7 @@ struct OneDnn {
   int (*primitive_create)(Handle* primitive, Handle pd);
   int (*primitive_destroy)(Handle primitive);
   int (*primitive_execute)(Handle primitive, Handle stream, int num_args, const ExecArg* args);
-  // Of the OpenMP runtime that oneDNN itself loaded; null in a sequential build.
+  // From the OpenMP runtime that oneDNN itself loaded; null in a sequential build.
   int (*omp_get_max_threads)();
   void (*omp_set_num_threads)(int);
 
@@ -68,11 +68,11 @@ struct OneDnn {
 /// Opened and checked once per process.
 const OneDnn& onednn();
 
-/// "3.2.0"; "" where none was found.
+/// "3.2.0"; "" if none was found.
 const char* onednn_version();
 
-/// Sets the calling thread's number of OpenMP threads for a scope: primitives bake it in when they
-/// are made and need the same when they run; the application's own setting comes back afterwards.
+/// Sets the calling thread's number of OpenMP threads for a scope: primitives fix it when they are
+/// created and need the same when they run; the application's own setting is restored afterwards.
 /// In a forked child it is 1: GNU's OpenMP would wait for the parent's threads (a hang, seen with
 /// oneDNN 3.x), and with 1 oneDNN runs its loops on the caller, outside any parallel region.
 class OneDnnThreads {
@@ -82,7 +82,7 @@ class OneDnnThreads {
   OneDnnThreads(const OneDnnThreads&) = delete;
   OneDnnThreads& operator=(const OneDnnThreads&) = delete;
 
-  /// What is in force.
+  /// The number of threads in force.
   int count() const { return threads_; }
 
  private:

@@ -1,3 +1,3 @@
-// The ceilings' loops, AVX-512: the build gives this file its flags by its suffix.
+// The peak loops for AVX-512: the build sets this file's flags by its suffix.
 // Read next: cpu/peak_simd.hpp.
 #include "cpu/peak_simd.hpp"

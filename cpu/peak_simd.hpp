@@ -1,12 +1,12 @@
-// The loops of cpu/peak.hpp for one instruction set, named by DLBLAS_ISA; included by the
-// cpu/peak_<level>.cpp files alone. Read next: cpu/simd.hpp.
+// The loops of cpu/peak.hpp for one instruction set, named by DLBLAS_ISA; included only by the
+// cpu/peak_<level>.cpp files. Read next: cpu/simd.hpp.
 #pragma once
 
 #include "cpu/simd.hpp"
 
 namespace dlblas::DLBLAS_ISA {
 
-// 12 chains: two units of latency 4 need 8, and a few more hide the loop.
+// 12 chains: two units with a latency of 4 need 8, and a few more hide the loop overhead.
 constexpr int kChains = 12;
 
 float peak_multiply_adds(int64_t iterations);

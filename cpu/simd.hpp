@@ -1,8 +1,8 @@
-// SIMD toolbox of the CPU kernels: one vector of f32, and the ways in and out of memory as f32,
-// f16, bf16. Compiled once per instruction set: the translation unit's flags choose the width (16,
-// 8 or 4 lanes) and the namespace, dlblas::avx512, dlblas::avx2 or dlblas::baseline. Everything
-// sits in an unnamed namespace, so an object holds no symbol that another level's object could be
-// linked against.
+// SIMD toolbox of the CPU kernels: one vector of f32, and its conversions from and to memory as
+// f32, f16 and bf16. Compiled once per instruction set: the translation unit's flags choose the
+// width (16, 8 or 4 lanes) and the namespace, dlblas::avx512, dlblas::avx2 or dlblas::baseline.
+// Everything is in an unnamed namespace, so an object has no symbol to which another level's object
+// could be linked.
 //
 // clang-format off
 //   DLBLAS_ISA                  the namespace
@@ -11,7 +11,7 @@
 //   load_partial<E>(p, n)       the first n lanes, zeros above
 //   store<E>(p, v)              rounds to nearest even; NaN stays NaN
 //   store_partial<E>(p, v, n)   the same for the first n lanes
-//   stream<E>(p, v)             stores past the caches; p is aligned
+//   stream<E>(p, v)             stores, bypassing the caches; p is aligned
 //   round<E>(v)                 to E and back
 //   zip, unzip                  even and odd lanes of two vectors
 //   zero broadcast add mul fma reduce_add prefetch stream_fence
@@ -25,7 +25,7 @@
 #include "device/dtype.hpp"
 
 #if defined(__x86_64__)
-// g++ 12 takes its own headers' "undefined" vectors for uninitialised variables (GCC bug 105593).
+// g++ 12 takes its headers' "undefined" vectors for uninitialised variables (GCC bug 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #if !defined(__clang__)
@@ -45,21 +45,21 @@
 
 // Forced, also at -O0: a debug build must not pay a call per vector, and vectors stay in registers.
 #define DLBLAS_INLINE inline __attribute__((always_inline))
-// Before a loop of few, known steps: without it g++ -O2 keeps vectors in memory (softmax takes 1.6
+// For loops with few, known steps: without it g++ -O2 keeps vectors in memory (softmax takes 1.6
 // times as long).
 #if defined(__clang__)
 #define DLBLAS_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define DLBLAS_UNROLL _Pragma("GCC unroll 32")
 #endif
-// For the tails that go element by element: inlined, they made the norm objects three times larger.
+// For tails processed element by element: inlined, they made the norm objects three times larger.
 #define DLBLAS_OUTLINE __attribute__((noinline))
 
 // NOLINTBEGIN(google-build-namespaces): the unnamed namespace is the point, see above.
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Which NaNs a value may hold before it is narrowed to bf16. Those that stem from bf16 and f16
+/// Which NaNs a value may hold before it is narrowed to bf16. NaNs that stem from bf16 and f16
 /// inputs, or from arithmetic, have zeros in their lower half: rounding cannot carry them into
 /// infinity.
 enum class Nans : unsigned char { kAny, kShort };
@@ -68,7 +68,7 @@ enum class Nans : unsigned char { kAny, kShort };
 template <DType E>
 constexpr int kElementBytes = E == DType::kF32 ? 4 : 2;
 
-/// The element i of a row whose pointer may be aligned to nothing.
+/// Element i of a row whose pointer may have any alignment.
 template <DType E>
 DLBLAS_INLINE const char* at(const void* row, int64_t i) {
   return static_cast<const char*>(row) + i * kElementBytes<E>;
@@ -78,10 +78,10 @@ DLBLAS_INLINE char* at(void* row, int64_t i) {
   return static_cast<char*>(row) + i * kElementBytes<E>;
 }
 
-/// Asks for the cache line of p; any address is allowed.
+/// Prefetches the cache line of p; any address is allowed.
 DLBLAS_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 
-/// Orders streaming stores before what follows; once per task, after its last stream().
+/// Orders streaming stores before what follows; call once per task, after its last stream().
 DLBLAS_INLINE void stream_fence() {
 #if defined(__x86_64__)
   _mm_sfence();
@@ -104,7 +104,7 @@ DLBLAS_INLINE void stream_fence() {
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Bytes of a whole vector once stored: the alignment that stream<E> needs; stream2<E>, twice that.
+/// Bytes of a vector in memory: the alignment that stream<E> needs; stream2<E> needs twice that.
 template <DType E>
 constexpr int kVectorBytes = kWidth* kElementBytes<E>;
 

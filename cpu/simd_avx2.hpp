@@ -1,5 +1,5 @@
-// The toolbox of cpu/simd.hpp for AVX2 with FMA and F16C: 8 lanes; tails go element by element, but
-// for f32, which has masked moves. Included by cpu/simd.hpp alone. Read next:
+// The toolbox of cpu/simd.hpp for AVX2 with FMA and F16C: 8 lanes; tails are processed element by
+// element, except for f32, which has masked moves. Included only by cpu/simd.hpp. Read next:
 // cpu/row/walk.hpp.
 #pragma once
 
@@ -42,7 +42,7 @@ DLBLAS_INLINE __m256i bf16_bits(Vec v) {
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
   const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
   if constexpr (N == Nans::kShort) return rounded;
-  // A NaN keeps its upper payload and turns quiet: rounding could carry it into infinity.
+  // A NaN keeps its upper payload and becomes quiet: rounding could carry it into infinity.
   const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
   return _mm256_blendv_epi8(rounded, quiet, nan);
@@ -55,7 +55,7 @@ DLBLAS_INLINE __m128i narrow(Vec v) {
     return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   const __m256i h = _mm256_srli_epi32(bf16_bits(v), 16);
-  // packus works within 128-bit halves: the wanted quarters end up at 0 and 2.
+  // packus works within 128-bit halves: the needed quarters end up at 0 and 2.
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(h, h), 0x08));
 }
 
@@ -101,14 +101,14 @@ DLBLAS_INLINE void stream(void* p, Vec v) {
   _mm_stream_si128(static_cast<__m128i*>(p), narrow<E>(v));
 }
 
-/// Two vectors of elements that lie side by side. bf16 goes by even and odd elements, which costs
-/// no permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
+/// Two vectors of contiguous elements. bf16 is split into even and odd elements, which needs no
+/// permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
 /// docs/notes/norm_kernels.md).
 struct Pair {
   Vec a, b;
 };
 
-/// shuffle_ps works within 128-bit halves: its middle quarters change places.
+/// shuffle_ps works within 128-bit halves: swaps the result's middle quarters.
 DLBLAS_INLINE Vec in_order(Vec v) {
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
 }
@@ -144,7 +144,7 @@ DLBLAS_INLINE void store2(void* p, Pair v) {
   store<E>(p, v.a);
   store<E>(at<E>(p, kWidth), v.b);
 }
-/// As store2, past the caches; p is aligned to two stored vectors.
+/// Like store2, but bypasses the caches; p is aligned to two stored vectors.
 template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void stream2(void* p, Pair v) {
   if constexpr (E == DType::kBF16) {

@@ -1,6 +1,6 @@
 // The toolbox of cpu/simd.hpp for AVX-512 (F, BW, VL, DQ): 16 lanes, masks for tails.
-// Included by cpu/simd.hpp alone. bf16 goes by integer operations: AVX512_BF16 is not required, and
-// its conversion flushes denormals. Read next: cpu/row/walk.hpp, which is built from it.
+// Included only by cpu/simd.hpp. bf16 uses integer operations: AVX512_BF16 is not required, and its
+// conversion flushes denormals. Read next: cpu/row/walk.hpp, which is built on it.
 #pragma once
 
 // NOLINTBEGIN(google-build-namespaces)
@@ -35,7 +35,7 @@ DLBLAS_INLINE __m512i bf16_bits(Vec v) {
   const __m512i even = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
   const __m512i rounded = _mm512_mask_add_epi32(even, odd, u, _mm512_set1_epi32(0x8000));
   if constexpr (N == Nans::kShort) return rounded;
-  // A NaN keeps its upper payload and turns quiet: rounding could carry it into infinity.
+  // A NaN keeps its upper payload and becomes quiet: rounding could carry it into infinity.
   const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
   return _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
 }
@@ -87,8 +87,8 @@ DLBLAS_INLINE void stream(void* p, Vec v) {
   _mm256_stream_si256(static_cast<__m256i*>(p), narrow<E>(v));
 }
 
-/// Two vectors of elements that lie side by side. bf16 goes by even and odd elements, which costs
-/// no permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
+/// Two vectors of contiguous elements. bf16 is split into even and odd elements, which needs no
+/// permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
 /// docs/notes/norm_kernels.md).
 struct Pair {
   Vec a, b;
@@ -127,7 +127,7 @@ DLBLAS_INLINE void store2(void* p, Pair v) {
   store<E>(p, v.a);
   store<E>(at<E>(p, kWidth), v.b);
 }
-/// As store2, past the caches; p is aligned to two stored vectors.
+/// Like store2, but bypasses the caches; p is aligned to two stored vectors.
 template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void stream2(void* p, Pair v) {
   if constexpr (E == DType::kBF16) {

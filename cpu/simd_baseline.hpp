@@ -1,6 +1,6 @@
-// The toolbox of cpu/simd.hpp for every CPU: 4 lanes by the compilers' vector extensions (SSE2 on
-// x86-64, NEON on aarch64), f16 and bf16 by integer operations. Included by cpu/simd.hpp alone. The
-// conversions are those of core/dtype.hpp, lane by lane. Read next: cpu/row/walk.hpp.
+// The toolbox of cpu/simd.hpp for every CPU: 4 lanes with the compilers' vector extensions (SSE2 on
+// x86-64, NEON on aarch64), f16 and bf16 with integer operations. Included only by cpu/simd.hpp.
+// The conversions match core/dtype.hpp, lane by lane. Read next: cpu/row/walk.hpp.
 #pragma once
 
 // NOLINTBEGIN(google-build-namespaces)
@@ -16,7 +16,7 @@ DLBLAS_INLINE Vec zero() { return Vec{0, 0, 0, 0}; }
 DLBLAS_INLINE Vec broadcast(float s) { return Vec{s, s, s, s}; }
 DLBLAS_INLINE Vec add(Vec a, Vec b) { return a + b; }
 DLBLAS_INLINE Vec mul(Vec a, Vec b) { return a * b; }
-/// Rounds once where the target has a fused instruction, twice where it has none.
+/// Rounds once if the target has a fused instruction, else twice.
 DLBLAS_INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
 DLBLAS_INLINE float reduce_add(Vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
@@ -49,7 +49,7 @@ template <Nans N = Nans::kAny>
 DLBLAS_INLINE Bits bf16_bits(Vec v) {
   const Bits u = cast<Bits>(v);
   if constexpr (N == Nans::kShort) return u + 0x7fffu + ((u >> 16) & 1u);
-  // A NaN keeps its upper payload and turns quiet: rounding could carry it into infinity.
+  // A NaN keeps its upper payload and becomes quiet: rounding could carry it into infinity.
   const Bits is_nan = cast<Bits>((u & 0x7fffffffu) > 0x7f800000u);
   return select(is_nan, u | 0x400000u, u + 0x7fffu + ((u >> 16) & 1u));
 }
@@ -128,8 +128,8 @@ DLBLAS_INLINE void stream(void* p, Vec v) {
 #endif
 }
 
-/// Two vectors of elements that lie side by side. bf16 goes by even and odd elements, which costs
-/// no permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
+/// Two vectors of contiguous elements. bf16 is split into even and odd elements, which needs no
+/// permutation: half of the conversion's work (rms_norm bf16 512x4096 on Zen 4: see
 /// docs/notes/norm_kernels.md).
 struct Pair {
   Vec a, b;
@@ -162,7 +162,7 @@ DLBLAS_INLINE void store2(void* p, Pair v) {
   store<E>(p, v.a);
   store<E>(at<E>(p, kWidth), v.b);
 }
-/// As store2, past the caches; p is aligned to two stored vectors.
+/// Like store2, but bypasses the caches; p is aligned to two stored vectors.
 template <DType E, Nans N = Nans::kAny>
 DLBLAS_INLINE void stream2(void* p, Pair v) {
   if constexpr (E == DType::kBF16) return stream<DType::kF32>(p, bf16_pair<N>(v));

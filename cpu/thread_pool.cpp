@@ -1,6 +1,5 @@
-// See thread_pool.hpp. Work is handed out by one atomic counter, so a thread that a neighbour slows
-// down takes fewer chunks: on a shared machine that is worth more than a fixed split (4 chunks a
-// thread).
+// See thread_pool.hpp. One atomic counter hands out the work, so a thread slowed by a neighbour
+// takes fewer chunks: on a shared machine that beats a fixed split (4 chunks per thread).
 #include "cpu/thread_pool.hpp"
 
 #include <algorithm>
@@ -34,7 +33,7 @@ class Pool {
     const std::int64_t range = end - begin;
     const std::int64_t most =
         std::min<std::int64_t>((range - 1) / grain + 1, std::int64_t{threads} * kChunksPerThread);
-    // A flag, not a mutex: a nested region asks on the thread that holds it.
+    // A flag, not a mutex: a nested region tests it on the thread that holds it.
     if (most <= 1 || threads <= 1 || busy_.exchange(true, std::memory_order_acquire))
       return fn(begin, end, ctx);
     grow(std::min<std::int64_t>(threads, most) - 1);
@@ -48,7 +47,7 @@ class Pool {
                   std::memory_order_release);
     ticket_.notify_all();
     work();
-    // Closed once the work is handed out: a worker that wakes up late is not waited for.
+    // Closed once the work is handed out: nothing waits on a worker that wakes up late.
     const std::uint32_t inside = entered_.fetch_or(kClosed, std::memory_order_acq_rel);
     for (int spin = 0; left_.load(std::memory_order_acquire) != inside; ++spin) {
       if (spin < kSpins)
@@ -60,7 +59,7 @@ class Pool {
   }
 
  private:
-  // Where the system gives no more threads, those that are there do the work.
+  // If the system gives no more threads, the existing ones do the work.
   void grow(std::int64_t wanted) {
     for (; static_cast<std::int64_t>(workers_) < wanted; ++workers_) {
       const std::uint64_t index = workers_;

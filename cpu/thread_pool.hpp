@@ -1,7 +1,7 @@
-// The library's own CPU threads: what parallel_for is when the caller brings none (torch brings its
-// own). Persistent workers that spin for a few microseconds and then sleep; the caller works too.
-// One region at a time: a nested or concurrent one runs on its caller alone, as does everything in
-// a forked child. Read next: bindings/c/context.cpp, core/implementation.hpp (Context).
+// The library's own CPU threads: parallel_for for callers that bring none (torch brings its own).
+// Persistent workers spin for a few microseconds and then sleep; the caller works too. One region
+// at a time: a nested or concurrent one runs on its caller alone, as does everything in a forked
+// child. Read next: bindings/c/context.cpp, core/implementation.hpp (Context).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace dlblas {
 
 using RangeFn = void (*)(std::int64_t begin, std::int64_t end, void* ctx);
 
-/// Runs fn over [begin, end) on up to `threads` threads in chunks of at least `grain` (but for
-/// the last); returns when all are done. fn must not throw.
+/// Runs fn over [begin, end) on up to `threads` threads in chunks of at least `grain` (except the
+/// last); returns when all are done. fn must not throw.
 void pool_parallel_for(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain,
                        RangeFn fn, void* ctx);
 

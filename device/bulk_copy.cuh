@@ -1,6 +1,6 @@
-// Hopper's copy engine on plain memory: whole runs of bytes from global to shared memory, issued by
-// one thread, counted at an Mbarrier. No tensor map, so any address and length of 16 bytes will do.
-// In: addresses and a length, multiples of 16 bytes. sm_90 and later; including needs less.
+// Hopper's bulk copy of plain memory: contiguous bytes from global to shared memory, issued by one
+// thread, counted at an Mbarrier. Needs no tensor map.
+// In: addresses and a length, multiples of 16 bytes. Calls need sm_90 or later; including does not.
 // Read next: device/tma.cuh (tiles), ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace dlblas {
 
-/// `to`: a shared_address. The bytes count at `full`. They are read once: the first to leave L2
-/// (H200, November 2026: 2 % of a copy that is larger than L2).
+/// `to`: a shared_address. The bytes count at `full`. They are read once, hence evict_first in L2
+/// (H200, November 2026: saves 2 % of a copy that is larger than L2).
 __device__ __forceinline__ void bulk_load_once(uint32_t to, const void* from, uint32_t bytes,
                                                Mbarrier& full) {
   asm volatile(

@@ -1,10 +1,9 @@
-// Long sums of f32 kept short: every `span` terms a kernel adds its f32 sums to carried ones and
-// starts again from zero. A carried sum is a pair, the sum and the error of its roundings
-// (Knuth's TwoSum), which the next addition takes up, so the result's error is that of one span,
-// however many follow. In: kCount sums in registers of each of kThreads threads. Out: the totals,
-// in the same registers. Shared memory: 8 bytes per sum; each thread uses its own part alone, so
-// there is no barrier. Numerics: Inf and NaN as one f32 chain has them.  Read next:
-// device/gemm/mma_mainloop.cuh.
+// Keeps long f32 sums accurate: every `span` terms a kernel adds its f32 sums to carried ones and
+// restarts from zero. A carried sum is a pair, the sum and the error of its roundings (Knuth's
+// TwoSum), which the next addition includes, so the result has the error of one span, however many
+// follow. In: kCount sums in registers of each of kThreads threads. Out: the totals, in the same
+// registers. Shared memory: 8 bytes per sum; each thread uses only its own part, so there is no
+// barrier. Numerics: Inf and NaN as in one f32 chain. Read next: device/gemm/mma_mainloop.cuh.
 #pragma once
 
 #include "device/types.hpp"
@@ -15,7 +14,7 @@ struct Carried {
   float sum, error;
 };
 
-/// sum + error += x, with the error of this addition as the new one. An infinite sum has none.
+/// sum + error += x; the error of this addition becomes the new one. An infinite sum has none.
 __device__ __forceinline__ Carried carry(Carried c, float x) {
   x += c.error;
   const float sum = c.sum + x, added = sum - c.sum;
@@ -27,14 +26,14 @@ __device__ __forceinline__ float carried_total(Carried c) { return c.sum + c.err
 template <int kCount, int kThreads>
 class CarriedSums {
  public:
-  /// Zeros. `shared`: 8-byte aligned, of these threads alone. `thread`: 0 … kThreads - 1.
+  /// Zeros. `shared`: 8-byte aligned, exclusive to these threads. `thread`: 0 … kThreads - 1.
   __device__ __forceinline__ CarriedSums(void* shared, int thread)
       : mine_(static_cast<float2*>(shared) + thread) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) mine_[i * kThreads] = make_float2(0, 0);
   }
 
-  /// Adds the sums of a span to the carried ones, and clears them.
+  /// Adds the sums of a span to the carried ones and clears them.
   __device__ __forceinline__ void add(float* sums) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -46,7 +45,7 @@ class CarriedSums {
     }
   }
 
-  /// Adds the sums of the last span, and replaces them by the totals.
+  /// Adds the sums of the last span and replaces them by the totals.
   __device__ __forceinline__ void finish(float* sums) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -57,8 +56,8 @@ class CarriedSums {
   }
 
  private:
-  /// Loads issued below this point stay below: all at once they would take registers that large
-  /// tiles do not have.
+  /// Loads issued below this point stay below: issued all at once, they would need more registers
+  /// than large tiles leave.
   __device__ static __forceinline__ void keep_order(int i) {
     if (i % 4 == 3) asm volatile("" ::: "memory");
   }

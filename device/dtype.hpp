@@ -1,11 +1,11 @@
-// Types of elements: an enum and no functions, because objects compiled for AVX-512 include it and
-// must not hold shared inline functions (the linker keeps one copy of those, perhaps the AVX-512
-// one, for all). Read next: device/types.hpp.
+// Element types: an enum without functions, because objects compiled for AVX-512 include it and
+// must not contain shared inline functions (the linker keeps one copy for all, possibly the AVX-512
+// one). Read next: device/types.hpp.
 #pragma once
 
 namespace dlblas {
 
-/// Types of elements, everywhere: a Problem's, a store record's, a kernel's.
+/// Element types, everywhere: in a Problem, a store record, a kernel.
 enum class DType : unsigned char {
   kF32,
   kF16,

@@ -1,5 +1,5 @@
-// One element of a tensor as f64, for kernels that judge: inputs, comparisons, oracles. The mirror
-// of core/element.hpp, bit for bit (tests/cpp/test_gpu_tuner.cpp); slow and general on purpose.
+// One element of a tensor as f64, for kernels that judge: inputs, comparisons, oracles. Mirrors
+// core/element.hpp bit for bit (tests/cpp/test_gpu_tuner.cpp); slow and general on purpose.
 // Read next: device/tuner_inputs.cuh, device/tuner_compare.cuh.
 #pragma once
 
@@ -18,7 +18,7 @@ __device__ inline int64_t offset_of(const StridedView& t, int64_t index) {
   return t.rank > 0 ? at + index * t.strides[0] : 0;
 }
 
-/// Rounded to odd, so that a second rounding to a narrower type equals one rounding from f64.
+/// Rounds to odd, so that a second rounding to a narrower type equals one rounding from f64.
 __device__ inline float to_f32_odd(double v) {
   const float f = __double2float_rz(v);  // beyond f32's range its largest value, which is odd
   return static_cast<double>(f) == v || v != v || isinf(v) ? static_cast<float>(v)
@@ -52,7 +52,7 @@ __device__ inline double from_f8(DType dtype, uint8_t code) {
                                          : dtype == DType::kF8E5M2 ? f8e5m2_to_f32_bits(code)
                                                                    : f8e8m0_to_f32_bits(code)));
 }
-/// Rounds to a dtype's nearest value, as f64.
+/// Rounds to the nearest value of a dtype, as f64.
 __device__ inline double round_to(DType dtype, double v) {
   if (dtype == DType::kF32) return static_cast<float>(v);
   if (dtype == DType::kF16) return from_f16(to_f16(v));
@@ -66,7 +66,7 @@ __device__ inline V& at(const StridedView& t, int64_t offset) {
   return static_cast<V*>(t.data)[offset];
 }
 
-/// The element `offset` elements from data.
+/// The element at `offset` elements from data.
 __device__ inline double load_element(const StridedView& t, int64_t offset) {
   switch (t.dtype) {
     case DType::kF32:

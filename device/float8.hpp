@@ -1,8 +1,8 @@
 // The 8-bit floats as bits: f8e4m3 (no infinity, largest 448), f8e5m2 (largest 57344), and f8e8m0,
-// a power of two alone: 2^(code - 127), without sign, to which the nearest is taken, ties up. In:
-// bits. Out: bits of the equal f32; and back, rounded to nearest even and saturated, as
-// cvt.rn.satfinite does: what is beyond the largest number, infinity too, becomes it; NaN stays
-// NaN. One text for the host and NVRTC. Read next: core/element.hpp, device/numeric.cuh.
+// an unsigned power of two, 2^(code - 127), rounded to the nearest with ties up. In: bits. Out:
+// bits of the equal f32; and back, rounded to nearest even and saturated, as cvt.rn.satfinite does:
+// values beyond the largest number, infinity included, become it; NaN stays NaN. One source for the
+// host and NVRTC. Read next: core/element.hpp, device/numeric.cuh.
 #pragma once
 
 #include "device/types.hpp"
@@ -11,7 +11,7 @@ namespace dlblas {
 
 namespace float8 {
 
-/// Exact. kMantissa bits of fraction; kInfinity: the largest exponent is IEEE's.
+/// Exact. kMantissa bits of fraction; kInfinity: the top exponent encodes Inf and NaN, as in IEEE.
 template <int kMantissa, int kBias, bool kInfinity>
 constexpr uint32_t to_f32(uint32_t code) {
   const uint32_t sign = (code & 0x80u) << 24, magnitude = code & 0x7fu;
@@ -35,7 +35,7 @@ constexpr uint32_t from_f32(uint32_t bits) {
   if (shift > 24) return sign;  // below half of the smallest number
   const uint32_t fraction = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t rounded = (fraction + (1u << (shift - 1)) - 1 + (fraction >> shift & 1u)) >> shift;
-  // A normal fraction brings its leading one, which counts as one exponent.
+  // The leading one of a normal fraction adds one to the exponent.
   const uint32_t code =
       exponent < 1 ? rounded : (static_cast<uint32_t>(exponent - 1) << kMantissa) + rounded;
   return sign | (code < kLargest ? code : kLargest);

@@ -1,15 +1,15 @@
-// A barrier over all blocks of a cooperative launch, by one warp of each block, so that the
-// others go on. The memory it counts in is the driver's, and ready at every launch: nothing has to
-// be cleared first, which as a kernel of its own takes 2 to 4 µs.
-// In: a kernel launched with cuda::Launch::cooperative. Out: what the calling warps wrote before
-// is visible to them all after. Read next: ops/norm/cuda/norm_ring.cuh.
+// A barrier over all blocks of a cooperative launch, executed by one warp of each block, so that
+// the other warps go on. Its counter belongs to the driver and is ready at every launch, so nothing
+// has to be cleared first: a kernel for that takes 2 to 4 µs.
+// In: a kernel launched with cuda::Launch::cooperative. Out: writes of the calling warps before the
+// barrier are visible to all of them after it. Read next: ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
 #include "device/types.hpp"
 
 namespace dlblas {
 
-/// Where cooperative launches count: the address is in two special registers, as CUDA's own
+/// The counter of cooperative launches: its address is in two special registers, where CUDA's own
 /// cooperative groups read it (cooperative_groups/details/driver_abi.h, CUDA 11 to 13); the first
 /// word is the size, the second the barrier.
 __device__ inline uint32_t* grid_barrier_word() {
@@ -19,9 +19,9 @@ __device__ inline uint32_t* grid_barrier_word() {
   return reinterpret_cast<uint32_t*>(static_cast<uint64_t>(high) << 32 | low) + 1;
 }
 
-/// One warp of every block. The additions of all blocks make 2³¹, so the top bit turns when the
-/// last has come, and the word is ready for the next barrier. All lanes wait: after a loop for one
-/// lane the compiler doubts that the warp meets again, and every shuffle gets code for lanes apart.
+/// Called by one warp of every block. The additions of all blocks total 2³¹, so the top bit flips
+/// when the last block arrives, and the word is ready for the next barrier. All lanes spin: after a
+/// one-lane loop the compiler doubts that the warp reconverges, and emits divergent shuffles.
 __device__ inline void grid_sync(int lane) {
   uint32_t* word = grid_barrier_word();
   const uint32_t mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;

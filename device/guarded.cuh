@@ -1,6 +1,6 @@
-// Accesses of 16 bytes that a thread may have to leave out, at the end of a row: a predicate, not a
-// branch. Each is one statement to the compiler, which takes 5 to 15 % of a norm kernel's compile
-// time over the branches otherwise; the instructions are the same. In: does the thread hold it, an
+// 16-byte accesses that a thread may have to skip at the end of a row, with a predicate instead of
+// a branch. Each is one statement to the compiler; the branches would take 5 to 15 % of a norm
+// kernel's compile time, for the same instructions. In: whether the thread holds the access, an
 // address aligned to 16 bytes. Out: four words, 0 where it does not.
 // Read next: ops/norm/cuda/norm_tile.cuh.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace dlblas {
 
-// In the order written: results may lie where what is read does.
+// Keeps program order: results may overwrite what is read.
 #define DLBLAS_LOAD_IF(load, space, from, before, policy)                                     \
   asm volatile(                                                                               \
       "{\n .reg .pred p;\n .reg .b" space " at;\n setp.ne.s32 p, %5, 0;\n mov.b" space        \

@@ -1,9 +1,9 @@
 // Barriers in shared memory that count threads and bytes: how copies and warps of a block (or of a
 // cluster) hand tiles to each other on Hopper.
-// A barrier's phase completes when all expected arrivals and bytes came; waiters name the phase by
-// its parity (0, 1, 0, …), and a new barrier waits in phase 0.
-// Counting threads needs sm_80, bytes and try_wait sm_90; including needs neither: what is not
-// called is not emitted. Read next: device/tma.cuh.
+// A barrier's phase completes when all expected arrivals and bytes have come; waiters name the
+// phase by its parity (0, 1, 0, …), and a new barrier is in phase 0.
+// Counting threads needs sm_80; bytes and try_wait need sm_90. Including needs neither: functions
+// that are not called are not emitted. Read next: device/tma.cuh.
 #pragma once
 
 #include "device/shared.cuh"
@@ -25,8 +25,8 @@ struct Mbarrier {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
   }
 
-  /// Arrives, and this phase also waits for `bytes` of copies. One instruction: bytes that land
-  /// before it make the count negative for a while, which is allowed.
+  /// Arrives, and makes this phase also wait for `bytes` of copies. One instruction: bytes that
+  /// land before it make the count negative for a while, which is allowed.
   __device__ __forceinline__ void arrive_expect_tx(uint32_t bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)),
@@ -34,7 +34,7 @@ struct Mbarrier {
         : "memory");
   }
 
-  /// More bytes for the current phase, without arriving.
+  /// Expects more bytes in the current phase, without arriving.
   __device__ __forceinline__ void expect_tx(uint32_t bytes) {
     asm volatile(
         "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)),
@@ -54,8 +54,8 @@ struct Mbarrier {
         : "memory");
   }
 
-  /// As arrive_at, ordering nothing beyond this block: for stages that only the asynchronous units
-  /// read and write. (A release at the scope of a cluster waits for the thread's global stores.)
+  /// Like arrive_at, but orders nothing beyond this block: for stages that only the asynchronous
+  /// units read and write. (A cluster-scope release waits for the thread's global stores.)
   __device__ __forceinline__ void signal(uint32_t rank) {
     asm volatile(
         "{\n\t"
@@ -82,7 +82,7 @@ struct Mbarrier {
     return done != 0;
   }
 
-  /// A loop within one asm statement: one in C++ takes longer to compile.
+  /// One asm statement holds the loop: a C++ loop takes longer to compile.
   __device__ __forceinline__ void wait(uint32_t parity) {
     asm volatile(
         "{\n\t"
@@ -94,8 +94,7 @@ struct Mbarrier {
         "r"(parity)
         : "memory");
   }
-  /// For arrivals of other blocks of the cluster: what they wrote or read before arriving is
-  /// ordered, too.
+  /// For arrivals from other blocks of the cluster: also orders their earlier reads and writes.
   __device__ __forceinline__ void wait_cluster(uint32_t parity) {
     asm volatile(
         "{\n\t"
@@ -108,27 +107,27 @@ struct Mbarrier {
         : "memory");
   }
 
-  /// Before the memory is used for anything else. No thread may be waiting.
+  /// Call before the memory is reused. No thread may be waiting.
   __device__ __forceinline__ void invalidate() {
     asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(this)) : "memory");
   }
 };
 static_assert(sizeof(Mbarrier) == 8 && alignof(Mbarrier) == 8, "as the instructions want it");
 
-/// Makes initialised barriers visible to the copy engine and to the cluster; the initialising
-/// thread calls it.
+/// Makes initialised barriers visible to the copy engine and to the cluster; called by the
+/// initialising thread.
 __device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// What this thread wrote to shared memory becomes visible to the asynchronous units (TMA, WGMMA).
+/// Makes this thread's writes to shared memory visible to the asynchronous units (TMA, WGMMA).
 /// Every writing thread calls it, then a barrier, then the asynchronous operation is issued.
 __device__ __forceinline__ void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// A place in a ring of `kStages` buffers and the parity of its current phase. A producer waits for
-/// `empty` with parity ^ 1 (a new ring is empty), a consumer for `full` with parity.
+/// A position in a ring of `kStages` buffers and the parity of its current phase. A producer waits
+/// on `empty` with parity ^ 1 (a new ring is empty), a consumer on `full` with parity.
 template <int kStages>
 struct RingPlace {
   uint32_t stage = 0;
@@ -140,7 +139,7 @@ struct RingPlace {
       parity ^= 1;
     }
   }
-  /// So many places on.
+  /// Advances by several stages.
   __device__ __forceinline__ void advance(uint32_t places) {
     stage += places;
     parity ^= stage / kStages & 1;

@@ -1,5 +1,5 @@
-// The warp's matrix instruction (sm_80 and later): D[16, 8] += A[16, 16]·B[16, 8], f16 or bf16 in,
-// f32 sums in registers; and the loads that bring 8×8 tiles from shared memory into its layout.
+// The warp-level matrix instruction (sm_80 and later): D[16, 8] += A[16, 16]·B[16, 8], f16 or bf16
+// in, f32 accumulators in registers; and loads of 8×8 tiles from shared memory into its layout.
 // With g = lane / 4 and q = lane % 4, a thread holds
 //   A: {[g, 2q..], [g+8, 2q..], [g, 2q+8..], [g+8, 2q+8..]}, two values of K in a register
 //   B: {[2q.., g], [2q+8.., g]}                              D: {[g, 2q..], [g+8, 2q..]}
@@ -27,8 +27,8 @@ __device__ __forceinline__ void mma_16x8x16(float (&d)[4], const uint32_t (&a)[4
 }
 
 /// Four 8×8 tiles of 16-bit values: lane 8i + r gives the address of row r of tile i, and register
-/// i of every thread gets its pair of tile i. Rows are 16 bytes, aligned. `kTranspose` swaps rows
-/// and columns on the way.
+/// i of every thread receives its pair of tile i. Rows are 16 bytes, aligned. `kTranspose`
+/// transposes the tiles on the way.
 template <bool kTranspose>
 __device__ __forceinline__ void load_tiles(uint32_t (&r)[4], uint32_t row_address) {
   if constexpr (kTranspose) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void load_tiles(uint32_t (&r)[4], uint32_t row_addres
   }
 }
 
-/// As load_tiles, of two tiles: lanes 0 … 15 give the addresses.
+/// Like load_tiles, for two tiles: lanes 0 … 15 give the addresses.
 template <bool kTranspose>
 __device__ __forceinline__ void load_two_tiles(uint32_t& r0, uint32_t& r1, uint32_t row_address) {
   if constexpr (kTranspose) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_two_tiles(uint32_t& r0, uint32_t& r1, uint3
   }
 }
 
-/// An 8×8 tile of 16-bit values, a pair of a row in each lane as D has it, the other way round: D
+/// Transposes an 8×8 tile of 16-bit values, of which each lane holds a pair of one row, as in D: D
 /// of one instruction, rounded, becomes B of the next.
 __device__ __forceinline__ uint32_t transpose_tile(uint32_t word) {
   uint32_t turned;

@@ -1,9 +1,9 @@
-// One operand's tile of a tensor-core product: from global memory by cp_async into a swizzled
-// buffer, from there by load_tiles into the registers of mma_16x8x16.
-// "outer" is M for a and N for b, "depth" is K. Either may be the contiguous one: a tile is stored
-// as it lies in memory, rows of 16-byte chunks, and turned while it is loaded into registers.
-// Chunks of a row trade places by the row's number, so that eight rows of one column meet all
-// banks, when the copies write as when load_tiles reads. In: 16-byte aligned rows. Read next:
+// Loads one operand's tile of a tensor-core product: cp_async from global memory into a swizzled
+// buffer, then load_tiles into the registers of mma_16x8x16.
+// "outer" is M for a and N for b, "depth" is K. Either may be contiguous: a tile keeps its memory
+// layout, rows of 16-byte chunks, and is transposed while it is loaded into registers. Chunks are
+// permuted by the row's number, so that eight rows of one column touch all banks, both when the
+// copies write and when load_tiles reads. In: 16-byte aligned rows. Read next:
 // device/gemm/mma_mainloop.cuh.
 #pragma once
 
@@ -23,7 +23,7 @@ __device__ __forceinline__ void cp_async_or_zero(uint32_t to_shared, const void*
 
 enum class MmaOperand : int32_t { kA, kB };
 
-/// Where one thread's share of a tile comes from.
+/// The source of one thread's share of a tile.
 struct TileSource {
   const char* from;      // this thread's next chunk
   int64_t next_row;      // bytes between this thread's rows (kRowStep rows of the matrix)
@@ -32,8 +32,8 @@ struct TileSource {
   int32_t column_bytes;  // before the first chunk, in the tile
 };
 
-/// kWhole: rows of the storage end where a chunk ends, so that a chunk is copied whole or not at
-/// all. That takes 4 instructions a copy, counting bytes takes 12.
+/// kWhole: storage rows end on a chunk boundary, so a chunk is copied whole or not at all. That
+/// takes 4 instructions per copy; counting bytes takes 12.
 template <MmaOperand kOperand, int kOuter, int kDepth, bool kDepthContiguous, bool kWhole,
           int kThreads>
 struct MmaTile {
@@ -46,7 +46,7 @@ struct MmaTile {
   static constexpr int kRowStep = kThreads / kRowChunks;
   static_assert((kRowChunks & (kRowChunks - 1)) == 0 && kThreads % kRowChunks == 0);
 
-  /// Rows of 64 bytes lie two in a line of banks: there the swizzle takes the row's higher bits.
+  /// Two rows of 64 bytes share a line of banks: there the swizzle uses the row's higher bits.
   __device__ static __forceinline__ int swizzle(int row) {
     if constexpr (kRowChunks >= 8) return row & 7;
     if constexpr (kRowChunks == 4) return row >> 1 & 3;
@@ -75,7 +75,7 @@ struct MmaTile {
   }
 
   /// This thread's copy `i` of a tile, 0 … kCopies - 1 in turn. `outer_left`, `depth_left`:
-  /// elements of the matrix from the tile's start on; what lies beyond becomes zero, and no address
+  /// elements of the matrix from the tile's start on; elements beyond become zero, and no address
   /// beyond is read.
   __device__ static __forceinline__ void copy(uint32_t buffer, TileSource& s, int i,
                                               int32_t outer_left, int32_t depth_left) {
@@ -95,8 +95,8 @@ struct MmaTile {
     if (i == kCopies - 1) s.from += s.next_tile;
   }
 
-  /// Byte offset, in the buffer, of what this lane loads for outer 0 … 15 of the warp's part and
-  /// depth 0 … 15. Bit 3 and bit 4 of the lane name the tile's halves, in the operand's order.
+  /// Byte offset in the buffer of what this lane loads for outer 0 … 15 of the warp's share and
+  /// depth 0 … 15. Bits 3 and 4 of the lane select the tile's halves, in the operand's order.
   __device__ static __forceinline__ uint32_t lane_offset(int warp_outer) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int bit3 = lane >> 3 & 1, bit4 = lane >> 4;
@@ -108,13 +108,13 @@ struct MmaTile {
     return static_cast<uint32_t>(row * kRowBytes + (chunk ^ swizzle(row)) * 16);
   }
 
-  /// The 16 × 16 part at (outer 16·i, depth 16·k) of the warp's share. The lane's chunk number and
-  /// the part's share no bit, so that an exclusive or adds them under the swizzle.
+  /// Loads the 16 × 16 part at (outer 16·i, depth 16·k) of the warp's share. The lane's chunk
+  /// number and the part's have no common bit, so an exclusive or adds them under the swizzle.
   __device__ static __forceinline__ void load(uint32_t (&r)[4], uint32_t buffer, uint32_t offset,
                                               int i, int k) {
     load_tiles<!kDepthContiguous>(r, buffer + part_offset(offset, i, k));
   }
-  /// The first eight of b's 16, where a warp's share ends with them.
+  /// Loads the first eight of b's 16, where a warp's share ends with them.
   __device__ static __forceinline__ void load_eight(uint32_t (&r)[4], uint32_t buffer,
                                                     uint32_t offset, int i, int k) {
     static_assert(kOperand == MmaOperand::kB, "lanes 16 … 31 name the other eight");

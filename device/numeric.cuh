@@ -1,6 +1,6 @@
-// f32, f16, bf16 and the two f8 types on the device, by PTX: no CUDA header. Values are computed in
-// f32; memory holds raw bits. In: bits as words of two 16-bit elements, or of one element. Out:
-// floats, and back with one rounding to nearest even (NaN stays NaN; f8 saturates).
+// f32, f16, bf16 and the two f8 types on the device, in PTX without a CUDA header. Values are
+// computed in f32; memory holds raw bits. In: bits, as words of two 16-bit elements or of one
+// element. Out: floats, and back with one rounding to nearest even (NaN stays NaN; f8 saturates).
 // Read next: device/vec.cuh.
 #pragma once
 
@@ -16,8 +16,8 @@ struct FloatPair {
   float low, high;
 };
 
-/// A word of two elements as floats. bf16 is the upper half of an f32, so a shift and a mask do it:
-/// one instruction per element, and none is a conversion (those run at a quarter of the rate).
+/// A word's two elements as floats. bf16 is the upper half of an f32, so a shift and a mask
+/// suffice: one instruction per element, and no conversion (those run at a quarter of the rate).
 template <DType T>
 __device__ inline FloatPair unpack_pair(uint32_t word) {
   static_assert(size_of(T) == 2);
@@ -54,7 +54,7 @@ __device__ inline float unpack_one(uint32_t bits) {
   else
     return unpack_pair<T>(bits).low;
 }
-/// One f8 element's bits, by one instruction from sm_89 on.
+/// One f8 element's bits, in one instruction from sm_89 on.
 template <DType T>
 __device__ inline uint32_t pack_f8(float value) {
   static_assert(is_f8(T));
@@ -90,7 +90,7 @@ __device__ inline float round_to(float value) {
     return unpack_one<T>(pack_one<T>(value));
 }
 
-/// 1 / sqrt(value), within 2 units of the last place; inf for values below 2^-126.
+/// 1 / sqrt(value), within 2 ulp (units in the last place); inf for values below 2^-126.
 __device__ inline float reciprocal_root(float value) {
   float root;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(value));

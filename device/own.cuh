@@ -1,7 +1,7 @@
-// Element types for the CUDA text of users' own kernels: f16, bf16 and f8 that read as float and
-// are made from one, rounded to nearest even; f8 saturates. In: nothing. Out: own::f16, own::bf16,
-// own::f8e4m3, own::f8e5m2; before the user's text the library adds `own::x` for each tensor x. No
-// header of CUDA is needed.
+// Element types for the CUDA source of users' own kernels: f16, bf16 and f8 that convert to float
+// and from float, rounded to nearest even; f8 saturates. In: nothing. Out: own::f16, own::bf16,
+// own::f8e4m3, own::f8e5m2; before the user's source the library adds `own::x` for each tensor x.
+// Needs no CUDA header.
 // Read next: bindings/c/register_cuda.cpp, docs/own.md.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Sums over the threads of a row: a part of a warp, a warp, or several warps with a barrier of
-// their own, so that several rows of one block never wait for each other. In: one value per thread.
-// Out: the sum, in every thread; the order of additions depends on kThreads alone, so the bits
-// are the same in any batch. Read next: device/cluster.cuh.
+// Sums over the threads of a row: part of a warp, a warp, or several warps with their own named
+// barrier, so that the rows of a block never wait for each other. In: one value per thread.
+// Out: the sum, in every thread; the order of additions depends only on kThreads, so the bits are
+// the same in any batch. Read next: device/cluster.cuh.
 #pragma once
 
 #include "device/types.hpp"
@@ -10,7 +10,7 @@ namespace dlblas {
 
 inline constexpr int kWarp = 32;
 
-/// Two sums at once: one barrier for both.
+/// Two sums at once, with one barrier for both.
 struct SumPair {
   float first, second;
   __device__ explicit SumPair(float a, float b = 0) : first(a), second(b) {}
@@ -22,7 +22,7 @@ struct SumPair {
 
 namespace detail {
 // value += the value of the lane whose number differs in the bit `distance`. One statement to the
-// compiler: five of them were a twentieth of a norm kernel's compile time as shuffles and sums.
+// compiler: as shuffles and sums, five of them took a twentieth of a norm kernel's compile time.
 __device__ inline void add_other_lane(float& value, int distance) {
   asm volatile(
       "{\n .reg .f32 other;\n shfl.sync.bfly.b32 other, %0, %1, 31, -1;\n"
@@ -43,7 +43,7 @@ __device__ inline void add_other_lane(SumPair& value, int distance) {
 }
 }  // namespace detail
 
-/// Butterfly over the aligned groups of kLanes lanes; all lanes of the warp must be here.
+/// Butterfly over aligned groups of kLanes lanes; all lanes of the warp must take part.
 template <int kLanes = kWarp, typename V>
 __device__ inline V warp_sum(V value) {
 #pragma unroll
@@ -52,7 +52,7 @@ __device__ inline V warp_sum(V value) {
   return value;
 }
 
-/// The same sum in a loop, for what is rare: a fifth of the code, five times as long.
+/// The same sum in a loop, for rare paths: a fifth of the code, but takes five times as long.
 template <typename V>
 __device__ inline V warp_sum_in_loop(V value) {
 #pragma unroll 1
@@ -61,16 +61,16 @@ __device__ inline V warp_sum_in_loop(V value) {
   return value;
 }
 
-/// Waits until `threads` threads (whole warps) have come to barrier `id`, 0 to 15; 0 is
-/// __syncthreads'.
+/// Waits until `threads` threads (whole warps) have arrived at barrier `id`, 0 to 15; __syncthreads
+/// uses 0.
 __device__ inline void barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 /// Sums over rows of kThreads threads each: 1 to 32, or a multiple of 32 up to 1024. A row of
-/// several warps takes kSlots doubles of shared memory and one named barrier. Consecutive sums
-/// alternate between two sets of slots, so one barrier per sum is enough: a thread that writes a
-/// set again has passed the barrier that came after all reads of it.
+/// several warps needs kSlots doubles of shared memory and one named barrier. Consecutive sums
+/// alternate between two sets of slots, so one barrier per sum is enough: a thread that rewrites a
+/// set has passed the barrier that came after all reads of it.
 template <int kThreads>
 class RowSum {
  public:
@@ -78,8 +78,8 @@ class RowSum {
   static constexpr int kSlots = kWarps > 1 ? 2 * kWarps : 0;
   static_assert(kThreads <= kWarp ? kWarp % kThreads == 0 : kThreads % kWarp == 0);
 
-  /// `slots`: this row's, kSlots of them. `barrier`: 1 + the row's place in the block, so at most
-  /// 15 rows of several warps. `thread`: place in the row.
+  /// `slots`: this row's kSlots. `barrier`: 1 + the row's index in the block, so at most 15 rows of
+  /// several warps. `thread`: index in the row.
   __device__ RowSum(double* slots, int barrier, int thread)
       : slots_(slots), barrier_(barrier), thread_(thread) {}
 
@@ -92,7 +92,7 @@ class RowSum {
       odd_ ^= 1;
       if (thread_ % kWarp == 0) slots[thread_ / kWarp] = value;
       barrier_sync(barrier_, kThreads);
-      // Every warp adds the same values in the same tree: no second barrier to hand the sum out.
+      // Every warp adds the same values in the same tree: no second barrier to broadcast the sum.
       constexpr int kLanes = kWarps <= 2    ? 2
                              : kWarps <= 4  ? 4
                              : kWarps <= 8  ? 8
@@ -104,7 +104,7 @@ class RowSum {
     return value;
   }
 
-  /// The row's threads wait for each other; what they wrote before, all of them see after.
+  /// A barrier of the row's threads: what they wrote before it is visible to all of them after it.
   __device__ void meet() const {
     if constexpr (kWarps > 1)
       barrier_sync(barrier_, kThreads);

@@ -1,4 +1,4 @@
-// Shared memory as PTX addresses it: 32 bits, counted in the block's own window.
+// Shared memory as PTX addresses it: 32 bits, relative to the block's own window.
 // Read next: device/mbarrier.cuh, device/cluster.cuh, device/cp_async.cuh.
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace dlblas {
 
-/// The address that shared-memory instructions take, of a place in this block's shared memory.
+/// The address of a place in this block's shared memory, as shared-memory instructions take it.
 __device__ __forceinline__ uint32_t shared_address(const void* place) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(place));
 }
 
-/// 16 bytes at such an address, and one word.
+/// Access to 16 bytes at such an address, or to one word of 32 bits.
 __device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t from) {
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

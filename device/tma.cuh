@@ -1,8 +1,8 @@
 // Hopper's copy engine: whole tiles between global and shared memory, each issued by one thread.
 // In: a TensorMap in the kernel's parameters, a tile's coordinates in elements (innermost first).
-// Loads count their bytes at an Mbarrier, full tiles always: what lies outside the tensor arrives
-// as zeros, and is not stored. Shared addresses are multiples of 128 bytes; what reads the 128-byte
-// swizzle expects its tile at a multiple of 1024. sm_90 and later; including needs less.
+// Loads count their bytes at an Mbarrier, always full tiles: elements outside the tensor load as
+// zeros and are not stored. Shared addresses are multiples of 128 bytes; the 128-byte swizzle needs
+// its tile at a multiple of 1024. Calls need sm_90 or later; including does not.
 // Read next: device/wgmma.cuh.
 #pragma once
 
@@ -18,14 +18,14 @@ struct Tile3 {
   int32_t x, y, z;
 };
 
-/// The 128-byte swizzle: where byte `offset` of a tile with rows of 128 bytes lies, counted from
-/// the tile's start (a multiple of 1024 bytes). 16-byte chunks of row r trade places by r mod 8, so
-/// a column of chunks meets all banks. It is its own inverse.
+/// The 128-byte swizzle: the position of byte `offset` of a tile with rows of 128 bytes, relative
+/// to the tile's start (a multiple of 1024 bytes). The 16-byte chunks of row r are permuted by r
+/// mod 8, so a column of chunks touches all banks. It is its own inverse.
 __host__ __device__ constexpr uint32_t swizzle_128(uint32_t offset) {
   return offset ^ ((offset >> 3) & 0x70);
 }
 
-/// Fetches the map itself, so that the first copy does not wait for it.
+/// Prefetches the map itself, so that the first copy does not wait for it.
 __device__ __forceinline__ void tma_prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
@@ -46,8 +46,8 @@ __device__ __forceinline__ void tma_load(void* to, const TensorMap& map, Mbarrie
       : "memory");
 }
 
-/// The tile goes to the same shared address of every block in `blocks` (bit: rank in the cluster),
-/// and its bytes count at each one's own barrier.
+/// Delivers the tile to the same shared address of every block in `blocks` (bit: rank in the
+/// cluster); its bytes count at each block's own barrier.
 __device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& map, Mbarrier& full,
                                                    Tile2 at, uint16_t blocks) {
   asm volatile(
@@ -66,7 +66,7 @@ __device__ __forceinline__ void tma_load_multicast(void* to, const TensorMap& ma
       : "memory");
 }
 
-/// The policies that createpolicy makes of a fraction of 1.0, as constants.
+/// The policies that createpolicy yields for a fraction of 1.0, as constants.
 constexpr uint64_t cache_policy(CacheHint hint) {
   return hint == CacheHint::kFirst  ? 0x12F0000000000000ull
          : hint == CacheHint::kLast ? 0x14F0000000000000ull
@@ -85,9 +85,9 @@ __device__ __forceinline__ void tma_load(void* to, const TensorMap& map, Mbarrie
 }
 
 /// Before it: every writer's fence_async_shared() and a barrier. After it: tma_store_commit(). The
-/// tile may end outside the tensor; negative coordinates are for loads alone. Along the innermost
-/// dimension the edge is cut at 16 bytes, not at an element (H200, November 2026): up to 15 bytes
-/// beyond a row that is no multiple of 16 bytes long are written.
+/// tile may end outside the tensor; only loads take negative coordinates. Along the innermost
+/// dimension the edge is clipped to 16 bytes, not to an element (H200, November 2026): it writes up
+/// to 15 bytes beyond a row whose length is not a multiple of 16 bytes.
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* from, Tile2 at) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
@@ -104,20 +104,20 @@ __device__ __forceinline__ void tma_store(const TensorMap& map, const void* from
       : "memory");
 }
 
-/// Closes the group of stores that this thread issued since the last one.
+/// Closes the group of stores that this thread issued since the last commit.
 __device__ __forceinline__ void tma_store_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// At most `kPending` of this thread's groups still read shared memory: the others' may be
-/// overwritten.
+/// Waits until at most `kPending` of this thread's groups still read shared memory: the source of
+/// the others may be overwritten.
 template <int kPending>
 __device__ __forceinline__ void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-/// At most `kPending` of this thread's groups are not yet written. Before the kernel's end, only
-/// wait_read is needed.
+/// Waits until at most `kPending` of this thread's groups are not yet written. At the end of a
+/// kernel, wait_read suffices.
 template <int kPending>
 __device__ __forceinline__ void tma_store_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,6 +1,6 @@
-// Results against the oracle's values, on the device: what tuner/verify.cpp's Comparison does,
-// element by element, with one partial sum per block, which the host adds up in order: the same
-// bits every time. Flow: tune > measure > [judge].  Read next: src/tuner/cuda_judge.cpp.
+// Compares results with the oracle's values on the device, as tuner/verify.cpp's Comparison does:
+// element by element, with one partial sum per block, which the host adds in order, so the bits are
+// the same every time. Flow: tune > measure > [judge]. Read next: src/tuner/cuda_judge.cpp.
 #pragma once
 
 #include "device/element_f64.cuh"
@@ -16,7 +16,7 @@ constexpr int64_t kNone = 0x7fffffffffffffff;
 
 __device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000); }
 
-// |out − ref| over what is allowed; 0 where non-finite values agree, infinity where they do not.
+// out − ref| over the allowed error; 0 where non-finite values agree, infinity where they do not.
 __device__ inline double error_of(double out, double ref, double allowed, DType dtype) {
   if (isnan(ref) || isnan(out)) return isnan(ref) && isnan(out) ? 0 : infinity();
   const FloatTraits limits = float_traits(dtype);
@@ -38,7 +38,7 @@ __device__ inline double error_of(double out, double ref, double allowed, DType 
   return isnan(error) ? infinity() : error;
 }
 
-// The same of an i64, whose difference is told exactly.
+// The same for i64, whose difference is exact.
 __device__ inline double error_of_whole(int64_t out, double value, double rest, double allowed) {
   const double difference = whole_distance(out, value, rest);
   const double error = difference == 0 ? 0 : difference / allowed;

@@ -1,6 +1,6 @@
-// Two results of one call against each other, every element: which rows hold two elements that
-// differ by more than two right ones may? What tuner/host_judge.cpp's Pair does. Flow: tune >
-// measure > [judge].  Read next: src/tuner/cuda_judge.cpp.
+// Compares two results of one call, every element: which rows hold two elements that differ by more
+// than two correct results may? Does what tuner/host_judge.cpp's Pair does. Flow: tune > measure >
+// [judge]. Read next: src/tuner/cuda_judge.cpp.
 #pragma once
 
 #include "device/element_f64.cuh"

@@ -1,7 +1,7 @@
-// The tuner's hands on device memory: made inputs, poisoned results, and what a kernel left behind.
-// In: a view, a counter's seed, a byte. Out: elements, one bit per element, a count. Values are
-// those of tuner/filler.hpp, bit for bit, so that a seed means the same on every device. Flow: tune
-// > [inputs] > measure.  Read next: src/tuner/cuda_memory.cpp, which launches these.
+// The tuner's access to device memory: generated inputs, poisoned results, and what a kernel left
+// behind. In: a view, a counter's seed, a byte. Out: elements, one bit per element, a count. Values
+// equal those of tuner/filler.hpp bit for bit, so that a seed means the same on every device. Flow:
+// tune > [inputs] > measure. Read next: src/tuner/cuda_memory.cpp, which launches these.
 #pragma once
 
 #include "device/element_f64.cuh"
@@ -19,14 +19,14 @@ __device__ inline uint64_t mix(uint64_t x) {
   return x ^ (x >> 33);
 }
 
-// Intrinsics, since a contracted multiply-add would round once where the host rounds twice.
+// Intrinsics, because a contracted multiply-add would round once where the host rounds twice.
 __device__ inline double normal(uint64_t bits) {
   const double sum = static_cast<double>((bits & 0xffff) + (bits >> 16 & 0xffff) +
                                          (bits >> 32 & 0xffff) + (bits >> 48));
   return __dmul_rn(__dadd_rn(sum, -2 * 65535.0), 1.7320508075688772 / 65535.0);
 }
 
-// Fill; index-valued ones come from the host
+// Values of Fill; the host supplies index-valued fills.
 constexpr int32_t kFillPositive = 1, kFillZeros = 5, kFillNegative = 9, kFillBits = 10;
 
 __device__ inline bool stays(const TunerFillParams& p, int64_t i) {
@@ -102,7 +102,7 @@ __global__ void tuner_fill(const __grid_constant__ TunerFillParams p) {
     store_element(p.t, offset_of(p.t, i), tuner::value(p, i));
 }
 
-/// Every byte of every element becomes `byte`; gaps stay.
+/// Sets every byte of every element to `byte`; gaps keep their contents.
 __global__ void tuner_set_elements(const __grid_constant__ TunerBytesParams p) {
   const int size = size_of(p.t.dtype);
   for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step()) {
@@ -111,7 +111,7 @@ __global__ void tuner_set_elements(const __grid_constant__ TunerBytesParams p) {
   }
 }
 
-/// Bit i: all bytes of element i are `byte`. Blocks are whole warps, so a warp owns a word.
+/// Bit i: all bytes of element i equal `byte`. Blocks are whole warps, so each warp owns a word.
 __global__ void tuner_find_equal(const __grid_constant__ TunerBytesParams p) {
   const int size = size_of(p.t.dtype);
   const int64_t padded = (p.numel + 31) / 32 * 32;
@@ -128,7 +128,7 @@ __global__ void tuner_find_equal(const __grid_constant__ TunerBytesParams p) {
   }
 }
 
-/// How many of `numel` bytes are not `byte`.
+/// Counts how many of `numel` bytes are not `byte`.
 __global__ void tuner_count_other(const __grid_constant__ TunerBytesParams p) {
   unsigned long long other = 0;
   for (int64_t i = tuner::first_index(); i < p.numel; i += tuner::index_step())

@@ -26,7 +26,7 @@ struct TunerBytesParams {
   const unsigned char* memory;  // count_other
 };
 
-/// What comparing a part of a result adds up to.
+/// The totals of comparing one part of a result.
 struct ComparePart {
   double worst, distance, norm, least, most;
   int64_t wrong, checked, zeros, nans, infinite;

@@ -1,4 +1,4 @@
-// Independent f32 multiply-adds, for the peak that a product without tensor cores cannot pass.
+// Independent f32 multiply-adds, for the peak that a product without tensor cores cannot exceed.
 // Read next: src/tuner/cuda_machine.cpp.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Fixed-size integers, and what types of elements are, for headers that the host compiler and
-// NVRTC both read.
-// NVRTC gets no include path, so nothing of the system may be included there.
+// Fixed-size integers and properties of element types, for headers that both the host compiler and
+// NVRTC read.
+// NVRTC gets no include path, so it must not see any system header.
 // Read next: device/numeric.cuh.
 #pragma once
 
@@ -25,8 +25,8 @@ namespace dlblas {
 
 constexpr bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 
-/// Bytes of an element; 0 of none. Four bits per type in one constant: no branch, no table, since
-/// row loops of any type ask at each access.
+/// Bytes per element; 0 for kAbsent. Four bits per type in one constant: no branch and no table,
+/// since row loops over any type call it at each access.
 constexpr int size_of(DType t) {
   return static_cast<int>(0x01181184111224ull >> 4 * static_cast<int>(t) & 15);
 }

@@ -1,6 +1,6 @@
 // N consecutive elements in one load or store of up to 16 bytes each, of any element type.
 // In: a base pointer and a 64-bit element offset. Out: raw words in registers, floats on request.
-// Alignment is the caller's promise, as a template value: 16, 8, 4 or 2 bytes per access, or 1 for
+// The caller promises the alignment, as a template value: 16, 8, 4 or 2 bytes per access, or 1 for
 // pointers that are not even aligned to their element (one element at a time, byte by byte).
 // Read next: device/reduce.cuh.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace dlblas {
 
-/// How an access goes through the caches. Measured on H200 for a norm of 16384×4096: within 1 %.
+/// How an access uses the caches. Measured on H200 for a norm of 16384×4096: within 1 %.
 enum class Cache : int32_t {
   kDefault,
   kStream,  // evict first: touched once
@@ -18,14 +18,14 @@ enum class Cache : int32_t {
             // of the kernel writes (16-byte loads only)
 };
 
-/// N elements of type T as they lie in memory. N·size is a power of two, or 16 and more.
+/// N elements of type T in their memory layout. N·size is a power of two, or 16 and more.
 template <DType T, int N>
 struct Vec {
   static constexpr int kBytes = N * size_of(T);
   static constexpr int kWords = (kBytes + 3) / 4;
   alignas(kWords < 4 ? kWords * 4 : 16) uint32_t words[kWords];
 
-  /// Elements 2i and 2i + 1; with one element, that and anything.
+  /// Elements 2i and 2i + 1; with one element, the second is arbitrary.
   static constexpr int kPairs = (N + 1) / 2;
   __device__ FloatPair pair(int i) const {
     if constexpr (T == DType::kF32)
@@ -65,7 +65,7 @@ struct Vec {
 namespace detail {
 
 // One access of kBytes. Plain C++ loads, so that the compiler keeps them before a store that may
-// alias (results in place) and still issues LDG.128.
+// alias (in-place results) and still issues LDG.128.
 template <int kBytes, Cache kCache>
 __device__ inline void load_words(uint32_t* words, const char* from) {
   if constexpr (kBytes == 16) {
@@ -123,8 +123,7 @@ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 }  // namespace detail
 
-/// Loads N elements from `base` + `offset` elements. kAlign: bytes that the address is a multiple
-/// of.
+/// Loads N elements from `base` + `offset` elements. kAlign: the address's alignment in bytes.
 template <DType T, int N, int kAlign = 16, Cache kCache = Cache::kDefault>
 __device__ inline Vec<T, N> load_vec(const void* base, int64_t offset) {
   constexpr int kAccess = detail::smaller(detail::smaller(kAlign, Vec<T, N>::kBytes), 16);

@@ -1,5 +1,5 @@
 // A strided tensor of any dtype and layout: what the host binds to a call (core/tensor.hpp adds
-// where the memory is), and what kernels that take any layout, the tuner's and the oracles', get by
+// where the memory is), and what kernels for any layout, the tuner's and the oracles', receive by
 // value. Plain values, read by g++ and NVRTC alike. Read next: core/tensor.hpp,
 // device/element_f64.cuh.
 #pragma once
@@ -10,7 +10,7 @@ namespace dlblas {
 
 inline constexpr int kMaxRank = 8;
 
-/// Strides are in elements. Not initialised: only `rank` entries count.
+/// Strides are in elements. Not initialised: only the first `rank` entries are valid.
 struct StridedView {
   void* data;
   int64_t shape[kMaxRank];
@@ -19,9 +19,9 @@ struct StridedView {
   DType dtype;
 };
 
-/// The same elements with fewer dimensions: those of size 1 go, and neighbours on one stride become
-/// one, so that a contiguous tensor costs no division. The row-major index of an element stays the
-/// same. The last `inner` dimensions are left alone.
+/// The same elements with fewer dimensions: drops dimensions of size 1 and merges neighbours that
+/// one stride covers, so that a contiguous tensor costs no division. An element keeps its row-major
+/// index. The last `inner` dimensions are left alone.
 constexpr StridedView merged(const StridedView& t, int inner = 0) {
   StridedView view{};
   view.data = t.data;

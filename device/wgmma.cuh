@@ -1,7 +1,7 @@
 // Hopper's warpgroup matrix instruction: 128 threads, D[64, N] += A[64, 16]·B[16, N], both operands
 // in shared memory, f16 or bf16 in, f32 accumulators in registers.
-// In: descriptors of tiles with the 128-byte swizzle, as TMA loads them. Out: N / 2 floats a
-// thread. Also: registers moved between warpgroups. sm_90a alone; including needs less. Order of
+// In: descriptors of tiles with the 128-byte swizzle, as TMA loads them. Out: N / 2 floats per
+// thread. Also moves registers between warpgroups. Calls need sm_90a; including does not. Order of
 // use: wgmma_fence(), wgmma() or wgmma_row() …, wgmma_commit(), wgmma_wait<0>(), wgmma_pin(d).
 // Read next: tests/device/wgmma_gemm.cuh (the smallest whole GEMM over these).
 #pragma once
@@ -12,19 +12,19 @@ namespace dlblas {
 
 enum class WgmmaInput : int32_t { kF16, kBF16 };
 
-/// How an operand's tile lies: rows of 64 elements along K (A as [M, K], B as [N, K]), or along
-/// M or N (A as [K, M], B as [K, N]).
+/// Layout of an operand's tile: rows of 64 elements along K (A as [M, K], B as [N, K]), or along M
+/// or N (A as [K, M], B as [K, N]).
 enum class WgmmaMajor : int32_t { kK = 0, kMN = 1 };
 
-/// A tile of rows of 128 bytes along K, 128-byte swizzle, at a multiple of 1024 bytes. 8 rows are
-/// 1024 bytes and follow each other. The next 16 of K: wgmma_advance(descriptor, 32).
+/// A tile of 128-byte rows along K, 128-byte swizzle, at a multiple of 1024 bytes. Each group of 8
+/// rows takes 1024 contiguous bytes. For the next 16 of K: wgmma_advance(descriptor, 32).
 __device__ __forceinline__ uint64_t wgmma_tile_k(const void* tile) {
   constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kEightRows = uint64_t(1024 >> 4) << 32;
   return kSwizzle128 | kEightRows | uint64_t(1) << 16 | (shared_address(tile) & 0x3ffff) >> 4;
 }
 
-/// A tile whose rows of 128 bytes are 64 elements of M or N at one K, 128-byte swizzle, at a
-/// multiple of 1024 bytes. `next_64_bytes`: from one 64 of M or N to the next. The next 16 of K:
+/// A tile whose 128-byte rows are 64 elements of M or N at one K, 128-byte swizzle, at a multiple
+/// of 1024 bytes. `next_64_bytes`: distance between groups of 64 of M or N. For the next 16 of K:
 /// wgmma_advance(descriptor, 2048).
 __device__ __forceinline__ uint64_t wgmma_tile_mn(const void* tile, uint32_t next_64_bytes) {
   constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kEightRows = uint64_t(1024 >> 4) << 32;
@@ -32,30 +32,30 @@ __device__ __forceinline__ uint64_t wgmma_tile_mn(const void* tile, uint32_t nex
          (shared_address(tile) & 0x3ffff) >> 4;
 }
 
-/// The descriptor of the same tile `bytes` on: inside a swizzled row as well, since the hardware
-/// swizzles the address that comes out.
+/// The descriptor advanced by `bytes`, which may stay inside a swizzled row, since the hardware
+/// swizzles the resulting address.
 __device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, uint32_t bytes) {
   return descriptor + (bytes >> 4);
 }
 
-/// Before the first wgmma, and again after other instructions touched its accumulators.
+/// Call before the first wgmma, and again after other instructions have touched its accumulators.
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/// Closes the group of what was issued since the last one.
+/// Closes the group of instructions issued since the last commit.
 __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// At most `kPending` groups are still running: the others' operands are free, and after
-/// wgmma_pin() their accumulators may be read.
+/// Waits until at most `kPending` groups are still running: the operands of the others are free,
+/// and after wgmma_pin() their accumulators may be read.
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-/// Where d[i] of thread `thread` (of 128) lies in D[64, N].
+/// Position of d[i] of thread `thread` (of 128) in D[64, N].
 __device__ __forceinline__ int32_t wgmma_row(int32_t thread, int32_t i) {
   return thread / 32 * 16 + thread % 32 / 4 + (i & 2) * 4;
 }
@@ -63,23 +63,23 @@ __device__ __forceinline__ int32_t wgmma_column(int32_t thread, int32_t i) {
   return i / 4 * 8 + thread % 4 * 2 + (i & 1);
 }
 
-/// This warpgroup gives registers back, down to `kCount` a thread (24 … 256, a multiple of 8): the
-/// warps that only issue copies. All its warps call it.
+/// This warpgroup releases registers, down to `kCount` per thread (24 … 256, a multiple of 8),
+/// because its warps only issue copies. All its warps call it.
 template <int kCount>
 __device__ __forceinline__ void release_registers() {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-/// This warpgroup takes registers, up to `kCount` a thread; waits until they were released.
+/// This warpgroup takes registers, up to `kCount` per thread; waits until they have been released.
 template <int kCount>
 __device__ __forceinline__ void take_registers() {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// The instruction names each of its N / 2 accumulators, so there is one text a width: 32 widths
-// from lists that each add four registers to the one before. Parsing them all costs a kernel
+// The instruction names each of its N / 2 accumulators, so each width has its own text: 32 widths,
+// from lists that each append four registers to the previous one. Parsing them all costs a kernel
 // about 4 ms (NVRTC 13.0); only the width in use reaches the assembler.
 // clang-format off
 #define DLBLAS_WGMMA_TEXT_8 "%0, %1, %2, %3"
@@ -167,7 +167,7 @@ __device__ __forceinline__ void take_registers() {
   }
 
 /// d = A·B (+ d where accumulate is not 0): one step of 16 along K. kN: multiples of 8 up to 256.
-/// Runs on after it was issued: d, and the tiles, belong to it until wgmma_wait.
+/// Asynchronous: d and the tiles belong to the instruction until wgmma_wait.
 template <int kN, WgmmaInput kInput, WgmmaMajor kA = WgmmaMajor::kK, WgmmaMajor kB = WgmmaMajor::kK>
 __device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b,
                                       int32_t accumulate) {
@@ -208,8 +208,8 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b
   // clang-format on
 }
 
-// A row of the swizzle is 64 along K, four instructions; one statement for them all costs the
-// compiler a quarter of what four cost.
+// A row of the swizzle spans 64 along K, four instructions; one statement for all four costs the
+// compiler a quarter of the time of four.
 #define DLBLAS_STEP(n, type, a_at, b_at, use, ta_at, tb_at)                                  \
   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" DLBLAS_WGMMA_TEXT_##n \
       "}, " a_at ", " b_at ", " use ", 1, 1, " ta_at ", " tb_at ";\n\t"
@@ -279,8 +279,8 @@ __device__ __forceinline__ void wgmma_row(float (&d)[kN / 2], uint64_t a, uint64
 #undef DLBLAS_NEXT
 #undef DLBLAS_STEP
 
-// A from registers: four words a thread of A[64, 16], as two neighbouring groups of 8 columns of an
-// accumulator rounded to 16 bits lie.
+// A from registers: four words per thread of A[64, 16], in the layout of two neighbouring groups of
+// 8 accumulator columns rounded to 16 bits.
 #define DLBLAS_WGMMA_RS(n, type, a0, a1, a2, a3, b_at, tb_at)                            \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type           \
                " {" DLBLAS_WGMMA_TEXT_##n "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_at   \
@@ -315,7 +315,7 @@ __device__ __forceinline__ void wgmma_from_registers(float (&d)[kN / 2], const u
 
 #define DLBLAS_PIN(n) \
   if constexpr (2 * kCount == n) asm volatile("" : DLBLAS_WGMMA_OUT_##n::"memory");
-/// Keeps the compiler from moving uses of the accumulators over a wait: it cannot know that they
+/// Keeps the compiler from moving uses of the accumulators across a wait: it cannot know that they
 /// are written later than the instruction that names them. One statement for all of a width.
 template <int kCount>
 __device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {

@@ -1,7 +1,7 @@
-// Hopper's warpgroup matrix instruction for elements of a byte: D[64, N] += A[64, 32]·B[32, N],
-// e4m3 into f32 or i8 into i32, both operands along K in shared memory, as device/wgmma.cuh has
-// them for f16. The f32 accumulators of e4m3 keep 14 bits: take them out every 128 of K. sm_90a
-// alone; including needs less.  Read next: device/wgmma.cuh, device/gemm/wgmma_codes.cuh.
+// Hopper's warpgroup matrix instruction for 1-byte elements: D[64, N] += A[64, 32]·B[32, N], e4m3
+// into f32 or i8 into i32, both operands along K in shared memory, as in device/wgmma.cuh for f16.
+// The f32 accumulators of e4m3 keep 14 bits: move them to other sums every 128 of K. Calls need
+// sm_90a; including does not. Read next: device/wgmma.cuh, device/gemm/wgmma_codes.cuh.
 #pragma once
 
 #include "device/wgmma.cuh"
@@ -25,12 +25,12 @@ namespace dlblas {
 #define DLBLAS_CODES_PIN(n) \
   if constexpr (2 * kCount == n) asm volatile("" : DLBLAS_WGMMA_OUT_##n::"memory");
 
-/// The widths that are used, of those that the instruction has.
+/// The widths in use, a subset of the instruction's.
 constexpr bool wgmma_codes_has(int n) {
   return n == 16 || n == 32 || n == 64 || n == 96 || n == 112 || n == 128 || n == 176 || n == 192;
 }
 
-/// d = A·B (+ d where accumulate is not 0) for a row of the swizzle, 128 along K: four steps.
+/// d = A·B (+ d where accumulate is not 0) for one swizzle row, 128 along K: four steps.
 template <int kCount>
 __device__ __forceinline__ void wgmma_codes(float (&d)[kCount], uint64_t a, uint64_t b,
                                             int32_t accumulate) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void wgmma_codes(int32_t (&d)[kCount], uint64_t a, ui
   // clang-format on
 }
 
-/// wgmma_pin of i32 accumulators.
+/// wgmma_pin for i32 accumulators.
 template <int kCount>
 __device__ __forceinline__ void wgmma_pin(int32_t (&d)[kCount]) {
   // clang-format off

@@ -1,7 +1,7 @@
-// Hopper's warpgroup matrix instruction for f8, as attention has it: D[64, N] += A[64, 32]·B[32, N]
-// of e4m3 or e5m2 into f32, both operands along K in shared memory, with rows of 64 or 128 bytes.
-// The accumulators keep 13 bits below the largest of what an instruction adds up. sm_90a alone;
-// including needs less.  Read next: device/wgmma_codes.cuh (a row at a time, for GEMM),
+// Hopper's warpgroup matrix instruction for f8, as attention uses it: D[64, N] += A[64, 32]·B[32,
+// N] of e4m3 or e5m2 into f32, both operands along K in shared memory, with rows of 64 or 128
+// bytes. The accumulators keep 13 bits below the largest term that an instruction adds. Calls need
+// sm_90a; including does not. Read next: device/wgmma_codes.cuh (a row at a time, for GEMM),
 // ops/attention/attention_wgmma.cuh.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace dlblas {
 
-/// A tile along K with rows of kRow bytes, in the swizzle of as many: 128, as wgmma_tile_k() has
-/// it, or 64, at a multiple of 512 bytes. The next 32 of K: wgmma_advance(descriptor, 32).
+/// A tile along K with rows and a swizzle of kRow bytes: 128, as in wgmma_tile_k(), or 64, at a
+/// multiple of 512 bytes. For the next 32 of K: wgmma_advance(descriptor, 32).
 template <int kRow>
 __device__ __forceinline__ uint64_t wgmma_tile_rows(const void* tile) {
   static_assert(kRow == 64 || kRow == 128);

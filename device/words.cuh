@@ -1,7 +1,7 @@
-// Arithmetic of norms on words as memory holds them: two 16-bit elements, or one f32. Each function
-// is one statement to the compiler, of up to an access of four words, which else spends a tenth of
-// a kernel's compile time on moving elements in and out of pairs; the instructions are the same.
-// One rounding at every `round`. In: words, f32 factors. Out: words.
+// Arithmetic of norms on words in their memory layout: two 16-bit elements, or one f32. Each
+// function is one statement to the compiler, for up to one access of four words. Otherwise the
+// compiler spends a tenth of a kernel's compile time moving elements in and out of pairs; the
+// instructions are the same. One rounding at every `round`. In: words, f32 factors. Out: words.
 // Read next: device/row/values.cuh, ops/norm/cuda/norm_stages.cuh.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace dlblas {
   ";\n"                                                        \
   " cvt.f32.f16 l, a;\n cvt.f32.f16 h, b;\n"
 
-/// round(a + b), with the bits of a sum that was rounded to f32 first: its 24 bits are twice an
-/// element's and two more.
+/// round(a + b), with the bits of a sum that was first rounded to f32: its 24 bits are at least
+/// twice an element's and two more.
 template <DType T>
 __device__ inline uint32_t add_words(uint32_t a, uint32_t b) {
   uint32_t sum = 0;
@@ -54,7 +54,7 @@ __device__ inline uint32_t add_words(uint32_t a, uint32_t b) {
   } while (false)
 // clang-format on
 
-/// sums[0], [1] += squares of words 0 and 2, low and high; [2], [3] += those of words 1 and 3. Of
+/// sums[0], [1] += squares of words 0 and 2, low and high; [2], [3] += those of words 1 and 3. For
 /// 16-bit types.
 template <DType T, int kWords>
 __device__ inline void add_squares(const uint32_t* words, float (&sums)[4]) {
@@ -77,7 +77,7 @@ __device__ inline void add_squares_wide(uint32_t word, double& sum) {
   }
 }
 
-/// round(element · first) · second: two factors, both `first`s in a word. −0 is added, which keeps
+/// round(element · first) · second; both halves of a word hold `first`. −0 is added, which keeps
 /// every sign.
 template <DType T>
 __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float second) {
@@ -99,7 +99,7 @@ __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float sec
 
 // clang-format off
 // PTX: to = round(round(word · first) · second · (weight + offset)). −0 is added to the first
-// product, which keeps every sign. `cast`: what rounds before the weight, or nothing.
+// product, which keeps every sign. `cast`: the code that rounds before the weight, or nothing.
 #define DLBLAS_NORMALIZED(unpack, x2, cast, to, word, weight, first, second, offset)  \
   "{\n .reg .b32 w;\n .reg .f32 u, v;\n"                                              \
   " mov.b32 w, 0x80008000;\n fma.rn." x2 " w, " word ", " first ", w;\n"              \
@@ -124,7 +124,7 @@ __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float sec
 #define DLBLAS_F16_CAST(...)  \
   DLBLAS_NORMALIZED(DLBLAS_UNPACK_F16, "f16x2", DLBLAS_CAST, __VA_ARGS__)
 
-// Of four words the results are moved last: else one could lie where an input waits to be read.
+// With four words the results are moved last: otherwise one could overwrite an input not yet read.
 #define DLBLAS_NORMALIZE(normalized)                                                            \
   do {                                                                                          \
     if constexpr (kWords == 4)                                                                  \
@@ -146,8 +146,8 @@ __device__ inline FloatPair scaled_pair(uint32_t word, uint32_t first, float sec
   } while (false)
 // clang-format on
 
-/// round(round(element · first) · second · (weight + offset)); both `first`s in a word. kCast: what
-/// the weight is multiplied with is rounded, too.
+/// round(round(element · first) · second · (weight + offset)); both halves of a word hold `first`.
+/// kCast: what the weight multiplies is rounded, too.
 template <DType T, bool kCast, int kWords>
 __device__ inline void normalize_words(uint32_t* to, const uint32_t* words, const uint32_t* weights,
                                        uint32_t first, float second, float offset) {

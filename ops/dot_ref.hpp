@@ -1,25 +1,25 @@
-// A sum of products in f64, and how far a kernel's f32 sum may be off: what the oracles of this
-// family are made of. In units u = 2^-24: sum_error.hpp's roundings, and below f32's normal range
-// half its smallest step a product (all of it for bf16, whose dot products on CPUs may count such
-// operands as zero). Read next: ops/mlp/gated_linear/gated_linear_ref.hpp.
+// A sum of products in f64, and the error a kernel's f32 sum may have; the oracles of this family
+// build on it. In units u = 2^-24: the roundings of sum_error.hpp and, below f32's normal range,
+// half of f32's smallest step per product (all of it for bf16, whose dot products on CPUs may treat
+// such operands as zero). Read next: ops/mlp/gated_linear/gated_linear_ref.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"
 
 namespace dlblas::mlp {
 
-/// A sum, and the roundings that it may be off by.
+/// A sum, and the error it may have, in roundings.
 struct OffSum {
   double sum, off;
 };
 
-/// What else is known of a dot product.
+/// A dot product: its sum, and what the error depends on.
 struct DotSum : OffSum {
   SumSizes sizes;
   double weights;  // Σ|w|
 };
 
-/// Row `at` of a weight times width values x(k), which have x's dtype.
+/// Row `at` of a weight times the `width` values x(k), which are of x's `dtype`.
 template <typename Row, typename X>
 DotSum dot_of(const Row& row, DType dtype, std::int64_t width, const X& x, int weight,
               std::int64_t at) {

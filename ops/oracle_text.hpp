@@ -1,6 +1,6 @@
-// The one include of an oracle's text, ops/**/<operator>_ref.hpp: a template over Row, which g++
-// compiles with kernels::HostRow and NVRTC with TeamRow. It uses Row's functions, those of
-// device/oracle/math.hpp and sum_error.hpp, and FloatTraits; no other header.
+// The only header that an oracle's text, ops/**/<operator>_ref.hpp, includes. An oracle is a
+// template over Row, compiled by g++ with kernels::HostRow and by NVRTC with TeamRow. It may use
+// Row's functions, those of device/oracle/math.hpp and sum_error.hpp, and FloatTraits.
 //   template <typename Row> void softmax_row(Row& row) {
 //     const double most = row.max(row.size(kC), [&](auto c) { return row.load(kX, c); });
 //     row.each(row.size(kC), [&](auto c) { row.store(0, c, value, magnitude); });

@@ -1,7 +1,8 @@
-// Groups of columns to codes and scales: a thread has one access of a group, neighbouring lanes
-// have the rest, and shuffles find the group's largest magnitude. One read of x, one write; scales
-// lie at any strides. In: x [rows, width], or [gate | up]. Out: codes q, scales. Numerics:
-// ops/quant_scale.hpp, ops/quant_mx.hpp; maxima are of bits, so their order does not matter.
+// Quantises groups of columns to codes and scales: each thread holds one access of a group, its
+// neighbouring lanes the rest, and shuffles find the group's largest magnitude. x is read once;
+// scales may have any strides. In: x [rows, width], or [gate | up]. Out: codes q, scales. Numerics:
+// ops/quant_scale.hpp, ops/quant_mx.hpp; maxima are taken over bit patterns, so their order does
+// not matter.
 // Flow: call > validate > select > compile > [launch].  Read next: quant_groups_config.hpp.
 #pragma once
 
@@ -16,7 +17,7 @@ namespace dlblas::quant {
 
 namespace quant_groups_detail {
 
-/// Where a thread's columns lie.
+/// The position of a thread's columns.
 struct Place {
   int64_t row, outer, inner;  // outer, inner: the row as [E, M], where rows are counted
   int64_t column;
@@ -32,7 +33,7 @@ __device__ inline int64_t count_of(const QuantGroupsParams& p, int64_t outer) {
   return p.count_bytes == 8 ? static_cast<int64_t>(bits) : static_cast<int32_t>(bits);
 }
 
-/// S.access elements from a column of the place's row on.
+/// Loads S.access elements of the row, starting at `column`.
 template <QuantGroupsTraits S>
 __device__ inline Values<S.access> load_x(const QuantGroupsParams& p, const Place& at,
                                           int64_t column) {
@@ -50,12 +51,12 @@ __device__ inline Values<S.access> load_x(const QuantGroupsParams& p, const Plac
   }
 }
 
-/// The e2m1 code of v, to nearest even, saturated; NaN is the largest.
+/// The e2m1 code of v, rounded to nearest even, saturated; NaN becomes the largest.
 __device__ inline uint32_t f4_code(float v) {
   if (v != v) return 7;
   const float a = fminf(fabsf(v), 6.0f);
-  // The power of 2 of a's binade, 1 at the least. In a sum with `rounder` the last bit is a step
-  // of a's.
+  // The power of 2 of a's binade, at least 1. Adding `rounder` rounds a: the sum's last bit is one
+  // e2m1 step.
   const uint32_t power = max(bits_of_float(a) & 0x7f800000u, 0x3f800000u);
   const uint32_t rounder = power + (22u << 23);
   const uint32_t code =
@@ -101,8 +102,8 @@ __device__ inline int64_t scale_offset(const QuantGroupsParams& p, const Place& 
     return offset_of(p.scale, at.row * p.groups + group);
 }
 
-/// The scale of a group whose largest magnitude has these bits, written by the thread that `leads`.
-/// Returns what its elements are multiplied with.
+/// The scale of a group whose largest magnitude has the bits `most`, stored by the thread that
+/// `leads`. Returns the factor that its elements are multiplied by.
 template <QuantGroupsTraits S>
 __device__ inline float make_scale(const QuantGroupsParams& p, const Place& at, uint32_t most,
                                    bool leads) {

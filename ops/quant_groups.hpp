@@ -1,6 +1,6 @@
-// Quantisation with a scale for each group of columns, beyond what row programs say: scales at any
-// strides, in 8 bits, codes of 4 bits, rows that are counted. What operators of several families
-// share. Read next: quant_groups_cpu.cpp, quant_groups_cuda.cpp, ops/quant/quantize_mxfp8/.
+// Quantisation with one scale per group of columns, for what row programs cannot express: scales at
+// any strides, 8-bit scales, 4-bit codes, counted rows. Shared by operators of several families.
+// Read next: quant_groups_cpu.cpp, quant_groups_cuda.cpp, ops/quant/quantize_mxfp8/.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace dlblas::quant {
 
-/// An operator (x, …) -> (q, scale), by positions in its schema; -1: there is none.
+/// An operator (x, …) -> (q, scale), by positions in its schema; -1: absent.
 struct QuantGroupsOp {
   QuantScaleKind kind = QuantScaleKind::kFloat;
   bool gated = false;
@@ -29,7 +29,7 @@ struct QuantGroupsOp {
   }
 };
 
-/// `op` lives as long as the process.
+/// `op` must live as long as the process.
 std::vector<Implementation> quant_groups_cpu(const QuantGroupsOp& op);
 Implementation quant_groups_cuda(const QuantGroupsOp& op);
 

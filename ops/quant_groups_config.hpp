@@ -1,5 +1,5 @@
-// What the host, the CPU's instruction-set objects and the CUDA kernel of scales over groups of
-// columns agree on: plain values. Read next: ops/quant_groups.hpp, quant_groups.cuh,
+// Plain structs shared by the host, the CPU's instruction-set objects and the CUDA kernel that
+// quantise with one scale per group of columns. Read next: ops/quant_groups.hpp, quant_groups.cuh,
 // quant_groups_simd.hpp.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace dlblas::quant {
 
-/// How a group's scale is made and kept: f32, amax / largest (ops/quant_scale.hpp); a power of 2 in
-/// f8e8m0; f8e4m3 below a factor of the whole tensor (ops/quant_mx.hpp).
+/// How a group's scale is computed and stored: amax / largest in f32 (ops/quant_scale.hpp); a power
+/// of 2 in f8e8m0; f8e4m3 times one factor for the whole tensor (ops/quant_mx.hpp).
 enum class QuantScaleKind : int32_t { kFloat, kMx, kNv };
 
 struct QuantGroupsTraits {
@@ -24,7 +24,7 @@ struct QuantGroupsTraits {
 
 inline constexpr int kQuantGroupsThreads = 256;
 
-/// One call. A block has 2^across threads side by side.
+/// One call. A block has 2^across threads along a row.
 struct QuantGroupsParams {
   StridedView x, q, scale;
   int64_t x_row, q_row, scale_row, scale_group;  // plain: strides in elements; of q, in bytes
@@ -42,7 +42,7 @@ struct QuantGroupsParams {
 static_assert(sizeof(QuantGroupsParams) == 3 * 144 + 12 * 8 + 8 * 4,
               "host and device read the same bytes");
 
-/// A row on a CPU; elements are side by side, as f32 where `type` is.
+/// One row on a CPU: contiguous elements of `type` (f32 if they were gathered).
 struct QuantGroupsRow {
   DType type, q_type;
   QuantScaleKind kind;
@@ -58,7 +58,7 @@ using QuantGroupsFn = void (*)(const QuantGroupsRow& row);
 
 }  // namespace dlblas::quant
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object file.
 namespace dlblas::baseline {
 void quant_groups_row(const quant::QuantGroupsRow& row);
 }

@@ -1,6 +1,6 @@
 // Scales over groups of columns on CPUs: one implementation per instruction-set level; any strides.
-// What does not lie side by side is gathered, a row at a time. In: Problem; Args. Out: Kernel;
-// codes and scales. Flow: call > validate > [select] > [compile] > [launch].
+// Rows whose elements are not contiguous are gathered, one at a time. In: Problem; Args. Out:
+// Kernel; codes and scales. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: quant_groups_simd.hpp.
 #include <algorithm>
 #include <vector>
@@ -56,7 +56,7 @@ class Job {
         q_rows_(rows_of(q())),
         scale_rows_(rows_of(scale())) {}
 
-  /// Rows [begin, end).
+  /// Quantises rows [begin, end).
   void run(std::int64_t begin, std::int64_t end) const {
     const std::int64_t width = args_.letters[op_.width], stride = last_stride(x());
     std::vector<float> values(static_cast<std::size_t>(width)), gathered;

@@ -1,6 +1,6 @@
-// Scales over groups of columns on NVIDIA GPUs: one launch; any strides, fast where rows lie at one
+// Scales over groups of columns on NVIDIA GPUs: one launch; any strides; fast where rows have one
 // stride. In: Problem; Args. Out: a kernel's source; launches. Flow: call > validate > [select] >
-// [compile] > [launch].  Read next: ops/quant_groups.cuh.
+// [compile] > [launch]. Read next: ops/quant_groups.cuh.
 #include <algorithm>
 #include <bit>
 
@@ -33,12 +33,12 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
     return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
            (counted && t.layout == Layout::kRowsOuter);
   }
-  /// True if scales lie at one stride between rows and one between groups.
+  /// True if scales have one stride between rows and one between groups.
   static bool has_strides(const TensorTraits& t, bool counted, DType type) {
     return (1 << t.align_log2) >= size_of(type) &&
            (counted || has_rows(t, false) || t.layout == Layout::kTransposed);
   }
-  /// A group is one warp's, at the most.
+  /// A group takes at most one warp.
   static Traits traits(const Query& q, const Config&) {
     const QuantGroupsOp& op = q.user<QuantGroupsOp>();
     const TensorTraits &x = q.problem.tensors[op.x], &codes = q.problem.tensors[op.q],
@@ -51,7 +51,7 @@ struct Form : kernels::CudaForm<QuantGroupsTraits, NoKnobs> {
     s.gated = op.gated;
     s.counted = op.count >= 0;
     const int packed = codes.dtype == DType::kU8 ? 2 : 1;
-    // As many as make 16 bytes, and as divide a row, a group and all addresses.
+    // The largest access, up to 16 bytes, that divides a row, a group and all addresses.
     const std::int64_t width = q.problem.dims[op.width];
     const int most = std::min({16 / size_of(x.dtype), (1 << x.align_log2) / size_of(x.dtype),
                                (1 << codes.align_log2) * packed});

@@ -1,7 +1,7 @@
-// A row of groups of columns to codes and scales, once for every instruction set: its values as
-// f32, then, group by group, the largest magnitude, the scale, the codes. In: QuantGroupsRow.
-// Numerics: ops/quant_scale.hpp, ops/quant_mx.hpp. Flow: call > validate > select > compile >
-// [launch]. Read next: cpu/row/bytes.hpp, quant_groups_cpu.cpp.
+// Quantises one row to codes and scales, compiled once per instruction set: converts its values to
+// f32, then computes the largest magnitude, the scale and the codes group by group. In:
+// QuantGroupsRow. Numerics: ops/quant_scale.hpp, ops/quant_mx.hpp. Flow: call > validate > select >
+// compile > [launch]. Read next: cpu/row/bytes.hpp, quant_groups_cpu.cpp.
 #pragma once
 
 #pragma GCC diagnostic push
@@ -17,7 +17,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// The elements i … i + n − 1; zeros above.
+/// Elements i … i + n − 1, padded with zeros.
 template <DType E>
 DLBLAS_INLINE Vec load_first(const void* row, int64_t i, int n) {
   return n == kWidth ? load<E>(at<E>(row, i)) : load_partial<E>(at<E>(row, i), n);
@@ -36,7 +36,7 @@ void make_values(const quant::QuantGroupsRow& row) {
   }
 }
 
-/// The bits of the largest magnitude, NaN above all.
+/// The bits of the largest magnitude; NaN compares as the largest.
 DLBLAS_INLINE uint32_t largest_bits(const float* values, int64_t count) {
   Ints most = {};
   for (int64_t i = 0; i < count; i += kWidth) {
@@ -48,8 +48,8 @@ DLBLAS_INLINE uint32_t largest_bits(const float* values, int64_t count) {
   return static_cast<uint32_t>(all);
 }
 
-/// e2m1 codes in the low bits of each lane, to nearest even, saturated; NaN is the largest. As
-/// encode() in cpu/row/bytes.hpp, with one bit of fraction.
+/// e2m1 codes in the low bits of each lane, rounded to nearest even, saturated; NaN becomes the
+/// largest. Like encode() in cpu/row/bytes.hpp, with one fraction bit.
 DLBLAS_INLINE Ints encode_f4(Vec v) {
   const Vec a = min_number(abs(v), broadcast(6.0f));
   const Ints power = max((Ints)a & 0x7f800000, (Ints)broadcast(1.0f));
@@ -57,7 +57,7 @@ DLBLAS_INLINE Ints encode_f4(Vec v) {
   const Ints code = (Ints)(a + (Vec)rounder) + ((power >> 22) - rounder) - (127 << 1);
   return choose(is_nan(v), Ints{} + 7, code | (((Ints)v >> 28) & 8));
 }
-/// An even number of codes, two a byte.
+/// Stores an even number of codes, two per byte.
 DLBLAS_INLINE void store_f4(char* to, Ints codes, int n) {
   uint8_t one[kWidth];
   const Bytes bytes = __builtin_convertvector(codes, Bytes);
@@ -88,7 +88,7 @@ void store_codes(DType type, const float* values, int64_t count, float factor, c
     store_group<DType::kI8>(values, count, factor, to);
 }
 
-/// The scale of the group `at`; returns what its elements are multiplied with.
+/// Stores the scale of group `at`; returns the factor that its elements are multiplied by.
 float make_scale(const quant::QuantGroupsRow& row, uint32_t most, int64_t at) {
   if (row.kind == quant::QuantScaleKind::kFloat) {
     const float amax = __builtin_bit_cast(float, most);

@@ -1,6 +1,6 @@
 // Scales of microscaling formats, as kernels compute them: in f32, each step rounded, so every
-// device has the same bits. In: the bits of a block's largest magnitude. Out: the scale's code, and
-// the factor that elements are multiplied with before they are rounded. Read next:
+// device computes the same bits. In: the bits of a block's largest magnitude. Out: the scale's
+// code, and the factor that elements are multiplied by before rounding. Read next:
 // ops/quant/mx_ref.hpp.
 #pragma once
 
@@ -18,18 +18,18 @@ struct MxScale {
 };
 
 struct MxScales {
-  /// OCP's: 2^(⌊log2 amax⌋ − top), elements saturate. NaN and infinities make it NaN.
+  /// The OCP rule: 2^(⌊log2 amax⌋ − top); elements saturate. NaN or infinity makes the scale NaN.
   DLBLAS_ROW MxScale power(uint32_t most, DType type) {
     if (most >= 0x7f800000u) return {255, __builtin_bit_cast(float, 0x7fc00000u)};
     const int32_t code = static_cast<int32_t>(most >> 23) - top_exponent(type);
     const uint32_t kept = code < 0 ? 0 : static_cast<uint32_t>(code);
     return {kept, __builtin_bit_cast(float, (254 - kept) << 23)};
   }
-  /// What is rounded to e4m3: amax / (6 · global).
+  /// The value to round to e4m3: amax / (6 · global).
   DLBLAS_ROW float wanted(uint32_t most, float global) {
     return __builtin_bit_cast(float, most) / (6.0f * global);
   }
-  /// Of a scale in e4m3; a block whose scale is 0 is zeros.
+  /// The factor for `step`, a scale rounded to e4m3; a block with scale 0 becomes zeros.
   DLBLAS_ROW float factor(float step, float global) {
     return step == 0 ? 0.0f : 1.0f / (step * global);
   }

@@ -1,8 +1,9 @@
-// The oracle of quantisation, in f64, and what it allows. The scale is amax / largest, rounded once
-// to f32. q is x / scale rounded to nearest even and saturated; kernels divide by, or multiply with
-// the reciprocal of, the rounded scale: the quotient is off by at most kQuotientRoundings of u =
-// 2^-24, relative. So a code is exact but where that much crosses a tie: there the value is the
-// tie, and the error allowed is half a step: both neighbours are right, and nothing else is.
+// The oracle of quantisation, in f64, and the error it allows. The scale is amax / largest, rounded
+// once to f32. q is x / scale rounded to nearest even and saturated. Kernels divide by the rounded
+// scale or multiply by its reciprocal, so the quotient has a relative error of at most
+// kQuotientRoundings of u = 2^-24. A code is therefore exact unless that error crosses a tie: there
+// the reference is the tie and the allowed error is half a step, so both neighbours pass and
+// nothing else does.
 // Read next: ops/quant_scale.hpp, ops/oracle_text.hpp.
 #pragma once
 
@@ -12,23 +13,23 @@ namespace dlblas::quant {
 
 /// The scale 1, an approximate reciprocal 2, its product with x 1, and 1 of second order.
 inline constexpr double kQuotientRoundings = 5;
-/// Magnitudes of codes are in roundings of f64: Bound::magnitude.
+/// Unit of the codes' magnitudes (Bound::magnitude): a rounding of f64.
 inline constexpr double kCodeUnit = 0x1p-52;
 
 inline double largest_of(DType type) { return type == DType::kI8 ? 127 : float_traits(type).max; }
-/// The nearest value of q's type, ties to even, saturated; NaN is 0 in i8.
+/// The nearest value of q's type, ties to even, saturated; NaN becomes 0 in i8.
 inline double code_of(DType type, double v) {
   if (type != DType::kI8) return round_to(type, v);
   return std::isnan(v) ? 0 : std::clamp(std::nearbyint(v), -128.0, 127.0);
 }
-/// `powers`: rounded up to a power of 2.
+/// `powers`: round up to a power of 2.
 inline double scale_of(double amax, DType type, bool powers = false) {
   if (amax <= 0 || std::isnan(amax)) return amax <= 0 ? 1 : amax;
   const double scale = std::max(amax / largest_of(type), 0x1p-126), below = power_below(scale);
   return powers && below < scale ? 2 * below : scale;
 }
 
-/// Column `at` of result 0: the code of a quotient that kernels may have off by `off`.
+/// Column `at` of result 0: the code of a quotient in which a kernel may have an error of `off`.
 template <typename Row>
 void store_code(Row& row, DType type, std::int64_t at, double quotient, double off) {
   if (!std::isfinite(quotient)) off = 0;
@@ -38,13 +39,13 @@ void store_code(Row& row, DType type, std::int64_t at, double quotient, double o
   else
     row.store(0, at, code_of(type, quotient), 0);
 }
-/// The same where they round it a few times.
+/// The same for a quotient with kQuotientRoundings of error.
 template <typename Row>
 void store_code(Row& row, DType type, std::int64_t at, double quotient) {
   store_code(row, type, at, quotient, kQuotientRoundings * kRounding * std::abs(quotient));
 }
 
-/// Columns [begin, end) of x into codes (result 0) and a scale (result 1, column `at`).
+/// Quantises columns [begin, end) of x to codes (result 0) and a scale (result 1, column `at`).
 template <typename Row>
 void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end, std::int64_t at,
                       bool powers) {
@@ -55,12 +56,12 @@ void quantize_columns(Row& row, DType type, std::int64_t begin, std::int64_t end
   row.each(end - begin, [&](auto c) { store_code(row, type, begin + c, x(c) / scale); });
 }
 
-/// A value that kernels make of others, infinite where f32 is, and what theirs may be off by.
+/// A value that kernels compute from others, infinite where f32 is, and the error theirs may have.
 struct MadeValue {
   double y, off;
 };
 
-/// The code of one; `share`: what the scale is off by, relative to it.
+/// The code of such a value; `share` is the relative error of the scale.
 template <typename Row>
 void store_made_code(Row& row, std::int64_t c, MadeValue v, double scale, double share) {
   const double quotient = v.y / scale;
@@ -68,7 +69,7 @@ void store_made_code(Row& row, std::int64_t c, MadeValue v, double scale, double
   store_code(row, row.result_dtype(0), c, quotient, std::abs(quotient) * rounded + v.off / scale);
 }
 
-/// Columns [begin, end) of made values: codes (result 0), and the scale (result 1, column `at`).
+/// Codes (result 0) and scale (result 1, column `at`) of computed values, columns [begin, end).
 template <typename Row, typename Made>
 void store_made_codes(Row& row, std::int64_t begin, std::int64_t end, std::int64_t at,
                       const Made& made) {
@@ -79,7 +80,7 @@ void store_made_codes(Row& row, std::int64_t begin, std::int64_t end, std::int64
   const bool none = amax < 0x1p-151;  // f32 has nothing but zeros there, whose scale is 1
   const double scale = none ? 1 : scale_of(amax, type);
   const bool plain = std::isfinite(amax) && !none;
-  // Or may have.
+  // A kernel may have nothing but zeros here, thus a scale of 1: the scale is not judged.
   const bool zeros = plain && amax <= 2 * most;
   row.store(1, at, scale, zeros ? -1 : (plain ? most / kRounding : 0) / largest_of(type));
   const double share = plain && scale > 0x1p-126 ? most / amax : 0;  // the least one is exact

@@ -1,5 +1,5 @@
-// A function of a program that few calls take: out of line on a CPU, where a loop would hold it for
-// each dtype and each end of a row. Read next: device/row/base.hpp.
+// Marks a function of a row program that few calls reach: out of line on a CPU, where otherwise
+// every loop, one per dtype and row end, would contain it. Read next: device/row/base.hpp.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)

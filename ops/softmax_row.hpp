@@ -1,6 +1,7 @@
-// What programs that take a softmax of a row share: its maximum and Σ e^(x − max), in f32. The
+// Shared by row programs that take a softmax: the row's maximum and Σ e^(x − max), in f32. The
 // maximum is subtracted first, so no finite row overflows. Rows with NaN or +inf, and rows of −inf
-// alone, are NaN, as in torch. Variants: 0 the maximum, then the sum; 1 both in one reduction.
+// alone, are NaN, as in torch. Variant 0 finds the maximum, then the sum; variant 1 both in one
+// reduction.
 // Read next: ops/norm/softmax/softmax_program.hpp, ops/softmax_sum.hpp (the error).
 #pragma once
 
@@ -8,7 +9,8 @@
 
 namespace dlblas::norm {
 
-/// An access that remembers its exponentials: in the place of its elements where those are values.
+/// An access that keeps its exponentials, in place of its elements if those are stored as values
+/// too.
 template <typename Words, typename Values>
 struct SoftmaxOnce {
   Words x;
@@ -27,8 +29,8 @@ struct SoftmaxOnce<Values, Values> {
   }
 };
 
-/// `Finish::of<Math>(sum)` is what Stats keep of the sum. kMayRemember: store() takes the
-/// exponentials that stage 1 leaves in Kept.
+/// Stats keep `Finish::of<Math>(sum)`. kMayRemember: store() uses the exponentials that stage 1
+/// left in Kept.
 template <typename Target, typename Finish, bool kMayRemember>
 struct SoftmaxRow : RowProgram {
   static constexpr Operand<0> kX{};
@@ -97,7 +99,7 @@ struct SoftmaxRow : RowProgram {
   }
 };
 
-/// What Stats keep of a sum.
+/// What Stats keep of the sum: its reciprocal, or its logarithm.
 struct SoftmaxFactor {
   template <typename Math, typename Total>
   DLBLAS_ROW float of(Total sum) {

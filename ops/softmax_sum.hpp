@@ -1,19 +1,20 @@
-// Σ e^(x − max) of a row in f64, and what kernels' may be off by: what oracles with a softmax
-// share, in any family. In units u = 2^-24, relative. Of e^(x − max), d = max − x, nothing at
-// d = 0, else 4 + 2.25·d: an exponential is good to 4 (the GPU's), d is rounded once, and a GPU
-// makes 2^(d·log2 e) of it, a product of a rounded constant. The sum is off by that error's mean
-// over its terms, by its additions, and, where sums are scaled as the maximum grows (variant 1), by
-// half an exponential for each doubling of the terms.
-//   Its logarithm is off by as much, absolute; a logarithm near 1 is good to 6, absolute, and
-// others to 8 of themselves: 4 units of the last place on a CPU, 4 and a product with a rounded
-// ln 2 on a GPU. Read next: ops/oracle_text.hpp, ops/softmax_row.hpp.
+// Σ e^(x − max) of a row in f64, and the error a kernel's may have. Shared by oracles with a
+// softmax in every family. Errors are relative, in units u = 2^-24. With d = max − x, e^(x − max)
+// is exact at d = 0 and else has an error of 4 + 2.25·d: an exponential is good to 4 (the GPU's), d
+// is rounded once, and a GPU computes 2^(d·log2 e), a product with a rounded constant. The sum's
+// error is the mean of that error over its terms, plus that of its additions and, where sums are
+// rescaled as the maximum grows (variant 1), half an exponential for each doubling of the number of
+// terms.
+//   Its logarithm has the same error, now absolute. The logarithm itself is good to 6, absolute,
+// near 1, and to 8, relative, elsewhere: 4 ulp on a CPU, 4 and a product with a rounded ln 2 on a
+// GPU. Read next: ops/oracle_text.hpp, ops/softmax_row.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"
 
 namespace dlblas::norm {
 
-/// What e^−d may be off by.
+/// The error that e^−d may have.
 DLBLAS_ORACLE double power_error(double d) {
   return d > 0 ? 4 + 2.25 * std::min(d, 128.0) : 0;  // beyond, e^−d is 0
 }

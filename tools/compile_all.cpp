@@ -1,13 +1,13 @@
 // Compiles every CUDA implementation of the registry without a GPU, and fails on a warning, a
 // spill, a C75xx note of ptxas, or an implementation that no problem reached.
-// In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table
-// implementation × arch of kernels, registers and compile times (cold: in a cache of its own).
+// In: nothing; Problems are made from the schemas, devices are typical ones. Out: a table per
+// implementation × arch of kernels, registers and compile times (cold, in a cache of its own).
 //   dlblas_compile_all [--all] [--each N] [--sizes N] [--seed N] [--turn] [--op NAME …]
 //                      [--only TEXT] [--keep FOLDER] [arch …]
-// arch: 80 90 by default; TEXT: a part of the entry of every kernel that is compiled; FOLDER: an
-// existing one, which gets the cubins, to be read with nvdisasm; --sizes: so
-// many tuples of sizes an operator, where an implementation takes one of them; --turn: what several
-// archs run is compiled for one of them, in turns that the seed begins.
+// arch: 80 90 by default. TEXT: a substring of the entry names of the kernels to compile. FOLDER:
+// an existing folder that receives the cubins, for nvdisasm. --sizes: N tuples of sizes per
+// operator, if an implementation supports one of them. --turn: kernels that several archs run are
+// compiled for only one of them, in turns; the seed selects the first.
 // Read next: tools/compile_all/problems.hpp, jit/jit.hpp.
 #include <unistd.h>
 
@@ -32,8 +32,8 @@
 namespace dlblas::compile_all {
 namespace {
 
-// Default configurations differ by size, dtype and layout; so many kernels of an implementation
-// are compiled an arch, spread over all that its problems ask for; a seed moves the choice.
+// Default configurations differ by size, dtype and layout. Per arch, this many kernels of an
+// implementation are compiled, spread over all that its problems need; a seed shifts the choice.
 constexpr std::size_t kKernelsEach = 10;
 
 constexpr std::size_t kProblemsShown = 3;  // of each row; all where operators are named
@@ -53,7 +53,7 @@ bool compiles_on(const Implementation& impl, int arch) {
          arch <= impl.max_arch;
 }
 
-/// What the arguments ask for.
+/// What the arguments request.
 struct Request {
   std::vector<int> archs;
   bool all = false;                  // every kernel, not some of each implementation
@@ -66,7 +66,7 @@ struct Request {
   std::string keep;                  // folder for the cubins; empty: none is kept
 };
 
-/// The first of each kernel function, then others, spread over all.
+/// Keeps the first kernel of each function, then others, evenly spread.
 void thin_out(std::vector<KernelSource>& sources, const Request& request) {
   const std::size_t n = sources.size();
   if (n <= request.each) return;
@@ -82,7 +82,7 @@ void thin_out(std::vector<KernelSource>& sources, const Request& request) {
   sources = std::move(few);
 }
 
-/// Every different kernel that the implementation's default configurations need.
+/// All distinct kernels that the implementation's default configurations need.
 Row sources_of(const Operator& op, const Implementation& impl, int arch,
                const std::vector<Problem>& problems) {
   const DeviceInfo device = typical_cuda_device(arch);
@@ -105,7 +105,7 @@ Row sources_of(const Operator& op, const Implementation& impl, int arch,
   return row;
 }
 
-/// All rows of an arch, compiled together: the JIT's threads take one kernel after another.
+/// Compiles all rows of an arch together, so the JIT's threads take one kernel after another.
 void compile(const std::vector<Row>& rows, int arch) {
   std::vector<KernelSource> all;
   for (const Row& row : rows)
@@ -131,7 +131,7 @@ void keep(const jit::Cubin& cubin, const Row& row, std::size_t number, const std
     throw Error(ErrorKind::kInternal, text(folder, "/", name, " could not be written"));
 }
 
-/// Reads what compiling found into `row.problems` and the figures of the table.
+/// Copies what compiling found into `row.problems` and the figures of the table.
 Figures finish(Row& row, const std::string& folder) {
   Figures f;
   std::size_t number = 0;
@@ -155,7 +155,7 @@ Figures finish(Row& row, const std::string& folder) {
   return f;
 }
 
-/// One line of the table; the problems below it. How many problems.
+/// Prints one line of the table and its problems below; returns how many problems.
 std::size_t print(Row& row, std::size_t shown, const std::string& folder) {
   const Figures f = finish(row, folder);
   const std::string name =
@@ -181,7 +181,7 @@ bool takes(const Request& request, const Operator& op) {
   return request.names.empty() || request.names.contains(op.schema.name);
 }
 
-/// Those of the request that `runs` takes; one of them, the next, where they take turns.
+/// The requested archs that `runs` accepts; only the next one if they take turns.
 std::vector<int> archs_of(const Request& request, std::size_t& turn,
                           const std::function<bool(int)>& runs) {
   std::vector<int> archs;
@@ -247,7 +247,7 @@ int run(const Request& request) {
   return problems == 0 && (compiled.size() == registered || !request.only.empty()) ? 0 : 1;
 }
 
-/// An empty cache, for as long as this lives.
+/// An empty cache that exists as long as this object.
 class EmptyCache {
  public:
   EmptyCache() : folder_(std::filesystem::temp_directory_path() / "dlblas_compile_all_XXXXXX") {

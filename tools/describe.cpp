@@ -1,10 +1,10 @@
-// Writes what only the implementations' own functions know, for the operators' pages: from which
+// Writes, for the operators' pages, what only the implementations' own functions know: from which
 // arch an implementation runs, which headers its kernels are in, a default configuration, and each
 // reason for which it refuses.
-// In: nothing; Problems are made from the schemas, devices are typical ones, so that every machine
-// says the same of a GPU. Out: JSON on stdout: of each operator its in-place forms and, by name,
-// its implementations. Read next:
-// tools/compile_all/problems.hpp, tools/website/operators.py.
+// In: nothing; Problems are made from the schemas and devices are typical ones, so that every
+// machine reports the same about a GPU. Out: JSON on stdout: for each operator its in-place forms
+// and, by name, its implementations. Read next: tools/compile_all/problems.hpp,
+// tools/website/operators.py.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -24,10 +24,10 @@ namespace {
 
 using compile_all::problems_of;
 
-// oneDNN answers by making a primitive, 0.2 ms each: as many problems of an operator are asked.
+// oneDNN answers by creating a primitive, 0.2 ms each; so at most this many problems per operator.
 constexpr std::size_t kMaxProblems = 1500;
 
-/// The calls that people make most: one token, a few, thousands, of thousands of elements each.
+/// The most common calls: one token, a few, thousands, each with thousands of elements.
 void add_usual_ones(const Operator& op, std::vector<Problem>& problems) {
   const DTypeSet dtypes = op.schema.tensors.front().dtypes;
   const bool short_ones = dtypes & set_of(DType::kBF16);
@@ -40,7 +40,7 @@ void add_usual_ones(const Operator& op, std::vector<Problem>& problems) {
   }
 }
 
-/// Calls that problems_of leaves out, at one size: tensors that lie oddly, and nothing at all.
+/// Calls that problems_of leaves out, at one size: tensors in odd layouts, and empty ones.
 void add_odd_ones(const Operator& op, std::vector<Problem>& problems) {
   const Schema& schema = op.schema;
   Problem plain = compile_all::plain_problem(op, compile_all::first_of(schema.tensors[0].dtypes));
@@ -81,8 +81,8 @@ std::vector<DeviceInfo> devices_of(const Implementation& impl) {
   return {best, least};
 }
 
-/// The text with its numbers blanked: one reason at two sizes is one reason. Digits of a word
-/// (sm_90, f32) stay.
+/// The text with its numbers blanked, so that one reason at two sizes counts once. Digits inside a
+/// word (sm_90, f32) stay.
 std::string shape_of(const std::string& reason) {
   std::string shape;
   for (const char ch : reason) {
@@ -98,7 +98,7 @@ std::string shape_of(const std::string& reason) {
   return shape;
 }
 
-/// How far a problem is from what people mostly ask for: 16 bits, and thousands of everything.
+/// How far a problem is from the common case: 16 bits, and thousands of everything.
 double oddness(const Operator& op, const Problem& problem) {
   double far = size_of(problem.tensors[0].dtype) == 2 ? 0 : 1;
   for (std::size_t i = 0; i < op.schema.letters.size(); ++i)

@@ -1,8 +1,8 @@
-// dlblas_generate <out>: writes what follows from the registry, so that no signature is written
-// twice. Out: <out>/include/dlblas/ops.hpp, <out>/python/dlblas/_ops.pyi, <out>/docs/operators.md;
-// the same bytes for the same registry, and a file that would not change is left alone (nothing
-// that includes it is built again). Read next: tools/generate/cpp.hpp, python.hpp, pages.hpp;
-// cmake/target.cmake runs this after each build.
+// dlblas_generate <out>: writes everything that derives from the registry, so that no signature is
+// written twice. Out: <out>/include/dlblas/ops.hpp, <out>/python/dlblas/_ops.pyi,
+// <out>/docs/operators.md. The same registry gives the same bytes, and a file that would not change
+// is left untouched (nothing that includes it is rebuilt). Read next: tools/generate/cpp.hpp,
+// python.hpp, pages.hpp; cmake/target.cmake runs this after each build.
 #include <cstdio>
 #include <exception>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// dlblas_worker: the process that candidates are measured in, for programs that are not Python. The
-// library starts it (its socket is descriptor 3) and kills it; it has no other use.
+// dlblas_worker: the process in which candidates are measured, for programs that are not Python.
+// The library starts it (its socket is descriptor 3) and kills it; it has no other use.
 // Read next: bindings/c/worker.cpp.
 #include "dlblas/dlblas.h"
 

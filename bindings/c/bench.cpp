@@ -11,7 +11,8 @@
 namespace dlblas {
 namespace {
 
-// What the whole device does, from memory, is what estimates of later processes begin with.
+// Rates of the whole device, measured from memory, are stored: later processes start their
+// estimates from them.
 void keep(const DeviceInfo& device, const dlblas_machine& machine, int threads,
           std::int64_t bytes) {
   constexpr std::int64_t kMinBytes = std::int64_t{64} << 20;  // shorter copies show latencies

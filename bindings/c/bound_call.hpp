@@ -1,4 +1,4 @@
-// Arguments of a C call bound and validated, for the functions that do not run them: explain, tune,
+// Arguments of a C call, bound and validated, for the functions that do not run it: explain, tune,
 // verify, ….
 #pragma once
 

@@ -1,6 +1,6 @@
-// `dlblas_cache`: what is kept, and keeping it in order. A command is a word; its arguments follow
-// on lines of their own. JSON goes out; what comes in (a file, another store) is checked record by
-// record. Read next: store/exchange.hpp, store/rules.hpp.
+// `dlblas_cache`: lists the store and maintains it. A command is one word; its arguments follow,
+// one per line. Output is JSON; input (a file, another store) is checked record by record.
+// Read next: store/exchange.hpp, store/rules.hpp.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ void write_record(JsonWriter& w, const Merged& merged, bool candidates) {
   w.close_object();
 }
 
-// `pin\nop\nname`: the word, then one argument per line; a space may follow the word instead.
+// `pin\nop\nname`: the command, then one argument per line; a space may follow the command instead.
 Words split(std::string_view command) {
   std::size_t end = std::min(command.find_first_of(" \n"), command.size());
   Words words{std::string(command.substr(0, end))};
@@ -102,8 +102,8 @@ std::shared_ptr<const Merged> known_key(Store& store, const std::string& prefix)
   return merged;
 }
 
-// A rule outlives the records it was made for, so lifting one looks among the rules' keys too. The
-// hash, and whose key it is: empty where the record does not say.
+// A rule outlives the records it was made for, so lifting one also searches the rules' keys.
+// Returns the key's hash and the operator it belongs to, empty where the record does not say.
 std::pair<std::string, std::string> ruled_key(Store& store, const std::string& prefix) {
   std::map<std::string, std::string> found;
   for (const auto& merged : store.ls())
@@ -163,8 +163,8 @@ const char* kind_of(mode_t mode) {
   return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-// The export takes its name by a rename, which would put a file where a FIFO, a device node or a
-// link was: only a regular file is replaced.
+// The export is renamed into place, which would put a regular file where a FIFO, device node or
+// link was: replaces only regular files.
 void refuse_irregular(const Folder& folder, const std::filesystem::path& file) {
   struct stat st;
   const std::string name = file.filename().string();
@@ -205,7 +205,7 @@ void write_exchange(JsonWriter& w, const Exchange& exchange) {
   forget_all();
 }
 
-// The store's words are about its own files; these are about a user's.
+// The store's messages are about its own files; these are about a user's.
 std::string words_of(Flaw flaw) {
   switch (flaw) {
     case Flaw::kVanished:
@@ -254,8 +254,8 @@ void merge_from(JsonWriter& w, Store& store, const std::string& path) {
   write_exchange(w, merge_store(store, other));
 }
 
-/// The operator's own name for a form of it. A rule that is lifted may name an operator that
-/// this process does not know: a user's that is not imported here.
+/// The operator's own name for one of its forms. When lifting a rule, the name may be of an
+/// operator unknown to this process: a user's that is not imported here.
 std::string operator_of(const std::string& name, bool lifting) {
   if (lifting && !Registry::process().find(name)) {
     Rules::process().refresh();
@@ -265,8 +265,8 @@ std::string operator_of(const std::string& name, bool lifting) {
   return Registry::process().at(name).op->schema.name;
 }
 
-// op, implementation, configuration, key. An empty configuration is none; without a key's line, all
-// problems are meant. Names must be known now: a typing error would never hold.
+// op, implementation, configuration, key. An empty configuration means none; without a key line the
+// rule covers all problems. Names must be known now: a mistyped one would never match.
 Rule rule_of(Store& store, Rule::Kind kind, const Words& words, bool lifting) {
   const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string(); };
   Rule rule{kind, "", "", word(2), word(3)};

@@ -1,4 +1,4 @@
-// dlblas_call: one operator call, five stages. The whole of what happens is the body below.
+// dlblas_call: one operator call in five stages. The body below is everything that happens.
 // In: a form's handle, dlblas_args, an optional context. Out: a status; results written.
 // No exception crosses this border: a failure becomes a status and a text (bindings/c/error.cpp).
 // Flow: [dlblas_call] > call > validate > select > compile > launch.
@@ -33,8 +33,8 @@ const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
 }
 
 namespace {
-// call,<op>,<dims>,<dtype>,<device>,<implementation>,<configuration>,<why>,<time>: on a GPU, of the
-// call until it was queued.
+// call,<op>,<dims>,<dtype>,<device>,<implementation>,<configuration>,<why>,<time>: on a GPU, the
+// time until the call was queued.
 [[gnu::noinline, gnu::cold]] void log_call(const Operator& op, const Plan& chosen,
                                            const Kernel& kernel, std::int64_t nanoseconds) {
   const bool captured = kernel.implementation != chosen.implementation;
@@ -45,7 +45,7 @@ namespace {
                             impl.table().print(plan.config), ",", name_of(plan.why), ",", spent));
 }
 
-// A range's name: `dlblas::rms_norm cuda_registers threads=256 … T=16 C=4096 bf16`.
+// The name of a profiler range: `dlblas::rms_norm cuda_registers threads=256 … T=16 C=4096 bf16`.
 [[gnu::noinline, gnu::cold]] std::string range_name(const Operator& op, const Plan& plan) {
   const Implementation& impl = *plan.implementation;
   return text("dlblas::", op.schema.name, " ", impl.name, " ", impl.table().print(plan.config),

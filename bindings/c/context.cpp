@@ -18,9 +18,9 @@
 namespace dlblas {
 namespace {
 
-// Workspace of one thread: calls stack on it, so a step may ask several times and a call inside a
-// call is safe. Blocks are kept for the next call; several become one when the outermost call has
-// ended.
+// Workspace of one thread, allocated as a stack: a step may request memory several times, and
+// nested calls are safe. Blocks are kept for the next call; when the outermost call ends, several
+// blocks are merged into one.
 class Arena {
  public:
   struct Mark {
@@ -35,7 +35,7 @@ class Arena {
     blocks_.clear();
     add(total);
   }
-  /// What keeps the blocks that there are.
+  /// Keeps the current blocks alive.
   std::shared_ptr<const void> hold() const {
     return blocks_.empty() ? nullptr : std::make_shared<const std::vector<Block>>(blocks_);
   }
@@ -65,8 +65,8 @@ class Arena {
 constexpr std::size_t kAlign = 64;
 constexpr std::int32_t kMaxThreads = 1024;  // as DLBLAS_NUM_THREADS; the key holds 16 bits
 
-// Results made on a GPU, until dlblas_free: it must tell them from malloc'ed memory, and asking the
-// driver about a host's address is an error of its own to every checker.
+// GPU results that were not yet passed to dlblas_free, which must tell them from malloc'ed memory:
+// querying the driver about a host address is reported as an error by every checker.
 struct DeviceResults {
   std::mutex mutex;
   struct Made {

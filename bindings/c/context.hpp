@@ -1,6 +1,6 @@
-// The Context of a call made through the C ABI: the caller's functions where given, else the
-// library's own: malloc'ed results, a per-thread workspace, the thread pool; on a GPU memory in the
-// order of the caller's stream.
+// The Context of a call through the C ABI: the caller's functions where given, else the library's
+// own (malloc'ed results, a per-thread workspace, the thread pool). On a GPU, memory is allocated
+// and freed in the order of the caller's stream.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace dlblas {
 
-/// What keeps the calling thread's own workspace on the CPU; null where it has none.
+/// Keeps the calling thread's own CPU workspace alive; null if it has none.
 std::shared_ptr<const void> hold_workspace();
-/// Gives back a result that CallSide made on a GPU; false where the memory is none.
+/// Frees a result that CallSide allocated on a GPU; false if the memory is not such a result.
 bool free_device_result(void* memory);
 
 /// Lives on the stack of one call; `context()` points into it.
@@ -23,10 +23,11 @@ class CallSide {
   ~CallSide();
   CallSide(const CallSide&) = delete;
   CallSide& operator=(const CallSide&) = delete;
-  /// Where the call's tensors are, once validate knows: memory of our own then comes from there.
+  /// Sets the device of the call's tensors, once validate knows it; the library's own memory is
+  /// then allocated there.
   void set_device(Device device) { context_.device = device; }
   const Context& context() const { return context_; }
-  /// The threads this context offers, for the Problem.
+  /// The number of threads that this context offers, for the Problem.
   int num_threads() const { return context_.num_threads; }
 
  private:

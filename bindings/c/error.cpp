@@ -1,4 +1,4 @@
-// The last error of each thread, and the small functions around texts and versions.
+// The last error of each thread, and small functions for texts and versions.
 #include <cstdlib>
 #include <cstring>
 #include <exception>

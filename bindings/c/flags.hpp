@@ -1,5 +1,5 @@
-// What every call of this thread asks for beside its arguments: DLBLAS_DETERMINISTIC inside
-// dlblas.deterministic(). Read where a binding makes its dlblas_args.
+// Flags that apply to every call of this thread in addition to its arguments: DLBLAS_DETERMINISTIC
+// inside dlblas.deterministic(). Read where a binding fills in its dlblas_args.
 #pragma once
 
 #include <cstdint>

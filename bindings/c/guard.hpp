@@ -1,5 +1,5 @@
-// No exception crosses the shared object's border: every C function runs its body through
-// `guarded`. In: a callable. Out: a status; the thread's last error holds the words
+// No exception crosses the shared object's boundary: every C function runs its body through
+// `guarded`. In: a callable. Out: a status; the thread's last error holds the message
 // (dlblas_last_error).
 #pragma once
 
@@ -11,9 +11,10 @@
 
 namespace dlblas {
 
-/// Keeps the exception being handled as the calling thread's last error; its status. Only inside a
-/// catch (...). A thread that ends inside a call (pthread_cancel; Python's daemon threads at exit,
-/// in a callback of ctypes) unwinds by what is no C++ exception: that goes on.
+/// Stores the exception being handled as the calling thread's last error and returns its status.
+/// Call only inside a catch (...). A thread that ends inside a call (pthread_cancel; Python's
+/// daemon threads at exit, in a ctypes callback) unwinds with something that is not a C++
+/// exception; that unwinding continues.
 dlblas_status keep_exception();
 
 template <typename F>
@@ -27,7 +28,7 @@ dlblas_status guarded(F&& body) {
   }
 }
 
-/// The words of a refusal at this border: "<op>: <argument> <problem>; expected <expected>, got
+/// The message of a refusal at this boundary: "<op>: <argument> <problem>; expected <expected>, got
 /// <got>; <advice>".
 struct Refusal {
   std::string argument, problem, expected, got, advice = {};

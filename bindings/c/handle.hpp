@@ -1,4 +1,4 @@
-// dlblas_op_t is a registry Form behind an opaque name.
+// dlblas_op_t is an opaque pointer to a registry Form.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace dlblas {
 
-/// The form behind a handle (call.cpp); refuses null pointers and structures of another ABI in
-/// words.
+/// The form behind a handle (call.cpp). Refuses null pointers and structures of another ABI, with a
+/// message.
 const Form& form_of(dlblas_op_t op, const dlblas_args* call);
 inline dlblas_op_t handle_of(const Form& form) { return reinterpret_cast<dlblas_op_t>(&form); }
 
-/// Whether the form writes into this parameter's memory.
+/// True if the form writes into this parameter's memory.
 inline bool is_written(const Form& form, const Param& p) {
   if (!p.is_tensor) return false;
   if (form.op->schema.tensors[p.index].written) return true;

@@ -1,5 +1,5 @@
-// Everything the C ABI tells about the library without running an operator: handles, explain, pin,
-// info, counters. JSON goes out; none comes in.
+// Everything that the C ABI reports without running an operator: handles, explain, pin, info,
+// counters. JSON goes out; none comes in.
 #include <cstring>
 
 #include "bindings/c/bound_call.hpp"
@@ -20,7 +20,7 @@
 namespace dlblas {
 namespace {
 
-// What estimates assume of the device: all its units together.
+// The rates that estimates assume for the device, with all its units together.
 void write_rates(JsonWriter& w, const DeviceInfo& device) {
   w.key("rates").open_object().field("memory_bytes_per_s", memory_bytes_per_s(device));
   w.field("cache_bytes_per_s", cache_bytes_per_s(device));
@@ -58,7 +58,7 @@ void write_devices(JsonWriter& w) {
   w.field("nvrtc_why_not", jit::unavailable()).close_object();
 }
 
-// Torch is never opened by us: it is there where the process has imported it.
+// The library never opens torch: it is present if the process has imported it.
 void write_torch(JsonWriter& w) {
   const std::string why_not = torch::load_shims();
   w.open_object().field("name", "torch").field("found", why_not.empty());

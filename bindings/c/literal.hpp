@@ -1,5 +1,5 @@
-// A scalar's default as Python writes it, which torch's schemas read as well: `1e-06`, `0.0`,
-// `False`, `'gelu'`, `None`.
+// A scalar's default in Python syntax, which torch's schemas accept too: `1e-06`, `0.0`, `False`,
+// `'gelu'`, `None`.
 #pragma once
 
 #include <charconv>

@@ -1,5 +1,5 @@
-// dlblas_make_input: one input as the tuner makes it, for harnesses and tests outside. In: an
-// operator's handle, an input's name, sizes, a seed. Out: the caller's memory, filled.
+// dlblas_make_input: one input as the tuner makes it, for external harnesses and tests.
+// In: an operator's handle, an input's name, sizes, a seed. Out: the caller's memory, filled.
 // Read next: tuner/filler.hpp.
 #include "bindings/c/guard.hpp"
 #include "bindings/c/handle.hpp"

@@ -28,7 +28,7 @@ void check_rows(const Operator& op, const Args& args, const std::int64_t* rows,
       no("rows", "has an index out of range", text("0 to ", count - 1), std::to_string(rows[i]));
 }
 
-// Where the reference is to write.
+// Checks that the reference has memory to write to.
 void check_places(const Args& args, std::int64_t num_rows, double* const* values,
                   double* const* magnitudes, const void* bounds) {
   const Schema& schema = *args.schema;
@@ -44,7 +44,7 @@ void check_places(const Args& args, std::int64_t num_rows, double* const* values
     if (args.judges(j)) need(values[j], "values"), need(magnitudes[j], "magnitudes");
 }
 
-// What the written inputs hold after the call: args->outputs after the results.
+// Reads what the written inputs hold after the call: they follow the results in args->outputs.
 void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
   for (int j = schema.num_results; j < schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;
@@ -72,7 +72,7 @@ void read_written(const Schema& schema, const dlblas_args& call, Args& after) {
   }
 }
 
-// The reference reads them. The questions about a call do without.
+// The reference reads the inputs' data. Queries about a call do not need it.
 void require_inputs(const Args& args) {
   const Schema& schema = *args.schema;
   for (int i = 0; i < schema.num_inputs; ++i)
@@ -111,7 +111,7 @@ dlblas_status dlblas_reference(dlblas_op_t handle, const dlblas_args* call, cons
     for (int j = 0; j < op.schema.num_judged(); ++j) {
       if (!bound_call.args.judges(j)) continue;
       out[j] = {values[j], magnitudes[j]};
-      // 0: what an oracle leaves out is exact.
+      // 0: a magnitude that the oracle leaves unwritten means an exact element.
       if (num_rows > 0)
         std::fill_n(magnitudes[j], num_rows * row_width(bound_call.args.judged_rows(j)), 0.0);
       const Bound bound = op.def.bound(bound_call.problem, j);

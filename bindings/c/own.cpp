@@ -1,4 +1,4 @@
-// The inside's values as a user's functions see them; see own.hpp.
+// Internal values as a user's functions see them; see own.hpp.
 #include "bindings/c/own.hpp"
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ dlblas_dtype c_dtype(DType t) {
 
 dlblas_device c_device(Device d) { return {static_cast<std::int32_t>(d.type), d.index}; }
 
-// An enumeration by its label, a dtype by its name.
+// An enumeration is passed as its label, a dtype as its name.
 dlblas_value c_scalar(const ScalarSpec& spec, const ScalarValue& from) {
   dlblas_value to = {};
   switch (spec.type) {

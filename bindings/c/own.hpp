@@ -1,6 +1,6 @@
-// A user's implementation or operator as the inside holds it, and the inside's values as the C ABI
-// shows them to a user's functions. In: structs of dlblas.h, copied at registration. Out: plain
-// structs for callbacks, on the caller's stack. Read next: bindings/c/register.cpp.
+// A user's implementation or operator in its internal form, and internal values as the C ABI shows
+// them to a user's functions. In: structs of dlblas.h, copied at registration. Out: plain structs
+// for callbacks, on the caller's stack. Read next: bindings/c/register.cpp.
 #pragma once
 
 #include <deque>
@@ -17,15 +17,16 @@
 
 namespace dlblas {
 
-/// CUDA text, read.
+/// CUDA text, parsed.
 struct OwnCuda {
   std::string header;  // its name for the JIT
   std::string entry;
   Expression grid[3], block[3], shared_bytes;
 };
 
-/// The first configuration that the user's `allowed` takes, by problem: found once, for it may be
-/// Python, and a call asks. The mutex is never held while the user's function runs.
+/// The first configuration that the user's `allowed` accepts, per problem. Cached, because
+/// `allowed` may be Python and is queried by calls. The mutex is never held while the user's
+/// function runs.
 struct FirstValid {
   struct Hash {
     std::size_t operator()(const Problem& p) const { return p.hash(); }
@@ -34,7 +35,7 @@ struct FirstValid {
   std::unordered_map<Problem, std::optional<Config>, Hash> known;
 };
 
-/// What Implementation::user points to. Goes when it was replaced and no call can hold it.
+/// Implementation::user points to this. Deleted once replaced, when no call can still hold it.
 struct OwnImplementation {
   OwnImplementation() = default;
   ~OwnImplementation() {
@@ -60,17 +61,17 @@ struct OwnImplementation {
 
 inline const OwnImplementation& own_of(const Query& q) { return q.user<OwnImplementation>(); }
 
-/// A prepared kernel's own: Kernel::state.
+/// The private state of a prepared kernel: Kernel::state.
 struct OwnState {
   const OwnImplementation* own;
   std::int64_t config[kMaxKnobs];
 };
 static_assert(sizeof(OwnState) <= Kernel::kStateBytes);
 
-/// What the user's functions say, and whether any configuration is valid for the problem.
+/// The answer of the user's functions, and whether any configuration is valid for the problem.
 Support own_supports(const Query& q);
 
-/// A Problem as a user's functions see it. Copied where a predicate outlives a call.
+/// A Problem as a user's functions see it. Copied when a predicate outlives the call.
 class ProblemView {
  public:
   ProblemView(const Operator& op, const Problem& problem);
@@ -100,24 +101,24 @@ class StepView {
   dlblas_step_args view_;
 };
 
-/// dlblas_register; `release(from->user)` is called when nothing can use it any more, on any
-/// thread, and where the registration is refused before it returns.
+/// dlblas_register. `release(from->user)` is called, on any thread, when nothing can use it any
+/// more; if the registration is refused, before this returns.
 dlblas_status register_own(dlblas_op_t op, const dlblas_implementation* from,
                            void (*release)(void* user));
 /// dlblas_register_operator, likewise.
 dlblas_status register_own_operator(const dlblas_operator_def* def, dlblas_op_t* op,
                                     void (*release)(void* user));
 
-/// What dlblas_fail() said on this thread since the last call of this; empty: nothing.
+/// What dlblas_fail() reported on this thread since the previous call of this; empty if nothing.
 std::string take_failure();
 
-/// Refuses a hash that a record cannot hold: it is a word in a line of the store's.
+/// Refuses a hash that a record cannot hold: the store keeps it as one word of a line.
 void check_hash(const std::string& op, const std::string& hash);
 
-/// The parts of an implementation that CUDA text makes: `c.cuda` of it is read.
+/// Fills in the parts of an implementation that come from CUDA text; reads its `c.cuda`.
 void read_cuda_text(OwnImplementation& own, Implementation& impl);
 
-/// The file of the shared object that holds this address, digested; empty where there is none.
+/// The digest of the shared object's file that holds this address; empty if there is none.
 std::string digest_of_object(const void* address);
 
 }  // namespace dlblas

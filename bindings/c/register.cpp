@@ -1,6 +1,6 @@
-// dlblas_register: a user's implementation becomes an Implementation of the registry, and from then
-// on nothing tells it from a built-in one but its flag. In: dlblas_implementation. Out: functions
-// of the inside that call the user's, without a lock. Read next: bindings/c/own.hpp,
+// dlblas_register: turns a user's implementation into an Implementation of the registry, which from
+// then on differs from a built-in one only by its flag. In: dlblas_implementation. Out: internal
+// functions that call the user's, without a lock. Read next: bindings/c/own.hpp,
 // bindings/c/register_cuda.cpp, docs/own.md.
 #include <algorithm>
 #include <cctype>
@@ -15,7 +15,7 @@
 namespace dlblas {
 namespace {
 
-// ---- what the inside calls ---------------------------------------------------------------------
+// ---- what the library calls --------------------------------------------------------------------
 
 [[noreturn]] void step_failed(const OwnImplementation& own, const std::string& why) {
   throw Error(ErrorKind::kLaunch,
@@ -65,7 +65,7 @@ Kernel prepare(const Query& q, const Config& config) {
   return kernel;
 }
 
-// Every prefix of a configuration must be one of the list, so that the product is cut early.
+// Every prefix of a configuration must be a prefix in the list, which prunes the product early.
 void constrain(const Query& q, Space& space) {
   const OwnImplementation& own = own_of(q);
   std::vector<std::string_view> names;
@@ -88,12 +88,13 @@ void constrain(const Query& q, Space& space) {
   });
 }
 
-// How many configurations a call looks through for a valid one: at 2 µs of Python each, 10 ms.
+// How many configurations a call tries before giving up: at 2 µs per Python call, 10 ms.
 constexpr std::int64_t kMaxAsked = 4096;
 constexpr std::size_t kMaxKnown = 4096;  // problems
 
-// The default where it is valid, else the first of the list, or of the product with the last knob
-// fastest. `unsure`: some answer was neither yes nor no, and its words, where it has any.
+// Returns the default if valid, else the first valid one of the list, or of the product with the
+// last knob fastest. `unsure` is set if some answer was neither yes nor no, to the message it came
+// with.
 std::optional<Config> find_valid(const OwnImplementation& own, const Problem& problem,
                                  std::optional<std::string>* unsure) {
   const ProblemView view(*own.op, problem);
@@ -149,8 +150,7 @@ Config heuristic(const Query& q) {
   return first_valid(own, q.problem).value_or(own.preset);
 }
 
-// ---- what the user gave, read and refused with a message
-// -----------------------------------------------
+// ---- what the user passed: read, or refused with a message -------------------------------------
 
 constexpr std::int64_t kMaxConfigs = std::int64_t{1} << 20;
 constexpr std::int32_t kMaxValues = 1 << 12;  // each is compared with all
@@ -165,8 +165,8 @@ bool is_identifier(std::string_view s) {
                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-// What a record holds in a line of its own, or as a part of one: a line that cannot be read back
-// loses the whole record.
+// A record holds this as a line or as part of one: a line that cannot be read back loses the whole
+// record.
 constexpr std::size_t kMaxWord = 256;
 
 bool is_word(std::string_view s) {
@@ -174,13 +174,13 @@ bool is_word(std::string_view s) {
          std::all_of(s.begin(), s.end(), [](unsigned char c) { return c > ' ' && c < 127; });
 }
 
-// A label stands in `knob=label` of a configuration's text.
+// A label appears as `knob=label` in a configuration's text.
 bool is_label(std::string_view s) { return is_word(s) && s.find_first_of(",=") == s.npos; }
 
 Knob read_knob(OwnImplementation& own, const dlblas_knob& from) {
   const std::string name = from.name ? from.name : "";
   if (!is_identifier(name)) refuse_own(*own.op, {"knobs", "has a bad name", "an identifier", name});
-  // Expressions, macros and arguments by name have one namespace.
+  // Expressions, macros and named arguments share one namespace.
   const Schema& schema = own.op->schema;
   const bool is_tensor = std::any_of(schema.tensors.begin(), schema.tensors.end(),
                                      [&](const TensorSpec& t) { return t.name == name; });

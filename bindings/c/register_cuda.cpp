@@ -1,6 +1,6 @@
-// CUDA text as an implementation: compiled by the same JIT as the library's kernels, launched with
-// one parameter per tensor, letter and scalar. In: dlblas_cuda_text. Out: Implementation::sources
-// and a step. Read next: jit/headers.hpp, device/own.cuh, docs/own.md.
+// CUDA text as an implementation: compiled by the same JIT as the library's kernels and launched
+// with one parameter per tensor, letter and scalar. In: dlblas_cuda_text. Out:
+// Implementation::sources and a step. Read next: jit/headers.hpp, device/own.cuh, docs/own.md.
 #include <algorithm>
 #include <bit>
 
@@ -23,7 +23,7 @@ std::string_view element_of(DType dtype) {
   return dtype == DType::kAbsent ? "float" : kNames[static_cast<int>(dtype)];
 }
 
-// The text of one configuration and one set of dtypes: macros, element types, the user's text.
+// The source for one configuration and one set of dtypes: macros, element types, the user's text.
 std::string text_of(const OwnImplementation& own, const Problem& problem, const Config& config) {
   std::string s;
   for (int i = 0; i < own.table.size(); ++i) {
@@ -49,7 +49,8 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
   std::int64_t values[kMaxLetters + kMaxKnobs];
   std::copy_n(own.op->schema.sizes_of(q.problem).begin(), own.op->schema.letters.size(), values);
   std::copy_n(config.values.begin(), own.table.size(), values + own.op->schema.letters.size());
-  // Of the bucket's upper end: an exact size asks for no more, where the expression grows with it.
+  // Evaluated at the bucket's upper end: if the expression grows with the size, no exact size needs
+  // more.
   const std::int64_t shared = own.cuda.shared_bytes.evaluate(values);
   return {{header, own.cuda.entry,
            static_cast<std::int32_t>(std::clamp<std::int64_t>(shared, 0, 1 << 20))}};
@@ -65,7 +66,7 @@ Support supports(const Query& q) {
   return own_supports(q);
 }
 
-// One argument of a kernel: eight bytes hold any of them.
+// One kernel argument: eight bytes hold any of them.
 union Argument {
   const void* pointer;
   std::int64_t integer;
@@ -130,7 +131,7 @@ Kernel prepare(const Query& q, const Config& config) {
   return make_kernel({run_kernel}, state);
 }
 
-// What CUDA takes of it.
+// The range that CUDA accepts.
 struct Range {
   std::int64_t least, most;
 };
@@ -149,7 +150,7 @@ Expression parse(const OwnImplementation& own, const char* argument, const char*
   }
 }
 
-// One without names is judged here, others by each launch.
+// A constant expression is checked here, any other by each launch.
 Expression read_expression(const OwnImplementation& own, const char* argument, Range range,
                            const char* from, const char* otherwise) {
   Expression made = parse(own, argument, from, otherwise);
@@ -160,7 +161,7 @@ Expression read_expression(const OwnImplementation& own, const char* argument, R
   return made;
 }
 
-// A problem's dtypes: of each tensor the allowed one that comes `turn`-th.
+// Dtypes of a problem: for each tensor, its `turn`-th allowed dtype, wrapping around.
 Problem dtypes_of(const Schema& schema, int turn) {
   Problem p;
   for (std::size_t i = 0; i < schema.tensors.size(); ++i) {
@@ -176,7 +177,7 @@ Problem dtypes_of(const Schema& schema, int turn) {
   return p;
 }
 
-// "own/<digest>.cuh(7): error: …": the line is the text's own.
+// Rewrites "own/<digest>.cuh(7): error: …": the line number is that of the user's text.
 std::string in_words(const std::string& log, const std::string& header) {
   std::string all;
   for (std::size_t at = 0; at < log.size();) {
@@ -193,9 +194,9 @@ std::string in_words(const std::string& log, const std::string& header) {
   return all.empty() ? log : all;
 }
 
-// Text that compiles for no dtypes and no knobs is refused here, where a compiler is: with the
-// first configuration and the last (others may not go together), for the dtypes that come first,
-// second and so on, on Hopper and on the GPU that there is.
+// Where a compiler is available, refuses text that compiles for no dtypes and no knobs. Tries the
+// first and the last configuration (others may not be valid combinations), with each tensor's
+// first, second, … dtype, for Hopper and for the GPU present.
 void check_text(const OwnImplementation& own) {
   constexpr int kTurns = 4, kHopper = 90;
   Config configs[2] = {};
@@ -224,8 +225,8 @@ void check_text(const OwnImplementation& own) {
          {"cuda", "does not compile", "CUDA text", text(own.name, ": ", first)});
 }
 
-// What the machine code comes from: the text, the library's headers below it, and how it is
-// launched.
+// Everything that determines the machine code: the text, the library headers it includes, and how
+// it is launched.
 std::string digest_of(const OwnImplementation& own, const dlblas_cuda_text& from) {
   std::string all = text(own.cuda.entry, "\n");
   for (const jit::Header& h : jit::closure_of(own.cuda.header)) all += text(h.name, "\n", h.text);

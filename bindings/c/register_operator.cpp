@@ -1,7 +1,6 @@
-// dlblas_register_operator: a user's operator, from a schema and a reference. In:
-// dlblas_operator_def. Out: an Operator of the registry; its oracle calls the user's reference, its
-// bound is the user's or one derived from the schema. Read next: registry/operator.hpp,
-// docs/own.md.
+// dlblas_register_operator: a user's operator from a schema and a reference. In:
+// dlblas_operator_def. Out: an Operator of the registry. Its oracle calls the user's reference; its
+// bound is the user's, or derived from the schema. Read next: registry/operator.hpp, docs/own.md.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -21,7 +20,7 @@
 namespace dlblas {
 namespace {
 
-// One registration's functions; freed when another one replaced it and no call can be in it.
+// The functions of one registration; freed once replaced, when no call can still be inside.
 struct OwnReference {
   dlblas_operator_def c = {};
   std::string hash;
@@ -34,7 +33,7 @@ struct OwnReference {
   OwnReference(const OwnReference&) = delete;
   OwnReference& operator=(const OwnReference&) = delete;
 };
-// What OperatorDef::user points to.
+// OperatorDef::user points to this.
 struct OwnOperator {
   std::string schema, formula;
   std::vector<std::string> inplace;
@@ -45,7 +44,7 @@ const OwnReference& reference_of(const OperatorDef& def) {
   return *static_cast<const OwnOperator*>(def.user)->reference.load(std::memory_order_acquire);
 }
 
-// What the C ABI says of places, in two arrays.
+// The destinations in the C ABI's form: two arrays.
 struct Places {
   double *values[kMaxJudged] = {}, *magnitudes[kMaxJudged] = {};
   Places(const Args& args, const OracleOut* out) {
@@ -54,7 +53,7 @@ struct Places {
   }
 };
 
-// 0, or an error in the words of the user's function.
+// Throws on a nonzero code, with the message of the user's function.
 void check_code(const std::string& op, const char* function, int code) {
   if (code == 0) return;
   std::string why = take_failure();
@@ -108,8 +107,8 @@ double elements_of(const Schema& schema, const Problem& problem, int begin, int 
   return sum;
 }
 
-// How many terms an element of the results may be a sum of: as a product of all letters has more
-// elements than the results do, at most.
+// Upper bound on the terms summed into one element of a result: the product of all letters over the
+// number of the result's elements, and at least the longest last dimension of an input.
 double terms_of(const Schema& schema, const Problem& problem, int judged) {
   const auto sizes = schema.sizes_of(problem);
   double all = 1;
@@ -132,7 +131,7 @@ double terms_of(const Schema& schema, const Problem& problem, int judged) {
               {name, "bound", "three numbers from 0 on", why});
 }
 
-// Integers, truth values, and codes: of a scale, of two numbers in a byte.
+// Integers, booleans and codes (a scale, or two numbers in one byte).
 bool is_whole(DType t) {
   constexpr int kWhole = set_of(DType::kI8) | set_of(DType::kI32) | set_of(DType::kI64) |
                          set_of(DType::kU8) | set_of(DType::kBool) | set_of(DType::kF8E8M0) |
@@ -156,11 +155,12 @@ Bound bound_of(const Problem& problem, int judged) {
   if (is_whole(dtype)) return {};  // an id that is off by one is another id
   const FloatTraits out = float_traits(dtype);
   const double sum_eps = dtype == DType::kF64 ? out.eps : float_traits(DType::kF32).eps;
-  // Rounding errors of a sum add up like a random walk; eight times that was never reached by ours.
-  // More terms count as 2^16: beyond, the bound would hide what a result rounded to bf16 loses.
+  // Rounding errors of a sum grow like a random walk; no kernel of ours ever reached eight times
+  // that. The terms are capped at 2^16: beyond it, the bound would hide the loss of rounding a
+  // result to bf16.
   const double terms = std::min(terms_of(op.schema, problem, judged), 0x1p16);
-  // Four roundings, half an epsilon each. One rounding to f8 is an eighth of the value already; a
-  // kernel may come from a wider rounding.
+  // Four roundings of half an epsilon each. For f8, one rounding is already an eighth of the value;
+  // a kernel may round from a wider format first.
   const bool f8 = is_f8(dtype);
   return {8 * std::sqrt(terms) * sum_eps, (f8 ? 0.625 : 2) * out.eps, (f8 ? 0.625 : 4) * out.tiny};
 }
@@ -201,7 +201,8 @@ void check(const dlblas_operator_def* def) {
     no("inplace", "is too long", text("at most ", kMaxInplace), text(def->num_inplace));
 }
 
-// The user's operator of this very schema, or null; another one of the name is refused by add().
+// The user's operator with this very schema, or null; add() refuses a different one of the same
+// name.
 const Operator* known_operator(const Schema& schema) {
   const Form* form = Registry::process().find(schema.name);
   if (!form || !form->op->def.user) return nullptr;
@@ -218,8 +219,8 @@ std::string joined(const std::vector<std::string>& texts) {
   return all.empty() ? "none" : all;
 }
 
-// A repetition replaces the reference, its bound and its judge. What callers and torch have seen
-// already stays as it is: leaving it out is fine, another one is not.
+// A second registration replaces the reference, its bound and its judge. What callers and torch
+// have already seen must not change: it may be omitted, but not differ.
 void check_repetition(const Operator& known, const dlblas_operator_def& from) {
   const auto& own = *static_cast<const OwnOperator*>(known.def.user);
   const auto no = [&](const char* argument, const std::string& expected, const std::string& got) {

@@ -1,5 +1,5 @@
-// dlblas_warmup: a call without its launch, so that a capture, a latency-bound first request or a
-// process with DLBLAS_JIT=0 finds the kernel ready. Read next: dispatch/compile.cpp.
+// dlblas_warmup: a call without its launch, so that a graph capture, a latency-critical first
+// request or a process with DLBLAS_JIT=0 finds the kernel ready. Read next: dispatch/compile.cpp.
 #include "bindings/c/bound_call.hpp"
 #include "bindings/c/guard.hpp"
 #include "core/absent_device.hpp"
@@ -9,7 +9,7 @@
 namespace dlblas {
 namespace {
 
-// Every kernel of a plan and of its parts, compiled into the cache on the disk. Nothing is loaded.
+// Compiles every kernel of a plan and its parts into the on-disk cache. Loads nothing.
 void compile_ahead(const Plan& plan) {
   const Problem& problem = plan.problem;
   const DeviceInfo& device = device_info(problem.device());

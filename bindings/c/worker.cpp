@@ -1,5 +1,5 @@
-// Both ends of measuring in a worker, as the C ABI has them: what a worker process runs, and which
-// program becomes one. Read next: tuner/worker_serve.hpp, tuner/worker_process.hpp.
+// Both sides of measuring in a worker, for the C ABI: what a worker process runs, and which program
+// becomes one. Read next: tuner/worker_serve.hpp, tuner/worker_process.hpp.
 #include "bindings/c/worker.hpp"
 
 #include <fcntl.h>
@@ -43,22 +43,24 @@ worker::Command current_command() {
   return access(program.c_str(), X_OK) == 0 ? worker::Command{{program}, {}} : worker::Command{};
 }
 
-// A worker finds what this process has found: torch, say, may have brought a compiler along, and is
-// not there. Where the driver is in use, that compiler will be; nothing else is opened for it.
+// Lets a worker find the libraries that this process has found: torch, for example, may have
+// brought a compiler, and the worker has no torch. If the driver is in use, that compiler will be
+// needed; nothing else is opened for this.
 worker::Command with_libraries(worker::Command command) {
   if (opened_libraries().find("libcuda.so") != std::string::npos) (void)find_library("nvrtc");
   const std::string found = opened_libraries();
   const std::string_view before = env(EnvVar::kLibs);
   if (!found.empty())
     command.environment.push_back(text("DLBLAS_LIBS=", found, before.empty() ? "" : ":", before));
-  // Relative ones are read there once more, maybe in another current folder.
+  // Resolved here: the worker may read a relative path in another current folder.
   for (const EnvVar path : {EnvVar::kCache, EnvVar::kSourceDir})
     if (const EnvEntry& entry = env_entry(path); !entry.value.empty())
       command.environment.push_back(text(entry.name, "=", entry.value));
   return command;
 }
 
-// Modules by name, a script, or what functions that come by value use (_worker_command.py).
+// True for modules by name, a script, or the imports of functions sent by value
+// (_worker_command.py).
 bool imports_modules(const worker::Command& command) {
   const auto& environment = command.environment;
   return std::find(environment.begin(), environment.end(), "dlblas_worker_imports=1") !=

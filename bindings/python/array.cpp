@@ -1,6 +1,6 @@
 // Arrays that are not NumPy's: DLPack capsules, the array interface, dlblas.Spec. See array.hpp.
-// A capsule is ours during the call, by the name of a used one: no other consumer takes its memory
-// away meanwhile. Then it has its name again, and its own destructor gives the memory back.
+// During a call, a capsule carries the name of a consumed one, so no other consumer can take its
+// memory. Afterwards its name is restored, and its own destructor releases the memory.
 #include "bindings/python/array.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ bool check_rank(const Place& place, Size rank) {
                   rank < 0 ? "0 to 8" : "at most 8", std::to_string(rank), "reshape it");
 }
 
-// The strides of packed elements. Sizes that no memory holds are the library's to refuse.
+// Fills in the strides of a packed array. The library refuses sizes that no memory can hold.
 void fill_packed(Array& array, int rank) {
   std::int64_t step = 1;
   for (int i = rank - 1; i >= 0; --i) {
@@ -95,8 +95,8 @@ bool read_capsule(Object* capsule, const Place& place, Array& array) {
   return true;
 }
 
-// (address, code, bits, shape, byte strides or None, read only), of the array interface; a Spec
-// adds its CUDA device, or -1. _hooks.py has checked the kind and the range of each.
+// Tuple (address, code, bits, shape, byte strides or None, read only) from the array interface; a
+// Spec appends its CUDA device, or -1. _hooks.py has checked the type and range of each item.
 bool read_tuple(Object* answer, const Place& place, Array& array) {
   const auto item = [&](Size i) { return api.tuple_get(answer, i); };
   if (api.tuple_size(answer) < 6 || !is_tuple(type_of(item(3))))
@@ -149,7 +149,7 @@ void delete_view(Managed* m) {
   delete_managed(m);
 }
 
-// A capsule that was not consumed still owns its tensor; a consumed one was renamed.
+// An unconsumed capsule still owns its tensor; a consumed one has been renamed.
 void destroy_capsule(Object* capsule) {
   if (!api.capsule_is(capsule, kPlain)) return;
   auto* m = static_cast<Managed*>(api.capsule_get(capsule, kPlain));

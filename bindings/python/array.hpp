@@ -1,6 +1,6 @@
-// Reading the caller's arrays: NumPy's straight from memory, everything else through DLPack or the
-// array interface; and making new ones of the caller's type. In: a Python object. Out: Array, a
-// dlblas_tensor with its own shape and strides, and what keeps it alive. Flow: [Python call] >
+// Reads the caller's arrays (NumPy's straight from memory, all others through DLPack or the array
+// interface) and makes new ones of the caller's type. In: a Python object. Out: Array, a
+// dlblas_tensor with its own shape and strides, and whatever keeps it alive. Flow: [Python call] >
 // array > dlblas_call.  Read next: bindings/python/marshal.hpp.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace dlblas::py {
 
-/// A tensor argument. Not initialised beyond what is used: a call on two arrays touches two.
+/// A tensor argument. Only the used part is initialised, so that a call on two arrays touches two.
 struct Array {
   dlblas_tensor tensor;
   std::int64_t shape[DLBLAS_MAX_RANK];
@@ -22,7 +22,7 @@ struct Array {
   bool written;      // by the call; set where `numpy` is false
   Object* object;    // borrowed
 
-  /// At most 2^56: a call refuses more.
+  /// Size in bytes, capped at 2^56: a call refuses more.
   std::int64_t bytes() const {
     constexpr std::int64_t kMax = std::int64_t{1} << 56;
     std::int64_t n = tensor.dtype.bits * tensor.dtype.lanes / 8;
@@ -33,7 +33,7 @@ struct Array {
   bool is_empty() const { return std::find(shape, shape + tensor.ndim, 0) != shape + tensor.ndim; }
 };
 
-/// Where an array came in, for messages.
+/// Where an array was passed, for messages.
 struct Place {
   const char* op;
   const char* argument;
@@ -42,20 +42,21 @@ struct Place {
   Object* stream = nullptr;  // the caller's, an int: what a producer on a GPU must wait for
 };
 
-/// Fills `array`; false with a Python error set.
+/// Fills `array`; returns false with a Python error set.
 bool read_array(Object* object, const Place& place, Array& array);
-/// Gives back what keeps its memory.
+/// Releases the array's keeper.
 void release(Array& array);
 
-/// Makes a contiguous result with the dtype and shape of `spec`, of the type of `like` (may be
-/// null: the first importable of NumPy and dlblas.Array). Owned, null with a Python error set; sets
-/// spec.data.
+/// Makes a contiguous result with the dtype and shape of `spec` and the array type of `like` (may
+/// be null: the first importable of NumPy and dlblas.Array). Sets spec.data. Returns an owned
+/// reference, or null with a Python error set.
 Object* make_array(const Array* like, dlblas_tensor& spec, Array& scratch);
 
 /// A "dltensor" capsule over memory that `owner` keeps alive.
 Object* make_capsule(void* data, dlblas_dtype dtype, Object* shape, Object* owner);
 
-/// The same over any tensor, without ownership of its memory: what is made of it refers to `views`.
+/// The same over any tensor, without owning its memory: arrays made from it hold a reference to
+/// `views`.
 Object* make_view_capsule(const dlblas_tensor& tensor, const Views& views);
 
 }  // namespace dlblas::py

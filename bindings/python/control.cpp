@@ -1,6 +1,5 @@
-// explain, tune, get_op, verify, reference, and helpers. See control.hpp.
-// Arguments come from the package's own modules (`native` of python/dlblas/_functions.py), and are
-// not checked again here.
+// explain, tune, get_op, verify, reference, and helpers. See control.hpp. Arguments come from the
+// package's own modules (`native` of python/dlblas/_functions.py) and are not checked again here.
 #include "bindings/python/control.hpp"
 
 #include <string>
@@ -51,7 +50,7 @@ Object* explain(Object*, Object* const* args, Size, Object*) {
   return status == DLBLAS_OK ? take_text(text) : raise_last_error();
 }
 
-// (name, args, kwargs) -> None: the kernel that the call would run, ready
+// (name, args, kwargs) -> None: prepares the kernel that the call would run
 Object* warmup(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);
   if (!function) return nullptr;
@@ -64,8 +63,8 @@ Object* warmup(Object*, Object* const* args, Size, Object*) {
   return status == DLBLAS_OK ? Ref::borrow(api.none).release() : raise_last_error();
 }
 
-// What a search calls back into. The first Python error stops the search, and is raised after it
-// has kept what it measured.
+// The callbacks of a search. The first Python error stops the search and is raised once the results
+// measured so far are kept.
 struct Search {
   Object* where;     // (implementation, configuration) -> bool, or None
   Object* progress;  // (kind, done, …) -> None, or None
@@ -115,7 +114,7 @@ const char* text_or_null(Object* object) {
   return object == api.none ? nullptr : api.utf8(object, nullptr);
 }
 
-// What a search is asked for. options: a tuple of seconds, strategy, seed, most evaluations, force,
+// The options of a search, from a tuple: seconds, strategy, seed, maximum evaluations, force,
 // implementations, narrowings ((implementation, knob, values) …), where, progress, measure_in.
 class SearchOptions {
  public:
@@ -144,7 +143,7 @@ class SearchOptions {
     return !api.err_occurred();
   }
 
-  // `run(options, report)` without the interpreter's lock; its report, or the error.
+  // Runs `run(options, report)` without the interpreter's lock; returns its report, or raises.
   template <typename Run>
   Object* report_of(const Run& run) {
     char* report = nullptr;
@@ -231,8 +230,8 @@ bool same_shapes(const BoundCall& bound, Object* shapes) {
 }
 
 // (name, args, kwargs, address of int64 rows, number of rows, addresses of values, addresses of
-// magnitudes, shapes of what is judged, that these are for: what the arguments said a moment ago)
-// -> ((magnitude, value, absolute) …), the bound of each result
+// magnitudes, judged shapes that these buffers were allocated for, from an earlier look at the
+// arguments) -> ((magnitude, value, absolute) …), the bound of each result
 Object* reference(Object*, Object* const* args, Size, Object*) {
   const Function* function = function_of(args);
   if (!function) return nullptr;
@@ -269,7 +268,7 @@ Object* reference(Object*, Object* const* args, Size, Object*) {
   return out;
 }
 
-// Of the first `count` of Schema::judged; None for an absent one.
+// The specs of the first `count` entries of Schema::judged; None for an absent one.
 Object* specs_of(const BoundCall& bound, int count) {
   const Schema& schema = bound.op.schema;
   Object* out = api.tuple_new(count);
@@ -310,7 +309,7 @@ Object* specs(Object* const* args, bool judged) {
 // (name, args, kwargs) -> ((name, code, bits, shape) …): the results that a call would make
 Object* results(Object*, Object* const* args, Size, Object*) { return specs(args, false); }
 
-// As results, then the inputs that the operator writes; None for an absent one.
+// As results, followed by the inputs that the operator writes; None for an absent one.
 Object* judged(Object*, Object* const* args, Size, Object*) { return specs(args, true); }
 
 // (name, args, kwargs) -> nanoseconds
@@ -333,7 +332,7 @@ Object* capsule(Object*, Object* const* args, Size, Object*) {
                       args[4]);
 }
 
-// (deterministic) -> what it was: for later calls of this thread
+// (deterministic) -> the previous setting; applies to later calls of this thread
 Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
   const int on = api.is_true(args[0]);
   if (on < 0) return nullptr;
@@ -344,7 +343,7 @@ Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
 
 Object* g_ranges = nullptr;
 
-// Of a hook whose function raises: the call goes on.
+// Runs the range hook; an exception from it is dropped and the call continues.
 void tell_range(const char* name) {
   const Locked locked;
   Object* before[3] = {};
@@ -357,7 +356,7 @@ void tell_range(const char* name) {
   api.err_restore(before[0], before[1], before[2]);
 }
 
-// (function of a name or None, or None) -> None: told the begin and the end of each call
+// (function of a name or None, or None) -> None: called at the begin and the end of each call
 Object* set_ranges(Object*, Object* const* args, Size, Object*) {
   if (args[0] == api.none) {
     set_range_hook(nullptr);

@@ -1,6 +1,6 @@
-// What Python asks beside operator calls, over the same marshaller: explain, tune, get_op, verify,
-// reference. Each is a builtin of positional arguments, wrapped with names and documentation in
-// python/dlblas/. Read next: bindings/python/control.cpp.
+// Everything that Python requests besides operator calls, through the same marshaller: explain,
+// tune, get_op, verify, reference. Each is a builtin with positional arguments, wrapped with names
+// and documentation in python/dlblas/. Read next: bindings/python/control.cpp.
 #pragma once
 
 #include "bindings/python/cpython.hpp"
@@ -11,7 +11,7 @@ struct ControlEntry {
   const char* name;
   FastFunction function;
 };
-/// Ends in a null name.
+/// Terminated by a null name.
 extern const ControlEntry kControlFunctions[];
 
 }  // namespace dlblas::py

@@ -1,5 +1,5 @@
-// Finds CPython in this process: an executable that holds the interpreter (Debian, conda) exports
-// its symbols, a shared libpython may have been loaded without global visibility. In: nothing. Out:
+// Finds CPython in this process: an executable with a built-in interpreter (Debian, conda) exports
+// its symbols; a shared libpython may have been loaded without global visibility. In: nothing. Out:
 // `api`. Read next: bindings/python/cpython.hpp.
 #include "bindings/python/cpython.hpp"
 
@@ -37,7 +37,7 @@ void* find(const char* symbol) {
   return libpython ? dlsym(libpython, symbol) : nullptr;
 }
 
-// True when the second word of these three objects is their type.
+// True if the second word of each of these three objects is its type.
 bool type_is_second_word() {
   for (Object* object : {api.none, api.true_object, api.float_type}) {
     Object* type = api.object_type(object);

@@ -1,7 +1,8 @@
-// CPython's limited API by our own prototypes, resolved from the interpreter that runs: no Python.h
-// and no libpython at build time, so one binary serves every Python from 3.10 on. In: a running
-// interpreter. Out: `api`, a table of its functions, and a few objects every binding needs. What is
-// not in the table is not used. Read next: bindings/python/function.cpp (the operator call).
+// CPython's limited API through our own prototypes, resolved from the running interpreter: no
+// Python.h and no libpython at build time, so one binary serves every Python from 3.10 on. In: a
+// running interpreter. Out: `api`, a table of its functions, and a few objects that every binding
+// needs. Functions outside the table are not used. Read next: bindings/python/function.cpp (the
+// operator call).
 #pragma once
 
 #include <cstddef>
@@ -84,13 +85,14 @@ inline constexpr int kKeywords = 0x2;
   F(capsule_get, PyCapsule_GetPointer, void*, (Object*, const char*))                \
   F(capsule_rename, PyCapsule_SetName, int, (Object*, const char*))
 
-/// Waits for the end of the process.
+/// Blocks until the process ends.
 [[noreturn]] void stay();
 
-/// One of the interpreter's functions. Until 3.14, Python ends a daemon thread that asks for the
-/// lock of an ending interpreter by pthread_exit, and any of these may ask: whatever runs Python
-/// code does. Unwinding would run destructors above here that give references back without the
-/// lock, a crash. So the thread stays inside the call for good, which is what 3.14 does.
+/// One of the interpreter's functions. Before 3.14, Python ends a daemon thread that requests the
+/// lock of a finalizing interpreter with pthread_exit, and any of these functions may request it,
+/// as whatever runs Python code does. Unwinding would run destructors further up the stack that
+/// release references without the lock, and crash. So the thread stays inside the call for good, as
+/// in 3.14.
 template <typename Signature>
 struct Entry;
 template <typename R, typename... A>
@@ -121,8 +123,8 @@ struct Api {
 #define DLBLAS_PY_MEMBER(member, symbol, result, arguments) Entry<result arguments> member;
   DLBLAS_PY_FUNCTIONS(DLBLAS_PY_MEMBER)
 #undef DLBLAS_PY_MEMBER
-  // Without a tuple, where the interpreter exports it (it does since 3.9, and as the stable ABI's
-  // since 3.12); else null.
+  // Calls without building a tuple. Null where the interpreter does not export it (it has since
+  // 3.9, and as part of the stable ABI since 3.12).
   Entry<Object*(Object* callable, Object* const* args, std::size_t nargs, Object* kwnames)>
       vectorcall;
   /// Calls with `count` positional arguments.
@@ -133,16 +135,17 @@ struct Api {
   Object* false_object;
   Object* bool_type;
   Object* float_type;
-  // 16 where an object's second word is its type (every build with a GIL); 0: ask object_type().
+  // 16 if the second word of an object is its type (true of every build with a GIL); 0: use
+  // object_type().
   int type_offset;
 };
 extern Api api;
 
-/// Fills `api`. Returns null, or the first symbol that the interpreter lacks. Safe to repeat.
+/// Fills `api`. Returns null, or the first symbol that the interpreter lacks. Idempotent.
 const char* resolve();
 
-/// The type, borrowed. The offset is verified by resolve(), not assumed: a free-threaded object is
-/// laid out differently, and then this goes through the API.
+/// The type, borrowed. resolve() verifies the offset instead of assuming it: a free-threaded object
+/// has another layout, and then this goes through the API.
 inline Object* type_of(Object* object) {
   if (api.type_offset) return reinterpret_cast<Object* const*>(object)[1];
   Object* type = api.object_type(object);
@@ -186,8 +189,8 @@ class Ref {
   Object* object_ = nullptr;
 };
 
-/// What a str may name; empty for any other object and for a lone surrogate. Leaves no error
-/// behind.
+/// The text of a str used as a name; empty for any other object and for a lone surrogate. Leaves no
+/// error set.
 inline std::string_view name_of(Object* object) {
   Size size = 0;
   const char* text = is_unicode(type_of(object)) ? api.utf8(object, &size) : nullptr;
@@ -196,11 +199,11 @@ inline std::string_view name_of(Object* object) {
   return {};
 }
 
-/// Any object in words, as str() has it, lone surrogates and zeros escaped; empty for null and
-/// where str() fails. Leaves no error behind.
+/// The text of any object, as str() gives it, with lone surrogates and zeros escaped; empty for
+/// null and where str() fails. Leaves no error set.
 std::string words_of(Object* object);
 
-/// A call of the library, in which a callback that is none of ours (of ctypes, say) may be ended.
+/// Runs a library call in which a foreign callback (of ctypes, for example) may be ended.
 template <typename F>
 auto contained(F&& work) {
   try {
@@ -211,8 +214,8 @@ auto contained(F&& work) {
   }
 }
 
-/// Work without the interpreter's lock: what reads the store, takes seconds, or waits for another
-/// thread that may wait for the interpreter.
+/// Runs work without the interpreter's lock: work that reads the store, takes seconds, or waits for
+/// another thread that may in turn wait for the interpreter.
 template <typename F>
 auto unlocked(F&& work) {
   void* thread = api.save_thread();
@@ -221,8 +224,8 @@ auto unlocked(F&& work) {
   return status;
 }
 
-/// The interpreter's lock inside a callback. Declared before any Ref, so that it is given back
-/// after them.
+/// Holds the interpreter's lock inside a callback. Declare it before any Ref, so that it is
+/// released after them.
 class Locked {
  public:
   Locked() : state_(api.gil_ensure()) {}

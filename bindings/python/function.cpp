@@ -1,4 +1,4 @@
-// Functions out of the registry's schemas. See function.hpp.
+// Builds Functions from the registry's schemas. See function.hpp.
 #include "bindings/python/function.hpp"
 
 #include <map>
@@ -21,7 +21,8 @@ std::string signature(const Function& f) {
   std::string out;
   bool keyword_only = false;
   const bool dim_by_place = f.over_last && f.num_positional == 1;
-  // Python lets no argument without a default follow one with it: such an optional one is given.
+  // Python forbids a parameter without a default after one with a default, so an optional parameter
+  // before a required one must be passed.
   std::size_t required = 0;  // params up to the last by place without a default
   for (std::size_t i = 0; i < f.params.size() && !f.params[i].keyword_only; ++i) {
     const Parameter& p = f.params[i];

@@ -1,6 +1,6 @@
-// One callable form of an operator as Python sees it: its name, signature, parameters, and handle.
-// In: the registry's Form. Out: Function, made once at import, read by every call.
-// Read next: bindings/python/marshal.hpp.
+// One callable form of an operator as Python sees it: its name, signature, parameters and handle.
+// In: the registry's Form. Out: Function, made once at import and read by every call. Read next:
+// bindings/python/marshal.hpp.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,8 @@ struct Function {
 
 /// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.
 Function* make_function(const Form& form, const char* text);
-/// By name; null when there is none. Filled by make_function, under the interpreter's lock.
+/// Finds a Function by name; null if there is none. Filled by make_function, under the
+/// interpreter's lock.
 const Function* find_function(const char* name);
 /// `x, weight, eps=1e-06, *, weight_offset=0.0, out=None`: what inspect.signature shows.
 std::string signature(const Function& function);

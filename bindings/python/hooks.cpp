@@ -1,4 +1,4 @@
-// Errors on their way to Python, and the table of hooks. See hooks.hpp.
+// Raises the library's errors in Python, and reads the table of hooks. See hooks.hpp.
 #include "bindings/python/hooks.hpp"
 
 #include <string>

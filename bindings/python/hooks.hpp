@@ -1,4 +1,4 @@
-// What the data plane asks of Python: rare things that are easier to say there
+// What the data plane delegates to Python: rare cases that are easier to handle there
 // (python/dlblas/_hooks.py). In: the hooks dictionary of dlblas_python_init. Out: `hooks`, and
 // errors raised with their types. Read next: bindings/python/array.hpp.
 #pragma once
@@ -37,20 +37,21 @@ struct Hooks {
 };
 extern Hooks hooks;
 
-/// Takes the hooks out of the dictionary; the name of a missing one, or null.
+/// Reads the hooks from the dictionary; returns the name of a missing one, or null.
 const char* read_hooks(Object* dictionary);
 
 inline Object* make_text(std::string_view s) {
   return api.unicode(s.data(), static_cast<Size>(s.size()));
 }
 
-/// Raises what the inside threw. Always null.
+/// Raises an internal error in Python. Always returns null.
 Object* raise(const Error& error);
 
-/// Raises the typed error of the calling thread's last failure in the library. Always null.
+/// Raises the typed error of the calling thread's last failure in the library. Always returns null.
 Object* raise_last_error();
 
-/// Raises a typed error of the data plane's own, in the grammar of the library's. Always null.
+/// Raises a typed error of the data plane's own, in the library's message format. Always returns
+/// null.
 struct Complaint {
   dlblas_status status;
   const char* op;

@@ -1,5 +1,5 @@
-// Entry point of the Python data plane, and the operator call itself: one builtin function for
-// every callable form, so that `dlblas.rms_norm(x, w)` enters C++ with no Python frame in between.
+// Entry point of the Python data plane, and the operator call itself: one builtin per callable
+// form, so that `dlblas.rms_norm(x, w)` enters C++ without a Python frame in between.
 // In: hooks (python/dlblas/_hooks.py). Out: a dictionary of builtins and the facts about them.
 // Flow: [Python call] > marshal > dlblas_call.  Read next: bindings/python/marshal.cpp.
 #include <cstring>
@@ -15,7 +15,8 @@
 namespace dlblas::py {
 namespace {
 
-// What a form makes of a call: its result, None, or null and an error.
+// Offers a call to a form: returns its result, None if the form does not take it, or null with an
+// error set.
 Object* ask(Object* form, Object* const* args, Size nargs, Object* kwnames) {
   Ref values(api.tuple_new(nargs)), named(api.dict_new());
   for (Size i = 0; values && i < nargs; ++i)
@@ -27,8 +28,13 @@ Object* ask(Object* form, Object* const* args, Size nargs, Object* kwnames) {
   return values && named ? api.call_args(form, values.get(), named.get(), nullptr) : nullptr;
 }
 
-// With the error of a refused call set: the result of what another form of that name means by it,
-// or null and an error.
+// The result of a form that takes the call. False: the call is made, and has no result.
+Object* result_of(Ref& made) {
+  return made.get() == api.false_object ? Ref::borrow(api.none).release() : made.release();
+}
+
+// Called with the error of a refused call set. Returns the result if another form of that name
+// takes the call, else null with an error set.
 Object* call_other_form(const Function& function, Object* const* args, Size nargs,
                         Object* kwnames) {
   Object *type = nullptr, *error = nullptr, *trace = nullptr;
@@ -41,15 +47,15 @@ Object* call_other_form(const Function& function, Object* const* args, Size narg
       if (of) api.dec_ref(of);
     if (result && api.dict_get(hooks.older_forms, function.name.c_str()))
       function.older_last.store(true, std::memory_order_relaxed);
-    return result.release();
+    return result_of(result);
   }
   api.err_restore(type, error, trace);
   return nullptr;
 }
 
-// A program calls one form over and over. Where the last call was an older form's, this one is
-// asked before the operator refuses it (a refusal with its words takes 30 µs). True: `result` is
-// the call's, or null and an error.
+// A program tends to repeat one form. If the previous call was an older form's, that form is tried
+// before the operator refuses the call (a refusal with its message takes 30 µs). True: `result`
+// holds the result, or null with an error set.
 bool call_older_form(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                      Object** result) {
   static thread_local bool t_asked = false;  // an older form calls the operator itself
@@ -57,7 +63,7 @@ bool call_older_form(const Function& function, Object* const* args, Size nargs, 
   t_asked = true;
   Ref made(ask(api.dict_get(hooks.older_forms, function.name.c_str()), args, nargs, kwnames));
   t_asked = false;
-  if (made.get() != api.none) return *result = made.release(), true;
+  if (made.get() != api.none) return *result = result_of(made), true;
   function.older_last.store(false, std::memory_order_relaxed);
   return false;
 }
@@ -72,8 +78,8 @@ Object* call_function(const Function& function, Object* const* args, Size nargs,
   return result ? result : call_other_form(function, args, nargs, kwnames);
 }
 
-// The place among all arguments of `dim=-1`, or of −1 behind x alone, which says what an operator
-// of rows does anyway; −1: it is not there. Other dimensions are another form's
+// Index among all arguments of `dim=-1`, or of a lone −1 after x; both only state what a row
+// operator does anyway. −1 if absent. Other dimensions belong to another form
 // (python/dlblas/_over_dim.py).
 Size last_dim(const Function& function, Object* const* args, Size nargs, Object* kwnames) {
   Size at = function.num_positional == 1 && nargs == 2 ? 1 : -1;
@@ -102,7 +108,7 @@ Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwn
   return call_function(function, others.data(), nargs, names.get());
 }
 
-// A module per function carries its Function*: a builtin bound to a module prints, pickles and
+// One module per function carries its Function*: a builtin bound to a module prints, pickles and
 // inspects as a plain function, and its state is one load away.
 Object* make_module(Function* function, std::size_t header_bytes) {
   struct ModuleDef {  // PyModuleDef after PyModuleDef_Base
@@ -111,8 +117,8 @@ Object* make_module(Function* function, std::size_t header_bytes) {
     Size state_bytes;
     void* rest[5];
   };
-  // One definition serves all; the interpreter keeps a pointer to it. PyModuleDef_Base: an object,
-  // then three words.
+  // All modules share one definition; the interpreter keeps a pointer to it. PyModuleDef_Base is an
+  // object header, then three words.
   static void* const definition = [header_bytes] {
     const std::size_t base = header_bytes + 3 * sizeof(void*);
     auto* bytes = static_cast<char*>(::operator new(base + sizeof(ModuleDef)));
@@ -231,7 +237,7 @@ Object* start(Object* hook_table, std::size_t header_bytes) {
 }  // namespace dlblas::py
 
 /// Called by python/dlblas/_functions.py through ctypes.PyDLL, with the interpreter's lock held.
-/// header_bytes: object.__basicsize__. Returns a dictionary, borrowed, a second time the same one;
+/// header_bytes: object.__basicsize__. Returns a borrowed dictionary, the same one on every call,
 /// or null: then *why_not says what this interpreter lacks, or a Python error is set.
 extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_bytes,
                                                const char** why_not);
@@ -247,8 +253,8 @@ extern "C" DLBLAS_API void* dlblas_python_init(void* hook_table, size_t header_b
     *why_not = words.c_str();
     return nullptr;
   }
-  // What is kept here (hooks, functions, operators' references) belongs to one interpreter, and
-  // PyGILState_Ensure, by which the library's threads call back, knows the main one alone.
+  // The state kept here (hooks, functions, references to operators) belongs to one interpreter, and
+  // PyGILState_Ensure, which the library's threads use to call back, knows only the main one.
   if (api.interpreter_id(api.interpreter()) != 0) {
     *why_not = "this is a subinterpreter; expected the main interpreter of the process";
     return nullptr;

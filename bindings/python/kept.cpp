@@ -1,6 +1,7 @@
-// Records of any key in a store of any folder, for what Python keeps beside the operators' results
-// (python/dlblas/triton_ops/autotuner/cache.py, its only caller). In: texts and numbers. Out: JSON.
-// What a key means is the caller's; how it is kept is the store's. Read next: store/store.hpp.
+// Records with arbitrary keys in a store in any folder, for what Python keeps beside the operators'
+// results (python/dlblas/triton_ops/autotuner/cache.py, its only caller). In: texts and numbers.
+// Out: JSON. The caller defines the keys' meaning, the store their storage. Read next:
+// store/store.hpp.
 #include "bindings/python/kept.hpp"
 
 #include <algorithm>
@@ -24,8 +25,8 @@ std::string text_of(Object* object) {
   return utf8 ? std::string(utf8, static_cast<std::size_t>(size)) : std::string();
 }
 
-// One a folder, for the process: what it has read once it does not read again. The user's own store
-// is the one that tuning uses.
+// One store per folder for the life of the process, so that nothing is read twice. For the user's
+// own store it is the one that tuning uses.
 Store& store_at(const std::string& folder) {
   static std::mutex mutex;
   static auto* const stores = new std::map<std::string, std::unique_ptr<Store>>;
@@ -70,7 +71,7 @@ void write_fields(JsonWriter& w, const char* name, const Fields& fields) {
 
 }  // namespace
 
-// (folder, key, environment, candidates) -> whether it is on the disk; in memory it is in any case
+// (folder, key, environment, candidates) -> True if it is on disk; it is in memory in any case
 Object* kept_publish(Object*, Object* const* args, Size, Object*) {
   const std::string folder = text_of(args[0]);
   Record record{read_fields(args[1]), read_fields(args[2]), {}};
@@ -89,7 +90,7 @@ Object* kept_publish(Object*, Object* const* args, Size, Object*) {
   return Ref::borrow(durable ? api.true_object : api.false_object).release();
 }
 
-// (folder, key) -> JSON: a list of rows, the newest first, each with its record's environment
+// (folder, key) -> JSON: a list of rows, newest first, each with its record's environment
 Object* kept_rows(Object*, Object* const* args, Size, Object*) {
   const std::string folder = text_of(args[0]);
   const Fields key = read_fields(args[1]);
@@ -126,7 +127,7 @@ Object* kept_keys(Object*, Object* const* args, Size, Object*) {
   return make_text(w.text());
 }
 
-// (folder, hash of a key) -> how many records went
+// (folder, hash of a key) -> number of records removed
 Object* kept_remove(Object*, Object* const* args, Size, Object*) {
   const std::string folder = text_of(args[0]), hash = text_of(args[1]);
   if (api.err_occurred()) return nullptr;

@@ -1,5 +1,5 @@
-// See log.hpp. A handler cannot be called where a line is made: a thread there may hold a lock that
-// one with the interpreter's lock waits for.
+// See log.hpp. The handler cannot be called where a line is logged: that thread may hold a lock
+// which another thread waits for while it holds the interpreter's lock.
 #include "bindings/python/log.hpp"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Names to places, objects to values. See marshal.hpp.
+// Maps names to parameters and objects to values. See marshal.hpp.
 #include "bindings/python/marshal.hpp"
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace dlblas::py {
 namespace {
 
-// Below this many bytes of arguments a call is shorter than handing the interpreter's lock around.
+// Below this many bytes of arguments, a call takes less time than releasing the interpreter's lock.
 constexpr std::int64_t kReleaseBytes = 64 * 1024;
-// An empty result may have no address; to the C ABI a null one would ask for a new result.
+// An empty result may have no address; to the C ABI, a null address would request a new result.
 std::max_align_t g_nothing;
 
 Object* out_name() {
@@ -30,7 +30,7 @@ Object* stream_name() {
   return name;
 }
 
-/// False for what no C string can hold: lone surrogates, NUL characters.
+/// False for text that no C string can hold: lone surrogates, NUL characters.
 bool set_text(dlblas_value& value, Object* object) {
   Size size = 0;
   value.kind = DLBLAS_STRING;
@@ -95,7 +95,8 @@ bool Call::read(Object* args, Object* kwargs) {
   return read(objects.data(), nargs, names.get());
 }
 
-// A keyword argument to its parameter: by address (names in code are interned), then by text.
+// Assigns a keyword argument to its parameter: by address (names in code are interned), then by
+// text.
 bool Call::place(Object* name, Object* value) {
   const std::vector<Parameter>& params = function_.params;
   if (name == out_name() && function_.num_results > 0) return value == api.none || read_out(value);
@@ -131,7 +132,7 @@ bool Call::read_stream(Object* value) {
   return false;
 }
 
-// The stream of the call: the caller's, else what the library of an array on a GPU works on now.
+// The stream of the call: the caller's, else the current one of the library that owns a GPU array.
 bool Call::find_stream(void** stream) {
   const Array* there = nullptr;
   for (int i = 0; i < num_arrays_ && !there; ++i)
@@ -148,7 +149,7 @@ bool Call::find_stream(void** stream) {
   return !api.err_occurred();
 }
 
-// The library's own words for a name that is unknown, or (twice) already has a value.
+// Gets the library's own message for a name that is unknown or (twice) already has a value.
 bool Call::refuse(const char* name, const dlblas_value* twice) {
   const char* names[2] = {name, name};
   dlblas_value values[2] = {};
@@ -190,7 +191,8 @@ bool Call::convert(std::size_t index, Object* value) {
   return true;
 }
 
-// Where the other tensors are, once all are read. Without any the library says what is missing.
+// Puts numbers on the device of the other tensors, once all are read. Without any tensor, the
+// library reports what is missing.
 bool Call::make_numbers() {
   const Array* like = first();
   for (std::size_t i = 0; like && numbers_ >> i; ++i)
@@ -240,7 +242,7 @@ bool Call::make_number(const Parameter& parameter, const Array& like, dlblas_val
   return true;
 }
 
-// By the value's own kind: whether a parameter takes that kind is the library's to say.
+// Converts by the value's own type; the library decides whether the parameter accepts it.
 bool Call::convert_scalar(const Parameter& parameter, Object* value, dlblas_value& out) {
   Object* type = type_of(value);
   if (type == api.bool_type) {
@@ -352,8 +354,7 @@ bool Call::read_out(Object* out, bool judged) {
   return true;
 }
 
-// The schema's first tensor, whatever the order in which names were given: its type is the
-// results'.
+// The schema's first tensor, whatever order the arguments were named in: results take its type.
 const Array* Call::first() const {
   for (std::size_t p = 0; p < function_.params.size(); ++p)
     for (int i = 0; values_[p].kind == DLBLAS_TENSOR && i < num_arrays_; ++i)
@@ -374,7 +375,7 @@ int Call::new_output(void* self, std::int32_t index, dlblas_tensor* spec) {
   return status;
 }
 
-// NumPy keeps no account of writes; torch's autograd does.
+// NumPy does not track writes; torch's autograd does.
 bool Call::tell_written() {
   const auto tell = [](const Array& array) {
     return array.numpy || !array.written || Ref(api.call_args(hooks.wrote, array.object, nullptr));
@@ -383,8 +384,8 @@ bool Call::tell_written() {
          std::all_of(out_arrays_, out_arrays_ + num_outputs_, tell);
 }
 
-// What the caller gets: None in place, its own `out`, or the new results in the caller's array
-// type.
+// What the caller gets: None for an in-place form, its own `out`, or new results in the caller's
+// array type.
 Object* Call::results() {
   if (function_.num_results == 0 || out_) return Ref::borrow(out_ ? out_ : api.none).release();
   const Array* like = first();
@@ -420,7 +421,8 @@ bool Call::fill_context(dlblas_context* context) {
   return find_stream(&context->stream);
 }
 
-// The caller's arrays and the results, while a launch runs: a view of one that is kept holds all.
+// The caller's arrays and the results, during a launch: a view of one of them that is kept keeps
+// all.
 class Call::Lent final : public Lender {
  public:
   explicit Lent(const Call& call) : Lender(true), call_(call) {}
@@ -435,7 +437,7 @@ class Call::Lent final : public Lender {
       for (Object* object : objects) api.dec_ref(object);
     }
   };
-  // Under the interpreter's lock: the one who asks is a function of Python's that has returned.
+  // Runs under the interpreter's lock: hold() is called after a Python function has returned.
   std::shared_ptr<const void> hold() override {
     auto held = std::make_shared<Held>();
     held->numbers = call_.number_memory_;

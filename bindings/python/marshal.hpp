@@ -1,7 +1,7 @@
-// The one marshaller: Python arguments → dlblas_args, for operator calls and for every control
+// The only marshaller: Python arguments → dlblas_args, for operator calls and for every control
 // function. In: a Function and the interpreter's argument vector. Out: Call, whose `args` are ready
-// for the C ABI. Names, defaults and kinds are the library's to judge (dispatch/call.cpp): here is
-// only what it cannot see. Read next: bindings/python/marshal.cpp.
+// for the C ABI. The library checks names, defaults and types (dispatch/call.cpp); this file
+// handles only what the library cannot see. Read next: bindings/python/marshal.cpp.
 #pragma once
 
 #include <memory>
@@ -21,21 +21,21 @@ class Call final {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Positional values args[0 … nargs), then one for each of kwnames (a tuple, or null).
+  /// Positional values args[0 … nargs), then one value for each of kwnames (a tuple, or null).
   bool read(Object* const* args, Size nargs, Object* kwnames);
   /// From a tuple and a dict.
   bool read(Object* args, Object* kwargs);
-  /// Takes `out`: an array, or a tuple in result order. For verify(), which always has one and
-  /// wants what the operator wrote into its inputs as well (`judged`), None where one is absent.
+  /// Takes `out`: an array, or a tuple in result order. verify() always has one, which must also
+  /// hold what the operator wrote into its inputs (`judged`), None for an absent one.
   bool read_out(Object* out, bool judged = false);
 
   const dlblas_args& args() const { return args_; }
   const Function& function() const { return function_; }
-  /// The caller's side of a question that runs nothing: the threads and the stream that a call
-  /// would have. False with an error set.
+  /// The caller's side of a query that runs nothing: the threads and the stream that a call would
+  /// use. False with an error set.
   bool fill_context(dlblas_context* context);
-  /// dlblas_call with new results where no `out` was given; what the Python caller gets. Null with
-  /// an error set.
+  /// dlblas_call, with new results where no `out` was given. Returns what the Python caller gets,
+  /// or null with an error set.
   Object* run();
 
   static constexpr int kMaxParams = kMaxTensors + kMaxScalars;
@@ -77,8 +77,8 @@ class Call final {
   dlblas_tensor outputs_[kMaxJudged];
 };
 
-/// raise_last_error() of a call with `out`, by which its caller knows the results: "y has …"
-/// becomes "out has …".
+/// raise_last_error() for a call with `out`, under which name its caller knows the result: "y has
+/// …" becomes "out has …".
 Object* raise_for_out(const Function& function);
 
 }  // namespace dlblas::py

@@ -1,4 +1,4 @@
-// The NumPy fast path: about 15 ns an array, against 1 µs through the array interface. See
+// The NumPy fast path: about 15 ns per array, against 1 µs through the array interface. See
 // numpy.hpp.
 #include "bindings/python/numpy.hpp"
 
@@ -28,7 +28,7 @@ struct Layout {
   Object* empty;
   bool verified;
 };
-// Null until NumPy is imported; then one value for good.
+// Null until NumPy is imported; constant afterwards.
 std::atomic<const Layout*> g_layout{nullptr};
 
 // dtype objects seen so far. Built-in ones are singletons, so a handful of entries serves every
@@ -59,7 +59,7 @@ bool agrees(Object* probe) {
   return true;
 }
 
-// The layout, once NumPy is there. Null: not imported yet, or an error is set.
+// Finds the layout once NumPy is loaded. Null: not imported yet, or an error is set.
 const Layout* find_layout() {
   Ref found(api.call_args(hooks.ndarray, nullptr));
   if (!found || found.get() == api.none) return nullptr;
@@ -92,7 +92,7 @@ void remember(Object* descr, dlblas_dtype dtype) {
   g_num_known.store(n + 1, std::memory_order_release);
 }
 
-// Asks Python what a dtype is; remembers a good answer.
+// Has Python describe a dtype; remembers a valid answer.
 bool ask_dtype(Object* descr, const Place& place, dlblas_dtype* dtype) {
   Ref answer(api.call_args(hooks.numpy_dtype, descr, nullptr));
   if (!answer) return false;
@@ -125,7 +125,7 @@ Numpy read_numpy(Object* object, const Place& place, Array& array) {
   const Layout* layout = g_layout.load(std::memory_order_acquire);
   if (!layout && !(layout = find_layout()))
     return api.err_occurred() ? Numpy::kFailed : Numpy::kNot;
-  // A subclass may mean more than its memory (a masked array does): _hooks.exchange looks at it.
+  // A subclass may mean more than its memory (a masked array does): _hooks.exchange handles it.
   if (!layout->verified || type_of(object) != layout->ndarray) return Numpy::kNot;
   const auto* f = reinterpret_cast<const Fields*>(object);
 
@@ -144,7 +144,7 @@ Numpy read_numpy(Object* object, const Place& place, Array& array) {
   for (int i = 0; i < f->nd; ++i) {
     array.shape[i] = f->dimensions[i];
     array.strides[i] = f->strides[i] >> shift;
-    // A dimension of one element may carry any stride.
+    // A dimension of one element may have any stride.
     if ((array.strides[i] << shift) != f->strides[i] && f->dimensions[i] > 1)
       return fail(place, DLBLAS_ARGUMENT, "has a stride that is not a multiple of its item size",
                   "strides in whole elements", "a stride between elements", "pass a copy");

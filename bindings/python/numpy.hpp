@@ -1,7 +1,7 @@
-// NumPy arrays without NumPy's headers: the first fields of PyArrayObject, which 1.x and 2.x keep
-// in place. The layout is not trusted but tried: at the first ndarray, fields of probe arrays must
-// agree with what Python says of them; if they do not (a free-threaded build, a future NumPy),
-// arrays go through the slow path. Read next: bindings/python/numpy.cpp.
+// NumPy arrays without NumPy's headers: reads the first fields of PyArrayObject, which 1.x and 2.x
+// keep in place. The layout is verified, not trusted: at the first ndarray, the fields of probe
+// arrays must agree with what Python reports; if they do not (a free-threaded build, a future
+// NumPy), arrays take the slow path. Read next: bindings/python/numpy.cpp.
 #pragma once
 
 #include "bindings/python/array.hpp"
@@ -10,7 +10,7 @@ namespace dlblas::py {
 
 enum class Numpy { kNot, kRead, kFailed };  // not a (readable) ndarray; read; an error is set
 
-/// Exactly a numpy.ndarray, once one was read.
+/// True for exactly a numpy.ndarray, once one has been read.
 bool is_numpy(Object* object);
 
 /// Reads a numpy.ndarray (or subclass) from its memory.

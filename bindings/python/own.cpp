@@ -1,7 +1,7 @@
 // Users' own implementations and operators in Python: a callable behind the C ABI's function
-// pointers. In: what python/dlblas/own/ has read and checked; its only caller. Out: dlblas_register
-// and dlblas_register_operator with functions that take the interpreter's lock and call it. None of
-// the library's locks is held then. A call costs 4 to 6 µs of Python: docs/own.md.
+// pointers. In: what python/dlblas/own/, its only caller, has read and checked. Out:
+// dlblas_register and dlblas_register_operator with functions that take the interpreter's lock and
+// call it, while no lock of the library is held. A call costs 4 to 6 µs of Python: docs/own.md.
 // Read next: bindings/c/register.cpp, python/dlblas/own/_arrays.py.
 #include "bindings/python/own.hpp"
 
@@ -22,7 +22,7 @@
 namespace dlblas::py {
 namespace {
 
-// What `user` points to; null members were not given. It goes when it was replaced and no call can
+// `user` points to this; null members were not given. Deleted once replaced, when no call can still
 // hold it.
 struct Callables {
   Object* run = nullptr;
@@ -41,8 +41,8 @@ Object* keep(Object* object) {
   return object;
 }
 
-// Callables that no call can hold any more. The thread that finds that out may not take the
-// interpreter's lock: they go at the next registration.
+// Callables that no call can hold any more. The thread that finds this out may be unable to take
+// the interpreter's lock, so they are released at the next registration.
 std::mutex g_dropped_mutex;
 std::vector<Callables*>& dropped() {
   static auto* const list = new std::vector<Callables*>;
@@ -67,8 +67,8 @@ void let_dropped_go() {
   }
 }
 
-// The pending error in words, cleared. Ctrl-C stays what it is: it is raised again where Python
-// runs next.
+// The pending error as text; clears it. A Ctrl-C is kept: it is raised again where Python runs
+// next.
 std::string take_error() {
   Object *type = nullptr, *value = nullptr, *trace = nullptr;
   api.err_fetch(&type, &value, &trace);
@@ -111,7 +111,7 @@ Object* scalar(const dlblas_value& v) {
 }
 
 // (address, code, bits, shape, byte strides), or a capsule whose tensor refers to the views; None
-// where a tensor is absent.
+// if the tensor is absent.
 Object* tensor(const dlblas_tensor& t, const Views* capsule = nullptr) {
   if (t.dtype.bits == 0) return none();
   if (capsule) return make_view_capsule(t, *capsule);
@@ -140,7 +140,7 @@ Object* problem_tuple(const dlblas_problem& p) {
                     [&](std::int64_t i) { return i < 3 ? head[i] : api.long_from(rest[i - 3]); });
 }
 
-// None for done, else a text that says why not.
+// None means done; any other answer is the text of a failure.
 std::int32_t code_of(Object* answer) {
   if (answer == api.none) return 0;
   if (!answer)
@@ -156,7 +156,7 @@ bool finalized() {
   return true;
 }
 
-// run(tensors, scalars, letters, config, stream, threads, what views refer to or None)
+// run(tensors, scalars, letters, config, stream, threads, the token that views refer to or None)
 std::int32_t run_step(const dlblas_step_args* args, const dlblas_context* context, void* user) {
   if (finalized()) return 1;
   const Locked locked;
@@ -195,7 +195,7 @@ const char* ask_supports(const dlblas_problem* problem, void* user) {
   return kept_text(answer ? words_of(answer.get()) : "its supports() raised " + take_error());
 }
 
-// allowed(letters, config) -> bool; one that raises, as by Ctrl-C, allows nothing for now
+// allowed(letters, config) -> bool; if it raises, as on Ctrl-C, nothing is allowed for now
 std::int32_t ask_allowed(const dlblas_problem* problem, const std::int64_t* config, void* user) {
   if (!api.is_initialized()) return 0;
   const Locked locked;
@@ -232,7 +232,7 @@ std::int32_t run_reference(const dlblas_step_args* args, const std::int64_t* row
 }
 
 // judge(tensors before, tensors after, scalars, value addresses, magnitude addresses, address of
-// the counts, address of the first wrong ones), of all rows
+// the counts, address of the first wrong indices), over all rows
 std::int32_t run_judge(const dlblas_judgement* judgement, void* user) {
   if (finalized()) return 1;
   const Locked locked;
@@ -258,8 +258,8 @@ std::int32_t run_judge(const dlblas_judgement* judgement, void* user) {
   return code_of(answer.get());
 }
 
-// bound(problem, result) -> (of the magnitude, of the value, absolute); one that raises is a
-// failure, in its words
+// bound(problem, result) -> (for the magnitude, for the value, absolute); if it raises, the call
+// fails with its message
 void ask_bound(const dlblas_problem* problem, std::int32_t result, double* bound, void* user) {
   bound[0] = std::numeric_limits<double>::quiet_NaN();
   if (finalized()) return;
@@ -274,8 +274,7 @@ void ask_bound(const dlblas_problem* problem, std::int32_t result, double* bound
   }
 }
 
-// ---- registration
-// ---------------------------------------------------------------------------------
+// ---- registration ------------------------------------------------------------------------------
 
 std::vector<std::int64_t> read_integers(Object* tuple) {
   std::vector<std::int64_t> values;
@@ -284,7 +283,7 @@ std::vector<std::int64_t> read_integers(Object* tuple) {
   return values;
 }
 
-// ((name, values, labels or None) …), as the C ABI takes them.
+// ((name, values, labels or None) …), in the C ABI's form.
 struct Knobs {
   std::deque<std::vector<std::int64_t>> values;
   std::deque<std::vector<const char*>> labels;
@@ -305,7 +304,7 @@ struct Knobs {
   }
 };
 
-// (text, entry, (grid …), (block …), shared bytes), expressions as texts
+// (text, entry, (grid …), (block …), shared bytes); the expressions are texts
 dlblas_cuda_text read_cuda(Object* row) {
   dlblas_cuda_text cuda{};
   cuda.size = sizeof cuda;
@@ -323,7 +322,7 @@ Object* done(dlblas_status status) { return status == DLBLAS_OK ? none() : raise
 
 }  // namespace
 
-// (operator, name, source hash, device, flags, min arch, knobs, configurations as one tuple of
+// (operator, name, source hash, device, flags, min arch, knobs, configurations as one flat tuple of
 // numbers or None, default configuration or None, supports, allowed, run, capsules, CUDA text or
 // None) -> None
 Object* own_register(Object*, Object* const* args, Size, Object*) {
@@ -403,7 +402,7 @@ Object* own_register_operator(Object*, Object* const* args, Size, Object*) {
 }
 
 // (schema) -> (name, letters, ((input, optional, written) …), results, ((scalar, key, default) …));
-// only read
+// parses only, registers nothing
 Object* own_schema(Object*, Object* const* args, Size, Object*) {
   try {
     const Schema schema = parse_schema(api.utf8(args[0], nullptr));
@@ -439,7 +438,7 @@ Object* own_schema(Object*, Object* const* args, Size, Object*) {
   }
 }
 
-// () -> entries, as of dlblas_python_init, of the forms that Python does not have yet
+// () -> entries, as those of dlblas_python_init, for the forms that Python does not have yet
 Object* own_functions(Object*, Object* const*, Size, Object*) { return new_entries(false); }
 
 }  // namespace dlblas::py

@@ -1,4 +1,4 @@
-// One call on torch tensors: taken apart, judged by autograd's rules, handed to torch. See
+// One call on torch tensors: parsed, checked against autograd's rules, passed to torch. See
 // torch.hpp.
 #include "bindings/python/torch.hpp"
 
@@ -30,7 +30,7 @@ bool is_tensor(const Torch& torch, Object* type) {
   return is_plain(torch, type) || api.is_subtype(type, torch.tensor);
 }
 
-// The first argument that is neither a scalar nor a text decides whose call this is.
+// The first argument that is neither a scalar nor a text decides which library the call belongs to.
 Object* first_array(Object* const* args, Size count) {
   for (Size i = 0; i < count; ++i) {
     Object* type = type_of(args[i]);
@@ -40,7 +40,7 @@ Object* first_array(Object* const* args, Size count) {
   return nullptr;
 }
 
-// Torch's first tensor in this process registers the operators.
+// The first torch tensor in this process triggers the registration of the operators.
 const Torch* torch_of(Object* array) {
   const Torch* torch = g_torch.load(std::memory_order_acquire);
   if (!torch && hooks.attach && !is_numpy(array)) {
@@ -51,7 +51,7 @@ const Torch* torch_of(Object* array) {
   return torch && is_tensor(*torch, type_of(array)) ? torch : nullptr;
 }
 
-// Torch, where the call is on its tensors; the usual first argument tells at a glance.
+// Torch, if the call is on its tensors; a first argument of the usual type decides at once.
 const Torch* torch_of(Object* const* args, Size nargs, Object* kwnames) {
   const Torch* torch = g_torch.load(std::memory_order_acquire);
   if (torch && nargs > 0 && is_plain(*torch, type_of(args[0]))) return torch;
@@ -59,7 +59,7 @@ const Torch* torch_of(Object* const* args, Size nargs, Object* kwnames) {
   return array ? torch_of(array) : nullptr;
 }
 
-// One call, taken apart by our parameters.
+// One parsed call, indexed by our parameters.
 struct Given {
   Object* values[kMaxSlots];     // borrowed; null: absent; set as far as there are parameters
   Object* results[kMaxResults];  // of `out`
@@ -67,7 +67,8 @@ struct Given {
   bool exact = true;  // torch.Tensor and Parameter alone: a subclass may be a tracer's
 };
 
-// The parameter of a name; kOut; or -1. By address first: names in code are interned.
+// The index of the parameter with this name; kOut; or -1. Compares addresses first: names in code
+// are interned.
 constexpr int kOut = kMaxSlots;
 int find_name(const Function& function, Object* name) {
   static Object* const out = api.intern("out");
@@ -81,7 +82,8 @@ int find_name(const Function& function, Object* name) {
   return function.num_results > 0 && text == "out" ? kOut : -1;
 }
 
-// A value that torch reads as we would. Others (a NumPy scalar, a wrong kind) go the slow way.
+// True for a value that torch reads as we would. Others (a NumPy scalar, a wrong type) take the
+// slow path.
 bool suits(const Torch& torch, const ScalarSpec& spec, Object* value) {
   Object* type = type_of(value);
   const bool boolean = type == api.bool_type;
@@ -146,7 +148,7 @@ bool take(const Function& function, const Torch& torch, Object* const* args, Siz
   return !given.out || take_out(function, torch, given);
 }
 
-// Calls visit(tensor, name) for every tensor of the call, until it answers true: that one's name.
+// Calls visit(tensor, name) for every tensor of the call until it returns true; returns that name.
 template <typename F>
 const char* find_tensor(const Function& function, const Given& given, F&& visit) {
   for (std::size_t i = 0; i < function.params.size(); ++i)
@@ -159,8 +161,8 @@ const char* find_tensor(const Function& function, const Given& given, F&& visit)
   return nullptr;
 }
 
-// The first argument that autograd follows, by name, or null. A Python error counts as an answer.
-// Of a plain tensor autograd answers where torch keeps it: the attribute takes 40 times as long.
+// The name of the first argument that autograd follows, or null. A Python error counts as a hit.
+// For a plain tensor the answer is read from torch's memory: the attribute takes 40 times as long.
 const char* find_grad(const Function& function, const Torch& torch, const Given& given) {
   if (!dlblas::torch::shims.grad_enabled()) return nullptr;
   if (given.exact && torch.impl_offset)
@@ -173,7 +175,7 @@ const char* find_grad(const Function& function, const Torch& torch, const Given&
   });
 }
 
-// The first argument with a tangent: forward-mode differentiation would silently lose it.
+// The first argument with a tangent, which forward-mode differentiation would silently lose.
 const char* find_tangent(const Function& function, const Torch& torch, const Given& given) {
   Object* level = api.dict_item(torch.forward, torch.level_name);  // -1: it is off
   if (!level || api.long_as(level) < 0) return nullptr;
@@ -184,7 +186,7 @@ const char* find_tangent(const Function& function, const Torch& torch, const Giv
   });
 }
 
-// Raises what torch's error means; see torch_error() of python/dlblas/_torch_bridge.py.
+// Raises the typed error for torch's error; see torch_error() of python/dlblas/_torch_bridge.py.
 Object* raise_torch_error(const Function& function, Object* const* stack, Size count,
                           std::uint64_t failures_before, bool out) {
   if (dlblas::torch::num_failures() != failures_before) {
@@ -193,7 +195,7 @@ Object* raise_torch_error(const Function& function, Object* const* stack, Size c
   }
   Object *type = nullptr, *value = nullptr, *trace = nullptr;
   api.err_fetch(&type, &value, &trace);
-  Ref name(make_text(function.name)), tuple(api.tuple_new(count));
+  Ref name(make_text(out ? function.name + "_out" : function.name)), tuple(api.tuple_new(count));
   for (Size i = 0; i < count; ++i) api.tuple_set(tuple.get(), i, Ref::borrow(stack[i]).release());
   Ref typed(api.call_args(hooks.torch_error, name.get(), tuple.get(), type, nullptr));
   if (typed && typed.get() != api.none) {
@@ -214,7 +216,7 @@ Object* refuse(const Function& function, const char* argument, const char* probl
                 "a tensor outside autograd", got, remedy});
 }
 
-// What to call; null with an error set.
+// The callable to use; null with an error set.
 Object* choose(const Function& function, const Torch& torch, const TorchCalls& calls,
                const Given& given) {
   if (const char* argument = find_tangent(function, torch, given))
@@ -225,7 +227,7 @@ Object* choose(const Function& function, const Torch& torch, const TorchCalls& c
     return refuse(function, followed, "requires grad", "requires_grad=True",
                   "pass it with .detach(), or call under torch.no_grad()");
   if (given.out) return calls.out;
-  // torch.export, torch.jit.trace and their like look for the operator that has a gradient.
+  // torch.export, torch.jit.trace and the like look for the operator that has a gradient.
   if ((!given.exact || dlblas::torch::is_traced()) && calls.formula) return calls.formula;
   if (!followed) return calls.plain;
   Ref transform(api.call_args(torch.transform, nullptr));
@@ -248,7 +250,7 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
   Object* callable = choose(function, *torch, *calls, given);
   if (!callable) return true;
 
-  // In torch's order, as far as the last argument that was given: each one more costs 0.3 µs.
+  // In torch's order, up to the last argument given: each further one costs 0.3 µs.
   const std::vector<std::int8_t>& places = given.out ? calls->out_places : calls->places;
   const std::size_t num_params = function.params.size();
   Object* stack[kMaxSlots + kMaxResults];

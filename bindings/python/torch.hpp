@@ -1,7 +1,7 @@
-// torch tensors at the data plane: a call whose arrays are torch's goes to the operator that
-// bindings/torch registered, as one call of torch's own builtin, with no DLPack between.
-// In: the interpreter's argument vector. Out: the result, or "not mine": whatever is unusual about
-// a call (names, kinds, a NumPy array among the tensors) is left to the marshaller and its words.
+// torch tensors in the data plane: a call whose arrays are torch's goes to the operator that
+// bindings/torch registered, as one call of torch's own builtin, without DLPack in between.
+// In: the interpreter's argument vector. Out: the result, or "not mine": anything unusual about a
+// call (names, types, a NumPy array among the tensors) is left to the marshaller and its messages.
 // Flow: [Python call] > torch > torch's dispatcher > bindings/torch/kernel.cpp.
 // Read next: bindings/python/torch.cpp, python/dlblas/torch/_register.py.
 #pragma once
@@ -13,17 +13,17 @@
 
 namespace dlblas::py {
 
-/// Runs the call on torch. False: not a call on torch tensors alone, and nothing happened. True:
-/// *result is new, or null with an error set.
+/// Runs the call on torch. False: the call is not on torch tensors alone, and nothing happened.
+/// True: *result is new, or null with an error set.
 bool call_torch(const Function& function, Object* const* args, Size nargs, Object* kwnames,
                 Object** result);
 
 /// True if this is one of torch's tensors.
 bool is_torch(Object* array);
-/// How many threads a call on torch tensors is given: torch's own setting, or 0, the library's.
+/// The thread count for a call on torch tensors: torch's own setting, or 0, the library's.
 std::int32_t torch_threads();
 
-/// What torch is in this process. Set once, before any TorchCalls.
+/// torch's objects in this process. Set once, before any TorchCalls.
 struct Torch {
   Object* tensor;       // torch.Tensor
   Object* parameter;    // torch.nn.Parameter
@@ -33,8 +33,8 @@ struct Torch {
   Object* unpack_dual;  // of the same
   Object* requires_grad_name;
   Object* level_name;
-  // Where an object of `tensor` keeps the address of its c10::TensorImpl, verified against what
-  // torch says of some; 0: nowhere known, or nothing to ask of it.
+  // Offset in a `tensor` object of the address of its c10::TensorImpl, verified on samples against
+  // torch's own answers; 0: not found, or there is nothing to read from it.
   int impl_offset;
 };
 extern std::atomic<const Torch*> g_torch;
@@ -43,7 +43,7 @@ inline const void* impl_at(const Object* tensor, int offset) {
   return *reinterpret_cast<const void* const*>(reinterpret_cast<const char*>(tensor) + offset);
 }
 
-/// How a form is called in torch: its callables, and where each of our parameters stands there.
+/// How a form is called in torch: its callables, and the position there of each of our parameters.
 struct TorchCalls {
   Object* plain;    // of a differentiable operator the private one, which autograd does not see
   Object* formula;  // the operator with its registered gradient; null: it has none
@@ -58,7 +58,7 @@ struct TorchCalls {
 Object* set_torch(Object* self, Object* const* args, Size nargs, Object* kwnames);
 /// (operators with a gradient) -> a description of every operation defined now; see _register.py.
 Object* torch_register(Object* self, Object* const* args, Size nargs, Object* kwnames);
-/// (torch's classes and predicates, callables of each form): from now on call_torch answers.
+/// (torch's classes and predicates, callables of each form): from then on call_torch takes calls.
 Object* torch_attach(Object* self, Object* const* args, Size nargs, Object* kwnames);
 
 }  // namespace dlblas::py

@@ -1,6 +1,6 @@
-// The operators as torch gets them, told to Python, and Python's callables of them, kept for calls.
-// Arguments are those of python/dlblas/torch/_register.py, the only caller, and are not checked
-// again here. See torch.hpp.  Read next: bindings/torch/register.cpp.
+// Describes the operators registered with torch to Python, and keeps Python's callables for them,
+// for calls. The arguments come from python/dlblas/torch/_register.py, the only caller, and are not
+// checked again here. See torch.hpp.  Read next: bindings/torch/register.cpp.
 #include "bindings/torch/register.hpp"
 
 #include <string_view>
@@ -13,7 +13,7 @@ namespace {
 
 Object* number(std::int64_t value) { return api.long_from(value); }
 
-// A tuple of new references, which it takes.
+// A tuple of new references; takes them over.
 Object* tuple_of(const std::vector<Object*>& items) {
   Object* tuple = api.tuple_new(static_cast<Size>(items.size()));
   for (std::size_t i = 0; i < items.size(); ++i)
@@ -21,7 +21,7 @@ Object* tuple_of(const std::vector<Object*>& items) {
   return tuple;
 }
 
-// As python/dlblas/_dims.py reads it.
+// In the form that python/dlblas/_dims.py reads.
 Object* describe(const Schema& schema, const DimExpr& d) {
   const auto name = [&](std::int8_t letter) {
     return make_text(letter < 0 ? std::string_view()
@@ -43,7 +43,7 @@ Object* names_of(DTypeSet set) {
   return tuple_of(names);
 }
 
-// (name, (dimension …), dtypes, like, dtypes where that is absent, dtype scalar, optional)
+// (name, (dimension …), dtypes, like, dtypes if that one is absent, dtype scalar, optional)
 Object* describe(const Schema& schema, const TensorSpec& t) {
   std::vector<Object*> dims;
   for (const DimExpr& d : t.dims) dims.push_back(describe(schema, d));
@@ -61,7 +61,7 @@ Object* describe(const Form& form, const dlblas::torch::Slot& slot) {
 }
 
 // (name, torch's schema, form, operator, arguments, ((scalar, its letter, default or None) …),
-// tensors, number of inputs, returned results, writes, its kernel refuses what requires grad)
+// tensors, number of inputs, returned results, writes, whether its kernel refuses requires_grad)
 Object* describe(const dlblas::torch::Operation& op) {
   const Schema& schema = op.form->op->schema;
   std::vector<Object*> arguments, sizes, tensors, returned;
@@ -99,7 +99,7 @@ Object* default_value(const Parameter& p) {
   return Ref::borrow(api.none).release();
 }
 
-// Where the parameters of a form, and then its results, stand among an operation's arguments.
+// The positions of a form's parameters, and then of its results, among an operation's arguments.
 std::vector<std::int8_t> places_in(const dlblas::torch::Operation& op, std::size_t num_params) {
   std::vector<std::int8_t> places(num_params + kMaxResults, -1);
   for (std::size_t i = 0; i < op.slots.size(); ++i) {
@@ -134,7 +134,7 @@ void attach_form(Object* row) {
   function->torch.store(calls, std::memory_order_release);
 }
 
-// What torch says of a tensor: Tensor._cdata is the address of its implementation.
+// Checks against torch's own answers: Tensor._cdata is the address of its implementation.
 bool is_impl(Object* tensor, const void* impl) {
   Ref address(api.get_attr(tensor, "_cdata")), grad(api.get_attr(tensor, "requires_grad"));
   if (!address || !grad) return api.err_clear(), false;
@@ -142,8 +142,8 @@ bool is_impl(Object* tensor, const void* impl) {
          dlblas::torch::shims.impl_requires_grad(impl) == (grad.get() == api.true_object);
 }
 
-// The word of an object of torch.Tensor that holds the address of its implementation: in all
-// samples the same one, and of samples that do and do not require grad.
+// The offset of the word in a torch.Tensor object that holds the address of its implementation: the
+// same in all samples, both those that require grad and those that do not. 0 if not found.
 int find_impl(Object* type, Object* samples) {
   Ref size(api.get_attr(type, "__basicsize__"));
   const long long bytes = size ? api.long_as(size.get()) : 0;

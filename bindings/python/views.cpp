@@ -1,7 +1,7 @@
-// Views outlive calls: NumPy and torch count references, so an array that is kept, a slice of it or
-// a frame that has one refers to the call's State. With the last reference goes what holds the
-// memory: the caller's arrays, the tuner's buffers. Nearly all calls have none left when they
-// return, and nothing is held. See views.hpp.  Read next: core/lender.hpp.
+// Views may outlive calls: NumPy and torch count references, so an array that is kept, a slice of
+// it or a frame that has one refers to the call's State. The last reference also releases the
+// owners of the memory: the caller's arrays, the tuner's buffers. Nearly all calls have no views
+// left when they return, and nothing is held. See views.hpp.  Read next: core/lender.hpp.
 #include "bindings/python/views.hpp"
 
 #include <atomic>

@@ -1,12 +1,12 @@
-// What a function of Python keeps of a call's tensors, after it returned.
+// Keeps a call's tensors alive for views that a Python function holds after it has returned.
 #pragma once
 
 #include "bindings/python/cpython.hpp"
 
 namespace dlblas::py {
 
-/// The views that one call gives to a Python function, and what their memory is kept by. Made and
-/// asked under the interpreter's lock.
+/// The views that one call gives to a Python function, and the owners of their memory. Made and
+/// queried under the interpreter's lock.
 class Views {
  public:
   struct State;
@@ -16,15 +16,15 @@ class Views {
   Views& operator=(const Views&) = delete;
   ~Views();
 
-  /// For views that are Python's objects to refer to: stands for a reference. Null with an error
-  /// set.
+  /// For views that are Python objects: an object that holds a reference. Null with an error set.
   Object* make_token() const;
-  /// Another reference, given back by drop() on any thread, with or without the lock.
+  /// Adds a reference; drop() gives it back on any thread, with or without the lock.
   State* share() const;
   static void drop(State* state);
 
-  /// The function has returned, and what the call had for it is gone. Where a view is left, what it
-  /// reads stays as long as it does. False: its memory is somebody's who was not asked.
+  /// Call once the function has returned and the call's own objects for it are gone. If a view is
+  /// left, the memory that it reads lives as long as the view. False: an owner of that memory
+  /// cannot keep it.
   bool end();
 
  private:

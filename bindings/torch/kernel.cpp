@@ -1,6 +1,6 @@
-// One call from torch: the stack's handles become dlblas_args, dlblas_call does the rest, with
-// results and workspace of torch's allocator, torch's current stream and torch's threads.
-// See kernel.hpp.  Read next: bindings/c/call.cpp.
+// One call from torch: turns the stack's handles into dlblas_args; dlblas_call does the rest, with
+// results and workspace from torch's allocator, on torch's current stream and torch's threads. See
+// kernel.hpp.  Read next: bindings/c/call.cpp.
 #include "bindings/torch/kernel.hpp"
 
 #include <array>
@@ -20,7 +20,7 @@
 namespace dlblas::torch {
 namespace {
 
-// An empty tensor may have no address; to the C ABI a null one would ask for a new result.
+// An empty tensor may have no address; to the C ABI, a null address would request a new result.
 std::max_align_t g_nothing;
 thread_local constinit std::uint64_t t_num_failures = 0;
 
@@ -41,7 +41,7 @@ std::string argument_name(const Operation& op, const Slot& slot) {
              : schema.tensors[(*op.form->params)[slot.index].index].name;
 }
 
-// A kernel sees grad mode only where no formula stands above it, and torch would give no gradient.
+// A kernel sees grad mode only if no formula covers it, and then torch would compute no gradient.
 [[noreturn]] void refuse_grad(const Operation& op, const Slot& slot) {
   const std::string name = argument_name(op, slot);
   const std::string expected = "a tensor outside autograd", got = "requires_grad=True";
@@ -57,7 +57,7 @@ bool is_there(const Tensor* tensor) {
   return !shims.is_defined || shims.is_defined(tensor, &defined) != 0 || defined;
 }
 
-// Handles of a call's tensors: what keeps their memory for a view that outlives it.
+// Handles of a call's tensors: they keep the memory alive for a view that outlives the call.
 struct Handles {
   std::vector<Tensor*> tensors;
   ~Handles() {
@@ -72,7 +72,7 @@ class Call final : public Lender {
   Call& operator=(const Call&) = delete;
   /// Frees what the stack held, and the results that were not handed over.
   ~Call();
-  /// The whole call. False: the thread's last error says why.
+  /// Runs the whole call. False: the thread's last error says why.
   bool run() noexcept;
 
  private:
@@ -118,7 +118,8 @@ Call::~Call() {
     if (made) shims.delete_tensor(made);
 }
 
-// Takes a slot's handles over; reading may fail, and then this has already happened for all.
+// Takes ownership of a slot's handles. Reading may fail, so this has already happened for all
+// slots.
 void Call::take(const Slot& slot, StableValue value) {
   if (slot.optional) {
     auto* box = reinterpret_cast<StableValue*>(value);
@@ -242,9 +243,8 @@ std::shared_ptr<const void> Call::hold() {
   return all ? held : nullptr;
 }
 
-// Torch's caching allocator follows streams: freed when the call returns, the memory serves the
-// next allocation on this stream, which runs after the kernels of this one. Its alignment is above
-// ours.
+// Torch's caching allocator follows streams: memory freed when the call returns serves the next
+// allocation on this stream, which runs after the kernels of this call. Its alignment exceeds ours.
 void* Call::alloc(void* self, std::size_t bytes, std::size_t align) {
   Call& call = *static_cast<Call*>(self);
   if (align > 64 || call.num_workspaces_ == kMaxWorkspaces) return nullptr;
@@ -260,8 +260,8 @@ void* Call::alloc(void* self, std::size_t bytes, std::size_t align) {
   return shims.mutable_data(made, &data) == 0 ? data : nullptr;
 }
 
-// Copying a tensor into itself moves nothing and counts its version up: there is no C function that
-// does only that, and going through the dispatcher for it takes longer than the rest of the call.
+// Copying a tensor into itself moves no data and increments its version: no C function does only
+// that, and going through the dispatcher takes longer than the rest of the call.
 void count_write(const Operation& op, const Slot& slot, Tensor* tensor) {
   if (!shims.bump_version) return check(shims.copy_into(tensor, tensor, 0), op, "count a write");
   try {
@@ -297,7 +297,8 @@ void Call::mark_written() {
       {.op = op});
 }
 
-// An address for a destination without elements; storage that was freed has none for others.
+// An address for a destination without elements; one with elements but no address has had its
+// storage freed, and is refused.
 void* nothing(const Operation& op, const Slot& slot, const dlblas_tensor& t) {
   std::int64_t elements = 1;
   for (int i = 0; i < t.ndim; ++i) elements *= t.shape[i];
@@ -366,7 +367,7 @@ bool call(const Operation& op, StableValue* stack) noexcept {
   return call.run();
 }
 
-// Torch throws here. No frame of ours has anything left to clean up.
+// torch throws here. None of our frames has anything left to clean up.
 void report() {
   ++t_num_failures;
   dlblas_error error{};
@@ -375,7 +376,7 @@ void report() {
   shims.check(false, "dlblas", "dlblas", 0, error.message);
 }
 
-// A boxed kernel gets no pointer of its own: the table below holds one function an operation.
+// A boxed kernel has no user pointer, so the table below holds one function per operation.
 std::atomic<int> g_num_kernels{0};
 const Operation* g_operations[kMaxKernels];
 

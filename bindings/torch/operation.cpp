@@ -1,4 +1,4 @@
-// Schemas to torch's schemas; see operation.hpp.
+// Translates schemas to torch's schemas; see operation.hpp.
 #include "bindings/torch/operation.hpp"
 
 #include "bindings/c/handle.hpp"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kScalarTypes[] = {"int", "float", "bool", "str", "ScalarType?"};
 
-/// True if it stands after what is required. A usual tensor keeps its place: `rms_norm_out(x, w,
-/// y)`.
+/// True if the parameter comes after the required ones. A usual tensor keeps its position:
+/// `rms_norm_out(x, w, y)`.
 bool comes_last(const Schema& schema, const Param& p) {
   if (!p.is_tensor) return schema.scalars[p.index].has_default;
   return schema.tensors[p.index].optional && !schema.tensors[p.index].usual;
@@ -20,7 +20,7 @@ class Writer {
  public:
   explicit Writer(const Form& form) : form_(form), schema_(form.op->schema) {}
 
-  /// `defaults`: nothing without one comes after it.
+  /// `defaults`: every parameter after it has a default.
   void param(std::size_t index, Operation& op, bool defaults) {
     const Param& p = (*form_.params)[index];
     const auto at = static_cast<std::uint8_t>(index);
@@ -45,7 +45,7 @@ class Writer {
   }
 
  private:
-  // Each written tensor is an alias set of its own: a, b, c, …
+  // Each written tensor is its own alias set: a, b, c, …
   std::string tensor_type(bool written) {
     return written ? text("Tensor(", static_cast<char>('a' + sets_++), "!)") : "Tensor";
   }

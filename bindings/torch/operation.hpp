@@ -1,5 +1,6 @@
-// What torch gets of one callable form: a name, a torch schema, and which slot of a boxed kernel's
-// stack is which argument. All of it comes out of the operator's schema; nothing here names one.
+// What torch is given for one callable form: a name, a torch schema, and which slot of a boxed
+// kernel's stack holds which argument. All of it derives from the operator's schema; no operator is
+// named here.
 //
 //   rms(x: f[*T, C], weight: f[C], eps: float = 1e-6, *, bias: f[C]?) -> y: like(x)[*T, C]
 //     x      rms(Tensor x, Tensor weight, float eps=1e-06, Tensor? bias=None) -> Tensor
@@ -9,8 +10,8 @@
 //            then x__out writes into those
 //
 // No keyword-only argument, no result that aliases an argument, no overload: each costs
-// microseconds per call or fails torch.compile. torch wants arguments without a default first, and
-// so results to write into stand before the defaults. Read next: bindings/torch/register.cpp.
+// microseconds per call or breaks torch.compile. torch requires arguments without a default first,
+// so results to write into precede the defaults. Read next: bindings/torch/register.cpp.
 #pragma once
 
 #include <string>
@@ -41,11 +42,11 @@ struct Operation {
   std::int32_t num_returned = 0;
 };
 
-/// The operations of a form, in this order: itself, `_out`, and the private one where asked for. A
-/// form that returns nothing has itself alone, an in-place one never the private one.
+/// The operations of a form, in this order: itself, `_out`, and the private one if requested. A
+/// form that returns nothing has only itself; an in-place form never has the private one.
 std::vector<Operation> operations_of(const Form& form, bool with_private);
 
-/// What torch calls an output of the `_out` operation: "out", or the results' own names.
+/// torch's name for an output of the `_out` operation: "out", or the results' own names.
 std::string out_name(const Form& form, int output);
 
 }  // namespace dlblas::torch

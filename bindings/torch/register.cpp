@@ -12,8 +12,8 @@
 namespace dlblas::torch {
 namespace {
 
-// The ABI that the kernels are written for: torch converts a stack to it. Major, minor and patch in
-// the three upper bytes.
+// The ABI version that the kernels are written for: torch converts a stack to it. Major, minor and
+// patch occupy the three upper bytes.
 constexpr std::uint64_t kTorchAbi = std::uint64_t{2} << 56 | std::uint64_t{10} << 48;
 constexpr char kNamespace[] = "dlblas";
 
@@ -25,7 +25,7 @@ void check(int code, const std::string& name, const char* what) {
                 {.op = name});
 }
 
-// Opened once, and kept: what a library defined goes with it.
+// Opened once and kept: closing a library would remove its definitions.
 struct Libraries {
   Library* fragment = nullptr;
   Library* cpu = nullptr;
@@ -59,8 +59,9 @@ void define(const Operation& op) {
   check(shims.library_define(libraries->fragment, op.schema.c_str()), op.name, "define it");
   add_kernel(op, {libraries->cpu, libraries->cuda});
   if (!op.written) return;
-  // torch resolves lazy arguments by a fallback, which for operators that return nothing fails an
-  // assertion of its own and leaves a tensor with one reference too many (2.10 … 2.15).
+  // torch resolves lazy arguments through a fallback. For operators that return nothing, the
+  // fallback fails an assertion of torch's own and leaves a tensor with one reference too many
+  // (2.10 … 2.15).
   auto* lazy = new Operation(op);
   lazy->lazy = true;
   add_kernel(*lazy, {libraries->lazy[0], libraries->lazy[1], libraries->lazy[2]});

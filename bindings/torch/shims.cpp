@@ -19,7 +19,7 @@ namespace {
 std::atomic<bool> g_loaded{false};
 std::mutex g_mutex;
 
-// What DLBLAS_LIBS names comes before what is loaded, as for every other library.
+// Libraries named in DLBLAS_LIBS come before loaded ones, as for every other library.
 void* find_library_file(const char* soname) {
   std::string_view list = env(EnvVar::kLibs);
   while (!list.empty()) {

@@ -1,7 +1,8 @@
-// LibTorch's stable C functions by our own prototypes, found in the libtorch that this process has
-// loaded: nothing of torch at build time, and one binary for every torch from 2.10 on. In: a
+// LibTorch's stable C functions through our own prototypes, found in the libtorch that this process
+// has loaded: nothing of torch at build time, and one binary for every torch from 2.10 on. In: a
 // process with torch. Out: `shims`, a table of its functions, and torch's codes of dtypes and
-// devices. What is not in the table is not used. Read next: bindings/torch/kernel.cpp (one call).
+// devices. Functions outside the table are not used. Read next: bindings/torch/kernel.cpp (one
+// call).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace dlblas::torch {
 
 /// torch's 64-bit slot of a boxed kernel's stack: a scalar's bits, a handle, or for an optional
-/// argument a pointer to another slot, null when it is absent.
+/// argument a pointer to another slot, null if the argument is absent.
 using StableValue = std::uint64_t;
 using BoxedKernel = void (*)(StableValue* stack, std::uint64_t num_arguments,
                              std::uint64_t num_results);
@@ -55,27 +56,28 @@ struct Shims {
 #define DLBLAS_TORCH_MEMBER(member, symbol, result, arguments) result(*member) arguments;
   DLBLAS_TORCH_FUNCTIONS(DLBLAS_TORCH_MEMBER)
 #undef DLBLAS_TORCH_MEMBER
-  // Optional ones. Before 2.13 an optional argument's slot is freed with `delete`.
+  // Optional functions follow. Before 2.13 an optional argument's slot is freed with `delete`.
   int (*delete_value)(StableValue*) = nullptr;
-  // Another handle of a tensor. Without it a call with a kept view fails.
+  // Makes another handle of a tensor. Without it, a call with a kept view fails.
   int (*new_handle)(Tensor*, Tensor**) = nullptr;
-  // False of what torch makes of None for a tensor that is not optional. A torch without it refuses
-  // such a call in its own words.
+  // False for the tensor that torch makes of None where a tensor is not optional. A torch without
+  // this function refuses such a call with its own message.
   int (*is_defined)(const Tensor*, bool*) = nullptr;
-  // c10::TensorImpl::requires_grad() of libc10: the one thing asked for that no C function tells. A
-  // torch without it does not refuse such tensors at the call; it warns in backward().
+  // c10::TensorImpl::requires_grad() of libc10: the only fact used here that no C function returns.
+  // A torch without it does not refuse such tensors at the call; it warns in backward().
   bool (*impl_requires_grad)(const void* impl) = nullptr;
   // torch::autograd::impl::bump_version() of libtorch_cpu, which throws on an inference tensor
-  // outside inference mode; a torch without it copies the tensor into itself instead.
+  // outside inference mode. Without it, the tensor is copied into itself instead.
   void (*bump_version)(const Tensor&) = nullptr;
-  // at::Context::deterministicAlgorithms() const of libtorch_cpu, and at::globalContext(): what
-  // torch.use_deterministic_algorithms() sets. Without them dlblas.deterministic() alone decides.
+  // at::Context::deterministicAlgorithms() const of libtorch_cpu, and at::globalContext(): the
+  // setting of torch.use_deterministic_algorithms(). Without them dlblas.deterministic() alone
+  // decides.
   bool (*deterministic)(const void* context) = nullptr;
   const void* global_context = nullptr;
   // torch::jit::tracer::getTracingState() of libtorch_cpu: a std::shared_ptr, whose first word is
   // null unless torch.jit.trace() records this thread. Without it a trace records what runs here.
   const void* const* (*tracing_state)() = nullptr;
-  // Of libtorch_cuda: null in a torch without CUDA.
+  // From libtorch_cuda: null in a torch without CUDA.
   int (*current_cuda_stream)(std::int32_t device, void** stream) = nullptr;
 
   std::uint64_t (*abi_version)() = nullptr;  // major, minor and patch in the three upper bytes
@@ -100,18 +102,18 @@ inline std::uint32_t torch_flags() {
   return same_bits ? DLBLAS_DETERMINISTIC : 0;
 }
 
-/// Fills `shims` once per process. Returns empty, or in words why torch cannot be reached; then
-/// another call tries again.
+/// Fills `shims` once per process. Returns empty, or the reason why torch cannot be reached; then
+/// the next call tries again.
 std::string load_shims();
-/// Of the libtorch that load_shims() found: its file, and "2.11.0"; empty before that, or where
-/// torch does not tell.
+/// The file and the version ("2.11.0") of the libtorch that load_shims() found; empty before that,
+/// or if torch does not report them.
 std::string library_path();
 std::string library_version();
 
-/// torch's code of a dtype as DLPack's; a code that is not a number type of DLPack's comes as one
-/// that the library refuses by name.
+/// The DLPack dtype for torch's code; a code that is no number type of DLPack's maps to one that
+/// the library refuses by name.
 dlblas_dtype dtype_of(std::int32_t torch_code);
-/// The other way round; -1 for a dtype that torch lacks.
+/// The reverse; -1 for a dtype that torch lacks.
 std::int32_t torch_code(dlblas_dtype dtype);
 
 }  // namespace dlblas::torch

@@ -1,5 +1,5 @@
-// Sums whose additions keep their errors (Knuth's TwoSum), of one SIMD vector.
-// Compiled once per instruction set, as cpu/simd.hpp.  Read next: cpu/gemm/mainloop.hpp.
+// Sums that keep the errors of their additions (Knuth's TwoSum), for one SIMD vector.
+// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/gemm/mainloop.hpp.
 #pragma once
 
 #include "cpu/simd.hpp"
@@ -8,7 +8,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// total + error += v: the error of the addition, which is an f32, goes to `error`.
+/// total + error += v: the addition's error, which is an f32, is added to `error`.
 DLBLAS_INLINE void add_exactly(Vec& total, Vec& error, Vec v) {
   const Vec sum = add(total, v);
   const Vec of_v = sum - total;
@@ -16,7 +16,7 @@ DLBLAS_INLINE void add_exactly(Vec& total, Vec& error, Vec v) {
   total = sum;
 }
 
-/// Once infinite or NaN a total stays what it is: the errors of such additions mean nothing.
+/// An infinite or NaN total stays as it is: the errors of such additions mean nothing.
 DLBLAS_INLINE Vec total_of(Vec total, Vec error) {
   return total - total == zero() ? add(total, error) : total;
 }

@@ -1,5 +1,5 @@
-// A level's code of matrix products with one epilogue: what the files of the instruction sets
-// define. In: an epilogue. Out: the table that host code calls.
+// A level's code for matrix products with one epilogue: what the instruction sets' files define.
+// In: an epilogue. Out: the table that host code calls.
 // Read next: cpu/gemm/epilogue.hpp, ops/gemm/matmul/cpu/matmul_avx512.cpp.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Any types of operands, blocks and few rows.
+/// Operands of any type; blocks and few rows.
 template <typename Epilogue>
 constexpr GemmCode gemm_code() {
   GemmCode code = code_of_core<FloatCore, Epilogue>();

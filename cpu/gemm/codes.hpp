@@ -1,8 +1,8 @@
-// Codes of 8 bits as operands of pairs.hpp: f8 becomes bf16, exactly, while it is packed; i8 is
-// multiplied as it is, in fours, with sums in i32. In: strided codes. Out: packed chunks; cores of
+// 8-bit codes as operands of pairs.hpp: f8 becomes bf16, exactly, while it is packed; i8 is
+// multiplied as is, in fours, with i32 sums. In: strided codes. Out: packed chunks; cores of
 // cpu/gemm/mainloop.hpp.
-// Numerics: i8 is exact: spans of K whose sums fit i32 meet in two floats that hold 48 bits.
-// Compiled for x86 with AVX512_BF16 alone; i8 with AMX.  Read next: pairs.hpp.
+// Numerics: i8 is exact: spans of K whose sums fit i32 are added in two floats that hold 48 bits.
+// Compiled only for x86 with AVX512_BF16; i8 with AMX. Read next: pairs.hpp.
 #pragma once
 
 #include "cpu/gemm/pairs.hpp"
@@ -11,7 +11,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Codes side by side that count; zeros elsewhere.
+/// Contiguous codes, those of the mask; zeros elsewhere.
 DLBLAS_INLINE __m128i load_16_codes(const uint8_t* from, __mmask16 lanes) {
   return _mm_maskz_loadu_epi8(lanes, from);
 }
@@ -19,9 +19,9 @@ DLBLAS_INLINE Chunk load_64_codes(const uint8_t* from, __mmask64 lanes) {
   return _mm512_maskz_loadu_epi8(lanes, from);
 }
 
-/// What the fields of an f8 become in bf16: the exponent's bias moves by `kBias`. The codes whose
-/// exponent is least or most, but for signs, are those that reach kSpecial with kFirst added; 32
-/// values, by the code's lower five bits, are what they are.
+/// How the fields of an f8 map to bf16: the exponent's bias moves by `kBias`. Codes with the
+/// smallest or largest exponent, ignoring signs, are those below kSpecial after kFirst is added
+/// (modulo 128); their values come from a table of 32, by the code's lower five bits.
 template <DType kType>
 struct F8Format;
 template <>
@@ -76,13 +76,13 @@ struct F8Terms {
     return bf16_of<kType>(
         _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd)));
   }
-  /// As load_lanes, of 64 lanes.
+  /// Like load_lanes, for 64 lanes.
   static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
                         Chunk (&r)[4]) {
     const Chunk even = load_64_codes(from, n > 0 ? lanes : 0);
     const Chunk odd = load_64_codes(from + depth, n > 1 ? lanes : 0);
     const Chunk low = _mm512_unpacklo_epi8(even, odd), high = _mm512_unpackhi_epi8(even, odd);
-    // Of each 16 bytes the first eight are in `low`, the others in `high`.
+    // `low` holds the first eight of each 16 lanes, `high` the others.
     const Chunk first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const Chunk second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     const Chunk half[2] = {_mm512_permutex2var_epi64(low, first, high),
@@ -95,7 +95,7 @@ struct F8Terms {
   }
 };
 
-/// Codes of i8; a group is four.
+/// Codes of i8; a group has four.
 struct I8Terms {
   using Element = uint8_t;
   static constexpr int kGroup = 4, kTerms = 64;
@@ -128,7 +128,7 @@ struct I8Terms {
                 high01 = _mm512_unpackhi_epi8(rows[0], rows[1]);
     const Chunk low23 = _mm512_unpacklo_epi8(rows[2], rows[3]),
                 high23 = _mm512_unpackhi_epi8(rows[2], rows[3]);
-    // a: the first four of each 16 lanes, b: the next, …; they turn as 4×4 of 16 bytes.
+    // a: the first four of each 16 lanes, b: the next, …; transposed as 4×4 of 16 bytes.
     const Chunk a = _mm512_unpacklo_epi16(low01, low23), b = _mm512_unpackhi_epi16(low01, low23);
     const Chunk c = _mm512_unpacklo_epi16(high01, high23),
                 d = _mm512_unpackhi_epi16(high01, high23);
@@ -143,8 +143,8 @@ struct I8Terms {
   }
 };
 
-/// Sums of i8 are i32 in the place of floats. Those of several spans become two floats each, which
-/// lie kPlane apart; the epilogue adds them up as f64.
+/// Sums of i8 are i32 in the place of floats. The sum of several spans becomes two floats, kPlane
+/// apart, which the epilogue adds in f64.
 struct I8Core : PairCore<I8Terms> {
   static constexpr int kPlane = 1024, kTileFloats = 2 * kPlane;
 

@@ -1,21 +1,21 @@
-// What an epilogue of a matrix product on CPUs is, and what it loads and stores with.
-// In: f32 sums of one row's columns, finished. Out: whatever the epilogue stores. The loops
+// What an epilogue of a matrix product on CPUs is, and how it loads and stores.
+// In: finished f32 sums of one row's columns. Out: whatever the epilogue stores. The loops
 // (cpu/gemm/mainloop.hpp, cpu/gemm/few_rows.hpp) take the epilogue as a template parameter: another
-// operator is another epilogue, with none of them changed.
+// operator is another epilogue, and no loop changes.
 //
 //   struct Scaled {                                   out = row_scale[i] · col_scale[j] · sum
 //     using Params = …;                               plain values of one call; the host fills them
-//     static constexpr int kParts = 1;                2: two products of a meet (silu(a·b₀)·(a·b₁))
+//     static constexpr int kParts = 1;                2: two products, combined (silu(a·b₀)·(a·b₁))
 //     static void store(const Params&, int64_t i, int64_t j, int64_t n,
 //                       const float* const (&sums)[kParts]);
-//     static const GemmMatrix* plain(const Params&);  may be left out, see below
+//     static const GemmMatrix* plain(const Params&);  optional, see below
 //     static void store_tile(const Params&, const GemmBlock& of, GemmTile, const float* sums);
-//   };                                                in place of store: of blocks, one part
+//   };                                                replaces store: for blocks, one part
 //
-// `store` gets columns [j, j + n) of row i; sums[part][c] is that of column j + c of a · b[part].
-// `plain` names the f32 result with contiguous rows that whole tiles of sums may go to as they are;
-// null, or none: `store` is called for every element.
-// Compiled once per instruction set, as cpu/simd.hpp.  Read next: cpu/gemm/mainloop.hpp,
+// `store` gets columns [j, j + n) of row i; sums[part][c] belongs to column j + c of a · b[part].
+// `plain` returns the f32 result with contiguous rows that may receive whole tiles of sums
+// directly; if it is null or missing, `store` is called for every element.
+// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/gemm/mainloop.hpp,
 // ops/gemm/matmul/cpu/matmul_epilogue_simd.hpp (one with an activation).
 #pragma once
 
@@ -25,7 +25,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// The first n values of v as elements `col` apart.
+/// Stores the first n values of v as elements that are `col` apart.
 template <DType E>
 DLBLAS_INLINE void store_strided(void* p, int64_t col, Vec v, int n) {
   if (col == 1) return n == kWidth ? store<E>(p, v) : store_partial<E>(p, v, n);
@@ -58,8 +58,8 @@ DLBLAS_INLINE void store_elements(const GemmMatrix& out, int64_t i, int64_t j, i
   }
 }
 
-/// Rounds and stores columns [j, j + n) of row i: value(c, lanes) is a vector of those from j + c
-/// on, of which `lanes` count.
+/// Rounds and stores columns [j, j + n) of row i: value(c, lanes) returns a vector from column j +
+/// c on, of which `lanes` values count.
 template <typename Value>
 DLBLAS_INLINE void store_values(const GemmMatrix& out, int64_t i, int64_t j, int64_t n,
                                 const Value& value) {

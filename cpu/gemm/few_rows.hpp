@@ -1,9 +1,9 @@
-// The few-row product of one instruction set: b is read once, in place, as it lies. Bound by
-// memory: what counts is the number of sequential streams in flight.
+// The few-row product of one instruction set: b is read once, in place, in its own layout.
+// Memory-bound: the number of sequential streams in flight decides the speed.
 // In: columns [j0, j1) of b, a as f32 rows. Out: what the epilogue stores of those columns.
-// Numerics: row-major b accumulates as the blocked form does, bit for bit; a transposed b sums
-// kWidth lanes per column, in chains whose sums are added with their errors kept, and adds the
-// lanes last, in one fixed order.
+// Numerics: row-major b accumulates like the blocked form, bit for bit; a transposed b sums kWidth
+// lanes per column, in chains whose sums are added with their errors kept, and adds the lanes last,
+// in one fixed order.
 // Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// A group of rows at work on one chunk of columns.
+/// The work on a group of rows and one chunk of columns.
 struct RowWork {
   const GemmJob& p;
   const GemmMatrix& b;  // the part that is read
@@ -39,7 +39,7 @@ DLBLAS_OUTLINE void move_sums(const RowWork& w, int rows, const float* from, flo
   }
 }
 
-/// A span ends: its sums join the total of those before. At the last the whole sums take its place.
+/// Ends a span: adds its sums to the earlier spans' total, which replaces them at the last span.
 DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) {
   for (int r = 0; r < rows; ++r) {
     for (int64_t v = 0; v < w.j1 - w.j0; v += kWidth) {
@@ -55,7 +55,7 @@ DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) 
   }
 }
 
-/// The sums of a chain, over depths [begin, end), meet those before them.
+/// Adds the sums of a chain, over depths [begin, end), to those before them.
 void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
   const GemmSumOrder& size = w.p.sums;
   const bool last = end == w.p.k;
@@ -70,8 +70,8 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
     end_span(w, rows, begin < size.span, last);
 }
 
-/// Vectors of b at a time: two of 16 bits, which cost bf16 no permutation where they go by even and
-/// odd columns; one where more sums would spill.
+/// Vectors of b per access: two for 16-bit types, which saves bf16 a permutation, since it is split
+/// into even and odd columns; one where more sums would spill.
 template <DType E, int R>
 constexpr int kVectors = E != DType::kF32 && (kWidth == 16 || R <= 4) ? 2 : 1;
 template <DType E, int R>
@@ -87,7 +87,7 @@ DLBLAS_INLINE void load_vectors(const void* p, Vec (&v)[kCount]) {
   }
 }
 
-/// A chain over depths [begin, end) of the columns from v on, less than an access.
+/// A chain over depths [begin, end) for the columns from v on, fewer than an access.
 template <DType E>
 DLBLAS_OUTLINE void last_streams(const RowWork& w, int64_t begin, int64_t end, int rows,
                                  int64_t v) {
@@ -103,19 +103,19 @@ DLBLAS_OUTLINE void last_streams(const RowWork& w, int64_t begin, int64_t end, i
   }
 }
 
-/// U rows of b at depth k, over the chunk: every vector of b feeds R partial sums held in L1.
-/// `begins`: they are the first of a chain.
+/// U rows of b from depth k on, over the chunk: every vector of b feeds R partial sums held in L1.
+/// `begins`: these rows are the first of a chain.
 template <DType E, int R, int U>
 DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k, bool begins) {
   constexpr int kCount = kVectors<E, R>;
   const char* b = address(w.b, k, w.j0);
-  // Of a copy the compiler knows that no store below changes it: few enough stay in registers.
+  // The compiler knows that no store below changes a copy: a small one stays in registers.
   constexpr bool kCopies = U * R <= 32;
   float copy[kCopies ? U * R : 1];
   if constexpr (kCopies) __builtin_memcpy(copy, w.rows + k * R, sizeof copy);
   const float* const x = kCopies ? copy : w.rows + k * R;
   float* const chains = w.sums + w.plane;
-  // A chain begins with zeros, all of them the same ones.
+  // A chain begins with zeros, always the same ones.
   alignas(64) static constexpr float kZeros[kAccess<E, R>] = {};
   const float* const before = begins ? kZeros : chains;
   const int64_t old_ld = begins ? 0 : w.ld, old_columns = begins ? 0 : -1;
@@ -143,7 +143,7 @@ DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k, bool begins) {
   }
 }
 
-/// Sums by even and odd columns to the order of columns.
+/// Reorders sums from even and odd columns into column order.
 DLBLAS_OUTLINE void order_pairs(const RowWork& w, int rows) {
   for (int r = 0; r < rows; ++r) {
     for (int64_t v = 0; v + 2 * kWidth <= w.j1 - w.j0; v += 2 * kWidth) {
@@ -170,13 +170,13 @@ void row_major(const RowWork& w) {
   if constexpr (E == DType::kBF16 && kVectors<E, R> == 2) order_pairs(w, R);
 }
 
-/// Rows of a for dot products: of row r depth k is at data[r · ld + k - first].
+/// Rows of a for dot products: depth k of row r is at data[r · ld + k - first].
 struct DotRows {
   const float* data;
   int64_t ld, first;
 };
 
-/// The depths from k on, less than an access, of any numbers of columns and rows.
+/// The depths from k on, fewer than an access, for any numbers of columns and rows.
 template <DType E>
 DLBLAS_OUTLINE void last_dots(const RowWork& w, const DotRows& a, const char* b, int64_t k,
                               int64_t end, int columns, int rows, float* sums) {
@@ -192,15 +192,15 @@ DLBLAS_OUTLINE void last_dots(const RowWork& w, const DotRows& a, const char* b,
   }
 }
 
-/// One chain of C columns of a transposed b, dot products over depths [k, end): R · C vectors of
-/// partial sums. kShared: a part of one, which goes on with `sums` unless it begins; the columns
-/// beside these come next, at the same depths.
+/// One chain of C columns of a transposed b: dot products over depths [k, end), with R · C vectors
+/// of partial sums. kShared: part of a chain, which continues from `sums` unless it begins; the
+/// adjacent columns come next, at the same depths.
 template <DType E, int R, int C, bool kShared = false>
 DLBLAS_OUTLINE void dot_chain(const RowWork& w, const DotRows& a, const char* b, int64_t k,
                               int64_t end, bool begins, float* sums) {
   constexpr int kCount = 2;
   const int64_t step = w.b.col * kElementBytes<E>, depth = w.p.k;
-  // At its end a column asks for the beginning of the one that takes its place.
+  // Near its end, a column prefetches the beginning of the one that replaces it.
   const int64_t turn = depth - w.ahead / kElementBytes<E>;
   const int64_t next = w.ahead + C * step - depth * kElementBytes<E>;
   Vec sum[R][C];
@@ -228,7 +228,7 @@ DLBLAS_OUTLINE void dot_chain(const RowWork& w, const DotRows& a, const char* b,
   if (k < end) last_dots<E>(w, a, b, k, end, C, R, sums);
 }
 
-/// A chain's sums meet those of the chains before it; at the last all of them are added up.
+/// Adds a chain's sums to those of the chains before it, with the errors kept.
 DLBLAS_OUTLINE void end_dots(const float* sums, float* totals, float* errors, int count,
                              bool first) {
   for (int i = 0; i < count * kWidth; i += kWidth) {
@@ -240,13 +240,13 @@ DLBLAS_OUTLINE void end_dots(const float* sums, float* totals, float* errors, in
   }
 }
 
-/// Depths of a chain. One column is as good as a library's dot product, which has short chains;
-/// many need not be.
+/// Depths per chain. One column must match a library's dot product, which has short chains; many
+/// columns need not.
 DLBLAS_INLINE int64_t dot_depths(const RowWork& w) {
   return (w.p.n == 1 ? 8 : 16 * kWidth) * kWidth;
 }
 
-/// The sums of one chain, or of all of them, of R rows and C columns.
+/// The sums of one chain, or of all of them, for R rows and C columns.
 struct DotSums {
   float *sums, *totals, *errors;
   bool one;
@@ -254,7 +254,7 @@ struct DotSums {
     return {sums + floats, totals + floats, errors + floats, one};
   }
 };
-/// Their lanes added up: columns j to j + C of the chunk.
+/// Adds their lanes: columns j to j + C of the chunk.
 template <int R, int C>
 DLBLAS_INLINE void add_lanes(const RowWork& w, int64_t j, const DotSums& s) {
   for (int i = 0; i < R * C; ++i) {
@@ -282,12 +282,12 @@ void row_dots(const RowWork& w, int64_t j) {
 }
 
 constexpr int kMostSums = kWidth == 16 ? 16 : 8;  // vectors of one chain: more would spill
-/// Depths of a part of a, of which a group's rows lie side by side.
+/// Depths of a part of a; within a part, the rows follow each other.
 constexpr int64_t kPart = 32 * kWidth;
 static_assert(kPart <= kSharedDepth);
 
-/// A chunk of at most kSharedColumns, part by part of their depth. The sums are those of row_dots,
-/// bit for bit.
+/// A chunk of at most kSharedColumns, one part of the depth after the other. The sums equal those
+/// of row_dots, bit for bit.
 template <DType E>
 DLBLAS_OUTLINE void shared_dots(const RowWork& w, int64_t padded) {
   constexpr int R = kMaxRowGroup, C = kMostSums / R;
@@ -331,7 +331,7 @@ void row_unrolled(const RowWork& w, const CpuGemmRowConfig& c) {
   row_chunk<E, R, 8>(w, c.dots);
 }
 
-/// Rows of a group: the smallest of 1, 2, 4, 8 that holds them; the surplus rows of a are zero.
+/// Rows of a group: the smallest of 1, 2, 4, 8 that suffices; the surplus rows of a are zero.
 template <DType E>
 void row_group(const RowWork& w, int64_t rows, const CpuGemmRowConfig& c) {
   if (rows <= 1) return row_unrolled<E, 1>(w, c);
@@ -387,7 +387,7 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
   }
 }
 
-/// Part by part of their depth, of each all rows one after the other.
+/// Packs a part by part along its depth; within a part, all rows one after the other.
 void pack_parts(const GemmJob& p, float* rows) {
   const int64_t padded = group_rows(p.m);
   for (int64_t k = 0; k < p.k; k += kPart, rows += padded * kPart) {
@@ -404,8 +404,8 @@ void pack_rows(const GemmJob& p, const CpuGemmRowConfig& c, float* rows) {
   if (!c.dots && p.m > 1)
     return pack(p.a.type, {address(p.a, 0, 0), p.a.row, p.a.col}, p.m, p.k, padded, rows);
   if (shares_columns(c.dots, p.m)) return pack_parts(p, rows);
-  // A row of a, taken as lanes of one depth, comes out as contiguous panels; what its last panel
-  // spills is overwritten by the next row, or cleared below.
+  // A row of a, packed as lanes of one depth, becomes contiguous panels; what its last panel spills
+  // is overwritten by the next row, or cleared below.
   for (int64_t i = 0; i < p.m; ++i) {
     pack(p.a.type, {address(p.a, i, 0), p.a.col, 0}, p.k, 1, kWidth, rows + i * p.k);
   }

@@ -1,10 +1,10 @@
 // The blocked product of one instruction set: register tiles and the loops around them.
 // In: one cache block with b packed (and a packed here, or read in place).
 // Out: f32 partial sums, and at the last depth what the epilogue stores.
-// The loops know a tile by its core: FloatCore below, PairCore of cpu/gemm/pairs.hpp. A core packs
-// both operands, says how much room that takes, and adds up one tile's products.
-// Numerics: sums begin and end where K says (GemmSumOrder), whatever the blocks are:
-// tiles, blocks, splits and threads change speed, never a bit of the result.
+// The loops see a tile through its core: FloatCore below, PairCore of cpu/gemm/pairs.hpp. A core
+// packs both operands, says how much room that takes, and sums one tile's products.
+// Numerics: sums begin and end where K says (GemmSumOrder), whatever the blocks are: tiles, blocks,
+// splits and threads change speed, never a bit of the result.
 // Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp, pack.hpp.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace dlblas::DLBLAS_ISA {
 namespace {
 
 /// What one chain of a register tile reads and writes: out = products (+ chains) (+ runs). Packed
-/// operands are what their core packed, f32 or not.
+/// operands are in their core's format, f32 or not.
 struct TileArgs {
   int64_t depth;
   const float* a;
@@ -134,7 +134,7 @@ constexpr TileCode kTiles[] = {tile_code<3, 3>(), tile_code<4, 2>(), tile_code<6
 constexpr int kNumTiles = static_cast<int>(sizeof kTiles / sizeof kTiles[0]);
 constexpr int kMaxTileFloats = 24 * 64;
 
-/// What the host code sees of them.
+/// The tiles, as host code sees them.
 struct TileShapes {
   GemmTile of[kNumTiles];
   constexpr TileShapes() : of{} {
@@ -143,7 +143,7 @@ struct TileShapes {
 };
 constexpr TileShapes kTileShapes;
 
-/// One cache block at work: what its tiles have in common.
+/// The work on one cache block: what its tiles have in common.
 struct BlockWork {
   const GemmJob& p;
   const CpuGemmConfig& c;
@@ -165,9 +165,9 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
   }
 }
 
-/// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the runs
-/// before it and where the sum goes.
-/// Of an operand of `depths_per_float` terms a float a depth is `step` / depths_per_float floats.
+/// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the
+/// earlier runs and the destination of the sum.
+/// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats.
 void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
               int64_t depths_per_float, TileArgs t) {
   alignas(64) float chains[kMaxTileFloats];
@@ -189,8 +189,8 @@ void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int6
   } while (k < depth);
 }
 
-/// A tile's span meets the spans before it: their total and its error lie at `sums`, `plane` and
-/// 2 · `plane` floats on. After the last span `tile` becomes the whole sum.
+/// Adds a tile's span to the spans before it: their total and its error are at `sums`, `plane` and
+/// 2 · `plane` floats further. After the last span `tile` holds the whole sum.
 void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
               bool last) {
   for (int64_t i = 0; i < shape.m; ++i) {
@@ -213,7 +213,7 @@ void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bo
   }
 }
 
-/// Operands of any type as f32, one term of K a step.
+/// Operands of any type as f32, one term of K per step.
 struct FloatCore {
   static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
   static constexpr const GemmTile* kShapes = kTileShapes.of;
@@ -226,7 +226,7 @@ struct FloatCore {
                    bool /*of_b*/, float* to) {
     DLBLAS_ISA::pack(type, s, lanes, depth, width, to);
   }
-  /// Elsewhere packing is also the conversion.
+  /// For other types, packing is also the conversion.
   static bool reads_in_place(const GemmJob& p, int64_t /*depth*/) {
     return p.a.type == DType::kF32;
   }
@@ -242,9 +242,9 @@ struct FloatCore {
 };
 
 /// The sums of one part of the register tile at row i, column j, over the block's depth. Partial
-/// sums go straight from and to memory, but for ragged tiles of a result without room, for those
-/// that need an epilogue and for whole spans: these use `buffer`. True: it holds whole sums.
-/// `plain`: of the epilogue.
+/// sums are read from and written to memory directly, except for ragged tiles of a result without
+/// room, for sums that need an epilogue and for whole spans: these use `buffer`. Returns true if it
+/// holds whole sums. `plain`: from the epilogue.
 template <typename Core>
 bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatrix* plain,
               float* buffer) {
@@ -287,7 +287,7 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
   return last;
 }
 
-/// The register tile at row i, column j: its sums, and the epilogue of those that are whole.
+/// The register tile at row i, column j: its sums, and the epilogue once they are complete.
 template <typename Core, typename Epilogue>
 void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   constexpr int kParts = Epilogue::kParts;
@@ -311,8 +311,8 @@ void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
   }
 }
 
-/// The loops around the tile, in the configured order. What the outer loop's panel holds of a step
-/// of depths stays in the first-level cache while the inner one's panels stream through.
+/// The loops around the tile, in the configured order. During a step of depths the outer loop's
+/// panel stays in L1 while the inner loop's panels stream through.
 template <typename Core, typename Epilogue>
 void multiply_rows(BlockWork& w, GemmOrder order) {
   const bool columns = order == GemmOrder::kColumns;
@@ -332,7 +332,7 @@ void multiply_rows(BlockWork& w, GemmOrder order) {
   }
 }
 
-/// Floats of a row of a or a column of b that is packed, of a block's depth.
+/// Floats of a packed row of a or column of b, for a block's depth.
 template <typename Core>
 constexpr int64_t panel_floats(int64_t depth) {
   const int64_t packed = (depth + Core::kDepths - 1) / Core::kDepths * Core::kDepths;
@@ -356,7 +356,7 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
   w.in_place = !c.pack_a && Core::reads_in_place(p, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
     w.i1 = smaller(block.i1, w.i0 + c.block_m);
-    // A ragged last tile is packed always: reading it in place would run past the last row.
+    // A ragged last tile is always packed: reading it in place would run past the last row.
     const int64_t ragged = (w.i1 - w.i0) % w.tile.m;
     const int64_t from = w.in_place ? w.i1 - ragged : w.i0;
     Core::pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth,

@@ -1,7 +1,7 @@
-// Packing for matrix products: strided f32, f16 or bf16 becomes panels of f32, the one layout that
-// register tiles read. A panel holds `width` lanes (rows of a, columns of b) side by side for every
-// depth k. In: a matrix block of any strides. Out: panel p at p · width · depth, zeros past the
-// last lane. Compiled once per instruction set, from cpu/simd.hpp.  Read next: mainloop.hpp.
+// Packing for matrix products: strided f32, f16 or bf16 becomes panels of f32, the only layout that
+// register tiles read. A panel holds `width` lanes (rows of a, columns of b) side by side for each
+// depth k. In: a matrix block with any strides. Out: panel p at p · width · depth, zeros past the
+// last lane. Compiled once per instruction set, with cpu/simd.hpp. Read next: mainloop.hpp.
 #pragma once
 
 #include "cpu/gemm/job.hpp"
@@ -10,7 +10,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Source of packing: lanes at `lane` elements from each other, depths at `depth`.
+/// The source of packing: lanes are `lane` elements apart, depths `depth`.
 struct PackSource {
   const void* data;
   int64_t lane, depth;
@@ -72,8 +72,8 @@ DLBLAS_INLINE Vec load_first(const void* p, int64_t n) {
   return n > 0 ? load_partial<E>(p, static_cast<int>(n)) : zero();
 }
 
-/// Lanes contiguous in memory. A width that is no multiple of kWidth spills zeros into the next
-/// depth (rewritten by it) and at the end into the next panel or the buffer's slack.
+/// Lanes contiguous in memory. A width that is not a multiple of kWidth spills zeros into the next
+/// depth (which overwrites them) and at the end into the next panel or the buffer's slack.
 template <DType E>
 void pack_straight(const PackSource& s, int64_t lanes, int64_t k0, int64_t k1, int width,
                    float* to) {
@@ -85,9 +85,9 @@ void pack_straight(const PackSource& s, int64_t lanes, int64_t k0, int64_t k1, i
   }
 }
 
-/// Depth contiguous in memory: blocks of kWidth × kWidth turn in registers. Lane groups go from the
-/// last to the first, so that what a ragged group spills is rewritten by the next depth's first
-/// group.
+/// Depth contiguous in memory: transposes blocks of kWidth × kWidth in registers. Lane groups go
+/// from the last to the first, so that what a ragged group spills is overwritten by the next
+/// depth's first group.
 template <DType E>
 void pack_transposed(const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
   const int last_group = (width - 1) / kWidth * kWidth;
@@ -117,8 +117,8 @@ void pack_strided(const PackSource& s, int64_t lanes, int64_t depth, int width, 
 
 template <DType E>
 void pack_elements(const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
-  // Panels of whole vectors are filled 8 depths at a time, side by side: 8 sequential streams in
-  // instead of a jump of one row for each 128 bytes.
+  // Panels of whole vectors are filled 8 depths at a time, side by side: 8 sequential input streams
+  // instead of a jump of one row every 128 bytes.
   const bool side_by_side = s.lane == 1 && width % kWidth == 0;
   const int64_t step = side_by_side ? 8 : depth;
   for (int64_t k = 0; k < depth; k += step) {
@@ -144,7 +144,7 @@ void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int wid
   pack_elements<DType::kBF16>(s, lanes, depth, width, to);
 }
 
-/// Where element (row, col) of a matrix lies.
+/// The address of element (row, col) of a matrix.
 DLBLAS_INLINE char* address(const GemmMatrix& m, int64_t row, int64_t col) {
   const int64_t element = row * m.row + col * m.col;
   const bool pairs = m.type == DType::kF16 || m.type == DType::kBF16;

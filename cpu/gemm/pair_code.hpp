@@ -1,4 +1,4 @@
-// A unit's code of bf16 products with one epilogue: AMX has few rows beside blocks.
+// A unit's code for bf16 products with one epilogue: AMX has few rows as well as blocks.
 // In: an epilogue. Out: the table that host code calls. Compiled with AVX512_BF16.
 // Read next: cpu/gemm/pairs.hpp, cpu/gemm/tile_rows.hpp, ops/gemm/matmul/cpu/matmul_amx.cpp.
 #pragma once

@@ -1,15 +1,14 @@
-// Products by units that multiply a few terms of K a lane: bf16 in pairs, by AMX tiles or by
-// AVX512_BF16; codes of 8 bits (codes.hpp).
-// In: strided elements. Out: f32 sums, of i8 i32. A core of cpu/gemm/mainloop.hpp; the translation
+// Products on units that multiply a few terms of K per lane: bf16 in pairs, by AMX tiles or by
+// AVX512_BF16; 8-bit codes (codes.hpp).
+// In: strided elements. Out: f32 sums, i32 for i8. A core of cpu/gemm/mainloop.hpp; the translation
 // unit's flags say which: one with -mamx-bf16 has tiles.
 //
-//   packed, for each 64 bytes of terms of K      a: [row][64 bytes]      b: [group][column][4
-//   bytes]
+//   packed, for each 64 bytes of terms of K:   a: [row][64 bytes]   b: [group][column][4 bytes]
 //
 // Numerics: products are exact, sums f32, rounded to nearest even; denormal inputs and sums count
-// as zero. AMX adds up the even and the odd terms of 32, then the two, then to what was before
-// (kTileSums). AVX512_BF16 adds pairs one after the other, in chains as FloatCore's (kLongSums).
-// Compiled for x86 with AVX512_BF16 alone.  Read next: codes.hpp, mainloop.hpp.
+// as zero. AMX sums the even and the odd terms of 32, adds the two, then the previous sum
+// (kTileSums). AVX512_BF16 adds pairs one after the other, in chains like FloatCore's (kLongSums).
+// Compiled only for x86 with AVX512_BF16. Read next: codes.hpp, mainloop.hpp.
 #pragma once
 
 #include "cpu/gemm/mainloop.hpp"
@@ -21,25 +20,25 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Bytes of the terms of K that are packed together: a chunk. A group of them is one lane's.
+/// Bytes of a chunk: the terms of K that are packed together. One lane has a group of them.
 constexpr int kChunkBytes = 64, kGroupBytes = kChunkBytes / kWidth;
 using Chunk = __m512i;  // of a row, or 16 lanes of a group each
 
-/// Elements of bf16, multiplied as they are. What a core knows of its operands:
+/// bf16 elements, multiplied as they are. What a core knows about its operands:
 struct Bf16Terms {
   using Element = uint16_t;                      // in memory
   static constexpr int kGroup = 2, kTerms = 32;  // terms of a group and of a chunk
   static constexpr bool kAsStored = true;        // packed terms are elements
   static constexpr bool kIntegers = false;       // their sums are i32
 
-  /// Terms that follow each other: the first n count, zeros above.
+  /// Contiguous terms: the first n count, zeros above.
   static Chunk load(const Element* from, int64_t n) {
     if (n >= kTerms) return _mm512_loadu_si512(from);
     return n > 0 ? _mm512_maskz_loadu_epi16(~uint32_t{0} >> (kTerms - n), from)
                  : _mm512_setzero_si512();
   }
-  /// A group of 16 lanes that follow each other, `lanes` of which count; of its terms, which are
-  /// `depth` elements apart, the first `n`.
+  /// One group for each of 16 contiguous lanes, `lanes` of which count; of a group's terms, which
+  /// are `depth` elements apart, the first `n` count.
   static Chunk load_lanes(const Element* from, int64_t depth, __mmask16 lanes, int64_t n) {
     const auto term = [&](int64_t k) __attribute__((always_inline)) {
       return _mm512_cvtepu16_epi32(
@@ -49,7 +48,7 @@ struct Bf16Terms {
   }
 };
 
-/// 16 rows of groups turn into 16 columns of them, and back.
+/// Transposes 16 rows of groups into 16 columns of them, and back.
 DLBLAS_INLINE void transpose_groups(Chunk (&r)[kWidth]) {
   Vec v[kWidth];
   DLBLAS_UNROLL
@@ -59,7 +58,7 @@ DLBLAS_INLINE void transpose_groups(Chunk (&r)[kWidth]) {
   for (int i = 0; i < kWidth; ++i) r[i] = _mm512_castps_si512(v[i]);
 }
 
-/// Group i of 16 lanes at any strides, as Terms::load_lanes.
+/// One group of 16 lanes at any strides, like Terms::load_lanes.
 template <typename Terms>
 DLBLAS_OUTLINE Chunk load_strided(const PackSource& s, const typename Terms::Element* from,
                                   int64_t lanes, int64_t n) {
@@ -70,8 +69,8 @@ DLBLAS_OUTLINE Chunk load_strided(const PackSource& s, const typename Terms::Ele
   return Terms::load(group, Terms::kTerms);
 }
 
-/// 16 lanes of which n count, a chunk of depths of which `depths` do: r[i] is lane i, or for
-/// `by_groups` group i of all lanes. Those `ahead` lanes on are asked for.
+/// 16 lanes of which n count, a chunk of depths of which `depths` count: r[i] is lane i, or with
+/// `by_groups` group i of all lanes. Prefetches the lanes that are `ahead` further on.
 template <typename Terms>
 DLBLAS_INLINE void load_block(const PackSource& s, const typename Terms::Element* from, int64_t n,
                               int64_t depths, bool by_groups, int64_t ahead, Chunk (&r)[kWidth]) {
@@ -100,8 +99,8 @@ DLBLAS_INLINE void load_block(const PackSource& s, const typename Terms::Element
   if (!by_groups) transpose_groups(r);
 }
 
-/// Rows of a that lie along K, [p, p + width), one after the other; the row after next is asked
-/// for. Granite Rapids, i8 512×4096×4096: 9.4 ms for 9.9 of squares of 16 rows, November 2026.
+/// Rows [p, p + width) of a, contiguous along K, one after the other; prefetches the row after
+/// next. Granite Rapids, i8 512×4096×4096: 9.4 ms, 9.9 by squares of 16 rows, November 2026.
 template <typename Terms>
 DLBLAS_INLINE void pack_rows(const PackSource& s, int64_t p, int64_t lanes, int64_t depth,
                              int width, float* to) {
@@ -117,8 +116,8 @@ DLBLAS_INLINE void pack_rows(const PackSource& s, int64_t p, int64_t lanes, int6
   }
 }
 
-/// A chunk of depths of b, whose rows are contiguous, into panels of `width` that have `chunks`: 64
-/// lanes at a time, a line of each row.
+/// Packs a chunk of depths of b, whose rows are contiguous, into panels of `width` with `chunks`:
+/// 64 lanes at a time, one line of each row.
 template <typename Terms>
 DLBLAS_INLINE void pack_lines(const PackSource& s, int64_t lanes, int64_t depth, int width,
                               int64_t chunk, int64_t chunks, float* to) {
@@ -161,7 +160,7 @@ void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width, b
       for (int i = 0; i < rows; ++i) _mm512_storeu_si512(at + i * (of_b ? width : kFloats), r[i]);
     }
   };
-  // Along what is contiguous: few streams of reads.
+  // Along the contiguous dimension: few read streams.
   const bool along_k = s.depth == 1;
   if (along_k && !of_b) {
     for (int64_t p = 0; p < lanes; p += width)
@@ -181,7 +180,7 @@ void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width, b
 
 #if defined(__AMX_BF16__)
 
-/// What one register tile reads and writes, over a block's depth; pitches in bytes.
+/// What one register tile reads and writes over a block's depth; pitches in bytes.
 struct PairArgs {
   int64_t chunks;
   const char* a;
@@ -255,7 +254,7 @@ void multiply_flat(const PairArgs& t) {
   end_tile<2>(t, 0, 2 * kTileRows), end_tile<3>(t, 0, 3 * kTileRows);
 }
 
-/// 64 × 16, for columns that would not.
+/// 64 × 16, for columns that would not fill two tiles.
 template <typename T>
 void multiply_tall(const PairArgs& t) {
   begin_tile<0>(t, 0, 0), begin_tile<1>(t, kTileRows, 0);
@@ -295,7 +294,7 @@ void run_pairs(const BlockWork& w, bool in_place, const TileArgs& t) {
 
 #else  // AVX512_BF16
 
-/// One pair of terms of a tile: V vectors of b, each used by all M rows.
+/// One pair of terms for a tile: V vectors of b, each used by all M rows.
 template <int M, int V>
 DLBLAS_INLINE void pair_step(const char* a, int64_t a_pitch, const char* b, Vec (&sum)[M][V]) {
   Chunk columns[V];
@@ -312,7 +311,7 @@ DLBLAS_INLINE void pair_step(const char* a, int64_t a_pitch, const char* b, Vec 
   }
 }
 
-/// As tile_kernel; a_row and a_depth are bytes from row to row and from 32 terms to the next.
+/// Like tile_kernel; a_row and a_depth are bytes between rows and between groups of 32 terms.
 template <int M, int V>
 void pair_kernel(const TileArgs& t) {
   Vec sum[M][V];
@@ -351,7 +350,7 @@ template <typename Terms>
 struct PairCore {
   static constexpr int kNumTiles = sizeof kPairShapes / sizeof kPairShapes[0];
   static constexpr const GemmTile* kShapes = kPairShapes;
-  // Of a step, 16 KiB of each operand's tile: both stay in 48 KiB, and so does what follows.
+  // A step takes 16 KiB of each operand's tile: both stay in 48 KiB, and so does what follows.
   static constexpr int kDepths = Terms::kTerms, kDepthsPerFloat = Terms::kGroup,
                        kPad = Terms::kTerms, kStep = 8 * Terms::kTerms;  // see GemmCode
   static constexpr int kTileFloats = kMaxTileFloats;
@@ -361,7 +360,7 @@ struct PairCore {
                    int width, bool of_b, float* to) {
     pack_chunks<Terms>(s, lanes, depth, width, of_b, to);
   }
-  /// Terms past the depth would be read.
+  /// Otherwise terms past the depth would be read.
   static bool reads_in_place(const GemmJob& p, int64_t depth) {
     return Terms::kAsStored && p.a.col == 1 && depth % Terms::kTerms == 0;
   }

@@ -1,6 +1,6 @@
 // What host code and the objects of instruction sets share of product programs on CPUs: the
-// parameters of one call, and a level's code. In: nothing but plain values; no inline function may
-// appear here, an instruction-set object would keep its own copy of it for everyone.
+// parameters of one call, and a level's code. In: plain values only; no inline function may appear
+// here, since an instruction-set object would keep its own copy of it for everyone.
 // Read next: product_simd.hpp, src/kernels/product.hpp.
 #pragma once
 
@@ -18,15 +18,15 @@ struct ProductCpuParams {
   int64_t numbers[kProductNumbers];
 };
 
-/// A program behind products whose sums lie in memory: rows of f32, one after the other.
+/// A program that runs after products whose sums are in memory: contiguous rows of f32.
 struct ProductCpuFinish {
   ProductCpuParams epilogue;
   const float* sums[2];
   int64_t columns;
 };
 
-/// A level's code of one program. Where columns meet there is the pass over sums alone: `gemm` has
-/// no tiles.
+/// A level's code for one program. Where columns are combined, there is only the pass over sums:
+/// `gemm` has no tiles.
 struct ProductCode {
   GemmCode gemm;
   void (*finish)(const ProductCpuFinish&, int64_t begin, int64_t end);  // rows

@@ -1,4 +1,4 @@
-// A level's code of a product program: blocks and few rows with it, and the pass over sums in
+// A level's code for a product program: blocks and few rows with it, and the pass over sums in
 // memory. In: a program. Out: the table that host code calls.
 // Read next: cpu/gemm/product_simd.hpp, cpu/gemm/code.hpp.
 #pragma once

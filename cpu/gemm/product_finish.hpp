@@ -1,5 +1,5 @@
-// A level's code of a product program whose columns meet: the pass over sums in memory alone.
-// In: a program. Out: the table that host code calls.  Read next: cpu/gemm/product_simd.hpp.
+// A level's code for a product program that combines columns: only the pass over sums in memory.
+// In: a program. Out: the table that host code calls. Read next: cpu/gemm/product_simd.hpp.
 #pragma once
 
 #include "cpu/gemm/product_simd.hpp"
@@ -8,7 +8,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Of programs that need no functions; of this level, so that theirs have internal linkage.
+/// For programs that need no functions; one per level, so that theirs have internal linkage.
 struct NoMath {};
 
 template <class P>

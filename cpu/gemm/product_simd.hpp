@@ -1,7 +1,7 @@
 // A product program as the epilogue of CPU products: a vector of neighbouring columns at a time,
-// one rounding, the store. In place is right: a vector of operands is read before the one that
-// takes its place is stored, and partial sums never wait in the result.
-// Compiled once per instruction set.  Read next: device/gemm/product.hpp, cpu/gemm/epilogue.hpp.
+// one rounding, the store. In place is safe: a vector of operands is read before its replacement is
+// stored, and partial sums never wait in the result.
+// Compiled once per instruction set. Read next: device/gemm/product.hpp, cpu/gemm/epilogue.hpp.
 #pragma once
 
 #include "cpu/gemm/epilogue.hpp"
@@ -51,7 +51,7 @@ struct ProductEpilogue {
   }
 };
 
-/// Pairs [i, i + lanes) of a head in row `row`: what a program reads of tables.
+/// Pairs [i, i + lanes) of a head in row `row`: what a program reads from tables.
 struct ProductPairAt {
   const ProductCpuParams& p;
   int64_t row, i, lanes;
@@ -70,8 +70,8 @@ struct ProductPairAt {
   }
 };
 
-/// A row whose columns meet in pairs, head by head: each value as it is, then turned, where both
-/// lie in a buffer; then the head is stored.
+/// A row whose columns are combined in pairs, head by head: computes each value, then transforms
+/// the pairs, both in a buffer; then stores the head.
 template <class P>
 void product_heads(const ProductCpuParams& p, int64_t i, int64_t columns, const float* sums) {
   constexpr int64_t kMost = 512;  // channels of a head that are turned at a time
@@ -80,7 +80,7 @@ void product_heads(const ProductCpuParams& p, int64_t i, int64_t columns, const 
   for (int64_t begin = 0; begin < turned; begin += head)
     for (int64_t first = 0; first < half; first += kMost / 2) {
       const int64_t count = smaller(kMost / 2, half - first);
-      // A pair's place among the columns of its head, of its first channel and of its second.
+      // The column of a pair's first channel (`which` = 0) or of its second.
       const auto place = [&](int64_t c, int64_t which) {
         return begin + (p.pairs.neighbours ? 2 * (first + c) + which : first + c + which * half);
       };

@@ -10,19 +10,19 @@ namespace dlblas {
 namespace {
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
-/// Rows whose f32 partial sums wait in scratch when the output cannot hold them. A multiple of
-/// every tile's height is made of it; more rows than this pack b again, once in a thousand rows.
+/// Rows whose f32 partial sums wait in scratch when the output cannot hold them; rounded up to a
+/// multiple of a tile's height. More rows than this pack b again, once per thousand rows.
 constexpr std::int64_t kScratchRows = 1024;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
-/// Sizes that workspace and loops agree on, from bucketed or exact dimensions.
+/// Sizes on which workspace and loops agree, from bucketed or exact dimensions.
 struct BlockSizes {
   GemmTile tile;
   std::int64_t columns;  // of b, per thread (split=columns) or in all
   std::int64_t block_n, block_k;
-  // Of a slot, of a part of b in a block, of a part's scratch.
+  // Floats of a slot, of a part of b in a block, of a part's scratch.
   std::int64_t a_floats, b_floats, scratch_floats;
   std::int64_t scratch_rows, plane;  // see GemmPartial
   int a_count, b_count;              // slots; b blocks (and scratches)
@@ -55,7 +55,7 @@ BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::i
   return p;
 }
 
-/// One call at work.
+/// The state of one call.
 struct Run {
   const GemmBlocked& s;
   const GemmJob& p;
@@ -77,7 +77,7 @@ struct Run {
     for (int part = 0; part < s.code->parts; ++part)
       s.code->pack_b(p, s.config, block, part, to + part * sizes.b_floats);
   }
-  /// A block within the columns of block `index` of b.
+  /// Multiplies a block within the columns of block `index` of b.
   void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
     s.code->multiply(p, s.config, block, {b_buffer(index), sizes.b_floats, a_buffer(slot)},
                      partial(index, block.j0));
@@ -144,7 +144,7 @@ GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
   const std::int64_t step =
       code.step == kWholeBlock ? config.block_k : std::min(code.step, config.block_k);
   s.scratch = s.spans || (!(holds_sums && code.parts == 1) && k > step);
-  // Whole tiles to a row block: a ragged one in every block would be paid every time.
+  // Whole tiles per row block: otherwise every block would pay for a ragged one.
   s.config.block_m = static_cast<std::int32_t>(round_up(config.block_m, code.tiles[config.tile].m));
   return s;
 }
@@ -178,7 +178,7 @@ std::int64_t row_floats(const GemmCode& code, std::int64_t m, std::int64_t k) {
   if (code.depths_per_float > 1)  // by tiles
     return round_up(m, kMinColumnsOfTiles) * round_up(k, code.depths) / code.depths_per_float;
   const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
-  // Of parts of a depth the last is whole, and of m = 9 there are two groups of eight rows.
+  // The last K part is full; m = 9 makes two groups of eight rows.
   const std::int64_t parts = group_rows(m) * round_up(k, kSharedDepth);
   return round_up(std::max(rows * k, m >= kSharedRows ? parts : 0) + kPackSlack, kPackSlack);
 }
@@ -189,9 +189,9 @@ std::int64_t sum_floats(const GemmFewRows& s) {
 
 CpuGemmRowConfig few_rows_config(DType b, bool dots) {
   // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of an f32 b: 8 streams 23, 4 streams
-  // 18; fetching ahead gains only where streams are columns. Of 16 bits a row's share is a page or
-  // less, so that hardware starts afresh in each: fetching the next four rows takes 0.63 of the
-  // time on Zen 5, and 0.93 (one row) to 0.4 (eight) on Cascade Lake.
+  // 18; prefetching gains only where streams are columns. With 16 bits a row's share is a page or
+  // less, so the hardware prefetcher restarts in each: prefetching the next four rows takes 0.63 of
+  // the time on Zen 5, and 0.93 (one row) to 0.4 (eight) on Cascade Lake.
   if (b == DType::kF32) return {8, 0, dots ? 256 : 0, dots};
   return {dots ? 8 : 4, 0, dots ? 512 : kNextRows, dots};
 }
@@ -208,7 +208,7 @@ void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const
   auto* rows = static_cast<float*>(workspace);
   s.code->pack_rows(job, s.config, rows);
   float* sums = rows + row_floats(*s.code, job.m, job.k);
-  // Whole cache lines of f32 columns to a thread, also where elements are half as wide.
+  // Whole cache lines of f32 columns per thread, even where elements are half as wide.
   const std::int64_t share = round_up(ceil_div(job.n, s.slots), 32);
   context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t j0 = std::min(job.n, begin * share), j1 = std::min(job.n, end * share);

@@ -1,5 +1,5 @@
 // Runs matrix products on CPUs: the loops over cache blocks and threads, around the code of one
-// instruction set. In: a job, the code of a level, a configuration. Out: what the epilogue stores.
+// instruction set. In: a job, a level's code, a configuration. Out: what the epilogue stores.
 //
 //   split=columns   each thread: for j, for k: pack its b block; for i: pack a, multiply
 //   split=rows      for j, for k: all threads pack one b block; then each multiplies its rows
@@ -15,7 +15,7 @@
 
 namespace dlblas {
 
-/// The blocked form, prepared: what `launch` and the size of its workspace agree on.
+/// The blocked form, prepared: what `launch` and the workspace size agree on.
 struct GemmBlocked {
   const GemmCode* code;
   CpuGemmConfig config;
@@ -42,7 +42,7 @@ struct GemmFewRows {
   int slots;
 };
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k);
-/// What is best unmeasured for a b of this type, but for block_n. `dots`: see CpuGemmRowConfig.
+/// The best unmeasured choice for this type of b, but for block_n. `dots`: see CpuGemmRowConfig.
 CpuGemmRowConfig few_rows_config(DType b, bool dots);
 void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const Context& context,
                   void* workspace);

@@ -1,8 +1,8 @@
-// Few rows of bf16 by AMX tiles, where b's columns lie along K: b is the operand of 16 rows, read
-// where it lies, once; a's rows are its 16 columns. So nothing of b is packed, and a product of up
-// to 64 rows takes the time of reading b. In: a job, packed rows of a. Out: what the epilogue
-// stores. Numerics: the order of sums is that of cpu/gemm/pairs.hpp, and so are the bits.
-// Compiled with -mamx-bf16 alone.  Read next: pairs.hpp, run.cpp (run_few_rows).
+// Few rows of bf16 by AMX tiles, with b's columns contiguous along K: b is the operand with 16
+// rows, read in place, once; a's rows are the other operand's 16 columns. So b is not packed, and a
+// product of up to 64 rows takes the time of reading b. In: a job, packed rows of a. Out: what the
+// epilogue stores. Numerics: the same order of sums as cpu/gemm/pairs.hpp, and so the same bits.
+// Compiled only with -mamx-bf16. Read next: pairs.hpp, run.cpp (run_few_rows).
 #pragma once
 
 #include <utility>
@@ -13,12 +13,12 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Tiles of sums that a thread keeps; the two others are operands.
+/// Tiles of sums that a thread keeps; the other two are operands.
 constexpr int kSumTiles = 6;
 constexpr int kTileFloats = kTileRows * kTileRows;
 constexpr int kTerms = Bf16Terms::kTerms;
 
-/// a as pairs: for each chunk of K, for each 16 rows, [pair][row][2]; zeros past the last row.
+/// a as pairs: for each chunk of K and each 16 rows, [pair][row][2]; zeros past the last row.
 void pack_tile_rows(const GemmJob& p, const CpuGemmRowConfig&, float* rows) {
   const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
   const PackSource s{p.a.data, p.a.row, p.a.col};
@@ -34,7 +34,7 @@ void pack_tile_rows(const GemmJob& p, const CpuGemmRowConfig&, float* rows) {
   }
 }
 
-/// One span of K, of N tiles of b by M tiles of rows.
+/// One span of K, for N tiles of b times M tiles of rows.
 struct TileRowArgs {
   const char* b;    // the first column, at the span's first depth
   int64_t b_pitch;  // bytes from column to column
@@ -54,8 +54,8 @@ DLBLAS_INLINE void store_sums(float* to, std::integer_sequence<int, kTiles...>) 
   (store_tile<kTiles>(to + kTiles * kTileFloats, kTileRowBytes), ...);
 }
 
-/// One chunk: N tiles of b, `pitch` bytes from column to column, times M tiles of rows. A tile of
-/// rows stays in a register where there is one; of several, each tile of b meets all of them.
+/// One chunk: N tiles of b, `pitch` bytes between columns, times M tiles of rows. A single tile of
+/// rows stays in a register; with several, each tile of b is multiplied by all of them.
 template <int M, int N, int... kColumns>
 DLBLAS_INLINE void multiply_chunk(const char* b, int64_t pitch, const char* rows,
                                   std::integer_sequence<int, kColumns...>) {
@@ -93,7 +93,7 @@ void multiply_tile_rows(const TileRowArgs& t) {
 }
 
 using TileRowFn = void (*)(const TileRowArgs&);
-/// [tiles of rows − 1], and how many tiles of b each takes at most.
+/// [tiles of rows − 1], and the most tiles of b for each.
 constexpr int kMostTileRows = 4;
 constexpr int kTileColumns[kMostTileRows] = {6, 3, 2, 1};
 constexpr TileRowFn kTileRowFns[kMostTileRows][kSumTiles] = {
@@ -103,7 +103,7 @@ constexpr TileRowFn kTileRowFns[kMostTileRows][kSumTiles] = {
     {multiply_tile_rows<3, 1>, multiply_tile_rows<3, 2>},
     {multiply_tile_rows<4, 1>}};
 
-/// `count` tiles' sums over all of K to `sums`: [tile of b][tile of rows], [column][row].
+/// Sums of `tiles` tiles over all of K, to `sums`: [tile of b][tile of rows], [column][row].
 void sum_tile_rows(const GemmJob& p, const GemmMatrix& b, const char* rows, int64_t j, int tiles,
                    int64_t ahead, float* sums) {
   const int64_t m = (p.m + kTileRows - 1) / kTileRows;
@@ -136,7 +136,7 @@ void sum_tile_rows(const GemmJob& p, const GemmMatrix& b, const char* rows, int6
   } while (k < p.k);
 }
 
-/// Columns [j0, j1), of which there are 16 or more in all. `sums` is not used.
+/// Columns [j0, j1) of at least 16 in all. `sums` is not used.
 template <typename Epilogue>
 void row_of_tiles(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1,
                   const float* rows, float* /*sums*/) {
@@ -148,7 +148,7 @@ void row_of_tiles(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64
   alignas(64) float sums[kParts][kSumTiles * kTileFloats];
   alignas(64) float lines[kParts][kTileRows][kTileRows];
   for (int64_t j = j0; j < j1;) {
-    // A ragged tile begins among columns that are stored already, or another thread's.
+    // A ragged tile begins among columns that are already stored, or are another thread's.
     const int64_t left = (j1 - j) / kTileRows;
     const int tiles = left > most ? most : left > 0 ? static_cast<int>(left) : 1;
     const int64_t first = left > 0 ? j : j1 - kTileRows < 0 ? 0 : j1 - kTileRows;

@@ -1,7 +1,7 @@
 // One access of a row program on a CPU: loads and stores of any element type, at any stride, as
-// f32. The usual cases (contiguous f32, f16, bf16) are inline, the rest and the ends of rows are
-// functions that are called. In: where a row's operands lie (RowState). Out: vectors of f32.
-// Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
+// f32. The usual cases (contiguous f32, f16, bf16) are inline; the rest and the ends of rows are
+// function calls. In: the location of a row's operands (RowState). Out: vectors of f32.
+// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
 #include "cpu/row/bytes.hpp"
@@ -27,14 +27,14 @@ enum class Way : uint8_t {
   kOther,
 };
 
-/// Types that the loops are compiled for, as template values: those of elements that are read at
-/// columns and of those that are written, all side by side. So a loop keeps its accumulators and
+/// The types that loops are compiled for, as template values: those of elements that are read at
+/// columns and of those that are written, all contiguous. So a loop keeps its accumulators and
 /// constants in registers, and calls nothing. AnyTypes: a switch at each access.
 template <DType kRead, DType kWritten, DType kVector = kRead>
 struct RowTypes {
   static constexpr bool kKnown = true;
   static constexpr DType kIn = kRead, kOut = kWritten, kColumn = kVector;
-  /// NaNs of f32 among the inputs may have any payload.
+  /// NaNs of f32 inputs may have any payload.
   static constexpr bool kShortNans = size_of(kIn) == 2 && size_of(kColumn) == 2;
   static constexpr bool kPaired =
       kIn == DType::kBF16 || (size_of(kIn) == 1 && kOut == DType::kBF16);
@@ -42,7 +42,7 @@ struct RowTypes {
 struct AnyTypes {
   static constexpr bool kKnown = false;
 };
-/// What SIMD accesses of two and four bytes take: types of one byte go in the order of bf16.
+/// The type by which SIMD accesses of two and four bytes go: one-byte types use bf16's order.
 constexpr DType wide_type(DType type) {
   return type == DType::kF32 ? DType::kF32 : type == DType::kF16 ? DType::kF16 : DType::kBF16;
 }
@@ -64,7 +64,7 @@ struct RowState {
   // The group that load_group() read last, and its first column.
   mutable uint32_t group_at, group_first;
 
-  /// What index i says of this row.
+  /// Index i's value for this row.
   DLBLAS_INLINE int64_t number(int i) const { return numbers[i]; }
   DLBLAS_INLINE int32_t option(int i) const { return options[i]; }
   template <int kIndex>
@@ -74,14 +74,14 @@ struct RowState {
   /// Element `column` of this row, or of a vector over columns.
   template <int kIndex>
   DLBLAS_INLINE float load_element(Operand<kIndex>, int64_t column) const;
-  /// The one value of an operand without dimensions, f32; `absent` where the call brings none.
+  /// The one value of an f32 operand without dimensions; `absent` if the call has none.
   template <int kIndex>
   DLBLAS_INLINE float load_scalar(Operand<kIndex>, float absent) const {
     float value = absent;
     if (operands[kIndex].data) __builtin_memcpy(&value, operands[kIndex].data, 4);
     return value;
   }
-  /// Place r of a result whose rows have another length than the program's, f32 or i32.
+  /// Element r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex, typename E>
   DLBLAS_INLINE void put(Operand<kIndex>, int64_t r, E value) const {
     static_assert(sizeof(E) == 4);
@@ -95,7 +95,7 @@ struct RowState {
   }
 };
 
-/// Two vectors in the order of load2<kBF16, kBF16>, and back.
+/// Reorders two vectors into the order of load2<kBF16, kBF16>, and back.
 DLBLAS_INLINE Values<2> to_pairs(const Values<2>& x) {
   float lanes[2 * kWidth];
   store<DType::kF32>(lanes, x.v[0]);
@@ -119,7 +119,7 @@ DLBLAS_INLINE Values<2> from_pair(Pair p) {
   return r;
 }
 
-// By value: a row's state stays in registers where its address goes nowhere.
+// By value: a row's state stays in registers if its address does not escape.
 /// The first n ≤ kWidth elements from column `c` on, at any stride, of any type; zeros above.
 DLBLAS_OUTLINE Vec load_some(RowTensor t, int64_t c, int n) {
   const int size = size_of(t.type);
@@ -158,7 +158,7 @@ DLBLAS_OUTLINE Values<2> load_other(RowTensor t, int64_t c, bool paired) {
   r.v[0] = load_some(t, c, kWidth), r.v[1] = load_some(t, c + kWidth, kWidth);
   return paired ? to_pairs(r) : r;
 }
-// Unused by programs that put places alone.
+// Unused by programs that only put().
 [[maybe_unused]] DLBLAS_OUTLINE void store_other(RowTensor t, int64_t c, Vec a, Vec b,
                                                  bool paired) {
   const Values<2> x = from_pair({a, b});
@@ -173,7 +173,7 @@ DLBLAS_INLINE float load_one(const RowTensor& t, int64_t at) {
   __builtin_memcpy(&value, t.data + at * t.column, sizeof value);
   return value;
 }
-/// The values of `columns` columns that lie in several groups of `width`, `past` of them in before.
+/// Values for `columns` columns in several groups of `width`, after `past` columns of the first.
 [[maybe_unused]] DLBLAS_OUTLINE Pair load_groups(RowTensor t, uint32_t group, uint32_t past,
                                                  uint32_t width, int columns, bool paired) {
   float all[2 * kWidth] = {};
@@ -183,7 +183,7 @@ DLBLAS_INLINE float load_one(const RowTensor& t, int64_t at) {
   return {load<DType::kF32>(all), load<DType::kF32>(all + kWidth)};
 }
 
-/// kVectors = 2: 2·kWidth columns inside the row. 1: `lanes` columns in order, at a row's ends.
+/// kVectors = 2: 2·kWidth columns inside the row. 1: `lanes` columns in order, at a row's end.
 template <int kVectors, typename Types>
 struct CpuAccess {
   const RowState& row;
@@ -212,7 +212,7 @@ struct CpuAccess {
             t.data + first * size_of(Types::kColumn)));
     return load_from(t, first);
   }
-  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i, or
+  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 for column i, or
   /// those `shift` elements further right.
   template <int kIndex>
   DLBLAS_INLINE void load_pairs(Operand<kIndex>, Values<kVectors>& low, Values<kVectors>& high,
@@ -226,7 +226,7 @@ struct CpuAccess {
       low.v[0] = p.a, high.v[0] = p.b;
     } else {
       const Values<2> a = load_from(t, from), b = load_from(t, from + 2 * kWidth);
-      // Values by even and odd elements are pairs already, which then go by even and odd pairs.
+      // Values split into even and odd elements are pairs already: splits these into even and odd.
       const bool paired = in_pairs();
       const Pair p = paired ? unzip(a.v[0], b.v[0]) : unzip(a.v[0], a.v[1]);
       const Pair q = paired ? unzip(a.v[1], b.v[1]) : unzip(b.v[0], b.v[1]);
@@ -252,18 +252,18 @@ struct CpuAccess {
       store_to(t, to + 2 * kWidth, from_pair({paired ? p.b : q.a, q.b}));
     }
   }
-  /// The one value of an operand without dimensions; `absent` where the call brings none.
+  /// The one value of an operand without dimensions; `absent` if the call has none.
   template <int kIndex>
   DLBLAS_INLINE float load_scalar(Operand<kIndex> o, float absent) const {
     return row.load_scalar(o, absent);
   }
-  /// Has this access a row, or a head, of an operand that only second heads have, or that is
+  /// Does this access have a row, or a head, of an operand that only second heads have, or that is
   /// gathered by a number that may be negative?
   template <int kIndex>
   DLBLAS_INLINE bool there(Operand<kIndex>) const {
     return row.operands[kIndex].data != nullptr;
   }
-  /// `a` in columns before `column`, else `b`.
+  /// `a` in columns before `column`, `b` from there on.
   DLBLAS_INLINE Values<kVectors> select_before(int64_t column, const Values<kVectors>& a,
                                                const Values<kVectors>& b) const {
     if (first + kVectors * kWidth <= column) return a;
@@ -278,7 +278,7 @@ struct CpuAccess {
     }
     return r;
   }
-  /// This access of the layer-th of a row's layers, an operand [*T, k, C].
+  /// This access of layer `layer` of a row, in an operand [*T, k, C].
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_layer(Operand<kIndex>, int64_t layer,
                                             int64_t shift = 0) const {
@@ -286,7 +286,7 @@ struct CpuAccess {
     t.data += layer * call.operands[kIndex].head * size_of(t.type);
     return load_from(t, first + shift);
   }
-  /// As load, where `column + shift` is before `end`, else zeros.
+  /// Like load where `column + shift` is before `end`, else zeros.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_before(Operand<kIndex> o, int64_t shift, int64_t end) const {
     const int64_t from = first + shift, there = end - from;
@@ -317,9 +317,9 @@ struct CpuAccess {
         store_some(row.operands[kIndex], from + i * kWidth, r.v[i],
                    static_cast<int>(there - i * kWidth < kWidth ? there - i * kWidth : kWidth));
   }
-  /// What index i, an operand of integers [*T], says of this row.
+  /// The value of index i, an operand of integers [*T], for this row.
   DLBLAS_INLINE int64_t number(int i = 0) const { return row.numbers[i]; }
-  /// At an offset in elements from the operand's first.
+  /// Loads at an offset in elements from the operand's first.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_at(Operand<kIndex>, int64_t offset) const {
     RowTensor t = row.operands[kIndex];
@@ -347,7 +347,7 @@ struct CpuAccess {
     return kVectors == 2 && to.type == from.type && to.column == size && from.column == size &&
            size > 1;
   }
-  /// This access of another operand, whose values `x` are; as they are where types agree.
+  /// Stores `x`, this access's values of another operand; copies memory if the types agree.
   template <int kTo, int kFrom>
   DLBLAS_INLINE void convert(Operand<kTo> o, Operand<kFrom> source,
                              const Values<kVectors>& x) const {
@@ -372,7 +372,7 @@ struct CpuAccess {
     t.data = static_cast<char*>(call.operands[kIndex].data) + offset * size_of(t.type);
     if (first_pass) store_to(t, 0, x);
   }
-  /// This access's columns of row `number` of a gathered operand that lies in no blocks.
+  /// This access's columns of row `number` of a gathered operand that is not paged.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_row(Operand<kIndex>, int64_t number,
                                           int64_t shift = 0) const {
@@ -386,7 +386,7 @@ struct CpuAccess {
   DLBLAS_INLINE float load_value(Operand<kIndex>) const {
     return load_one(row.operands[kIndex], 0);
   }
-  /// The values of the groups of columns that lie here.
+  /// The values of the groups of columns in this access.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> load_group(Operand<kIndex>) const {
     const RowTensor& t = row.operands[kIndex];
@@ -404,14 +404,14 @@ struct CpuAccess {
     if constexpr (kVectors == 2) r.v[1] = p.b;
     return r;
   }
-  /// A group's value, by its first access.
+  /// Stores a group's value, in the group's first access.
   template <int kIndex>
   DLBLAS_INLINE void store_group(Operand<kIndex>, float value) const {
     const RowTensor& t = row.operands[kIndex];
     if (first == row.group * call.group)
       __builtin_memcpy(t.data + row.group * t.column, &value, sizeof value);
   }
-  /// a + b rounded to the operand's type, which is theirs.
+  /// a + b, rounded to the operand's type, which is also theirs.
   template <int kIndex>
   DLBLAS_INLINE Values<kVectors> add_rounded(Operand<kIndex> o, const Values<kVectors>& a,
                                              const Values<kVectors>& b) const {
@@ -538,7 +538,7 @@ struct CpuTarget {
   using Sums = SumsPart;
   using Max = MaxPart;
   using MaxSum = MaxSumPart;
-  /// Runs a part of a program that stands in its code often: a call where it switches on types.
+  /// Runs a part of a program that occurs often in its code: a call where it switches on types.
   template <typename Body>
   DLBLAS_INLINE static void part(const Body& body) {
     if constexpr (Types::kKnown)

@@ -1,7 +1,7 @@
-// One-byte elements of row programs on CPUs: f8e4m3, f8e5m2 and i8 as vectors of f32, and back, to
-// nearest even; beyond the largest value the largest, as torch quantises. NaN stays NaN in f8 and
-// is 0 in i8. Tested against device/float8.hpp (tests/cpp/test_rows.cpp). Compiled once per
-// instruction set, as cpu/simd.hpp. Read next: cpu/row/access.hpp.
+// One-byte elements of row programs on CPUs: f8e4m3, f8e5m2 and i8 to vectors of f32 and back,
+// rounded to nearest even and saturated at the largest value, as torch quantises. NaN stays NaN in
+// f8 and becomes 0 in i8. Tested against device/float8.hpp (tests/cpp/test_rows.cpp). Compiled once
+// per instruction set, like cpu/simd.hpp. Read next: cpu/row/access.hpp.
 #pragma once
 
 #include "cpu/math.hpp"
@@ -26,9 +26,9 @@ struct ByteFormat {
   static constexpr float kLargest = kE4M3 ? 448.0f : 57344.0f;
 };
 
-/// In a sum with it the last bit is a step of the values of a binade, whose least power of 2 has
-/// these bits; below the least normal binade steps are as large as there. The last bits of its own
-/// count the steps of all binades below, so that those of the sum are a value's code.
+/// Added to a value of the binade whose least power of 2 has the bits `power`, it makes the sum's
+/// last bit one step of that binade; below the least normal binade steps are as large as there. Its
+/// last bits count the steps of all lower binades: the sum's last bits are a value's code.
 template <DType T>
 constexpr int32_t kRounderOffset = [] {
   constexpr int kShift = 23 - ByteFormat<T>::kFraction;
@@ -40,7 +40,7 @@ constexpr I rounder_of(I power) {
 }
 
 #if defined(__AVX512F__)
-/// f8e4m3's rounders by the last four bits of a binade's exponent.
+/// f8e4m3's rounders, indexed by the last four bits of a binade's exponent.
 struct Rounders {
   alignas(64) int32_t of[16] = {};
   constexpr Rounders() {
@@ -51,11 +51,11 @@ struct Rounders {
 constexpr Rounders kRounders;
 #endif
 
-/// Codes in the low byte of each lane, the others 0.
+/// Codes in the low byte of each lane; the other bytes are 0.
 template <DType T>
 DLBLAS_INLINE Ints encode(Vec v) {
   if constexpr (T == DType::kI8) {
-    // NaN stays, and becomes an integer whose low byte is 0.
+    // NaN passes, and becomes an integer whose low byte is 0.
     const Vec inside = min_number(broadcast(127.0f), max_number(broadcast(-128.0f), v));
     return round_to_ints(inside) & 0xff;
   } else {
@@ -79,7 +79,7 @@ DLBLAS_INLINE Ints encode(Vec v) {
   }
 }
 
-/// Out of codes in the low byte of each lane, the others 0.
+/// Decodes codes in the low byte of each lane; the other bytes are 0.
 template <DType T>
 DLBLAS_INLINE Vec decode(Ints code) {
   if constexpr (T == DType::kI8) {
@@ -87,19 +87,19 @@ DLBLAS_INLINE Vec decode(Ints code) {
   } else {
     using F = ByteFormat<T>;
     const Ints sign = (code & 0x80) << 24;
-    // Below kMin the first bit is none: one binade up, then without it. No product, which would
-    // take denormal numbers: 8 times slower where a code in 12 is one (Zen 3).
+    // Below kMin there is no leading one: goes one binade up, then subtracts it. Not a product,
+    // which would take denormals: 8 times slower if one code in 12 is denormal (Zen 3).
     constexpr float kMin = power_of_2(1 - F::kBias);
     const Ints bits = ((code & 0x7f) << (23 - F::kFraction)) + ((127 - F::kBias) << 23);
     const Vec small = (Vec)(bits + (1 << 23)) - broadcast(kMin);
     const Vec v = choose(less((Vec)bits, broadcast(kMin)), small, (Vec)bits);
-    // What is beyond the largest: infinity and NaN of e5m2 by the bits that they have, NaN of e4m3.
+    // Beyond the largest: e5m2's infinity and NaN, from the bits they have, and e4m3's NaN.
     const Ints special = F::kE4M3 ? Ints{} + 0x7fc00000 : (Ints)v | 0x7f800000;
     return (Vec)(choose(less(broadcast(F::kLargest), v), special, (Ints)v) | sign);
   }
 }
 
-/// 2·kWidth bytes, past the caches where the address is a multiple of as many.
+/// Stores 2·kWidth bytes; `stream` bypasses the caches, if the address is a multiple of that.
 DLBLAS_INLINE void store_pairs(char* to, BytePairs v, bool stream) {
 #if defined(__AVX512F__)
   if (stream) return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)v);
@@ -113,14 +113,14 @@ DLBLAS_INLINE void store_pairs(char* to, BytePairs v, bool stream) {
   __builtin_memcpy(to, &v, sizeof v);
 }
 
-/// The low bytes of two vectors side by side, and the low halves of one vector's lanes. g++ 12
-/// narrows a whole vector lane by lane: that was half of the time of quantize_group (AVX2).
+/// The low bytes of two vectors, concatenated, and the low halves of one vector's lanes. g++ 12
+/// narrows a whole vector lane by lane, which took half of quantize_group's time (AVX2).
 DLBLAS_INLINE BytePairs pack_bytes(Ints a, Ints b) {
 #if defined(__AVX512F__)
   return (BytePairs)_mm256_set_m128i(_mm512_cvtepi32_epi8((__m512i)b),
                                      _mm512_cvtepi32_epi8((__m512i)a));
 #elif defined(__AVX2__)
-  // Packing works within 128-bit halves: quarters come as a0 b0 · · a1 b1 · ·.
+  // Packing works within 128-bit halves: quarters arrive as a0 b0 · · a1 b1 · ·.
   const __m256i both = _mm256_packs_epi32((__m256i)a, (__m256i)b);
   const __m256i bytes = _mm256_packus_epi16(both, both);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
@@ -167,7 +167,7 @@ DLBLAS_INLINE Ints widen_halves(const char* from) {
 #endif
 }
 
-/// Two vectors, in order or, paired, by even and odd elements.
+/// Two vectors, in order or, if `paired`, split into even and odd elements.
 template <DType T>
 DLBLAS_INLINE void store_bytes_as(char* to, Vec a, Vec b, bool paired, bool stream) {
   const Ints x = encode<T>(a), y = encode<T>(b);

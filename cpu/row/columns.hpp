@@ -1,6 +1,6 @@
 // The columns of a row on a CPU: in accesses of two vectors, several at a time, then of one; how
-// far ahead of them bytes are asked for, and which stores go past the caches. Compiled once per
-// instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
+// far ahead of them bytes are prefetched, and which stores bypass the caches. Compiled once per
+// instruction set, like cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
 #include "cpu/row/access.hpp"
@@ -9,7 +9,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Columns that are summed in f32 before they are added up in f64.
+/// Columns that are summed in f32 before the sum is added in f64.
 constexpr int64_t kRowBlock = 4096;
 /// Accesses in flight: accumulators of a reduction, loads of a pass.
 constexpr int kRowUnroll = 2;
@@ -21,8 +21,8 @@ struct Width {
   static constexpr int vectors = kVectors;
 };
 
-/// body(Width, place in the unroll, column, lanes) over columns [begin, end): kTogether accesses at
-/// a time, as code of their own where kUnrolled.
+/// body(Width, index in the unroll, column, lanes) over columns [begin, end): kTogether accesses at
+/// a time, unrolled if kUnrolled.
 template <int kTogether, bool kUnrolled, typename Body>
 DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
   int64_t c = begin;
@@ -39,17 +39,17 @@ DLBLAS_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
     body(Width<1>{}, 0, c, end - c < kWidth ? static_cast<int>(end - c) : kWidth);
 }
 
-/// How far ahead a row that is walked once asks for its bytes, and what is written through the
-/// caches for its lines.
+/// How far ahead a row that is walked once is prefetched, and the lines of results that are written
+/// through the caches.
 constexpr int kAheadBytes = 2048, kWrittenAheadBytes = 1024;
 constexpr int kLine = 64;  // bytes of a cache line
-/// Stores past the caches go to whole lines.
+/// Stores that bypass the caches go to whole lines.
 constexpr int streamed_step(int element_bytes) {
   return kRowStep * element_bytes < kLine ? kRowStep * element_bytes : kLine;
 }
 
-/// What is asked for before it is used: two rows at most, the second null where there is one, and
-/// a result's lines, null where it is streamed.
+/// What is prefetched: at most two rows, the second null if there is only one, and a result's
+/// lines, null if it is streamed.
 struct Ahead {
   const char* rows[2];
   const char* written = nullptr;

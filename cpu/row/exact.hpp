@@ -1,5 +1,5 @@
-// A row program in f64, one element at a time: for rows whose sums leave f32 (kSquaresOf). The
-// same text as for vectors; one rounding, at the store. Right, and up to a hundred times slower.
+// A row program in f64, one element at a time: for rows whose sums leave f32 (kSquaresOf). The same
+// source as for vectors; one rounding, at the store. Correct, and up to a hundred times slower.
 // In: a row whose keep() has stored. Read next: cpu/row/walk.hpp.
 #pragma once
 
@@ -14,7 +14,7 @@ struct ExactValue {
   ExactValue() = default;
   DLBLAS_INLINE ExactValue(double x) : v(x) {}
   DLBLAS_INLINE friend ExactValue operator+(ExactValue a, ExactValue b) { return a.v + b.v; }
-  /// 0 · ∞ is no number: what is 0 in f32 is so here, too.
+  /// 0 · ∞ is NaN: what is 0 in f32 is so here, too.
   DLBLAS_INLINE friend ExactValue operator*(ExactValue a, ExactValue b) {
     return (__builtin_isinf(b.v) ? static_cast<double>(static_cast<float>(a.v)) : a.v) * b.v;
   }
@@ -33,7 +33,7 @@ struct ExactSum {
   DLBLAS_INLINE void add_squares(ExactValue x) { sum += x.v * x.v; }
 };
 
-/// A value as f32, on whichever side leaves its last bit odd: rounded once more, to 16 bits, it is
+/// A value as f32, rounded to the side with an odd last bit: rounded once more, to 16 bits, it is
 /// what the value itself rounds to.
 DLBLAS_INLINE float round_to_odd(double x) {
   const auto near = static_cast<float>(x);
@@ -64,7 +64,7 @@ struct ExactAccess {
     const float value = t.type == DType::kF32 ? static_cast<float>(x.v) : round_to_odd(x.v);
     store_some(t, first, broadcast(value), 1);
   }
-  /// To an operand of 16 bits; f32 is what is rounded at the store.
+  /// Rounds to a 16-bit operand's type; f32 is rounded at the store.
   template <int kIndex>
   DLBLAS_INLINE ExactValue round(Operand<kIndex>, ExactValue x) const {
     const DType type = row.operands[kIndex].type;
@@ -93,7 +93,7 @@ struct ExactTarget {
   using Sum = ExactSum;
 };
 
-/// The one stage of a row again, and the store.
+/// Repeats the one stage of a row, and stores.
 template <template <typename> class Program>
 DLBLAS_OUTLINE void write_exactly(const RowState& row, int64_t end) {
   using P = Program<ExactTarget>;

@@ -1,7 +1,7 @@
-// Results over columns that a row program adds up over all rows (Fold<i>), on a CPU: as a row is
-// written, its terms are added to the sums of its part of the rows, in f32. The parts are added up
-// in f64 by src/kernels/rows_cpu.cpp. Compiled once per instruction set, as cpu/simd.hpp.
-// Read next: cpu/row/walk.hpp.
+// Results over columns that a row program sums over all rows (Fold<i>), on a CPU: while a row is
+// written, its terms are added to the sums of its part of the rows, in f32;
+// src/kernels/rows_cpu.cpp adds the parts in f64. Compiled once per instruction set, like
+// cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
 #include "cpu/row/access.hpp"
@@ -10,8 +10,8 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Adds an access's terms to its columns' sums, which lie in the columns' order. Values of two
-/// vectors may go by even and odd elements.
+/// Adds an access's terms to its columns' sums, which are in column order. Values of two vectors
+/// may be split into even and odd elements.
 DLBLAS_INLINE void add_terms(float* sums, const Values<2>& terms, int, bool paired) {
   const Pair p = paired ? zip(terms.v[0], terms.v[1]) : Pair{terms.v[0], terms.v[1]};
   store<DType::kF32>(sums, load<DType::kF32>(sums) + p.a);
@@ -22,7 +22,7 @@ DLBLAS_INLINE void add_terms(float* sums, const Values<1>& terms, int lanes, boo
   store_partial<DType::kF32>(sums, before + terms.v[0], lanes);
 }
 
-/// All results of the program P; `sums` are those of the access's first column, `width` apart.
+/// All results of the program P; `sums` is at the access's first column, results `width` apart.
 template <typename P, int kFold = 0, typename Access>
 DLBLAS_INLINE void fold_access(float* sums, const typename P::Kept& kept,
                                const typename P::Columns& columns, const typename P::Stats& stats,

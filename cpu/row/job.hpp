@@ -24,7 +24,7 @@ struct RowJob {
   uint32_t at_columns = 0;    // bit i: operand i is given, and is read or written at columns
 };
 
-/// Runs units [begin, end): row · tiles + tile.
+/// Runs units [begin, end), numbered row · tiles + tile.
 using RowJobFn = void (*)(const RowJob& job, int64_t begin, int64_t end);
 
 }  // namespace dlblas

@@ -1,6 +1,6 @@
-// Where a row's operands lie on a CPU: by the strides of the call, by the numbers that index
-// tensors hold, and in which way elements there are loaded and stored. Compiled once per
-// instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
+// Where a row's operands are on a CPU, by the strides of the call and by the numbers in index
+// tensors, and how elements there are loaded and stored. Compiled once per instruction set, like
+// cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
 #include "cpu/row/columns.hpp"
@@ -26,7 +26,7 @@ class RowPlaces {
     even_ = job.call.nest.rank <= 1 && job.shape.gathered == 0;
   }
 
-  /// As data_of(), of any operand.
+  /// Like data_of(), but fast where rows are even.
   DLBLAS_INLINE char* place_of(int operand, int64_t row) const {
     if (!even_) return data_of(operand, row);
     return static_cast<char*>(job_.call.operands[operand].data) + row * steps_[operand];
@@ -67,7 +67,7 @@ class RowPlaces {
     if (!(job_.rows_of >> operand & 1u)) return base;
     return base + offset(operand, row) * size_of(job_.types[operand]);
   }
-  /// Null: the row has none.
+  /// Null if the row has none.
   DLBLAS_OUTLINE char* gathered(int operand, char* base) const {
     return gathered(operand, base, row_.numbers[job_.shape.gathered_by[operand]]);
   }
@@ -79,7 +79,7 @@ class RowPlaces {
     const int64_t offset = paged ? at / page * o.block + at % page * o.row : at * o.row;
     return base + offset * size_of(job_.types[operand]);
   }
-  /// What index i, which is given, says of a row.
+  /// The value of index i, which is given, for a row.
   int64_t number_of(int i, int64_t row) const {
     const int index = job_.shape.index[i], bytes = job_.shape.index_bytes[i];
     const char* from =
@@ -89,7 +89,7 @@ class RowPlaces {
     if (bytes == 8) return __builtin_memcpy(&wide, from, 8), wide;
     return __builtin_memcpy(&narrow, from, 4), narrow;
   }
-  /// False: the row is left out.
+  /// False if the row is left out.
   DLBLAS_OUTLINE bool find_numbers(int64_t row) {
     for (int i = 0; i < job_.shape.indices; ++i) {
       if (job_.shape.index[i] < 0) continue;
@@ -99,7 +99,7 @@ class RowPlaces {
     if (job_.prefetch && row + 1 < job_.call.rows) fetch_gathered(row + 1);
     return true;
   }
-  /// Rows that numbers choose are where no hardware expects them.
+  /// Prefetches rows that numbers choose: hardware cannot predict them.
   void fetch_gathered(int64_t row) const {
     for (int i = 0; i < job_.operands; ++i) {
       char* base = static_cast<char*>(job_.call.operands[i].data);

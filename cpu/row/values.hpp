@@ -1,7 +1,7 @@
 // What a row program sees on a CPU: an access is two vectors (one at a row's end) of f32, whatever
-// the tensors' types: they convert at loads and stores, by a switch that is the same for all
-// accesses of a call. So a program is one piece of code per instruction set, not one per type.
-// Compiled once per instruction set, as cpu/simd.hpp. Read next: cpu/row/walk.hpp.
+// the tensors' types: loads and stores convert, by types known at compile time or by a switch that
+// is the same for all accesses of a call.
+// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/row/walk.hpp.
 #pragma once
 
 #include "cpu/math.hpp"
@@ -16,8 +16,8 @@ template <int kVectors>
 struct Values {
   Vec v[kVectors];
   Values() = default;
-  // Vector by vector: g++ copies a struct by 16 bytes, and a load of 32 that were stored as two
-  // waits for both (rope, AVX2: twice the time).
+  // Vector by vector: g++ copies a struct in pieces of 16 bytes, and a 32-byte load of data that
+  // was stored as two pieces waits for both (rope, AVX2: twice the time).
   DLBLAS_INLINE Values(const Values& o) { *this = o; }
   DLBLAS_INLINE Values& operator=(const Values& o) {
     DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) v[i] = o.v[i];
@@ -67,12 +67,12 @@ DLBLAS_ROW_FUNCTION(silu)
 DLBLAS_ROW_FUNCTION(max)
 DLBLAS_ROW_FUNCTION(min)
 #undef DLBLAS_ROW_FUNCTION
-/// By the same divisor.
+/// One divisor for all values.
 template <int kVectors>
 DLBLAS_INLINE Values<kVectors> quotient(const Values<kVectors>& a, float divisor) {
   return a / Values<kVectors>(divisor);
 }
-/// To some roundings, where a GPU saves by it.
+/// May have errors of some roundings where that saves a GPU work.
 template <int kVectors>
 DLBLAS_INLINE Values<kVectors> near_quotient(const Values<kVectors>& a, float divisor) {
   return quotient(a, divisor);
@@ -84,7 +84,7 @@ DLBLAS_INLINE Values<kVectors> fma(const Values<kVectors>& a, const Values<kVect
   DLBLAS_UNROLL for (int i = 0; i < kVectors; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
   return r;
 }
-/// To 1 unit of the last place, at any size: libm's, lane by lane, 10 times an exp.
+/// To 1 ulp, at any size: libm's, lane by lane, 10 times the cost of an exp.
 template <int kVectors>
 DLBLAS_OUTLINE void sin_cos(const Values<kVectors>& a, Values<kVectors>& sin,
                             Values<kVectors>& cos) {
@@ -95,7 +95,7 @@ DLBLAS_OUTLINE void sin_cos(const Values<kVectors>& a, Values<kVectors>& sin,
     }
   }
 }
-/// Where x < 0 one, elsewhere the other, as for NaN.
+/// `yes` where x < 0, `no` elsewhere and for NaN.
 template <int kVectors>
 DLBLAS_INLINE Values<kVectors> choose_negative(const Values<kVectors>& x,
                                                const Values<kVectors>& yes,
@@ -105,7 +105,7 @@ DLBLAS_INLINE Values<kVectors> choose_negative(const Values<kVectors>& x,
       choose(less(x.v[i], zero()), yes.v[i], no.v[i]);
   return r;
 }
-/// Memory's words and values are the same here.
+/// Words of memory and values are the same here.
 template <int kVectors>
 DLBLAS_INLINE const Values<kVectors>& values(const Values<kVectors>& words) {
   return words;
@@ -121,7 +121,7 @@ struct CpuMath {
   DLBLAS_INLINE static float reciprocal(double x) { return static_cast<float>(1 / x); }
   DLBLAS_INLINE static float rsqrt(double x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
   DLBLAS_INLINE static float exp(float x) { return DLBLAS_ISA::exp(broadcast(x))[0]; }
-  /// e^(x − max), the difference given.
+  /// e^(x − max), given the difference.
   template <int kVectors>
   DLBLAS_INLINE static Values<kVectors> power(const Values<kVectors>& difference) {
     return exp_of_negative(difference);
@@ -131,13 +131,13 @@ struct CpuMath {
   DLBLAS_INLINE static float rsqrt(float x) { return rsqrt(static_cast<double>(x)); }
   DLBLAS_INLINE static double quotient(double a, double b, double) { return a / b; }
   DLBLAS_INLINE static float quotient(float a, float b) { return a / b; }
-  /// Sums are f64.
+  /// Never: sums are f64.
   DLBLAS_INLINE static bool overflows(double) { return false; }
   DLBLAS_INLINE static float max(float a, float b) { return a > b || a != a ? a : b; }
   DLBLAS_INLINE static float min(float a, float b) { return a < b || a != a ? a : b; }
 };
 
-/// The factor 1/√mean, of a mean that f32 holds.
+/// The factor 1/√mean, for a mean within f32's range.
 struct CpuScale {
   float factor;
   DLBLAS_INLINE static CpuScale root(double mean) { return {CpuMath::rsqrt(mean)}; }
@@ -204,7 +204,7 @@ struct MaxPart {
     nan |= is_nan(inside);
     most = max_number(inside, most);
   }
-  // Magnitudes are ordered as integers, NaN above all, and −inf is below them.
+  // Magnitudes order as integers do, NaN above all; −inf is below them.
   DLBLAS_INLINE void add_abs(const Values<2>& x) {
     const Ints larger = DLBLAS_ISA::max((Ints)abs(x.v[0]), (Ints)abs(x.v[1]));
     most = (Vec)DLBLAS_ISA::max((Ints)most, larger);
@@ -220,8 +220,8 @@ struct MaxPart {
   }
 };
 
-/// The first columns of a row, in order: `count` of those that were offered, or as many as there is
-/// room for, and after restart() those that follow them.
+/// The first columns of a row, in order: `count` of those offered, or as many as there is room for,
+/// and after restart() those that follow them.
 class RowPicks {
  public:
   static constexpr int kMax = 64;
@@ -234,8 +234,8 @@ class RowPicks {
     full_ = false;
   }
 
-  /// An access's values from column `first` on, by even and odd elements where `paired`. Accesses
-  /// come from left to right, so an equal value is no better than one that is there.
+  /// Offers an access's values from column `first` on, split into even and odd elements if
+  /// `paired`. Accesses come from left to right, so the first of equal values wins.
   template <int kVectors>
   DLBLAS_INLINE void offer(const Values<kVectors>& x, int64_t first, int lanes, bool paired) {
     const bool pairs = paired && kVectors == 2;
@@ -273,8 +273,7 @@ class RowPicks {
   bool full_ = false;
 };
 
-/// What select() takes columns from. `gather` offers all of the row: once for each RowPicks::kMax
-/// columns that are taken.
+/// The source of select()'s columns. `gather` offers the whole row, once per RowPicks::kMax takes.
 template <typename Gather>
 class RowTakes {
  public:
@@ -293,8 +292,8 @@ class RowTakes {
   const Gather& gather_;
 };
 
-/// A maximum and Σ e^(x − maximum), a lane at a time; scaled again only when a maximum grows, which
-/// a row does some ten times.
+/// A maximum and Σ e^(x − maximum), per lane; rescaled only when a maximum grows, some ten times
+/// per row.
 struct MaxSumPart {
   struct Total {
     float max;

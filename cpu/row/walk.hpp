@@ -1,8 +1,8 @@
-// The loops of a row program on a CPU: a row is one thread's, walked in passes, one per reduction
-// and one that stores; what is kept is loaded again, from cache. Sums are f32 over blocks of
-// kRowBlock columns and f64 across them, in an order that only the width sets: same bits in any
-// batch, on any number of threads. A short row is stored after the next one is reduced: its
-// divisions and roots, a chain, end meanwhile. Compiled once per instruction set, as cpu/simd.hpp.
+// The loops of a row program on a CPU: one thread walks a row in passes, one per reduction and one
+// that stores; kept data is loaded again, from cache. Sums are f32 over blocks of kRowBlock columns
+// and f64 across them, in an order that depends only on the width: same bits in any batch, on any
+// number of threads. A short row is stored after the next one is reduced: its chain of divisions
+// and roots ends meanwhile. Compiled once per instruction set, like cpu/simd.hpp.
 // Read next: cpu/row/places.hpp, cpu/row/columns.hpp.
 #pragma once
 
@@ -16,9 +16,9 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Bytes on the stack for what a row keeps between its last stage and its store.
+/// Stack bytes for what a row keeps between its last stage and its store.
 constexpr int kRowScratchBytes = 256 << 10;
-/// Two rows of as many columns lie in the first-level cache.
+/// Two rows of this many columns fit in L1.
 constexpr int64_t kShortRow = 1024;
 
 template <template <typename> class Program, bool kKeep, typename Types>
@@ -30,17 +30,17 @@ class RowWalker : RowPlaces {
   using Access = CpuAccess<kVectors, Types>;
   using Wide = At<2>;
   using Kept = typename Wide::Kept;
-  /// Some programs run for any types alone; elsewhere those are seldom, and code is worth its
-  /// bytes.
+  /// Whether to unroll: some programs run only with AnyTypes; elsewhere these are rare, and not
+  /// worth the code.
   static constexpr bool kFast =
       Types::kKnown || Wide::kHasHeads || (Wide::kByteResults && Wide::kStoredByKeep != 0);
 
-  /// Is a row read before the one above it is written?
+  /// Is a row read before the previous one is written?
   static bool reads_ahead(const RowJob& job) {
     return kRowStage && !Wide::kHasHeads && job.call.tiles == 1 && job.call.width <= kShortRow;
   }
 
-  /// `scratch`: an access after the other, where kKeep. `lag`: rows from the one that is read to
+  /// `scratch`: one access after the other, if kKeep. `lag`: rows between the one that is read and
   /// the one that is written.
   RowWalker(const RowJob& job, Kept* scratch, int lag)
       : RowPlaces(job), scratch_(scratch), lag_(lag) {
@@ -50,14 +50,14 @@ class RowWalker : RowPlaces {
     }
   }
 
-  /// Units from here on are of the part of the rows that begins with this one.
+  /// Units from here on belong to the part of the rows that begins with this one.
   void start_part(int64_t unit) {
     if constexpr (Wide::kFolds > 0)
       sums_ = job_.partials + unit / job_.part_rows * Wide::kFolds * job_.call.width;
   }
 
-  /// One unit: a row, or a part of one where the program reduces none. Reads what its totals are
-  /// made of; write() stores the unit that was read last.
+  /// One unit: a row, or a part of one if the program reduces none. Reads what its totals need;
+  /// write() stores the unit that was read last.
   DLBLAS_INLINE void read(int64_t unit) {
     if constexpr (Wide::kHasHeads) return run_heads(unit);
     const auto tiles = static_cast<int64_t>(job_.call.tiles);
@@ -94,8 +94,7 @@ class RowWalker : RowPlaces {
   /// Does the last stage reduce groups of columns?
   static constexpr bool kGroups =
       Wide::kStages > 0 && Wide::kScopes[Wide::kStages > 0 ? Wide::kStages - 1 : 0] == kGroupScope;
-  /// What the pass that stores asks for: a store that misses the second-level cache holds up those
-  /// behind it.
+  /// What the storing pass prefetches: a store that misses L2 holds up those behind it.
   DLBLAS_INLINE Ahead written_ahead() const {
     Ahead ahead = ahead_;
     if constexpr (kFetches)
@@ -116,12 +115,12 @@ class RowWalker : RowPlaces {
             prefetch(ahead.written + c * kBytes + b);
     }
   }
-  /// The pass that asks for what comes next: the one that reads a row where it is walked once, else
-  /// the second. kStages is that which stores.
+  /// The pass that prefetches what comes next: the one that reads a row if it is walked once, else
+  /// the second. kStages stands for the storing pass.
   static constexpr bool kFetches = Types::kKnown && !Wide::kHasHeads;
   static constexpr int kFetchingStage = kRowStage ? 1 : kGroups ? 0 : Wide::kStages;
 
-  /// The next row, or, where rows are walked once, what lies some lines further on.
+  /// The next row or, if rows are walked once, what is some lines further on.
   DLBLAS_INLINE void look_ahead(int64_t row) {
     for (int n = 0; n < ahead_count_; ++n) {
       const int i = ahead_of_[n];
@@ -145,7 +144,7 @@ class RowWalker : RowPlaces {
     }
   }
 
-  /// A row of heads: stages over all of them, then each one, for itself where it is a group.
+  /// A row of heads: stages over all of them, then each head, by itself where it is a group.
   void run_heads(int64_t row) {
     if (!find_numbers(row)) return;
     if constexpr (Wide::kColumnsOnce) return write_by_columns(row);
@@ -172,7 +171,7 @@ class RowWalker : RowPlaces {
       }
     });
   }
-  /// The columns of a head before its split, then those behind it: one text for both.
+  /// The columns of a head before its split, then those after it: one body for both.
   template <typename Body>
   DLBLAS_INLINE void for_ranges(const Body& body) const {
     const RowShape& shape = job_.shape;
@@ -195,7 +194,7 @@ class RowWalker : RowPlaces {
       }
     }
   }
-  /// Each access's columns for all heads, one after the other: what they share is made once.
+  /// Each access's columns for all heads, one after the other: computes what they share once.
   void write_by_columns(int64_t row) {
     static_assert(Wide::kStages == 0);
     int64_t begin = 0;
@@ -215,7 +214,7 @@ class RowWalker : RowPlaces {
       begin = end;
     }
   }
-  /// The operands of the first tensors, or of the second ones, which take their places.
+  /// Places the operands of the first tensors, or of the second ones, which replace them.
   void place_heads(int64_t row, int group) {
     for (int i = 0; i < job_.operands; ++i) {
       const int from = group == 1 && job_.shape.second[i] ? job_.shape.second[i] : i;
@@ -254,7 +253,7 @@ class RowWalker : RowPlaces {
       }
     }
   }
-  /// Past the caches where all accesses of this head are fit for it.
+  /// Bypasses the caches if all accesses of this head are aligned for it.
   void stream_head() {
     const RowShape& shape = job_.shape;
     for (int i = 0; i < job_.operands; ++i) {
@@ -268,8 +267,8 @@ class RowWalker : RowPlaces {
         t.store = streamed(t);
     }
   }
-  /// Stats belong to the program as compiled for two vectors; that for one has its own type of the
-  /// same layout.
+  /// Stats belong to the program as compiled for two vectors; the one for one vector has its own
+  /// type with the same layout.
   template <int kVectors>
   DLBLAS_INLINE static typename At<kVectors>::Stats stats_at(const typename Wide::Stats& stats) {
     typename At<kVectors>::Stats copy;
@@ -316,7 +315,7 @@ class RowWalker : RowPlaces {
     reduce_into(total, s, begin, end, row, stats);
     return total;
   }
-  /// `row` and `stats` are the caller's own: stores then cannot change them.
+  /// `row` and `stats` are the caller's own copies: stores cannot change them.
   template <int kStage, typename Total>
   DLBLAS_INLINE void reduce_into(Total& total, Stage<kStage> s, int64_t begin, int64_t end,
                                  const RowState& row, const typename Wide::Stats& stats) {
@@ -344,7 +343,7 @@ class RowWalker : RowPlaces {
     }
   }
 
-  /// One pass gathers as many of the first as the program takes, RowPicks::kMax at most.
+  /// One pass gathers as many of the first columns as the program takes, at most RowPicks::kMax.
   DLBLAS_INLINE void select(int64_t begin, int64_t end) {
     RowPicks picks(Wide::picks(job_.call));
     const auto gather = [&]() DLBLAS_ROW_LAMBDA {
@@ -361,7 +360,7 @@ class RowWalker : RowPlaces {
     Wide::select(takes, stats_, row_);
   }
 
-  /// Accesses of one vector are at most two, at the row's end.
+  /// There are at most two accesses of one vector, at the row's end.
   template <int kVectors>
   DLBLAS_INLINE typename At<kVectors>::Kept& kept_place(int64_t c) {
     if constexpr (kVectors == 2)
@@ -404,7 +403,7 @@ class RowWalker : RowPlaces {
                                  Access<kVectors>{row, c, kWidth, true});
     return kept;
   }
-  /// What the total of a group says, once: an access then loads its own values.
+  /// What a group's total determines, computed once; an access then loads its own values.
   struct Group {
     Kept wide;
     typename At<1>::Kept narrow;
@@ -415,8 +414,8 @@ class RowWalker : RowPlaces {
     if ((next - c) % kRowStep != 0) group.narrow = finalized<1>(total, row, c);
   }
 
-  /// A group is read for its total, and again, from cache, to be stored: after the next one is
-  /// reduced, whose divisions then end meanwhile.
+  /// A group is read for its total, and again, from cache, for its store. The next group is reduced
+  /// before that store, so that its divisions end meanwhile.
   void write_groups(int64_t begin, int64_t end) {
     using S = Stage<Wide::kStages - 1>;
     const int64_t width = job_.call.group;
@@ -439,7 +438,7 @@ class RowWalker : RowPlaces {
       write_group(groups[g], c, last(c), row, stats);
     }
   }
-  /// Columns of a group.
+  /// Writes the columns of a group.
   DLBLAS_INLINE void write_group(const Group& group, int64_t c, int64_t next, const RowState& row,
                                  const typename Wide::Stats& stats) {
     [[maybe_unused]] const Ahead ahead = written_ahead();
@@ -462,7 +461,7 @@ class RowWalker : RowPlaces {
     });
   }
 
-  /// The pass that stores: past the caches from the first address that is fit for it.
+  /// The pass that stores; bypasses the caches from the first suitably aligned address on.
   void write(int64_t begin, int64_t end) {
     if constexpr (kGroups)
       write_groups(begin, end);
@@ -486,7 +485,7 @@ class RowWalker : RowPlaces {
   }
 
   /// Writes the columns before the first aligned address; results that are not aligned with the
-  /// first of them go through the caches. The column to go on from.
+  /// first one go through the caches. Returns the column to continue from.
   int64_t start_streaming(int64_t begin, int64_t end) {
     if constexpr (kGroups) return choose_stores(begin, end), begin;
     const int64_t head = choose_stores(begin, end);
@@ -496,7 +495,7 @@ class RowWalker : RowPlaces {
     }
     return begin + head;
   }
-  /// Which results go past the caches; the columns before their first aligned address.
+  /// Chooses the results that bypass the caches; returns the columns before their aligned address.
   int64_t choose_stores(int64_t begin, int64_t end) {
     int64_t head = -1;
     for (int i = 0; i < job_.operands; ++i) {
@@ -505,7 +504,7 @@ class RowWalker : RowPlaces {
       t.store = way(t);
       if (t.store == Way::kOther || (Wide::kStoredByKeep >> i & 1u)) continue;
       const int size = size_of(t.type), step = streamed_step(size);
-      // Powers of two, of which a compiler knows nothing: a division each time takes 100 cycles.
+      // Powers of two, unknown to the compiler: a division each time takes 100 cycles.
       const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.data + begin * size) &
                                              static_cast<unsigned>(step - 1));
       if ((past & (size - 1)) != 0) continue;
@@ -513,7 +512,7 @@ class RowWalker : RowPlaces {
       const int64_t mine =
           past == 0 ? 0 : (step - past) >> __builtin_ctz(static_cast<unsigned>(size));
       if (begin + mine >= end || (head >= 0 && head != mine)) continue;
-      // Accesses are where they were kept, or begin with groups.
+      // Accesses must be where they were kept, or begin with groups.
       if ((kKeep || kGroups) && mine != 0) continue;
       head = mine;
       t.store = streamed(t);

@@ -1,5 +1,5 @@
-// Runs a row program on a CPU by code for the types of the call: the first that fit it, else that
-// of any types. Included by the files that the build makes of every *_program.hpp, one per
+// Runs a row program on a CPU with code for the types of the call: the first that fit it, else the
+// code for any types. Included by the files that the build makes of every *_program.hpp, one per
 // instruction set. In: RowJob, a range of units. Flow: call > validate > select > compile >
 // [launch]. Read next: cpu/row/walk.hpp (the loops), src/kernels/rows_cpu.cpp (what calls it).
 #pragma once
@@ -12,7 +12,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Are the call's elements at columns of these types, side by side?
+/// Are the call's elements at columns of these types, and contiguous?
 template <typename Types>
 bool fits(const RowJob& job) {
   if constexpr (!Types::kKnown) {
@@ -30,8 +30,8 @@ bool fits(const RowJob& job) {
   }
 }
 
-/// Units [begin, end), where short rows are read one ahead of what is written. `scratch`: an access
-/// after the other, those of two short rows, or null.
+/// Units [begin, end); short rows are read one ahead of the one that is written. `scratch`: one
+/// access after the other, for two short rows, or null.
 template <typename Walker>
 void walk_units(const RowJob& job, int64_t begin, int64_t end, typename Walker::Kept* scratch) {
   const int lag = Walker::reads_ahead(job) && end - begin > 1 ? 1 : 0;
@@ -49,8 +49,8 @@ void walk_units(const RowJob& job, int64_t begin, int64_t end, typename Walker::
   }
 }
 
-/// False: not compiled for these types. Long rows of a program that remembers are not, for known
-/// ones: code is worth its bytes where rows are usual.
+/// False if not compiled for these types. For known types, long rows of a program that remembers
+/// are not compiled: only usual rows are worth the code.
 template <template <typename> class Program, typename Types>
 bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
   using Keeping = RowWalker<Program, true, Types>;
@@ -68,13 +68,13 @@ bool walk_typed(const RowJob& job, int64_t begin, int64_t end) {
   walk_units<RowWalker<Program, false, Types>>(job, begin, end, nullptr);
   return true;
 }
-/// By the first types that the call has; AnyTypes are the last.
+/// Uses the first types that fit the call; AnyTypes come last.
 template <template <typename> class Program, typename... Types>
 void walk_one_of(const RowJob& job, int64_t begin, int64_t end) {
   static_cast<void>(((fits<Types>(job) && walk_typed<Program, Types>(job, begin, end)) || ...));
 }
 
-/// Without an instruction that converts f16 its loops are slow anyhow, and long.
+/// Without an instruction that converts f16, its loops are slow anyway, and long.
 #if defined(__AVX2__)
 constexpr bool kSlowF16 = false;
 #else

@@ -1,8 +1,8 @@
-// The online softmax over accumulators of mma_16x8x16: a thread has columns 2q, 2q + 1 of every
-// eight keys of two rows, g and g + 8 (device/mma.cuh). Scores come in as they are, logits in base
-// 2 after `factor`; they leave as numerators, and pack_numerators makes them the A operand of the
-// product with values. Rows that met nothing have a maximum of −inf and a sum of 0.
-// Numerics: f32; exponentials are the hardware's, to 2 units of the last place.
+// The online softmax over accumulators of mma_16x8x16: a thread holds columns 2q, 2q + 1 of every
+// eight keys of two rows, g and g + 8 (device/mma.cuh). Scores come in unscaled, base-2 logits
+// after `factor`; they leave as numerators, and pack_numerators turns them into the A operand of
+// the product with values. A row without any unmasked key has a maximum of −inf and a sum of 0.
+// Numerics: f32; exponentials are the hardware's, to 2 ulp.
 // Read next: ops/attention/attention_mma.cuh.
 #pragma once
 
@@ -19,7 +19,7 @@ struct OnlineSoftmax {
   float most[2] = {minus_infinity(), minus_infinity()};  // of scores before `factor`
   float sum[2] = {0, 0};                                 // this thread's columns'
 
-  /// A block of kTiles · 8 keys. `rescale`: what was made before is multiplied with.
+  /// Adds a block of kTiles · 8 keys. `rescale`: the factor for results of earlier blocks.
   template <int kTiles>
   __device__ __forceinline__ void meet(float (&s)[kTiles][4], float factor, float (&rescale)[2]) {
 #pragma unroll
@@ -49,7 +49,7 @@ struct OnlineSoftmax {
       sum[r] = fmaf(sum[r], rescale[r], part[0] + part[1]);
     }
   }
-  /// The whole sums of rows, and natural logarithms of Σ e^s.
+  /// Inverses of the rows' total sums, and natural logarithms of Σ e^s.
   __device__ __forceinline__ void finish(float factor, float (&inverse)[2], float (&lse)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void pack_numerators(uint32_t (&a)[4], const float (&
     a[j] = pack_pair<T>(s[2 * i + j / 2][j % 2 * 2], s[2 * i + j / 2][j % 2 * 2 + 1]);
 }
 
-/// Four lanes' words of four neighbouring groups of 8 columns: each lane gets one group's 16 bytes.
+/// Exchanges four lanes' words of four adjacent groups of 8 columns: each lane gets one's 16 bytes.
 __device__ __forceinline__ void gather_quad(uint32_t (&w)[4]) {
   const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
   uint32_t a = __shfl_xor_sync(0xffffffffu, odd ? w[0] : w[1], 1);

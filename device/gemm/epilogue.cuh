@@ -1,19 +1,19 @@
-// What an epilogue of a matrix product is, what it is given, and what it stores with.
-// In: f32 sums of neighbouring columns of one row, finished. Out: whatever the epilogue stores,
-// inside the matrix alone. The mainloops (mma, fma, rows) take the epilogue as a template
-// parameter: another operator is another epilogue, with none of them changed.
+// What an epilogue of a matrix product is, what it receives, and how it stores.
+// In: finished f32 sums of neighbouring columns of one row. Out: whatever the epilogue stores, only
+// inside the matrix. The mainloops (mma, fma, rows) take the epilogue as a template parameter:
+// another operator is another epilogue, and no mainloop changes.
 //
 //   struct Scaled {                                   out = row_scale[m] · col_scale[n] · sum
 //     struct Params { … };                            plain values of one call; the host fills them
-//     static constexpr int kParts = 1;                2: two products of a meet (silu(a·b₀)·(a·b₁))
+//     static constexpr int kParts = 1;                2: two products, combined (silu(a·b₀)·(a·b₁))
 //     static constexpr bool kBranches = false;        its values branch: see mma_blocks
 //     template <int N>
 //     __device__ static void store(const Params&, const GemmAt&, const GemmSums<kParts>& sums);
 //   };
 //
-// `store` gets columns at.n … at.n + N - 1 of row at.m: of them those below at.width exist, the
-// first always does. N is 8 (mma), 4 (fma) or 1 (rows), half of that with two parts (rows: 1), and
-// at.n is a multiple of it.
+// `store` gets columns at.n … at.n + N - 1 of row at.m; those below at.width exist, and the first
+// always does. N is 8 (mma), 4 (fma) or 1 (rows), half of that with two parts (rows: 1), and at.n
+// is a multiple of N.
 // Read next: mma_mainloop.cuh, ops/gemm/matmul/cuda/matmul_epilogue.cuh (one with an activation).
 #pragma once
 
@@ -22,12 +22,12 @@
 
 namespace dlblas {
 
-/// Where an epilogue stands: row m, columns from n on, of `width`.
+/// An epilogue's position: row m, columns from n on, of `width`.
 struct GemmAt {
   int64_t m, n, width;
 };
 
-/// Finished sums: sums(part, i) is that of column i of a · b[part].
+/// Finished sums: sums(part, i) belongs to column i of a · b[part].
 template <int kParts>
 struct GemmSums {
   const float* from;  // the parts of a column lie side by side
@@ -43,7 +43,7 @@ __device__ __forceinline__ int64_t product_columns(const GemmCall& p) {
   return p.n * kParts;
 }
 
-/// Hands sums of N neighbouring columns of the product, from column n on, to the epilogue.
+/// Passes sums of N neighbouring columns of the product, from column n on, to the epilogue.
 template <typename Epilogue, int N>
 __device__ __forceinline__ void finish_columns(const GemmParams<Epilogue>& p, int64_t m, int64_t n,
                                                const float* sums) {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void finish_columns(const GemmParams<Epilogue>& p, in
                                        GemmSums<kParts>{sums});
 }
 
-// ---- What epilogues store with ----
+// ---- How epilogues store ----
 
 template <GemmOutTraits T>
 __device__ __forceinline__ void store_value(const GemmOut& out, int64_t m, int64_t n, float value) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void store_value(const GemmOut& out, int64_t m, int64
   store_vec<T.type, 1, kAlign>(out.data, m * out.row + n * out.col, v);
 }
 
-/// Rounds and stores value(0) … value(N - 1), as far as those columns exist.
+/// Rounds and stores value(0) … value(N - 1), skipping columns that do not exist.
 template <GemmOutTraits T, int N, typename Value>
 __device__ __forceinline__ void store_values(const GemmOut& out, const GemmAt& at,
                                              const Value& value) {
@@ -88,8 +88,8 @@ __device__ __forceinline__ void store_values(const GemmOut& out, const GemmAt& a
 
 // ---- Sums of parts of K ----
 
-/// Where part `part` of K keeps its sum of (m, n). Rows are padded to eight columns: 16-byte
-/// aligned.
+/// Where part `part` of K stores its sum of (m, n). Rows are padded to eight columns, which keeps
+/// them 16-byte aligned.
 template <int kParts>
 __device__ __forceinline__ int64_t partial_offset(const GemmCall& p, int64_t part, int64_t m,
                                                   int64_t n) {

@@ -1,9 +1,9 @@
-// The product that takes everything: f32 (IEEE multiply-adds, no TF32), f16 and bf16, any strides
-// of any sign, any alignment. One thread computes thread_m × thread_n sums in registers.
+// The product for all inputs: f32 (IEEE multiply-adds, no TF32), f16 and bf16, any strides of any
+// sign, any alignment. Each thread accumulates thread_m × thread_n sums in registers.
 // In: a [M, K], b [K, N]; an epilogue. With two parts the columns of both b alternate in a tile.
 // Out: the epilogue's.
-// Numerics: every sum is a chain of multiply-adds in the order of k (in short spans, of sums of
-// four), carried every S.span terms, so no configuration changes a bit.
+// Numerics: every sum is a chain of multiply-adds in the order of k (with short spans, a chain of
+// sums of four), carried every S.span terms, so the bits do not depend on the configuration.
 //
 //   registers ← global (tile t + 1)     while     sums += shared (tile t)
 //
@@ -18,7 +18,7 @@ namespace dlblas {
 
 /// How a block reads one operand's tiles, as [depth][outer] floats in shared memory ("outer" is M
 /// or N). Neighbouring threads read neighbours along the contiguous dimension.
-/// Of kParts matrices of the same strides, outer c is c / kParts of matrix c % kParts.
+/// With kParts matrices of the same strides, outer c is c / kParts of matrix c % kParts.
 template <GemmTraits S, int kOuter, int kDepth, bool kByDepth, int kThreads, int kParts>
 struct FmaTile {
   static constexpr int kPitch = kOuter + 4;
@@ -33,7 +33,7 @@ struct FmaTile {
   int outer, depth;             // of this thread's first element
 
   /// `first`: a multiple of kParts.
-  /// `odd`: the second matrix, of two.
+  /// `odd`: the second of two matrices.
   __device__ __forceinline__ FmaTile(const void* matrix, const void* odd, int64_t first,
                                      int64_t outer_stride, int64_t depth_stride)
       : base(matrix) {
@@ -51,7 +51,7 @@ struct FmaTile {
     next_tile = kDepth * depth_stride;
   }
 
-  /// The next tile; what lies beyond the matrix is zero. `*_left`: of the matrix, from the tile on.
+  /// Loads the next tile; beyond the matrix it is zero. `*_left`: of the matrix, from the tile on.
   __device__ __forceinline__ void load(float (&v)[kCount], int64_t outer_left, int64_t depth_left) {
     constexpr int kAlign = S.aligned ? size_of(S.type) : 1;
 #pragma unroll
@@ -87,8 +87,8 @@ struct FmaShape {
   using Carry = CarriedSums<C.thread_m * C.thread_n, C.threads()>;
   static_assert(S.span % C.block_k == 0);
 
-  /// A thread's rows (and columns) are groups of four, spread over the block: a warp then reads
-  /// neighbouring 16 bytes.
+  /// A thread's rows (and columns) are groups of four, spread over the block, so that a warp reads
+  /// neighbouring 16-byte chunks.
   __device__ static __forceinline__ int row_of(int i) {
     const int thread = static_cast<int>(threadIdx.x) / kThreadsN;
     return i / 4 * (C.block_m / C.thread_m * 4) + thread * 4 + i % 4;
@@ -99,7 +99,7 @@ struct FmaShape {
   }
 };
 
-/// d += the products of kDepths of the tile, from `first` on.
+/// d += the products of kDepths depths of the tile, from `first` on.
 template <GemmTraits S, GemmFmaConfig C, int kParts, int kDepths>
 __device__ __forceinline__ void fma_depths(typename FmaShape<S, C, kParts>::Sums& d,
                                            const float* shared, int first) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void fma_depths(typename FmaShape<S, C, kParts>::Sums
   }
 }
 
-/// d += the products of the tile: in short spans, sums of four of them.
+/// d += the products of the tile; with short spans, in sums of four.
 template <GemmTraits S, GemmFmaConfig C, int kParts>
 __device__ __forceinline__ void fma_tile(typename FmaShape<S, C, kParts>::Sums& d,
                                          const float* shared) {
@@ -147,7 +147,7 @@ __device__ __forceinline__ void fma_tile(typename FmaShape<S, C, kParts>::Sums& 
   }
 }
 
-/// `after_span()` follows a span's multiply-adds.
+/// Calls `after_span()` after each span's multiply-adds.
 template <GemmTraits S, GemmFmaConfig C, int kParts, typename AfterSpan>
 __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C, kParts>::Sums& d,
                                              float* shared, const GemmCall& p, int64_t m0,
@@ -177,9 +177,9 @@ __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C, kParts>::Su
   }
 }
 
-/// Hands a thread's sums out through its own part of shared memory, as many rows at a time as fit:
-/// a loop over registers would be unrolled, and 64 copies of an epilogue cost half a second to
-/// compile.
+/// Passes a thread's sums to the epilogue through its own part of shared memory, as many rows at a
+/// time as fit: a loop over registers would be unrolled, and 64 copies of an epilogue take half a
+/// second to compile.
 template <GemmTraits S, GemmFmaConfig C, typename Epilogue>
 __device__ __forceinline__ void fma_store(const typename FmaShape<S, C, Epilogue::kParts>::Sums& d,
                                           float* shared, const GemmParams<Epilogue>& p, int64_t m0,

@@ -1,10 +1,10 @@
-// The product of one to four rows (decoding one sequence): memory is all that counts. A warp reads
-// whole lines of its columns of b, 512 bytes at a time, and multiplies in f32.
+// The product of one to four rows (decoding one sequence), bound by memory bandwidth alone. A warp
+// reads whole lines of its columns of b, 512 bytes at a time, and multiplies in f32.
 // In: a [M, K] with contiguous rows, b [K, N] contiguous along K; f16 or bf16; K a multiple of 8;
 // rows 16-byte aligned; an epilogue. With two parts both b are alike, and their columns alternate.
 // Out: the epilogue's.
-// Numerics: a lane has two chains of f32 multiply-adds a result, of K / (64 · split) terms each;
-// lanes are added up as a tree, parts of K in order. No tensor core: no truncation.
+// Numerics: a lane has two f32 multiply-add chains per result, of K / (64 · split) terms; lanes are
+// added as a tree, parts of K in order. No tensor core: no truncation.
 // Flow: [launch], of ops/gemm/matmul/cuda/matmul_gemv_cuda.cpp for one.
 // Read next: epilogue.cuh, rows_mainloop.cuh (up to 16 rows).
 #pragma once
@@ -15,14 +15,14 @@
 
 namespace dlblas {
 
-/// K of one access of a warp: eight elements a lane.
+/// Elements of K in one access of a warp: eight per lane.
 inline constexpr int kGemvStep = 256;
 
-/// Sums of a lane: of each column and row two chains.
+/// Sums of a lane: two chains for each column and row.
 template <GemmTraits S, GemvConfig C>
 using GemvSums = float[C.columns][S.rows][2];
 
-/// `unroll` accesses of each column from k on. kGuard: some may lie behind the end of K.
+/// `unroll` accesses to each column from k on. kGuard: some may be beyond the end of K.
 template <GemmTraits S, GemvConfig C, bool kGuard>
 __device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall& p,
                                            const void* const (&columns)[C.columns], int64_t k) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(C.threads())
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t first = int64_t{blockIdx.x} * C.block_columns(), all = product_columns<kParts>(p.gemm);
   const int64_t n0 = first + warp / C.split * C.columns;
-  // Columns behind the last one are the last one again, which nothing stores.
+  // Columns beyond the last repeat the last one; nothing stores them.
   const void* columns[C.columns];
 #pragma unroll
   for (int c = 0; c < C.columns; ++c) {

@@ -1,7 +1,7 @@
-// Which group a tile belongs to: each warp adds up the groups' tiles until it meets its own. No
-// atomics, no list in memory, nothing that the host would have to know.
+// Finds the group that a tile belongs to: each warp adds up the groups' tile counts until it
+// reaches the tile. No atomics, no list in memory, nothing that the host must know.
 // In: a GroupCall, the number of a tile. Out: its group and its place there.
-// Flow: [launch], of ops/gemm/grouped/.  Read next: groups_config.hpp.
+// Flow: [launch], of ops/gemm/grouped/. Read next: groups_config.hpp.
 #pragma once
 
 #include "device/gemm/groups_config.hpp"
@@ -9,13 +9,13 @@
 
 namespace dlblas {
 
-/// Rows [begin, begin + count) of group `group`; group -1: there is none.
+/// Rows [begin, begin + count) of group `group`; group -1 means none.
 struct GroupRange {
   int32_t group;
   int64_t begin, count;
 };
 
-/// Offset or count `at`, within [0, most].
+/// Offset or count `at`, clamped to [0, most].
 template <GroupTraits G>
 __device__ __forceinline__ int64_t group_size(const GroupCall& p, int64_t at) {
   constexpr int kAlign = G.aligned ? 4 : 1;
@@ -41,15 +41,15 @@ __device__ __forceinline__ GroupRange group_range(const GroupCall& p, int32_t gr
   }
 }
 
-/// A tile of rows: the group's `row`-th of `rows`, counted over columns, too.
+/// A tile's group, and its place among that group's tiles.
 struct GroupTile {
   GroupRange range;
   uint32_t place;  // among the group's tiles
   uint32_t rows;   // tiles of rows that the group has
 };
 
-/// Tile `tile` of all, groups one after the other; of a group with t tiles of rows there are
-/// t · columns. All lanes of the warp call it, and get the same.
+/// Finds tile `tile` of all, in the order of groups; a group with t tiles of rows has t · columns
+/// tiles. All lanes of the warp call it and get the same result.
 template <GroupTraits G, int kBlock>
 __device__ __forceinline__ GroupTile find_tile(const GroupCall& p, uint32_t tile,
                                                uint32_t columns) {
@@ -101,14 +101,14 @@ __device__ __forceinline__ GroupTile find_tile(const GroupCall& p, uint32_t tile
   return {{-1, 0, 0}, 0, 0};
 }
 
-/// A block's tile as a product of its own: whose a, b and out are the group's, and where in it.
+/// A block's tile within its group's product, if it has one.
 struct GroupEntered {
   bool there;
   uint32_t m, n;  // tile of rows, tile of columns
   GroupRange range;
 };
 
-/// Turns `p`, the first group's product, into that of the group which `tile` belongs to.
+/// Turns `p`, the first group's product, into that of the group to which `tile` belongs.
 template <GroupTraits G, int kBlockM, int kBlockN, int kBand, typename Epilogue>
 __device__ __forceinline__ GroupEntered enter_group(GemmParams<Epilogue>& p,
                                                     const GroupCall& groups, DType type,
@@ -137,7 +137,7 @@ __device__ __forceinline__ GroupEntered enter_group(GemmParams<Epilogue>& p,
   p.gemm.a = static_cast<const char*>(p.gemm.a) + a * size;
   p.gemm.b[0] = static_cast<const char*>(p.gemm.b[0]) + b * size;
   p.epilogue.out.data = static_cast<char*>(p.epilogue.out.data) + out * Epilogue::kOutBytes;
-  // Bands of rows, columns outside: tiles side by side share both matrices in L2.
+  // Bands of rows, columns in the outer loop: concurrent tiles share both matrices in L2.
   const uint32_t in_band = kBand * columns, first = at.place / in_band * kBand;
   const uint32_t rest = at.place % in_band, left = at.rows - first;
   const uint32_t height = left < kBand ? left : kBand;

@@ -1,5 +1,5 @@
-// Products of groups of rows, each with a matrix of its own: what host code and kernels share. The
-// groups' sizes lie on the device; what is launched depends on none of them.
+// Products of groups of rows, each with its own matrix: what host code and kernels share. The
+// groups' sizes are on the device; the launch does not depend on them.
 // Read next: groups.cuh.
 #pragma once
 
@@ -14,7 +14,7 @@ enum class GroupKind : int32_t {
   kDepth,   // out[e]: the sums over rows offsets[e] … offsets[e + 1] - 1 of aᵀ · b
 };
 
-/// What the Problem fixes of them.
+/// What the Problem fixes of the groups.
 struct GroupTraits {
   GroupKind kind;
   DType index;   // of offsets or counts: i32 or i64
@@ -38,8 +38,8 @@ struct GroupedParams {
   GroupCall groups;
 };
 
-/// Tiles of rows, at most, that groups of `rows` rows in all have: each ends in at most one that is
-/// not full.
+/// Upper bound of the tiles of rows in groups that have `rows` rows in total: each group ends in at
+/// most one partial tile.
 constexpr int64_t most_row_tiles(int64_t rows, int64_t groups, int64_t block) {
   const int64_t with_rows = groups < rows ? groups : rows;
   return (rows + with_rows * (block - 1)) / block;

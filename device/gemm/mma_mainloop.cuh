@@ -1,8 +1,8 @@
-// The tensor-core product for sm_80 and later: mma.sync over tiles that cp_async brings in a ring.
+// The tensor-core product for sm_80 and later: mma.sync over tiles that cp_async loads into a ring.
 // In: a [M, K], b [K, N], f16 or bf16, each contiguous in either dimension, rows 16-byte aligned;
 // an epilogue. With two parts both b are contiguous along K, and their columns alternate in tiles.
 // Out: the epilogue's; with split_k > 1 partial sums, which gemm_mma_finish adds in order.
-// Numerics: f32 sums in an order that no other block changes, carried every S.span terms.
+// Numerics: f32 sums in an order that does not depend on other blocks, carried every S.span terms.
 //
 //   ring of stages: [a tile | b tile] …          cp_async, stages - 1 tiles ahead
 //   fragments of step k + 1 load                 while step k multiplies
@@ -45,8 +45,8 @@ struct MmaPlace {
   int32_t depth_begin, depth;
 };
 
-/// Blocks walk the matrix in bands of group_m rows, columns outside: the blocks that run at one
-/// time share few tiles of a and b, and those stay in L2.
+/// Blocks walk the matrix in bands of group_m rows, columns in the outer loop: blocks that run at
+/// the same time share few tiles of a and b, which stay in L2.
 template <GemmMmaConfig C, int kParts>
 __device__ __forceinline__ MmaPlace mma_place(const GemmCall& p) {
   const int64_t columns = product_columns<kParts>(p);
@@ -72,8 +72,8 @@ __device__ __forceinline__ MmaPlace mma_place(const GemmCall& p) {
   return at;
 }
 
-/// Copies tile after tile into the ring, in order. A tile is one group of copies, also when there
-/// is none left, so that waiting counts groups alone.
+/// Copies one tile after the other into the ring. Every tile is one copy group, even when none is
+/// left, so that waiting only counts groups.
 template <GemmTraits S, GemmMmaConfig C, int kParts>
 struct TileFetcher {
   using Shape = MmaShape<S, C>;
@@ -100,7 +100,7 @@ struct TileFetcher {
            at.n / kParts * p.b_col;
   }
 
-  /// Copies `first` … `last` - 1 of the next tile; the last of all closes the group.
+  /// Issues copies `first` … `last` - 1 of the next tile; the tile's last copy closes the group.
   __device__ __forceinline__ void copy(uint32_t stage, int first, int last) {
     if (depth_left > 0) {
 #pragma unroll
@@ -151,10 +151,10 @@ __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums
   }
 }
 
-/// Sums over the block's depth. One barrier per tile: it ends every warp's reading of the tile
-/// before (its slot is the one that is filled next) and shows the copies of the tile after.
-/// `after_span()` follows a span's multiplications. It stands behind a loop of its own: as a branch
-/// of the tiles' loop it would become predicated instructions of every tile, 1.2 × the time.
+/// Accumulates over the block's depth. One barrier per tile: it ends all reads of the finished tile
+/// (whose slot is filled next) and publishes the copies of the next one.
+/// `after_span()` follows a span's multiplications. It comes after an inner loop of its own: as a
+/// branch of the tile loop it would become predicated instructions in every tile, 1.2 × the time.
 template <GemmTraits S, GemmMmaConfig C, int kParts, typename AfterSpan>
 __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, uint32_t ring,
                                              const GemmCall& p, const MmaPlace& at,
@@ -203,9 +203,9 @@ __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, u
   __syncthreads();  // the ring is free
 }
 
-/// Hands the warp's sums out through shared memory: registers hold pairs of columns, a store wants
-/// eight. All rows at once where the ring has room, since each turn's copy of the loop that stores
-/// costs compile time; else 16.
+/// Passes the warp's sums to the epilogue through shared memory: registers hold pairs of columns, a
+/// store needs eight. All rows at once where the ring has room, since each turn's copy of the store
+/// loop costs compile time; otherwise 16 at a time.
 template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
 __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d, float* shared,
                                           const GemmParams<Epilogue>& p, const MmaPlace& at) {
@@ -243,8 +243,8 @@ __device__ __forceinline__ void mma_store(const typename MmaShape<S, C>::Sums& d
   }
 }
 
-/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
-/// seven of 32 × 64, and where an epilogue branches it spills for them.
+/// Blocks per multiprocessor that ptxas plans for; 0: its own choice. Before sm_90 it chooses seven
+/// of 32 × 64, and spills for them where an epilogue branches.
 template <GemmMmaConfig C, typename Epilogue>
 constexpr int mma_blocks() {
 #if __CUDA_ARCH__ < 900
@@ -274,8 +274,8 @@ __global__ void __launch_bounds__(C.threads(), mma_blocks<C, Epilogue>())
   mma_store<S, C, Epilogue>(d, reinterpret_cast<float*>(shared), p, at);
 }
 
-/// The epilogue of Σ partial, the parts of K added in ascending order. A thread takes eight columns
-/// of a row.
+/// The epilogue of Σ partial, with the parts of K added in ascending order. Each thread takes eight
+/// columns of a row.
 template <GemmTraits S, GemmMmaConfig C, typename Epilogue>
 __global__ void __launch_bounds__(kGemmFinishThreads)
     gemm_mma_finish(const __grid_constant__ GemmParams<Epilogue> p) {

@@ -1,7 +1,7 @@
-// A product program as the epilogue of the mma, few-row and multiply-add main loops; and as a pass
-// over sums that lie in memory. Operands of any strides, read where they are used. In place is
-// right: a thread reads all that it stores over before it stores. Columns that meet in pairs need a
-// head's sums side by side: in memory, or in the part of a tile that a warp of mma.sync has.
+// A product program as the epilogue of the mma, few-row and multiply-add main loops, and as a pass
+// over sums in memory. Operands have any strides and are read where they are used. In place is
+// safe: a thread reads all that it overwrites before it stores. Columns combined in pairs need a
+// head's sums side by side: in memory, or in one mma.sync warp's part of a tile.
 // Read next: device/gemm/product.hpp (programs), device/gemm/epilogue.cuh (the contract).
 #pragma once
 
@@ -38,7 +38,7 @@ struct ProductAt {
   }
 };
 
-/// Pair i of a head in row m: what a program reads of tables.
+/// Pair i of a head in row m: what a program reads from tables.
 template <ProductTraits S>
 struct ProductPairAt {
   const ProductParams& p;
@@ -51,7 +51,7 @@ struct ProductPairAt {
     static_assert(O::kPer == Per::kPair && kType != DType::kAbsent);
     const GemmOut& o = p.operands[O::kPlace];
     float one[1];
-    // In 32 bits: a division of 64 is a call.
+    // In 32 bits: a 64-bit division is a call.
     const uint32_t row = static_cast<uint32_t>(m + p.numbers[kFirstRow]) %
                          static_cast<uint32_t>(p.numbers[kTableRows]);
     load_vec<kType, 1, S.aligned ? size_of(kType) : 1>(o.data, row * o.row + column * o.col)
@@ -78,7 +78,7 @@ struct ProductEpilogue {
   __device__ static __forceinline__ void store(const Params& p, const GemmAt& at,
                                                const GemmSums<kParts>& sums) {
     store_values<S.stored(), N>(p.out, at, [&](int i) {
-      // What does not exist is not stored: any operand that does will do.
+      // A column that does not exist is not stored, so the operands of any existing one will do.
       if (at.n + i >= at.width) i = 0;
       if constexpr (P::kPairs)
         if (at.n + i < p.numbers[kPairedColumns]) return turned(p, at, sums, i);
@@ -92,7 +92,7 @@ struct ProductEpilogue {
     const auto sum = [&](int part) { return sums(part, i); };
     return P::value(sum, ProductAt<S>{p, at.m, at.n + i});
   }
-  /// Sums of a whole head lie side by side.
+  /// The sums of a whole head are side by side.
   __device__ static __forceinline__ float turned(const Params& p, const GemmAt& at,
                                                  const GemmSums<kParts>& sums, int i) {
     constexpr int kChannels = S.pairs.channels, kApart = S.pairs.neighbours ? 1 : kChannels / 2;
@@ -106,7 +106,7 @@ struct ProductEpilogue {
   }
 };
 
-/// A thread has kProductFinishColumns neighbours of a row.
+/// Each thread takes kProductFinishColumns neighbouring columns of a row.
 template <class P, ProductTraits S>
 __global__ void __launch_bounds__(kProductFinishThreads)
     product_finish(const __grid_constant__ ProductFinishParams p) {

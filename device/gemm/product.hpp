@@ -1,7 +1,7 @@
-// Product programs: what becomes of the sums of a matrix product, as one text for tensor cores,
-// multiply-adds and CPUs. A program has no addresses, masks, loops or types of elements.
+// Product programs: what is computed from the sums of a matrix product, written once for tensor
+// cores, multiply-adds and CPUs. A program has no addresses, masks, loops or element types.
 //
-//   template <typename Math>                          functions of an activation, of either side
+//   template <typename Math>                          math of activations, host or device
 //   struct Scaled : ProductProgram {                  y = row[m] · sum + residual[m, n]
 //     static constexpr ProductOperand<0, Per::kRow> kRow{};          places in ProductOp::operands
 //     static constexpr ProductOperand<1, Per::kElement> kResidual{};
@@ -13,19 +13,19 @@
 //     }
 //   };
 //
-// Columns that meet in pairs (kPairs): value() makes each, then `pair(low, high, at)` turns the two
-// where they lie, in columns below a bound of the call; at.low(kCos), at.high(kCos) are a table's
-// values for them (ProductPairs says which columns are a pair).
+// Columns that are combined in pairs (kPairs): value() computes each, then `pair(low, high, at)`
+// transforms the two in place, in columns below a bound of the call; at.low(kCos), at.high(kCos)
+// are a table's values for them (ProductPairs says which columns form a pair).
 //
-// Columns that share a scale (kGroup of them): value() makes each, then `scale(amax)` their scale,
-// of a whole strip; what is stored is value / scale, and the scale goes to a result of its own.
+// Columns that share a scale (kGroup of them): value() computes each, then `scale(amax)` their
+// scale, over a whole strip; value / scale is stored, and the scale goes to a separate result.
 //
-// Values are f32: one element on a GPU, neighbouring columns of a row on a CPU. `at` has the
+// Values are f32: one element on a GPU, neighbouring columns of a row on a CPU. `at` provides the
 // operands' values there, whether an operand was given, and the call's options (an activation's
-// number): both known when a GPU's kernel is compiled. Adapters bring a program to a main loop:
+// number), both known when a GPU's kernel is compiled. Adapters bring a program to a main loop:
 // device/gemm/product_wgmma.cuh (Hopper), product.cuh (others), cpu/gemm/product_simd.hpp.
-// In: nothing but plain values; read by the host, NVRTC and the objects of instruction sets, so no
-// function may appear here.  Read next: ops/gemm/linear_residual/linear_residual_product.hpp.
+// In: plain values only; read by the host, NVRTC and the objects of instruction sets, so no
+// function may appear here. Read next: ops/gemm/linear_residual/linear_residual_product.hpp.
 #pragma once
 
 #include "device/dtype.hpp"
@@ -38,7 +38,7 @@
 
 namespace dlblas {
 
-/// What an operand has a value for.
+/// What each value of an operand belongs to.
 enum class Per : unsigned char {
   kRow,
   kColumn,
@@ -46,8 +46,8 @@ enum class Per : unsigned char {
   kPair,  // a table's row for a row of the result, repeated every so many, and pairs of a head
 };
 
-/// Which columns of the result are a pair, in heads of `channels`: 2i and 2i + 1, or i and i + half
-/// of them. A table has a column for each channel: i for a pair's first, i + half for its second.
+/// Which columns of the result form a pair, in heads of `channels`: 2i and 2i + 1, or i and i +
+/// half of them. A table has one column per channel: i for a pair's first, i + half for its second.
 struct ProductPairs {
   int channels;
   bool neighbours;
@@ -61,7 +61,7 @@ struct ProductOperand {
 template <class... Os>
 struct ProductOperands {};
 
-/// What a program may leave as it is.
+/// Defaults that a program may keep.
 struct ProductProgram {
   static constexpr int kParts = 1;  // matrices b that meet: 2 for a gate and what it scales
   static constexpr bool kPairs = false;
@@ -70,11 +70,11 @@ struct ProductProgram {
 };
 
 inline constexpr int kProductOperands = 6, kProductOptions = 4;
-/// Of a call: columns that are turned in pairs, rows of their tables, the first row of a piece;
-/// elements from scale to scale of a row.
+/// Numbers of a call: columns that are combined in pairs, rows of their tables, the first row of a
+/// piece; elements between the scales of a row.
 inline constexpr int kProductNumbers = 4;
 enum ProductNumber : int { kPairedColumns, kTableRows, kFirstRow, kScaleStride };
-/// The place of the scales among the operands.
+/// The position of the scales among the operands.
 inline constexpr int kScalePlace = kProductOperands - 1;
 
 }  // namespace dlblas

@@ -1,6 +1,6 @@
 // What host code and the GPU kernels of product programs share: traits (of the result and the
-// operands) and the parameters of one call. In: nothing but plain values; read by the host compiler
-// and by NVRTC.  Read next: product.cuh, product_wgmma.cuh, src/kernels/product.hpp.
+// operands) and the parameters of one call. In: plain values only; read by the host compiler and by
+// NVRTC. Read next: product.cuh, product_wgmma.cuh, src/kernels/product.hpp.
 #pragma once
 
 #include "device/gemm/config.hpp"
@@ -8,7 +8,7 @@
 
 namespace dlblas {
 
-/// What the Problem fixes of a program's operands, beside the product's own GemmTraits.
+/// What the Problem fixes of a program's operands, beyond the product's own GemmTraits.
 struct ProductTraits {
   DType out;
   bool out_vector;  // rows of the result are contiguous and 16-byte aligned
@@ -28,7 +28,7 @@ struct ProductParams {
   int64_t numbers[kProductNumbers];
 };
 
-/// A program behind products whose sums lie in memory: rows of f32, one after the other.
+/// A program that runs after products whose sums are in memory: contiguous rows of f32.
 struct ProductFinishParams {
   ProductParams epilogue;
   const float* sums[2];

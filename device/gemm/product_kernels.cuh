@@ -1,4 +1,4 @@
-// All kernels that take a product program; of an architecture those that it has.
+// All kernels that take a product program, as far as the architecture has them.
 // Read next: product.cuh, product_wgmma.cuh.
 #pragma once
 

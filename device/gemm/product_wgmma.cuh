@@ -1,6 +1,6 @@
-// A product program on the WGMMA form: its operands are asked for as fragments have them. Operands
-// of rows and columns are contiguous there, those of elements 16 bits wide by rows; the host sees
-// to it (src/kernels/product_wgmma.cpp). Read next: device/gemm/wgmma_program.cuh.
+// A product program on the WGMMA form: operands are loaded in fragment layout. There, row and
+// column operands are contiguous, and element operands are 16 bits wide with contiguous rows; the
+// host ensures this (src/kernels/product_wgmma.cpp). Read next: device/gemm/wgmma_program.cuh.
 #pragma once
 
 #include "device/gemm/product_config.hpp"
@@ -9,7 +9,7 @@
 
 namespace dlblas {
 
-/// What a strip needs of one operand; nothing where it was not given, or is read pair by pair.
+/// What a strip needs of one operand; empty if it was not given or is read pair by pair.
 template <ProductTraits S, class At, class O>
 struct ProductAsked {
   static constexpr DType kType = S.operands[O::kPlace];
@@ -64,8 +64,8 @@ struct ProductElement {
   }
 };
 
-/// What pairs i and i + 1 of a head read of a table, in one access; where a pair's channels are
-/// neighbours, pair i alone. Rows of tables are aligned to two elements.
+/// What pairs i and i + 1 of a head read from a table, in one access; only pair i if a pair's
+/// channels are neighbours. Table rows are aligned to two elements.
 template <ProductTraits S, class At, class O>
 struct ProductTable {};
 template <ProductTraits S, class At, class O>
@@ -137,8 +137,8 @@ struct ProductWgmma : GemmProgram {
     return P::value(sum, ProductElement<S, A>{asked, h, j, e});
   }
 
-  /// Columns that meet: each value in its register first, then pair by pair. A strip is whole
-  /// heads, and a thread has both channels of a pair.
+  /// Columns that are combined: computes each value in its register first, then combines them. A
+  /// strip holds whole heads, and a thread has both channels of a pair.
   template <class Strip, class A, class At>
   requires(P::kPairs || P::kGroup > 0) __device__ static __forceinline__
       void apply(const Strip& s, const A& asked, const At& at) {
@@ -158,7 +158,7 @@ struct ProductWgmma : GemmProgram {
   }
 
  private:
-  /// One group: a strip. Four lanes hold a row; columns behind the matrix are zeros.
+  /// One group per strip. Four lanes hold a row; columns beyond the matrix are zeros.
   template <class Strip, class At>
   __device__ static __forceinline__ void scale_all(const Strip& s, const At& at) {
 #pragma unroll

@@ -1,10 +1,10 @@
-// The few-row product (decoding): m ≤ 16, b streams from memory once, straight into registers of
-// the tensor cores' instruction; nothing passes shared memory but the last sums.
+// The few-row product (decoding): m ≤ 16; b streams from memory once, straight into the registers
+// of the tensor-core instruction; only the final sums pass through shared memory.
 // In: a [M, K] with contiguous rows, b [K, N] contiguous in either dimension; f16 or bf16; K (and
 // N, where b is contiguous along it) a multiple of 8; rows 16-byte aligned; an epilogue. With two
 // parts both b are contiguous along K, and their columns alternate. Out: the epilogue's.
-// A product may take K in any order that a and b share, and columns in any order at all: that is
-// what lets a thread load 16 bytes at a time and use them as they come.
+// A product may take K in any order that a and b share, and columns in any order at all, so a
+// thread can load 16 bytes at a time and use them as they come.
 // Numerics: f32 sums, carried every S.span terms of a warp; the warps' parts of K added in order.
 // Flow: [launch], of ops/gemm/matmul/cuda/matmul_rows_cuda.cpp for one.
 // Read next: device/mma.cuh, epilogue.cuh.
@@ -17,8 +17,8 @@
 
 namespace dlblas {
 
-/// b contiguous along K. A tile of K is 32 deep: a thread holds eight neighbours, four for each of
-/// two instructions, of row g of a (and g + 8) and of column 8t + g of b.
+/// b contiguous along K. A tile is 32 deep: a thread holds eight neighbours along K, four for each
+/// of two instructions, of row g of a (and g + 8) and of column 8t + g of b.
 template <GemmTraits S, GemmRowsConfig C, int kParts>
 struct RowsByDepth {
   static constexpr int kDepth = 32;
@@ -55,8 +55,8 @@ struct RowsByDepth {
   }
 };
 
-/// b contiguous along N. A tile of K is 16 deep: a thread holds four neighbours of row g of a, and
-/// kTiles columns from kTiles·g on of the same four rows of b; column kTiles·j + t is column j of
+/// b contiguous along N. A tile is 16 deep: a thread holds four neighbours of row g of a, and in
+/// the same four rows of b the kTiles columns from kTiles·g on; column kTiles·j + t is column j of
 /// tile t.
 template <GemmTraits S, GemmRowsConfig C, int kParts>
 struct RowsByColumn {
@@ -85,7 +85,7 @@ struct RowsByColumn {
     const uint32_t a[4] = {x[0].words[0], x[1].words[0], x[0].words[1], x[1].words[1]};
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-      // Element t of two rows into one register.
+      // Packs element t of two rows into one register.
       const uint32_t pick = t % 2 ? 0x7632 : 0x5410;
       mma_16x8x16<S.type == DType::kBF16>(d[t], a,
                                           __byte_perm(w[0].words[t / 2], w[1].words[t / 2], pick),
@@ -105,7 +105,7 @@ struct RowsTileOf<true, S, C, kParts> {
 template <GemmTraits S, GemmRowsConfig C, int kParts>
 using RowsTile = typename RowsTileOf<S.b_by_depth, S, C, kParts>::Type;
 
-/// Rows g and g + 8 of a at this thread's depth; rows that do not exist are zero.
+/// Rows g and g + 8 of a at this thread's depth; missing rows are zero.
 template <GemmTraits S, GemmRowsConfig C, int kParts>
 __device__ __forceinline__ void load_a(RowsTile<S, C, kParts>& tile, const GemmCall& p, int64_t k,
                                        int g) {
@@ -119,8 +119,8 @@ __device__ __forceinline__ void load_a(RowsTile<S, C, kParts>& tile, const GemmC
   }
 }
 
-/// The sum of all warps of element e. In shared memory the sums (the carried pairs where K comes in
-/// spans) lie as [warp][tile][register][lane].
+/// The sum of element e over all warps. Shared memory holds the sums (the carried pairs where K is
+/// summed in spans) as [warp][tile][register][lane].
 template <GemmTraits S, GemmRowsConfig C, int kParts>
 __device__ __forceinline__ float sum_of_warps(const void* shared, int e) {
   constexpr int kSums = RowsTile<S, C, kParts>::kTiles * 4 * 32;
@@ -143,8 +143,8 @@ __device__ __forceinline__ float sum_of_warps(const void* shared, int e) {
   }
 }
 
-/// The warps' sums, added in order of the warp, for the epilogue; the parts of a column, registers
-/// r and r + 1 of a lane, together.
+/// Passes the warps' sums, added in warp order, to the epilogue; the parts of a column, registers r
+/// and r + 1 of a lane, go together.
 template <GemmTraits S, GemmRowsConfig C, typename Epilogue>
 __device__ __forceinline__ void rows_store(const GemmParams<Epilogue>& p, const void* shared,
                                            int64_t n0) {

@@ -1,13 +1,13 @@
-// The main loop of the WGMMA form for elements of a byte, e4m3 or i8: as GemmProduct, but tensor
-// cores add up 128 of K at a time, and the warpgroup adds those sums up in f32, multiplied by their
-// scales where blocks of K have some; sums of i8 without such scales stay in the tensor core.
+// The main loop of the WGMMA form for 1-byte elements, e4m3 or i8. Unlike in GemmProduct, the
+// tensor cores sum 128 of K at a time, and the warpgroup adds those sums in f32, multiplied by
+// their scales where blocks of K have them; i8 sums without such scales stay in the tensor core.
 // In: A [m, K] and B [n, K] along K, described to the copy engine as pairs of bytes: block_k = 64
-// pairs are 128 of K. P says which scales there are:
-//   kBlockScales               a scale for 128 of K of each row of A, and one for 128 of K of 128
+// pairs are 128 of K. P says which scales exist:
+//   kBlockScales               one scale per 128 of K of each row of A, one per 128 of K of 128
 //                              columns: operands kAScale {data, row}, kAScale + 1 {-, group},
 //                              kBScale {data, group}, kBScale + 1 {-, block}, f32, any strides
-// Numerics: one order of sums, whatever the tile. Two sets of accumulators, where a thread has 64
-// of them at most: one is multiplied while the other is added up.  Read next: wgmma_mainloop.cuh,
+// Numerics: one order of sums, whatever the tile. A thread with at most 64 accumulators has two
+// sets of them: one is multiplied while the other is added. Read next: wgmma_mainloop.cuh,
 // device/wgmma_codes.cuh.
 #pragma once
 
@@ -28,7 +28,7 @@ class GemmCodeProduct {
         a_(wgmma_tile_k(ring.tiles + rows * 128)),
         b_(wgmma_tile_k(ring.tiles + C.a_bytes())) {}
 
-  /// The next tile: `at` is this warpgroup's corner, `first` the group of K that comes first.
+  /// Starts the next tile: `at` is this warpgroup's corner, `first` the tile's first group of K.
   __device__ __forceinline__ void begin(const GemmWgmmaCall& call, GemmCorner at, int32_t first) {
     if constexpr (P::kBlockScales) {
       const GemmOperand &a = call.operands[P::kAScale], &b = call.operands[P::kBScale];
@@ -37,8 +37,8 @@ class GemmCodeProduct {
                    static_cast<const float*>(b.data));
     }
   }
-  /// The same with scales of its own: of this warpgroup's first row, of which `rows` follow, and of
-  /// the first column.
+  /// The same with explicit scales: of this warpgroup's first row, with `rows` rows left from it
+  /// on, and of the first column.
   __device__ __forceinline__ void begin_scales(const GemmWgmmaCall& call, int32_t column,
                                                int32_t rows, int32_t first, const float* of_a,
                                                const float* of_b) {
@@ -89,7 +89,7 @@ class GemmCodeProduct {
       for (float& v : d) v = 0;
       Part part[2][C.block_n / 2];
       issue<false>(part[0]);
-      // One set is multiplied while the other one is added up.
+      // One set is multiplied while the other is added.
       const auto step = [&](Part(&now)[C.block_n / 2], Part(&next)[C.block_n / 2], int32_t group) {
         issue<false>(next);
         done<1>(now);
@@ -129,8 +129,8 @@ class GemmCodeProduct {
     using Type = int32_t;
   };
   using Part = typename PartOf<S.type == DType::kI8>::Type;
-  /// Tiles begin at multiples of their width: borders between blocks of 128 columns lie at
-  /// multiples of kSame in them, and they touch kBlocks blocks at most.
+  /// Tiles begin at multiples of their width, so borders between blocks of 128 columns are at
+  /// multiples of kSame within a tile, which touches at most kBlocks blocks.
   static constexpr int common(int n) {
     int of = 128;
     while (n % of) of /= 2;
@@ -146,12 +146,12 @@ class GemmCodeProduct {
   const GemmWgmmaCall* call_;
   const float *from_a_, *from_b_;
   int32_t first_, groups_, rows_left_, within_, columns_left_;
-  // Of group lane % 4 of four: a lane of the four that hold a thread's two rows each. Scales are
-  // asked for four groups ahead: memory answers later than one group is multiplied.
+  // For group lane % 4 of four: the four lanes that share two rows hold one group each. Scales are
+  // requested four groups ahead, since memory takes longer than the multiplication of one group.
   uint32_t next_a_[2], next_b_[kBlocks];
   float factors_[2][kBlocks];
 
-  /// Scales of four groups from `i` on, of rows and groups that exist.
+  /// Requests the scales of four groups from `i` on, for rows and groups that exist.
   __device__ __forceinline__ void ask(int32_t i) {
     const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % kFour;
     const bool there = group < groups_;
@@ -171,8 +171,8 @@ class GemmCodeProduct {
       for (int x = 0; x < kBlocks; ++x)
         factors_[h][x] = float_from_bits(next_a_[h]) * float_from_bits(next_b_[x]);
   }
-  /// `whole` times four groups; then factors_ are those of the groups that are left. The
-  /// body is straight: a register that waits for memory is not moved within it.
+  /// Runs `body` `whole` times, for four groups each; then factors_ are those of the remaining
+  /// groups. The body is straight-line code: no register that waits for memory is moved within it.
   template <class F>
   __device__ __forceinline__ void fours(int32_t whole, const F& body) {
     if constexpr (P::kBlockScales) take();
@@ -184,7 +184,7 @@ class GemmCodeProduct {
     }
   }
 
-  /// Waits for the next stage and multiplies it.
+  /// Waits for the next stage and issues its products.
   template <bool kAccumulate, class T, int kCount>
   __device__ __forceinline__ void issue(T (&part)[kCount]) {
     ring_.full[at_.stage].wait(at_.parity);
@@ -204,7 +204,7 @@ class GemmCodeProduct {
     ring_.release(oldest_.stage);
     oldest_.advance();
   }
-  /// `group`: of four.
+  /// `group`: index within the four.
   __device__ __forceinline__ void promote(float (&d)[C.block_n / 2],
                                           const Part (&part)[C.block_n / 2], int32_t group) const {
     float of[2][kBlocks];

@@ -1,9 +1,9 @@
 // What host code and the WGMMA form of matrix products share: configurations (searched) and the
-// parameters of one call. The kernel sees D[m, n] = A[m, K] · B[n, K]ᵀ; `swapped`, A is the
+// parameters of one call. The kernel sees D[m, n] = A[m, K] · B[n, K]ᵀ; if `swapped`, A is the
 // product's b and B its a, and the tile is stored transposed.
-// In: nothing but plain values; read by the host compiler and by NVRTC.
+// In: plain values only; read by the host compiler and by NVRTC.
 // Flow: [compile] writes traits, configuration and program as template values, [launch] the
-// parameters.  Read next: wgmma_mainloop.cuh, wgmma_program.cuh.
+// parameters. Read next: wgmma_mainloop.cuh, wgmma_program.cuh.
 #pragma once
 
 #include "device/gemm/config.hpp"
@@ -11,7 +11,7 @@
 
 namespace dlblas {
 
-/// What the blocks of a cluster have in common.
+/// What the blocks of a cluster share.
 enum class GemmShare : int32_t {
   kNone,
   kA,  // the same rows, neighbouring columns: A's tile is multicast
@@ -20,7 +20,7 @@ enum class GemmShare : int32_t {
        // shared memory
 };
 
-/// A round of the epilogue: what waits at a time for the copy engine, 64 rows × 128 bytes.
+/// One round of the epilogue: the bytes staged for the copy engine at a time, 64 rows × 128 bytes.
 inline constexpr int32_t kGemmRoundBytes = 8192;
 
 struct GemmWgmmaConfig {
@@ -40,31 +40,31 @@ struct GemmWgmmaConfig {
   constexpr int threads() const { return (warpgroups + 1) * 128; }
   /// Units of 64 rows that one warpgroup multiplies.
   constexpr int row_blocks() const { return block_m / 64 / (pingpong ? 1 : warpgroups); }
-  /// Sums of a multiplying thread.
+  /// Sums per multiplying thread.
   constexpr int sums() const { return row_blocks() * block_n / 2; }
   constexpr bool multicast() const { return share == GemmShare::kA || share == GemmShare::kB; }
   /// Blocks that release a stage: those whose copies fill it.
   constexpr int sharers() const { return multicast() ? cluster : 1; }
 
-  /// Rows of an operand's tile in shared memory. Along M or N a box is 64 wide: whole boxes.
+  /// Bytes of an operand's tile in shared memory. Along M or N, boxes are 64 wide and always whole.
   constexpr int a_bytes() const { return block_m * block_k * 2; }
   constexpr int b_bytes(bool by_depth) const {
     return (by_depth ? block_n : (block_n + 63) / 64 * 64) * block_k * 2;
   }
   constexpr int stage_bytes(bool b_by_depth) const { return a_bytes() + b_bytes(b_by_depth); }
-  /// A warpgroup's rounds in shared memory. Of three warpgroups each has one: a tile of 192 × 192
-  /// keeps four stages.
+  /// A warpgroup's rounds in shared memory. Each of three warpgroups has one, so that a tile of 192
+  /// × 192 keeps four stages.
   constexpr int rounds() const { return warpgroups == 3 ? 1 : 2; }
   constexpr int staging_bytes() const { return warpgroups * rounds() * kGemmRoundBytes; }
-  /// 1024 to begin at a multiple of that, two barriers a stage.
+  /// 1024 bytes to align to a multiple of that, and two barriers per stage.
   constexpr int shared_bytes(bool b_by_depth, int32_t span) const {
     return 1024 + stages * (stage_bytes(b_by_depth) + 16) + staging_bytes() +
            carried_bytes(span, block_m * block_n);
   }
 };
 
-/// What the kernel is written for. 192 sums leave 40 of the 232 registers that a thread may have;
-/// of three warpgroups a thread has 152.
+/// What the kernel supports. 192 sums leave 40 of the 232 registers that a thread may have; with
+/// three warpgroups a thread has 152.
 constexpr bool valid(const GemmWgmmaConfig& c) {
   if (c.block_m % 64 != 0 || c.block_n % 8 != 0 || c.block_n > 256 || c.block_k % 64 != 0 ||
       c.block_k > 256 || c.stages < 2)
@@ -80,13 +80,13 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
   return true;
 }
 
-/// Columns of one store of the epilogue: the largest power of two up to `most` that divides n.
+/// Columns per store of the epilogue: the largest power of two up to `most` that divides n.
 constexpr int gemm_segment(int n, int most) {
   while (n % most) most /= 2;
   return most;
 }
 
-/// One operand of an epilogue program: a vector, or a matrix by rows.
+/// One operand of an epilogue program: a vector, or a matrix stored by rows.
 struct GemmOperand {
   void* data;
   int64_t stride;  // of a matrix: elements from row to row

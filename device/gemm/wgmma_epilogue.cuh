@@ -1,8 +1,8 @@
-// From a warpgroup's accumulators through a program to memory: strip by strip into one of two
-// staging buffers, from where the copy engine stores while the next strip is made.
-// In: 64 rows of sums in registers. Out: D, rounded once; what lies outside of it is not written.
-// Rows of the result are multiples of 16 bytes: the copy engine cuts an edge there. Read next:
-// wgmma_mainloop.cuh.
+// Takes a warpgroup's accumulators through a program to memory: strip by strip into a staging
+// buffer, from which the copy engine stores while the next strip is computed.
+// In: 64 rows of sums in registers. Out: D, rounded once; nothing outside D is written.
+// Rows of the result are multiples of 16 bytes, because the copy engine clips edges there.
+// Read next: wgmma_mainloop.cuh.
 #pragma once
 
 #include "device/gemm/wgmma_program.cuh"
@@ -11,14 +11,14 @@
 
 namespace dlblas {
 
-/// A barrier of one multiplying warpgroup. Named barriers: 0 the block, 1 to 3 these; of two that
-/// take turns, 3 and 4 those.
+/// A barrier of one multiplying warpgroup. Named barriers: 0 for the block, 1 to 3 for these; two
+/// warpgroups that take turns use 3 and 4.
 __device__ __forceinline__ void gemm_warpgroup_sync(int32_t group) {
   asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
 }
 
-/// 8 × 8 tiles of 16-bit elements to shared memory, `to` the row of this lane; kTransposed:
-/// columns.
+/// Stores 8 × 8 tiles of 16-bit elements to shared memory; `to` is this lane's row, or its column
+/// if kTransposed.
 template <bool kTransposed>
 __device__ __forceinline__ void store_tiles(uint32_t to, const uint32_t (&w)[4]) {
   if constexpr (kTransposed)
@@ -48,16 +48,16 @@ class GemmEpilogue {
   static constexpr int kColumns = C.block_n / P::kParts;
   static constexpr int kBytes = size_of(P::kOut);  // of an element
   static_assert(kBytes == 2 || !C.swapped);
-  /// A round: columns that a staging buffer takes. A strip: what a program sees, one or more.
+  /// A round: the columns of a staging buffer. A strip: what a program sees, one or more rounds.
   static constexpr int kRound = C.swapped ? 64 : 128 / kBytes;
   static constexpr int kStrip = P::kStripColumns > kRound ? P::kStripColumns : kRound;
   static_assert(P::kStripColumns <= kRound || kColumns % P::kStripColumns == 0);
-  /// What one store takes: 64 rows × kSegment columns; swapped, kSegment rows × 64.
+  /// The extent of one store: 64 rows × kSegment columns; swapped, kSegment rows × 64.
   static constexpr int kSegment = gemm_segment(kColumns, kRound);
   static constexpr int kSegmentBytes = C.swapped ? 128 : kSegment * kBytes;
   static constexpr uint32_t kSwizzle = kSegmentBytes - 16;  // bits of the place that trade
   static constexpr int kStrips = (kColumns + kStrip - 1) / kStrip;
-  /// Where a cluster shares K, the block that stores a strip: of the 8 columns `block` of the tile.
+  /// Where a cluster shares K: the rank that stores the strip with the tile's 8 columns `block`.
   __device__ static constexpr uint32_t owner_of(int block) {
     return block % (kColumns / 8) * 8 / kStrip % C.cluster;
   }
@@ -68,9 +68,9 @@ class GemmEpilogue {
   template <int kFirst>
   using At = GemmFragment<C.swapped, blocks<kFirst>()>;
   using FirstAsked = typename P::template Asked<At<0>>;
-  /// Operands are asked for ahead where sums leave registers for them: the first strip's before the
-  /// main loop, the next one's before this one is made. In ping-pong the other warpgroup's main
-  /// loop hides what is asked for late.
+  /// Operands are requested early where the sums leave registers for them: the first strip's before
+  /// the main loop, the next strip's before the current one is computed. In ping-pong the other
+  /// warpgroup's main loop hides late requests.
   static constexpr int kAskedWords = sizeof(FirstAsked) == 1 ? 0 : sizeof(FirstAsked) / 4;
   static constexpr bool kEarly = !C.pingpong && C.sums() + C.row_blocks() * kAskedWords <= 128;
   static constexpr bool kAhead = !C.pingpong && C.sums() + 2 * kAskedWords <= 160;
@@ -92,7 +92,7 @@ class GemmEpilogue {
     if constexpr (!kEarly) P::ask(asked, place<0>(tile));
     strip<0>(d, asked, tile);
   }
-  /// Before the memory goes.
+  /// Call before the shared memory is released.
   __device__ __forceinline__ void finish() const {
     if (leader()) tma_store_wait_read<0>();
   }
@@ -107,7 +107,7 @@ class GemmEpilogue {
 
   __device__ static __forceinline__ bool leader() { return threadIdx.x % 128 == 0; }
 
-  /// The thread is asked for again: kept over the main loop its place would cost a register there.
+  /// Reads the thread index again: kept over the main loop, it would cost a register there.
   template <int kFirst>
   __device__ __forceinline__ At<kFirst> place(GemmCorner tile) const {
     int32_t thread;
@@ -132,8 +132,8 @@ class GemmEpilogue {
     if constexpr (kMore) strip<kNext>(d, next, tile);
   }
 
-  /// A strip's results, round by round: the blocks from kBlock on. A buffer is free when the store
-  /// before the last one has read it, not only when the last one has.
+  /// Stores a strip's results round by round, from block kBlock on. With two buffers, one is free
+  /// once the store before the last has read it; the last may still be reading the other.
   template <int kFirst, int kBlock, class S>
   __device__ __forceinline__ void rounds(const S& s, GemmCorner tile) {
     constexpr int kLeft = S::kBlocks - kBlock;
@@ -162,7 +162,7 @@ class GemmEpilogue {
     if constexpr (kBlock + kBlocks < S::kBlocks) rounds<kFirst, kBlock + kBlocks>(s, tile);
   }
 
-  /// Where `byte` of a row of a round lies.
+  /// Position of `byte` of a row within a round.
   __device__ static __forceinline__ uint32_t offset(int32_t row, int32_t byte) {
     const uint32_t segment = byte / kSegmentBytes;
     const uint32_t in = row * kSegmentBytes + byte % kSegmentBytes;
@@ -177,7 +177,7 @@ class GemmEpilogue {
       const auto pack = [&](int h, int j) {
         return pack_pair<P::kOut>(s(part, h, kBlock + j, 0), s(part, h, kBlock + j, 1));
       };
-      // Tile t of a store is h = t mod 2 of block j + t / 2; its row i comes from lane 8·t + i.
+      // Tile t of a store is h = t mod 2 of block j + t / 2; lane 8·t + i addresses its row i.
       const int32_t h = lane / 8 % 2, i = lane % 8;
       const auto place = [&](int32_t j) {
         return to + (C.swapped ? offset(j * 8 + i, (warp * 16 + h * 8) * 2)

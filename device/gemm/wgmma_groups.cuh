@@ -1,14 +1,14 @@
-// Grouped products on Hopper's WGMMA: ring, products and registers are wgmma_mainloop.cuh's; which
-// tiles there are, blocks read from the groups' sizes. sm_90a alone.
+// Grouped products on Hopper's WGMMA, based on wgmma_mainloop.cuh (ring, products, registers);
+// blocks derive the tiles from the groups' sizes. sm_90a only.
 // In: as tensor maps, A [rows, K] of all groups, contiguous along K, and B [groups, n, K],
-// contiguous along K or n; of sums over a group's rows (kDepth), A [rows, m] and B [rows, n]. Sizes
-// of groups on the device. Elements of a byte are pairs to the maps, and have scales (GroupScales;
-// wgmma_codes.cuh). Out: D, rounded once. A tile that ends behind its group is stored row by row,
-// so that neighbours stay as they are; what it reads of them changes none of the group's own sums.
-// Where they are terms they are cleared in shared memory before the last stage is multiplied.
+// contiguous along K or n; for sums over a group's rows (kDepth), A [rows, m] and B [rows, n]. The
+// groups' sizes, on the device. The maps see 1-byte elements as pairs, with scales (GroupScales;
+// wgmma_codes.cuh). Out: D, rounded once. A tile that ends beyond its group is stored row by row,
+// so neighbours stay unchanged; their rows, which it reads, change none of the group's own sums.
+// Where rows are terms, those are cleared in shared memory before the last stage is multiplied.
 //
 //   first warp      sizes → table of tiles in shared memory, one scan
-//   then            as gemm_wgmma: one thread copies, two warpgroups multiply, blocks persist
+//   then            as in gemm_wgmma: one thread copies, two warpgroups multiply, blocks persist
 //
 // Flow: [launch], of ops/gemm/grouped/grouped_wgmma_cuda.cpp.
 // Read next: groups.cuh, wgmma_mainloop.cuh.
@@ -20,15 +20,15 @@
 
 namespace dlblas {
 
-/// What a block knows of a group: tiles of rows before it, its first row in A and D, its rows; of
-/// kDepth, rows are those of A and B.
+/// What a block knows about a group: the tiles of rows before it, its first row in A and D, its row
+/// count; for kDepth, the rows are those of A and B.
 struct GroupEntry {
   uint32_t before;
   int32_t begin, count;
 };
 
-/// By the lanes of one warp; a barrier of the block follows. Entry `groups` has the tiles of all.
-/// `rows`: of D in each group of kDepth.
+/// Called by the lanes of one warp; a barrier of the block follows. Entry `groups` holds the total
+/// of tiles. `rows`: rows of D in each group, for kDepth.
 template <GroupTraits G, int kBlock>
 __device__ __forceinline__ void make_group_table(const GroupCall& p, int32_t rows,
                                                  GroupEntry* table) {
@@ -60,7 +60,7 @@ constexpr GemmTraits without_span(GemmTraits s) {
   return s;
 }
 
-/// This block's tiles, one after the other.
+/// This block's tiles, in order.
 template <GemmWgmmaConfig C>
 class GroupTiles {
  public:
@@ -73,7 +73,7 @@ class GroupTiles {
         columns_(static_cast<uint32_t>((n + C.block_n - 1) / C.block_n)),
         all_(table[p.groups].before * columns_),
         unit_(blockIdx.x) {
-    // The last group that begins at or before the first tile.
+    // Finds the last group that begins at or before the first tile.
     int32_t low = 0, high = groups_;
     while (high - low > 1) {
       const int32_t middle = (low + high) / 2;
@@ -110,7 +110,7 @@ class GroupTiles {
   }
 };
 
-/// A warpgroup's sums to memory: 64 rows × 128 bytes at a time, through two staging buffers.
+/// Writes a warpgroup's sums to memory: 64 rows × 128 bytes at a time, through two staging buffers.
 template <DType kOut, GemmWgmmaConfig C>
 class GroupStore {
  public:
@@ -122,7 +122,7 @@ class GroupStore {
                                         int32_t group)
       : call_(call), from_(staging), group_(group) {}
 
-  /// `rows`: of the 64 from `row` of D on, those that the group has.
+  /// `rows`: how many of the 64 rows of D from `row` on belong to the group.
   template <int kAll>
   __device__ __forceinline__ void run(const float (&d)[kAll], int32_t row, int32_t column,
                                       int32_t rows) {
@@ -166,7 +166,7 @@ class GroupStore {
     const auto at = [&](int h, int j, int e) { return d[(block + j) * 4 + h * 2 + e]; };
     if constexpr (kBytes == 2) {
       const auto pack = [&](int h, int j) { return pack_pair<kOut>(at(h, j, 0), at(h, j, 1)); };
-      // Tile t of a store is h = t mod 2 of block j + t / 2; its row i comes from lane 8·t + i.
+      // Tile t of a store is h = t mod 2 of block j + t / 2; lane 8·t + i addresses its row i.
       const int32_t h = lane / 8 % 2, i = lane % 8;
 #pragma unroll
       for (int j = 0; j < kBlocks; j += 2)
@@ -199,7 +199,7 @@ class GroupStore {
   }
 };
 
-/// A tile of one of B's matrices: as GemmTileCopy's, of a map of three dimensions.
+/// Loads a tile of one of B's matrices, as GemmTileCopy does, from a map of three dimensions.
 template <GemmWgmmaConfig C, bool kByDepth>
 __device__ __forceinline__ void load_of_group(unsigned char* tile, const TensorMap& map,
                                               Mbarrier& full, int32_t column, int32_t k,
@@ -212,7 +212,7 @@ __device__ __forceinline__ void load_of_group(unsigned char* tile, const TensorM
              kByDepth ? Tile3{k + i * 64, column, group} : Tile3{column + i * 64, k, group});
 }
 
-/// Of a group's tile: one at least, for a group of no terms has zeros.
+/// Stages of a group's tile: at least one, since a group without terms yields zeros.
 template <GroupTraits G, GemmWgmmaConfig C>
 __device__ __forceinline__ int32_t group_stages(const GroupedWgmmaCall& call,
                                                 const GroupEntry& entry) {
@@ -251,9 +251,9 @@ __device__ __forceinline__ void produce_groups(const GroupedWgmmaCall& call,
   }
 }
 
-/// Clears a stage's terms from `first` on, before a warpgroup multiplies it: rows of 128 bytes of
-/// each box of 64 of its own part of A, and of all of B. Both warpgroups of a tile clear B: zeros
-/// over zeros.
+/// Clears a stage's terms from `first` on, before a warpgroup multiplies it: 128-byte rows in each
+/// 64-wide box of its own part of A, and of all of B. Both warpgroups of a tile clear B; both write
+/// zeros, so the race is harmless.
 template <GemmTraits S, GemmWgmmaConfig C>
 __device__ __forceinline__ void clear_terms(const GemmRing<S, C>& ring, uint32_t stage,
                                             int32_t rows, int32_t first, int32_t group) {
@@ -273,16 +273,15 @@ __device__ __forceinline__ void clear_terms(const GemmRing<S, C>& ring, uint32_t
   gemm_warpgroup_sync(group);
 }
 
-/// Scales of elements of a byte, operands of the call: for 128 of K of each row of A {data, row},
-/// {-, 128 of K}, and for 128 of K of 128 columns of B {data, 128 of K}, {-, 128 columns}; then
-/// from one group's to the next one's, of A {-, group} (0: rows of all groups follow each other)
-/// and of B.
+/// Scales of 1-byte elements, as operands of the call: per 128 of K of each row of A {data, row},
+/// {-, 128 of K}, and per 128 of K of 128 columns of B {data, 128 of K}, {-, 128 columns}; then the
+/// strides between groups, of A {-, group} (0: the rows of all groups are contiguous) and of B.
 struct GroupScales {
   static constexpr bool kBlockScales = true;
   enum Operands { kAScale = 0, kBScale = 2, kAGroup = 4, kBGroup = 5 };
 };
 
-/// Tells a product of codes where the tile's scales are. `rows`: where the warpgroup's begin in it.
+/// Tells a product of codes where the tile's scales are. `rows`: the warpgroup's first in it.
 template <GroupTraits G, GemmWgmmaConfig C, class Product>
 __device__ __forceinline__ void begin_group_scales(Product& product, const GroupedWgmmaCall& call,
                                                    const GroupTiles<C>& tiles, int32_t rows) {
@@ -297,7 +296,7 @@ __device__ __forceinline__ void begin_group_scales(Product& product, const Group
                            tiles.group * of[GroupScales::kBGroup].stride);
 }
 
-/// kStages: of a chain of the tensor core's additions; 0: a tile's sums are one.
+/// kStages: stages per chain of the tensor core's additions; 0: a tile's sums are one chain.
 template <GemmTraits S, GroupTraits G, DType kOut, int32_t kStages, GemmWgmmaConfig C>
 __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
                                                const GemmRing<S, C>& ring, const GroupEntry* table,
@@ -308,7 +307,7 @@ __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
   using Product = typename GemmProductOf<S, C, GroupScales>::Type;
   Product product(ring, rows);
   GroupTiles<C> tiles(call.groups, table, call.product.n);
-  // Of two in turn, the other one's tile.
+  // With two in turn: passes over the other one's tile.
   const auto pass_over = [&] {
     if constexpr (C.pingpong) {
       if (tiles.more()) product.skip(group_stages<G, C>(call, tiles.entry));
@@ -338,7 +337,7 @@ __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
       after.advance();
       if (after.more()) begin_group_scales<G>(product, call, after, rows);
     }
-    // A group's part of D: its rows of all, or a matrix of its own.
+    // A group's part of D: its rows of the whole, or a matrix of its own.
     const int32_t begin = kDepth ? tiles.group * call.product.m : tiles.entry.begin;
     const int32_t end = kDepth ? call.product.m : tiles.entry.count;
 #pragma unroll

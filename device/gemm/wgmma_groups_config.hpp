@@ -13,7 +13,7 @@ struct GroupedWgmmaCall {
   GemmOut out;
 };
 
-/// Shared memory of the table of groups, behind the ring's.
+/// Shared memory for the table of groups, after the ring's.
 constexpr int group_table_bytes(int64_t groups) { return static_cast<int>(12 * (groups + 1)); }
 
 }  // namespace dlblas

@@ -1,13 +1,13 @@
-// The product on Hopper's WGMMA: one thread copies, one or two warpgroups multiply and store;
-// blocks are persistent. sm_90a alone.
-// In: A [m, K] and B [n, K], each contiguous in either dimension, f16 or bf16, as tensor maps; how
-// (GemmWgmmaConfig); what becomes of the sums (a program). Out: the program's results.
-// Numerics: f32 sums in the tensor core's order over all of K, carried every S.span terms where
-// that is not 0; parts of K of a cluster are added in order of ranks. No atomics: bits repeat.
+// The product on Hopper's WGMMA: one thread copies, one to three warpgroups multiply and store;
+// blocks are persistent. sm_90a only.
+// In: A [m, K] and B [n, K], each contiguous in either dimension, f16 or bf16, as tensor maps; a
+// configuration (GemmWgmmaConfig); a program for the sums. Out: the program's results.
+// Numerics: f32 sums in the tensor core's order over all of K, carried every S.span terms if that
+// is not 0; a cluster's parts of K are added in the order of ranks. No atomics: bits repeat.
 //
 //   warpgroup 0   one thread: tiles → ring (wgmma_ring.cuh), stages ahead
 //   warpgroup 1   ring → WGMMA → registers → program → staging → copy engine
-//   warpgroup 2   the same: the other half of the tile's rows, or in turn with 1 its own tile
+//   warpgroup 2   the same for the other half of the rows, or, in turn with 1, its own tile
 //
 // Flow: [launch], of ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp for one.
 // Read next: wgmma_ring.cuh, wgmma_epilogue.cuh, docs/notes/gemm.md.
@@ -21,7 +21,7 @@
 
 namespace dlblas {
 
-/// Ping-pong: the main loops of the two warpgroups take turns at the tensor cores.
+/// Ping-pong: the main loops of the two warpgroups take turns on the tensor cores.
 struct GemmTurn {
   __device__ static __forceinline__ void wait(int32_t group) {
     asm volatile("bar.sync %0, 256;" ::"r"(group + 3) : "memory");
@@ -31,23 +31,23 @@ struct GemmTurn {
   }
 };
 
-/// What is done to a stage that has arrived, before it is multiplied: nothing. `left`: stages of
-/// the tile that are not multiplied yet, this one among them.
+/// What run() does to a stage that has arrived, before it multiplies it: nothing. `left`: stages of
+/// the tile that are not yet multiplied, including this one.
 struct GemmStageAsItIs {
   __device__ __forceinline__ void operator()(int32_t /*left*/, uint32_t /*stage*/) const {}
 };
 
-/// One warpgroup's products: its rows of a tile over all of K that the block takes.
+/// One warpgroup's products: its rows of a tile over all of the block's K.
 template <GemmTraits S, GemmWgmmaConfig C>
 class GemmProduct {
  public:
   using Sums = float[C.row_blocks()][C.block_n / 2];
 
-  /// `rows`: where this warpgroup's begin in the tile.
+  /// `rows`: this warpgroup's first row in the tile.
   __device__ __forceinline__ GemmProduct(const GemmRing<S, C>& ring, int32_t rows)
       : ring_(ring), a_(descriptor_a(rows)), b_(descriptor_b()) {}
 
-  /// Stages that belong to tiles of the other warpgroup.
+  /// Skips stages that belong to tiles of the other warpgroup.
   __device__ __forceinline__ void skip(int32_t stages) { at_.advance(stages); }
 
   template <class Ready = GemmStageAsItIs>
@@ -73,8 +73,8 @@ class GemmProduct {
     }
   }
 
-  /// The same, and every kStages stages the sums are added to totals in registers: a chain of
-  /// additions in the tensor core has kStages at most; 0: all.
+  /// The same, but adds the sums to totals in registers every kStages stages: a chain of additions
+  /// in the tensor core spans at most kStages; 0: all.
   template <int32_t kStages, class Ready>
   __device__ __forceinline__ void run_in_spans(Sums& d, int32_t count, int32_t group,
                                                const Ready& ready) {
@@ -114,7 +114,7 @@ class GemmProduct {
     const unsigned char* b = ring_.tiles + C.a_bytes();
     return S.b_by_depth ? wgmma_tile_k(b) : wgmma_tile_mn(b, C.block_k * 128);
   }
-  /// From a stage's first 64 of K and 64 rows of A to others.
+  /// Offsets from a stage's first 64 of K and 64 rows of A to others.
   static constexpr uint32_t step_a(int s, int r) {
     return S.a_by_depth ? (s * C.block_m + r * 64) * 128 : (r * C.block_k + s * 64) * 128;
   }
@@ -142,9 +142,9 @@ class GemmProduct {
     for (int i = 0; i < C.sums(); ++i) f(d[i / kEach][i % kEach], i);
   }
 
-  /// d = the sum over `count` stages; `after` follow, and where kLast is false this warpgroup keeps
-  /// its turn for them. A stage is released when the next one's products are issued and its own
-  /// have finished. The loop is not unrolled: NVVM had made seven copies of it.
+  /// d = the sum over `count` stages; `after` more follow, and unless kLast this warpgroup keeps
+  /// its turn for them. A stage is released once the next one's products are issued and its own
+  /// have finished. The loop is not unrolled: NVVM made seven copies of it.
   template <bool kLast, class Ready>
   __device__ __forceinline__ void span(Sums& d, int32_t count, int32_t after, int32_t group,
                                        const Ready& ready) {
@@ -167,16 +167,16 @@ class GemmProduct {
   }
 };
 
-/// What multiplies: another one for elements of a byte (wgmma_codes.cuh), which is told of each
-/// tile by begin().
+/// The product to use: 1-byte elements have another one (wgmma_codes.cuh), which begin() informs of
+/// each tile.
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 struct GemmProductOf {
   using Type = GemmProduct<S, C>;
 };
 
-/// The cluster's sums of one tile meet: each strip of columns in the block that stores it, in the
-/// order of ranks. The multiplying warpgroups call it; the copying one passes the two cluster
-/// barriers beside them. A thread's four sums of 8 columns are one access.
+/// Combines the cluster's sums of one tile: each strip of columns in the block that stores it, in
+/// the order of ranks. Called by the multiplying warpgroups; the copying one passes the two cluster
+/// barriers alongside. A thread's four sums of 8 columns are one access.
 template <GemmTraits S, GemmWgmmaConfig C, class Epilogue>
 __device__ __forceinline__ void meet(float (&d)[C.row_blocks()][C.block_n / 2],
                                      const GemmRing<S, C>& ring, uint32_t rank) {
@@ -217,8 +217,8 @@ __device__ __forceinline__ void meet(float (&d)[C.row_blocks()][C.block_n / 2],
   }
 }
 
-/// From the warpgroup that copies to those that multiply: of the 168 a thread that 384 threads
-/// have, or the 128 of 512.
+/// Moves registers from the copying warpgroup to the multiplying ones: from the 168 per thread of
+/// 384 threads, or the 128 of 512.
 template <GemmWgmmaConfig C>
 __device__ __forceinline__ void give_registers() {
   if constexpr (C.warpgroups > 1) release_registers<40>();
@@ -229,7 +229,7 @@ __device__ __forceinline__ void get_registers() {
   if constexpr (C.warpgroups == 3) take_registers<152>();
 }
 
-/// A multiplying warpgroup's whole life.
+/// Everything that a multiplying warpgroup does.
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRing<S, C>& ring,
                                         int32_t group) {
@@ -243,8 +243,8 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
     if (group == 1) tiles.advance(), product.skip(depth.count), GemmTurn::pass(group);
   }
-  // A product that is told of each tile asks for what belongs to it before the epilogue of the one
-  // before.
+  // A product that is informed of each tile requests the tile's data before the epilogue of the
+  // previous one.
   constexpr bool kBegins = requires { product.begin(call, GemmCorner{}, 0); };
   const auto begin = [&](GemmCorner tile) {
     if constexpr (kBegins)
@@ -279,8 +279,8 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
   epilogue.finish();
 }
 
-/// In a block of one warpgroup that multiplies each thread may have 255 registers. Of two, ptxas
-/// gives 168 to each of 384 threads: 40 + 2 · 232 are as many. (With 24 the copying thread spills.)
+/// With one multiplying warpgroup, each thread of the block may have 255 registers. With two, ptxas
+/// gives 168 to each of 384 threads, as many as 40 + 2 · 232. (With 24 the copying thread spills.)
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 __global__ void __launch_bounds__(C.threads(), 1)
     gemm_wgmma(const __grid_constant__ GemmWgmmaCall call) {
@@ -289,7 +289,7 @@ __global__ void __launch_bounds__(C.threads(), 1)
                 "a block's part of B is whole rows of the swizzle");
   extern __shared__ unsigned char raw[];
   const GemmRing<S, C> ring(raw);
-  // Uniform to the compiler: descriptors then live in uniform registers.
+  // Makes it uniform for the compiler: descriptors then stay in uniform registers.
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   if (threadIdx.x == 0) {
     tma_prefetch_map(call.a), tma_prefetch_map(call.b[0]), tma_prefetch_map(call.out[0]);
@@ -314,7 +314,7 @@ __global__ void __launch_bounds__(C.threads(), 1)
     get_registers<C>();
     consume<S, C, P>(call, ring, group - 1);
   }
-  // A block's barriers and tiles may be written by its cluster until all have ended.
+  // Blocks of the cluster may write a block's barriers and tiles until all have ended.
   if constexpr (C.multicast()) cluster_sync();
 }
 

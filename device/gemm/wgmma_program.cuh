@@ -1,5 +1,5 @@
-// Epilogue programs of the WGMMA form: what becomes of a tile between the accumulators and memory.
-// In: sums in registers, as WGMMA leaves them, and operands of the call. Out: values in the same
+// Epilogue programs of the WGMMA form: what happens to a tile between the accumulators and memory.
+// In: sums in registers, in WGMMA's layout, and operands of the call. Out: values in the same
 // registers, which the epilogue rounds and stores. A program has no addresses, masks, barriers or
 // loops over tiles.
 //
@@ -22,11 +22,11 @@
 //     }
 //   };
 //
-// A thread of a multiplying warpgroup holds, of 64 rows × 8·kBlocks columns, rows r and r + 8 (h)
-// and, of every block j of 8 columns, the two from 2·(lane mod 4) (e). Four lanes hold a row. In a
-// swapped kernel the fragment's rows are the product's columns; operands know it, so that a program
-// of (h, j, e) is the same text in both. Column, Row, Element: one value a column of the product, a
-// row, an element. A program whose elements meet writes `apply` in place of `value`.
+// Of 64 rows × 8·kBlocks columns, a thread of a multiplying warpgroup holds rows r and r + 8 (h)
+// and, in every block j of 8 columns, the two from 2·(lane mod 4) on (e). Four lanes hold a row. In
+// a swapped kernel the fragment's rows are the product's columns; operands account for that, so a
+// program over (h, j, e) is the same in both. Column, Row, Element: one value per column of the
+// product, row, element. A program that combines elements has `apply` instead of `value`.
 // Read next: wgmma_epilogue.cuh, ops/gemm/matmul/cuda/matmul_wgmma.cuh (a program).
 #pragma once
 
@@ -35,7 +35,7 @@
 
 namespace dlblas {
 
-/// What a program may leave as it is.
+/// Defaults that a program may keep.
 struct GemmProgram {
   static constexpr int kParts = 1;         // matrices b that meet: 2 for a gate and what it scales
   static constexpr int kStores = 1;        // parts that are stored, each to its own out
@@ -56,7 +56,7 @@ struct GemmStrip {
   }
 };
 
-/// A strip through a program.
+/// Applies a program to a strip.
 template <class P, class S, class A, class At>
 __device__ __forceinline__ void apply_program(const S& s, const A& asked, const At& at) {
   if constexpr (requires { P::apply(s, asked, at); }) {
@@ -76,9 +76,9 @@ __device__ __forceinline__ void apply_program(const S& s, const A& asked, const 
   }
 }
 
-// Loads of operands that no thread of the kernel writes; zero where not `inside`. They stay where
-// they are written, between the barriers of the rounds: all strips at once would spill, and ptxas
-// moves what is said to be constant (ld.global.nc) over barriers.
+// Loads of operands that no thread of the kernel writes; zero if not `inside`. They stay where they
+// are written, between the barriers of the rounds: all strips' loads at once would spill, and ptxas
+// moves loads that are marked constant (ld.global.nc) across barriers.
 
 __device__ __forceinline__ uint32_t ask_word(const void* from, bool inside) {
   uint32_t v;
@@ -106,7 +106,7 @@ __device__ __forceinline__ void ask_two(uint32_t& low, uint32_t& high, const voi
       : "=r"(low), "=r"(high)
       : "l"(from), "r"(static_cast<int32_t>(inside)));
 }
-/// Bits of element `at` of an array of T.
+/// The bits of element `at` of an array of T.
 template <DType T>
 __device__ __forceinline__ uint32_t ask_one(const void* base, int64_t at, bool inside) {
   static_assert(size_of(T) == 4 || size_of(T) == 2);
@@ -114,7 +114,7 @@ __device__ __forceinline__ uint32_t ask_one(const void* base, int64_t at, bool i
   return size_of(T) == 4 ? ask_word(from, inside) : ask_half(from, inside);
 }
 
-/// A thread's place in a strip, and the kinds of operands.
+/// A thread's position in a strip, and the kinds of operands.
 template <bool kSwapped, int kBlocksOf>
 struct GemmFragment {
   static constexpr int kBlocks = kBlocksOf;
@@ -130,9 +130,9 @@ struct GemmFragment {
     return column(j, e) < call.n;
   }
 
-  /// One value a row of the fragment, or a column: contiguous, 8-byte aligned, columns an even
-  /// number of them. Of columns a pair is one access, and one word until it is used if it is of 16
-  /// bits; places are a base and constants, since 16 addresses of their own would spill.
+  /// One value per row or per column of the fragment: contiguous, 8-byte aligned; the number of
+  /// columns is even. A pair of columns is one access and, if 16-bit, one word until it is used;
+  /// addresses are one base plus constants, since 16 separate addresses would spill.
   template <DType T, bool kOfRows>
   struct Vector {
     static constexpr int kWords = size_of(T) / 2;  // of a pair
@@ -168,8 +168,8 @@ struct GemmFragment {
   template <DType T>
   using Row = Vector<T, !kSwapped>;
 
-  /// A 16-bit matrix of the result's shape, rows contiguous and 4-byte aligned, an even number of
-  /// columns: a pair is a word.
+  /// A 16-bit matrix of the result's shape, with contiguous, 4-byte aligned rows and an even number
+  /// of columns: a pair is one word.
   template <DType T>
   struct Element {
     static_assert(size_of(T) == 2);

@@ -1,21 +1,21 @@
-// The ring between the thread that copies and the warpgroups that multiply.
+// The ring between the copying thread and the multiplying warpgroups.
 // In: a call's tensor maps. Out: stages in shared memory: A's tile, then B's, as WGMMA reads them
-// (128-byte swizzle). An operand that is contiguous along K lies in rows of 64 of K, block_k / 64
-// tiles one after the other; one contiguous along M or N in rows of 64 of that, block_k rows each.
+// (128-byte swizzle). An operand contiguous along K is stored in rows of 64 of K, as block_k / 64
+// consecutive tiles; one contiguous along M or N in rows of 64 of that, block_k rows per tile.
 //
-// The protocol. Stage s has two barriers: full[s] counts one arrival, the copying thread's of this
-// block, and the bytes of the whole stage; empty[s] counts a lane of each warp that reads the stage
-// in each block that this block's copies reach. Both begin in phase 0.
-//   copying thread   waits empty[s] with parity ^ 1 (a new ring is empty), announces the bytes at
+// The protocol. Stage s has two barriers. full[s] counts one arrival, from this block's copying
+// thread, and the bytes of the whole stage. empty[s] counts one lane of each warp that reads the
+// stage, in each block that this block's copies reach. Both begin in phase 0.
+//   copying thread   waits on empty[s] with parity ^ 1 (a new ring is empty), announces bytes at
 //                    full[s], issues the copies; under multicast its share of a tile for all blocks
 //                    of the cluster, whose own full[s] count it. It may write into another block's
-//                    stage since that block's warps, too, have arrived at this block's empty[s].
-//   warpgroup        waits full[s] with parity, issues WGMMA; when the products of a stage have
+//                    stage because that block's warps, too, have arrived at this block's empty[s].
+//   warpgroup        waits on full[s] with parity, issues WGMMA; when the products of a stage have
 //                    finished (wait_group), a lane of each warp arrives at empty[s] of all sharers.
-// A wait by parity is right only for who is less than one round of the ring away from the phase it
-// names: ping-pong warpgroups therefore take turns (GemmTurn) before the first wait of a tile, and
+// A wait by parity is correct only if the waiter is less than one round of the ring away from that
+// phase: ping-pong warpgroups therefore take turns (GemmTurn) before the first wait of a tile, and
 // pass the turn when all of a tile's products are issued.
-// No block ends before the last arrival from its cluster has come: a cluster barrier is the last.
+// No block ends before the last arrival from its cluster: a cluster barrier comes last.
 // Read next: wgmma_mainloop.cuh.
 #pragma once
 
@@ -40,7 +40,7 @@ struct GemmRing {
     full = reinterpret_cast<Mbarrier*>(carried + carried_bytes(S.span, C.block_m * C.block_n));
     empty = full + C.stages;
   }
-  /// By one thread; a barrier of the block or the cluster follows.
+  /// Called by one thread; a barrier of the block or the cluster follows.
   __device__ __forceinline__ void start() const {
     constexpr int kWarps = (C.pingpong ? 1 : C.warpgroups) * 4;
     for (int s = 0; s < C.stages; ++s) {
@@ -49,7 +49,7 @@ struct GemmRing {
     }
     fence_mbarrier_init();
   }
-  /// This warp has read the stage.
+  /// Called when this warp has read the stage.
   __device__ __forceinline__ void release(uint32_t stage) const {
     const uint32_t lane = threadIdx.x % 32;
     if constexpr (C.multicast()) {
@@ -60,8 +60,8 @@ struct GemmRing {
   }
 };
 
-/// One operand's tile of a stage. kRows: of M or N; kShared: each block of the cluster brings its
-/// part for all.
+/// Copies one operand's tile of a stage. kRows: rows along M or N; kShared: each block of the
+/// cluster loads its part for all.
 template <GemmWgmmaConfig C, bool kByDepth, bool kShared, CacheHint kHint>
 struct GemmTileCopy {
   static constexpr uint16_t kAll = (1 << C.cluster) - 1;
@@ -74,8 +74,8 @@ struct GemmTileCopy {
       tma_load<kHint>(to, map, full, at);
   }
 
-  /// kTile: rows of the stage's tile, of which `first` … `first` + kRows - 1 are wanted, and lie
-  /// from `row` on in the matrix.
+  /// Loads rows `first` … `first` + kRows - 1 of the stage's tile, which has kTile; in the matrix
+  /// they begin at `row`.
   template <int kRows, int kTile>
   __device__ static __forceinline__ void load(unsigned char* tile, const TensorMap& map,
                                               Mbarrier& full, int32_t first, int32_t row, int32_t k,
@@ -97,7 +97,7 @@ struct GemmTileCopy {
   }
 };
 
-/// The copying thread's whole life.
+/// Everything that the copying thread does.
 template <GemmTraits S, GemmWgmmaConfig C, int kParts>
 __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRing<S, C>& ring) {
   constexpr int kColumns = C.block_n / kParts;

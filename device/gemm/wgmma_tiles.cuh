@@ -1,5 +1,5 @@
-// Who computes what in the WGMMA form: persistent blocks walk over the tiles in groups of rows, so
-// that the tiles in flight share rows of A and columns of B in L2. All blocks of a cluster walk
+// The tile schedule of the WGMMA form: persistent blocks walk the tiles in groups of rows, so that
+// the tiles in flight share rows of A and columns of B in L2. All blocks of a cluster walk
 // together. In: a call. Out: tiles, and each block's part of K. Read next: wgmma_ring.cuh.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace dlblas {
 
-/// A tile's corner in D.
+/// The corner of a tile in D.
 struct GemmCorner {
   int32_t row, column;
 };
@@ -46,7 +46,7 @@ class GemmTiles {
   uint32_t unit_, step_;
 };
 
-/// The stages of K that this block takes: all, or its part of a cluster's; one at least.
+/// The stages of K that this block takes: all, or its part of a cluster's; at least one.
 template <GemmWgmmaConfig C>
 struct GemmDepth {
   int32_t first, count;

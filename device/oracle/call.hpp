@@ -1,4 +1,4 @@
-// What a device oracle of rows is launched with. Plain values, shared by the host (made by
+// The parameters of a device oracle of rows. Plain values, shared by the host (filled by
 // kernels/row_oracle.cpp) and NVRTC. Read next: device/oracle/row.hpp.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace dlblas {
 
-/// A call of an oracle whose results are rows.
+/// One call of an oracle whose results are rows.
 struct OracleCall {
   static constexpr int kTensors = 16, kResults = 8, kLetters = 12, kScalars = 12;
   struct Result {

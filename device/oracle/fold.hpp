@@ -1,5 +1,5 @@
-// What an oracle collects of a result that is folded over rows: a column's sum, and how far kernels
-// may be off. Read next: device/oracle/sum_error.hpp, docs/row_programs.md.
+// What an oracle collects for a result that is folded over rows: a column's sum, and an upper bound
+// of a kernel's error. Read next: device/oracle/sum_error.hpp, docs/row_programs.md.
 #pragma once
 
 #include "device/oracle/sum_error.hpp"
@@ -7,14 +7,14 @@
 
 namespace dlblas::kernels {
 
-/// Over rows: one chain on a CPU; on a GPU one, and 32 threads' sums at most.
+/// Over rows: one chain on a CPU; on a GPU one, and at most 32 threads' sums.
 using FoldWalk = ChainWalk<1, kMaxFoldedRows>;
 
-/// A column's terms over all rows, each with what it may be off by at most, which is six deviations
-/// or more: the parts of it are roundings, which deviate by 0.42 of their most. Rows differ, and so
-/// do their errors: the root of their sum of squares. Or rows are alike, and their errors have one
-/// sign: the sum of `alike`, which is as large, but signed. What the sum itself brings is
-/// independent of these: again the root of squares.
+/// A column's terms over all rows, each with its largest error, which is six standard deviations or
+/// more: it consists of roundings, whose standard deviation is 0.42 of their maximum. If rows
+/// differ, so do their errors, which add up as the root of their sum of squares. If rows are alike,
+/// their errors have one sign: the sum of `alike`, which is as large, but signed. The error of the
+/// summation itself is independent of these: again the root of squares.
 class FoldedColumn {
  public:
   void add(double term, double off, double alike) {
@@ -22,7 +22,7 @@ class FoldedColumn {
     off_ += off, squares_ += off * off, alike_ += alike;
   }
   double sum() const { return terms_.sum(); }
-  /// −1: f32 cannot hold it.
+  /// −1: f32 cannot hold the sum.
   double magnitude() const {
     if (terms_.overflows()) return -1;
     const double errors = std::min(off_, std::max(std::sqrt(squares_), std::abs(alike_)));

@@ -1,10 +1,10 @@
-// What the text of an oracle may use of the standard library, for g++ and for NVRTC, which has no
-// system header: there the same names, in f64 and by value. Read next: device/oracle/row.hpp.
+// What an oracle's source may use of the standard library, for g++ and for NVRTC, which has no
+// system headers: there the same names, in f64 and by value. Read next: device/oracle/row.hpp.
 #pragma once
 
 #include "device/types.hpp"
 
-/// Before functions that kernels call: nvcc wants it said, NVRTC takes all for the device's.
+/// For functions that kernels call: nvcc needs it stated, NVRTC compiles all for the device.
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 #define DLBLAS_ORACLE __host__ __device__ inline
 #else
@@ -32,7 +32,7 @@ inline double copysign(double v, double sign) { return ::copysign(v, sign); }
 inline bool isnan(double v) { return v != v; }
 inline bool isinf(double v) { return ::fabs(v) == __longlong_as_double(0x7ff0000000000000); }
 inline bool isfinite(double v) { return !isnan(v) && !isinf(v); }
-// As the library's: the first of two where neither is less.
+// As in the library: returns the first of two where neither is less.
 template <typename T>
 constexpr T min(T a, T b) {
   return b < a ? b : a;
@@ -64,7 +64,7 @@ DLBLAS_ORACLE double infinity() {
 
 DLBLAS_ORACLE double not_a_number() { return infinity() - infinity(); }
 
-/// 2^⌊log2 |v|⌋; 0 of denormals.
+/// 2^⌊log2 |v|⌋; 0 for denormals.
 DLBLAS_ORACLE double power_below(double v) {
 #if defined(__CUDA_ARCH__)
   return __longlong_as_double(__double_as_longlong(v) & 0x7ff0000000000000ll);

@@ -1,11 +1,11 @@
-// One row of an oracle on a device: what kernels::HostRow is on the host, for the same text (a
-// template over Row, in ops/**/<operator>_ref.hpp), made by all threads of a block together. All of
-// them call each function, in the same order; sum, walk and max return the same value to each.
-// In: OracleCall, as a kernel's parameters. Out: values and magnitudes in f64. `Team` is the
-// threads: thread(), threads(), barrier(), kTeamDoubles·threads() of shared memory at scratch();
-// how elements are read and rounded: element(view, row-major index), rounded(dtype, v); and
-// keep_most(place, v), atomic over all teams. Read next: kernels/row_reference.hpp,
-// device/oracle/row.cuh.
+// One row of an oracle on a device: the counterpart of kernels::HostRow on the host, for the same
+// source (a template over Row, in ops/**/<operator>_ref.hpp), computed by all threads of a block
+// together. All threads call each function, in the same order; sum, walk and max return the same
+// value to each. In: OracleCall, as a kernel's parameters. Out: values and magnitudes in f64.
+// `Team` stands for the threads: thread(), threads(), barrier(); kTeamDoubles·threads() doubles of
+// shared memory at scratch(); element(view, row-major index) and rounded(dtype, v), which read and
+// round an element; and keep_most(place, v), atomic over all teams. Read next:
+// kernels/row_reference.hpp, device/oracle/row.cuh.
 #pragma once
 
 #include "device/oracle/call.hpp"
@@ -13,20 +13,20 @@
 
 namespace dlblas {
 
-/// Not inlined on a device: a text that sums at ten places would compile for seconds.
+/// Not inlined on a device: an oracle that sums at ten places would compile for seconds.
 #if defined(__CUDACC_RTC__)
 #define DLBLAS_ORACLE_CALL __noinline__
 #else
 #define DLBLAS_ORACLE_CALL
 #endif
 
-/// Doubles of shared memory that a team needs of each thread.
+/// Doubles of shared memory that a team needs per thread.
 inline constexpr int kTeamDoubles = 2;
 
 template <typename Team>
 class TeamRow {
  public:
-  /// The `place`-th of the rows asked for.
+  /// The `place`-th of the requested rows.
   TeamRow(const OracleCall& call, const Team& team, int64_t place)
       : call_(call), team_(team), index_(call.rows ? call.rows[place] : place), place_(place) {}
 
@@ -92,8 +92,8 @@ class TeamRow {
     each(count, [&](int64_t c) { mine = larger(mine, f(c)); });
     return all(mine, larger);
   }
-  /// Each thread makes the terms of one part of the row, twice: the first time for their sum, which
-  /// all parts behind begin with.
+  /// Each thread computes the terms of one part of the row twice: the first time for their sum,
+  /// with which all later parts begin.
   template <typename F>
   SumWalk sum_walk(int64_t count, const F& f) const {
     const int64_t steps = (count + kSumStep - 1) / kSumStep;
@@ -108,7 +108,7 @@ class TeamRow {
     for (int64_t c = begin; c < end; ++c) mine.add(f(c));
     return added(mine.parts());
   }
-  /// A third time for those of some chains.
+  /// Computes the terms of this thread's chains a third time.
   template <typename F>
   kernels::RowWalk walk(int64_t count, const F& f) const {
     const SumWalk sums = sum_walk(count, f);
@@ -154,7 +154,7 @@ class TeamRow {
             .above = added(p.above),
             .below = added(p.below)};
   }
-  /// What all threads' values make, in the same order for each.
+  /// Combines the values of all threads, in the same order for each.
   template <typename Join>
   double all(double mine, const Join& join) const {
     double* const values = team_.scratch();
@@ -168,7 +168,7 @@ class TeamRow {
     team_.barrier();
     return values[0];
   }
-  /// Becomes the sum of what the threads before this one have.
+  /// Becomes the sum over the threads before this one.
   void before(double& even, double& odd) const {
     double* const values = team_.scratch();
     team_.barrier();

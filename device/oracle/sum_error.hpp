@@ -1,30 +1,29 @@
 // How far a kernel's f32 sum of many terms may be from the exact one, for operators' bounds.
 // In: sizes that an oracle collects beside a sum. Out: roundings, in units of u = 2^-24.
 //
-// The worst chain imaginable errs by n·u·Σ|p|, more than the sum itself from n = 2^17 on for draws
-// of both signs: such a bound accepts zeros. What kernels do is known better. Addition i rounds by
-// at most u·|s_i|, s_i being a partial sum, by 0.42·u·|s_i| in the root mean square, and one
-// rounding knows nothing of the next. So errors walk at random along the partial sums:
-//   walk:  0.42·u·√n·R, with R the root mean square of the s_i. Six deviations are 2.5·u·√n·R.
-// s_i are taken in the order of the terms; a kernel that permutes or divides them walks along other
-// sums, of the same size for random terms: √Σp² stands beside R, so that a path that happens to be
-// short does not refuse another order. Kernels that add in lanes see one sign in each lane where
-// signs alternate: the sums of the even and of the odd terms stand beside it, for eight lanes.
+// The worst conceivable chain has an error of n·u·Σ|p|, more than the sum itself from n = 2^17 on
+// for draws of both signs: such a bound accepts zeros. Real kernels do better. Addition i rounds by
+// at most u·|s_i|, s_i being a partial sum, and by 0.42·u·|s_i| in the root mean square, and
+// roundings are independent. So errors walk at random along the partial sums:
+//   walk:  0.42·u·√n·R, R the root mean square of the s_i. Six standard deviations: 2.5·u·√n·R.
+// The s_i are in the order of the terms; a kernel that permutes or splits the terms walks along
+// other sums, of the same size for random terms: √Σp² enters beside R, so that a path that happens
+// to be short does not reject another order. Kernels that add in lanes see one sign per lane where
+// signs alternate: the sums of the even and of the odd terms enter too, for eight lanes.
 //   Q² = R² + Σp² + (R_even² + R_odd²)/32,  allowed 4·√n·Q.
 // Measured, n = 64 … 2^25, f32 (our chains, oneDNN, cuBLAS; normal, uniform, halves of either sign,
-// alternating): at most 1.8·√n·Q. From 2^20 terms on, n counts as 2^20: longer sums are divided.
+// alternating): at most 1.8·√n·Q. From 2^20 terms on, n counts as 2^20: longer sums are split.
 //   alike: equal terms round alike. In each binade of a sum of n·p all roundings are the same, up
-//   to
-// u·|s_i|, which adds up to n·u·S/2 for a sum of one sign; 0.22·n·u·S was the most measured
-// (full(0.1) of f16, one chain). Allowed 1.5·n·R·(R/Σ|p|)², which is 0.29·n·S there and next to
-// nothing where signs differ, for chains of at most 2^14: oneDNN begins a new one after 4,096
-// terms, cuBLAS and ours sooner. A longer chain of equal terms is wrong by more than 3e-4, and is
-// refused. Neither part exceeds n·u·Σ|p|, the worst there is.
-//   cut: tensor cores align the products of an instruction to the largest and cut what is below, at
-// one or two bits under f32's last; the sum is cut again. A product loses 5/16 of a step at most in
-// the mean (8 products, 1 bit: Ampere; 16 and 2: half of that), always towards zero: 0.45·u·n·R.
-// cuBLAS on an H200: 0.18·u·n·R for f16, 0.07 for bf16, up to n = 2^12, where it begins to divide.
-// Allowed n/2·R for inputs of f16 and bf16, of at most 2^16 terms: 2^-9·R, a fifth of 2 %.
+//   to u·|s_i|, which adds up to n·u·S/2 for a sum of one sign; the largest measured was 0.22·n·u·S
+//   (full(0.1) of f16, one chain). Allowed 1.5·n·R·(R/Σ|p|)², which is 0.29·n·S there and next to
+//   nothing where signs differ, for chains of at most 2^14: oneDNN begins a new one after 4,096
+//   terms, cuBLAS and ours sooner. A longer chain of equal terms has an error above 3e-4, and is
+//   rejected. Neither part exceeds n·u·Σ|p|, the worst case.
+//   cut: tensor cores align an instruction's products to the largest and truncate what is below,
+//   one or two bits below f32's last; the sum is truncated again. A product loses at most 5/16 of a
+//   step on average (8 products, 1 bit: Ampere; 16 and 2: half), always towards zero: 0.45·u·n·R.
+//   cuBLAS on an H200: 0.18·u·n·R for f16, 0.07 for bf16, up to n = 2^12, where it begins to split.
+//   Allowed n/2·R for inputs of f16 and bf16, of at most 2^16 terms: 2^-9·R, a fifth of 2 %.
 // Read next: registry/operator.hpp (Bound), ops/gemm/matmul/matmul_ref.cpp.
 #pragma once
 
@@ -32,7 +31,7 @@
 
 namespace dlblas {
 
-/// A rounding of f32 relative to what is rounded, at most.
+/// The largest relative error of one f32 rounding.
 inline constexpr double kRounding = 0x1p-24;
 
 /// The allowed error of one element: |out − ref| ≤ magnitude·mag + value·|ref| + absolute, where
@@ -44,20 +43,20 @@ struct Bound {
   double absolute = 0;
 };
 
-/// Factors of the parts above, for a number of terms.
+/// Factors of the parts above, for one number of terms.
 struct SumModel {
   double worst = 0, walk = 0, alike = 0, cut = 0;
 };
 
-/// `terms` in one chain of f32; `cuts`: inputs that tensor cores take.
+/// `terms` in one chain of f32; `cuts`: tensor cores take such inputs.
 DLBLAS_ORACLE SumModel sum_model(std::int64_t terms, bool cuts) {
   const auto n = [terms](double most) { return std::min(static_cast<double>(terms), most); };
   return {static_cast<double>(terms), 4 * std::sqrt(n(0x1p20)), 1.5 * n(0x1p14),
           cuts ? n(0x1p16) / 2 : 0};
 }
 
-/// What an oracle collects beside a sum: Σ|p| and Σp²; the mean of s², and of the sum of even and
-/// of odd terms squared and added, looked at after every kSumStep terms.
+/// What an oracle collects beside a sum: Σ|p| and Σp²; the mean of s², and of the squared sums of
+/// even and of odd terms added, sampled after every kSumStep terms.
 struct SumSizes {
   double size = 0, squares = 0, path = 0, lanes = 0;
 };
@@ -69,17 +68,17 @@ struct RowSums {
   double of[kCount] = {};
 };
 
-/// A sum of terms that are made one after the other. Of a long one, several may make a part each:
-/// begin(what lies before), then added together.
+/// A sum of terms that are computed one after the other. Several walks may each take a part of a
+/// long sum: begin(what precedes the part), then their parts are added.
 class SumWalk {
  public:
-  /// What parts have and adds up.
+  /// The additive state of a part.
   struct Parts {
     double even = 0, odd = 0, size = 0, squares = 0, path = 0, lanes = 0, steps = 0;
   };
   SumWalk() = default;
   explicit SumWalk(const Parts& all) : parts_(all) {}
-  /// The sum of even and of odd terms before this part, which begins at a multiple of kSumStep.
+  /// The sums of even and of odd terms before this part, which begins at a multiple of kSumStep.
   void begin(double even, double odd) { before_even_ = even, before_odd_ = odd; }
   void add(double term) {
     (count_ % 2 == 0 ? parts_.even : parts_.odd) += term;
@@ -111,7 +110,7 @@ class SumWalk {
   std::int64_t count_ = 0;
 };
 
-/// Roundings that the sum may be off by, times kRounding.
+/// Upper bound of the sum's error, in roundings: times kRounding.
 DLBLAS_ORACLE double sum_error(const SumModel& model, const SumSizes& sums) {
   const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
   const double walk = model.walk * std::sqrt(sums.path + sums.squares + sums.lanes / 32);
@@ -121,16 +120,15 @@ DLBLAS_ORACLE double sum_error(const SumModel& model, const SumSizes& sums) {
 
 namespace kernels {
 
-/// Roundings that an f32 sum of `width` terms of one sign may be off by, relative to it, in any of
-/// the row kernels; `total` and `squares` are Σp and Σp². Above is how errors walk along a chain
-/// and where they do not: where terms are alike.
+/// Upper bound of the error of an f32 sum of `width` terms of one sign, relative to the sum, in
+/// roundings, for any of the row kernels; `total` and `squares` are Σp and Σp². As above, errors
+/// walk along a chain except where terms are alike.
 ///   chains: on a CPU sixteen (4 lanes at the narrowest) over blocks of 4096 columns; on a GPU one
-/// of each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six deviations,
-/// and the errors of m chains differ: √m less.
-///   alike: n/4, of which q⁶ counts, q = (Σp)² / (n·Σp²) being the share of alike terms
-/// (norm_ref.hpp has measurements); a chain of more than 2^14 equal terms is refused, as above.
-///   trees: what lanes, warps and blocks add, one rounding per level, each of half as much as the
-///   next.
+///   in each of 128 threads or more. A walk along n terms of one sign is 1.44·√n at six standard
+///   deviations, and the errors of m chains are independent: √m less.
+///   alike: n/4, weighted by q⁶, q = (Σp)² / (n·Σp²) being the share of alike terms (norm_ref.hpp
+///   has measurements); a chain of more than 2^14 equal terms is rejected, as above.
+///   trees: the additions of lanes, warps and blocks, one rounding per level, each half the next.
 inline double sum_roundings(std::int64_t width, double total, double squares) {
   const auto n = static_cast<double>(width);
   const double cpu = std::min(n, 4096.0) / 16, gpu = n / 128;
@@ -140,22 +138,22 @@ inline double sum_roundings(std::int64_t width, double total, double squares) {
 }
 
 /// A sum of terms of either sign, with what its kernels' error depends on, for kernels that add in
-/// kChains chains of f32 over blocks of kBlock terms. An addition rounds by u·|s| at most and by
-/// 0.42·u·|s| in the root mean square, s being what it makes, as above.
-///   walk: six deviations, 2.5·√Σs². Chains: theirs. The trees of lanes and warps after them: a
-/// level's sums add up to Σp² where signs differ, and all levels to 2·(Σp)², six times the mean
-/// of partial sums squared, where they do not.
-///   alike: differences to a mean share their last bits where elements are few-bit numbers (f16).
-/// Then all partial sums round to one side, each by half a step at most: u·2^⌊log2 |s|⌋.
-/// No addition of an order, of which there are n − 1, makes more than all terms of one sign.
+/// kChains chains of f32 over blocks of kBlock terms. An addition rounds by at most u·|s| and by
+/// 0.42·u·|s| in the root mean square, s being its result, as above.
+///   walk: six standard deviations, 2.5·√Σs². First those of the chains. Then the trees of lanes
+///   and warps: a level's sums contribute Σp² where signs differ, and all levels 2·(Σp)², six times
+///   the mean square of the partial sums, where they do not.
+///   alike: differences from a mean share their last bits where elements are few-bit numbers (f16).
+///   Then all partial sums round to one side, each by at most half a step: u·2^⌊log2 |s|⌋.
+/// In any order, none of the n − 1 additions yields more than all terms of one sign.
 template <int kChainsOf, int kBlockOf>
 class ChainWalk {
  public:
   static constexpr int kChains = kChainsOf, kBlock = kBlockOf;
-  /// What the chains make, to be added up.
+  /// What the chains contribute, to be added up.
   struct Parts {
     double squares = 0, alike = 0, above = 0, below = 0;
-    /// A term of one sign, and what a chain is after it, which is not its first.
+    /// count(): a term, by its sign. step(): the value of a chain after any but its first term.
     void count(double term) { (term < 0 ? below : above) += std::abs(term); }
     void step(double chain) {
       squares += chain * chain;
@@ -176,17 +174,17 @@ class ChainWalk {
   double sum() const { return walk_.sum(); }
   /// Σ|p|.
   double size() const { return parts_.above + parts_.below; }
-  /// Of finite terms: f32 may not hold it.
+  /// For finite terms: f32 may not hold the sum.
   bool overflows() const { return std::isfinite(size()) && size() >= 0x1p126; }
-  /// Roundings of a kernel's sum, times kRounding.
+  /// Upper bound of the error of a kernel's sum, in roundings: times kRounding.
   double roundings() const {
     if (count_ < 2) return 0;
     const auto n = static_cast<double>(count_);
     const SumSizes sizes = walk_.sizes();
     double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares, alike = parts_.alike;
     if (kChains == 1) {
-      // A GPU's 32 threads at most, of four terms at least, join one by one. No mean was taken
-      // from the terms: equal ones alone round alike, of which q⁶ counts, as in sum_roundings.
+      // A GPU combines at most 32 threads, of at least four terms each, one by one. No mean was
+      // subtracted: only equal terms round alike, weighted by q⁶ as in sum_roundings.
       trees = std::min(n / 4, 32 * std::ceil(n / (32 * kBlock))) * sizes.path;
       const double q = sizes.squares > 0 ? sum() * sum() / (n * sizes.squares) : 0;
       alike *= q * q * q * q * q * q;
@@ -201,7 +199,7 @@ class ChainWalk {
   double chains_[kChains] = {};
   std::int64_t count_ = 0;
 };
-/// Over a row: the chains of the narrowest CPU. A GPU's are no longer up to 65536 columns.
+/// Over a row: the chains of the narrowest CPU. A GPU's chains are not longer up to 65536 columns.
 using RowWalk = ChainWalk<16, 4096>;
 
 }  // namespace kernels

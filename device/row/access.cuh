@@ -1,6 +1,6 @@
-// One access of a row program on a GPU: N neighbouring columns of one row in every operand. Masks,
-// alignment, strides and cache hints are handled here, so that programs and kernels do not.
-// In: where the row lies (RowPlace), the thread's columns. Out: words in registers and stores.
+// One access of a row program on a GPU: N neighbouring columns of one row in every operand. Handles
+// masks, alignment, strides and cache hints, so that programs and kernels need not.
+// In: the row's location (RowPlace), the thread's columns. Out: words in registers and stores.
 // Read next: device/row/registers.cuh.
 #pragma once
 
@@ -29,7 +29,7 @@ struct RowPlace {
 #pragma unroll
       for (int o = 0; o < kMaxRowOperands; ++o) nested[o] = 0;
       auto left = static_cast<uint32_t>(i);
-      // The outermost dimension takes what is left: one, as tokens mostly have, needs no division.
+      // The outermost dimension takes the rest: a single one, common for tokens, needs no division.
 #pragma unroll 1
       for (int d = 0; d + 1 < nest.rank; ++d) {
         const uint32_t size = nest.sizes[d], next = left / size, at = left - next * size;
@@ -42,7 +42,7 @@ struct RowPlace {
     if constexpr (T.shape.indices > 1) numbers[1] = load_number<1>();
     if constexpr (T.shape.indices > 2) numbers[2] = load_number<2>();
   }
-  /// A number of its is negative: nothing of it is written.
+  /// True if an index that leaves rows out is negative here: nothing of the row is written.
   __device__ bool skipped() const {
     bool any = false;
 #pragma unroll
@@ -50,12 +50,12 @@ struct RowPlace {
       if (T.shape.leaves_out >> i & 1u) any |= numbers[i] < 0;
     return any;
   }
-  /// What index i says of this row. Selects: an index that is not known would take local memory.
+  /// Index i's value for this row. Selects, since an unknown array index would need local memory.
   __device__ int64_t number(int i) const {
     return i == 0 ? numbers[0] : i == 1 ? numbers[1] : numbers[2];
   }
   __device__ int32_t option(int i) const { return T.options[i]; }
-  /// True if it has a row of this gathered operand.
+  /// True if the gathered operand has a row for it.
   template <int kIndex>
   __device__ bool there() const {
     constexpr int kBy = T.shape.gathered_by[kIndex];
@@ -76,7 +76,7 @@ struct RowPlace {
     return static_cast<char*>(call.operands[kIndex].data) +
            offset<kIndex>() * size_of(T.types[kIndex]);
   }
-  /// One value of a row: `at.store_value(kLse, stats.lse)` in store_row.
+  /// One value per row: `at.store_value(kLse, stats.lse)` in store_row.
   template <int kIndex>
   __device__ void store_value(Operand<kIndex>, float value) const {
     constexpr DType kType = T.types[kIndex];
@@ -98,7 +98,7 @@ struct RowPlace {
                                                                        column * stride))
         .v[0];
   }
-  /// The one value of an operand without dimensions, f32; `absent` where the call brings none.
+  /// The one value of an f32 operand without dimensions; `absent` if the call has none.
   template <int kIndex>
   __device__ float load_scalar(Operand<kIndex>, float absent) const {
     static_assert(T.types[kIndex] == DType::kF32);
@@ -106,7 +106,7 @@ struct RowPlace {
     if (from == nullptr) return absent;
     return values(load_vec<DType::kF32, 1, (T.aligned ? 4 : 1)>(from, 0)).v[0];
   }
-  /// Place r of a result whose rows have another length than the program's, f32 or i32.
+  /// Element r of a result whose rows have another length than the program's, f32 or i32.
   template <int kIndex>
   __device__ void put(Operand<kIndex>, int r, float value) const {
     *spot<kIndex, float>(r) = value;
@@ -115,7 +115,7 @@ struct RowPlace {
   __device__ void put(Operand<kIndex>, int r, int32_t value) const {
     *spot<kIndex, int32_t>(r) = value;
   }
-  /// What this thread put there.
+  /// What this thread wrote with put().
   template <int kIndex>
   __device__ float got(Operand<kIndex>, int r) const {
     return *spot<kIndex, float>(r);
@@ -148,7 +148,7 @@ struct RowPlace {
       bits |= static_cast<uint64_t>(reinterpret_cast<const uint8_t*>(from)[i]) << (8 * i);
     return kBytes == 8 ? static_cast<int64_t>(bits) : static_cast<int32_t>(bits);
   }
-  /// What is loaded for a negative number is the first row's.
+  /// A negative number loads the first row.
   template <int kIndex>
   __device__ int64_t gathered_offset() const {
     const RowOperand& o = call.operands[kIndex];
@@ -156,7 +156,7 @@ struct RowPlace {
     const uint64_t at = number < 0 ? 0 : static_cast<uint64_t>(number);
     if constexpr (T.shape.paged >> kIndex & 1u) {
       constexpr uint64_t kPage = T.shape.page == 0 ? 1 : T.shape.page;
-      // A division by a constant.
+      // Division by a constant.
       const uint64_t block = at / kPage, in_block = at - block * kPage;
       return static_cast<int64_t>(block) * o.block + static_cast<int64_t>(in_block) * o.row;
     }
@@ -164,8 +164,8 @@ struct RowPlace {
   }
 };
 
-/// kCache: how rows are read. kGuard: accesses outside the row are predicated instead of branches;
-/// one branch per access where there are many, so that the compiler may interleave them.
+/// kCache: how rows are read. kGuard: 16-byte accesses are predicated on being inside the row;
+/// otherwise each access is a branch, which the compiler may interleave where there are many.
 template <RowTraits T, Cache kCache, bool kEarly, bool kGuard>
 struct RowAccess {
   static constexpr int N = T.n;
@@ -176,7 +176,7 @@ struct RowAccess {
   bool writes;  // inside the row, of a row that is there, for the first time
   const RowCall& call = row.call;
 
-  /// In the row, or in the head where rows are heads.
+  /// Within the row, or within the head where rows are heads.
   __device__ int column() const {
     if constexpr (kHeadWidth == 0) return first + step;
     return static_cast<int>(head_place().column);
@@ -191,7 +191,7 @@ struct RowAccess {
   __device__ Vec<T.types[kIndex], N> load(Operand<kIndex> o, int shift = 0) const {
     return load_from<T.types[kIndex], kCache>(place(o, base<kIndex>(), shift));
   }
-  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 of column i, or
+  /// The two elements that each column stands for (RowShape::span): 2i and 2i + 1 for column i, or
   /// those `shift` elements further right.
   template <int kIndex>
   __device__ void load_pairs(Operand<kIndex>, Vec<T.types[kIndex], N>& low,
@@ -232,7 +232,7 @@ struct RowAccess {
       store_to<kType, 2 * N>(to + element<kIndex>(first), rounded<kType>(both));
     }
   }
-  /// The one value of an operand without dimensions; `absent` where the call brings none.
+  /// The one value of an operand without dimensions; `absent` if the call has none.
   template <int kIndex>
   __device__ float load_scalar(Operand<kIndex>, float absent) const {
     static_assert(T.types[kIndex] == DType::kF32);
@@ -240,7 +240,7 @@ struct RowAccess {
     if (from == nullptr) return absent;
     return values(load_vec<DType::kF32, 1, (T.aligned ? 4 : 1)>(from, 0)).v[0];
   }
-  /// Has this access a row, or a head, of an operand that only second heads have, or that is
+  /// Does this access have a row, or a head, of an operand that only second heads have, or that is
   /// gathered by a number that may be negative?
   template <int kIndex>
   __device__ bool there(Operand<kIndex>) const {
@@ -248,7 +248,7 @@ struct RowAccess {
       if (head_place().head < static_cast<uint32_t>(T.shape.heads[0])) return false;
     return row.template there<kIndex>();
   }
-  /// `a` in columns before `column`, else `b`.
+  /// `a` in columns before `column`, `b` from there on.
   __device__ Values<N> select_before(int64_t column, const Values<N>& a, const Values<N>& b) const {
     const int64_t before = column - this->column();
     Values<N> r;
@@ -256,22 +256,22 @@ struct RowAccess {
     for (int i = 0; i < N; ++i) r.v[i] = i < before ? a.v[i] : b.v[i];
     return r;
   }
-  /// The same of a vector over columns, which all rows share.
+  /// The same for a vector over columns, which all rows share.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_column(Operand<kIndex> o) const {
     constexpr Cache kColumn = kEarly ? Cache::kEarly : Cache::kDefault;
     const auto* base = static_cast<const char*>(call.operands[kIndex].data);
     return load_from<T.types[kIndex], kColumn>(place(o, base, 0));
   }
-  /// This access of the layer-th of a row's layers, an operand [*T, k, C].
+  /// This access of layer `layer` of a row, in an operand [*T, k, C].
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_layer(Operand<kIndex> o, int layer, int shift = 0) const {
     constexpr DType kType = T.types[kIndex];
     const int64_t offset = layer * call.operands[kIndex].head * size_of(kType);
     return load_from<kType, kCache>(place(o, row.template base<kIndex>() + offset, shift));
   }
-  /// As load, where `column + shift` is before `end`, else zeros. RowHeads::shifts has all of
-  /// these.
+  /// Like load where `column + shift` is before `end`, else zeros. RowHeads::shifts lists all
+  /// shifts used here.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_before(Operand<kIndex> o, int shift, int end) const {
     if (column() + shift >= end) return zeros(o);
@@ -281,9 +281,9 @@ struct RowAccess {
   __device__ void store_before(Operand<kIndex> o, const Values<N>& v, int shift, int end) const {
     if (column() + shift < end) store(o, v, shift);
   }
-  /// What index i, an operand of integers [*T], says of this row.
+  /// The value of index i, an operand of integers [*T], for this row.
   __device__ int64_t number(int i = 0) const { return row.number(i); }
-  /// N elements at an offset that the program knows, in elements from the operand's first: the rows
+  /// N elements at an offset that the program computes, in elements from the operand's first: rows
   /// of a table, a head of a token.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_at(Operand<kIndex>, int64_t offset) const {
@@ -303,12 +303,12 @@ struct RowAccess {
   __device__ static Vec<T.types[kIndex], N> zeros(Operand<kIndex>) {
     return Vec<T.types[kIndex], N>::zero();
   }
-  /// True if convert() copies memory, so that the program need not load it. On a CPU alone.
+  /// True if convert() copies memory, so that the program need not load it. Only on a CPU.
   template <int kTo, int kFrom>
   __device__ static constexpr bool copies(Operand<kTo>, Operand<kFrom>) {
     return false;
   }
-  /// This access of another operand, whose words `v` are; as they are where types agree.
+  /// Stores `v`, this access's words of another operand; unconverted if the types agree.
   template <int kTo, int kFrom>
   __device__ void convert(Operand<kTo> to, Operand<kFrom>, const Vec<T.types[kFrom], N>& v) const {
     if constexpr (T.types[kFrom] == T.types[kTo])
@@ -322,14 +322,14 @@ struct RowAccess {
     store_to<kType>(static_cast<char*>(call.operands[kIndex].data) + offset * size_of(kType),
                     rounded<kType>(v));
   }
-  /// The value of this access's group of columns. RowTraits::group is a multiple of N.
+  /// The value for this access's group of columns. RowTraits::group is a multiple of N.
   template <int kIndex>
   __device__ Values<N> load_group(Operand<kIndex>) const {
     uint32_t group = 0;
     if constexpr (T.group > 0) group = static_cast<uint32_t>(column()) / T.group;
     return Values<N>(load_one<kIndex>(row.template base<kIndex>(), group_place<kIndex>(group)));
   }
-  /// This access's columns of row `number` of a gathered operand that lies in no blocks.
+  /// This access's columns of row `number` of a gathered operand that is not paged.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_row(Operand<kIndex> o, int64_t number,
                                               int shift = 0) const {
@@ -345,11 +345,11 @@ struct RowAccess {
   __device__ float load_value(Operand<kIndex>) const {
     return load_one<kIndex>(row.template base<kIndex>(), 0);
   }
-  /// A group's value, by its first lane, at RowOperand::column elements from group to group.
+  /// Stores a group's value, by its first lane, with RowOperand::column elements between groups.
   template <int kIndex>
   __device__ void store_group(Operand<kIndex>, float value) const {
     static_assert(T.types[kIndex] == DType::kF32);
-    // Unsigned and 32 bits: a signed division in an address costs 30 instructions.
+    // Unsigned 32 bits: a signed division in an address costs 30 instructions.
     const uint32_t group = static_cast<uint32_t>(first) / T.group + step / T.group;
     const bool leads = static_cast<uint32_t>(first) % T.group == 0 && writes;
     char* to = row.template base<kIndex>() + group_place<kIndex>(group) * 4;
@@ -363,7 +363,7 @@ struct RowAccess {
           : "memory");
     }
   }
-  /// a + b rounded to the operand's type, which is theirs.
+  /// a + b, rounded to the operand's type, which is also theirs.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> add_rounded(Operand<kIndex>, const Vec<T.types[kIndex], N>& a,
                                                  const Vec<T.types[kIndex], N>& b) const {
@@ -380,7 +380,7 @@ struct RowAccess {
   struct HeadPlace {
     uint32_t head, column;
   };
-  /// A division and a remainder per thread: what `step` adds to them is known to the compiler.
+  /// One division and one remainder per thread: the compiler knows what `step` adds to them.
   __device__ HeadPlace head_place() const {
     constexpr uint32_t kWidth = kHeadWidth == 0 ? 1 : kHeadWidth;
     const uint32_t head = static_cast<uint32_t>(first) / kWidth;
@@ -389,7 +389,7 @@ struct RowAccess {
     if (further != 0 && p.column >= kWidth) ++p.head, p.column -= kWidth;
     return p;
   }
-  /// Where the row lies in an operand, or this access's head of it.
+  /// The start of the row in an operand, or of this access's head of it.
   template <int kIndex>
   __device__ const char* base() const {
     constexpr int kSecond = T.shape.second[kIndex];
@@ -411,13 +411,13 @@ struct RowAccess {
       return from + static_cast<int64_t>(head) * stride * size_of(T.types[kIndex]);
     }
   }
-  /// True if this access's head is of the operand that follows kIndex's (RowShape::second).
+  /// True if this access's head belongs to the operand that follows kIndex's (RowShape::second).
   template <int kIndex>
   __device__ bool in_second() const {
     if constexpr (T.shape.second[kIndex] == 0) return false;
     return head_place().head >= static_cast<uint32_t>(T.shape.heads[0]);
   }
-  /// Bytes to an element of the row or head.
+  /// Byte offset of an element of the row or head.
   template <int kIndex>
   __device__ int64_t element(int64_t i) const {
     int64_t stride = 1;
@@ -427,12 +427,12 @@ struct RowAccess {
     }
     return i * stride * size_of(T.types[kIndex]);
   }
-  /// Where a group's value lies, in elements. Operands have unit columns but in the strided kernel.
+  /// Offset of a group's value, in elements. Columns have unit stride except in the strided kernel.
   template <int kIndex>
   __device__ int64_t group_place(uint32_t group) const {
     return T.strided ? group * call.operands[kIndex].column : int64_t{group};
   }
-  /// Element `at` from a row's first; 0 outside the row.
+  /// Element `at` of a row; 0 outside the row.
   template <int kIndex>
   __device__ float load_one(const char* base, int64_t at) const {
     constexpr DType kType = T.types[kIndex];
@@ -489,9 +489,9 @@ struct RowAccess {
 template <RowTraits T, RowConfig C, typename A, bool kKeep>
 struct DeviceTarget {
   static constexpr int kElements = T.n;
-  /// What accumulate() leaves in Kept is there in later stages; in registers, not in a buffer.
+  /// What accumulate() leaves in Kept stays for later stages; in registers, not in a buffer.
   static constexpr bool kKeeps = kKeep, kInRegisters = kKeep;
-  /// Which of its forms the program takes, where it has several.
+  /// The program's form to use, where it has several.
   static constexpr int kVariant = C.variant;
   using Access = A;
   using Row = RowPlace<T>;
@@ -506,7 +506,7 @@ struct DeviceTarget {
   using Sums = SumsPart;
   using Max = MaxPart;
   using MaxSum = MaxSumPart;
-  /// Runs a part of a program; on CPUs a call where it stands in the code often.
+  /// Runs a part of a program; on CPUs a call where it occurs often in the code.
   template <typename Body>
   __device__ static __forceinline__ void part(const Body& body) {
     body();

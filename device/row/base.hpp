@@ -1,12 +1,12 @@
 // The names that row programs and their skeletons share: operands, stages, scopes, and what a
-// program may leave out. Programs include device/row/program.hpp, which says how one is written.
+// program may leave out. Programs include device/row/program.hpp, which explains how to write one.
 // Read next: device/row/program.hpp.
 #pragma once
 
 #include "device/row/call.hpp"
 
-// A function of a program, and a lambda's attribute. Forced inline also at -O0: vectors stay in
-// registers.
+// The qualifiers of a program's functions, and a lambda's attribute. Inlining is forced at -O0 too,
+// so that vectors stay in registers.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define DLBLAS_ROW __device__ static __forceinline__
 #define DLBLAS_ROW_LAMBDA
@@ -17,8 +17,8 @@
 
 namespace dlblas {
 
-/// Are Access::option's known when a program is compiled? A CPU's choose at run time: what costs
-/// little is done there whatever they say.
+/// Are Access::option's values known when a program is compiled? On a CPU they are chosen at run
+/// time, so cheap work is done there whatever they say.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 inline constexpr bool kOptionsAreConstants = true;
 #else
@@ -31,23 +31,23 @@ struct Operand {
   static constexpr int index = kIndex;
 };
 
-/// A reduction of the program, in order; each sees the Stats of those before it.
+/// One of the program's reductions, in order; each sees the Stats of the earlier ones.
 template <int kIndex>
 struct Stage {
   static constexpr int index = kIndex;
 };
 
-/// A result over columns that is added up over all rows, in the order of the program's operands.
+/// A result over columns that is summed over all rows, in the order of the program's operands.
 template <int kIndex>
 struct Fold {
   static constexpr int index = kIndex;
 };
 
-/// Over what a stage reduces: a row, or groups of neighbouring columns, as many as the call says. A
+/// What a stage reduces over: a row, or groups of neighbouring columns, of the size in the call. A
 /// stage over groups is the last one.
 inline constexpr int kRowScope = 0, kGroupScope = 1;
 
-/// Of columns: their mean and Σ(x − mean)², in f64.
+/// The mean of columns and Σ(x − mean)², in f64.
 struct RowMoments {
   double mean, squares;
 };
@@ -63,61 +63,61 @@ struct RowPick<false, A, B> {
   using Type = B;
 };
 
-/// Defaults of what a program may leave out.
+/// Defaults for what a program may leave out.
 struct RowProgram {
   static constexpr int kStages = 0;
   static constexpr int kScopes[] = {kRowScope};
-  /// Rows are heads (RowShape): column() counts from a head's first.
+  /// Rows are heads (RowShape): column() counts from the first of a head.
   static constexpr bool kHasHeads = false;
   /// load_columns(Columns&, at): vectors over columns, the same for all rows (a weight) or for all
-  /// heads of one (a table's row). kColumnsStage: the first stage that reads them; 3: store alone
+  /// heads of one (a table's row). kColumnsStage: the first stage that reads them; 3: only store
   /// does. kColumnsAfterRow: they are loaded after the row, since their address is itself loaded.
   static constexpr bool kHasColumns = false, kColumnsAfterRow = false;
   static constexpr int kColumnsStage = 3;
-  /// load_columns() costs more than a head: a CPU makes it once for all heads, without stages.
+  /// load_columns() costs more than a head: a CPU calls it once for all heads. Needs kStages = 0.
   static constexpr bool kColumnsOnce = false;
   /// finalize_group(Stage, Kept&, total, at): what a group's total changes in each of its accesses.
-  /// Kept may be loaded again before, or after: a CPU calls it once per group, so it reads nothing
-  /// that keep() sets, and keep() leaves what it sets.
+  /// Kept may be loaded again before or after. A CPU calls it once per group, so it reads nothing
+  /// that keep() sets, and keep() preserves what it sets.
   /// store_row(stats, row): results with one element per row. kOnlyRowResults: there are no others.
   static constexpr bool kHasRowResults = false, kOnlyRowResults = false;
-  /// select(picks, stats, row), after all stages: picks.take() is the row's largest column that was
-  /// not taken yet, as often as the row has columns. ranked(kept): what they are compared by.
+  /// select(picks, stats, row), after all stages: picks.take() returns the row's largest column not
+  /// yet taken, as often as the row has columns. ranked(kept): the values to compare.
   static constexpr bool kSelects = false;
-  /// The operand whose elements ranked() returns as they are; −1 where it computes.
+  /// The operand whose elements ranked() returns unchanged; −1 if it computes.
   static constexpr int kRankedOperand = -1;
   /// fold(Fold<i>, kept, columns, stats, at): what an access's columns add to result i. Rows may be
-  /// loaded again for it, so it reads what load() and keep() bring, and Stats.
+  /// loaded again for it, so it reads only what load() and keep() provide, and Stats.
   static constexpr int kFolds = 0;
-  /// Accesses outside the row, as zeros, change no reduction.
+  /// Accesses outside the row, which are zeros, change no reduction.
   static constexpr bool kZeroNeutral = false;
-  /// Rows are written, or read, as 8-bit elements: what a CPU compiles loops for.
+  /// Rows are written, or read, as 8-bit elements; a CPU compiles loops for these.
   static constexpr bool kByteResults = false, kByteRows = false;
-  /// 8-bit results may be i8, not f8 alone.
+  /// 8-bit results may be i8, not only f8.
   static constexpr bool kIntegerResults = true;
-  /// Vectors over columns may be f32 where rows have 16 bits: a CPU compiles loops for it.
+  /// Vectors over columns may be f32 where rows are 16-bit; a CPU compiles loops for it.
   static constexpr bool kWideColumns = false;
-  /// Rows of f16 are rare, or code is long: a CPU compiles no loops for them. So it is with folds.
+  /// Rows of f16 are rare, or the code is long: no CPU loops for f16. Nor are there any with folds.
   static constexpr bool kSeldomF16 = false;
   /// Bit i: keep() stores operand i; reload(Kept&, at) reads it where the row is read again.
   static constexpr uint32_t kStoredByKeep = 0;
-  /// Operand: the one stage, over rows, adds up the squares of its elements as they lie in memory
-  /// when keep() is done; and lost(Stage, total, call) says whether f32 lost what the sum must
-  /// tell. They are then added up again in f64, one by one, and finalize_wide(Stage, stats, total,
-  /// call) takes the place of finalize. accumulate() is a template on the part.
+  /// An operand: the one stage, over rows, sums the squares of its elements as they are in memory
+  /// after keep(), and lost(Stage, total, call) says whether f32 lost what the sum must tell. They
+  /// are then summed again in f64, one by one, and finalize_wide(Stage, stats, total, call)
+  /// replaces finalize. accumulate() is a template over the part.
   static constexpr int kSquaresOf = -1;
-  /// Where Target::kKeeps: the last stage leaves in Kept what store() would compute again.
+  /// If Target::kKeeps: the last stage leaves in Kept what store() would compute again.
   static constexpr bool kRemembers = false;
-  /// Over a cluster each block finalizes the first of two stages by itself, with the Stats of its
-  /// own columns: finalize_block(Stage<0>, stats, total, columns, call). Behind the second one,
-  /// moments(stats, total, columns, call) of all blocks meet, and finalize(Stage<1>, stats,
+  /// Over a cluster each block finalises the first of two stages by itself, with the Stats of its
+  /// own columns: finalize_block(Stage<0>, stats, total, columns, call). After the second stage,
+  /// moments(stats, total, columns, call) of all blocks are combined, and finalize(Stage<1>, stats,
   /// RowMoments, call) takes those of the row.
   static constexpr bool kBlocksApart = false;
-  /// needs(Stage, options): whether a stage runs, by RowCall::options.
+  /// needs(Stage, options): whether a stage runs, depending on RowCall::options.
   static constexpr bool kOptionalStages = false;
   struct Columns {};
   struct Stats {};
-  // Never called: kernels name them in branches that are left out.
+  // Never called: kernels name them in discarded branches.
   template <typename... Any>
   DLBLAS_ROW RowEmpty partial(const Any&...) {
     return {};
@@ -154,14 +154,14 @@ struct RowProgram {
   }
 };
 
-/// A column of a row and what it was compared by.
+/// A column of a row and the value by which it was compared.
 struct RowPicked {
   float value;
   int32_t column;
 };
 
-/// A row's columns as numbers in the order in which they are taken, the first the largest: NaN
-/// above all, then by value (−0 is 0), equal ones from left to right. No two are equal; 0 is none.
+/// A row's columns as numbers that order them as they are taken, the largest first: NaN above all,
+/// then by value (−0 is 0), equal ones from left to right. No two are equal; 0 means none.
 struct RowRank {
   static constexpr uint64_t kNone = 0, kAbove = ~uint64_t{0};
   DLBLAS_ROW uint64_t of(float value, int32_t column) {
@@ -178,7 +178,7 @@ struct RowRank {
   }
 };
 
-/// An operand's elements as memory holds them.
+/// An operand's elements in their memory layout.
 template <typename Target, auto kOperand>
 using RowWords = typename Target::template Words<decltype(kOperand)::index>;
 

@@ -1,5 +1,5 @@
 // One call of a row program, as plain values: the host fills it, CUDA kernels take it by value, CPU
-// kernels by reference. The same struct for every operator, so the host code is shared.
+// kernels by reference. All operators share the struct, and so the host code.
 // Read next: device/row/program.hpp.
 #pragma once
 
@@ -9,12 +9,12 @@ namespace dlblas {
 
 inline constexpr int kMaxRowOperands = 10;
 inline constexpr int kMaxRowOptions = 4;
-/// Operands of integers [*T] of a program.
+/// The most operands of integers [*T] in a program.
 inline constexpr int kMaxRowIndices = 3;
-/// Terms of a result that is folded over rows which one thread adds in f32, one after the other; it
-/// is added to others' in f64.
+/// The most terms of a result folded over rows that one thread adds in f32, one after the other;
+/// their sum is added to the others' in f64.
 inline constexpr int kMaxFoldedRows = 256;
-/// The most bytes of Stats of a program that folds.
+/// The most bytes of Stats in a program that folds.
 inline constexpr int kMaxRowStats = 32;
 
 /// A tensor of a row program. Strides in elements.
@@ -28,8 +28,8 @@ struct RowOperand {
 
 /// Rows that are more than neighbouring columns. Heads: a row is the heads of one tensor, then
 /// those of a second one; accesses stay inside a head, and columns count from its first. Gathered
-/// operands: an index holds, for each row, the number of theirs; where it is negative, the row is
-/// left out, or (not in `leaves_out`) has no row of what is gathered.
+/// operands: for each row, an index holds the number of the operand's row; if that is negative, the
+/// row is left out or (not in `leaves_out`) has no row of the gathered operand.
 struct RowShape {
   int32_t head_width = 0;             // columns of a head; 0: rows have no heads
   int32_t heads[2] = {};              // of the first tensors, of the second ones
@@ -51,15 +51,14 @@ struct RowShape {
 };
 
 /// {16, 0xffff0000}: the shift and the mask that unpack bf16, as values that the compiler cannot
-/// know. Words read as values again after a reduction are then unpacked again, at the cost of an
-/// unpacking, instead of living as twice as many floats over the barrier (layer_norm at 64
-/// registers: 0 bytes spilled, without it 96). One for each later stage.
+/// know. Words needed again after a reduction are then unpacked a second time, at the cost of that,
+/// instead of staying live as twice as many floats across the barrier (layer_norm at 64 registers:
+/// 0 bytes spilled, 96 without it). One for each later stage.
 struct RowUnpack {
   uint32_t shift, mask;
 };
 
-/// Results over columns that are folded over rows (Fold): what the kernels after the one that
-/// walks the rows need.
+/// Results over columns that are folded over rows (Fold): what the kernels after the row walk need.
 struct RowFolds {
   void* stats;      // each row's Stats
   float* partials;  // [parts, folds, width]
@@ -81,8 +80,8 @@ struct RowCall {
   int32_t options[kMaxRowOptions];  // choices of the program: template values in CUDA kernels
 };
 
-/// Where rows lie when leading dimensions do not flatten to one stride, as in a slice of a fused
-/// projection [T, H, D]: sizes and strides of all leading dimensions, innermost first.
+/// The location of rows when leading dimensions do not flatten to one stride, as in a slice of a
+/// fused projection [T, H, D]: sizes and strides of all leading dimensions, innermost first.
 struct RowNest {
   static constexpr int kMaxRank = 7;
   int32_t rank;
@@ -93,7 +92,7 @@ struct NestedRowCall : RowCall {
   RowNest nest;
 };
 
-/// What a kernel is compiled for beside its configuration: how operands lie in memory.
+/// What a kernel is compiled for besides its configuration: the memory layout of operands.
 struct RowTraits {
   DType types[kMaxRowOperands] = {};
   int32_t n = 8;         // elements of an access

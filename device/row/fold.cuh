@@ -1,9 +1,9 @@
-// Results over columns that a row program adds up over all rows (Fold<i>): a weight's gradient. The
-// rows were walked, and left what they know (Stats); here they are read again, down the columns.
-//   row_fold: a block takes a tile of columns and a part of the rows. Terms are added in f32, at
-// most kMaxFoldedRows a thread, then over the threads of the same columns: partial sums.
-//   row_fold_parts: adds those up in f64, in order.
-// No atomics: the order depends on sizes alone. In: RowCall, its `folds` filled. Out: the results.
+// Results over columns that a row program sums over all rows (Fold<i>), such as a weight's
+// gradient. The row walk has left its Stats; here the rows are read again, down the columns.
+//   row_fold: a block takes a tile of columns and a part of the rows. A thread adds at most
+//   kMaxFoldedRows terms in f32; then the threads of the same columns are added: partial sums.
+//   row_fold_parts: adds those in f64, in order.
+// No atomics: the order depends only on sizes. In: RowCall, its `folds` filled. Out: the results.
 // Read next: src/kernels/row_fold.hpp (cuts the rows), registers.cuh.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace dlblas {
 namespace detail {
 
-/// The operand of result `fold` among those whose bits are set.
+/// The operand of result `fold`, among those whose bits are set.
 constexpr int folded_operand(uint32_t folded, int fold) {
   int i = 0;
   for (; i < kMaxRowOperands; ++i)
@@ -31,7 +31,7 @@ __device__ inline void add_terms(V (&sums)[kFolds], const typename P::Kept& kept
   }
 }
 
-/// An access of row r, as the program keeps it; nothing is written.
+/// Loads an access of a row again, as the program keeps it; writes nothing.
 template <typename P, typename A>
 __device__ inline void load_again(typename P::Kept& kept, const A& at) {
   if constexpr (P::kStoredByKeep != 0) {
@@ -45,7 +45,7 @@ __device__ inline void load_again(typename P::Kept& kept, const A& at) {
 
 }  // namespace detail
 
-/// C.threads accesses of a row, C.rows rows at a time.
+/// A block takes C.threads accesses of a row, C.rows rows at a time.
 template <template <typename> class Program, RowTraits T, RowConfig C>
 __global__ void __launch_bounds__(C.threads* C.rows)
     row_fold(const __grid_constant__ typename RowCallOf<T>::Type call) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(C.threads* C.rows)
 inline constexpr int kRowFoldColumns = 32, kRowFoldParts = 32;
 
 namespace detail {
-/// One element of result `fold`, whose number the compiler does not know.
+/// Stores one element of result `fold`, a number that the compiler does not know.
 template <RowTraits T, int kFold = 0>
 __device__ inline void store_folded(const RowCall& call, int fold, int64_t column, float value) {
   constexpr int kOperand = folded_operand(T.folded, kFold);
@@ -123,7 +123,7 @@ __device__ inline void store_folded(const RowCall& call, int fold, int64_t colum
 }
 }  // namespace detail
 
-/// A block: kRowFoldColumns columns of the result blockIdx.y.
+/// A block takes kRowFoldColumns columns of the result blockIdx.y.
 template <RowTraits T>
 __global__ void __launch_bounds__(kRowFoldColumns* kRowFoldParts)
     row_fold_parts(const __grid_constant__ RowCall call) {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kRowFoldColumns* kRowFoldParts)
       sum += call.folds.partials[(part * gridDim.y + blockIdx.y) * width + first + here];
   sums[local][here] = sum;
   __syncthreads();
-  // Transposed, so that a warp has the parts of one column.
+  // Transposed, so that each warp has the parts of one column.
   const double total = warp_sum(sums[here][local]);
   if (here == 0 && first + local < width)
     detail::store_folded<T>(call, blockIdx.y, first + local, static_cast<float>(total));

@@ -1,10 +1,10 @@
-// A row program with results that are folded over rows, everything read once: blocks stay, each
-// takes every so many rows, with the row in registers, and so are its columns' sums, until the
-// end. The next rows are on their way into shared memory meanwhile, where each thread fills and
-// reads places of its own: no barrier. In: RowCall. Out: results of rows, and partial sums [blocks,
-// folds, width] that row_fold_parts adds up.
-// Numerics: terms are added in f32, at most kMaxFoldedRows a thread, then over the rows of a block,
-// in order; no atomics. Read next: device/row/fold.cuh (any layout, in two reads).
+// A row program with results that are folded over rows, which reads everything once: blocks are
+// persistent, each takes rows at a fixed stride, and keeps the row and, until the end, its columns'
+// sums in registers. Meanwhile the next rows are copied into shared memory, where each thread fills
+// and reads only its own places: no barrier. In: RowCall. Out: results of rows, and partial sums
+// [blocks, folds, width] that row_fold_parts adds up.
+// Numerics: terms are added in f32, at most kMaxFoldedRows per thread, then over the rows of a
+// block, in order; no atomics. Read next: device/row/fold.cuh (any layout, in two reads).
 #pragma once
 
 #include "device/cp_async.cuh"
@@ -13,17 +13,16 @@
 namespace dlblas {
 namespace detail {
 
-/// Bytes of an access of a row.
+/// Bytes of one access to a row.
 inline constexpr int kRingAccess = 16;
 
-/// Rows on their way into shared memory, as a block lays them out: slots, operands, accesses,
-/// threads.
+/// Rows in flight to shared memory, in a block's layout: slots, operands, accesses, threads.
 template <RowTraits T, RowConfig C>
 struct RowRing {
   static constexpr int kSlots = C.ahead + 1;
   static constexpr int kBlock = C.threads * C.rows * kRingAccess;  // bytes of one access
   static constexpr int kOperand = C.vectors * kBlock;
-  /// Operands of rows that lie before this one.
+  /// Row operands that are stored before this one.
   static constexpr int before(int operand) {
     int count = 0;
     for (int i = 0; i < operand; ++i) count += T.streamed >> i & 1u;
@@ -32,8 +31,8 @@ struct RowRing {
   static constexpr int kSlot = before(kMaxRowOperands) * kOperand;
 };
 
-/// An access whose options are constants to the compiler before it optimizes: in this kernel NVRTC
-/// 13.2 reads T's object at run time, once a branch.
+/// An access whose options are constants before the compiler optimises: in this kernel NVRTC 13.2
+/// reads T's object at run time, once per branch.
 template <RowTraits T, bool kGuard>
 struct FoldedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
   __device__ int32_t option(int i) const {
@@ -43,7 +42,7 @@ struct FoldedAccess : RowAccess<T, Cache::kDefault, false, kGuard> {
   }
 };
 
-/// How a program asks for an access of a row: load() starts the copy into shared memory.
+/// How a program requests an access of a row: load() starts the copy into shared memory.
 template <RowTraits T, RowConfig C, bool kGuard>
 struct RequestedAccess : FoldedAccess<T, kGuard> {
   uint32_t place;  // shared memory's, of the first operand
@@ -59,7 +58,7 @@ struct RequestedAccess : FoldedAccess<T, kGuard> {
     return Words::zero();
   }
 };
-/// And how it takes that access once it is there.
+/// How it reads that access once it has arrived.
 template <RowTraits T, RowConfig C, bool kGuard>
 struct LandedAccess : FoldedAccess<T, kGuard> {
   uint32_t place;
@@ -97,9 +96,9 @@ struct FourSumsPart {
   }
 };
 
-/// Four sums over a row's threads, in every one of them. The lanes of a warp share the work: after
-/// two steps each has one of the four, so it takes 13 shuffles where four sums take 32. Between two
-/// calls the threads meet elsewhere: there is one set of slots.
+/// Four sums over a row's threads, in each of them. The lanes of a warp share the work: after two
+/// steps each holds one of the four, so it takes 13 shuffles instead of 32. Callers need another
+/// barrier between two calls: there is one set of slots.
 template <int kThreads>
 class FourReduce {
  public:
@@ -124,7 +123,7 @@ class FourReduce {
       const float second = halved(v.squares, v.products, lane, 16);
       float mine = halved(first, second, lane, 8);
       mine = warp_sum<8>(mine);
-      // Lanes 0 to 7 have sum, then squares, other, products.
+      // Lanes 0 to 7 hold sum, the next groups of eight squares, other, products.
       if constexpr (kWarps > 1) {
         if (lane % 8 == 0) slots_[thread_ / kWarp * 4 + lane / 8] = mine;
         barrier_sync(barrier_, kThreads);
@@ -144,7 +143,7 @@ class FourReduce {
   }
 
  private:
-  /// `low`, of this lane and the one at a distance, where the lane's bit of it is 0; else `high`.
+  /// Adds `low` of this lane and its partner if the lane's `distance` bit is 0, else `high`.
   __device__ static float halved(float low, float high, int lane, int distance) {
     const bool upper = (lane & distance) != 0;
     const float other = __shfl_xor_sync(0xffffffffu, upper ? low : high, distance);
@@ -155,12 +154,12 @@ class FourReduce {
   int barrier_, thread_;
 };
 
-/// What the form of a program for this kernel may use beside DeviceTarget's.
+/// What a program's form for this kernel may use besides DeviceTarget's names.
 template <RowTraits T, RowConfig C, typename A>
 struct FoldedTarget : DeviceTarget<T, C, A, true> {
   using FourSums = FourSumsPart;
 };
-/// A program, or its form for this kernel where it has one.
+/// A program, or its form for this kernel if it has one.
 template <typename P>
 struct FoldedForm {
   using Type = P;
@@ -171,7 +170,7 @@ struct FoldedForm<P> {
   using Type = typename P::FoldedForm;
 };
 
-/// Stage R, also of four sums, or skipped where all rows of a warp agree on it.
+/// Stage R, which may be four sums, and is skipped if all rows of a warp agree on that.
 template <typename P, RowTraits T, RowConfig C, int R, typename A, typename Threads, typename Four>
 __device__ inline void run_folded_stage(typename P::Kept (&kept)[C.vectors],
                                         const typename P::Columns (&columns)[C.vectors],
@@ -199,7 +198,7 @@ __device__ inline void run_folded_stage(typename P::Kept (&kept)[C.vectors],
   }
 }
 
-/// The same bits, which the compiler cannot know: vectors over columns stay packed from row to row.
+/// The same bits, unknown to the compiler: vectors over columns stay packed from row to row.
 template <typename Columns>
 __device__ inline void hide_columns(Columns& columns, uint32_t zero) {
   static_assert(sizeof(Columns) % 4 == 0);
@@ -208,7 +207,7 @@ __device__ inline void hide_columns(Columns& columns, uint32_t zero) {
   for (int i = 0; i < static_cast<int>(sizeof(Columns) / 4); ++i) words[i] ^= zero;
 }
 
-/// The rows of a block add their sums in order; the first one writes the block's.
+/// The rows of a block add their sums in order; the first one writes the block's sums.
 template <typename P, RowTraits T, RowConfig C, typename V, typename A>
 __device__ inline void store_folded_block(const RowCall& call, const A& at,
                                           V (&sums)[C.vectors][P::kFolds], float* others, int local,
@@ -239,7 +238,7 @@ __device__ inline void store_folded_block(const RowCall& call, const A& at,
   }
 }
 
-/// Columns of a thread: accesses of all threads, one after the other.
+/// A thread's columns: in each access, those of all threads are contiguous.
 template <RowTraits T, RowConfig C>
 struct ThreadColumns {
   int first, width;
@@ -278,10 +277,10 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   launch_dependents();
 
   const int64_t step = static_cast<int64_t>(gridDim.x) * C.rows, last = call.rows - 1;
-  // Threads of a row that is not there work on the last one, write nothing and add nothing: rows
-  // that share a warp stay together.
+  // Threads without a row work on the last one, but write and add nothing: rows that share a warp
+  // stay together.
   const auto row_at = [&](int64_t base) { return base + local < last ? base + local : last; };
-  // Every call closes a group of copies, with or without any.
+  // Every call closes a group of copies, even an empty one.
   const auto request = [&](int64_t base, int slot) {
     if (base <= last) {
       const RowPlace<T> row(call, row_at(base));
@@ -313,7 +312,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 
 #pragma unroll 1
   for (int slot = 0; base <= last; base += step) {
-    // The slot of the row before, whose words this thread has used.
+    // The slot of the previous row, whose words this thread has used.
     request(base + C.ahead * step, slot == 0 ? C.ahead : slot - 1);
     cp_async_wait<C.ahead>();
     const bool there = C.rows == 1 || base + local <= last;
@@ -323,7 +322,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
       return Landed{{{row, mine.first, mine.step(i), holds, holds}},
                     ring + slot * Ring::kSlot + i * Ring::kBlock};
     };
-    // 0, which changes with the row as far as the compiler knows.
+    // 0, but as far as the compiler knows it changes with the row.
     const uint32_t zero = (call.unpack[0].shift - 16) & static_cast<uint32_t>(base);
     typename P::Kept kept[V];
 #pragma unroll

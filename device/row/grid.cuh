@@ -1,12 +1,12 @@
-// A row program with a row in the registers of the whole device: rows that no cluster holds are
-// read once. Blocks stay, and take all rows together, one after the other: while they meet for one
-// row, the next one is on its way, and the one before, which waits in shared memory, is stored. A
-// block has the same columns of all rows, and keeps vectors over them in shared memory, too, where
-// they fit (RowTraits::kept). One warp of each block meets the other blocks, since a thread that
-// waits for others must not wait for its own stores. For programs that
-// meet once: one stage, or two where blocks finalize the first by themselves (kBlocksApart). In:
-// RowCall, a cooperative launch. Flow: call > validate > select > compile > [launch].  Read next:
-// registers.cuh, device/grid.cuh.
+// A row program with a row in the registers of the whole device: reads rows once that do not fit a
+// cluster. Blocks are persistent and take all rows together, one after the other: while they
+// synchronise on one row, the next one is loaded, and the previous one, which waits in shared
+// memory, is stored. A block has the same columns of all rows, and keeps vectors over them in
+// shared memory, too, if they fit (RowTraits::kept). One warp of each block synchronises with the
+// other blocks, since a thread that waits for others must not wait for its own stores. For programs
+// that synchronise once: one stage, or two where blocks finalise the first by themselves
+// (kBlocksApart). In: RowCall, a cooperative launch. Flow: call > validate > select > compile >
+// [launch]. Read next: registers.cuh, device/grid.cuh.
 #pragma once
 
 #include "device/grid.cuh"
@@ -14,12 +14,12 @@
 
 namespace dlblas {
 
-/// What a block knows of a row, as others read it: a part as 8 bytes, or RowMoments.
+/// A block's part of a row, as other blocks read it: a part as 8 bytes, or RowMoments.
 struct RowGridPart {
   double first, second;
 };
 
-/// Bytes of shared memory for an access of the row that waits.
+/// Bytes of shared memory per access of the waiting row.
 constexpr int32_t grid_waiting(const RowTraits& traits) {
   const int32_t bytes = traits.n * size_of(traits.types[0]);
   return bytes < 4 ? 4 : bytes;
@@ -27,13 +27,13 @@ constexpr int32_t grid_waiting(const RowTraits& traits) {
 
 namespace detail {
 
-/// Counts for a barrier without waiting there; see barrier_sync.
+/// Arrives at a barrier without waiting there; see barrier_sync.
 __device__ inline void barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/// All blocks' parts of a row, by one warp. Those of two rows are in memory: a block may be one
-/// row ahead.
+/// All blocks' parts of a row, handled by one warp. Memory holds the parts of two rows: a block may
+/// be one row ahead.
 class GridMeeting {
  public:
   __device__ GridMeeting(void* parts, int lane)
@@ -49,7 +49,7 @@ class GridMeeting {
     each(turn, [&](int, const RowGridPart& part) { total = Op::combine(total, part.first); });
     return {Op::widen(reduce_lanes<Op, kWarp>(Op::narrow(total))), 0};
   }
-  /// Around the first block's mean, in f64. `share`: the most columns of a block.
+  /// Relative to the first block's mean, in f64. `share`: the most columns of a block.
   __device__ RowGridPart moments(uint32_t turn, int share, int width) const {
     const double centre = read(turn, 0).first;
     double sum = 0, squares = 0;
@@ -64,7 +64,7 @@ class GridMeeting {
   }
 
  private:
-  /// Past L1, which may hold what another row left there.
+  /// Bypasses L1, which may still hold an earlier row's part.
   __device__ RowGridPart read(uint32_t turn, int block) const {
     const auto* from = reinterpret_cast<const double2*>(parts_ + (turn & 1) * gridDim.x + block);
     const double2 v = __ldcg(from);
@@ -99,10 +99,10 @@ __global__ void __launch_bounds__(C.threads + kWarp, C.blocks)
   static_assert(!P::kHasRowResults && P::kFolds == 0 && P::kColumnsStage > 2);
   using Threads = RowReduce<C.threads>;
   using Op = typename decltype(P::partial(Stage<kLast>{}))::Op;
-  // Barriers, of even and of odd rows: the threads have told their part of a row, and the warp
-  // beside them has met the other blocks. Threads tell row r + 2 after they have read what was met
-  // for row r, so neither one's barriers nor its words are those of two rows. The first warp's
-  // arrival at kTold would do; all arrive, so that no barrier is under a predicate.
+  // Barriers, for even and for odd rows: at kTold the threads have published their part of a row,
+  // at kMet the extra warp has synchronised with the other blocks. Threads publish row r + 2 only
+  // after they have read row r's result, so no barrier or word serves two rows at once. The first
+  // warp's arrival at kTold would suffice; all arrive, so that no barrier is predicated.
   constexpr int kTold = 2, kMet = 4, kAll = C.threads + kWarp;
   __shared__ double slots[Threads::kSlots + 1];
   __shared__ RowGridPart told[2], met[2];

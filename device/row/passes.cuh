@@ -1,8 +1,8 @@
 // A row program with one row per block (or a cluster), of any length, in passes: one per stage, and
-// one that stores. What is kept lies in shared memory, or is read again. Also the form for any
-// strides and for elements that are not aligned to their size: one element per access, read again.
-// There, a group of columns is a warp's. In: RowCall. Flow: call > validate > select > compile >
-// [launch].  Read next: registers.cuh.
+// one that stores. Kept data stays in shared memory or is read again. Also the form for any strides
+// and for elements that are not aligned to their size: one element per access, read again. There,
+// one warp takes a group of columns. In: RowCall. Flow: call > validate > select > compile >
+// [launch]. Read next: registers.cuh.
 #pragma once
 
 #include "device/row/registers.cuh"
@@ -12,7 +12,7 @@ namespace dlblas {
 namespace detail {
 
 /// The last stage over groups of any width, and what follows it: one warp per group, one element
-/// per access, read again to be stored.
+/// per access, read again for the store.
 template <typename P, RowTraits T, RowConfig C, typename A>
 __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>& row) {
   using S = Stage<P::kStages - 1>;
@@ -21,7 +21,7 @@ __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>&
   const int lane = threadIdx.x % kWarp, width = row.call.width;
   typename P::Kept kept;
   typename P::Columns columns;
-  // keep() has stored in the pass of a stage over rows.
+  // keep() has already stored, in the pass of a stage over rows.
   constexpr bool kStored = P::kStoredByKeep != 0 && reduces_rows<P>();
   const auto load = [&](const A& at) {
     if constexpr (kStored) {
@@ -80,7 +80,7 @@ __device__ inline void store_groups(typename P::Stats& stats, const RowPlace<T>&
   }
 }
 
-/// The first stage over rows that runs; -1: none does.
+/// The first stage over rows that runs; -1 if none does.
 template <typename P, RowTraits T, int R = 0>
 constexpr int first_row_stage() {
   if constexpr (R >= P::kStages)
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     row_passes(const __grid_constant__ typename RowCallOf<T>::Type call) {
   static_assert(C.rows == 1 && !T.full);
   constexpr int V = C.vectors, N = T.n, kHeld = V * C.threads * N;
-  // Whole heads where they are read before they are written.
+  // Whole heads, where they are read before they are written.
   constexpr int kHead = T.shape.whole ? T.shape.head_width : 1, kColumns = kHeld / kHead * kHead;
-  // What is read once more is read from L2; the last time, it leaves L2 first.
+  // Default caching: rows that are read again hit L2 if they are still there.
   using A = RowAccess<T, Cache::kDefault, false, true>;
   using P = Program<DeviceTarget<T, C, A, false>>;
   static_assert(!T.shape.whole || !reduces_rows<P>());
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   launch_dependents();
   blocks.start();
   const int accesses = (call.width + N - 1) / N;
-  // Whole groups in each block of a cluster.
+  // Each block of a cluster gets whole groups.
   constexpr int kWhole = has_groups<P>() ? T.group / N : 1;
   const int share = (accesses + C.cluster * kWhole - 1) / (C.cluster * kWhole) * kWhole * N;
   const int begin = detail::smaller(call.width, share * rank);
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   typename P::Columns columns[V];
   typename P::Stats stats;
   constexpr int kFirstStage = detail::first_row_stage<P, T>();
-  // One pass: what is kept comes from the row, or from where the first pass left it.
+  // One pass: Kept comes from the row, or from where the first pass left it.
   const auto pass = [&](auto first, auto body) {
     constexpr bool kFirst = decltype(first)::index == 0;
 #pragma unroll 1
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     constexpr bool kNeeded = !P::kOptionalStages || P::needs(Stage<R>{}, T.options);
     if constexpr (!kNeeded) return;
     if constexpr (P::kScopes[R] <= 0) {
-      // Element by element a sum takes f64 at once, where the program may need it.
+      // Element by element, a sum is f64 from the start if the program may need it.
       constexpr bool kWide = (P::kSquaresOf >= 0) && T.strided,
                      kFlushed = (P::kSquaresOf >= 0) && !kWide;
       const auto none = [&] {
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
         for (int i = 0; i < V; ++i)
           if (P::kZeroNeutral || at(i).holds)
             P::accumulate(s, part, kept[i], columns[i], stats, at(i));
-        // No f32 chain is longer than a few hundred terms.
+        // Limits f32 chains to a few hundred terms.
         if constexpr (kFlushed)
           if (++rounds % 64 == 0) flushed += part.value(), part = none();
       });
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   if constexpr (P::kStages > 2) stage(Stage<2>{});
   if constexpr (P::kSelects) {
     static_assert(C.cluster == 1, "a row's threads are one block's");
-    // Without a row-wide stage nothing is in shared memory yet.
+    // Without a row-wide stage, shared memory is still unused here.
     if constexpr (C.keep && kFirstStage < 0) pass(Stage<0>{}, [](auto&, const auto&) {});
     const auto next = [&](uint64_t below) {
       uint64_t best = RowRank::kNone;
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   if constexpr (T.strided && has_groups<P>()) {
     detail::store_groups<P, T, C, A>(stats, row);
   } else if constexpr (!P::kOnlyRowResults) {
-    // Without a row-wide stage before it this is the first pass.
+    // Without an earlier row-wide stage this is the first pass.
     pass(Stage<(kFirstStage >= 0)>{}, [&](auto& kept, const auto& at) {
       load_columns(at);
       constexpr int kLast = P::kStages - 1;

@@ -1,6 +1,6 @@
-// Reductions of row programs: what one thread gathers (Sum, Max, …), how two parts combine
+// Reductions of row programs: what one thread accumulates (Sum, Max, …), how two parts combine
 // (SumOp, …), and over what: lanes of a group, a row's threads, the blocks of a cluster.
-// The order of additions depends on the configuration alone: same bits in any batch.
+// The order of additions depends only on the configuration: same bits in any batch.
 // Read next: device/row/registers.cuh.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace dlblas {
 
-// An operation: V (8 bytes at most), none() the neutral value, combine_lane() with the lane at a
+// An operation: V (at most 8 bytes), none() the neutral value, combine_lane() with the lane at a
 // distance, combine() between blocks, where parts travel as 8 bytes: sums as f64.
 struct SumOp {
   using V = float;
@@ -21,7 +21,7 @@ struct SumOp {
   __device__ static double combine(double a, double b) { return a + b; }
 };
 
-/// Of sums in f64.
+/// For sums in f64.
 struct WideSumOp {
   using V = double;
   __device__ static V none() { return 0; }
@@ -47,7 +47,7 @@ struct MaxOp {
   __device__ static double combine(double a, double b) { return a > b || a != a ? a : b; }
 };
 
-/// The first of two ranks: of a RowRank, or in 32 bits (device/row/select.cuh).
+/// The first (largest) of two ranks: RowRanks, or 32-bit ranks (device/row/select.cuh).
 template <typename Rank>
 struct RankOp {
   using V = decltype(Rank::of(0.0f, 0));
@@ -62,8 +62,8 @@ struct RankOp {
   }
 };
 
-/// What select() takes columns from; `next(below)` is the first rank below another one, in every
-/// thread of the row.
+/// The source of select()'s columns; `next(below)` returns the first rank below another one, in
+/// every thread of the row.
 template <typename Rank, typename Next>
 struct RowPicks {
   const Next& next;
@@ -74,12 +74,12 @@ struct RowPicks {
     last = next(last);
     return Rank::picked(last);
   }
-  /// True if this thread writes place r of a result: always the same one.
+  /// True if this thread writes element r of a result: always the same thread.
   __device__ bool writes(int r) const { return mine && r % threads == thread; }
-  /// The first of `count` places that it writes, and how far apart they are.
+  /// The first of `count` elements that it writes, and the distance between them.
   __device__ int first(int count) const { return mine ? thread : count; }
   __device__ int step() const { return threads; }
-  /// True if each thread has at most one of `count` places.
+  /// True if each thread writes at most one of `count` elements.
   __device__ bool holds(int count) const { return count <= threads; }
 };
 
@@ -91,7 +91,7 @@ __device__ inline void rank_columns(typename RankOp<Rank>::V (&ranks)[N], const 
   for (int j = 0; j < N; ++j) ranks[j] = holds ? Rank::of(v.v[j], column + j) : Rank::kNone;
 }
 
-/// The first of these that is below `below`, or `best`.
+/// The first of these ranks below `below`, or `best` if that comes first.
 template <typename V, int N>
 __device__ inline V first_below(const V (&ranks)[N], V below, V best) {
 #pragma unroll
@@ -109,7 +109,7 @@ struct MaxSumOp {
   __device__ static V none() { return {MaxOp::none(), 0}; }
   __device__ static V combine(V a, V b) {
     const float m = DeviceMath::max(a.max, b.max);
-    // Nothing counts of a row that is −inf so far: −inf − −inf is NaN.
+    // A part that is −inf so far counts nothing: −inf − −inf is NaN.
     const float base = m == MaxOp::none() ? 0 : m;
     return {m, a.sum * DeviceMath::exp(a.max - base) + b.sum * DeviceMath::exp(b.max - base)};
   }
@@ -129,7 +129,7 @@ struct MaxSumOp {
   }
 };
 
-/// A thread's sum in four chains: a chain is the latency of a row in registers.
+/// A thread's sum in four chains: for a row in registers, a chain's latency dominates.
 struct SumPart {
   using Op = SumOp;
   float chains[4] = {0, 0, 0, 0};
@@ -143,7 +143,7 @@ struct SumPart {
 #pragma unroll
     for (int i = 0; i < N; ++i) chains[i % 4] = fmaf(a.v[i], b.v[i], chains[i % 4]);
   }
-  /// Squares of memory's words: 16-bit elements in one statement per access.
+  /// Squares of words in memory: 16-bit elements in one statement per access.
   template <DType T, int N>
   __device__ void add_squares(const Vec<T, N>& w) {
     if constexpr (size_of(T) == 2 && (N == 8 || N <= 4)) {
@@ -156,7 +156,7 @@ struct SumPart {
   __device__ float value() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
 };
 
-/// A thread's sum in f64: where SumPart's would leave f32.
+/// A thread's sum in f64, where SumPart's would leave f32's range.
 struct WideSumPart {
   using Op = WideSumOp;
   double sum = 0;
@@ -178,7 +178,7 @@ struct WideSumPart {
   __device__ double value() const { return sum; }
 };
 
-/// Σx and Σx·y, reduced as one. Between blocks they travel as f32.
+/// Σx and Σx·y, reduced together. Between blocks they travel as f32.
 struct Sums {
   float sum, products;
 };
@@ -266,7 +266,7 @@ struct MaxSumPart {
   __device__ MaxSum value() const { return {max, sum.value()}; }
 };
 
-/// Over kLanes lanes; all lanes of the warp must be here.
+/// Over kLanes lanes; all lanes of the warp must take part.
 template <typename Op, int kLanes>
 __device__ inline typename Op::V reduce_lanes(typename Op::V v) {
 #pragma unroll
@@ -305,7 +305,7 @@ class RowReduce {
     return v;
   }
 
-  /// The row's threads wait for each other; what they wrote before, all of them see after.
+  /// A barrier of the row's threads: what they wrote before it is visible to all of them after it.
   __device__ void meet() const { RowSum<kThreads>(slots_, barrier_, thread_).meet(); }
 
  private:
@@ -313,10 +313,10 @@ class RowReduce {
   int barrier_, thread_, odd_ = 0;
 };
 
-/// Over a cluster's blocks: each writes its part into all the others, as 8 bytes, and combines them
-/// in the order of ranks. Two sets of parts: a block may be one reduction ahead. The threads that
-/// call `all` hold the same part, get the same total, and meet at a barrier of theirs between two
-/// reductions.
+/// Reduces over a cluster's blocks: each writes its part into all the others, as 8 bytes, and
+/// combines them in rank order. There are two sets of parts, since a block may be one reduction
+/// ahead. The threads that call `all` hold the same part, get the same total, and pass a barrier of
+/// their own between two reductions.
 template <int kBlocks>
 class ClusterReduce {
  public:
@@ -324,8 +324,8 @@ class ClusterReduce {
     double parts[2][kBlocks];
     Mbarrier full[2];
   };
-  /// All threads of the cluster. `thread`: place among those of the block that call `all`, kBlocks
-  /// and more of them.
+  /// Called by all threads of the cluster. `thread`: index among the threads of the block that call
+  /// `all`, of which there are at least kBlocks.
   __device__ ClusterReduce(Shared& shared, int thread) : shared_(shared), thread_(thread) {
     if (threadIdx.x == 0) {
       for (Mbarrier& full : shared.full) {
@@ -336,7 +336,7 @@ class ClusterReduce {
     }
     cluster_arrive_relaxed();
   }
-  /// All threads of the cluster, once: no block writes into one that has not started.
+  /// Called once by all threads of the cluster: no block writes into one that has not started.
   __device__ void start() const { cluster_wait(); }
   template <typename Op>
   __device__ typename Op::V all(typename Op::V part) {
@@ -347,8 +347,8 @@ class ClusterReduce {
     for (int i = 1; i < kBlocks; ++i) total = Op::combine(total, parts[i]);
     return Op::narrow(total);
   }
-  /// Those of a row of `width` columns, of which each block has `share` at most. The last
-  /// reduction: both sets are in use. A lane looks at one block.
+  /// The moments of a row of `width` columns, of which each block has at most `share`. The last
+  /// reduction, since it uses both sets. Each lane reads one block's.
   __device__ RowMoments moments(const RowMoments& mine, int share, int width) {
     put(turn_, mine.mean), put(turn_ + 1, mine.squares);
     const int block = static_cast<int>(threadIdx.x % kBlocks), left = width - block * share;
@@ -364,19 +364,19 @@ class ClusterReduce {
   }
 
  private:
-  /// This block's part of reduction `turn`, into all blocks.
+  /// Writes this block's part of reduction `turn` into all blocks.
   __device__ void put(uint32_t turn, double part) {
     if (thread_ < kBlocks)
       store_async(map_to_rank(&shared_.parts[turn & 1][cluster_rank()], thread_), part,
                   map_to_rank(&shared_.full[turn & 1], thread_));
   }
-  /// All parts of reduction `turn`.
+  /// Waits for all parts of reduction `turn`.
   __device__ const double (&wait(uint32_t turn))[kBlocks] {
     const double(&parts)[kBlocks] = shared_.parts[turn & 1];
     Mbarrier& full = shared_.full[turn & 1];
-    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would empty L1.
+    // Not wait_cluster: parts come with the barrier's bytes, and its acquire would invalidate L1.
     full.wait(turn >> 1 & 1);
-    // The next but one: its bytes come only when all threads here have passed this wait.
+    // For the next turn but one: its bytes arrive only when all threads here have passed this wait.
     if (thread_ == 0) full.arrive_expect_tx(sizeof(parts));
     return parts;
   }

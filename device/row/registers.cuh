@@ -1,7 +1,7 @@
 // A row program with the row in registers: several rows per block, a row over a cluster, or, for
 // programs that reduce no row, parts of a row as blocks of their own (tiles).
-// One read and one write of everything. In: RowCall. Flow: call > validate > select > compile >
-// [launch].  Read next: src/kernels/rows_cuda.cpp (picks the configuration), passes.cuh.
+// Reads and writes everything once. In: RowCall. Flow: call > validate > select > compile >
+// [launch]. Read next: src/kernels/rows_cuda.cpp (picks the configuration), passes.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
@@ -24,15 +24,15 @@ constexpr bool has_groups() {
 
 namespace detail {
 
-/// True if what a row knows is kept for the kernel that folds it.
+/// True if a row's Stats are kept for the kernel that folds it.
 template <typename P>
 constexpr bool leaves_stats() {
   return P::kFolds > 0 && P::kStages > 0;
 }
 
-/// Squares of an operand's columns, `first` to before `end`, in f64, for every one of the threads
-/// that share them: each warp reads them all, one by one, which is right, a hundred times slower,
-/// and little code. Results may lie where rows do, so no thread goes on before all have read.
+/// The sum of squares of an operand's columns, `first` to before `end`, in f64, in every thread
+/// that shares them: each warp reads them all, one by one: correct, a hundred times slower, little
+/// code. Results may overwrite rows, so no thread goes on before all have read.
 template <int kIndex, RowTraits T, RowConfig C, typename Threads>
 __device__ inline double squares_wide(const RowPlace<T>& row, int first, int end,
                                       const Threads& threads) {
@@ -52,13 +52,13 @@ __device__ inline double squares_wide(const RowPlace<T>& row, int first, int end
   return sum;
 }
 
-/// Columns of a block of a cluster: its own, and the most that one has.
+/// Columns of a block of a cluster: its own, and the most of any block.
 struct BlockColumns {
   int own, most;
 };
 
-/// Stage R over a row's threads and blocks, of which each thread has a part. `wide`: the block's
-/// part in f64, from every thread.
+/// Stage R over a row's threads and blocks; each thread has a part. `wide`: the block's part in
+/// f64, in every thread.
 template <typename P, RowConfig C, int R, typename Op, typename Threads, typename Blocks,
           typename Wide>
 __device__ inline void finalize_stage(typename Op::V part, typename P::Stats& stats,
@@ -97,14 +97,14 @@ __device__ inline void finalize_stage(typename Op::V part, typename P::Stats& st
   }
 }
 
-/// Lanes that a group of columns takes: a power of 2, of which the last ones have no columns.
+/// Lanes that a group of columns takes: a power of 2; the last ones may have no columns.
 constexpr int lanes_of_group(int lanes) {
   int padded = 1;
   while (padded < lanes) padded *= 2;
   return padded;
 }
 
-/// Stage R over groups of columns: aligned lanes of a warp. One result an access.
+/// Stage R over groups of columns: aligned lanes of a warp. One result per access.
 template <typename P, RowTraits T, RowConfig C, int R, typename A>
 __device__ inline void reduce_groups(typename P::Kept (&kept)[C.vectors],
                                      const typename P::Columns (&columns)[C.vectors],
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   // Columns of one access of all threads, and of all accesses.
   constexpr int kStep = kPadded == kLanes ? C.threads * T.n : C.threads / kPadded * T.group;
   constexpr int kColumns = V * kStep;
-  // A thread's accesses lie at the same columns of several heads.
+  // A thread's accesses are at the same columns of several heads.
   constexpr int kHeadWidth = T.shape.head_width;
   constexpr bool kSameColumns = kHeadWidth > 0 && kStep % (kHeadWidth ? kHeadWidth : 1) == 0;
   static_assert(P::kHasHeads == (kHeadWidth > 0));
@@ -183,8 +183,8 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   int first = part * kColumns + thread * T.n;
   if constexpr (kPadded != kLanes)
     first = part * kColumns + thread / kPadded * T.group + thread % kPadded * T.n;
-  // Else NVRTC makes an address of its own for each access of a cluster's row (256×262144: 95
-  // instructions more, and spills).
+  // Without this, NVRTC computes a separate address for each access of a cluster's row (256×262144:
+  // 95 instructions more, and spills).
   if constexpr (C.cluster > 1) asm("" : "+r"(first));
   Threads threads(slots + local * Threads::kSlots, 1 + local, thread);
   ClusterReduce<C.cluster> blocks(parts, threadIdx.x);
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   const bool written = mine && !row.skipped();
   const auto at = [&](int i) {
     const int step = i * kStep;
-    // Not first + step < width: the sums would live until the stores, one an access, and spill
+    // Not first + step < width: these sums, one per access, would live until the stores, and spill
     // (silu_and_mul_quant_token 256 threads × 4 vectors, 5 blocks: 16 bytes).
     bool holds = T.full || first < call.width - step;
     if constexpr (kPadded != kLanes) holds = holds && thread % kPadded < kLanes;
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 #pragma unroll
   for (int i = 0; i < V; ++i) P::load(loaded[i], at(i));
   if constexpr (C.early && P::kColumnsAfterRow) load_columns();
-  // Never: it keeps the loads above it above the reductions. ptxas moves nothing over a branch.
+  // Never true: keeps the loads above before the reductions. ptxas moves nothing over a branch.
   if constexpr (P::kHasColumns && C.early)
     if (call.rows < 0) asm volatile("trap;");
   blocks.start();
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     static_assert(C.cluster == 1, "a row's threads are one block's");
     detail::select_in_registers<P, T, C>(kept, stats, at, threads, row, thread, written);
   }
-  // Heads lie in one block; what one access writes, others of its head have read.
+  // A head is within one block; before an access writes, all accesses of its head must have read.
   if constexpr (T.shape.whole) {
     static_assert(kTiled);
     __syncthreads();
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (detail::leaves_stats<P>())
     if (thread == 0 && part == 0) static_cast<typename P::Stats*>(call.folds.stats)[index] = stats;
   if constexpr (!P::kOnlyRowResults) {
-    // Columns that come late come a few accesses at a time: no store passes a load.
+    // Late columns are loaded a few accesses at a time: no store passes a load.
     constexpr bool kLate = P::kHasColumns && !C.early && P::kColumnsStage > 2 && !kSameColumns;
     constexpr int kStep = kLate && V > 4 ? 4 : V;
     if constexpr (!C.early && P::kColumnsStage > 2 && kStep == V) load_columns();

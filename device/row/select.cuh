@@ -1,8 +1,8 @@
-// Columns of a row in registers, in order: what select() of a program takes. A thread's columns are
+// Takes columns of a row in registers in order, for a program's select(). A thread's columns are
 // ranks of 32 bits, value above column; the next one is the largest rank below the last: the
-// largest of rank − last modulo 2³², one instruction a column on sm_90 (VIADDMNMX). Where a rank
-// has no room for all of a value (f32), a row in which that told two columns apart wrongly is
-// taken again with ranks of 64 bits. In: what a thread keeps. Read next: device/row/registers.cuh.
+// largest of rank − last modulo 2³², one instruction per column on sm_90 (VIADDMNMX). If a rank
+// cannot hold a whole value (f32), rows where that may have misordered two columns are taken again
+// with 64-bit ranks. In: what a thread keeps. Read next: device/row/registers.cuh.
 #pragma once
 
 #include "device/row/access.cuh"
@@ -10,32 +10,32 @@
 namespace dlblas::detail {
 
 /// A column's rank: its value's high bits, which order as values do (NaN above all, −0 is 0), and
-/// in the low kBits the columns from the right. 0: none.
+/// in the low kBits the column, counted from the right. 0 means none.
 template <int kBits>
 struct WordRank {
   static constexpr uint32_t kNone = 0, kColumn = (1u << kBits) - 1;
-  /// The sum is 0x7fffffff of any NaN, and +0 of −0.
+  /// The addition yields 0x7fffffff for any NaN, and +0 for −0.
   __device__ static uint32_t of(float value, int column) {
     const auto bits = static_cast<uint32_t>(__float_as_int(value + 0.0f));
     const uint32_t rank =
         bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
     return (rank & ~kColumn) | (kColumn - static_cast<uint32_t>(column));
   }
-  /// The value is exact where its low kBits are 0.
+  /// The value is exact if its low kBits are 0.
   __device__ static RowPicked picked(uint32_t rank) {
     const uint32_t high = (rank >> 31 ? rank & 0x7fffffffu : ~rank) & ~kColumn;
     return {__int_as_float(static_cast<int>(high)), static_cast<int32_t>(~rank & kColumn)};
   }
 };
 
-/// Bits that count a row's columns.
+/// Bits needed for a row's column numbers.
 constexpr int column_bits(int columns) {
   int bits = 1;
   while ((1 << bits) < columns) ++bits;
   return bits;
 }
 
-/// RowPicks of WordRanks. kExact: a rank holds its value; else the value is read again.
+/// RowPicks for WordRanks. kExact: a rank holds its value; otherwise the value is read again.
 template <typename Rank, bool kExact, typename Next, typename Load>
 struct WordPicks {
   const Next& next;
@@ -60,11 +60,11 @@ struct WordPicks {
   __device__ bool holds(int count) const { return count <= threads; }
 };
 
-/// Most columns of a row of f32 in ranks of 32 bits: 14 bits of a mantissa tell values apart.
+/// The most columns of an f32 row with 32-bit ranks: 14 bits of mantissa distinguish values.
 inline constexpr int kMaxWordColumns = 512;
 
-/// P::select of a row in registers. `at(i)`: the thread's accesses; all threads of the row are
-/// here.
+/// P::select for a row in registers. `at(i)`: the thread's accesses; all threads of the row must
+/// take part.
 template <typename P, RowTraits T, RowConfig C, typename At, typename Threads>
 __device__ inline void select_in_registers(const typename P::Kept (&kept)[C.vectors],
                                            const typename P::Stats& stats, const At& at,
@@ -74,7 +74,7 @@ __device__ inline void select_in_registers(const typename P::Kept (&kept)[C.vect
   constexpr bool kExact =
       kIndex >= 0 && size_of(T.types[kIndex < 0 ? 0 : kIndex]) == 2 && kColumns <= 1 << 13;
   constexpr bool kWords = kExact || (kIndex >= 0 && kColumns <= kMaxWordColumns);
-  // Made once where registers hold them.
+  // Computed once if registers can hold them.
   constexpr bool kMade = V * N * (kWords ? 4 : 8) <= 128;
   const auto take_wide = [&](const auto& rank_of) {
     const auto next = [&](uint64_t below) {
@@ -124,11 +124,11 @@ __device__ inline void select_in_registers(const typename P::Kept (&kept)[C.vect
                                                                   written};
     P::select(picks, stats, row);
     if constexpr (!kExact) {
-      // Nor may what follows the last one be that close. Taken whatever `close` says: rows that
-      // share a warp differ in it, and all lanes take together.
+      // The rank after the last must not be that close either. Computed regardless of `close`: rows
+      // that share a warp differ in it, and all lanes take together.
       const uint32_t after = next(picks.last);
       bool again = picks.close | ((after ^ picks.last) <= Rank::kColumn);
-      // Low bits that are 0 in the whole row, as in f32 made of bf16, tell nothing apart.
+      // Low bits that are 0 in the whole row, as in f32 from bf16, distinguish nothing.
       again &= !kMade || threads.template all<RankOp<Rank>>(low) != 0;
       if (!__any_sync(~0u, again)) return;
       take_wide([&](const auto& offer) {

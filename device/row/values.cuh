@@ -1,8 +1,8 @@
-// The values of one access as f32, and the functions that programs are written in: + − · /, fma,
-// exp, silu, … on N elements at once. On a CPU the same names work on SIMD vectors
-// (cpu/row/values.hpp). Numerics: exp2, reciprocal and rsqrt are the hardware's approximations, to
-// 2 units of the last place; exp(x) = 2^(x·log2 e) adds |x|·2^-24 relative. Subnormal results are
-// 0. Read next: device/row/access.cuh.
+// The values of one access as f32, and the functions that programs use: + − · /, fma, exp, silu, …
+// on N elements at once. On a CPU the same names work on SIMD vectors (cpu/row/values.hpp).
+// Numerics: exp2, reciprocal and rsqrt are the hardware's approximations, to 2 ulp; exp(x) =
+// 2^(x·log2 e) adds a relative error of |x|·2^-24. Subnormal results are 0. Read next:
+// device/row/access.cuh.
 #pragma once
 
 #include "device/float8.hpp"
@@ -36,14 +36,14 @@ struct DeviceMath {
   __device__ static float fma(float a, float b, float c) { return fmaf(a, b, c); }
   /// a / b, as a product with 1/b.
   __device__ static double quotient(double a, double, double inverse) { return a * inverse; }
-  /// a / b as IEEE rounds it, where b is among 6, 127, 448 and 57344 and the result is no smaller
-  /// than 2^-126 (tried for every a): one reciprocal for all of a thread's.
+  /// a / b with IEEE rounding, where b is 6, 127, 448 or 57344 and the result is at least 2^-126
+  /// (tried for every a): one reciprocal for all of a thread's quotients.
   __device__ static float quotient(float a, float b) {
     const float near = reciprocal(b), inverse = fmaf(near, fmaf(-b, near, 1.0f), near);
     const float q = a * inverse;
     return q <= 0x1p126f ? fmaf(fmaf(-q, b, a), inverse, q) : q;  // of infinity and NaN: themselves
   }
-  /// Did a sum of squares come near to what f32 holds?
+  /// Did a sum of squares come close to the limit of f32?
   template <typename T>
   __device__ static bool overflows(T sum) {
     return sum > static_cast<T>(0x1p126);
@@ -61,13 +61,13 @@ struct DeviceMath {
     return y;
   }
   __device__ static float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
-  /// 0 below −87.3, where the reciprocal is; NaN for −inf, as x / (1 + e^−x) is.
+  /// 0 below −87.3, where the reciprocal is 0; NaN for −inf, as in x / (1 + e^−x).
   __device__ static float silu(float x) { return x * sigmoid(x); }
   __device__ static float tanh(float x) { return ::tanhf(x); }
   __device__ static float infinity() { return __int_as_float(0x7f800000); }
 };
 
-// A namespace of their own: found by their arguments, they hide no min or exp of plain numbers.
+// In a namespace of their own: found by their arguments, they hide no min or exp of plain numbers.
 namespace rows {
 
 template <int N>
@@ -112,7 +112,7 @@ __device__ inline Values<N> fma(const Values<N>& a, const Values<N>& b, const Va
   for (int i = 0; i < N; ++i) r.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
   return r;
 }
-/// A divisor of many, brought nearer to 1 where f32 does not hold its reciprocal well.
+/// A divisor of many values, scaled towards 1 where f32 cannot hold its reciprocal well.
 struct Divisor {
   float nearer, value, inverse;  // inverse: to 1 unit of the last place
   __device__ explicit Divisor(float divisor) {
@@ -121,23 +121,23 @@ struct Divisor {
     value = divisor * nearer, inverse = DeviceMath::reciprocal(value);
   }
 };
-/// a / divisor, the same of all, to one unit of the last place of f32 where the quotient is below
-/// 2^60, and most often exactly: its reciprocal is made once, and each quotient mended by what it
-/// leaves. A division each takes a unit that has a quarter of the rate.
+/// a / divisor, for one divisor of all, to one ulp of f32 where the quotient is below 2^60, and
+/// most often exact: its reciprocal is computed once, and each quotient corrected by its remainder.
+/// Real divisions use a unit that runs at a quarter of the rate.
 template <int N>
 __device__ inline Values<N> quotient(const Values<N>& a, float divisor) {
   const Divisor by(divisor);
-  // Of 0 and of infinity as it is.
+  // Divisors 0 and infinity are left uncorrected.
   const float left = fmaf(-by.inverse, by.value, 1.0f);
   const bool mends = fabsf(left) < 1;
   const float inverse = mends ? fmaf(left, by.inverse, by.inverse) : by.inverse;
   return for_each_value(a, [=](float x) {
     const float y = x * by.nearer, q = y * inverse;
-    // What q has too much, so that −0 stays −0.
+    // Subtracts the excess of q, so that −0 stays −0.
     return mends && fabsf(q) < 0x1p60f ? fmaf(fmaf(q, by.value, -y), -inverse, q) : q;
   });
 }
-/// The same to 3 roundings, for values that have more of their own: a third of the instructions.
+/// The same to 3 roundings, for values with larger errors: a third of the instructions.
 template <int N>
 __device__ inline Values<N> near_quotient(const Values<N>& a, float divisor) {
   const Divisor by(divisor);
@@ -164,7 +164,7 @@ template <int N>
 __device__ inline Values<N> min(const Values<N>& a, const Values<N>& b) {
   return for_each_value(a, b, &DeviceMath::min);
 }
-/// Where x < 0 one, elsewhere the other, as for NaN.
+/// `yes` where x < 0, `no` elsewhere and for NaN.
 template <int N>
 __device__ inline Values<N> choose_negative(const Values<N>& x, const Values<N>& yes,
                                             const Values<N>& no) {
@@ -182,7 +182,7 @@ __device__ inline Values<N> erf(const Values<N>& a) {
   return for_each_value(a, [](float x) { return ::erff(x); });
 }
 
-/// To 2 units of the last place, at any size.
+/// To 2 ulp, for arguments of any size.
 template <int N>
 __device__ inline void sin_cos(const Values<N>& a, Values<N>& sin, Values<N>& cos) {
 #pragma unroll
@@ -194,7 +194,7 @@ __device__ inline void sin_cos(const Values<N>& a, Values<N>& sin, Values<N>& co
 using rows::Values;
 
 namespace detail {
-// Two f8 in the lower half of a word, and back; in integers before sm_89.
+// Unpacks and packs two f8 in the lower half of a word; in integers before sm_89.
 #if __CUDA_ARCH__ >= 890
 template <DType T>
 __device__ inline FloatPair unpack_f8_pair(uint32_t bits) {
@@ -247,7 +247,7 @@ __device__ inline uint32_t pack_i8(float v) {
 }
 }  // namespace detail
 
-/// Memory's words as values.
+/// Words of memory as values.
 template <DType T, int N>
 __device__ inline Values<N> values(const Vec<T, N>& w) {
   Values<N> r;
@@ -267,7 +267,7 @@ __device__ inline Values<N> values(const Vec<T, N>& w) {
   }
   return r;
 }
-/// The same a second time, behind a reduction: see RowUnpack.
+/// The same a second time, after a reduction: see RowUnpack.
 template <DType T, int N>
 __device__ inline Values<N> values(const Vec<T, N>& w, const RowUnpack& unpack) {
   if constexpr (T == DType::kBF16) {
@@ -287,7 +287,7 @@ __device__ inline Values<N> values(const Vec<T, N>& w, const RowUnpack& unpack) 
     return values(w);
   }
 }
-/// Values rounded once into memory's words.
+/// Values rounded once to words of memory.
 template <DType T, int N>
 __device__ inline Vec<T, N> rounded(const Values<N>& a) {
   Vec<T, N> w;
@@ -307,7 +307,7 @@ __device__ inline Vec<T, N> rounded(const Values<N>& a) {
   }
   return w;
 }
-/// w · s; 16-bit words stay words over a reduction, as with RowUnpack, since `first` is not known.
+/// w · s; 16-bit words stay packed across a reduction, as with RowUnpack, since `first` is unknown.
 template <DType T, int N>
 __device__ inline Values<N> scaled(const Vec<T, N>& w, const RowScale<T>& s) {
   if constexpr (size_of(T) == 2) {
@@ -324,7 +324,7 @@ __device__ inline Values<N> scaled(const Vec<T, N>& w, const RowScale<T>& s) {
     return values(w) * Values<N>(s.first) * Values<N>(s.second);
   }
 }
-/// a + b rounded into memory's words: 16-bit types in one instruction per pair.
+/// a + b rounded to words of memory: 16-bit types in one instruction per pair.
 template <DType T, int N>
 __device__ inline Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
   if constexpr (size_of(T) == 2) {

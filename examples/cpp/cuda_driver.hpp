@@ -1,6 +1,7 @@
-// The part of the CUDA driver that own_stream.cpp uses, found at run time: no toolkit and no CUDA
-// header is needed to build it, and it runs where there is no GPU. A program that links CUDA has a
-// stream and memory already, and passes its own CUstream (or cudaStream_t) and pointers instead.
+// The part of the CUDA driver that own_stream.cpp uses, loaded at run time: building needs no
+// toolkit and no CUDA header, and the program also runs without a GPU. A program that links CUDA
+// already has a stream and memory, and passes its own CUstream (or cudaStream_t) and pointers
+// instead.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 /// The first GPU of this machine: its memory, one stream, and graphs captured from that stream.
 class Gpu {
  public:
-  /// Throws std::runtime_error where there is none, and says why.
+  /// Throws std::runtime_error, with the reason, if there is no GPU.
   Gpu() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (!library_) throw std::runtime_error("the driver, libcuda.so.1, is not there");
     int device = 0;
@@ -51,7 +52,7 @@ class Gpu {
     call<void*>("cuStreamSynchronize", stream_);
   }
 
-  /// What `record` puts on the stream becomes a graph, made ready to run.
+  /// Captures what `record` puts on the stream into a graph that is ready to launch.
   void* capture(const std::function<void()>& record) const {
     constexpr int kThreadLocal = 1;
     void *graph = nullptr, *ready = nullptr;

@@ -1,5 +1,5 @@
 // matmul by name, tuned for its arguments: the first run measures, every later one reads the store.
-// Prints progress, the table of candidates, and what was measured: 0 the second time.
+// Prints progress, the table of candidates, and how many were measured: 0 the second time.
 #include <cstdio>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The least that calls an operator: y = a · b, with the library's own memory and threads.
+// The shortest operator call: y = a · b, with the library's own memory and threads.
 #include <cstdio>
 #include <vector>
 

@@ -1,7 +1,7 @@
-// A program that has its own memory, threads and CUDA stream, and lends them to dlblas: the calls
-// allocate nothing of the library's, and all work is in the order of the program's stream, so it
-// can be captured into a CUDA graph. Where there is no GPU the same program runs on the CPU and
-// says so. Prints each step; ends with "ok", or with 1 and the reason. Read next: cuda_driver.hpp,
+// A program that lends its own memory, threads and CUDA stream to dlblas: the calls allocate
+// nothing from the library, and all work runs in the order of the program's stream, so it can be
+// captured into a CUDA graph. Without a GPU the same program runs on the CPU and says so. Prints
+// each step; ends with "ok", or with exit code 1 and the reason. Read next: cuda_driver.hpp,
 // docs/cpp.md.
 #include <algorithm>
 #include <cmath>
@@ -23,8 +23,8 @@ namespace {
 constexpr std::int64_t kT = 512, kC = 1024;  // rows, and their width
 constexpr std::size_t kBytes = sizeof(float) * kT * kC;
 
-/// What dlblas asks the program for. One block, handed out piece by piece: no driver call in
-/// between, so it serves while a graph is captured too. A real program would take pieces back.
+/// Provides what dlblas requests from the program. One block is handed out piece by piece without
+/// driver calls, so it also works during graph capture. A real program would take pieces back.
 class Host {
  public:
   explicit Host(const Gpu* gpu)
@@ -47,7 +47,7 @@ class Host {
     other.join();
   }
 
-  /// Null when the block is used up: dlblas makes a LaunchError of it.
+  /// Null when the block is used up: dlblas turns that into a LaunchError.
   void* take(std::size_t bytes, std::size_t align) {
     const std::size_t start = (used_ + align - 1) / align * align;
     if (!block_ || start + bytes > kSize) return nullptr;

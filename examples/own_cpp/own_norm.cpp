@@ -1,4 +1,4 @@
-// A C++ function as an implementation of rms_norm, in a shared object of its own. Build and run:
+// A C++ function as an implementation of rms_norm, in its own shared object. Build and run:
 //   g++ -std=c++20 -O3 -shared -fPIC -I../../include own_norm.cpp -o own_norm.so && python run.py
 #include <cmath>
 #include <dlblas/implementation.hpp>

@@ -1,5 +1,5 @@
-// The caller's side of a call: stream, threads, memory and parallel_for, from one object of the
-// caller's. In: any class with some of the members below. Out: the C ABI's dlblas_context, plain
+// The caller's side of a call: stream, threads, memory and parallel_for, all from one host object.
+// In: any class with some of the members below. Out: the C ABI's dlblas_context, made of plain
 // function pointers. No std::function, no allocation. Read next: operator.hpp.
 #ifndef DLBLAS_CONTEXT_HPP_
 #define DLBLAS_CONTEXT_HPP_
@@ -16,8 +16,8 @@
 namespace dlblas {
 inline namespace v1 {
 
-/// The piece of work a parallel_for runs: call it with disjoint ranges that cover [begin, end). It
-/// never throws.
+/// The loop body that a parallel_for runs: call it on disjoint ranges that together cover
+/// [begin, end). It never throws.
 class Body {
  public:
   Body(void (*fn)(std::int64_t, std::int64_t, void*), void* ctx) : fn_(fn), ctx_(ctx) {}
@@ -28,7 +28,7 @@ class Body {
   void* ctx_;
 };
 
-/// A result to be made: contiguous memory of this many bytes on this device, at a multiple of 16.
+/// Requests memory for one result: `bytes` bytes, contiguous, on `device`, aligned to 16 bytes.
 struct NewOutput {
   int index;  // of the result
   DType dtype;
@@ -59,9 +59,9 @@ inline DType dtype_from(dlblas_dtype code) {
         std::to_string(code.code));
 }
 
-// Exceptions must not enter the library: one from the caller's memory functions is a failed
-// allocation there (LaunchError here); one from its parallel_for would leave work undone, so it
-// ends the program (noexcept).
+// Exceptions must not enter the library. One from the caller's memory functions becomes a failed
+// allocation there (LaunchError here). One from its parallel_for would leave work undone, so it
+// terminates the program (noexcept).
 template <typename H>
 void* call_alloc(void* self, std::size_t bytes, std::size_t align) noexcept {
   try {
@@ -91,19 +91,19 @@ void call_parallel_for(void* self, std::int64_t begin, std::int64_t end, std::in
 }
 }  // namespace detail
 
-/// The caller's side of a call: memory, threads, stream, and what a result must promise. Copied
-/// freely; the host object must outlive it.
+/// The caller's side of a call: memory, threads, stream, and the guarantees required of the
+/// results. Cheap to copy; the host object must outlive all copies.
 class Context {
  public:
-  /// The library's own memory and threads; on a GPU the device's default stream.
+  /// Uses the library's own memory and threads, and on a GPU the device's default stream.
   Context() { c_.size = sizeof c_; }
-  /// Uses whichever of these members `host` has (the library's own serve for the rest):
-  ///   void* alloc(size_t bytes, size_t align)      workspace: the call's, then the host's again
-  ///   void* new_output(const NewOutput& spec)      memory of a result; stays the host's own
+  /// Uses whichever of these members `host` has, and the library's own for the rest:
+  ///   void* alloc(size_t bytes, size_t align)      workspace; the host's again when the call ends
+  ///   void* new_output(const NewOutput& spec)      memory for a result; stays the host's own
   ///   void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body)   returns when all
   ///   is done
-  /// On a GPU memory is given and taken back in the order of the stream: the kernels that use the
-  /// workspace may still wait there when the call returns.
+  /// On a GPU, memory is handed over and given back in stream order: kernels that use the workspace
+  /// may still be pending on the stream when the call returns.
   template <typename H>
   requires(detail::HasAlloc<H> || detail::HasParallelFor<H> ||
            detail::HasNewOutput<H>) explicit Context(H& host, int num_threads = 0,
@@ -121,13 +121,13 @@ class Context {
     c_.num_threads = count;
     return *this;
   }
-  /// On a GPU, the stream to work in: a CUstream or cudaStream_t of the tensors' device.
+  /// On a GPU, the stream to work on: a CUstream or cudaStream_t of the tensors' device.
   Context& stream(void* handle) {
     c_.stream = handle;
     return *this;
   }
-  /// The same bits for a row in any batch, on any number of threads, before and after tuning: on
-  /// one machine, for tensors that lie alike.
+  /// A row gets the same bits in any batch, on any number of threads, before and after tuning,
+  /// provided that the machine and the tensors' layout and alignment are the same.
   Context& deterministic(bool on = true) { return flag(DLBLAS_DETERMINISTIC, on); }
   /// f32 products may round their inputs to TF32.
   Context& allow_tf32(bool on = true) { return flag(DLBLAS_ALLOW_TF32, on); }

@@ -1,5 +1,5 @@
-// Says first, and in words, that a compiler was asked for an older C++ than these headers need. The
-// C header <dlblas/dlblas.h> takes any.
+// Reports, before any other error and in plain words, that the compiler is set to an older C++ than
+// these headers need. The C header <dlblas/dlblas.h> works with any.
 #ifndef DLBLAS_CPP20_HPP_
 #define DLBLAS_CPP20_HPP_
 

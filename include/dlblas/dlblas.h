@@ -1,9 +1,8 @@
-/* The C ABI of dlblas: what every binding (C++, Python, torch) stands on.
- * Plain C, no dependency. Structures start with `size` (sizeof the caller's), so they may grow.
- * No exception crosses this border: a function returns a status, and dlblas_last_error() says more.
- * Texts returned through `char**` are UTF-8 and are released with dlblas_free(). JSON is for
- * reading about the library; the library itself never parses any. Read next: bindings/c/call.cpp,
- * docs/flow.md. */
+/* The C ABI of dlblas: the base of every binding (C++, Python, torch). Plain C, no dependency.
+ * Structures start with `size` (the caller's sizeof), so that they may grow. No exception crosses
+ * this boundary: a function returns a status, and dlblas_last_error() says more. Texts returned
+ * through `char**` are UTF-8 and are released with dlblas_free(). JSON is for reading about the
+ * library; the library itself never parses any. Read next: bindings/c/call.cpp, docs/flow.md. */
 #ifndef DLBLAS_DLBLAS_H_
 #define DLBLAS_DLBLAS_H_
 
@@ -20,11 +19,11 @@
 extern "C" {
 #endif
 
-/* Of this header; the library's is dlblas_abi_version(). */
+/* The version of this header; that of the library is dlblas_abi_version(). */
 #define DLBLAS_ABI_VERSION 1
 #define DLBLAS_MAX_RANK 8
 
-/* How a call ended; dlblas_last_error() has the words. */
+/* How a call ended; dlblas_last_error() has the message. */
 typedef enum dlblas_status {
   DLBLAS_OK = 0,
   DLBLAS_SHAPE = 1,
@@ -39,7 +38,7 @@ typedef enum dlblas_status {
   DLBLAS_INTERNAL = 10
 } dlblas_status;
 
-/* The last failure of the calling thread; the texts live until its next dlblas call. */
+/* The last failure of the calling thread; its texts live until that thread's next dlblas call. */
 typedef struct dlblas_error {
   size_t size;
   dlblas_status status;
@@ -71,7 +70,7 @@ typedef struct dlblas_tensor {
   uint64_t byte_offset;
 } dlblas_tensor;
 
-/* What a dlblas_value holds. */
+/* The kind of a dlblas_value. */
 typedef enum dlblas_kind {
   DLBLAS_NONE = 0, /* absent: the default, or no tensor for an optional one */
   DLBLAS_TENSOR = 1,
@@ -93,9 +92,9 @@ typedef struct dlblas_value {
 } dlblas_value;
 
 /* The arguments of one call. The first num_values - num_named values are positional, in schema
- * order; the last num_named go by names[0 … num_named). outputs[i].data == NULL asks for a new
- * result: then outputs[i].shape and .strides must hold DLBLAS_MAX_RANK entries each, and are filled
- * in. */
+ * order; the last num_named are named by names[0 … num_named). outputs[i].data == NULL requests a
+ * new result: then outputs[i].shape and .strides must have room for DLBLAS_MAX_RANK entries each,
+ * and are filled in. */
 typedef struct dlblas_args {
   size_t size;
   const dlblas_value* values;
@@ -109,15 +108,15 @@ typedef struct dlblas_args {
 #define DLBLAS_DETERMINISTIC 1u
 #define DLBLAS_ALLOW_TF32 2u
 
-/* The caller's side of a call. NULL context, or a NULL function in it: the library's own. Results
- * that the library's own new_output made are released with dlblas_free(data); on a GPU they are
- * ready in the order of `stream`, a CUstream of the tensors' device (NULL: its default stream), are
- * given back in that order too, and must not outlive it.
- * new_output finds device, dtype, shape and strides set and gives memory for them (data, and
- * byte_offset where it is not 0), without changing these. The first element lies at a multiple of
- * 16 bytes: a kernel is chosen before the memory is there. Other strides, or an address less
- * aligned than the kernel relies on, are a DLBLAS_ARGUMENT naming the result, and nothing is
- * written; results with strides or an alignment of their own are passed in outputs[]. */
+/* The caller's side of a call. Where the context or a function in it is NULL, the library's own is
+ * used. Results allocated by the library's own new_output are released with dlblas_free(data). On a
+ * GPU they are ready in the order of `stream`, a CUstream of the tensors' device (NULL: its default
+ * stream), are released in that order too, and must not outlive the stream. new_output finds
+ * device, dtype, shape and strides set, and sets the memory for them (data, and byte_offset if it
+ * is not 0) without changing the rest. The first element must be aligned to 16 bytes: the kernel is
+ * chosen before the memory exists. Other strides, or an address less aligned than the kernel relies
+ * on, are a DLBLAS_ARGUMENT that names the result, and nothing is written; pass results with your
+ * own strides or alignment in outputs[]. */
 typedef struct dlblas_context {
   size_t size;
   void* stream;
@@ -131,41 +130,43 @@ typedef struct dlblas_context {
                        void (*fn)(int64_t begin, int64_t end, void* ctx), void* ctx);
 } dlblas_context;
 
-/* A callable form of an operator: "rms_norm", or its in-place form "rms_norm_". Valid for the
- * process. */
+/* A callable form of an operator: "rms_norm", or its in-place form "rms_norm_". Valid for the life
+ * of the process. */
 typedef const struct dlblas_op_s* dlblas_op_t;
 
-/* DLBLAS_ABI_VERSION and DLBLAS_VERSION of the library that runs. */
+/* DLBLAS_ABI_VERSION and DLBLAS_VERSION of the running library. */
 DLBLAS_API uint32_t dlblas_abi_version(void);
 DLBLAS_API const char* dlblas_version(void);
-/* Fills in what the calling thread's last failed call had to say. */
+/* Fills in the error of the calling thread's last failed call. */
 DLBLAS_API void dlblas_last_error(dlblas_error* error);
-/* Gives back a text or a result of the library's; NULL is nothing. */
+/* Releases a text or a result of the library; NULL is ignored. */
 DLBLAS_API void dlblas_free(void* memory);
 
-/* Finds a form by its name; an unknown one is DLBLAS_UNKNOWN_OPERATOR, and the error lists all. */
+/* Finds a form by its name; an unknown name is DLBLAS_UNKNOWN_OPERATOR, and the error lists all
+ * names. */
 DLBLAS_API dlblas_status dlblas_op(const char* name, dlblas_op_t* op);
-/* The name of an argument that the form writes into: of the one called `name`, or, where that is
- * NULL, of the one at `position`. NULL when it is only read, or there is none. Lives as long as the
+/* The name of the argument called `name` or, if that is NULL, of the one at `position`, if the form
+ * writes into it. NULL if the argument is only read, or does not exist. Lives as long as the
  * process. A dlblas_tensor does not say whether its memory may be written: the caller must know. */
 DLBLAS_API const char* dlblas_written(dlblas_op_t op, int32_t position, const char* name);
 /* The operator call: never measures. */
 DLBLAS_API dlblas_status dlblas_call(dlblas_op_t op, const dlblas_args* args,
                                      const dlblas_context* context);
 
-/* A GPU that need not be here, for explain and warmup: device {2, DLBLAS_ABSENT_GPU + 90} is a
+/* A GPU that need not be present, for explain and warmup: device {2, DLBLAS_ABSENT_GPU + 90} is a
  * typical sm_90a (compute capability times 10). */
 #define DLBLAS_ABSENT_GPU 16384
 
 /* What would run and why, without running it: JSON (format 0), or a table for people (format 1;
- * without a GPU its rows are one line, format 2 has them all). The tensors' data may be NULL.
+ * without a GPU its GPU rows take one line, format 2 has them all). The tensors' data may be NULL.
  * outputs may be NULL here, in tune and in get_op. */
 DLBLAS_API dlblas_status dlblas_explain(dlblas_op_t op, const dlblas_args* args,
                                         const dlblas_context* context, int32_t format, char** text);
 
-/* Readies the kernel that dlblas_call would run for these arguments: selected, compiled, loaded.
- * Runs nothing; the tensors' data may be NULL. What is captured into a CUDA graph must be warm. For
- * a GPU that is not here it is compiled into the cache on the disk, and not loaded. */
+/* Prepares the kernel that dlblas_call would run for these arguments: selects, compiles and loads
+ * it. Runs nothing; the tensors' data may be NULL. Calls captured into a CUDA graph must be warmed
+ * up first. For a GPU that is not present, the kernel is compiled into the on-disk cache and not
+ * loaded. */
 DLBLAS_API dlblas_status dlblas_warmup(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context);
 
@@ -182,7 +183,7 @@ typedef enum dlblas_event_kind {
   DLBLAS_EVENT_WORKER = 7 /* a worker is started. With a note it imports a user's modules, which
                              may take seconds that are no part of the budget */
 } dlblas_event_kind;
-/* What on_event is told; its texts live until it returns. */
+/* The argument of on_event; its texts live until on_event returns. */
 typedef struct dlblas_event {
   size_t size;
   int32_t kind;
@@ -199,7 +200,7 @@ typedef struct dlblas_event {
   double budget_s;
 } dlblas_event;
 
-/* How to search. Zeros in all but size: everything there is, within DLBLAS_TUNE_SECONDS a key. */
+/* How to search. All zeros but size: search everything, within DLBLAS_TUNE_SECONDS per key. */
 typedef struct dlblas_tune_options {
   size_t size;
   double seconds;       /* budget per key; <= 0: DLBLAS_TUNE_SECONDS, default 10 */
@@ -223,50 +224,50 @@ typedef struct dlblas_tune_options {
 } dlblas_tune_options;
 
 /* Searches, checks against the oracle, publishes the winner; `report` (may be NULL) receives JSON.
- * Inputs are made from the Problem: the caller's data is never read, but for index-valued
+ * Inputs are made from the Problem: the caller's data is never read, except that of index-valued
  * arguments. */
 DLBLAS_API dlblas_status dlblas_tune(dlblas_op_t op, const dlblas_args* args,
                                      const dlblas_context* context,
                                      const dlblas_tune_options* options, char** report);
-/* Tunes only what the store does not know: a hit measures nothing, and another search of the key is
- * waited for, within a limit. Afterwards dlblas_call serves the winner. */
+/* Tunes only what the store does not know: a hit measures nothing, and if another search of the key
+ * is running, waits for it, within a limit. Afterwards dlblas_call serves the winner. */
 DLBLAS_API dlblas_status dlblas_get_op(dlblas_op_t op, const dlblas_args* args,
                                        const dlblas_context* context,
                                        const dlblas_tune_options* options, char** report);
 
-/* What calls of this process ran untuned: problems whose implementation came by the model or by the
- * operator's order, neither pinned nor measured. dlblas_missed_mark() gives the mark of now; from
- * then on every choice is made, and so noted, anew. dlblas_missed() lists those noted since `mark`
- * (0: since the start; the last 4,096): JSON, each key as fields of text. */
+/* The calls of this process that ran untuned: problems whose implementation was chosen by the model
+ * or by the operator's order, neither pinned nor measured. dlblas_missed_mark() returns a mark for
+ * the present; from then on every choice is made, and recorded, anew. dlblas_missed() lists those
+ * recorded since `mark` (0: since the start; the last 4,096): JSON, each key as fields of text. */
 DLBLAS_API dlblas_status dlblas_missed_mark(uint64_t* mark);
 DLBLAS_API dlblas_status dlblas_missed(uint64_t mark, char** text);
-/* As dlblas_missed, with those that the store decided ("why": "store"), of which a search may have
- * more to do: it was cut, or an implementation is new. */
+/* As dlblas_missed, plus those that the store decided ("why": "store") but for which a search may
+ * have more to do: the last one was cut short, or an implementation is new. */
 DLBLAS_API dlblas_status dlblas_met(uint64_t mark, char** text);
-/* As dlblas_get_op, for a key that dlblas_missed listed, maybe in another process: its fields, one
- * `name=value` a line. What is not said is the machine's own. */
+/* As dlblas_get_op, for a key that dlblas_missed listed, perhaps in another process: its fields,
+ * one `name=value` per line. Fields left out are taken from this machine. */
 DLBLAS_API dlblas_status dlblas_tune_key(const char* key, const dlblas_tune_options* options,
                                          char** report);
 
-/* Candidates are measured in a worker: a process that may hang or crash. This is its whole life: it
- * serves one search over the socket `socket`, and its status is the process' exit status. */
+/* Candidates are measured in a worker: a process that may hang or crash. This function is its whole
+ * life: it serves one search over the socket `socket`, and returns the process's exit status. */
 DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
-/* The program that becomes one: argv and environment ("NAME=value", over this process's) end in
- * NULL; it finds its socket under descriptor 3. NULL argv: dlblas_worker, beside the library. An
- * argument --import or --script says that it imports a user's modules before it serves: up to 30 s
- * of a search's starts are no part of its budget then. */
+/* The program that becomes a worker: argv and environment ("NAME=value", on top of this process's)
+ * end in NULL; its socket is descriptor 3. NULL argv: dlblas_worker, beside the library. An
+ * argument --import or --script says that it imports a user's modules before it serves: then up to
+ * 30 s of a search's worker starts do not count against its budget. */
 DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv, const char* const* environment);
 
-/* From now on, this process serves `op` with this implementation (and configuration, NULL: its
+/* From now on, this process serves `op` with this implementation (and configuration; NULL: its
  * default) wherever it supports the problem; elsewhere on its kind of device the call fails and
  * says why. NULL implementation: unpin. */
 DLBLAS_API dlblas_status dlblas_pin(dlblas_op_t op, const char* implementation, const char* config);
 
 /* The oracle. rows: indices into the flattened leading dimensions. values[r], magnitudes[r]: f64
  * [num_rows, last dimension] for result r, then for the inputs that the operator writes (`!` in its
- * schema), in order, as they are after a call; those of an absent one may be NULL. Where the oracle
- * makes elements (attention's lse), each is a row: [num_rows, 1]. The allowed
- * error of an element is bounds[r][0]·magnitude + bounds[r][1]·|value| + bounds[r][2]. */
+ * schema), in order, as they are after a call; NULL is allowed for an absent one. Where the oracle
+ * produces single elements (attention's lse), each is a row: [num_rows, 1]. The allowed error of an
+ * element is bounds[r][0]·magnitude + bounds[r][1]·|value| + bounds[r][2]. */
 DLBLAS_API dlblas_status dlblas_reference(dlblas_op_t op, const dlblas_args* args,
                                           const int64_t* rows, int64_t num_rows,
                                           double* const* values, double* const* magnitudes,
@@ -283,9 +284,9 @@ typedef struct dlblas_verdict {
   int32_t mistrusted;  /* 1: the reference of a result is constant, mostly zero or NaN, or defines
                           none of its elements, so the comparison says little or nothing */
 } dlblas_verdict;
-/* Fills `to`, host memory, with what the schema says of the input `name`: indices inside their
- * bounds, offsets that end at their limit, else random numbers. letters: sizes in schema order. The
- * same seed makes what a search with that seed measures on. */
+/* Fills `to`, host memory, as the schema requires for the input `name`: indices inside their
+ * bounds, offsets that end at their limit, otherwise random numbers. letters: sizes in schema
+ * order. The same seed gives the inputs that a search with that seed measures on. */
 DLBLAS_API dlblas_status dlblas_make_input(dlblas_op_t op, const char* name, const int64_t* letters,
                                            uint64_t seed, const dlblas_tensor* to);
 /* Compares args->outputs with the oracle: the results, then the inputs that the operator writes, as
@@ -293,32 +294,32 @@ DLBLAS_API dlblas_status dlblas_make_input(dlblas_op_t op, const char* name, con
 DLBLAS_API dlblas_status dlblas_verify(dlblas_op_t op, const dlblas_args* args, const int64_t* rows,
                                        int64_t num_rows, dlblas_verdict* verdict);
 
-/* command: a word, then its arguments, each on a line of its own ("show\n<key>"). JSON.
- * path, ls, verify, clear, compact; show <key>; rm <key> | rm "" <op>; export <file>; import
- * <file>; merge <folder>; pin | forbid <op> <implementation> [<config>] [<key>], which hold in
- * every process from then on; unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>]
- * [<key>]; rules. Without <key>: for every problem. */
+/* command: a word, then its arguments, one per line ("show\n<key>"). Returns JSON. path, ls,
+ * verify, clear, compact; show <key>; rm <key> | rm "" <op>; export <file>; import <file>; merge
+ * <folder>; pin | forbid <op> <implementation> [<config>] [<key>], which apply to every process
+ * from then on; unpin <op> "" "" [<key>]; allow <op> <implementation> [<config>] [<key>]; rules.
+ * Without <key>: for every problem. */
 DLBLAS_API dlblas_status dlblas_cache(const char* command, char** text);
 /* Version, devices, libraries found or why not, environment variables, operators with schemas,
  * implementations and knobs, cache state. JSON. */
 DLBLAS_API dlblas_status dlblas_info(char** text);
 
-/* Colon list of folders where optional libraries may lie (a Python's sys.prefix/lib,
+/* Colon-separated list of folders that may contain optional libraries (a Python's sys.prefix/lib,
  * site-packages/nvidia/…/lib). Call before the first operator call that should see them. */
 DLBLAS_API dlblas_status dlblas_add_library_path(const char* folders);
 
-/* The log's levels; DLBLAS_LOG (off, warn, info) says which lines there are. */
+/* The log's levels; DLBLAS_LOG (off, warn, info) selects which lines are logged. */
 #define DLBLAS_LOG_WARN 1
 #define DLBLAS_LOG_INFO 2
-/* From now on each line of the log goes to `write`, from any thread and several at once, rather
- * than to standard error; `line` has no end of its own and lives until `write` returns, which must
- * not let an exception out. NULL: standard error again. When this returns, no thread is in the
- * function of before any more, so `user` may go. From inside `write` it is a DLBLAS_ARGUMENT; what
- * is logged there goes to standard error. Worker processes have their own log. */
+/* From now on each line of the log goes to `write` instead of standard error, from any thread and
+ * from several at once. `line` has no line end and lives until `write` returns; `write` must not
+ * let an exception out. NULL: standard error again. When this returns, no thread is inside the
+ * previous function any more, so its `user` may be destroyed. Called from inside `write`, it is a
+ * DLBLAS_ARGUMENT; lines logged there go to standard error. Worker processes have their own log. */
 DLBLAS_API dlblas_status dlblas_set_log(void (*write)(void* user, int32_t level, const char* line),
                                         void* user);
 
-/* How often things happened in this process; tests prove with these what did not happen. */
+/* Event counts of this process; tests use them to prove what did not happen. */
 typedef struct dlblas_counters {
   size_t size;
   int64_t calls;
@@ -335,14 +336,14 @@ typedef struct dlblas_counters {
 DLBLAS_API void dlblas_get_counters(dlblas_counters* counters);
 
 /* ---- Users' own implementations and operators: docs/own.md, <dlblas/implementation.hpp> ---------
- * A registered implementation competes with the built-in ones on equal terms: asked whether it
- * supports a problem, searched over its knobs, compared with the oracle, timed, remembered. Until
- * it was measured for a problem it loses to the others, unless pinned. Everything pointed to is
- * copied, but for `user` and the functions, which must live as long as the process: a replaced
- * implementation may still be running. The functions are called without any lock of the library's,
- * from any thread, and must not let an exception out. */
+ * A registered implementation competes with the built-in ones on equal terms: it is queried for
+ * support of a problem, searched over its knobs, compared with the oracle, timed and remembered.
+ * Until it has been measured for a problem it loses to the others, unless pinned. Everything
+ * pointed to is copied, except `user` and the functions, which must live as long as the process: a
+ * replaced implementation may still be running. No lock of the library is held while the functions
+ * run; they are called from any thread, and must not let an exception out. */
 
-/* How a tensor lies in memory, as far as a choice may depend on it. */
+/* The layout of a tensor in memory, as far as a choice may depend on it. */
 typedef enum dlblas_layout {
   DLBLAS_CONTIGUOUS = 0,
   DLBLAS_ROW_STRIDED = 1, /* contiguous rows at one stride */
@@ -351,7 +352,8 @@ typedef enum dlblas_layout {
   DLBLAS_BROADCAST = 4,
   DLBLAS_OTHER = 5
 } dlblas_layout;
-/* What may decide whether, and with which configuration, an implementation serves a call. */
+/* Everything that may decide whether, and with which configuration, an implementation serves a
+ * call. */
 typedef struct dlblas_problem_tensor {
   dlblas_dtype dtype; /* bits 0: an optional tensor that is absent */
   int32_t layout;
@@ -375,7 +377,7 @@ typedef struct dlblas_problem {
   const dlblas_value* scalars;          /* in schema order; run-time ones are DLBLAS_NONE */
 } dlblas_problem;
 
-/* What a step gets: everything in schema order. */
+/* The arguments of a step, all in schema order. */
 typedef struct dlblas_step_args {
   size_t size;
   const dlblas_tensor* tensors; /* inputs, then results; an absent input has data NULL, dtype 0 */
@@ -391,18 +393,18 @@ typedef struct dlblas_step_args {
   void* workspace; /* of the bytes that `workspace` asked for */
 } dlblas_step_args;
 
-/* Writes the results. 0, or a code of its own; dlblas_fail() before says why in words. On a GPU the
- * device's context is current, and the work goes on context->stream. */
+/* Writes the results. Returns 0, or a nonzero code of its own; call dlblas_fail() first to give the
+ * reason. On a GPU the device's context is current, and the work goes on context->stream. */
 typedef int32_t (*dlblas_step)(const dlblas_step_args* args, const dlblas_context* context,
                                void* user);
-/* For a step or a reference that is about to return a code, and the other functions below where
- * they can fail: what the error will say. It is the thread's last error too. */
+/* Sets the text of the error, for a step or a reference that is about to return a code, and for the
+ * functions below that can fail. It becomes the thread's last error too. */
 DLBLAS_API void dlblas_fail(const char* why);
-/* For a wrapper that has errors of its own, at the end of a dlblas_own(): `error` becomes the
- * thread's last error. Its status; DLBLAS_INTERNAL for one that is no failure. */
+/* For a wrapper with its own errors, at the end of a dlblas_own(): makes `error` the thread's last
+ * error. Returns its status, or DLBLAS_INTERNAL if that is not a failure. */
 DLBLAS_API dlblas_status dlblas_keep_error(const dlblas_error* error);
 
-/* One thing to search: numbers, or (labels not NULL) names for them. */
+/* One knob to search: numbers, or (labels not NULL) names for them. */
 typedef struct dlblas_knob {
   const char* name;
   const int64_t* values;
@@ -415,9 +417,9 @@ typedef struct dlblas_knob {
  * which takes pointers to the results, pointers to the inputs, the letters as long, and the scalars
  * (float, long, bool; an enumeration is its index), in schema order; an absent tensor is a null
  * pointer. Every knob is a macro: its value, or its label. `own::x` is the element type of tensor x
- * (device/own.cuh). Only contiguous tensors are served.
- * grid, block and shared_bytes are expressions over letters and knobs: + - * / %, parentheses,
- * ceil_div(a, b), min(a, b), max(a, b); an empty one counts as 1 (block: 256, shared_bytes: 0). */
+ * (device/own.cuh). Only contiguous tensors are served. grid, block and shared_bytes are
+ * expressions over letters and knobs: + - * / %, parentheses, ceil_div(a, b), min(a, b), max(a, b);
+ * an empty one counts as 1 (block: 256, shared_bytes: 0). */
 typedef struct dlblas_cuda_text {
   size_t size;
   const char* text;
@@ -443,31 +445,33 @@ typedef struct dlblas_implementation {
   int32_t num_knobs;
   int32_t num_configs;
   const int64_t* preset; /* the default configuration; NULL: the first valid one */
-  /* NULL for yes, else why not: one line, which lives as long as the process. NULL: always yes. */
+  /* NULL for yes, else the reason for the no: one line that lives as long as the process. NULL
+   * function: always yes. */
   const char* (*supports)(const dlblas_problem* problem, void* user);
-  /* Is this configuration valid for the problem? Above 0: yes. 0: no. Below: no for now, and to be
-   * asked again; dlblas_fail() has the words of that. NULL: all are. */
+  /* Is this configuration valid for the problem? Positive: yes. 0: no. Negative: not now, ask
+   * again; dlblas_fail() gives the reason. NULL function: all are valid. */
   int32_t (*allowed)(const dlblas_problem* problem, const int64_t* config, void* user);
-  /* Bytes of workspace; below 0: a failure, whose words dlblas_fail() has. NULL: none. */
+  /* Bytes of workspace; negative: a failure, whose text dlblas_fail() gives. NULL function: none.
+   * */
   int64_t (*workspace)(const dlblas_problem* problem, const int64_t* config, void* user);
   dlblas_step step;
   const dlblas_cuda_text* cuda; /* where step is NULL */
   void* user;
 } dlblas_implementation;
-/* Flags of an implementation; deterministic: in one configuration a row has the same bits in every
-   run, in any batch, on any number of threads. */
+/* Flags of an implementation. Deterministic: in one configuration, a row has the same bits in every
+ * run, in any batch, on any number of threads. */
 #define DLBLAS_IS_DETERMINISTIC 1u
 #define DLBLAS_IS_CAPTURABLE 2u /* may run while a CUDA graph is captured */
 #define DLBLAS_IS_LOCAL 4u      /* made in this process alone: no worker process can measure it */
 
-/* Adds an implementation, or replaces the user's one of the same name. From the next call on, what
- * this operator had chosen is chosen anew. */
+/* Adds an implementation, or replaces the user's one of the same name. From the next call on, all
+ * choices for this operator are made anew. */
 DLBLAS_API dlblas_status dlblas_register(dlblas_op_t op, const dlblas_implementation* own);
 DLBLAS_API dlblas_status dlblas_unregister(dlblas_op_t op, const char* name);
 
-/* What a judge is shown, and where it says what it found. Rows, values and magnitudes are as for
- * the reference below; bounds[r] as of dlblas_reference; r counts the results, then the written
- * inputs. On a GPU all memory is fetched: it is the host's. */
+/* What a judge is given, and where it reports its findings. Rows, values and magnitudes are as for
+ * the reference below; bounds[r] as in dlblas_reference; r counts the results, then the written
+ * inputs. All memory is host memory: on a GPU it is copied first. */
 typedef struct dlblas_judgement {
   size_t size;
   const dlblas_step_args* before; /* inputs as they were before the call; results mean nothing */
@@ -481,10 +485,10 @@ typedef struct dlblas_judgement {
   int64_t* first_wrong; /* [r]: and to the row-major index of the first, or -1 where not known */
 } dlblas_judgement;
 
-/* A new operator. The reference is the oracle: it writes values[r] and magnitudes[r], f64, of the
- * listed rows (indices into the flattened leading dimensions; each row has the result's last
- * dimension) for each result r, and returns 0. Rows that a result does not have are left out by
- * leaving them unwritten. */
+/* A new operator. The reference is the oracle: for each result r it writes the f64 values[r] and
+ * magnitudes[r] of the listed rows (indices into the flattened leading dimensions; each row is as
+ * wide as the result's last dimension), and returns 0. It leaves rows that a result does not have
+ * unwritten. */
 typedef struct dlblas_operator_def {
   size_t size; /* that of an older header is as good: what it lacks counts as NULL */
   const char* schema;
@@ -496,31 +500,32 @@ typedef struct dlblas_operator_def {
   const void* source;
   int32_t (*reference)(const dlblas_step_args* args, const int64_t* rows, int64_t num_rows,
                        double* const* values, double* const* magnitudes, void* user);
-  /* values, magnitudes, `result`: results, then written inputs, as dlblas_reference has them.
-   * The error allowed to an element of a result: bound[0]*magnitude + bound[1]*|value| + bound[2].
-   * A NaN or a number below 0 is a failure, whose words dlblas_fail() has. NULL: f32's rounding
-   * (f64's of an f64 result) over as many terms as the inputs hold for an element of the results,
-   * and four roundings of the result; integers, truth values and codes are right or wrong. An i64
-   * from 2^53 on, either way, is value + magnitude: a multiple of 1024, and 0 to 1023. */
+  /* values, magnitudes, `result`: results, then written inputs, as in dlblas_reference. The error
+   * allowed for an element of a result is bound[0]*magnitude + bound[1]*|value| + bound[2]. A NaN
+   * or a negative number is a failure, whose text dlblas_fail() gives. NULL function: f32's
+   * rounding (f64's for an f64 result) over as many terms as the inputs hold per element of the
+   * results, plus four roundings of the result; integers, booleans and codes are right or wrong.
+   * For an i64 of magnitude 2^53 or more, the exact number is value + magnitude: a multiple of
+   * 1024, and 0 to 1023. */
   void (*bound)(const dlblas_problem* problem, int32_t result, double* bound, void* user);
   void* user;
-  /* Says which elements are wrong, where |out - ref| within a bound cannot: ids with ties,
-   * permutations, samples. 0; or a code, after dlblas_fail(): an error of the judge, which is never
-   * a pass. Rows are shared out among threads, but for a `whole` reference, whose judge gets all
-   * rows at once. NULL: each element is within its bound, or wrong. */
+  /* Reports which elements are wrong, where |out - ref| within a bound cannot tell: ids with ties,
+   * permutations, samples. Returns 0; or a code, after dlblas_fail(): an error of the judge, which
+   * is never a pass. Rows are divided among threads, except for a `whole` reference, whose judge
+   * gets all rows at once. NULL function: each element is within its bound, or wrong. */
   int32_t (*judge)(const dlblas_judgement* judgement, void* user);
 } dlblas_operator_def;
-/* A second registration of the same schema replaces reference, bound and judge; another formula,
- * in-place form or `whole`, or a judge where there was none or the other way round, is an error;
- * no formula and no in-place form keep what there is. `op` may be NULL. */
+/* A second registration of the same schema replaces reference, bound and judge. Another formula,
+ * in-place form or `whole` is an error, and so is adding a judge or removing one. Leaving out the
+ * formula and the in-place forms keeps the present ones. `op` may be NULL. */
 DLBLAS_API dlblas_status dlblas_register_operator(const dlblas_operator_def* def, dlblas_op_t* op);
 
-/* Nanoseconds of host time of one warm call, launch and allocation stubbed: the minimum over
+/* Host time of one warm call in nanoseconds, with launch and allocation stubbed: the minimum over
  * rounds. */
 DLBLAS_API dlblas_status dlblas_bench_host(dlblas_op_t op, const dlblas_args* args,
                                            double* nanoseconds);
 /* A device's ceilings: a copy (bytes read plus written per second) of `bytes`, and the peak of
- * independent f32 multiply-adds per second (2 FLOP each). On the host, of `threads` threads. */
+ * independent f32 multiply-adds per second (2 FLOP each). On the host, with `threads` threads. */
 typedef struct dlblas_machine {
   size_t size;
   double copy_bytes_per_s;

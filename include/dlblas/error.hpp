@@ -1,5 +1,5 @@
-// Typed exceptions of the C++ API, thrown on the caller's side only: none crosses the shared
-// object's border. In: a dlblas_status and the calling thread's dlblas_last_error. Out: the
+// Typed exceptions of the C++ API, thrown only on the caller's side: none crosses the shared
+// object's boundary. In: a dlblas_status and the calling thread's dlblas_last_error. Out: the
 // exception class of that status. Messages: `<op>: <argument> <problem>; expected <x>, got <y>;
 // <what to do>`. Read next: tensor.hpp.
 #ifndef DLBLAS_ERROR_HPP_
@@ -11,12 +11,12 @@
 #include <stdexcept>
 #include <string>
 
-// The inline namespace keeps these names apart from the library's own where both are linked into
-// one program.
+// The inline namespace keeps these names apart from the library's own when both are linked into one
+// program.
 namespace dlblas {
 inline namespace v1 {
 
-/// Base of every exception of the library. The four texts are empty where they do not apply.
+/// Base class of every exception of the library. Its four texts are empty where they do not apply.
 class Error : public std::runtime_error {
  public:
   explicit Error(const dlblas_error& error)
@@ -37,15 +37,15 @@ class Error : public std::runtime_error {
   std::string op_, argument_, expected_, got_;
 };
 
-/// A size disagrees with the schema, or with a letter that another argument has bound.
+/// A size disagrees with the schema, or with a letter that another argument has already bound.
 class ShapeMismatchError : public Error {
   using Error::Error;
 };
-/// A dtype outside an argument's class; a result read as another type.
+/// A dtype outside the argument's class, or a result read as another type.
 class UnsupportedDtypeError : public Error {
   using Error::Error;
 };
-/// Tensors on different devices, or on one that this build or machine does not serve.
+/// Tensors on different devices, or on a device that this build or machine does not support.
 class DeviceError : public Error {
   using Error::Error;
 };
@@ -53,15 +53,15 @@ class DeviceError : public Error {
 class ArgumentError : public Error {
   using Error::Error;
 };
-/// No such name; the message lists those there are.
+/// No operator of that name; the message lists the existing ones.
 class UnknownOperatorError : public Error {
   using Error::Error;
 };
-/// No implementation serves the call; the message lists every candidate with its reason.
+/// No implementation can serve the call; the message lists every candidate with its reason.
 class UnsupportedError : public Error {
   using Error::Error;
 };
-/// A kernel could not be compiled, or a compiler is not there; the message says which.
+/// A kernel could not be compiled, or a compiler is missing; the message says which.
 class CompileError : public Error {
   using Error::Error;
 };
@@ -69,11 +69,11 @@ class CompileError : public Error {
 class LaunchError : public Error {
   using Error::Error;
 };
-/// Nothing that was measured was right; the message lists what failed, and how.
+/// No measured candidate was right; the message lists what failed, and how.
 class TuningFailedError : public Error {
   using Error::Error;
 };
-/// The library's own fault, or its machine's: no memory, a broken installation.
+/// A fault of the library or of its machine: out of memory, a broken installation.
 class InternalError : public Error {
   using Error::Error;
 };
@@ -105,7 +105,8 @@ namespace detail {
   }
 }
 
-/// For what only this side can see: `<argument> <problem>; expected <expected>, got <got>`.
+/// For errors that only this side can detect:
+/// `<argument> <problem>; expected <expected>, got <got>`.
 [[noreturn]] inline void raise(dlblas_status status, const std::string& argument,
                                const std::string& problem, const std::string& expected,
                                const std::string& got) {

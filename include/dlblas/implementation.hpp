@@ -1,6 +1,6 @@
-// Your own implementation of an operator, and your own operator, in C++: in a program, or in a
+// Your own implementation of an operator, or your own operator, in C++: in a program, or in a
 // shared object that another program loads (DLBLAS_OWN). In: a name and plain functions. Out: a
-// candidate that is asked, searched, checked against the oracle, timed and remembered like a
+// candidate that is queried, searched, checked against the oracle, timed and remembered like a
 // built-in one. Read next: docs/own.md, dlblas.h (the C functions below this).
 #ifndef DLBLAS_IMPLEMENTATION_HPP_
 #define DLBLAS_IMPLEMENTATION_HPP_
@@ -28,7 +28,8 @@
 namespace dlblas {
 inline namespace v1 {
 
-/// What may decide a choice: see dlblas_problem. Indices are in schema order, results after inputs.
+/// What a choice may depend on: see dlblas_problem. Indices are in schema order, inputs before
+/// results.
 class ProblemRef {
  public:
   explicit ProblemRef(const dlblas_problem* problem) : problem_(problem) {}
@@ -42,7 +43,7 @@ class ProblemRef {
   bool is_contiguous(int tensor) const {
     return problem_->tensors[tensor].layout == DLBLAS_CONTIGUOUS;
   }
-  /// True if all tensors that are there are contiguous and of this dtype.
+  /// True if all present tensors are contiguous and of this dtype.
   bool all(DType dtype) const {
     for (int i = 0; i < problem_->num_inputs + problem_->num_results; ++i)
       if (has(i) && !(is(i, dtype) && is_contiguous(i))) return false;
@@ -55,7 +56,7 @@ class ProblemRef {
   const dlblas_problem* problem_;
 };
 
-/// One call, as a step sees it: read inputs, write results. Letters are exact here.
+/// One call as a step sees it: read the inputs, write the results. Letters hold exact sizes here.
 class Step {
  public:
   Step(const dlblas_step_args* args, const dlblas_context* context)
@@ -83,8 +84,8 @@ class Step {
   void* workspace() const { return args_->workspace; }
   void* stream() const { return context_->stream; }
   int num_threads() const { return context_->num_threads; }
-  /// Runs body(begin, end) over [begin, end) on the call's threads; returns when all is done. What
-  /// the body throws, of several the first, is thrown here then.
+  /// Runs body(begin, end) over [begin, end) on the call's threads; returns when all is done. If
+  /// the body throws, rethrows the first exception here.
   template <typename F>
   void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain, F&& body) const {
     if (context_->num_threads <= 1 || end - begin <= grain) {
@@ -115,20 +116,21 @@ class Step {
   const dlblas_context* context_;
 };
 
-/// One thing to search. `labels` may be empty; else a word for each value.
+/// One knob to search. `labels` is either empty or has one label per value.
 struct Knob {
   std::string name;
   std::vector<std::int64_t> values;
   std::vector<std::string> labels = {};
 };
 
-/// An implementation. The functions are plain ones (lambdas without captures are): they are called
-/// from any thread for as long as the process lives. What they throw is a failure of the call, in
-/// words; what `supports` throws is a no, in words.
+/// An implementation. Its functions are plain function pointers (captureless lambdas convert); they
+/// are called from any thread for as long as the process lives. An exception from `supports` counts
+/// as a no, with the exception's text as the reason; one from another function fails the call with
+/// that text.
 struct OwnImplementation {
   std::string name;
   void (*run)(const Step&) = nullptr;
-  /// nullptr for yes, else why not: a literal.
+  /// nullptr for yes, else the reason for the no, as a literal.
   const char* (*supports)(const ProblemRef&) = nullptr;
   std::vector<Knob> knobs = {};
   std::vector<std::int64_t> preset = {};  // a value for each knob; empty: their first ones
@@ -139,15 +141,14 @@ struct OwnImplementation {
   std::string source_hash = {};  // empty: the digest of the shared object that holds `run`
 };
 
-/// What an operator's judge is shown. Of result r (written inputs count behind the results):
-/// value(r)[i] and magnitude(r)[i] belong to row rows[i], each as wide as the result's last
-/// dimension.
+/// What an operator's judge receives. Written inputs are numbered after the results. value(r) and
+/// magnitude(r) hold one row per entry of rows(), each as wide as the last dimension of result r.
 class Judgement {
  public:
   explicit Judgement(const dlblas_judgement* judgement) : judgement_(judgement) {}
   /// Inputs as they were before the call.
   Step before() const { return Step(judgement_->before, &kNone); }
-  /// Results and written inputs as the call left them: any bits may be there.
+  /// Results and written inputs as the call left them; they may hold any bits.
   Step after() const { return Step(judgement_->after, &kNone); }
   std::span<const std::int64_t> rows() const {
     return {judgement_->rows, static_cast<std::size_t>(judgement_->num_rows)};
@@ -155,7 +156,7 @@ class Judgement {
   const double* value(int r) const { return judgement_->values[r]; }
   const double* magnitude(int r) const { return judgement_->magnitudes[r]; }
   const double* bound(int r) const { return judgement_->bounds[r]; }
-  /// The element of result r at this row-major index is wrong.
+  /// Marks the element of result r at this row-major index as wrong.
   void wrong(int r, std::int64_t index) const {
     std::int64_t& first = judgement_->first_wrong[r];
     if (judgement_->wrong[r]++ == 0 || index < first) first = index;
@@ -166,9 +167,10 @@ class Judgement {
   const dlblas_judgement* judgement_;
 };
 
-/// An operator. The reference writes values and magnitudes of the listed rows, f64; the allowed
-/// error is bound[0]·magnitude + bound[1]·|value| + bound[2], or what the judge does not call
-/// wrong. What they throw is a failure of what asked for the operator's values, in words.
+/// An operator. The reference writes the f64 values and magnitudes of the listed rows; the allowed
+/// error is bound[0]·magnitude + bound[1]·|value| + bound[2]. With a judge, an element is right
+/// unless the judge marks it wrong. An exception from one of these functions fails the request that
+/// needed the operator's values, with the exception's text.
 struct OwnOperator {
   std::string schema;
   void (*reference)(const Step&, std::span<const std::int64_t> rows, double* const* values,
@@ -182,7 +184,7 @@ struct OwnOperator {
 
 namespace detail {
 
-/// Exceptions must not enter the library: they become a code and words.
+/// Exceptions must not enter the library: turns one into a code and a message.
 template <typename F>
 std::int32_t fail_in_words(F&& body) noexcept {
   try {
@@ -196,7 +198,7 @@ std::int32_t fail_in_words(F&& body) noexcept {
   return 1;
 }
 
-/// Reasons of supports() must outlive every call; there are few different ones.
+/// Reasons from supports() must outlive every call; few are distinct, so they are kept for good.
 inline const char* for_good(const std::string& reason) {
   static std::mutex mutex;
   static auto* const kept = new std::set<std::string>;
@@ -254,7 +256,7 @@ struct OwnFunctions {
   }
 };
 
-/// Knobs as the C ABI takes them; they point into `own`.
+/// Knobs in C ABI form; they point into `own`.
 struct KnobTable {
   std::vector<std::vector<const char*>> labels;
   std::vector<dlblas_knob> knobs;
@@ -278,7 +280,8 @@ inline dlblas_status own_entry(void (*body)()) noexcept {
     body();
     return DLBLAS_OK;
   } catch (const Error& e) {
-    // Raised here or by the library, and maybe caught in between: its words go with its status.
+    // Raised here or by the library, perhaps caught in between: keeps its texts together with its
+    // status.
     const dlblas_error words = {sizeof words,   e.status(),           e.what(),
                                 e.op().c_str(), e.argument().c_str(), e.expected().c_str(),
                                 e.got().c_str()};
@@ -293,8 +296,8 @@ inline dlblas_status own_entry(void (*body)()) noexcept {
 
 }  // namespace detail
 
-/// Adds an implementation to an operator, or replaces yours of this name. Throws ArgumentError,
-/// UnknownOperatorError.
+/// Adds an implementation to an operator, or replaces your own one of that name. Throws
+/// ArgumentError, UnknownOperatorError.
 inline void register_implementation(const char* op, OwnImplementation own) {
   auto* kept = new OwnImplementation(std::move(own));  // for the process: calls may be inside it
   const detail::KnobTable table(kept->knobs);
@@ -319,12 +322,13 @@ inline void register_implementation(const char* op, OwnImplementation own) {
   detail::check(dlblas_register(detail::op_of(op), &c));
 }
 
-/// Takes your implementation away.
+/// Removes your implementation.
 inline void unregister_implementation(const char* op, const char* name) {
   detail::check(dlblas_unregister(detail::op_of(op), name));
 }
 
-/// Adds an operator; the same schema again replaces its reference. Throws ArgumentError.
+/// Adds an operator; registering the same schema again replaces its functions. Throws
+/// ArgumentError.
 inline void register_operator(OwnOperator own) {
   auto* kept = new OwnOperator(std::move(own));
   std::vector<const char*> inplace;
@@ -347,8 +351,8 @@ inline void register_operator(OwnOperator own) {
 }  // namespace v1
 }  // namespace dlblas
 
-/// The body of a shared object's registration, run once by its loader: in Python
-/// dlblas.own.load(path), elsewhere dlopen and a call of dlblas_own().
+/// The body of a shared object's registration. Its loader runs it once: in Python
+/// dlblas.own.load(path), elsewhere dlopen and a call to dlblas_own().
 ///   DLBLAS_OWN() { dlblas::register_implementation("rms_norm", {.name = "mine", .run = run}); }
 #define DLBLAS_OWN()                                                                 \
   static void dlblas_own_body();                                                     \

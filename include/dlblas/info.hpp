@@ -1,4 +1,4 @@
-// What the library knows of itself and of this machine: version, inventory, counters, store,
+// What the library knows about itself and this machine: version, inventory, counters, store,
 // ceilings. Out: JSON texts for people and scripts, plain structures for tests. Read next:
 // docs/cpp.md.
 #ifndef DLBLAS_INFO_HPP_
@@ -15,37 +15,37 @@
 namespace dlblas {
 inline namespace v1 {
 
-/// How often things happened in this process; see dlblas_counters.
+/// Event counts of this process; see dlblas_counters.
 using Counters = dlblas_counters;
 /// Measured ceilings of this machine; see dlblas_machine.
 using Machine = dlblas_machine;
 
-/// "0.1.0", of the library that runs.
+/// The version of the running library: "0.1.0".
 inline std::string version() { return dlblas_version(); }
 
-/// Devices, libraries found or why not, environment variables, operators, implementations and
-/// knobs, store: JSON.
+/// JSON inventory: devices, libraries found or why not, environment variables, operators,
+/// implementations and knobs, store.
 inline std::string info() {
   char* text = nullptr;
   detail::check(dlblas_info(&text));
   return detail::take_text(text);
 }
 
-/// The store: "path", "ls", "show <key>", "verify", "clear". JSON.
+/// Runs a command on the store: "path", "ls", "show <key>", "verify", "clear". Returns JSON.
 inline std::string cache(const std::string& command) {
   char* text = nullptr;
   detail::check(dlblas_cache(command.c_str(), &text));
   return detail::take_text(text);
 }
 
-/// Lines of the log go to `write` rather than to standard error, from any thread; null: there
+/// Sends log lines to `write` instead of standard error, from any thread; null: to standard error
 /// again. See dlblas_set_log.
 inline void set_log(void (*write)(void* user, std::int32_t level, const char* line),
                     void* user = nullptr) {
   detail::check(dlblas_set_log(write, user));
 }
 
-/// What this process has done so far.
+/// The counters of this process so far.
 inline Counters counters() {
   Counters c = {};
   c.size = sizeof c;
@@ -53,7 +53,7 @@ inline Counters counters() {
   return c;
 }
 
-/// Nanoseconds the host spends in a warm call, launch and allocation stubbed.
+/// Host time of one warm call in nanoseconds, with launch and allocation stubbed.
 inline double bench_host(const Operator& op, Values values, NamedValues named = {}) {
   const detail::AnyArguments arguments(values, named);
   const dlblas_args args = arguments.pack(nullptr, 0, 0);
@@ -72,12 +72,12 @@ inline Machine bench_machine(int threads, std::int64_t bytes, Device device) {
 }
 }  // namespace detail
 
-/// A threaded copy of `bytes`, and the peak of independent f32 multiply-adds; takes part of a
-/// second.
+/// Measures a multi-threaded copy of `bytes` and the peak of independent f32 multiply-adds; takes a
+/// fraction of a second.
 inline Machine bench_machine(int threads, std::int64_t bytes) {
   return detail::bench_machine(threads, bytes, Device());
 }
-/// The same of a GPU.
+/// The same for a GPU.
 inline Machine bench_machine(Device device, std::int64_t bytes) {
   return detail::bench_machine(1, bytes, device);
 }

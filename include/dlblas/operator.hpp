@@ -1,7 +1,7 @@
-// Any operator by name: call it, ask why, pin an implementation, compare with the oracle.
-// In: a name and values, checked against the operator's schema in the library. Out: results, texts,
-// verdicts. The typed functions of <dlblas/ops.hpp> are the same calls with the schema's names and
-// defaults. Flow: Operator > [Arguments] > dlblas_call. Read next: tune.hpp.
+// Any operator by name: call it, explain it, pin an implementation, compare with the oracle.
+// In: a name and values, which the library checks against the operator's schema. Out: results,
+// texts, verdicts. The typed functions of <dlblas/ops.hpp> make the same calls with the schema's
+// names and defaults. Flow: Operator > [Arguments] > dlblas_call. Read next: tune.hpp.
 #ifndef DLBLAS_OPERATOR_HPP_
 #define DLBLAS_OPERATOR_HPP_
 
@@ -26,15 +26,15 @@ using Values = std::initializer_list<Value>;
 /// Arguments by name: `{{"activation", "relu"}, {"bias", bias}}`.
 using NamedValues = std::initializer_list<NamedValue>;
 
-/// Of a text about a call: for programs, or for people.
+/// Format of a text about a call: JSON for programs, a table for people.
 enum class Format { kJson = 0, kTable = 1 };
 
-/// What the oracle says of results; see dlblas_verdict.
+/// The oracle's verdict on results; see dlblas_verdict.
 using Verdict = dlblas_verdict;
 
 namespace detail {
 
-/// The generic call's arguments; throws ArgumentError beyond the schema's limits.
+/// The arguments of a generic call; throws ArgumentError beyond the schema's limits.
 struct AnyArguments : Arguments<kMaxArguments> {
   AnyArguments(Values values, NamedValues named) {
     if (values.size() + named.size() > kMaxArguments)
@@ -45,7 +45,7 @@ struct AnyArguments : Arguments<kMaxArguments> {
   }
 };
 
-/// What the form writes into must have come as memory that may be written.
+/// Every argument that the form writes into must have been passed as writable memory.
 inline void check_writable(dlblas_op_t op, Values values, NamedValues named) {
   const auto check_one = [op](const Value& v, std::int32_t position, const char* name) {
     if (!v.tensor() || v.writable()) return;
@@ -65,7 +65,7 @@ struct CallArguments : AnyArguments {
   }
 };
 
-/// A text of the library's becomes a string, and is released.
+/// Copies a text of the library's into a string and releases it.
 inline std::string take_text(char* text) {
   struct Guard {
     char* text;
@@ -76,26 +76,27 @@ inline std::string take_text(char* text) {
 
 }  // namespace detail
 
-/// A form of an operator, "matmul" or "add_rms_norm_". Cheap to copy, valid for the process, usable
-/// from any thread.
+/// One form of an operator, such as "matmul" or "add_rms_norm_". Cheap to copy, valid for the life
+/// of the process, usable from any thread.
 class Operator {
  public:
-  /// Throws UnknownOperatorError, listing the names there are.
+  /// Throws UnknownOperatorError, which lists the existing names.
   Operator(const char* name) : op_(detail::find_op(name)) {}
   Operator(const std::string& name) : Operator(name.c_str()) {}
 
-  /// `Tensor y = matmul({a, b}, {{"activation", "relu"}})`: the one result, new.
+  /// `Tensor y = matmul({a, b}, {{"activation", "relu"}})`: returns the single result, newly
+  /// allocated.
   Tensor operator()(Values values, NamedValues named = {}, const Context& context = {}) const {
     return std::move(call<1>(values, named, context)[0]);
   }
-  /// `auto [y, h] = add_rms_norm.call<2>({x, w, residual})`: R new results.
+  /// `auto [y, h] = add_rms_norm.call<2>({x, w, residual})`: returns R new results.
   template <std::size_t R>
   std::array<Tensor, R> call(Values values, NamedValues named = {},
                              const Context& context = {}) const {
     return detail::call_new<R>(op_, detail::CallArguments(op_, values, named), context);
   }
-  /// `matmul({a, b}, {{"activation", "relu"}}, {out})`: into the caller's memory, one per result;
-  /// no allocation.
+  /// `matmul({a, b}, {{"activation", "relu"}}, {out})`: writes into the caller's memory, one
+  /// destination per result; allocates nothing.
   void operator()(Values values, NamedValues named, std::initializer_list<OutRef> outs,
                   const Context& context = {}) const {
     detail::Outputs outputs;
@@ -103,12 +104,12 @@ class Operator {
     for (const OutRef& out : outs) outputs.put(given++, out);
     detail::run(op_, detail::CallArguments(op_, values, named), context, outputs, given, given);
   }
-  /// An in-place form: results go into the arguments that its schema names.
+  /// An in-place form: writes its results into the arguments that its schema names.
   void inplace(Values values, NamedValues named = {}, const Context& context = {}) const {
     detail::call_inplace(op_, detail::CallArguments(op_, values, named), context);
   }
 
-  /// What a call would run and why, without running it: every candidate with yes or the reason of
+  /// What a call would run and why, without running it: every candidate, with yes or the reason for
   /// its no.
   std::string explain(Values values, NamedValues named = {}, Format format = Format::kTable,
                       const Context& context = {}) const {
@@ -120,24 +121,25 @@ class Operator {
     return detail::take_text(text);
   }
 
-  /// Readies the kernel that a call with these arguments would run; nothing runs, and tensors may
-  /// have no memory. What is captured into a CUDA graph must be warm.
+  /// Prepares the kernel that a call with these arguments would run. Nothing runs, and tensors may
+  /// have no memory. Calls captured into a CUDA graph must be warmed up first.
   void warmup(Values values, NamedValues named = {}, const Context& context = {}) const {
     const detail::AnyArguments arguments(values, named);
     const dlblas_args args = arguments.pack(nullptr, 0, context.flags());
     detail::check(dlblas_warmup(op_, &args, context.get()));
   }
 
-  /// Serves this operator, in this process, with one implementation; an empty config is its
+  /// Serves this operator with one implementation in this process; an empty config means its
   /// default.
   void pin(const std::string& implementation, const std::string& config = "") const {
     detail::check(
         dlblas_pin(op_, implementation.c_str(), config.empty() ? nullptr : config.c_str()));
   }
-  /// Chooses freely again.
+  /// Removes the pin: the library chooses again.
   void unpin() const { detail::check(dlblas_pin(op_, nullptr, nullptr)); }
 
-  /// Compares results with the oracle; `values` as they were before the call. No rows: every row.
+  /// Compares results with the oracle; `values` are as before the call. Without rows, checks every
+  /// row.
   Verdict verify(Values values, NamedValues named, std::initializer_list<OutRef> outs,
                  std::span<const std::int64_t> rows = {}) const {
     const detail::AnyArguments arguments(values, named);
@@ -152,7 +154,7 @@ class Operator {
     return verdict;
   }
 
-  /// For calls of the C ABI.
+  /// The handle for calls of the C ABI.
   dlblas_op_t handle() const { return op_; }
 
  private:

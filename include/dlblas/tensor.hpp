@@ -1,8 +1,8 @@
 // Tensors of the C++ API: TensorRef (memory that is read), OutRef (memory that is written), Tensor
 // (a result). In: the caller's pointers, spans or vectors with a shape and strides in elements, in
-// the host's memory or, said so, in a GPU's. Out: dlblas_tensor descriptors. References own nothing
-// and allocate nothing; they are copied by value and must not outlive the memory. Read next:
-// value.hpp, operator.hpp.
+// host memory unless on() names a GPU. Out: dlblas_tensor descriptors. References own nothing and
+// allocate nothing; copy them by value, and let none outlive its memory. Read next: value.hpp,
+// operator.hpp.
 #ifndef DLBLAS_TENSOR_HPP_
 #define DLBLAS_TENSOR_HPP_
 
@@ -25,7 +25,7 @@
 namespace dlblas {
 inline namespace v1 {
 
-/// The type of an element.
+/// The element type of a tensor.
 enum class DType : std::uint8_t {
   kF32,
   kF16,
@@ -64,35 +64,35 @@ constexpr std::size_t size_of(DType t) {
   return code.bits * code.lanes / 8u;
 }
 
-/// Where memory is: the host (the default), or a CUDA device.
+/// Where memory resides: on the host (the default) or on a CUDA device.
 struct Device {
   enum class Type : std::int32_t { kCpu = 1, kCuda = 2 };
   Type type = Type::kCpu;
   std::int32_t index = 0;
-  /// The CUDA device that the driver counts as `index`.
+  /// The CUDA device with this index in the driver's order.
   static constexpr Device cuda(std::int32_t index = 0) { return {Type::kCuda, index}; }
   friend constexpr bool operator==(const Device&, const Device&) = default;
 };
 
-/// Bits of a half-precision number: storage only, arithmetic is the caller's own.
+/// The bits of a half-precision number: storage only, without arithmetic.
 struct F16 {
   std::uint16_t bits;
 };
-/// Bits of a bfloat16 number: storage only, arithmetic is the caller's own.
+/// The bits of a bfloat16 number: storage only, without arithmetic.
 struct BF16 {
   std::uint16_t bits;
 };
-/// Bits of an 8-bit float with 4 bits of exponent and 3 of fraction, no infinity, at most 448:
+/// The bits of an 8-bit float with 4 exponent and 3 fraction bits, no infinity, at most 448:
 /// storage only.
 struct F8E4M3 {
   std::uint8_t bits;
 };
-/// Bits of an 8-bit float with 5 bits of exponent and 2 of fraction, at most 57344: storage only.
+/// The bits of an 8-bit float with 5 exponent and 2 fraction bits, at most 57344: storage only.
 struct F8E5M2 {
   std::uint8_t bits;
 };
 
-/// Which DType a C++ type stores. Specialise it for a type of yours, and it is accepted everywhere:
+/// The DType that a C++ type stores. Specialise it for your own type, to use it everywhere:
 /// `template <> struct dlblas::DTypeOf<my_half> { static constexpr DType value = DType::kF16; };`
 template <typename T>
 struct DTypeOf;
@@ -150,7 +150,7 @@ class Dims {
   std::int64_t operator[](int i) const { return values_[i]; }
   const std::int64_t* begin() const { return values_; }
   const std::int64_t* end() const { return values_ + size_; }
-  /// The product: elements of this shape.
+  /// The product of the sizes: how many elements this shape has.
   std::int64_t numel() const {
     std::int64_t n = 1;
     for (std::int64_t v : *this) n *= v;
@@ -198,7 +198,7 @@ concept ElementRange = requires(R& r) {
 &&Element<PointeeOf<R>>;
 }  // namespace detail
 
-/// Memory that an operator reads; an empty one stands for an optional tensor that is not given.
+/// Memory that an operator reads. An empty one stands for an optional tensor that is not given.
 class TensorRef {
  public:
   TensorRef() = default;
@@ -208,11 +208,11 @@ class TensorRef {
   template <Element T>
   TensorRef(T* data, const Dims& shape, const Dims& strides)
       : TensorRef(data, DTypeOf<std::remove_cv_t<T>>::value, shape, strides) {}
-  /// The whole range, one dimension.
+  /// The whole range as one dimension.
   template <detail::ElementRange R>
   TensorRef(R&& values)
       : TensorRef(std::data(values), {static_cast<std::int64_t>(std::size(values))}) {}
-  /// The range as a contiguous tensor of this shape; throws ShapeMismatchError when it is shorter.
+  /// The range as a contiguous tensor of this shape; throws ShapeMismatchError if too short.
   template <detail::ElementRange R>
   TensorRef(R&& values, const Dims& shape) : TensorRef(std::data(values), shape) {
     if (shape.numel() > static_cast<std::int64_t>(std::size(values)))
@@ -220,7 +220,7 @@ class TensorRef {
                     "at least " + std::to_string(shape.numel()) + " elements",
                     std::to_string(std::size(values)));
   }
-  /// A dtype known at run time only.
+  /// For a dtype known only at run time.
   TensorRef(const void* data, DType dtype, const Dims& shape)
       : TensorRef(data, dtype, shape, shape.packed()) {}
   TensorRef(const void* data, DType dtype, const Dims& shape, const Dims& strides)
@@ -234,15 +234,15 @@ class TensorRef {
                     std::to_string(shape.size()) + " strides", std::to_string(strides.size()));
   }
 
-  /// The same, in that device's memory: `TensorRef(p, {T, C}).on(Device::cuda())`. Tensors are the
-  /// host's until this is said; it is not looked up.
+  /// The same reference, into that device's memory: `TensorRef(p, {T, C}).on(Device::cuda())`.
+  /// Without it a tensor counts as host memory; the pointer is not examined.
   TensorRef on(Device device) const {
     TensorRef there = *this;
     there.device_ = device;
     return there;
   }
 
-  /// False for the empty one.
+  /// False for an empty reference.
   explicit operator bool() const { return present_; }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
@@ -250,7 +250,7 @@ class TensorRef {
   /// In elements.
   const Dims& strides() const { return strides_; }
   const void* data() const { return data_; }
-  /// Elements.
+  /// The number of elements.
   std::int64_t numel() const { return shape_.numel(); }
   /// The C ABI's view; its shape and strides point into this object.
   dlblas_tensor descriptor() const {
@@ -272,7 +272,7 @@ class TensorRef {
 };
 
 /// Memory that an operator writes: a destination, or an argument of an in-place form. Const memory
-/// does not convert.
+/// does not convert to it.
 class OutRef : public TensorRef {
  public:
   OutRef() = default;
@@ -289,7 +289,7 @@ class OutRef : public TensorRef {
   OutRef(void* data, DType dtype, const Dims& shape) : TensorRef(data, dtype, shape) {}
   OutRef(void* data, DType dtype, const Dims& shape, const Dims& strides)
       : TensorRef(data, dtype, shape, strides) {}
-  /// The same, in that device's memory.
+  /// The same reference, into that device's memory.
   OutRef on(Device device) const {
     OutRef there = *this;
     there.device_ = device;
@@ -298,13 +298,13 @@ class OutRef : public TensorRef {
   void* data() const { return data_; }
 };
 
-/// A result that the library made, contiguous; it releases its memory when it goes. Movable, not
-/// copyable. Results made by a Context's own new_output belong to that allocator and are not
+/// A contiguous result that the library allocated; the destructor releases its memory. Movable, not
+/// copyable. A result made by a Context's own new_output belongs to that allocator and is not
 /// released here.
 class Tensor {
  public:
   Tensor() = default;
-  /// Takes over memory; `release` may be null.
+  /// Takes ownership of the memory; `release` may be null.
   Tensor(const OutRef& view, void (*release)(void*)) : view_(view), release_(release) {}
   Tensor(Tensor&& other) noexcept
       : view_(std::exchange(other.view_, {})), release_(std::exchange(other.release_, nullptr)) {}
@@ -317,12 +317,12 @@ class Tensor {
     if (release_ && view_.data()) release_(view_.data());
   }
 
-  /// The memory that a call reads or writes, where an argument or a destination is wanted.
+  /// The memory of the result, for a call to read (TensorRef) or write (OutRef).
   operator OutRef() { return view_; }
   operator TensorRef() const { return view_; }
   /// True if there is a result.
   explicit operator bool() const { return static_cast<bool>(view_); }
-  /// What is there, and where; strides in elements.
+  /// Properties of the result; strides are in elements.
   DType dtype() const { return view_.dtype(); }
   Device device() const { return view_.device(); }
   const Dims& shape() const { return view_.shape(); }
@@ -330,8 +330,8 @@ class Tensor {
   std::int64_t numel() const { return view_.numel(); }
   void* data() { return view_.data(); }
   const void* data() const { return view_.data(); }
-  /// The elements in row-major order; throws UnsupportedDtypeError for another type than the
-  /// tensor's, DeviceError where they are not in the host's memory.
+  /// The elements in row-major order; throws UnsupportedDtypeError if T is not the tensor's type,
+  /// DeviceError if the tensor is not in host memory.
   template <Element T>
   requires(!std::is_const_v<T>) std::span<T> span() {
     check_type(DTypeOf<T>::value);

@@ -21,9 +21,9 @@
 namespace dlblas {
 inline namespace v1 {
 
-/// One step of a search. Texts live for the callback only.
+/// One step of a search. Its texts live only until the callback returns.
 struct TuneEvent {
-  /// kWaiting: asks whether to go on while one runs in a worker; only the times are set.
+  /// kWaiting: asks whether to continue while a candidate runs in a worker; only the times are set.
   /// kFirstCall: a user's implementation is about to be called for the first time, which may take
   /// seconds.
   enum class Kind {
@@ -44,18 +44,19 @@ struct TuneEvent {
   double elapsed_s, budget_s;
 };
 
-/// Keeps only these values of a knob.
+/// Restricts a knob to these values.
 struct Narrow {
   std::string implementation;  // empty: of every implementation that has the knob
   std::string knob;
   std::string values;  // "64,128"
 };
 
-/// Where candidates run: in a process of their own, which may hang or crash, or in this one. kAuto:
-/// in a worker where the budget is worth its start, and users' own always.
+/// Where candidates run: in a worker process, which may hang or crash, or in this process. kAuto:
+/// in a worker where the budget is worth its start, and always for users' own implementations that
+/// a worker can load.
 enum class MeasureIn { kAuto = 0, kWorker = 1, kProcess = 2 };
 
-/// How to search. The defaults search all that there is, within DLBLAS_TUNE_SECONDS a key.
+/// How to search. The defaults search the whole space, within DLBLAS_TUNE_SECONDS per key.
 struct TuneOptions {
   double seconds = 0;         // budget of a key; 0: DLBLAS_TUNE_SECONDS, default 10
   std::string strategy = {};  // "exhaustive", "random"; empty: by the size of the space
@@ -65,16 +66,16 @@ struct TuneOptions {
   std::string implementations = {};  // comma list; empty: all that support the problem
   std::vector<Narrow> space = {};
   MeasureIn measure_in = MeasureIn::kAuto;
-  /// False drops the configuration ("block_m=64 order=kmn").
+  /// Return false to drop the configuration ("block_m=64 order=kmn").
   std::function<bool(std::string_view implementation, std::string_view config)> where = {};
-  /// Progress; false stops, and what was measured is kept.
+  /// Progress; return false to stop the search and keep what was measured.
   std::function<bool(const TuneEvent&)> on_event = {};
 };
 
 namespace detail {
 
-/// The options as the C ABI reads them, and what a callback threw: it is kept, ends the search, and
-/// is thrown again once the library has returned.
+/// The options in C ABI form. Keeps an exception thrown by a callback: it ends the search and is
+/// rethrown once the library has returned.
 class TuneCall {
  public:
   explicit TuneCall(const TuneOptions& options) : options_(options) {
@@ -152,17 +153,17 @@ class TuneCall {
 
 }  // namespace detail
 
-/// Searches and publishes; returns the report as JSON. Throws TuningFailedError when nothing was
-/// right.
+/// Searches and publishes the winner; returns the report as JSON. Throws TuningFailedError when no
+/// candidate was right.
 inline std::string tune(const Operator& op, Values values, NamedValues named = {},
                         const TuneOptions& options = {}, const Context& context = {}) {
   return detail::TuneCall(options).run(&dlblas_tune, op, detail::AnyArguments(values, named),
                                        context);
 }
 
-/// The operator, tuned for these arguments: `Operator matmul = get_op("matmul", {a, b})`. A hit
-/// measures nothing. Called on another problem it is a plain operator call. `report` (may be null)
-/// receives JSON.
+/// The operator, tuned for these arguments: `Operator matmul = get_op("matmul", {a, b})`. A store
+/// hit measures nothing. For any other problem the operator makes a plain call. `report` (may be
+/// null) receives JSON.
 inline Operator get_op(const Operator& op, Values values, NamedValues named = {},
                        const TuneOptions& options = {}, const Context& context = {},
                        std::string* report = nullptr) {

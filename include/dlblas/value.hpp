@@ -1,6 +1,6 @@
-// Arguments of one call: Value (anything that may stand for an argument) and the array the C ABI
+// Arguments of one call: Value (anything that can be an argument) and the array that the C ABI
 // reads. In: tensors, numbers, booleans, enumerated names, dtypes. Out: dlblas_args on the caller's
-// stack. Nothing here allocates: a call with its destination given is free of heap traffic. Flow:
+// stack. Nothing here allocates: a call with its destination given makes no heap allocation. Flow:
 // generated operator functions and Operator > [Arguments] > dlblas_call. Read next: operator.hpp.
 #ifndef DLBLAS_VALUE_HPP_
 #define DLBLAS_VALUE_HPP_
@@ -23,8 +23,8 @@
 namespace dlblas {
 inline namespace v1 {
 
-/// One argument. Texts are not copied: they must live until the call returns, as in a call
-/// expression they do.
+/// One argument. Texts are not copied: they must live until the call returns, as temporaries in the
+/// call expression do.
 class Value {
  public:
   Value(std::nullopt_t) {}
@@ -55,11 +55,11 @@ class Value {
   Value(const std::string& text) : Value(text.c_str()) {}
   Value(DType dtype) : Value(name_of(dtype)) {}
 
-  /// The tensor, or the scalar as the C ABI reads it; an absent tensor is empty.
+  /// The tensor, or the scalar in C ABI form; an absent tensor is empty.
   const TensorRef& tensor() const { return tensor_; }
   const dlblas_value& scalar() const { return value_; }
-  /// The tensor came as an OutRef, or as what converts to one: a Tensor or vector that is not
-  /// const.
+  /// True if the tensor came as an OutRef or as something that converts to one: a non-const Tensor
+  /// or vector.
   bool writable() const { return writable_; }
 
  private:
@@ -79,8 +79,8 @@ namespace detail {
 inline constexpr int kMaxResults = 6;
 inline constexpr int kMaxArguments = 28;  // 16 tensors and 12 scalars: the schema's limits
 
-/// The values of one call, at most N; they point at the caller's references, so they stay where
-/// they are made.
+/// The values of one call, at most N. They point into this object and into the caller's references,
+/// so it cannot be copied.
 template <std::size_t N>
 class Arguments {
  public:
@@ -142,8 +142,8 @@ inline dlblas_op_t find_op(const char* name) {
   return op;
 }
 
-/// The results of one call. Always the schema's most, whatever the caller expects: a wrong count is
-/// found, not overrun.
+/// The results of one call. Always has room for the schema's maximum, whatever the caller expects,
+/// so that a wrong count is detected instead of overrunning.
 class Outputs {
  public:
   Outputs() {
@@ -158,7 +158,7 @@ class Outputs {
   Outputs(const Outputs&) = delete;
   Outputs& operator=(const Outputs&) = delete;
 
-  /// Result r goes here. Empty destinations need an address too: a null one would ask for a new
+  /// Result r goes here. An empty destination needs an address too: a null one would request a new
   /// result.
   void put(int r, const OutRef& out) {
     static char nowhere;
@@ -172,7 +172,7 @@ class Outputs {
     tensors_[r].data = &nowhere;
   }
   dlblas_tensor* data() { return tensors_; }
-  /// The library made result r.
+  /// True if the library made result r.
   bool made(int r) const { return made_by_library_[r]; }
   void note_made(int given) {
     for (int r = 0; r < kMaxResults; ++r)
@@ -195,8 +195,8 @@ class Outputs {
   bool made_by_library_[kMaxResults];
 };
 
-/// Runs the call; `given` results have their memory, `wanted` is how many the caller counts on.
-/// A failed call, or one with another number of results, gives back what the library had made.
+/// Runs the call. `given` results already have their memory; the caller expects `wanted` results. A
+/// failed call, or one with another number of results, releases what the library allocated.
 template <std::size_t N>
 void run(dlblas_op_t op, const Arguments<N>& arguments, const Context& context, Outputs& outputs,
          int given, int wanted) {
@@ -221,7 +221,7 @@ void run(dlblas_op_t op, const Arguments<N>& arguments, const Context& context, 
   }
 }
 
-/// The call with its destinations given, in result order.
+/// Calls with all destinations given, in result order.
 template <std::size_t N, typename... Outs>
 void call_into(dlblas_op_t op, const Arguments<N>& arguments, const Context& context,
                const Outs&... outs) {
@@ -231,7 +231,7 @@ void call_into(dlblas_op_t op, const Arguments<N>& arguments, const Context& con
   run(op, arguments, context, outputs, given, given);
 }
 
-/// The call with R new results.
+/// Calls for R new results.
 template <std::size_t R, std::size_t N>
 std::array<Tensor, R> call_new(dlblas_op_t op, const Arguments<N>& arguments,
                                const Context& context) {
@@ -244,7 +244,7 @@ std::array<Tensor, R> call_new(dlblas_op_t op, const Arguments<N>& arguments,
   (std::make_index_sequence<R>());
 }
 
-/// The call of an in-place form.
+/// Calls an in-place form.
 template <std::size_t N>
 void call_inplace(dlblas_op_t op, const Arguments<N>& arguments, const Context& context) {
   const dlblas_args args = arguments.pack(nullptr, 0, context.flags());

@@ -1,6 +1,6 @@
-// Gated products of rows in 8 bits: y = gate(g) · u of x = [g | u], in f32 and never rounded, then
-// codes y / scale. An access keeps y: it is made once. Read next: gates.hpp, ops/quant_scale.hpp,
-// silu_and_mul_quant_token/silu_and_mul_quant_token_program.hpp.
+// Gated products of rows with 8-bit results: y = gate(g) · u of x = [g | u], in f32 and never
+// rounded, then codes y / scale. An access keeps y, so it is computed once. Read next: gates.hpp,
+// ops/quant_scale.hpp, silu_and_mul_quant_token/silu_and_mul_quant_token_program.hpp.
 #pragma once
 
 #include "ops/activation/gates.hpp"
@@ -14,7 +14,7 @@ struct GatedCodes : RowProgram {
   static constexpr Operand<1> kQ{};
   static constexpr Operand<2> kScale{};
   enum Scalars { kLargest };  // RowCall::f
-  // i8 takes the switch of a CPU: loops for it would double the code.
+  // On a CPU, i8 selects its store at run time: separate loops would double the code.
   static constexpr bool kByteResults = true, kIntegerResults = false;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
@@ -70,7 +70,7 @@ struct GatedCodesToken : GatedCodes<Target, Gate> {
   }
 };
 
-/// A scale for each group of columns.
+/// One scale per group of columns.
 template <typename Target, typename Gate>
 struct GatedCodesGroup : GatedCodes<Target, Gate> {
   using Base = GatedCodes<Target, Gate>;
@@ -102,7 +102,7 @@ struct GatedCodesGroup : GatedCodes<Target, Gate> {
   }
 };
 
-/// Under a scale that is given. A quotient: the reciprocal of a denormal scale would be infinite.
+/// With a given scale. A quotient, because the reciprocal of a denormal scale would be infinite.
 template <typename Target, typename Gate>
 struct GatedCodesStatic : GatedCodes<Target, Gate> {
   using Base = GatedCodes<Target, Gate>;

@@ -1,4 +1,4 @@
-// The definitions of gated products with 8-bit results, but for their oracles.
+// The definitions of gated products with 8-bit results, except their oracles.
 // Read next: gated_codes_ops.cpp, silu_and_mul_quant_token/silu_and_mul_quant_token.cpp.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace dlblas::activation {
 
-/// What has a scale of its own; kStatic: the scale is given.
+/// What each scale covers; kStatic: the scale is given.
 enum class CodesOf : std::uint8_t { kToken, kGroup, kStatic };
 
 /// Schema, bound and row implementations of `name`(x) -> codes of x = [gate | up].

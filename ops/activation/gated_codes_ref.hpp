@@ -1,7 +1,7 @@
-// The oracles of gated products with 8-bit results: y as gates_ref.hpp has it, never rounded, then
-// scales and codes as quant_ref.hpp has them. A scale is off by the largest error of a y; a
-// quotient by its own 5 roundings (quant_ref.hpp), by what its scale has from its ys, and by its
-// own y's. Read next: gates_ref.hpp, ops/quant_ref.hpp, gated_codes.hpp.
+// The oracles of gated products with 8-bit results: y as in gates_ref.hpp, never rounded, then
+// scales and codes as in quant_ref.hpp. A scale has the largest error of its ys; a quotient has 5
+// roundings of its own (quant_ref.hpp), the error that its scale has from the ys, and that of its
+// own y. Read next: gates_ref.hpp, ops/quant_ref.hpp, gated_codes.hpp.
 #pragma once
 
 #include "ops/activation/gates_ref.hpp"

@@ -1,4 +1,4 @@
-// The definitions of gated products and of their gradients, but for their oracles.
+// The definitions of gated products and of their gradients, except their oracles.
 // Read next: gated_ops.cpp, silu_and_mul/silu_and_mul.cpp.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace dlblas::activation {
 
-/// The bound of a result of `type`, beside magnitudes in roundings of f32.
+/// The bound of a result of `type`, for magnitudes in roundings of f32.
 Bound rounded_once(DType type);
 
-/// What one operator adds.
+/// What each operator adds.
 struct GatedOp {
   std::string_view name, schema, formula;
   double (*work_per_row)(const Problem& problem);
@@ -17,7 +17,7 @@ struct GatedOp {
 };
 /// Schema, bound and row implementations of `name`(x) -> y, x = [gate | up], or x [*T, F].
 OperatorDef gated(const GatedOp& op);
-/// The same of `name`(dy, x) -> dx.
+/// The same for `name`(dy, x) -> dx.
 OperatorDef gated_backward(const GatedOp& op);
 
 }  // namespace dlblas::activation

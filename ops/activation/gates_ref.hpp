@@ -1,7 +1,7 @@
-// The oracles of this family's gates, in f64, and what kernels may be off by, in units u = 2^-24.
-// Products with other factors are counted by the rows below, a rounding each.
-//   Φ(−|x|) = e^(−x²/2)·q(|x|): q is off by 10 at most (5, and a GPU's reciprocal), the exponential
-// by 8 + 2.25·x²/2, since its argument is rounded, and two products round.
+// The oracles of this family's gates, in f64, and the error a kernel may have, in units u = 2^-24.
+// The rows below add one rounding for each product with another factor.
+//   Φ(−|x|) = e^(−x²/2)·q(|x|): q has an error of at most 10 (5, and a GPU's reciprocal), the
+// exponential one of 8 + 2.25·x²/2, since its argument is rounded, and two products round.
 // Read next: ops/silu_point.hpp, gates.hpp.
 #pragma once
 
@@ -31,7 +31,7 @@ struct GeluTanhPoint {
     const double y = x * (kA + kB * x * x), inner = kA + 3 * kB * x * x;
     const auto [s, t, off] = sigmoid_point(y, 5);
     const double slope = s + s * t * x * inner, size = bounded(x * inner);
-    // s·t is e^−y·s²: 3 for each s, and 8 products and sums.
+    // s·t is e^−y·s²: 3 for each s, and 8 for products and sums.
     const double product_off = s * t * (4 + 6.25 * bounded(y) + 2 * 3 + 8);
     return {x * s, std::abs(x) * (off + s), slope,
             off + size * product_off + std::abs(slope) + 4 * kTiny};

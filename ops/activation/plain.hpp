@@ -1,5 +1,5 @@
-// Gates on rows as they are, an element at a time: y = gate(x), and its gradient dx = dy ·
-// gate′(x). In f32, one rounding. Read next: gates.hpp, silu/silu_program.hpp.
+// Gates applied to rows element by element: y = gate(x), and its gradient dx = dy · gate′(x). In
+// f32, one rounding. Read next: gates.hpp, silu/silu_program.hpp.
 #pragma once
 
 #include "ops/activation/gates.hpp"

@@ -1,4 +1,4 @@
-// What hosts and the instruction-set objects of attention over rows of keys agree on: plain values.
+// Interface of hosts and the instruction-set objects of attention over rows of keys: plain values.
 // Read next: ops/attention/attend_simd.hpp (the passes), attend_cpu.hpp (calls them).
 #pragma once
 
@@ -8,22 +8,23 @@
 
 namespace dlblas::attention {
 
-/// Some keys or values: a pointer to each row, whose elements lie side by side.
+/// Rows of keys or values: one pointer per row, whose elements are contiguous.
 struct AttendRows {
   const void* const* rows;
   int64_t count, width;
   DType type;  // f32, f16 or bf16
 };
 
-/// What a CPU does with blocks of keys. Rows of f32 lie side by side, aligned to nothing.
+/// CPU passes over blocks of keys. Rows of f32 are contiguous and need no alignment.
 struct AttendPasses {
   void (*widen)(DType type, const void* from, int64_t count, float* to);
   void (*narrow)(DType type, const float* from, int64_t count, void* to);
   /// scores[m·ld + j] = q[m·width …]·k_j
   void (*scores)(const AttendRows& keys, const float* q, int64_t queries, float* scores,
                  int64_t ld);
-  /// scores = e^(factor·score − most), capped first where cap is not 0. `most` and `sum` are those
-  /// of the keys before, and of all after; returns what sums of before are multiplied with.
+  /// scores = e^(factor·score − most), capped first unless cap is 0. `most` and `sum` cover the
+  /// keys before this block, and on return these too; returns the factor that rescales earlier
+  /// sums.
   float (*powers)(float* scores, int64_t count, float factor, float cap, float* most, float* sum);
   /// o[m·width …] = o·scale[m] + Σ_j p[m·ld + j]·v_j
   void (*mix)(const AttendRows& values, const float* p, int64_t ld, const float* scale,
@@ -32,7 +33,7 @@ struct AttendPasses {
 
 }  // namespace dlblas::attention
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object file.
 namespace dlblas::baseline {
 attention::AttendPasses attend_passes();
 }

@@ -1,6 +1,6 @@
 // What the CPU implementations of attention over paged caches share: queries against blocks of keys
 // with an online softmax, and one implementation per instruction-set level. Blocks begin at
-// multiples of kBlock keys, so that a row has the same bits beside any others.
+// multiples of kBlock keys, so that a row has the same bits in any batch.
 // Read next: attend_config.hpp, paged_attention_lse/paged_attention_lse_cpu.cpp.
 #pragma once
 
@@ -36,7 +36,7 @@ inline std::vector<Implementation> attend_levels(const Implementation& base) {
   });
 }
 
-/// A line of elements on one stride, from element `first` of a tensor on.
+/// Reads elements at one stride, from element `first` of a tensor on.
 inline void read_line(const AttendPasses& passes, const TensorView& t, std::int64_t first,
                       std::int64_t stride, std::int64_t count, float* to) {
   if (stride == 1 && !is_f8(t.dtype))
@@ -54,13 +54,13 @@ inline void write_line(const AttendPasses& passes, const float* from, const Tens
     store_element(t, first + i * stride, static_cast<double>(from[i]));
 }
 
-/// Where rows of a cache lie: an element offset for each key, columns on one stride.
+/// Rows of a cache: each key has an element offset; columns have one stride.
 struct CacheRows {
   const TensorView* cache;
   std::int64_t stride, width;
 };
 
-/// Some queries over keys that come in blocks.
+/// Some queries against blocks of keys.
 class Attending {
  public:
   static constexpr std::int64_t kBlock = 64;
@@ -85,8 +85,8 @@ class Attending {
   }
   void clear() { std::fill(o_.begin(), o_.end(), 0.0f); }
 
-  /// A block of keys from `first` on, at offsets `keys` and `values`; query m sees those in
-  /// sight(m) = {from, to}.
+  /// Processes a block of keys from `first` on, at offsets `keys` and `values`; query m sees those
+  /// in sight(m) = {from, to}.
   template <typename Sight>
   void block(std::int64_t first, const std::vector<std::int64_t>& keys, const CacheRows& k,
              const std::vector<std::int64_t>& values, const CacheRows& v, float factor, float cap,
@@ -106,7 +106,7 @@ class Attending {
       scales_[m] = 1;
       if (begin < end)
         scales_[m] = passes_.powers(scores + begin, end - begin, factor, cap, &most_[m], &sums_[m]);
-      // What a query does not see must not meet it: 0 times NaN is NaN.
+      // Unseen keys get a weight of 0, and mix() skips their values: 0 times NaN is NaN.
       std::fill(scores, scores + begin, 0.0f);
       std::fill(scores + end, scores + count, 0.0f);
       if (m > 0 && same_) same_ = begin == begin_ && end == end_;
@@ -115,7 +115,7 @@ class Attending {
     }
     mix(values, sight, first, count);
   }
-  /// o of query m over the sum, `scale` times; returns the logarithm of the sum.
+  /// Multiplies o of query m by `scale` over the sum; returns the logarithm of the sum.
   float finish(std::int64_t m, std::int64_t width, float scale) {
     float* const o = o_.data() + m * width;
     const float factor = sums_[m] == 0 ? 0 : scale / sums_[m];
@@ -127,7 +127,7 @@ class Attending {
   static std::vector<float> sized(std::int64_t n) {
     return std::vector<float>(static_cast<std::size_t>(n));
   }
-  /// Queries that see all that any of them sees go together, others one by one.
+  /// If all queries see the same keys they go together, else one by one.
   template <typename Sight>
   void mix(const AttendRows& all, const Sight& sight, std::int64_t first, std::int64_t count) {
     const std::int64_t width = all.width;
@@ -144,7 +144,7 @@ class Attending {
       part(m, 1, begin, std::clamp<std::int64_t>(to - first, begin, count));
     }
   }
-  /// Rows side by side, of a type that the passes read: pointers into the cache, or into `wide`.
+  /// Contiguous rows in a type that the passes read: pointers into the cache, or into `wide`.
   AttendRows rows(const std::vector<std::int64_t>& offsets, const CacheRows& from,
                   std::vector<float>& wide) {
     const TensorView& t = *from.cache;

@@ -1,22 +1,22 @@
-// Attention of one query over the keys that it sees, in f64, and how far kernels in f32 may be off:
-// what the oracles of attention over paged caches share.
+// Attention of one query over the keys it sees, in f64, and the error bound of f32 kernels: shared
+// by the oracles of attention over paged caches.
 //   s_j = f · (q · k_j), capped;  p_j = e^(s_j − m), m = max;  o = Σ p·v / Σ p;  lse = m + log Σ p
 // Errors are in units u = 2^-24.
 //   A score: 0.7 of the roundings of its dot product (RowWalk: 16 chains or more), times f; 2 of
-// itself for the factors; tanh to 8 units of the last place: 20 of what it makes. Tensor cores cut:
-// n/2·R for inputs of 16 bits (device/oracle/sum_error.hpp).
-//   A power: 3 + 1.2·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m|/4 for a maximum that is
-// rounded times log2 e, and √c for the c times that a running maximum may grow.
-//   o moves by Σ p·e·(v − o) / Σ p. Errors of keys differ: they add up as squares, 0.7 of which
-// is six deviations; a tenth of their plain sum is allowed besides, for keys that are alike,
-// and all of what is cut.
-//   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels take p apart into two numbers of 16
-// bits: bf16 leaves 2^-17 of p, f16 2^-22 and, of the p below 2^-24, 2^-35. Or they round it to one
-// (Powers::kOne), which walks along Σ p·v as in attention_oracle.cpp, powers that are equal (a page
-// that a sequence has twice) as one; where they do not raise it first (Powers::kOneAsIs), f16 takes
-// 2^-25 off what is below 2^-14. The quotient: 2.5.
-// What is infinite on the way is undefined; NaN gives NaN. Read next: paged_attention_lse/,
-// device/oracle/sum_error.hpp.
+// its value for the factors; tanh is accurate to 8 ulp: 20 of its result. Tensor cores truncate:
+// n/2·R for 16-bit inputs (device/oracle/sum_error.hpp).
+//   A power: 3 + 1.2·|s − m| (ops/norm/softmax/softmax_ref.hpp), |m|/4 for rounding the maximum
+// times log2 e, and √c for the c times that a running maximum may grow.
+//   o changes by Σ p·e·(v − o) / Σ p. Errors e of different keys add up as squares, 0.7 of which is
+// six standard deviations; a tenth of their plain sum is added for keys that are alike, and all of
+// the truncation.
+//   Σ p·v: sum_off, below; Σ p: 0.6 of sum_roundings. Kernels split p into two 16-bit numbers: bf16
+// loses 2^-17 of p, f16 2^-22 and, where p is below 2^-24, 2^-35. Or they round p to one 16-bit
+// number (Powers::kOne), whose errors walk along Σ p·v as in attention_oracle.cpp; equal powers (a
+// page that a sequence holds twice) count as one. Kernels that do not scale p up first
+// (Powers::kOneAsIs) lose 2^-25 of an f16 p below 2^-14. The quotient: 2.5.
+// An intermediate infinity makes the result undefined; NaN gives NaN. Read next:
+// paged_attention_lse/, device/oracle/sum_error.hpp.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +32,12 @@ namespace dlblas::attention {
 inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
 inline constexpr double kMax = 0x1p126;                   // more, and f32 may not hold it
 
-/// How many numbers of 16 bits a power may become before it meets values of 16 bits.
+/// How many 16-bit numbers hold a power for its product with 16-bit values.
 enum class Powers { kOne, kOneAsIs, kTwo };
 
 class AttendedRow {
  public:
-  /// `type`: of q, which decides what kernels do with p; `width`: of v.
+  /// `type`: that of q, which decides what kernels do with p; `width`: columns of v.
   AttendedRow(DType type, std::int64_t width, Powers powers)
       : narrow_(size_of(type) < 4),
         half_(type == DType::kF16),
@@ -47,7 +47,7 @@ class AttendedRow {
                                               : 0x1p-11),
         width_(width) {}
 
-  /// A key: q and k of `depth` elements, and v.
+  /// Adds a key: q and k of `depth` elements, and v.
   void add(const double* q, const double* k, std::int64_t depth, double factor, double cap,
            const double* v) {
     kernels::RowWalk dot;
@@ -71,8 +71,8 @@ class AttendedRow {
     }
     add_score(score, off, cut, v);
   }
-  /// A value that this row does not see but another of its sequence: kernels that take rows
-  /// together multiply it with 0.
+  /// A value that another row of the sequence sees but this one does not: kernels that process rows
+  /// together multiply it by 0.
   void add_unseen(const double* v) {
     for (std::int64_t d = 0; d < width_; ++d)
       if (!std::isfinite(v[d])) touched_.push_back(d);
@@ -80,7 +80,7 @@ class AttendedRow {
   /// A logit without a value.
   void add_sink(double sink) { add_score(sink, 0, 0, nullptr); }
 
-  /// The row of o, `scale` times: values and magnitudes [width].
+  /// The row of o times `scale`: values and magnitudes [width].
   void output(double scale, double* value, double* magnitude) const {
     const Weights w(*this);
     std::vector<SumWalk> sums(static_cast<std::size_t>(width_));
@@ -141,7 +141,7 @@ class AttendedRow {
     double score, off, cut;
     const double* v;
   };
-  /// Powers of all keys, and what they may be off by.
+  /// The powers of all keys and their error bounds.
   struct Weights {
     double most = -std::numeric_limits<double>::infinity(), sum = 0, sum_off = 0;
     std::vector<double> p, off;
@@ -158,14 +158,14 @@ class AttendedRow {
         walk.add(p.back());
       }
       sum = walk.sum();
-      // Blocks of 64 that are alike add up one by one.
+      // Equal blocks of 64 round alike: their errors add up linearly.
       const auto n = static_cast<std::int64_t>(p.size());
       if (sum > 0)
         sum_off =
             kernels::sum_roundings(n, sum, walk.sizes().squares) + static_cast<double>(n) / 256;
     }
   };
-  /// Σ (Σ p·v of equal p)², for each column: they are rounded alike. 0 where none is rounded.
+  /// Per column, Σ (Σ p·v over equal p)²: equal powers round alike. 0 if powers are not rounded.
   std::vector<double> squares_of_equal(const std::vector<double>& p) const {
     std::vector<std::size_t> order;
     if (!rounded_) return std::vector<double>(static_cast<std::size_t>(width_));
@@ -185,8 +185,8 @@ class AttendedRow {
     }
     return squares;
   }
-  /// Σ p·v: six deviations of a chain over blocks of 64 terms or more; equal terms, which round
-  /// alike over more than a block; what tensor cores cut.
+  /// Error bound of Σ p·v: six standard deviations of a chain over blocks of 64 terms or more;
+  /// equal terms, which round alike over more than a block; the truncation of tensor cores.
   static double sum_off(const SumSizes& sums, double n, bool cuts) {
     const double path = std::sqrt(sums.path), sided = sums.size > 0 ? path / sums.size : 0;
     const double alike = 0.8 * std::min(n, 64 + n / 64) * path * sided * sided;

@@ -1,7 +1,7 @@
-// Attention over blocks of keys, once for every instruction set.
-// In: rows of keys and values, queries in f32. Out: AttendPasses. Numerics: f32, in chains of 16
-// lanes over a key's columns and of one block over keys. Flow: call > validate > select > compile >
-// [launch].  Read next: cpu/math.hpp, attend_cpu.hpp.
+// Attention over blocks of keys, compiled once per instruction set.
+// In: rows of keys and values, queries in f32. Out: AttendPasses. Numerics: f32; a dot product
+// accumulates in 16 lanes over a key's columns, o in one chain per block of keys. Flow: call >
+// validate > select > compile > [launch].  Read next: cpu/math.hpp, attend_cpu.hpp.
 #pragma once
 
 #include "cpu/lines.hpp"
@@ -15,7 +15,7 @@ constexpr int kChains = 16 / kWidth;            // vectors of a dot product's su
 constexpr int kTogether = kWidth == 4 ? 2 : 4;  // queries that share what is read of a key
 constexpr int kVectors = kWidth == 16 ? 4 : 2;  // of o, held while a block's values pass
 
-/// kCount queries with one key.
+/// Dot products of kCount queries with one key.
 template <DType E, int kCount>
 DLBLAS_INLINE void dot(const void* key, int64_t width, const float* q, float* scores, int64_t ld) {
   Vec sums[kCount][kChains];
@@ -96,7 +96,7 @@ float powers_of(float* scores, int64_t count, float factor, float cap, float* mo
   return scale;
 }
 
-/// kCount queries, the columns from `first` on in kParts vectors.
+/// kCount queries; kParts vectors of columns, from `first` on.
 template <DType E, int kCount, int kParts>
 DLBLAS_INLINE void mix_columns(const attention::AttendRows& values, const float* p, int64_t ld,
                                const float* scale, float* o, int64_t first, int n) {

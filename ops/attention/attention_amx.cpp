@@ -1,7 +1,7 @@
-// Attention of bf16 by AMX tiles: 32 rows of queries with blocks of keys.
+// Attention of bf16 by AMX tiles: 32 query rows against blocks of keys.
 // Out: dlblas::avx512::attention_tiles. Numerics: q·k and P·v as cpu/gemm/pairs.hpp says (products
-// exact, sums f32, denormal bf16 zero); softmax in f32, powers of two; P is summed in f32 and
-// rounded to bf16 before it meets v. Flow: [compile] picks the code.  Read next:
+// exact, sums f32, denormal bf16 zero); softmax in f32, in powers of two; P is summed in f32 and
+// rounded to bf16 for the product with v. Flow: [compile] picks the code.  Read next:
 // attention_tiles.hpp.
 #include "ops/attention/attention_tiles.hpp"
 
@@ -41,7 +41,7 @@ void pack_query(const void* from, int64_t step, int64_t width, void* to) {
   }
 }
 
-/// Fetches rows [first, end) of `bytes` each; nothing where elements do not lie side by side.
+/// Prefetches rows [first, end); does nothing unless their elements are contiguous.
 DLBLAS_INLINE void fetch_rows(const TileSource& s, int64_t first, int64_t end, int64_t width) {
   if (s.column != 1) return;
   for (int64_t j = first; j < end; ++j)
@@ -49,7 +49,7 @@ DLBLAS_INLINE void fetch_rows(const TileSource& s, int64_t first, int64_t end, i
       prefetch(static_cast<const uint16_t*>(s.data) + j * s.row + c);
 }
 
-/// A panel of 32 keys at a time, while the next comes.
+/// Packs one panel of 32 keys while the next is prefetched.
 void pack_keys(const TileSource& from, int64_t count, int64_t width, float* to) {
   const auto* const rows = static_cast<const uint16_t*>(from.data);
   for (int64_t j = 0; j < count; j += kTileMultiple) {
@@ -60,7 +60,7 @@ void pack_keys(const TileSource& from, int64_t count, int64_t width, float* to) 
   }
 }
 
-/// As pack_chunks of columns, 32 rows at a time, while the next come.
+/// As pack_chunks of columns: packs 32 rows while the next 32 are prefetched.
 void pack_columns(const TileSource& from, int64_t count, int64_t width, float* to) {
   const PackSource s{from.data, from.column, from.row};
   const auto* const data = static_cast<const uint16_t*>(from.data);
@@ -74,7 +74,7 @@ void pack_columns(const TileSource& from, int64_t count, int64_t width, float* t
       for (int i = 0; i < kWidth; ++i)
         _mm512_storeu_si512(panel + (j / 2 + i) * kTileMultiple, pairs[i]);
     }
-    // The other half of a last panel.
+    // Zero the other half of a half-filled last panel.
     const int64_t rest = width % kTileMultiple;
     if (rest == 0 || rest > kWidth) continue;
     float* const panel = to + width / kTileMultiple * tile_panel(count) + kWidth;
@@ -120,8 +120,8 @@ int64_t pack_values(const TileSource& from, int64_t count, int64_t width, float*
   return num_wild;
 }
 
-/// 2^x of x ≤ 0 or little more, within 3 units of the last place; 0 below 2^-126, where a denormal
-/// would take an assist; NaN stays. See exp in cpu/math.hpp.
+/// 2^x for x ≤ 0 or slightly more, within 3 ulp; 0 below 2^-126, where a denormal would take a
+/// microcode assist; NaN stays NaN. See exp in cpu/math.hpp.
 DLBLAS_INLINE Vec power(Vec x) {
   const Vec z = x + broadcast(kSixteenths), n = z - broadcast(kSixteenths), r = x - n;
   const Vec less_1 = polynomial(r, {5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f}) * r;
@@ -130,22 +130,22 @@ DLBLAS_INLINE Vec power(Vec x) {
   return _mm512_maskz_scalef_ps(held, fma(less_1, t, t), n);
 }
 
-/// Lanes of keys [j, j + 16) that a row sees.
+/// Mask of those keys [j, j + 16) that a row sees.
 DLBLAS_INLINE Mask seen_lanes(int64_t j, int64_t from, int64_t to) {
   const auto below = [](int64_t n) __attribute__((always_inline)) {
     return n >= kWidth ? 0xffffu : n > 0 ? (1u << n) - 1u : 0u;
   };
   return static_cast<Mask>(below(to - j) & ~below(from - j));
 }
-/// Scores times `factor`, −inf where a row does not see the key. Rounded every time, never a part
-/// of a fused operation: the largest must be 2^0.
+/// Scores times `factor`, −inf where a row does not see the key. Each product is rounded and never
+/// fused: the largest score must give exactly 2^0.
 template <bool kAll>
 DLBLAS_INLINE Vec load_scores(const float* row, int64_t j, int64_t from, int64_t to, Vec factor) {
   const Vec s = _mm512_mul_round_ps(load<DType::kF32>(row + j), factor, _MM_FROUND_CUR_DIRECTION);
   return kAll ? s : choose(seen_lanes(j, from, to), s, broadcast(-__builtin_inff()));
 }
 
-/// Keys of a tile's rows: whole panels, of which each row sees a part.
+/// The keys that a tile's rows see, in whole panels; each row sees a part.
 struct Sight {
   int64_t begin, end;
 };
@@ -153,7 +153,8 @@ template <bool kValue>
 struct Whole {
   static constexpr bool kAll = kValue;
 };
-/// Calls f(j, whole) for each 32 keys; `whole` is a constant: whether the row sees them all.
+/// Calls f(j, whole) for each panel of 32 keys; `whole` is a constant: whether the row sees all of
+/// it.
 template <typename F>
 DLBLAS_INLINE void each_panel(Sight keys, int64_t from, int64_t to, const F& f) {
   int64_t j = keys.begin;
@@ -168,13 +169,13 @@ DLBLAS_INLINE float largest_of(const float* row, Sight keys, int64_t from, int64
   each_panel(
       keys, from, to, [&](int64_t j, auto whole) __attribute__((always_inline)) {
         constexpr bool kAll = decltype(whole)::kAll;
-        // Of NaN and a number the number.
+        // The maximum of NaN and a number is the number.
         a = max_number(load_scores<kAll>(row, j, from, to, factor), a);
         b = max_number(load_scores<kAll>(row, j + kWidth, from, to, factor), b);
       });
   return _mm512_reduce_max_ps(max_number(a, b));
 }
-/// Scores become powers in bf16, in place; returns their sum.
+/// Turns scores into powers in bf16, in place; returns their sum.
 DLBLAS_INLINE float powers_of(float* row, Sight keys, int64_t from, int64_t to, Vec factor,
                               float base) {
   Vec a = zero(), b = a;
@@ -191,7 +192,7 @@ DLBLAS_INLINE float powers_of(float* row, Sight keys, int64_t from, int64_t to, 
   return reduce_add(a + b);
 }
 
-/// Scores as they are with a cap and a bias, in units of ln 2.
+/// Applies the cap and the bias to scores; the result is in units of ln 2.
 void shape_row(const TileBlock& b, float* row, int64_t from, int64_t to, const float* bias) {
   const Vec factor = broadcast(b.scale), limit = broadcast(b.cap),
             inverse = broadcast(b.cap != 0 ? 1 / b.cap : 0.0f);
@@ -204,7 +205,7 @@ void shape_row(const TileBlock& b, float* row, int64_t from, int64_t to, const f
       });
 }
 
-/// Scores of a tile become P; o is what its weights have become since.
+/// Turns a tile's scores into P, and rescales o to the new maximum.
 void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
   const bool shaped = b.cap != 0 || b.bias;
   const Vec factor = broadcast(shaped ? 1.0f : b.scale * kLog2E);
@@ -240,7 +241,7 @@ void soften(const TileBlock& b, int64_t first, Sight keys, bool begun) {
   }
 }
 
-/// What is not finite meets the rows that see it.
+/// Adds the values that are not finite to the rows that see them.
 void add_wild(const TileBlock& b, int64_t first) {
   for (int64_t i = 0; i < b.num_wild; ++i) {
     const float* const v = b.wild_rows + i * b.dv;
@@ -258,8 +259,8 @@ void add_wild(const TileBlock& b, int64_t first) {
   }
 }
 
-/// 16 × 32 and the 32 columns behind them, whose panel of b lies `b_next` bytes on: for rows that
-/// would not fill two tiles.
+/// 16 rows × 64 columns, for rows that would not fill two tiles: two panels of b, `b_next` bytes
+/// apart.
 void multiply_half(const PairArgs& t, int64_t b_next) {
   begin_tile<0>(t, 0, 0), begin_tile<1>(t, 0, kTileRows);
   begin_tile<2>(t, 0, 2 * kTileRows), begin_tile<3>(t, 0, 3 * kTileRows);
@@ -276,7 +277,7 @@ void multiply_half(const PairArgs& t, int64_t b_next) {
   end_tile<0>(t, 0, 0), end_tile<1>(t, 0, kTileRows);
   end_tile<2>(t, 0, 2 * kTileRows), end_tile<3>(t, 0, 3 * kTileRows);
 }
-/// Columns [begin, end) of a tile's products: whole panels, `panel` floats each.
+/// Columns [begin, end) of a tile's products: whole panels of `panel` floats each.
 void multiply_panels(PairArgs t, int64_t begin, int64_t end, int64_t panel, bool half) {
   for (int64_t c = begin; c < end;) {
     PairArgs one = t;

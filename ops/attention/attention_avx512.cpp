@@ -1,4 +1,5 @@
 // Attention's passes for AVX-512 (F, BW, VL, DQ).
-// The build gives this file its flags by its suffix. Out: dlblas::avx512::attention_passes. Flow:
-// [compile] picks the passes.  Read next: ops/attention/attention_simd.hpp.
+// The build selects this file's compiler flags by its suffix. Out:
+// dlblas::avx512::attention_passes. Flow: [compile] picks the passes.  Read next:
+// ops/attention/attention_simd.hpp.
 #include "ops/attention/attention_simd.hpp"

@@ -1,4 +1,4 @@
-// What hosts, the instruction-set objects and the CUDA kernels of attention agree on: plain values.
+// Interface of hosts, the instruction-set objects and the CUDA kernels of attention: plain values.
 // Read next: attention_simd.hpp, attention_mma.cuh, attention_rows.cuh.
 #pragma once
 
@@ -6,23 +6,23 @@
 
 namespace dlblas::attention {
 
-/// What a CPU does with rows of f32.
+/// CPU passes over rows of f32.
 struct AttentionPasses {
   void (*widen)(DType type, const void* from, int64_t count, float* to);
   void (*narrow)(DType type, const float* from, int64_t count, void* to);
-  /// `count` rows of `width`, as columns of `to`, whose rows are a multiple of kCpuLanes apart.
+  /// Transposes `count` rows of `width` into `to`, whose pitch is a multiple of kCpuLanes.
   void (*turn)(const float* from, int64_t from_pitch, int64_t count, int64_t width, float* to,
                int64_t pitch);
-  /// c[m, w] = a[m, k]·b[k, w], or added to it; w is a multiple of kCpuLanes.
+  /// c[m, w] = a[m, k]·b[k, w], or c += that; w is a multiple of kCpuLanes.
   void (*multiply)(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, float* c,
                    int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool add);
-  /// Scores of a row become e^(s − most) and are summed: s = s·scale, cap·tanh(s / cap), + bias.
-  /// `most` and `sum` go on from what they are; returns what was made before is multiplied with.
+  /// Turns a row's scores into e^(s − most) and sums them: s = s·scale, cap·tanh(s / cap), + bias.
+  /// Updates `most` and `sum`; returns the factor that rescales earlier results.
   float (*softmax)(float* scores, int64_t count, float scale, float cap, const float* bias,
                    float* most, float* sum);
   void (*scale)(float* row, int64_t count, float factor);
-  /// Scores become P = e^(s − lse), s as above, and dp becomes dS = P·(dp − delta)·slope, slope
-  /// being that of the cap.
+  /// Turns scores into P = e^(s − lse), s as above, and dp into dS = P·(dp − delta)·slope, where
+  /// slope is the derivative of the cap.
   void (*gradient)(float* scores, float* dp, int64_t count, float scale, float cap,
                    const float* bias, const float* lse, const float* delta);
 };
@@ -30,7 +30,7 @@ inline constexpr int64_t kCpuLanes = 16;
 
 }  // namespace dlblas::attention
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object file.
 namespace dlblas::baseline {
 attention::AttentionPasses attention_passes();
 }

@@ -1,9 +1,9 @@
-// Attention on CPUs: one implementation per instruction set. A tile is some rows of a sequence, of
-// one head or, where there are few positions, of all heads over one of k: it meets the keys block
-// by block, with the online softmax. A task has such tiles of several heads over one of k, which
-// meet a block one after the other. In: Problem, Config; Args. Out: Kernel; o and lse. Numerics:
-// f32, one rounding at the store. Flow: call > validate > [select] > [compile] > [launch].
-// Read next: attention_simd.hpp, attention_host.hpp.
+// Attention on CPUs: one implementation per instruction set. A tile is some rows of a sequence: of
+// one head or, where there are few positions, of all heads that share a head of k. It takes the
+// keys block by block with the online softmax. A task holds such tiles of several heads that share
+// a head of k, and runs them one after another on each block. In: Problem, Config; Args. Out:
+// Kernel; o and lse. Numerics: f32, one rounding at the store. Flow: call > validate > [select] >
+// [compile] > [launch]. Read next: attention_simd.hpp, attention_host.hpp.
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/attention/attention_config.hpp"
@@ -34,7 +34,7 @@ struct State {
 
 std::int64_t lanes(std::int64_t n) { return (n + kCpuLanes - 1) / kCpuLanes * kCpuLanes; }
 
-/// Each code's value.
+/// The f32 value of each code.
 const float* f8_values(DType type) {
   static const auto* made = [] {
     auto* values = new float[2][256];
@@ -47,11 +47,11 @@ const float* f8_values(DType type) {
   return made[type == DType::kF8E4M3 ? 0 : 1];
 }
 
-/// Where a tile has what it needs: of its own q, o, most and sum.
+/// A tile's buffers: q, o, most and sum are its own, the others are the task's.
 struct Places {
   float *q, *o, *most, *sum, *rows, *k, *v, *scores, *bias;
 };
-/// What a task holds.
+/// The buffers of a task.
 class Scratch {
  public:
   Scratch(std::int64_t d, std::int64_t dv, std::int64_t tiles) : d_(d), wide_(lanes(dv)) {
@@ -77,8 +77,8 @@ class Scratch {
   Places first_;
 };
 
-/// Rows [first, first + count) of a sequence, as a tile numbers them: `pack` heads for each
-/// position, of which `head` is the first.
+/// Rows [first, first + count) of a sequence, as a tile numbers them: `pack` heads per position,
+/// `head` the first of them.
 struct Tile {
   std::int64_t b, head, pack, first, count;
   Sequence s;
@@ -96,7 +96,7 @@ class Job {
     pack_ = longest * call.group <= kRows ? call.group : 1;
     std::int64_t tiles = 0;
     for (std::int64_t b = 0; b < call.sequences(); ++b) tiles += tiles_of(b);
-    // Tasks enough that threads end at one time.
+    // Enough tasks that all threads finish at about the same time.
     while (pack_ == 1 && side_ < std::min(kHeads, call.group) &&
            tiles * call.all_heads() / (side_ + 1) >= 4 * threads)
       ++side_;
@@ -123,7 +123,7 @@ class Job {
   std::int64_t tiles_of(std::int64_t b) const {
     return (call_.sequence(b).q_rows * pack_ + kRows - 1) / kRows;
   }
-  /// A row of a head as f32 side by side.
+  /// Reads a row of a head as contiguous f32.
   void read(const Heads& t, std::int64_t offset, std::int64_t width, float* to) const {
     if (is_f8(t.t.dtype)) {
       const auto* from = static_cast<const std::uint8_t*>(t.t.data) + offset;
@@ -138,12 +138,13 @@ class Job {
     for (std::int64_t c = 0; c < width; ++c) to[c] = static_cast<float>(t.element(offset, c));
   }
 
-  /// Rows of a head as f32, from `row` on.
+  /// Rows of f32, `pitch` apart.
   struct Rows {
     const float* data;
     std::int64_t pitch;
   };
-  /// Where `in_place` and they are f32 in whole vectors, as they lie, else in `to`.
+  /// Rows of a head from `row` on: in place if `in_place` and they are f32 in whole vectors, else
+  /// in `to`.
   Rows rows_of(const Heads& t, std::int64_t b, std::int64_t row, std::int64_t head,
                std::int64_t count, std::int64_t width, bool in_place, float* to,
                std::int64_t pitch) const {
@@ -158,7 +159,7 @@ class Job {
     return {to, pitch};
   }
 
-  /// `tile` and those of the heads behind it.
+  /// Runs `tile` and the tiles of the heads after it.
   void run_tiles(const Tile& tile, const Scratch& scratch) const {
     Keys all{tile.s.k_rows, 0}, seen[kRows];
     for (std::int64_t r = 0; r < tile.count; ++r) {
@@ -174,7 +175,7 @@ class Job {
       }
     };
     each([&](const Tile& one, const Places& x) { begin(one, x); });
-    // Blocks begin at the same keys for every tile: a row has the same bits in any batch.
+    // Blocks start at the same keys for every tile, so a row has the same bits in any batch.
     for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
       const Keys block = {key, std::min(all.end, key + kKeys)};
       const Rows v = prepare(tile, block, scratch.of(0));
@@ -193,12 +194,12 @@ class Job {
     std::fill(x.o, x.o + tile.count * lanes(call_.dv), 0.0f);
   }
 
-  /// A block's keys as columns; where its values are.
+  /// Transposes a block's keys into columns; returns where its values are.
   Rows prepare(const Tile& tile, const Keys& block, const Places& x) const {
     const std::int64_t wide = lanes(call_.dv), count = block.end - block.first;
     const std::int64_t hkv = tile.head / call_.group, from = tile.s.k_from + block.first;
-    // Many queries read v again and again, where its heads lie side by side out of few sets of the
-    // cache: f32 prefill of 512 took 46 ms in place of 41 without a copy.
+    // Many queries reread v, whose heads are interleaved and so map to few sets of the cache:
+    // without a copy, f32 prefill of 512 took 46 ms instead of 41.
     constexpr std::int64_t kFew = 8;
     const bool few = tile.count <= kFew;
     const Rows k = rows_of(call_.k, tile.b, from, hkv, count, call_.d, true, x.rows, call_.d);
@@ -212,7 +213,7 @@ class Job {
     const std::int64_t wide = lanes(call_.dv), count = block.end - block.first;
     passes_.multiply(x.q, call_.d, x.k, kKeys, x.scores, kKeys, tile.count, call_.d, lanes(count),
                      false);
-    // One for all heads over one of k.
+    // All heads over one head of k share the scale.
     const auto scale = static_cast<float>(call_.scale_of(tile.b, tile.head));
     bool alike = true;
     for (std::int64_t r = 0; r < tile.count; ++r) {
@@ -232,7 +233,7 @@ class Job {
     if (alike)
       return passes_.multiply(x.scores, kKeys, v.data, v.pitch, x.o, wide, tile.count, count, wide,
                               true);
-    // Each row with its own keys alone: 0 · NaN of one that it does not see would be NaN.
+    // Each row takes only the keys it sees: 0 · NaN of an unseen key would be NaN.
     for (std::int64_t r = 0; r < tile.count; ++r) {
       const Keys keys = inside(seen[r], block);
       const std::int64_t first = keys.first - block.first;

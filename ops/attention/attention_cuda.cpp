@@ -25,7 +25,7 @@ AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
   s.in = farther(reach_of(p.tensors[op.q], d),
                  farther(reach_of(p.tensors[op.k], d), reach_of(p.tensors[op.v], dv)));
   s.out = reach_of(p.tensors[op.o], dv);
-  // 16 bytes at a time are eight elements of 16 bits.
+  // A 16-byte store holds eight elements of 16 bits.
   if (is_f8(s.from) && s.to == DType::kF32) s.out = farther(s.out, Reach::kElement);
   s.bias_bytes = s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
   s.cap = p.scalars[kSoftcapKey] != 0;
@@ -34,7 +34,7 @@ AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
     const TensorTraits &cos = p.tensors[op.cos], &sin = p.tensors[op.sin];
     s.rotary = true, s.tables = cos.dtype;
     s.tables_in = farther(reach_of(cos, d), reach_of(sin, d));
-    // 16 bytes at a time are eight pairs.
+    // A 16-byte load holds eight pairs.
     if (d % 16 != 0) s.tables_in = farther(s.tables_in, Reach::kElement);
   }
   return s;
@@ -122,12 +122,13 @@ double attention_ms(const Query& q, const AttentionOp& op, double products, doub
                                                 is_f8(type) ? DType::kF16 : type);
 }
 
-/// Heads whose tiles are walked before those of others: as many as fill the device's `units` once,
-/// so that their keys and values come out of L2. In the order of all heads each tile of a short
-/// sequence brought its own from memory: 16 × 1,024 keys, 16 heads of 128, no mask: 297 µs, now 235
-/// (H200, 27 November 2026). Where late rows see more keys, blocks share the tiles of some heads
-/// evenly: two rounds, there and back, of heads whose tiles fill them best.
-/// Keys of few bytes do not keep memory busy, and take 2 to 7 % longer so (heads of 64).
+/// Number of heads whose tiles are walked before those of others: as many as fill the device's
+/// `units` once, so that their keys and values hit L2. In the order of all heads, each tile of a
+/// short sequence read its own from memory: 16 × 1,024 keys, 16 heads of 128, no mask: 297 µs, now
+/// 235 (H200, 27 November 2026). Where late rows see more keys, blocks share the tiles of some
+/// heads evenly, in two rounds, forth and back; the number of heads is the one whose tiles fill the
+/// rounds best. Keys of few bytes (heads of 64) do not keep memory busy, and take 2 to 7 % longer
+/// in this order.
 void walk_together(AttentionParams& p, int size, bool packed, std::int64_t units, bool may_share) {
   if ((p.d + p.dv) * size < kTogetherBytes) return;
   const std::int64_t all = std::int64_t{p.heads} * p.group / p.pack * (packed ? 1 : p.batches);
@@ -154,12 +155,12 @@ const AttentionOp& op_of(const Query& q) { return q.user<AttentionOp>(); }
 std::int64_t dim(const Query& q, int letter) { return q.problem.dims[letter]; }
 std::int64_t width_of(const Query& q) { return op_of(q).width(q.problem.dims); }
 
-/// Of a grid that tile_at() takes apart.
+/// Parameters and grid of the kernels that use tile_at().
 AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t tile_rows,
                           std::int64_t units, cuda::Launch& how) {
   AttentionParams p = tensors_of(op, args);
   const std::int64_t rows = p.q_rows, sequences = p.batches + op.packed();
-  // Few positions: all heads over one of k share a tile.
+  // With few positions, all heads that share a head of k share a tile.
   const std::int64_t each = op.packed() ? rows / std::max(1, p.batches) : rows;
   if (each * p.group <= tile_rows && rows * p.group < (std::int64_t{1} << 31)) p.pack = p.group;
   const std::int64_t tiles = op.packed() ? rows * p.pack / tile_rows + sequences
@@ -174,7 +175,7 @@ AttentionParams params_of(const AttentionOp& op, const Args& args, std::int64_t 
   return p;
 }
 
-/// The step of both: nothing is launched for no rows.
+/// The only step of both forms. Without rows, it launches nothing.
 template <typename Form>
 int launch_tiles(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const auto& s = kernel.load<typename Form::State>();
@@ -214,7 +215,7 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
   static std::int64_t bytes_of(const Traits& s, const Config& c) {
     return (c.warps * 16 + 2 * c.keys) * (2 * s.d + 16) + 2 * c.keys * (2 * s.dv + 16);
   }
-  /// Registers of a thread for what it accumulates, and the memory that every GPU has.
+  /// Whether the registers of a thread hold its accumulators, and the memory of every GPU a block.
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits_of(q.problem, op_of(q));
     const int held = s.d <= 128 && s.bias == DType::kAbsent ? s.d / 4 : 4;
@@ -233,7 +234,8 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
     if (rows <= 32) c.warps = rows <= 16 ? 1 : 2;
     return c;
   }
-  /// A row's bits depend on the blocks of keys alone, which preset() makes of the heads' size.
+  /// A row's bits depend only on the blocks of keys, whose size preset() derives from that of the
+  /// heads.
   static Problem typical(const Problem& problem) { return problem; }
   static double milliseconds(const Query& q, const Config&) {
     return alone_ms(q) + (op_of(q).rotates() ? turned_keys_ms(q, op_of(q)) : 0);
@@ -280,7 +282,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
     space.require(table(), "shared memory holds the queries",
                   [copy](const Config& c) { return bytes(copy, c) <= kMostShared; });
   }
-  /// One element at a time, of whatever width.
+  /// Element-wise access, for any width.
   static Traits traits(const Query& q, const Config&) {
     Traits s = traits_of(q.problem, op_of(q));
     s.d = s.dv = 0;
@@ -294,7 +296,8 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {
-    // Of the peaks; not measured yet. Of 16-bit types tensor cores' peak is the model's.
+    // Fractions of the peaks; not measured yet. For 16-bit types the model uses the tensor cores'
+    // peak.
     const bool half = size_of(q.problem.tensors[op_of(q).q].dtype) <= 2;
     return attention_ms(q, op_of(q), 2 / (half ? 0.004 : 0.05), 1 / 0.3);
   }
@@ -345,12 +348,12 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
                : d == 64 ? Config{3, 128, 2, 2, false, true}
                          : Config{2, 128, 2, 2, false, true};
     if (d == 128 && !codes) c.queries = 1;  // as fast as two, or up to 4 % faster
-    // Where the diagonal crosses much of a sequence, tiles of fewer rows have less beyond it (1,024
-    // keys: 245 TFLOP/s against 217).
+    // Where the diagonal crosses much of a sequence, tiles of fewer rows waste less beyond it
+    // (1,024 keys: 245 TFLOP/s against 217).
     const std::int64_t rows = dim(q, op.q_rows) / std::max<std::int64_t>(1, sequences);
     if (d == 64 && !codes && q.problem.scalars[kCausalKey] != 0 && rows <= 1024)
       c = {2, 128, 3, 2, false, true};
-    // Of f8 wide blocks are 3 to 5 % faster where there are many (docs/notes/attention_f8.md).
+    // For f8, wide blocks are 3 to 5 % faster where there are many (docs/notes/attention_f8.md).
     if (d == 128 && codes && dim(q, op.k_rows) / std::max<std::int64_t>(1, sequences) >= 8192)
       c.keys = 160;
     while (!fits(q, c)) c.keys -= 16;
@@ -362,18 +365,18 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     return alone_ms(q) + (op.rotates() ? rotation_ms(q, op, Turned::kKeys) : 0);
   }
   static double alone_ms(const Query& q) {
-    // It reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
-    // 675 at 16k), and of f8 as much: what scores gain, widening V costs (26 November: 523 and
+    // Reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
+    // 675 at 16k), and as much with f8: widening V costs what scores gain (26 November: 523 and
     // 650).
     constexpr double kProducts = 0.6, kBytes = 0.5;
-    // Short sequences fill no tile of 128 rows.
+    // Short sequences do not fill tiles of 128 rows.
     const AttentionOp& op = op_of(q);
     const double rows = static_cast<double>(dim(q, op.q_rows));
     const double filled = op.packed() ? rows / (rows + 64.0 * static_cast<double>(dim(q, op.batch)))
                                       : rows / (128 * std::ceil(rows / 128));
     return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
   }
-  /// Behind the counter, where there is one, rotated keys.
+  /// Rotated keys begin here; the counter, if there is one, precedes them.
   static constexpr std::size_t kKeysAt = 256;
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     const AttentionOp& op = op_of(q);
@@ -385,7 +388,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     return static_cast<std::int32_t>(bytes(type_of(q), type_of(q), width_of(q), s.config));
   }
 
-  /// Rows in reverse have no tensor map: cuda_mma's kernel stands in where a call may have them.
+  /// Reversed rows have no tensor map: cuda_mma's kernel stands in where a call may have them.
   static bool may_lie_otherwise(const Query& q) {
     for (const int i : {op_of(q).q, op_of(q).k, op_of(q).v})
       if (q.problem.tensors[i].layout != Layout::kContiguous) return true;

@@ -1,4 +1,4 @@
-// What hosts and the CUDA kernels of attention agree on: plain values.
+// Interface of hosts and the CUDA kernels of attention: plain values.
 // Read next: attention_mma.cuh, attention_rows.cuh.
 #pragma once
 
@@ -36,8 +36,8 @@ struct AttentionRowsConfig {
   int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
 };
 inline constexpr int kRowsOfWarp = 4;
-/// Bytes of a key and its value from which tiles of some heads are walked together: heads of 128,
-/// 16 bits.
+/// Bytes of a key and its value from which blocks walk the tiles of some heads together: heads of
+/// 128, 16 bits.
 inline constexpr int kTogetherBytes = 512;
 struct AttentionWgmmaConfig {
   int32_t groups = 2;      // warpgroups that multiply, 64 rows each
@@ -79,7 +79,7 @@ struct AttentionParams {
 static_assert(sizeof(AttentionParams) == 8 * (11 + 16 + 4 + 3 + 8 + 8) + 4 * 16,
               "host and device read the same");
 
-/// Of the launch that rotates keys: where to, and positions of a block.
+/// Parameters of the launch that rotates keys: the destination, and positions per block.
 struct TurnKeysParams {
   AttentionParams p;
   void* to;
@@ -87,8 +87,8 @@ struct TurnKeysParams {
 };
 inline constexpr int kTurnThreads = 256;
 
-/// Where the keys of sequences lie that are in pages, and what paged_attention has beside. Packed
-/// sequence n of AttentionParams is sequence n − 1 here: number 0 is of rows before the first.
+/// Where the keys of paged sequences are, and what else paged_attention takes. Packed sequence n of
+/// AttentionParams is sequence n − 1 here: number 0 holds the rows before the first.
 struct AttentionPages {
   const int32_t *table, *lengths, *indptr;  // indptr: null, all begin at entry 0
   const float *sinks, *k_scale, *v_scale;   // null: none

@@ -18,18 +18,20 @@ inline std::int32_t rounded_up(std::int64_t n, std::int64_t step) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, (n + step - 1) / step) * step);
 }
 
-/// Of q, k, v, o and the bias.
+/// Traits of q, k, v, o and the bias.
 AttentionTraits traits_of(const Problem& problem, const AttentionOp& op);
 const TraitsTable<AttentionTraits>& members_of_traits();
-/// All but `pack` and `tiles`.
+/// All parameters but `pack` and `tiles`.
 AttentionParams tensors_of(const AttentionOp& op, const Args& args);
-/// Sizes that kernels count in 32 bits, and blocks of a grid.
+/// Checks the sizes that kernels count in 32 bits, and the number of blocks in the grid.
 Support supports_sizes(const Query& q, const AttentionOp& op);
-/// Milliseconds of `products` per pair of a query and a key, and of the rows' bytes `passes` times.
+/// Milliseconds of `products` operations per query, key and column, and of `passes` passes over the
+/// rows' bytes.
 double attention_ms(const Query& q, const AttentionOp& op, double products, double passes);
-/// What cuda_wgmma, cuda_mma or cuda_rows takes at least, whichever serves.
+/// Estimate of the fastest of cuda_wgmma, cuda_mma and cuda_rows that serves, without rotations.
 double attention_alone_ms(const Query& q);
-/// Sets the order of tiles that attention_cuda.cpp found best; `may_share`: blocks walk tiles.
+/// Sets the tile order that attention_cuda.cpp found fastest; `may_share`: a block walks many
+/// tiles.
 void walk_together(AttentionParams& p, int size, bool packed, std::int64_t units, bool may_share);
 
 }  // namespace dlblas::attention

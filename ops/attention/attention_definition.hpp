@@ -1,6 +1,6 @@
-// What the definitions of attention operators over keys that lie in order share: all but the
-// schema, its formula and its letters. kOp says where the tensors and letters stand, those of f8's
-// factors and of packed sequences too. Read next: attention_host.hpp, flash_attention_lse.cpp (a
+// What the definitions of attention operators over unpaged keys share: everything but the schema,
+// its formula and its letters. kOp holds the positions of tensors and letters, including those of
+// f8 factors and of packed sequences. Read next: attention_host.hpp, flash_attention_lse.cpp (a
 // user).
 #pragma once
 

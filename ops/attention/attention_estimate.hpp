@@ -1,4 +1,4 @@
-// What estimates of attention over keys in order ask of a problem, on CPUs.
+// Problem sizes and packing cost for the CPU estimates of attention over unpaged keys.
 // Read next: attention_cpu.cpp, attention_tiles_cpu.cpp.
 #pragma once
 
@@ -23,8 +23,8 @@ inline AttentionSizes sizes_of(const Problem& p, const AttentionOp& op) {
           std::max(1.0, size(op.heads) * batch), size(op.k_rows) / (op.packed() ? batch : 1),
           size(op.d) + size(op.dv)};
 }
-/// Seconds that a thread takes for a head's keys and values to be laid out, at that part of what
-/// memory gives.
+/// Seconds for one thread to pack the keys and values of one head, at `part` of the memory
+/// bandwidth.
 inline double packing_s(const Query& q, const AttentionSizes& s, double part) {
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
   return s.keys * s.columns * size_of(q.problem.tensors[0].dtype) / (part * memory);

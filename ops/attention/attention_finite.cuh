@@ -1,4 +1,4 @@
-// Words of two f16 or bf16 values: are they finite, and what of them is. Read next:
+// Words of two f16 or bf16 values: whether both are finite, and the finite part. Read next:
 // attention_mma.cuh, attention_wgmma.cuh.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace dlblas::attention {
 
-/// True if an element of this word of two is NaN or infinite.
+/// True if an element of the word is NaN or infinite.
 template <DType T>
 __device__ __forceinline__ bool not_finite(uint32_t word) {
   constexpr uint32_t kLow = T == DType::kBF16 ? 0x7f80u : 0x7c00u, kHigh = kLow << 16;

@@ -1,5 +1,6 @@
-// What the CUDA kernels of attention's gradient share: what dP is taken from, and what becomes of a
-// score and a dP. Read next: attention_gradient_mma.cuh, attention_gradient_rows.cuh.
+// What the CUDA kernels of attention's gradient share: delta, which is subtracted from dP, and the
+// step from a score and dP to P and dS. Read next: attention_gradient_mma.cuh,
+// attention_gradient_rows.cuh.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -8,7 +9,7 @@
 
 namespace dlblas::attention {
 
-/// What a kernel needs of a query.
+/// What a kernel needs to know about a query.
 struct QueryFacts {
   float lse, delta;  // lse in base 2
   int64_t bias;      // its row
@@ -35,7 +36,7 @@ __device__ __forceinline__ QueryFacts query_facts(const AttentionGradientParams&
   return q;
 }
 
-/// A score becomes P, and dp becomes dS.
+/// Turns a score into P, and dp into dS.
 template <AttentionTraits S>
 __device__ __forceinline__ void pair_gradient(const AttentionParams& p, float factor,
                                               const QueryFacts& q, int32_t key, bool seen, float& s,
@@ -47,7 +48,7 @@ __device__ __forceinline__ void pair_gradient(const AttentionParams& p, float fa
   dp = seen ? weight * (dp - q.delta) * slope : 0.0f;
 }
 
-/// delta = Σ dout·o − dlse of each query's head: a warp each.
+/// delta = Σ dout·o − dlse for each head of a query, one warp each.
 template <AttentionTraits S, int kWarps>
 __global__ void __launch_bounds__(kWarps * 32)
     attention_delta(const __grid_constant__ AttentionGradientParams g) {

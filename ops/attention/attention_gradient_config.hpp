@@ -1,4 +1,4 @@
-// What hosts and the CUDA kernels of attention's gradient agree on: plain values.
+// Interface of hosts and the CUDA kernels of attention's gradient: plain values.
 // Read next: attention_gradient_mma.cuh, attention_gradient_wgmma.cuh, attention_gradient_rows.cuh.
 #pragma once
 
@@ -15,14 +15,14 @@ struct AttentionGradientRowsConfig {
   int32_t warps = 4;  // of a block, with kRowsOfWarp rows each
 };
 
-/// A block has 128 keys, and meets tiles of 64 queries.
+/// A block holds 128 keys and iterates over tiles of 64 queries.
 struct AttentionGradientWgmmaConfig {
   int32_t stages = 2;  // tiles of q, and of dout, in flight
   int32_t sums = 2;    // tiles of dq on their way to memory
   int32_t heads = 16;  // of k: all their blocks are launched before those of the next ones
 
   static constexpr int32_t kKeys = 128, kQueries = 64;
-  /// Of heads of d: K and V; the rings with their lse and delta; dS; dq; barriers.
+  /// For heads of d: K and V; the rings with their lse and delta; dS; dq; barriers.
   constexpr int32_t shared_bytes(int32_t d) const {
     return 1024 + 4 * kKeys * d + stages * (4 * kQueries * d + 8 * kQueries) +
            2 * kKeys * kQueries + 4 * sums * kQueries * d + 256;
@@ -42,8 +42,8 @@ struct AttentionGradientParams {
 static_assert(sizeof(AttentionGradientParams) == sizeof(AttentionParams) + 8 * (6 + 16 + 3),
               "host and device read the same");
 
-/// Tiles of kQueries queries, those of a packed sequence from its first row / kQueries + its
-/// number on: no two share one, and all begin at a multiple of 16 bytes.
+/// Tiles of kQueries queries. Those of a packed sequence begin at its first row / kQueries + its
+/// number: no two sequences share a tile, and all tiles begin at a multiple of 16 bytes.
 struct AttentionGradientWgmmaParams {
   TensorMap q, k, v, dout;  // dimensions (column, row, head, batch); packed: see tile_box()
   AttentionGradientParams g;

@@ -1,9 +1,9 @@
-// Attention's gradient on CPUs: one implementation per instruction set. Two kinds of tasks, of
-// which none waits for another: rows of dq, that meet the keys block by block, and rows of dk and
-// dv, that meet the queries. Both make scores and dP anew. "Own" is the side that a task has rows
-// of, "other" the one that it meets. In: Problem, Config; Args. Out: Kernel; dq, dk, dv. Numerics:
-// f32, one rounding at the store; sums in the order of rows. Flow: call > validate > [select] >
-// [compile] > [launch].  Read next: attention_simd.hpp, attention_cpu.cpp.
+// Attention's gradient on CPUs: one implementation per instruction set. Two kinds of tasks, all
+// independent: rows of dq, which take the keys block by block, and rows of dk and dv, which take
+// the queries. Both recompute scores and dP. "Own" is the side that a task has rows of, "other" the
+// side it iterates over. In: Problem, Config; Args. Out: Kernel; dq, dk, dv. Numerics: f32, one
+// rounding at the store; sums in the order of rows. Flow: call > validate > [select] > [compile] >
+// [launch].  Read next: attention_simd.hpp, attention_cpu.cpp.
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
@@ -93,7 +93,7 @@ class Job {
   }
   std::int64_t heads_of(bool keys) const { return keys ? call_.heads : call_.all_heads(); }
 
-  /// A row of a head as f32, zeros behind it.
+  /// Reads a row of a head as f32, padded with zeros.
   void read(const Heads& t, std::int64_t offset, std::int64_t width, std::int64_t wide,
             float* to) const {
     if (t.at[3] == 1 || width <= 1)
@@ -112,7 +112,7 @@ class Job {
       read(outer, outer.offset(tile.b, from + r, head), call_.dv, wide_v_, to.outer + r * wide_v_);
     }
   }
-  /// lse of a query, and what dP is taken from: queries without keys have an lse of +inf here.
+  /// lse and delta of a query; without keys, its lse is +inf here.
   void read_query(const Tile& tile, std::int64_t head, std::int64_t row, float* lse,
                   float* delta) const {
     const std::int64_t at = tile.s.q_from + row;

@@ -1,8 +1,8 @@
 // Attention's gradient on NVIDIA GPUs, below the operators: cuda_mma for f16 and bf16 with heads up
-// to 256, cuda_rows for everything, and before both attention_gradient_wgmma_cuda.cpp's. Three
-// launches: what dP is taken from, dk and dv, dq. In: Problem, Config; Args. Out: Kernel and its
-// sources; launches. Flow: call > validate > [select] > [compile] > [launch].  Read next:
-// attention_gradient_mma.cuh, attention_gradient_rows.cuh.
+// to 256, cuda_rows for everything, and, ahead of both, that of attention_gradient_wgmma_cuda.cpp.
+// Three launches: delta, which is subtracted from dP; dk and dv; dq. In: Problem, Config; Args.
+// Out: Kernel and its sources; launches. Flow: call > validate > [select] > [compile] > [launch].
+// Read next: attention_gradient_mma.cuh, attention_gradient_rows.cuh.
 #include "core/source_hash.hpp"
 #include "ops/attention/attention_gradient_cuda_host.hpp"
 
@@ -53,7 +53,7 @@ AttentionGradientParams gradient_params(const AttentionGradientOp& op, const Arg
 
 namespace {
 
-/// One element at a time.
+/// The same traits with element-wise access only.
 AttentionTraits plain(AttentionTraits s) {
   for (Reach* r : {&s.in, &s.out})
     if (*r == Reach::kWide) *r = Reach::kElement;
@@ -85,7 +85,7 @@ int launch_tiles(const AttentionGradientOp& op, const cuda::Function& entry, boo
   return cuda::launch(entry, how, g, context.stream);
 }
 
-/// The three steps of both forms.
+/// The three steps, shared by both forms.
 template <typename Form>
 struct Steps {
   using State = kernels::CudaState<AttentionTraits, typename Form::Config>;
@@ -177,7 +177,8 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientMmaConfig> 
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {
-    // Of the peaks, on an H200 in November 2026: 186 TFLOP/s at heads of 128, 141 at 64.
+    // Fractions of the peaks; H200, November 2026: 186 TFLOP/s with heads of 128, 141 with heads of
+    // 64.
     const double products = dim(q, op_of(q).of.d) > 64 ? 0.19 : 0.14, bytes = 0.4;
     return 2e3 * launch_s(q.device) + attention_ms(q, op_of(q).of, 7 / products, 4 / bytes);
   }

@@ -7,19 +7,20 @@
 
 namespace dlblas::attention {
 
-/// Of the forward operator's tensors and the gradients. Above 128 columns, two halves of 32 and its
-/// multiples.
+/// Traits of the forward operator's tensors and the gradients. Above 128 columns, widths are
+/// multiples of 64: two halves of multiples of 32.
 AttentionTraits gradient_traits(const Query& q);
-/// All but `tiles`; `delta` in the workspace.
+/// All parameters but `tiles`; `delta` is in the workspace.
 AttentionGradientParams gradient_params(const AttentionGradientOp& op, const Args& args,
                                         float* delta);
 
-/// cuda_mma's kernels with its default configuration, for another implementation's calls that its
-/// own kernels cannot serve.
+/// cuda_mma's kernels with the default configuration, for calls that another implementation's own
+/// kernels cannot serve.
 struct GradientMma {
   static constexpr int kSteps = 3;
   static std::vector<KernelSource> sources(const AttentionTraits& traits);
-  /// Of `entry`, that of the sources' step; the workspace begins with delta, side by side.
+  /// Launches `entry`, the kernel of that step of the sources; the workspace begins with delta,
+  /// contiguous.
   static int launch(int step, const AttentionGradientOp& op, const AttentionTraits& traits,
                     const cuda::Function& entry, const Args& args, const Context& context,
                     void* workspace);

@@ -1,7 +1,8 @@
-// Before and after attention_gradient_wgmma.cuh: a block has a tile of queries of a head. Before:
-// lse and delta as that kernel copies them, and a turn of 0. After: dq from the sums of all keys,
-// scaled and rounded. In: AttentionGradientWgmmaParams, with g.p.tiles tiles of queries. Flow: call
-// > validate > select > compile > [launch].  Read next: attention_gradient_wgmma.cuh.
+// The kernels before and after attention_gradient_wgmma.cuh: one block per tile of queries of a
+// head. Before: lse and delta in the layout that kernel copies, and turns of 0. After: dq from the
+// sums over all keys, scaled and rounded. In: AttentionGradientWgmmaParams, with g.p.tiles tiles of
+// queries. Flow: call > validate > select > compile > [launch].  Read next:
+// attention_gradient_wgmma.cuh.
 #pragma once
 
 #include "ops/attention/attention_gradient.cuh"
@@ -14,7 +15,7 @@ inline constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
 inline constexpr int kQueries = AttentionGradientWgmmaConfig::kQueries;
 inline constexpr int kBeforeWarps = 4;
 
-/// Place of a tile of queries of `head` among all.
+/// Index of a tile of queries of `head` among all tiles.
 template <AttentionTraits S>
 __device__ __forceinline__ int64_t query_tile(const AttentionGradientWgmmaParams& g, const Tile& t,
                                               int32_t head, int32_t tile) {
@@ -24,7 +25,7 @@ __device__ __forceinline__ int64_t query_tile(const AttentionGradientWgmmaParams
   return (t.batch * heads + head) * g.q_tiles + tile;
 }
 
-/// Blocks of keys that a tile of queries meets: those of them that see one of its keys.
+/// The blocks of keys for a tile of queries: those with a key that one of its queries sees.
 __device__ __forceinline__ KeyRange key_blocks(const AttentionParams& p, const Tile& t,
                                                int32_t tile) {
   const int32_t first = tile * kQueries, last = min(first + kQueries, t.q_rows) - 1;

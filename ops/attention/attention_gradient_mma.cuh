@@ -1,10 +1,11 @@
-// Attention's gradient by mma.sync, for every GPU from sm_80 on: f16 and bf16, heads up to 256. A
-// block has 16 rows a warp of dq, or of dk and dv, its "own", and meets keys, or queries, some at a
-// time. Both make S = own·metᵀ and dP = own'·met'ᵀ anew, so nothing is added across blocks: dq has
-// a pass of its own, and the same bits every time. Columns of the sums may be halved among warps,
-// which then make the scores twice. In: AttentionGradientParams. Out: dq; or dk and dv. Numerics:
-// f32; P and dS rounded to the type for the last products. Flow: call > validate > select >
-// compile > [launch].  Read next: attention_gradient.cuh, attention_mma.cuh.
+// Attention's gradient by mma.sync, for every GPU from sm_80 on: f16 and bf16, heads up to 256.
+// Each warp of a block holds 16 rows of dq, or of dk and dv (its "own" rows); the block iterates
+// over blocks of keys, or of queries (the rows it "meets"). Both passes recompute S = own·metᵀ and
+// dP = own'·met'ᵀ, so nothing is added across blocks: dq takes a pass of its own, and the bits are
+// always the same. Two warps may each take half of the columns of the sums; both then compute the
+// scores. In: AttentionGradientParams. Out: dq; or dk and dv. Numerics: f32; P and dS rounded to
+// the type for the last products. Flow: call > validate > select > compile > [launch].  Read next:
+// attention_gradient.cuh, attention_mma.cuh.
 #pragma once
 
 #include "ops/attention/attention_gradient.cuh"
@@ -14,7 +15,7 @@ namespace dlblas::attention {
 
 namespace gradient_detail {
 
-/// sums[own, met] = rows·metᵀ of this warp's 16 rows.
+/// sums[own, met] = rows·metᵀ for this warp's 16 rows.
 template <bool kBf16, int kWidth, int kTiles>
 __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], uint32_t own, uint32_t met) {
   constexpr int kPitch = mma_pitch(kWidth);
@@ -34,7 +35,7 @@ __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], uint32_t own,
   }
 }
 
-/// `left` rows of a head from row `from` on, and zeros.
+/// Loads `left` rows of a head from row `from` on, and zeros after them.
 template <AttentionTraits S, int kWidth, int kCount, int kThreads>
 __device__ __forceinline__ void load_rows(unsigned char* to, const void* base, const int64_t* at,
                                           int32_t real, int32_t batch, int64_t from, int32_t head,
@@ -46,7 +47,7 @@ __device__ __forceinline__ void load_rows(unsigned char* to, const void* base, c
       });
 }
 
-/// sums += factors·met, of kColumns / 8 columns' tiles.
+/// sums += factors·met, for kColumns / 8 tiles of columns.
 template <DType T, int kWidth, int kTiles, int kColumns>
 __device__ __forceinline__ void accumulate(float (&sums)[kColumns / 8][4],
                                            const float (&factors)[kTiles][4], uint32_t met) {
@@ -64,7 +65,7 @@ __device__ __forceinline__ void accumulate(float (&sums)[kColumns / 8][4],
   }
 }
 
-/// This thread's row `r` (g or g + 8) of the sums, from column `begin` on.
+/// Stores this thread's row `r` (g or g + 8) of the sums, from column `begin` on.
 template <DType T, Reach kReach, int kColumns>
 __device__ __forceinline__ void store_row(void* to, int64_t offset, int64_t step, int32_t begin,
                                           int32_t width, const float (&sums)[kColumns / 8][4],

@@ -1,15 +1,15 @@
-// The oracle of attention's gradient, in f64 and for any strides. Of a query and a key that it
-// sees, s as in attention_oracle.cpp:
+// The oracle of attention's gradient, in f64 and for any strides. For a query and a key that it
+// sees, with s as in attention_oracle.cpp:
 //   P = e^(s − lse), dP = dout·v, δ = dout·o − dlse, dS = P·(dP − δ)·slope of the cap
 //   dq = scale·Σ dS·k, dk = scale·Σ dS·q, dv = Σ P·dout
-// The error it allows, in units u = 2^-24: of P, relative to it, what the logit is off by, and
-// 3 + |s − lse| + |lse| / 2 for the exponential and its argument; of dP and δ, those of their sums;
-// of the slope, 40 and twice what the capped logit is off by, in caps. Sums over pairs as in
-// attention_oracle.cpp: six deviations of what differs, equal P or dS being off by the same; what
-// the rounded scale, an lse and a δ do to all pairs at once; a sixteenth of the worst; the walk of
-// the sum, terms that are alike in twos, and P and dS in 16 bits. In f32 terms round alike where
-// their P or dS are equal; groups of equal ones differ, so what they share is a root of squares.
-// What is not finite, or leaves f32 (f16: that type), is undefined. Read next: attention_host.hpp,
+// Error bounds, in units u = 2^-24. P, relative to it: the error of the logit, and 3 + |s − lse| +
+// |lse| / 2 for the exponential and its argument. dP and δ: those of their sums. The slope: 40, and
+// twice the error of the logit over the cap. Sums over pairs as in attention_oracle.cpp: six
+// standard deviations of what differs, where equal P or dS have the same error; the effect of the
+// rounded scale, an lse and a δ on all pairs at once; a sixteenth of the worst case; the walk of
+// the sum, sums of each two terms that are alike, and P and dS in 16 bits. In f32, equal P or dS
+// make terms round alike; groups differ, so what they share is a root of squares. Values that
+// are not finite, or overflow f32 (f16: that type), are undefined. Read next: attention_host.hpp,
 // attention_gradient_mma.cuh.
 #include <cmath>
 #include <limits>
@@ -23,7 +23,7 @@ namespace {
 struct Value {
   double value = 0, off = 0;
 };
-/// What a sum takes of a pair.
+/// What a pair contributes to a sum.
 struct Term : Value {
   double of_scale = 0, of_row = 0;  // errors that have the value's sign in all pairs
   std::size_t alike = 0;            // equal ones, of equal rows, are off by the same
@@ -47,14 +47,14 @@ class Gradients {
 
   const AttentionCall& call() const { return call_; }
 
-  /// All keys of a query.
+  /// Collects the pairs of a query with all keys that it sees.
   void of_query(std::int64_t b, std::int64_t head, std::int64_t row) {
     start();
     const Sequence s = call_.sequence(b);
     const Keys keys = call_.visible(s, row);
     for (std::int64_t key = keys.first; key < keys.end; ++key) meet(b, s, head, row, key, true);
   }
-  /// All queries of a key.
+  /// Collects the pairs of a key with all queries that see it.
   void of_key(std::int64_t b, std::int64_t hkv, std::int64_t key) {
     start();
     const Sequence s = call_.sequence(b);
@@ -64,7 +64,7 @@ class Gradients {
         meet(b, s, hkv * call_.group + g, row, key, false);
   }
 
-  /// scale·Σ dS·other, of q for keys and of k for queries.
+  /// scale·Σ dS·other: other is q for a key, and k for a query.
   Value inner(const Heads& other, std::int64_t column) const {
     Value v = sum([](const Pair& p) -> const Term& { return p.ds; },
                   [&](const Pair& p) { return other.element(p.other, column); });
@@ -83,14 +83,14 @@ class Gradients {
   static Term term(const Value& v, Different& seen) {
     return {v, 0, 0, seen.try_emplace(v.value, seen.size()).first->second};
   }
-  /// Kernels add in several chains: less than half of what one chain is allowed.
+  /// Kernels add in several chains: the bound is less than half of that of one chain.
   SumModel model_of(std::int64_t terms) const {
     SumModel model = sum_model(terms, half_);
     model.walk *= 0.45, model.alike *= 0.45;
     return model;
   }
 
-  /// What sums of two terms that are alike, of signs that alternate, are off by beside a walk.
+  /// Error beyond the walk where signs alternate and the sums of each two terms are alike.
   double alike_twos(const SumSizes& sizes, double twos) const {
     const double path = std::sqrt(sizes.path), sided = twos > 0 ? path / twos : 0;
     const auto pairs = static_cast<std::int64_t>(pairs_.size());

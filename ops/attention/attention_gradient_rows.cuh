@@ -1,7 +1,8 @@
 // Attention's gradient without tensor cores: f32, any strides and alignment, any head dimension. A
-// warp has kRowsOfWarp rows of dq (or of dk and dv) and meets 32 keys (queries) at a time: a lane
-// makes their scores and dP, then has some columns of the sums. Columns beyond 256 are made in
-// further passes. In: AttentionGradientParams. Out: dq; or dk and dv. Numerics: f32 throughout.
+// warp holds kRowsOfWarp rows of dq (or of dk and dv) and processes 32 keys (queries) at a time:
+// each lane computes the scores and dP of one, then accumulates some columns of the sums. Columns
+// beyond 256 take further passes. In: AttentionGradientParams. Out: dq; or dk and dv. Numerics: f32
+// throughout.
 // Deterministic. Flow: call > validate > select > compile > [launch].
 // Read next: attention_gradient.cuh.
 #pragma once

@@ -1,12 +1,13 @@
 // Attention's gradient by Hopper's WGMMA: f16 and bf16, heads of 64 or 128, rows at multiples of 16
-// bytes. A block has 128 keys of a head of k, 64 of each of its two multiplying warpgroups, and
-// meets tiles of queries, last to first, of each head of q over it. Of a tile they make Sᵀ = K·Qᵀ
-// and dPᵀ = V·dOᵀ, keep Pᵀ and dSᵀ in registers for dV += Pᵀ·dO and dK += dSᵀ·Q, and share dS in
-// shared memory for dQ = dS·K, which a copying thread adds to sums in f32 in global memory. Blocks
-// of keys take turns at a tile's sums, in the order of keys: the same bits every time. A turn is
-// waited for beside the products, and only for blocks launched earlier, so it comes. Heads go in
-// groups of C.heads: blocks that run at once share tiles, which are then in L2.
-// The copies bring zeros for rows behind a sequence, so what lies there meets nothing.
+// bytes. A block holds 128 keys of a head of k, 64 for each of its two consumer warpgroups, and
+// iterates over tiles of queries, last to first, of each head of q that shares this head of k. Per
+// tile, the consumers compute Sᵀ = K·Qᵀ and dPᵀ = V·dOᵀ, keep Pᵀ in registers for dV += Pᵀ·dO, and
+// store dSᵀ in shared memory for dK += dSᵀ·Q and dQ = dS·K. A copying thread adds dQ to f32 sums in
+// global memory. Blocks of keys take turns at a tile's sums, in the order of keys, so the bits are
+// always the same. The wait for a turn overlaps the products, and depends only on blocks launched
+// earlier, so the turn always comes. Heads are processed in groups of C.heads: concurrent blocks
+// share tiles, which then hit L2.
+// The copies fill rows past the end of a sequence with zeros, so their contents have no effect.
 // In: AttentionGradientWgmmaParams. Out: dk, dv, and the sums of dq. Numerics: as
 // attention_gradient_mma.cuh. Flow: call > validate > select > compile > [launch].
 // Read next: attention_gradient_ends.cuh, attention_wgmma.cuh, device/wgmma.cuh.
@@ -23,8 +24,8 @@ namespace gradient_wgmma {
 
 inline constexpr int kConsumerWarps = 8, kThreads = kConsumerWarps * 32 + 128;
 
-/// Tiles of queries that a block of keys meets: [begin, end), those of [from, to) without a mask;
-/// and how many of its 128 keys are there.
+/// Tiles of queries for a block of keys: [begin, end), of which [from, to) need no mask; `rows`:
+/// how many of its 128 keys exist.
 struct Met {
   int32_t begin, end, from, to, rows;
 };
@@ -70,9 +71,9 @@ struct Shared {
   }
 };
 
-/// Where a tile of kRows rows from `first` on lies in the copy engine's coordinates. Packed: in a
-/// map whose rows end after kRows and whose last dimension moves them by one, from kRows before the
-/// tensor on, so that what is behind the sequence is outside, and arrives as zeros.
+/// Coordinates for the copy engine of a tile of kRows rows from `first` on. Packed: the map's rows
+/// end after kRows, and its last dimension shifts them by one row at a time, starting kRows before
+/// the tensor; rows past the sequence are then out of bounds and arrive as zeros.
 struct Box {
   int32_t row, batch;
 };
@@ -114,7 +115,7 @@ __device__ __forceinline__ void bring_own(const AttentionGradientWgmmaParams& g,
   load_tile_of<kKeys, S.d>(shared.v, g.v, *shared.v_full, own, t.head);
 }
 
-/// The thread that copies queries and what belongs to them.
+/// The thread that copies tiles of queries with their lse and delta.
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionGradientWgmmaParams& g,
                                         const Shared<S, C>& shared, const Tile& t, const Met& met) {
@@ -142,7 +143,7 @@ __device__ __forceinline__ void produce(const AttentionGradientWgmmaParams& g,
   }
 }
 
-/// A thread that brings every C.sums-th tile of dq to memory, from the `which`-th on.
+/// A thread that writes every C.sums-th tile of dq to memory, starting with tile `which`.
 template <AttentionTraits S, AttentionGradientWgmmaConfig C>
 __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
                                          const Shared<S, C>& shared, const Tile& t, const Met& met,
@@ -194,7 +195,7 @@ __device__ __forceinline__ void add_sums(const AttentionGradientWgmmaParams& g,
   }
 }
 
-/// threadIdx.x, read anew: what is made of it is not kept, which would spill.
+/// threadIdx.x, read again, so that values derived from it are not kept, which would spill.
 __device__ __forceinline__ int32_t this_thread() {
   int32_t thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -206,7 +207,7 @@ __device__ __forceinline__ void release(Mbarrier& empty) {
 __device__ __forceinline__ void consumers_wait() {
   asm volatile("barrier.cta.sync 1, 256;" ::: "memory");
 }
-/// 8 × 8 tiles of 16-bit elements to shared memory, `to` the row of this lane.
+/// Stores 8 × 8 tiles of 16-bit elements to shared memory; `to` is the address of this lane's row.
 __device__ __forceinline__ void store_tiles_of(uint32_t to, const uint32_t* w) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
@@ -250,7 +251,7 @@ struct Consumer {
     factor = kStaged<S> ? kLog2E : g.g.p.scale * kLog2E;
   }
 
-  /// rows·metᵀ of this warpgroup's 64 rows of keys and a tile.
+  /// rows·metᵀ for this warpgroup's 64 rows of keys and a tile.
   __device__ __forceinline__ void multiply(float (&s)[32], uint64_t rows, uint64_t met,
                                            uint32_t stage) const {
 #pragma unroll
@@ -268,7 +269,8 @@ struct Consumer {
                                        wgmma_advance(dout_across, at.stage * Of::kMet + i * 2048));
     wgmma_commit();
   }
-  /// dK += dSᵀ·Q. From registers dSᵀ would leave ptxas too few, and it serialises all (C7512).
+  /// dK += dSᵀ·Q. dSᵀ in registers would leave ptxas too few, and it would serialise all WGMMA
+  /// (C7512).
   __device__ __forceinline__ void accumulate_keys(float (&dk)[kD / 2]) const {
     wgmma_row<kD, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(
         dk, ds, wgmma_advance(q_across, at.stage * Of::kMet), 1);
@@ -285,7 +287,7 @@ struct Consumer {
   __device__ __forceinline__ float2 facts(const float* of, int i) const {
     return *reinterpret_cast<const float2*>(of + at.stage * kQueries + i * 8 + column);
   }
-  /// Scores become P; under a cap dP becomes dS beside them. `first`: this thread's first query.
+  /// Turns scores into P and, under a cap, dP into dS as well. `first`: this thread's first query.
   template <bool kClean>
   __device__ __forceinline__ void weights(float (&s)[32], float (&dp)[32], int32_t first) const {
 #pragma unroll
@@ -317,7 +319,7 @@ struct Consumer {
         dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - (j & 1 ? delta.y : delta.x));
     }
   }
-  /// dSᵀ goes to shared memory.
+  /// Stores dSᵀ to shared memory.
   __device__ __forceinline__ void share(const float (&s)[32]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -329,7 +331,7 @@ struct Consumer {
     fence_async_shared();
   }
 
-  /// The scores of the first tile.
+  /// Computes the scores of the first tile.
   __device__ __forceinline__ void begin(float (&s)[32]) const {
     shared.k_full->wait(0);
     shared.q_full[0].wait(0);
@@ -340,7 +342,7 @@ struct Consumer {
     shared.v_full->wait(0);
   }
 
-  /// P and dS of a tile, and what they add to dV, which runs on.
+  /// Computes P and dS of a tile, and issues the product for dV, which stays in flight.
   template <bool kClean>
   __device__ __forceinline__ void differentiate(float (&dv)[kD / 2], float (&s)[32], int32_t m) {
     float dp[32];
@@ -365,8 +367,8 @@ struct Consumer {
     share(dp);
   }
 
-  /// Tile m, whose scores are there; at the end those of the next one are, if there is `more`, else
-  /// of what lies in its place.
+  /// Processes tile m, whose scores are ready. On return, `s` holds the scores of the next tile if
+  /// there is `more`, else those of stale data.
   template <bool kClean>
   __device__ __forceinline__ void meet(float (&dk)[kD / 2], float (&dv)[kD / 2], float (&s)[32],
                                        int32_t m, bool more) {
@@ -408,7 +410,7 @@ struct Consumer {
   }
 };
 
-/// This thread's rows of dk or dv.
+/// Stores this thread's rows of dk or dv.
 template <AttentionTraits S>
 __device__ __forceinline__ void store_rows(void* to, const int64_t (&at)[4], const Tile& t,
                                            int32_t own, int32_t rows, const float (&sums)[S.d / 2],
@@ -454,7 +456,7 @@ __device__ __forceinline__ void consume(const AttentionGradientWgmmaParams& g,
 #pragma unroll
   for (int i = 0; i < S.d / 2; ++i) dk[i] = dv[i] = 0;
   if (shared.met->begin < shared.met->end) {
-    // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
+    // Uniform for the compiler, so that loop counts and descriptors stay in uniform registers.
     const auto uniform = [](int32_t x) { return __reduce_min_sync(0xffffffffu, x); };
     int32_t left = uniform((shared.met->end - shared.met->begin) * p.group);
     float s[32];
@@ -499,7 +501,7 @@ __global__ void __launch_bounds__(gradient_wgmma::kThreads, 1)
   Met met;
   met.rows = rows;
   met.begin = lowest.first / kQueries, met.end = (highest.end + kQueries - 1) / kQueries;
-  // Without a mask: all 128 keys are there, and every query of the tile sees them all.
+  // A tile needs no mask if all 128 keys exist and every query of the tile sees them all.
   met.to = rows < kKeys ? met.begin : lowest.end == t.q_rows ? met.end : lowest.end / kQueries;
   met.to = max(met.begin, min(met.to, met.end));
   met.from = max(met.begin, min((highest.first + kQueries - 1) / kQueries, met.to));

@@ -1,6 +1,7 @@
 // Attention's gradient on Hopper, below the operators: cuda_wgmma for heads of 64 and 128. Three
-// launches: what a query's tile needs, dk, dv and sums of dq, dq. In: Problem, Config; Args. Out:
-// Kernel and its sources; launches. Flow: call > validate > [select] > [compile] > [launch].
+// launches: lse and delta of tiles of queries; dk, dv and the sums of dq; dq. In: Problem, Config;
+// Args. Out: Kernel and its sources; launches. Flow: call > validate > [select] > [compile] >
+// [launch].
 // Read next: attention_gradient_wgmma.cuh, attention_gradient_ends.cuh.
 #include "core/source_hash.hpp"
 #include "ops/attention/attention_gradient_cuda_host.hpp"
@@ -15,7 +16,7 @@ constexpr int kBeforeThreads = 128, kAfterThreads = 256, kThreads = 384;
 constexpr int kKeys = AttentionGradientWgmmaConfig::kKeys;
 constexpr int kQueries = AttentionGradientWgmmaConfig::kQueries;
 
-/// Tiles of queries of a head (and sequence), and of all.
+/// Tiles of queries: of a head (and sequence), and in total.
 struct QueryTiles {
   std::int64_t each, all;
 };
@@ -25,7 +26,7 @@ QueryTiles query_tiles(bool packed, std::int64_t rows, std::int64_t batches, std
   return {each, each * heads * (packed ? 1 : batches)};
 }
 
-/// Parts of the workspace: dq, lse and delta, turns; in bytes from its begin.
+/// Offsets of the workspace's parts in bytes: dq (at 0), lse and delta, turns.
 struct Places {
   std::size_t lse, delta, turns, bytes;
   Places(std::int64_t tiles, std::int64_t d) {
@@ -76,9 +77,10 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
   }
   static Config preset(const Query&) { return {}; }
   static double milliseconds(const Query& q, const Config&) {
-    // Of the peaks, on an H200 in November 2026: 340–560 TFLOP/s at heads of 128, 250–415 at 64.
+    // Fractions of the peaks; H200, November 2026: 340–560 TFLOP/s with heads of 128, 250–415 with
+    // 64.
     const double products = dim(q, op_of(q).of.d) == 128 ? 0.5 : 0.35, bytes = 0.5;
-    // Short sequences fill no tile of 128 keys.
+    // Short sequences do not fill tiles of 128 keys.
     const AttentionOp& op = op_of(q).of;
     const double keys = static_cast<double>(dim(q, op.k_rows));
     const double filled = op.packed() ? keys / (keys + 64.0 * static_cast<double>(dim(q, op.batch)))
@@ -96,7 +98,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
     return Places(tiles.all, s.traits.d).bytes;
   }
 
-  /// Rows in reverse have no tensor map: cuda_mma's kernels stand in where a call may have them.
+  /// Reversed rows have no tensor map: cuda_mma's kernels stand in where a call may have them.
   static bool may_lie_otherwise(const Query& q) {
     const AttentionGradientOp& op = op_of(q);
     for (const int i : {op.of.q, op.of.k, op.of.v, op.dout})

@@ -1,5 +1,5 @@
-// What attention operators over keys that lie in order (dense and packed sequences) share on the
-// host: where their tensors stand in the schema, which keys a row sees, the oracle.
+// Host code that the attention operators over unpaged keys (dense and packed sequences) share:
+// positions of their tensors in the schema, the keys that a row sees, the oracle.
 // Read next: attention_oracle.cpp, attention_cpu.cpp, attention_cuda.cpp.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace dlblas::attention {
 
-/// An operator's name, and places in its schema; −1: it has none.
+/// An operator's name, and the positions of its tensors and letters in the schema; −1: it has none.
 struct AttentionOp {
   const char* name;
   int q, k, v, bias = -1, cu_q = -1, cu_k = -1, o, lse;  // tensors
@@ -20,10 +20,10 @@ struct AttentionOp {
   int cos = -1, sin = -1;  // tensors [1 or batch, row, d]: q and k are rotated first
   bool packed() const { return cu_q >= 0; }
   bool rotates() const { return cos >= 0; }
-  /// Columns of a head of q and k. Where they are rotated, letter `d` counts pairs.
+  /// Columns of a head of q and k. With a rotation, letter `d` counts pairs.
   std::int64_t width(const std::int64_t* letters) const { return letters[d] * (rotates() ? 2 : 1); }
 };
-/// Scalars, in the order of both schemas, and their places in the key.
+/// Scalars, in the order of every schema, and their positions in the key.
 enum AttentionScalar : int { kCausal, kScale, kWindow, kSoftcap };
 enum AttentionKey : int { kCausalKey, kWindowKey, kSoftcapKey };
 
@@ -77,7 +77,7 @@ struct AttentionCall {
   }
 
   std::int64_t all_heads() const { return heads * group; }
-  /// Behind packed ones there is one of the rows that belong to none.
+  /// Packed sequences have one more: the rows that belong to no sequence.
   std::int64_t sequences() const { return op.packed() ? batches + 1 : batches; }
   Sequence sequence(std::int64_t b) const {
     const std::int64_t rows = args.letters[op.q_rows], keys = args.letters[op.k_rows];
@@ -85,7 +85,7 @@ struct AttentionCall {
     const Keys of_q = part(op.cu_q, b, rows), of_k = part(op.cu_k, b, keys);
     return {of_q.first, of_q.end - of_q.first, of_k.first, of_k.end - of_k.first, b == batches};
   }
-  /// What position `row` of a sequence sees: the last query is at the last key.
+  /// The keys that position `row` of a sequence sees; the last query aligns with the last key.
   Keys visible(const Sequence& s, std::int64_t row) const {
     const std::int64_t at = row + s.k_rows - s.q_rows;
     Keys keys{0, s.k_rows};
@@ -98,7 +98,7 @@ struct AttentionCall {
     keys.end = std::max(keys.end, keys.first);
     return keys;
   }
-  /// Positions whose queries see a key.
+  /// The positions whose queries see `key`.
   Keys seeing(const Sequence& s, std::int64_t key) const {
     const std::int64_t at = key - s.k_rows + s.q_rows;
     Keys rows{0, s.none ? 0 : s.q_rows};
@@ -110,7 +110,7 @@ struct AttentionCall {
     rows.end = std::max(rows.end, rows.first);
     return rows;
   }
-  /// What a product of q and k is multiplied with, and a sum over v.
+  /// The factor of a product of q and k; value_scale is the factor of a sum over v.
   double scale_of(std::int64_t b, std::int64_t head) const {
     return scale * descale(op.q_descale, b, head) * descale(op.k_descale, b, head);
   }
@@ -136,7 +136,7 @@ struct AttentionCall {
     if (op.packed()) return {t, {0, t.strides[0], t.strides[1], t.strides[2]}};
     return {t, {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}};
   }
-  /// An element of lse, or of what is shaped as it.
+  /// An element of lse, or of a tensor of the same shape.
   double row_value(int i, std::int64_t b, std::int64_t head, std::int64_t row) const {
     const TensorView& t = args.tensors[i];
     const std::int64_t at = op.packed()
@@ -151,11 +151,12 @@ struct AttentionCall {
     const TensorView& t = args.tensors[i];
     if (t.shape[0] <= 1) b = 0;
     if (t.shape[1] <= 1) head = 0;
-    // Rows of no sequence have none.
+    // Rows that belong to no sequence have no descale.
     if (b >= t.shape[0]) return 1;
     return load_element(t, b * t.strides[0] + head / group * t.strides[1]);
   }
-  /// Between offsets b and b + 1, and nothing outside `rows`, whatever they say; the first is 0.
+  /// The range between offsets b and b + 1, clamped to `rows` whatever the tensor holds; offset 0
+  /// is 0.
   Keys part(int cu, std::int64_t b, std::int64_t rows) const {
     const TensorView& t = args.tensors[cu];
     const auto at = [&](std::int64_t i) {
@@ -167,7 +168,7 @@ struct AttentionCall {
   }
 };
 
-/// Of the gradient: the forward operator's tensors, as it is given them, and its own.
+/// A gradient operator: positions of the forward operator's tensors in its schema, and of its own.
 struct AttentionGradientOp {
   AttentionOp of;
   int dout, dlse, dq, dk, dv;
@@ -176,18 +177,18 @@ struct AttentionGradientOp {
 void attention_reference(const AttentionOp& op, const Args& args, const std::int64_t* rows,
                          std::int64_t num_rows, OracleOut* out);
 Bound attention_bound(const Problem& problem, const AttentionOp& op, int result);
-/// Refuses scalars that no kernel could mean.
+/// Throws for scalars out of range.
 void check_attention(const char* name, const Args& args);
-/// One implementation per instruction set; `op` lives as long as the process.
+/// One implementation per instruction set; `op` must live as long as the process.
 std::vector<Implementation> attention_cpu(const AttentionOp& op);
-/// cpu_amx, of bf16.
+/// cpu_amx, for bf16 only.
 std::vector<Implementation> attention_tiles_cpu(const AttentionOp& op);
-/// As `same_bits` of the levels: no where tiles serve.
+/// `same_bits` of the instruction-set levels: no where AMX serves too, because its bits differ.
 inline Support bits_beside_tiles(const Query& q, bool served) {
   if (served && q.device.amx) return Support::no("has other bits than AMX, which runs here");
   return Support::yes();
 }
-/// cuda_wgmma, cuda_mma and cuda_rows; where q and k are rotated, cuda_composed is the last one.
+/// cuda_wgmma, cuda_mma and cuda_rows; with a rotation, cuda_composed comes last.
 std::vector<Implementation> attention_cuda(const AttentionOp& op);
 
 void attention_gradient_reference(const AttentionGradientOp& op, const Args& args,

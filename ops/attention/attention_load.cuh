@@ -1,5 +1,5 @@
-// Tiles of rows of heads in shared memory, for ldmatrix: by cp.async where rows are 16-byte
-// aligned, by plain loads elsewhere. Read next: attention_mma.cuh, attention_gradient_mma.cuh.
+// Loads tiles of rows of heads into shared memory, for ldmatrix: by cp.async where rows are 16-byte
+// aligned, else by plain loads. Read next: attention_mma.cuh, attention_gradient_mma.cuh.
 #pragma once
 
 #include "device/cp_async.cuh"
@@ -10,13 +10,12 @@
 
 namespace dlblas::attention {
 
-/// Bytes between rows of a tile: an odd number of 16-byte chunks, so that eight rows meet all
-/// banks.
+/// Bytes between rows of a tile: an odd number of 16-byte chunks, so that eight rows hit all banks.
 constexpr int mma_pitch(int width) { return width * 2 + 16; }
 
-/// Row `row` of a tile of `width` elements, from `offset` on; zeros where `valid` says no, and
-/// behind `real` elements. f8 (kFrom) becomes T on its way, by loads and stores: the barrier behind
-/// cp_async_wait() shows it too.
+/// Loads kRows rows of kWidth elements. row_of(row, offset) sets a row's offset, and returns false
+/// for a row of zeros; columns from `real` on are zeros. f8 (kFrom) is converted to T by loads and
+/// stores, which the barrier after cp_async_wait() makes visible too.
 template <DType T, Reach kReach, int kWidth, int kRows, int kThreads, DType kFrom = T,
           typename RowOf>
 __device__ __forceinline__ void load_tile(unsigned char* to, const void* base, int64_t column_step,

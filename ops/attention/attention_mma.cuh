@@ -1,10 +1,10 @@
-// Attention by mma.sync, for every GPU from sm_80 on: the form that takes every shape of f16,
-// bf16 and f8 with heads up to 256. A block has 16 rows a warp; K and V pass through shared memory
-// in two stages each, by cp.async where rows are 16-byte aligned, by plain loads elsewhere. f8
-// becomes f16, exactly, on its way. A block of keys that some row does not see whole is looked
-// through for values of V that are not finite: 0 · NaN would reach rows that do not see the key.
-// They are added by themselves. With tables of rotations (S.rotary) q, once, and each block of keys
-// are rotated on their way to shared memory: nothing rotated is in device memory. In:
+// Attention by mma.sync, for every GPU from sm_80 on: the form for every shape of f16, bf16 and f8
+// with heads up to 256. Each warp of a block holds 16 rows. K and V pass through two stages each in
+// shared memory, by cp.async where rows are 16-byte aligned, else by plain loads. f8 is converted
+// to f16, exactly, on the way. If some row sees only part of a block of keys, the kernel searches
+// the block's V for values that are not finite, since 0 · NaN would reach rows that do not see the
+// key, and adds those values separately. With rotation tables (S.rotary), q (once) and each block
+// of keys are rotated on their way to shared memory: device memory holds nothing rotated. In:
 // AttentionParams. Out: o and lse. Numerics: scores and sums in f32, weights rounded to the type
 // for the product with V. Deterministic. Flow: call > validate > select > compile > [launch].
 // Read next: attention_tile.cuh, attention_rotary.cuh, device/attention/online_softmax.cuh.
@@ -16,8 +16,8 @@
 
 namespace dlblas::attention {
 
-/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes, for which it spills f8
-/// before sm_90. Shared memory holds two blocks, where 255 registers are left to a thread.
+/// Blocks per multiprocessor that ptxas plans for; 0: its own choice, which spills f8 before sm_90.
+/// Shared memory holds two blocks, which leave each thread 255 registers.
 template <AttentionTraits S>
 constexpr int attention_mma_blocks() {
 #if __CUDA_ARCH__ < 900
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(C.warps * 32, attention_mma_blocks<S>())
   constexpr int kThreads = C.warps * 32, kRows = C.warps * 16, kKeys = C.keys;
   constexpr int kD = S.d, kDv = S.dv, kPitch = mma_pitch(kD), kPitchV = mma_pitch(kDv);
   constexpr int kScores = kKeys / 8, kOut = kDv / 8;
-  // q's fragments stay in registers where there is room beside addresses of the bias.
+  // q's fragments stay in registers unless the addresses of the bias need the room.
   constexpr bool kHold = kD <= 128 && S.bias == DType::kAbsent;
   extern __shared__ __align__(16) unsigned char shared[];
   unsigned char* const q_tile = shared;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(C.warps * 32, attention_mma_blocks<S>())
   const KeyRange lowest = visible(p, t, t.position(p, 0));
   const KeyRange highest = visible(p, t, t.position(p, rows - 1));
   const int32_t begin = lowest.first / kKeys, end = (highest.end + kKeys - 1) / kKeys;
-  // Blocks that every row sees whole.
+  // Blocks that every row sees in full.
   const int32_t clean_from = (highest.first + kKeys - 1) / kKeys, clean_to = lowest.end / kKeys;
 
   const int64_t k0 = batch * p.k_at[0] + kv_head * p.k_at[2];

@@ -1,20 +1,22 @@
-// The oracle of attention over keys in order, in f64 and for any strides.
+// The oracle of attention over unpaged keys, in f64 and for any strides.
 //   s = scale·q·k, cap·tanh(s / cap), + bias; w = e^(s − max); o = Σ w·v / Σ w; lse = max + log Σ w
-// The error it allows, in units u = 2^-24:
-//   a logit: the sum over D (device/oracle/sum_error.hpp; kernels add in two chains at least), the
-//   product with scale (of f8: 2 more, with both descales), the cap (tanh is good to 8 u, of 1) and
-//   the bias 2 each of what they make. Of f8 what Hopper's tensor core cuts off the sum as well
-//   (CutWalk below). a weight is off by what its logit is, and by 5 + 1.5·(max − s) for
-//   the exponential and its argument; what the largest logit is off by cancels. Where that is no
-//   small part, the weight is at most e^(s − max + off); where this reaches 1, the row is
-//   undefined: two keys may change places. o is off by Σ w·|v − o|·off. Errors of keys are
-//   independent but where keys are alike: six deviations and a sixteenth of the worst. Then the sum
-//   over keys. lse is off by the same mean of logits' errors, of what is cut one-sidedly by all of
-//   it, and by roundings of the largest and of itself. P in 16 bits, for tensor cores: each weight
-//   is rounded to q's type, of f8 to f16, which walks along Σ w·v; a weight of f16 below 2^-14
-//   loses up to 2^-25.
-// q and k that are rotated first: attention_rotary_oracle.hpp; what a few of their roundings are
-// off by counts six deviations where keys add up, and its worst for one key and for all together.
+// Error bounds, in units u = 2^-24:
+//   A logit: the sum over D (device/oracle/sum_error.hpp; kernels use at least two chains), the
+//   product with scale (f8: 2 more, for both descales), the cap (tanh is accurate to 8 u, absolute)
+//   and the bias: 2 of each result. For f8 also what Hopper's tensor core truncates (CutWalk
+//   below).
+//   A weight: the error of its logit, and 5 + 1.5·(max − s) for the exponential and its argument;
+//   the error of the largest logit cancels. Where that is not small, the weight is at most
+//   e^(s − max + off); where this exceeds 1/e, the row is undefined: two keys may change places.
+//   o: Σ w·|v − o|·off, and the sum over keys. Errors of keys are independent unless keys are
+//   alike: six standard deviations and a sixteenth of the worst case.
+//   lse: the same weighted mean of the logits' errors, all of their one-sided truncation, and the
+//   roundings of the largest logit and of lse itself.
+//   P in 16 bits, for tensor cores: each weight is rounded to q's type (f8: to f16); these errors
+//   walk along Σ w·v. An f16 weight below 2^-14 loses up to 2^-25.
+// q and k that are rotated first: attention_rotary_oracle.hpp. The error of a few of their
+// roundings counts as six standard deviations where keys add up, and as its worst case for one key
+// and for all keys together.
 // Read next: attention_host.hpp, attention_mma.cuh.
 #include <cmath>
 #include <functional>
@@ -32,9 +34,9 @@ double Heads::element(std::int64_t offset, std::int64_t column) const {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// A weight times an infinity is NaN where a kernel's weight is 0.
+/// 0 · infinity is NaN: below this, a kernel's weight may be 0.
 constexpr double kSurely = 0x1p-20;
-/// In units of u: factors of f8 may be denormal when they are multiplied.
+/// In units of u: f8 factors may be denormal when they are multiplied.
 constexpr double kDenormal = 0x1p-124 / kRounding;
 
 struct Logit {
@@ -43,12 +45,12 @@ struct Logit {
   double more = 0;       // of off what no single logit is off by: six deviations of few roundings
 };
 
-/// How far a sum of products of f8 may be off where Hopper's tensor core adds them up: it aligns 32
-/// products and the sum before them to the largest, and cuts what is below 13 bits under it. Here
-/// it is 12 bits, since the hardware is documented nowhere. A term that is a multiple of the unit
-/// loses nothing. Another loses half a unit in the mean, always towards zero, which adds up where
-/// products have one sign, and differs from that by 0.29 units in the root mean square, which
-/// walks: 2·√n is six deviations and more.
+/// Error bound of a sum of f8 products in Hopper's tensor core: it aligns 32 products and the
+/// previous sum to the largest, and truncates what is more than 13 bits below. This bound assumes
+/// 12 bits, since the hardware is undocumented. A term that is a multiple of the unit loses
+/// nothing. Any other term loses half a unit on average, always towards zero, which accumulates
+/// where products have one sign; the deviation from that mean is 0.29 units rms and walks randomly:
+/// 2·√n is more than six standard deviations.
 class CutWalk {
  public:
   void add(double product) {
@@ -67,7 +69,7 @@ class CutWalk {
     for (int i = 0; i < count_; ++i) cut(terms_[i]);
     sum_ = all, count_ = 0;
   }
-  /// What is lost in the mean, and how far what is lost may be from that.
+  /// The mean loss, and how far the loss may be from it.
   double one_sided() const { return std::abs(one_sided_); }
   double walked() const { return std::sqrt(squares_ + one_sided_ * one_sided_); }
 
@@ -87,7 +89,7 @@ class Oracle {
         q_(static_cast<std::size_t>(call.d)),
         rotation_(call) {}
 
-  /// Logits of the keys that a row sees, their largest, and the sum of weights.
+  /// Computes the logits of the keys that a row sees, their maximum, and the sum of weights.
   void see(std::int64_t b, std::int64_t head, std::int64_t row) {
     const Sequence s = call_.sequence(b);
     keys_ = call_.visible(s, row);
@@ -124,7 +126,7 @@ class Oracle {
     weigh(most_off);
   }
 
-  /// Element `column` of o: value and what it may be off by.
+  /// Element `column` of o: its value and error bound.
   Logit output(std::int64_t column) const {
     const std::size_t count = logits_.size();
     if (undefined_) return {0, -1};

@@ -1,5 +1,5 @@
-// Rotation of q and k before attention: a launch of its own into the workspace, which what follows
-// reads; see attention_rotary_host.hpp. In: Problem; Args. Out: parts, a Kernel of one step.
+// Rotation of q and k before attention: a separate launch into the workspace, from which attention
+// reads them; see attention_rotary_host.hpp. In: Problem; Args. Out: parts, a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp.
 #include "core/source_hash.hpp"
 #include "ops/attention/attention_rotary_host.hpp"
@@ -11,10 +11,10 @@ std::int64_t dim(const Problem& p, int letter) { return p.dims[letter]; }
 std::int64_t heads_of_q(const Problem& p, const AttentionOp& op) {
   return dim(p, op.heads) * dim(p, op.group);
 }
-/// Bytes of q, rounded up to where k may begin behind it.
+/// Bytes of q, rounded up to the alignment of k, which follows it.
 std::int64_t padded(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// A tensor of four dimensions without gaps.
+/// A contiguous tensor of four dimensions.
 TensorView packed(TensorView t, void* to) {
   t.data = to;
   for (std::int64_t i = 3, stride = 1; i >= 0; --i) {
@@ -23,13 +23,13 @@ TensorView packed(TensorView t, void* to) {
   }
   return t;
 }
-/// The tables with a row for each token; one row may serve all sequences.
+/// A table with one row per token; the rows of one sequence may serve all.
 TensorView table_of(const Args& args, const AttentionOp& op, int table) {
   TensorView t = args.tensors[table];
   if (t.shape[0] != args.letters[op.batch]) t.shape[0] = args.letters[op.batch], t.strides[0] = 0;
   return t;
 }
-/// How such a table lies.
+/// The traits of that table.
 TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table) {
   TensorTraits t = p.tensors[table];
   const bool rows = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided;
@@ -37,7 +37,7 @@ TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table)
   return t;
 }
 
-/// Tokens of a part's problem: B · S of a call may lie in several of their buckets.
+/// The token buckets into which the B · S tokens of a call may fall, given the buckets of B and S.
 struct TokenBuckets {
   static constexpr int kMost = 8;
   std::int64_t ends[kMost];
@@ -122,7 +122,8 @@ std::size_t turned_bytes(const Problem& p, const AttentionOp& op, Turned which) 
 }
 
 double rotation_ms(const Query& q, const AttentionOp& op, Turned which) {
-  // Read and written; the tables once (H200: 0.85 of memory's rate, 28 November 2026).
+  // q and k are read and written, the tables read once (H200: 0.85 of the memory bandwidth, 28
+  // November 2026).
   constexpr double kCopy = 0.8;
   const Problem& p = q.problem;
   const double tables =
@@ -133,7 +134,7 @@ double rotation_ms(const Query& q, const AttentionOp& op, Turned which) {
 }
 
 double turned_keys_ms(const Query& q, const AttentionOp& op) {
-  // Some 16 instructions a pair, of which each counts as two operations; not measured yet.
+  // About 16 instructions per pair, each counted as two operations; not measured yet.
   constexpr double kOperations = 16, kReached = 0.5, kRows = 64;
   const Problem& p = q.problem;
   const auto size = [&](int letter) { return static_cast<double>(dim(p, letter)); };

@@ -1,4 +1,4 @@
-// Heads of q and k rotated on their way into a kernel of attention: pairs (i, i + d/2) of a row by
+// Rotates heads of q and k on their way into a kernel of attention: pairs (i, i + d/2) of a row, by
 // the tables' row of its position, in f32, rounded to their type as apply_rotary_pos_emb rounds
 // them: o_l = l·cos_l − h·sin_l, o_h = h·cos_h + l·sin_h. In: rows of heads in memory, or a tile in
 // shared memory. Out: tiles of rotated rows in shared memory.
@@ -10,7 +10,7 @@
 
 namespace dlblas::attention {
 
-/// Where a position's row of the tables begins.
+/// Offsets of a position's rows in the tables.
 struct TableRow {
   int64_t cos, sin;
 };
@@ -20,8 +20,8 @@ __device__ __forceinline__ TableRow table_row(const AttentionParams& p, int32_t 
           batch * p.sin_at[0] + position * p.sin_at[1]};
 }
 
-/// Eight pairs from column `column` on: words of both halves become the rotated ones. Rows of
-/// tables at multiples of 16 bytes, and d a multiple of 16.
+/// Rotates eight pairs from column `column` on, in place: `low` and `high` hold words of both
+/// halves. Table rows must be at multiples of 16 bytes, and d a multiple of 16.
 template <AttentionTraits S>
 __device__ __forceinline__ void turn_eight(const AttentionParams& p, const TableRow& row,
                                            int32_t column, uint32_t (&low)[4],
@@ -43,8 +43,8 @@ __device__ __forceinline__ void turn_eight(const AttentionParams& p, const Table
   }
 }
 
-/// As load_tile, of rotated rows, by loads and stores: the barrier behind cp_async_wait() shows
-/// them. `row_of` tells of a row where it begins and its position.
+/// As load_tile, for rotated rows, by loads and stores, which the barrier after cp_async_wait()
+/// makes visible. `row_of` gives a row's offset and position.
 template <AttentionTraits S, int kRows, int kThreads, typename RowOf>
 __device__ __forceinline__ void load_turned(unsigned char* to, const void* base,
                                             int64_t column_step, const AttentionParams& p,
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_turned(unsigned char* to, const void* base,
     const int row = i / kPlaces, column = i % kPlaces * kPairs;
     int64_t offset = 0, position = 0;
     const bool there = row_of(row, offset, position) && column < half;
-    // Pairs behind the last one are the columns behind the head.
+    // Pairs past the last one are the padding columns after the head.
     const int first = column < half ? column : p.d + 2 * (column - half);
     const int second = column < half ? half + column : first + kPairs;
     unsigned char* const line = to + row * mma_pitch(S.d);

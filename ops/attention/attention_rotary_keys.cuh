@@ -1,5 +1,5 @@
-// Rotated keys, packed, for the kernel that follows: attention_wgmma, whose copy engine brings them
-// as they are. A block has some positions of a sequence, a thread eight pairs of a head of one.
+// Writes rotated keys, packed, for the next kernel: attention_wgmma, whose copy engine needs them
+// in memory. A block takes some positions, a thread eight pairs of a head at one position.
 // In: TurnKeysParams; rows of k and of the tables at multiples of 16 bytes. Out: k [B, S, Hkv, D].
 // Flow: call > validate > select > compile > [launch].  Read next: attention_rotary.cuh.
 #pragma once

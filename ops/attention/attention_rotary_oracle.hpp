@@ -1,14 +1,15 @@
-// Rotated heads for the oracle of attention, in f64: what tables make of a row, rounded to its type
-// as the contract says, and how far a kernel's may be from that.
-//   r_l = l·cos_l − h·sin_l, r_h = h·cos_h + l·sin_h; in f32 r is off by u·(|l·cos| + |h·sin| +
-//   |r|)
-// (ops/rope/rotation_ref.hpp). Rounded to 16 bits that is nothing, or one step where r lies that
-// near to a tie; f32 keeps it. A score q̂ · k̂ is off by Σ |q̂|·off(k̂) + |k̂|·off(q̂); roundings of
-// channels are independent: 3.5 roots of the sum of squares are six deviations, and a sixteenth of
-// the worst besides. Of 16 bits it is 6 such roots: a step is that large and not at most, and the
-// sum over keys takes off() for six deviations; `worst` is what one score may be off by. What q̂ is
-// off by shifts the scores of all keys, perhaps to one side. Where f32 or the type may overflow,
-// what follows is undefined. Read next: attention_oracle.cpp.
+// Rotated heads for the oracle of attention, in f64: rows that tables rotate, rounded to their type
+// as the contract says, and the error bound of a kernel's.
+//   r_l = l·cos_l − h·sin_l, r_h = h·cos_h + l·sin_h; in f32, r has an error of
+//   u·(|l·cos| + |h·sin| + |r|)
+// (ops/rope/rotation_ref.hpp). Rounding to 16 bits leaves no error, or one step where r is that
+// near to a tie; f32 keeps the error. A score q̂ · k̂ has an error of Σ |q̂|·off(k̂) +
+// |k̂|·off(q̂). Roundings of channels are independent: 3.5 roots of the sum of squares are six
+// standard deviations, and a sixteenth of the worst case is added. With 16 bits it is 6 such roots,
+// since an error is one full step and not an upper bound, and the sum over keys takes off() as six
+// standard deviations; `worst` bounds a single score. The error of q̂ shifts the scores of all
+// keys, perhaps to one side. Where f32 or the type may overflow, the result is undefined.
+// Read next: attention_oracle.cpp.
 #pragma once
 
 #include <limits>
@@ -29,7 +30,7 @@ class RotationOracle {
  public:
   explicit RotationOracle(const AttentionCall& call) : call_(call) {}
 
-  /// Rows [first, end) of a head of q or k.
+  /// Rotates rows [first, end) of a head of q or k.
   TurnedRows turn(const Heads& x, std::int64_t b, std::int64_t head, std::int64_t first,
                   std::int64_t end) const {
     const TensorView &cos = call_.args.tensors[call_.op.cos],
@@ -54,7 +55,7 @@ class RotationOracle {
     }
     return made;
   }
-  /// All rows of a head of k: those of a few heads are kept.
+  /// All rows of a head of k; a few heads are cached.
   const TurnedRows& keys(std::int64_t b, std::int64_t head) {
     constexpr std::size_t kMost = std::size_t{1} << 23;  // elements
     const auto [at, is_new] = kept_.try_emplace({b, head});
@@ -95,7 +96,7 @@ class RotationOracle {
   std::size_t held_ = 0;
 };
 
-/// How far a product of rows may be off by what both are; infinite: it is undefined.
+/// Error bound of a product of rows, from the errors of both; infinite: the product is undefined.
 struct TurnedOff {
   double all, of_q;  // of_q: a part of it, which may have one sign for all keys
   double worst;      // and no product is off by more

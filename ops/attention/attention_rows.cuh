@@ -1,6 +1,7 @@
-// Attention without tensor cores: the form that takes f32, any head dimension, strides and
-// alignment. A warp has kRowsOfWarp rows of a tile and meets 32 keys at a time: a lane has a key's
-// scores, then some columns of v. Columns beyond 256 are made in further passes.
+// Attention without tensor cores: the form for f32 and for any head dimension, strides and
+// alignment. A warp holds kRowsOfWarp rows of a tile and processes 32 keys at a time: each lane
+// computes the scores of one key, then accumulates some columns of v. Columns beyond 256 take
+// further passes.
 // In: AttentionParams. Out: o and lse. Numerics: f32 throughout. Deterministic.
 // Flow: call > validate > select > compile > [launch].  Read next: attention_tile.cuh.
 #pragma once

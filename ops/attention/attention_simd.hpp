@@ -1,6 +1,7 @@
-// Attention's passes over rows of f32, once for every instruction set.
-// In: rows. Out: AttentionPasses. Numerics: f32; a product adds in the order of k, what was there
-// before last. Flow: call > validate > select > compile > [launch].  Read next: attention_cpu.cpp.
+// Attention's passes over rows of f32, compiled once per instruction set.
+// In: rows. Out: AttentionPasses. Numerics: f32; a product accumulates in the order of k and adds
+// the previous c last. Flow: call > validate > select > compile > [launch].  Read next:
+// attention_cpu.cpp.
 #pragma once
 
 #pragma GCC diagnostic push
@@ -14,7 +15,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// Squares turn in registers.
+/// Transposes squares in registers.
 void turn(const float* from, int64_t from_pitch, int64_t count, int64_t width, float* to,
           int64_t pitch) {
   for (int64_t j = 0; j < count; j += kWidth) {
@@ -29,7 +30,7 @@ void turn(const float* from, int64_t from_pitch, int64_t count, int64_t width, f
   }
 }
 
-/// kRows rows of c, 16 · kVectors / … columns wide, in registers.
+/// kRows rows of c, kVectors vectors wide, accumulated in registers.
 template <int kRows, int kVectors>
 DLBLAS_INLINE void multiply_tile(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch,
                                  float* c, int64_t c_pitch, int64_t k, bool accumulate) {
@@ -75,7 +76,7 @@ void multiply(const float* a, int64_t a_pitch, const float* b, int64_t b_pitch, 
               int64_t c_pitch, int64_t m, int64_t k, int64_t w, bool accumulate) {
   constexpr int64_t kWide = 2 * kWidth > attention::kCpuLanes ? 2 * kWidth : attention::kCpuLanes;
   int64_t i = 0;
-  // Of one row so many columns that their sums do not wait for each other.
+  // A single row takes enough columns at once that its chains of fma hide each other's latency.
   constexpr int kApart = 8;
   for (; m == 1 && i + kApart * kWidth <= w; i += kApart * kWidth)
     multiply_tile<1, kApart>(a, a_pitch, b + i, b_pitch, c + i, c_pitch, k, accumulate);

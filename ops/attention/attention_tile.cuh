@@ -1,7 +1,7 @@
-// What the CUDA kernels of attention share: which rows a block has, what a row sees, and what
-// becomes of scores. Keys that a row sees are an interval, monotone in its position: which blocks a
-// tile meets and which of them need no test follows from that. Read next: attention_mma.cuh,
-// attention_rows.cuh.
+// What the CUDA kernels of attention share: the rows of a block, the keys that a row sees, and the
+// step from products to scores. The keys that a row sees are an interval, monotone in its position;
+// this determines which blocks of keys a tile processes, and which of them need no mask. Read next:
+// attention_mma.cuh, attention_rows.cuh.
 #pragma once
 
 #include "device/attention/online_softmax.cuh"
@@ -14,7 +14,7 @@ struct KeyRange {
   int32_t first, end;
 };
 
-/// Rows of one head, or of all heads over one of k, of one sequence.
+/// Rows of one sequence: of one head, or of all heads that share a head of k.
 struct Tile {
   int32_t batch;  // of dense tensors; the sequence of packed ones
   int32_t head;   // of q, the first of `pack`
@@ -24,7 +24,7 @@ struct Tile {
   __device__ __forceinline__ bool empty(const AttentionParams& p) const {
     return first < 0 || first >= q_rows * p.pack;
   }
-  /// The same of a tile of keys.
+  /// The same for a tile of keys.
   __device__ __forceinline__ bool empty_of_keys() const { return first < 0 || first >= k_rows; }
   __device__ __forceinline__ int32_t position(const AttentionParams& p, int32_t row) const {
     return p.pack == 1 ? first + row : (first + row) / p.pack;
@@ -34,7 +34,7 @@ struct Tile {
   }
 };
 
-/// An offset, or a place for lse, wherever it lies.
+/// Whether offsets or lse are not aligned to 4 bytes, and are accessed by bytes.
 __device__ __forceinline__ bool by_bytes(const void* data) {
   return reinterpret_cast<uint64_t>(data) % 4 != 0;
 }
@@ -44,14 +44,14 @@ __device__ __forceinline__ int32_t offset_at(const int32_t* cu, int64_t at) {
   return static_cast<int32_t>(word);
 }
 
-/// An f32, wherever it lies.
+/// An f32 at any alignment.
 __device__ __forceinline__ float float_at(const float* data, int64_t at) {
   return by_bytes(data) ? unpack_one<DType::kF32>(load_vec<DType::kF32, 1, 1>(data, at).words[0])
                         : data[at];
 }
 
-/// Where packed sequence n begins: the first at 0, and behind the last one is one of the rows that
-/// belong to none, and see nothing.
+/// Where packed sequence n begins; the first begins at 0. One more follows the last: the rows that
+/// belong to no sequence, and see nothing.
 __device__ __forceinline__ int32_t start_of(const AttentionParams& p, bool keys, int32_t n) {
   const int32_t most = keys ? p.k_rows : p.q_rows;
   if (n == 0 || n > p.batches) return n == 0 ? 0 : most;
@@ -59,9 +59,9 @@ __device__ __forceinline__ int32_t start_of(const AttentionParams& p, bool keys,
   return min(max(at, 0), most);
 }
 
-/// Place `index` of an order of `tiles` tiles of `all` heads that has the first tiles of all heads
-/// first, where blocks walk all tiles of `together` heads before those of others: their keys and
-/// values then come out of L2.
+/// Tile order for L2 reuse. Tiles are numbered with the first tiles of all heads first: `tiles`
+/// tiles of each of `all` heads. Returns the number of the tile at position `index` if blocks walk
+/// all tiles of `together` heads before those of others, whose keys and values then hit L2.
 __device__ __forceinline__ uint32_t index_together(uint32_t index, uint32_t tiles, uint32_t all,
                                                    uint32_t together) {
   const uint32_t group = tiles * together, before = index / group * together;
@@ -69,9 +69,10 @@ __device__ __forceinline__ uint32_t index_together(uint32_t index, uint32_t tile
   return at / heads * all + before + at % heads;
 }
 
-/// Block `index` of the grid, of tiles of kRows rows of q, or of k: of q the last rows first, which
-/// see most keys, of k the first, which most queries see. Packed: a sequence's tiles begin at its
-/// first row / kRows + its number, so that no two share one. Not kTogether: p.together is 0.
+/// The tile of block `index`, of kRows rows of q or of k. For q the last rows come first, which see
+/// the most keys; for k the first, which the most queries see. Packed: the tiles of a sequence
+/// begin at its first row / kRows + its number, so that no two sequences share one. Not kTogether:
+/// p.together is 0.
 template <bool kPacked, int kRows, bool kKeys = false, bool kTogether = !kKeys>
 __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index) {
   Tile t;
@@ -107,7 +108,7 @@ __device__ __forceinline__ Tile tile_at(const AttentionParams& p, uint32_t index
   return t;
 }
 
-/// What a position sees: the last query is at the last key.
+/// The keys that a position sees; the last query aligns with the last key.
 __device__ __forceinline__ KeyRange visible(const AttentionParams& p, const Tile& t,
                                             int32_t position) {
   const int32_t at = position + t.k_rows - t.q_rows;
@@ -121,7 +122,7 @@ __device__ __forceinline__ KeyRange visible(const AttentionParams& p, const Tile
   return keys;
 }
 
-/// Positions whose queries see a key.
+/// The positions whose queries see a key.
 __device__ __forceinline__ KeyRange seeing(const AttentionParams& p, const Tile& t, int32_t key) {
   const int32_t at = key - t.k_rows + t.q_rows;
   KeyRange rows{0, t.q_rows};
@@ -156,11 +157,11 @@ __device__ __forceinline__ void store_lse(const AttentionParams& p, const Tile& 
     p.lse[at] = value;
 }
 
-/// True if scores are more than a product of q and k and a positive factor.
+/// True if scores are more than the product of q and k with a positive factor.
 template <AttentionTraits S>
 inline constexpr bool kStaged = S.cap || S.bias != DType::kAbsent;
 
-/// An element of descale `i`, that of q, k or v, for a tile that sees a key.
+/// Descale `i` (that of q, k or v), for a tile that sees a key.
 __device__ __forceinline__ float descale_of(const AttentionParams& p, int i, const Tile& t,
                                             int32_t kv_head) {
   const float* const data = p.descale[i];
@@ -168,7 +169,7 @@ __device__ __forceinline__ float descale_of(const AttentionParams& p, int i, con
   const int64_t at = t.batch * p.descale_at[i][0] + kv_head * p.descale_at[i][1];
   return float_at(data, at);
 }
-/// What products of q and k are multiplied with.
+/// The factor of products of q and k.
 template <AttentionTraits S>
 __device__ __forceinline__ float scale_of(const AttentionParams& p, const Tile& t,
                                           int32_t kv_head) {
@@ -176,7 +177,7 @@ __device__ __forceinline__ float scale_of(const AttentionParams& p, const Tile& 
   return p.scale * descale_of(p, 0, t, kv_head) * descale_of(p, 1, t, kv_head);
 }
 
-/// From what score() returns to logits in base 2.
+/// The factor from score()'s result to a logit in base 2.
 template <AttentionTraits S>
 __device__ __forceinline__ float factor_of(float scale) {
   return kStaged<S> || scale == 0 ? kLog2E : fabsf(scale) * kLog2E;  // −inf · 0 is NaN
@@ -185,8 +186,8 @@ template <AttentionTraits S>
 __device__ __forceinline__ float factor_of(const AttentionParams& p) {
   return factor_of<S>(p.scale);
 }
-/// One score, of a row and key that exist; `bias`: the row's first element. `slope`: what the cap
-/// leaves of a change of the product.
+/// One score, of a row and key that exist; `bias`: the row's first element. `slope`: the derivative
+/// of the cap.
 template <AttentionTraits S>
 __device__ __forceinline__ float scaled_score(const AttentionParams& p, float scale, float dot,
                                               int64_t bias, int32_t key, float& slope) {
@@ -194,7 +195,7 @@ __device__ __forceinline__ float scaled_score(const AttentionParams& p, float sc
   if constexpr (!kStaged<S>) return scale > 0 ? dot : scale < 0 ? -dot : dot * 0.0f;
   float s = dot * scale;
   if constexpr (S.cap) {
-    // tanh x = 1 − 2 / (1 + e^2x): to 4 units of the last place of 1.
+    // tanh x = 1 − 2 / (1 + e^2x), within 4 ulp of 1.
     const float power = DeviceMath::exp2(s / p.cap * (2 * kLog2E));
     const float t = fmaf(-2.0f, DeviceMath::reciprocal(1.0f + power), 1.0f);
     slope = (1 - t) * (1 + t);

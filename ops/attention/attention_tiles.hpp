@@ -1,7 +1,7 @@
-// What hosts and the code that multiplies by AMX tiles agree on: rows of queries, 32 to a tile,
-// over blocks of keys. Plain values.
+// Interface of hosts and the code that multiplies by AMX tiles: rows of queries, 32 per tile, over
+// blocks of keys. Plain values.
 //
-//   q   bf16, row after row, each padded with zeros to whole 32 (TileSizes::d)
+//   q   bf16, row after row, each padded with zeros to a multiple of 32 (TileSizes::d)
 //   k   panels of 32 keys: pairs of terms of D, each of 32 keys        (cpu/gemm/pairs.hpp, b)
 //   v   panels of 32 columns: pairs of keys, each of 32 columns
 //   o   f32, row after row, padded as q (TileSizes::dv)
@@ -19,11 +19,11 @@ inline constexpr int64_t kTileMultiple = 32;  // widths are padded to
 constexpr int64_t tile_padded(int64_t n) {
   return (n + kTileMultiple - 1) / kTileMultiple * kTileMultiple;
 }
-/// Floats of a panel of 32 lanes over `depth` terms; pack_pairs has as many between lanes.
+/// Floats of a panel of 32 lanes over `depth` terms; pack_chunks places panels that far apart.
 constexpr int64_t tile_panel(int64_t depth) {
   return kTileMultiple * (tile_padded(depth) + kTileMultiple) / 2;
 }
-/// Of a row of scores, in floats; the pad spreads rows over the sets of the first-level cache.
+/// Floats of a row of scores; the padding spreads rows over the sets of the L1 cache.
 inline constexpr int64_t kTilePitch = kTileBlock + 16;
 
 /// Rows of bf16 elements at strides.
@@ -32,7 +32,7 @@ struct TileSource {
   int64_t row, column;
 };
 
-/// Tiles of rows that meet one block. Row r sees its keys [from[r], to[r]).
+/// Tiles of rows against one block. Row r sees its keys [from[r], to[r]).
 struct TileBlock {
   int64_t rows, d, dv;  // d and dv padded; so many rows that there are whole tiles
   int64_t count;        // keys of the block
@@ -43,18 +43,18 @@ struct TileBlock {
   bool* begun;            // of a tile: whether o holds something
   float* scores;          // [kTileQueries][kTilePitch]
   float scale, cap;       // cap 0: none
-  /// What is added to a row's scores, from its first key on; null: nothing.
+  /// Returns what is added to a row's scores, from its first key on; null: nothing.
   const float* (*bias)(const void* self, int64_t row);
   const void* self;
-  /// Values that are not finite are 0 in v, and met by the rows that see them alone: `wild` keys'
-  /// numbers, and their rows of f32 where what is finite is 0, dv apart.
+  /// Values that are not finite are 0 in v, and added only to the rows that see them: `wild` holds
+  /// the numbers of their keys, wild_rows those keys' f32 rows, dv apart, with 0 for finite values.
   int64_t num_wild;
   const int32_t* wild;
   const float* wild_rows;
 };
 
 struct AttentionTiles {
-  /// A row of `width` elements `step` apart, and zeros up to a whole 32.
+  /// Packs a row of `width` elements `step` apart, padded with zeros to a multiple of 32.
   void (*pack_query)(const void* from, int64_t step, int64_t width, void* to);
   void (*pack_keys)(const TileSource& from, int64_t count, int64_t width, float* to);
   /// Returns how many keys have values that are not finite; see TileBlock::wild.

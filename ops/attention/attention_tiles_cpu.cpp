@@ -1,5 +1,5 @@
 // Attention of bf16 on CPUs with AMX. A task is some rows of a sequence: positions with all heads
-// over one of k, which meet its keys in blocks that are packed once for all of them. In: Problem;
+// that share a head of k. Each block of keys is packed once for all rows of the task. In: Problem;
 // Args. Out: Kernel; o and lse. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: attention_tiles_cpu.hpp, attention_amx.cpp.
 #include "ops/attention/attention_tiles_cpu.hpp"
@@ -43,7 +43,7 @@ class Job {
   void run(std::int64_t i, TileAttention& tiles) const {
     const auto next = std::upper_bound(starts_.begin(), starts_.end(), i);
     const std::int64_t b = next - starts_.begin() - 1, at = i - *(next - 1), each = tasks_of(b);
-    // The last rows see the most keys: they go first.
+    // The last rows see the most keys, so they go first.
     const std::int64_t first = (each - 1 - at % each) * rows_;
     Task task{b, at / each, first, std::min(rows_, rows_of(b) - first), call_.sequence(b)};
     run(task, tiles);

@@ -1,7 +1,7 @@
-// Some rows of bf16 queries over keys that come in blocks, by AMX tiles: what attention over keys
-// in order and over pages share on the host. In: rows, blocks. Out: sums, of which the caller makes
-// o and lse. Blocks begin at multiples of kTileBlock keys, so that a row has the same bits beside
-// any others. Read next: attention_tiles.hpp, attention_tiles_cpu.cpp (calls it).
+// Rows of bf16 queries over blocks of keys, by AMX tiles: host code that attention over unpaged and
+// over paged keys shares. In: rows, blocks. Out: sums, from which the caller computes o and lse.
+// Blocks begin at multiples of kTileBlock keys, so that a row has the same bits in any batch.
+// Read next: attention_tiles.hpp, attention_tiles_cpu.cpp (calls it).
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct TileLevel {
 #if defined(DLBLAS_X86)
 inline constexpr TileLevel kTileLevel = {avx512::attention_tiles};
 
-/// cpu_amx, with what `base` says.
+/// cpu_amx, with the settings of `base`.
 inline std::vector<Implementation> tile_level(const Implementation& base,
                                               const void* op = nullptr) {
   return kernels::per_level(base, "cpu_",
@@ -32,12 +32,12 @@ inline std::vector<Implementation> tile_level(const Implementation& base,
 }
 #endif
 
-/// What a thread holds. Widths as they are.
+/// Sizes of a thread's buffers; widths before padding.
 struct TileSizes {
   std::int64_t rows, d, dv;  // rows of a task at most
 
-  /// As many rows as leave their blocks of keys room in a second-level cache of 2 MiB: 512 of 128
-  /// columns are 0.4 MiB, and meet a block of 128 KiB that is packed once for all of them.
+  /// As many rows as leave their blocks of keys room in an L2 cache of 2 MiB: 512 rows of 128
+  /// columns take 0.4 MiB, and a block 128 KiB, which is packed once for all of them.
   static TileSizes of(std::int64_t d, std::int64_t dv) {
     constexpr std::int64_t kElements = 131072, kMost = 1024;
     const std::int64_t wide = tile_padded(std::max<std::int64_t>({1, d, dv}));
@@ -54,14 +54,14 @@ struct TileSizes {
   std::size_t bytes() const { return static_cast<std::size_t>(4 * (floats() + 15) / 64 * 64); }
 };
 
-/// Rows of a task, so that there are enough for threads to end at one time.
+/// Rows per task, few enough that all threads finish at about the same time.
 inline std::int64_t task_rows(std::int64_t all, std::int64_t threads, const TileSizes& sizes) {
   const std::int64_t share = all / (4 * threads);
   return std::clamp((share + kTileQueries - 1) / kTileQueries * kTileQueries, kTileQueries,
                     sizes.rows);
 }
 
-/// each(slot, tasks) on every thread, where tasks(f) calls f(i) until all of [0, count) are taken.
+/// Runs each(slot, tasks) on every thread; tasks(f) calls f(i) until all of [0, count) are taken.
 template <typename Each>
 void run_tasks(const Context& context, std::int64_t slots, std::int64_t count, const Each& each) {
   std::atomic<std::int64_t> next{0};
@@ -73,14 +73,14 @@ void run_tasks(const Context& context, std::int64_t slots, std::int64_t count, c
   });
 }
 
-/// Asks for a row of bf16.
+/// Prefetches a row of bf16.
 inline void fetch_row(const std::uint16_t* row, std::int64_t width) {
   constexpr std::int64_t kLine = 32;
   for (std::int64_t c = 0; c < width; c += kLine) __builtin_prefetch(row + c);
 }
 
-/// Granite Rapids, one thread, November 2026: of 512 × 512, 32 heads over 8, D 64 and 128, what a
-/// score costs beside its products; of 1 to 16 × 2048 what packing does.
+/// Granite Rapids, one thread, November 2026: kScore, the cost of a score apart from its products,
+/// from 512 × 512, 32 heads over 8, D 64 and 128; kPacking from 1 to 16 × 2048.
 inline double tiles_ms(const Query& q, const AttentionSizes& s, const TileSizes& sizes) {
   constexpr double kProducts = 11.6, kScore = 28;  // of the level's f32 operations
   constexpr double kPacking = 0.85;
@@ -96,7 +96,7 @@ inline double tiles_ms(const Query& q, const AttentionSizes& s, const TileSizes&
 
 class TileAttention {
  public:
-  /// `memory` of sizes.bytes().
+  /// `memory` has sizes.bytes() bytes.
   TileAttention(const AttentionTiles& code, const TileSizes& sizes, void* memory)
       : code_(code),
         d_(tile_padded(sizes.d)),
@@ -128,24 +128,24 @@ class TileAttention {
     std::fill(q_ + rows * d_ / 2, q_ + whole * d_ / 2, 0.0f);
     all_ = {std::numeric_limits<std::int64_t>::max(), 0};
   }
-  /// A row of q, and which keys it sees.
+  /// Adds row r of q, and the keys that it sees.
   void query(std::int64_t r, const void* from, std::int64_t step, const Keys& seen) {
     code_.pack_query(from, step, width_, q_ + r * d_ / 2);
     seen_[r] = seen;
     if (seen.first < seen.end)
       all_ = {std::min(all_.first, seen.first), std::max(all_.end, seen.end)};
   }
-  /// A score without a value, of a row that has met nothing yet.
+  /// Adds a score without a value to a row that has processed no keys yet.
   void sink(std::int64_t r, float score) {
     const double wide = double{score} * kLog2E;
     most_[r] = static_cast<float>(wide);
     sum_[r] = static_cast<float>(std::exp2(wide - double{most_[r]}));
   }
-  /// Where blocks begin, and where the last ends.
+  /// Where the first block begins, and where the last ends.
   Keys keys() const { return {all_.first / kTileBlock * kTileBlock, all_.end}; }
   std::int64_t block_of(std::int64_t key) const { return std::min(kTileBlock, all_.end - key); }
 
-  /// Keys [key, key + block_of(key)). bias(row, keys, to) writes what is added to scores.
+  /// Processes keys [key, key + block_of(key)). bias(row, keys, to) writes what is added to scores.
   struct NoBias {
     void operator()(std::int64_t, const Keys&, float*) const {}
   };
@@ -180,7 +180,7 @@ class TileAttention {
     code_.meet(b);
   }
 
-  /// Writes row r of o, `factor` times, where its elements lie `step` apart; returns its lse.
+  /// Writes row r of o times `factor`, with elements `step` apart; returns its lse.
   float finish(std::int64_t r, float factor, void* to, std::int64_t step) const {
     const bool none = sum_[r] == 0, begun = begun_[r / kTileQueries];
     float* const row = o_ + r * dv_;

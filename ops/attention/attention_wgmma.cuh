@@ -1,16 +1,17 @@
 // Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
-// bytes. A block walks tiles of 128 or 192 rows of a head: two or three warpgroups multiply, 64
-// rows each, and one thread copies, through rings of Q, K and V, and tells the others what comes;
-// of keys in pages a warp does, which looks the pages up. Tiles come in turn, or whichever is next
-// (`draws`). Blocks of keys are met last to first, scores of one beside P·V of the one before,
-// those of a tile's first beside the last of the tile before where two tiles of Q fit. Values of V
-// of a block that some row does not see whole are looked through for those that are not finite, as
-// in attention_mma.cuh. q, k and v in f8: scores are products of f8. Three warps beside the copying
-// one make V f16, exactly, so that weights keep 11 bits, and V needs no transposition, which
-// products of f8 would ask for; of pages of f8 they widen K and V to q's type. With tables of
-// rotations (S.rotary) each warpgroup rotates its rows of a tile of Q in shared memory, once, where
-// it arrives; K comes rotated. In: AttentionWgmmaParams. Out: o and lse. Numerics: as
-// attention_mma.cuh, but that scores of f8 add up with 13 bits below the largest. Deterministic.
+// bytes. A block processes tiles of 128 or 192 rows of a head: two or three consumer warpgroups
+// multiply, 64 rows each, and one thread copies through ring buffers of Q, K and V and announces
+// each tile; for paged keys a whole warp copies, and looks the pages up. Blocks take tiles in a
+// fixed order, or draw the next free one (`draws`). Blocks of keys are processed last to first: the
+// scores of one overlap P·V of the one before and, where two tiles of Q fit, the first scores of a
+// tile overlap the last P·V of the tile before. If some row sees only part of a block, its V is
+// searched for values that are not finite, as in attention_mma.cuh. With q, k and v in f8, scores
+// are products of f8. Three warps next to the copying one widen V to f16, exactly: weights keep 11
+// bits, and V needs no transposition, which products of f8 would require. For pages of f8 they
+// widen K and V to q's type. With rotation tables (S.rotary), each warpgroup rotates its rows of a
+// tile of Q once, in shared memory, on arrival; K comes rotated. In: AttentionWgmmaParams. Out: o
+// and lse. Numerics: as attention_mma.cuh, except that f8 scores accumulate with 13 bits below the
+// largest. Deterministic.
 // Flow: call > validate > select > compile > [launch].
 // Read next: attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
 #pragma once
@@ -32,7 +33,8 @@ struct Consumer {
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Tiles = Shared<S, C>;
   static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
-  /// The next tile begins beside this one's end: its Q is there, and registers are.
+  /// The next tile may begin before this one ends: its Q has a stage, and there are enough
+  /// registers.
   static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
   const AttentionParams& p;
@@ -97,12 +99,12 @@ struct Consumer {
     }
   }
 
-  /// What this thread's row sees, one of two, of the tile at a slot.
+  /// The keys that this thread's row `row` (of two) sees, for the tile at a slot.
   __device__ __forceinline__ KeyRange sight(const RingPlace<2>& of, int32_t row) const {
     const Tile& t = shared.slots[of.stage].tile;
     return visible(p, t, min(t.first + own + 8 * row, t.q_rows - 1));
   }
-  /// Scores of block n of the tile at a slot become numerators.
+  /// Turns the scores of block n of the tile at a slot into numerators.
   __device__ __forceinline__ void softmax(float (&s)[kN / 2], const RingPlace<2>& of, int32_t n,
                                           bool clean) {
     const int32_t first_key = n * kN + column;
@@ -156,9 +158,9 @@ struct Consumer {
 #pragma unroll
     for (int i = 0; i < kD / 2; ++i) o[i] *= rescale[i >> 1 & 1];
   }
-  /// Keeps the exponentials before a wait that follows: left alone, ptxas (13.0) moves the wait for
-  /// P·V up to right behind the maximum. A branch that the sums decide (never taken) around a warp
-  /// barrier ends its block of instructions here.
+  /// Keeps the exponentials ahead of the wait that follows: ptxas (13.0) otherwise moves the wait
+  /// for P·V up to right after the maximum. A never-taken branch on the sums, around a warp
+  /// barrier, ends the basic block here.
   __device__ __forceinline__ void hold() const {
     asm volatile(
         "{\n\t.reg .pred never;\n\tsetp.lt.f32 never, %0, 0f00000000;\n\t"
@@ -166,13 +168,13 @@ struct Consumer {
         : "memory");
   }
 
-  /// Where eight values of V lie.
+  /// The address of eight values of V.
   __device__ __forceinline__ uint32_t eight(int32_t key, int32_t at) const {
     const uint32_t tile = shared_address(shared.v) + v_at.stage * kValues + at / 64 * kN * 128;
     return tile + swizzle_128(key * 128 + at % 64 * 2);
   }
-  /// Values of V that are not finite go into o by themselves, and become 0 in the block. Each
-  /// warpgroup looks for itself; none changes the block before all have found the same.
+  /// Adds values of V that are not finite to o separately, and zeroes them in the block. Each
+  /// warpgroup searches the block itself; none changes it before all have done so.
   __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n) {
     constexpr int kEights = kD / 8, kThreads = C.groups * 128;
     shared.v_full[v_at.stage].wait(v_at.parity);
@@ -188,7 +190,7 @@ struct Consumer {
 #pragma unroll 1
     for (int key = 0; key < kN; ++key) {
       const int32_t at = n * kN + key;
-      // Opaque, or the compiler keeps an address for each i.
+      // Opaque: the compiler would keep an address for each i.
       uint32_t row = shared_address(shared.v + v_at.stage * kValues) + key * 128 + column * 2;
       uint32_t chunk = key & 7;
       asm volatile("" : "+r"(row), "+r"(chunk));
@@ -218,19 +220,19 @@ struct Consumer {
     barrier_wait<kThreads>(1);
   }
 
-  /// Waits for what `place` tells. False: there is no tile.
+  /// Waits for the slot at `place`. False: there is no further tile.
   __device__ __forceinline__ bool told(const RingPlace<2>& place, Blocks& b) const {
     shared.slot_full[place.stage].wait(place.parity);
     const Slot& at = shared.slots[place.stage];
     if (!at.more) return false;
     b = blocks_of<C>(p, at.tile);
-    // Uniform to the compiler: loop counts and descriptors stay in uniform registers.
+    // Uniform for the compiler: loop counts and descriptors stay in uniform registers.
     b.first = __reduce_min_sync(0xffffffffu, b.first), b.end = __reduce_min_sync(~0u, b.end);
     b.clean_from = __reduce_min_sync(0xffffffffu, b.clean_from);
     b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
     return true;
   }
-  /// Before the first block of the tile at a slot; `sees`: there is one.
+  /// Prepares for the first block of the tile at a slot; `sees`: there is one.
   __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
@@ -240,7 +242,7 @@ struct Consumer {
       factor = factor_of<S>(scale);
     }
   }
-  /// Stores the tile at `slot`, and is done with it.
+  /// Stores the tile at `slot`, and releases the slot.
   __device__ __forceinline__ void leave(float (&o)[kD / 2], const float (&peak)[2],
                                         const float (&total)[2], float of_peak) {
     store(o, shared.slots[slot.stage].tile, peak, total, of_peak);
@@ -249,8 +251,8 @@ struct Consumer {
     slot.advance();
   }
 
-  /// Scores of the next block beside P·V of block n: both are asked for, the scores are there. V is
-  /// looked through beside the scores.
+  /// Issues the scores of the next block and P·V of block n; on return the scores are ready, and
+  /// P·V is in flight. V is searched while the scores run.
   __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
                                       const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
     if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
@@ -275,7 +277,7 @@ struct Consumer {
     v_at.advance();
   }
 
-  /// All tiles.
+  /// Processes all tiles.
   __device__ __forceinline__ void walk() {
     float s[kN / 2], o[kD / 2];
     uint32_t a[kN / 4];
@@ -351,7 +353,7 @@ struct Consumer {
     }
   }
 
-  /// This thread's two rows of o and their logarithms of sums.
+  /// Stores this thread's two rows of o and the logarithms of their sums.
   __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, const float (&peak)[2],
                                         const float (&total)[2], float of_peak) {
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
@@ -399,8 +401,8 @@ struct Consumer {
         store_lse(p, t, t.head, at, (S.page > 0 ? with_sink : log2_sum()) * 0.693147181f);
     }
   }
-  /// What values are multiplied with: v_scale, and a row's share of its sum beside the sink, which
-  /// `lse`, in base 2, takes in.
+  /// The factor of values: v_scale, times the row's share of its sum with the sink, which is added
+  /// to `lse` (in base 2).
   __device__ __forceinline__ float of_pages(const Tile& t, float& lse) const {
     const float factor = pages.v_scale ? float_at(pages.v_scale, 0) : 1.0f;
     if (!pages.sinks || t.batch == 0 || t.batch > pages.sequences) return factor;

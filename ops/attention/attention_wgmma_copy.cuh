@@ -1,6 +1,6 @@
-// The warps of attention_wgmma that bring what the others multiply: one thread, or a warp where
-// keys are in pages, copies blocks of Q, K and V and tells which tile comes; three more widen
-// blocks of f8. In: AttentionWgmmaParams. Out: full stages of the rings in shared memory, slots.
+// The producer warps of attention_wgmma: one thread, or a warp where keys are in pages, copies
+// blocks of Q, K and V and announces each tile; three more warps widen blocks of f8. In:
+// AttentionWgmmaParams. Out: full stages of the rings in shared memory, slots.
 // Read next: attention_wgmma_shared.cuh (the rings), attention_widen.cuh.
 #pragma once
 
@@ -17,9 +17,9 @@ __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrie
       : "memory");
 }
 
-/// The copying thread; of pages, the copying warp, whose lanes look up and copy a page each. Of a
-/// tile: its slot, K(last), Q, then K one block ahead of V; of f8, which is widened first, beside
-/// it.
+/// The copying thread; for pages the copying warp, whose lanes each look up and copy a page. Order
+/// for a tile: its slot, K(last), Q, then K one block ahead of V; f8 V, which is widened first,
+/// comes with its K.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared) {
   using Tiles = Shared<S, C>;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
                           Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
       int32_t pages[kOfLane];
       if constexpr (kPaged) {
-        // Of keys behind the last one there is no entry: no page, and the copy engine writes zeros.
+        // Keys past the last one have no entry: page −1, for which the copy engine writes zeros.
 #pragma unroll
         for (int i = 0; i < kOfLane; ++i) {
           const int32_t key = n * C.keys + (i * kLanes + lane) / kCopiedColumns * kBox;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     tell({{}, 0});
     return;
   }
-  // The heaviest come first; every other round goes backwards, so that each block has as much: of
-  // all tiles, or of those of some heads after the others.
+  // The heaviest tiles come first. Every other round runs backwards, so that each block has the
+  // same work: over all tiles, or over those of some heads after the others.
   uint32_t share = all;
   if constexpr (kTogether<S>)
     if (g.p.apart) share = static_cast<uint32_t>(g.p.tiles * g.p.together);
@@ -145,7 +145,8 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   tell({{}, 0});
 }
 
-/// The widening warps: blocks of V, and of pages of K, as they come, from codes to 16 bits.
+/// The widening warps: convert blocks of V, and for pages of f8 also of K, to 16 bits as they
+/// arrive.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, C>& shared) {
   using Tiles = Shared<S, C>;

@@ -10,7 +10,7 @@ struct AttentionWgmma {
   static constexpr const char* kInclude = "ops/attention/attention_wgmma.cuh";
   static constexpr const char* kEntry = "dlblas::attention::attention_wgmma";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionWgmmaConfig";
-  /// CUDA_ERROR_INVALID_VALUE: of tensors that lie in order there is always a map.
+  /// CUDA_ERROR_INVALID_VALUE. Contiguous tensors always have a map.
   static constexpr int kNotWalked = 1;
 
   static const ConfigTable<AttentionWgmmaConfig>& table() {
@@ -25,29 +25,30 @@ struct AttentionWgmma {
                            field<&C::draws>("draws", {0, 1})};
     return *knobs;
   }
-  /// Sequences of many lengths, and enough work to pay for the counter's memset: 16 sequences of
-  /// 100 to 8,192 keys in turn left the busiest block 10 % more than the average.
+  /// Whether to draw tiles: sequences of many lengths, and enough work to pay for the counter's
+  /// memset. In a fixed order, 16 sequences of 100 to 8,192 keys left the busiest block 10 % more
+  /// than the average.
   static bool many_lengths(std::int64_t sequences, double milliseconds) {
     return sequences > 1 && milliseconds > 0.1;
   }
   static std::size_t counter_bytes(const AttentionWgmmaConfig& c) { return c.draws ? 4 : 0; }
   static int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
-  /// `type`: of q; `cache`: of k and v.
+  /// Bytes of shared memory. `type`: that of q; `cache`: that of k and v.
   static std::int64_t bytes(DType type, DType cache, std::int64_t d,
                             const AttentionWgmmaConfig& c) {
-    // Of an element of a block: K and V, or of f8 K, V's codes and V in 16 bits; where K is widened
-    // too, both and their codes.
+    // Bytes per element of a block: K and V; for f8, K, V's codes and V in 16 bits; where K is
+    // widened too, both and their codes.
     const std::int64_t each = is_f8(cache) && !is_f8(type) ? 6 : 4;
     return 1024 + std::int64_t{size_of(type)} * c.queries * rows_of(c) * d +
            each * c.stages * c.keys * d + 512;
   }
-  /// Whether registers and shared memory hold a block of heads of `d`.
+  /// Whether registers and shared memory hold a block with heads of `d`.
   static bool holds(DType type, DType cache, std::int64_t d, bool cap,
                     const AttentionWgmmaConfig& c) {
     const bool codes = is_f8(cache);
-    // The widening warps have 32 registers.
+    // With three warpgroups, the widening warps have 32 registers.
     if (codes && c.groups == 3 && (d > 64 || !is_f8(type))) return false;
-    // A cap takes more.
+    // A cap needs more registers.
     const int registers = c.groups == 3 ? (cap ? 118 : 130) : codes ? 188 : 204;
     return bytes(type, cache, d, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers &&
            (c.persistent || !c.draws);
@@ -63,11 +64,11 @@ struct AttentionWgmma {
     if (is_broadcast(t.layout)) return Support::no("{} is broadcast", tensor(i));
     return Support::yes();
   }
-  /// False where the copy engine cannot walk the strides.
+  /// False if the copy engine cannot walk the strides.
   static bool encode(TensorMap& map, const Heads& x, std::int64_t rows, std::int64_t heads,
                      std::int64_t batches, std::int64_t d, int box_rows) {
     cuda::TensorMapSpec spec;
-    // Of a size of 0 nothing is read, and any address does that is not null.
+    // With a size of 0 nothing is read, and any address that is not null will do.
     spec.dtype = x.t.dtype, spec.rank = 4;
     spec.data = rows * heads * batches > 0 ? x.t.data : &map;
     const std::int64_t size = size_of(x.t.dtype), columns = std::min(d, 128 / size);
@@ -84,7 +85,7 @@ struct AttentionWgmma {
     }
     return cuda::encode_tensor_map(map, spec) == 0;
   }
-  /// Of g.p.grid tiles.
+  /// Launches g.p.grid tiles.
   template <typename State>
   static int start(const AttentionWgmmaParams& g, const State& s, const Kernel& kernel,
                    const Context& context) {

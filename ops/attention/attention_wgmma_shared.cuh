@@ -1,5 +1,5 @@
-// What a block of attention_wgmma has in shared memory, and how its warps meet there: rings of
-// tiles of Q, K and V, of f8 the codes of V too, and two slots that tell which tile comes.
+// The shared memory of a block of attention_wgmma, and how its warps synchronise: rings of tiles of
+// Q, K and V, for f8 also of V's codes, and two slots that announce the next tiles.
 // Read next: attention_wgmma.cuh.
 #pragma once
 
@@ -13,11 +13,11 @@ namespace dlblas::attention::wgmma_detail {
 
 constexpr int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
 constexpr int threads_of(const AttentionWgmmaConfig& c) { return (c.groups + 1) * 128; }
-/// Whether the host may ask for it: registers of heads of 64 have no room for the order.
+/// Whether the host may request this order: with heads of 64, registers have no room for it.
 template <AttentionTraits S>
 constexpr bool kTogether = (S.d + S.dv) * size_of(S.from) >= kTogetherBytes;
 
-/// Named barriers: 1 of all threads that multiply, 2 … of each warpgroup, 5 … of turns.
+/// Named barriers: 1 for all consumer threads, 2 … for each warpgroup, 5 … for turns.
 template <int kThreads>
 __device__ __forceinline__ void barrier_wait(int32_t barrier) {
   asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
@@ -26,7 +26,7 @@ template <int kThreads>
 __device__ __forceinline__ void barrier_arrive(int32_t barrier) {
   asm volatile("barrier.cta.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
-/// Of a warpgroup.
+/// Whether `mine` is true in any thread of the warpgroup.
 __device__ __forceinline__ bool group_any(int32_t group, bool mine) {
   uint32_t any;
   asm volatile(
@@ -38,7 +38,7 @@ __device__ __forceinline__ bool group_any(int32_t group, bool mine) {
   return any != 0;
 }
 
-/// What the copying thread tells the others: a tile, or that there is none.
+/// What the copying thread announces: a tile, or that there is none.
 struct alignas(16) Slot {
   Tile tile;
   int32_t more;
@@ -46,14 +46,15 @@ struct alignas(16) Slot {
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Shared {
-  /// Products of scores are of f8; keys are widened, from pages of f8; values are, of both.
+  /// kF8: scores are products of f8. kWideKeys: K is widened, from pages of f8; kCodes: V is, in
+  /// both cases.
   static constexpr bool kF8 = is_f8(S.from), kWideKeys = S.page > 0 && is_f8(S.cache);
   static constexpr bool kCodes = kF8 || kWideKeys;
-  /// A tile is columns of rows of 128 bytes, or of 64 where a head has no more.
+  /// A tile is columns of rows of 128 bytes, or of 64 if a head has no more.
   static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
   static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
   static constexpr int kBlock = C.keys * kHead, kValues = C.keys * S.d * 2;
-  /// K and V as they are copied, where one of them is f8.
+  /// K and V as copied, if one of them is f8.
   static constexpr int kCopiedHead = kCodes ? S.d : kHead;
   static constexpr int kCopiedRow = kCopiedHead < 128 ? kCopiedHead : 128;
   static constexpr int kCopiedColumns = kCopiedHead / kCopiedRow;
@@ -94,11 +95,11 @@ struct Shared {
     fence_mbarrier_init();
   }
 };
-/// Rows of a copy of keys: a page, or a block of a page that has several.
+/// Rows of one copy of keys: a page, or a block if a page holds several.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 constexpr int kBoxRows = S.page == 0 || S.page > C.keys ? C.keys : S.page;
 
-/// The keys of sequence n of pages.
+/// The number of keys of paged sequence n.
 template <AttentionTraits S>
 __device__ __forceinline__ int32_t paged_keys(const AttentionPages& pages, int32_t n) {
   if (n < 0 || n >= pages.sequences) return 0;
@@ -110,14 +111,14 @@ __device__ __forceinline__ int32_t paged_keys(const AttentionPages& pages, int32
   const int64_t length = offset_at(pages.lengths, n * pages.lengths_at);
   return static_cast<int32_t>(min(most, max(length, int64_t{0})));
 }
-/// The entry of the table that has the first page of sequence n, and the offset of its row.
+/// The offset in the table of the first page of sequence n.
 __device__ __forceinline__ int64_t first_page(const AttentionPages& pages, int32_t n) {
   const int64_t row = n * pages.table_at[0];
   if (!pages.indptr) return row;
   return row + offset_at(pages.indptr, n * pages.indptr_at) * pages.table_at[1];
 }
 
-/// The keys that a tile's rows see, in blocks: [first, end), and those that every row sees whole.
+/// The blocks of keys that a tile's rows see: [first, end), and those that every row sees in full.
 struct Blocks {
   int32_t first, end, clean_from, clean_to;
 };
@@ -131,8 +132,9 @@ __device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
-/// A stage of V or K. Where warps write it, not the copy engine, each thread arrives for what it
-/// wrote or read itself: racecheck does not follow a warp's lanes to one that arrives for all.
+/// Releases a stage of V or K. If warps access it instead of the copy engine, each thread arrives
+/// for its own reads or writes: racecheck does not follow a warp's lanes to one that arrives for
+/// all.
 template <bool kCodes>
 __device__ __forceinline__ void release_values(Mbarrier& of) {
   if constexpr (kCodes)

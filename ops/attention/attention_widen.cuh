@@ -1,7 +1,8 @@
-// A tile of V, or of K, in shared memory from f8 to 16 bits, exactly, by three warps of the WGMMA
-// kernel, while the others multiply. In: codes as the copy engine lays them, rows of 128 bytes (or
-// of 64, where a head has no more) in the swizzle of as many. Out: columns of 64 elements, rows of
-// 128 bytes in that swizzle, along N. Read next: attention_wgmma.cuh, device/tma.cuh (the swizzle).
+// Widens a tile of V or K in shared memory from f8 to 16 bits, exactly, by three warps of the WGMMA
+// kernel while the others multiply. In: codes as the copy engine writes them, rows of 128 bytes (or
+// of 64, if a head has no more) in the swizzle of that width. Out: columns of 64 elements, rows of
+// 128 bytes in the 128-byte swizzle, along N. Read next: attention_wgmma.cuh, device/tma.cuh (the
+// swizzle).
 #pragma once
 
 #include "device/shared.cuh"
@@ -12,13 +13,13 @@ namespace dlblas::attention {
 
 inline constexpr int kWideners = 3;  // warps
 
-/// Warp `warp` of kWideners. A lane has 16 elements of a row of eight, and eight lanes have rows r
-/// and r ^ 5: they meet all banks, reading and writing.
+/// Warp `warp` of kWideners. A lane has 16 elements of one of eight rows; eight lanes cover rows r
+/// and r ^ 5, so that reads and writes hit all banks.
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void widen_tile(uint32_t codes, uint32_t to, int32_t warp) {
   constexpr int kRow = S.d < 128 ? S.d : 128, kColumns = S.d / 64;
   constexpr int kKeys = C.keys;
-  // Of keys, whose loads are in flight together, in 56 registers, or in 32.
+  // Groups of eight keys whose loads are in flight together, in 56 registers, or in 32.
   constexpr int kEights = kColumns > 2 || C.groups == 3 ? 1 : 2;
   static_assert(kKeys / 8 % kEights == 0);
   const uint32_t lane = threadIdx.x % 32, chunk = lane % 4;

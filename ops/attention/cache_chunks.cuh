@@ -1,5 +1,5 @@
 // What kernels that walk keys in chunks share: the threads of a row, the softmax over chunks, and
-// the sum of what a block's threads have of o. A block has a head of a row of q and some columns of
+// the sum of o over a block's threads. A block computes one head of a row of q, and some columns of
 // o. In: scores of a chunk. Out: o and lse.  Read next: mla_decode_lse/mla_rows.cuh,
 // paged_attention_lse/paged_rows.cuh.
 #pragma once
@@ -10,19 +10,19 @@
 
 namespace dlblas::attention {
 
-/// Threads that share a row of `columns`, `access` columns each at a time: a power of 2.
+/// Threads that share a row of `columns`, `access` columns at a time each: a power of 2.
 constexpr int chunk_lanes(int columns, int access, int most) {
   int lanes = 1;
   while (lanes < most && lanes < (columns + access - 1) / access) lanes *= 2;
   return lanes;
 }
 
-/// The softmax over all chunks so far, by powers of 2.
+/// The softmax over all chunks so far, in powers of 2.
 struct ChunkSoftmax {
   float most = -DeviceMath::infinity(), sum = 0;
 
-  /// Scores, times log2 e, become powers of 2. Returns what the sums of earlier chunks are
-  /// multiplied by. All threads: every warp computes the same of all scores.
+  /// Turns scores, already multiplied by log2 e, into powers of 2. Returns the factor that rescales
+  /// the sums of earlier chunks. All threads call it: every warp computes the same from all scores.
   template <int kChunk>
   __device__ float add(const float (&scores)[kChunk], float (&powers)[kChunk]) {
     const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
@@ -47,14 +47,14 @@ struct ChunkSoftmax {
     most = largest;
     return scale;
   }
-  /// The natural logarithm; −∞ of nothing.
+  /// The natural logarithm of the sum; −∞ if there were no keys.
   __device__ float lse() const {
     return sum == 0 ? -DeviceMath::infinity() : (most + ::log2f(sum)) * 0.69314718f;
   }
 };
 
-/// Stores kAccess columns of o: what the kParts threads of these columns have left in `sums`, times
-/// `factor`. By the first of these threads.
+/// Stores kAccess columns of o: the sum of what the kParts threads of these columns left in `sums`,
+/// times `factor`. The first of these threads calls it.
 template <DType T, int kParts, int kLanes, int kAccess>
 __device__ inline void store_parts(const float* sums, float factor, void* o, int64_t at,
                                    int64_t step) {

@@ -1,5 +1,5 @@
-// What the CUDA hosts of attention over paged caches share: where tensors lie, how many columns a
-// thread may read at a time, and the grid of the kernels that have a block for each head of a row.
+// What the CUDA hosts of attention over paged caches share: pointers and strides, how many columns
+// a thread may read at once, and the grid of the kernels with one block per head of a row.
 // Read next: mla_decode_lse/mla_cuda.hpp, paged_attention_lse/paged_cuda.hpp.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dlblas::attention {
 
-/// Columns of rows side by side, `bytes` at a time.
+/// Whether rows of contiguous columns can be read `bytes` at a time.
 inline bool reads_wide(const TensorTraits& t, int bytes) {
   const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
                             t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
@@ -22,8 +22,9 @@ void point(const Args& args, int tensor, Data*& data, std::int64_t (&strides)[kR
   std::copy_n(args.tensors[tensor].strides, kRank, strides);
 }
 
-/// Threads in the order of kernels that walk keys in chunks: `rows` heads of rows of q, and blocks
-/// for `columns` of o, `access` columns a thread. The same as chunk_lanes() (cache_chunks.cuh).
+/// The launch of kernels that walk keys in chunks: `rows` heads of rows of q, and blocks for
+/// `columns` of o, `access` columns per thread. Counts lanes as chunk_lanes() does
+/// (cache_chunks.cuh).
 inline cuda::Launch chunks_launch(std::int64_t rows, std::int64_t columns, std::int64_t access,
                                   std::int32_t threads) {
   std::int64_t lanes = 1;

@@ -1,4 +1,4 @@
-// Two f8 codes as a word of two f16 or bf16 numbers, exactly. Read next: attention_load.cuh,
+// Widens two f8 codes to a word of two f16 or bf16 numbers, exactly. Read next: attention_load.cuh,
 // paged_attention_lse/paged_decode.cuh.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace dlblas::attention {
 
-/// Two f8 codes in the lower 16 bits as a word of two 16-bit numbers.
+/// Widens two f8 codes in the lower 16 bits to a word of two 16-bit numbers.
 template <DType kFrom, DType kTo>
 __device__ __forceinline__ uint32_t widen_pair(uint32_t codes) {
 #if __CUDA_ARCH__ >= 890

@@ -1,7 +1,7 @@
-// Attention over parts of the keys, joined to one row: results weighted by 2^(logarithm of its
-// sum). A block has a row; its threads have four columns each, and each group of threads that
-// covers them has a share of the parts, so that loads hardly wait for each other. Numerics: f32, in
-// an order that the number of parts alone decides; NaN of a part is that of the row. Read next:
+// Joins attention over parts of the keys into one row: each part's result is weighted by 2^(log2 of
+// its sum). Each block joins one row. A thread holds four columns; each group of threads that
+// covers the row takes a share of the parts, so most loads are independent. Numerics: f32, in an
+// order that depends on the number of parts alone; NaN in a part makes the row NaN. Read next:
 // paged_attention_lse/paged_decode.cuh, mla_decode_lse/mla_decode.cuh.
 #pragma once
 
@@ -18,8 +18,9 @@ struct JoinedRow {
   }
 };
 
-/// Part i: its logarithm at lses[i · step], its columns from values[i · step · kWidth] on. `sink`:
-/// a logarithm without columns, or −inf. Right in the first kWidth / 4 threads.
+/// Part i has its logarithm at lses[i · step] and its columns from values[i · step · kWidth] on.
+/// `sink`: a logarithm without columns, or −inf. The result is valid in the first kWidth / 4
+/// threads.
 template <int kWidth>
 __device__ inline JoinedRow join_parts(const float* lses, const float* values, int32_t parts,
                                        int64_t step, float sink) {

@@ -1,9 +1,10 @@
-// How many threads join the parts of a row of attention; for hosts, too. Read next: join_parts.cuh.
+// Number of threads that join the parts of a row of attention; for hosts, too. Read next:
+// join_parts.cuh.
 #pragma once
 
 namespace dlblas::attention {
 
-/// Each has four columns of a share of the parts. `width`: of the row, a multiple of 16.
+/// Each thread holds four columns of one share of the parts. `width`: of the row, a multiple of 16.
 constexpr int join_threads(int width) { return width / 4 * (width > 128 ? 4 : 8); }
 
 }  // namespace dlblas::attention

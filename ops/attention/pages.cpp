@@ -37,7 +37,7 @@ void check_pages(const Args& args, const PageTable& pages) {
       end = value_of(args.tensors[pages.indptr], b + 1);
     }
     if (length < 0 || begin < 0 || end > pages.width) return;  // refused by the bounds of each
-    // A sequence ends with its pages, however long it says it is.
+    // A sequence ends with its last page, even if its length says more.
     const std::int64_t used = std::min((length + tokens - 1) / tokens, end - begin);
     const std::int64_t queries = packed ? value_of(args.tensors[pages.starts], b + 1) -
                                               value_of(args.tensors[pages.starts], b)

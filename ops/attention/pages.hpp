@@ -1,4 +1,5 @@
-// Page tables, as their sequences use them. In: Args. Out: nothing, or the typed Error.
+// Validation of page tables against the sequences that use them. In: Args. Out: nothing, or the
+// typed Error.
 // Used by: paged_attention_lse, mla_decode_lse.
 #pragma once
 
@@ -6,7 +7,7 @@
 
 namespace dlblas::attention {
 
-/// Which tensors and sizes say where a sequence's keys lie.
+/// The tensors and sizes that locate a sequence's keys.
 struct PageTable {
   int table, lengths, indptr;  // indptr: -1, or a tensor that may be absent
   int starts;  // -1: one query a sequence; or a tensor that may be absent: where queries begin
@@ -14,8 +15,8 @@ struct PageTable {
   std::int64_t window;                // keys before a query that it sees; -1: all
 };
 
-/// On a CPU: refuses an entry of the table that a sequence uses and the cache has not. Entries
-/// behind a sequence's last page, and those before its window, may hold anything. Throws
+/// On a CPU: refuses a table entry that a sequence uses but that is no page of the cache. Entries
+/// past a sequence's last page, and those before its window, may hold anything. Throws
 /// Error(kArgument).
 void check_pages(const Args& args, const PageTable& pages);
 

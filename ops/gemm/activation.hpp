@@ -1,4 +1,4 @@
-// The activations of the gemm family, for host, CPU and GPU code alike.
+// The activations of the gemm family, shared by host, CPU and GPU code.
 // Read next: matmul/matmul_config.hpp, matmul/cuda/matmul_epilogue.cuh.
 #pragma once
 

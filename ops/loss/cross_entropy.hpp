@@ -16,7 +16,7 @@ DLBLAS_ROW_SELDOM Values softly(Values x, float inverse, float cap) {
   return tanh(x * Values(inverse)) * Values(cap);
 }
 
-/// What logits become: cap · tanh(x / cap).
+/// Logits under the cap: cap · tanh(x / cap).
 template <typename Values, typename Access>
 DLBLAS_ROW Values capped(const Values& x, const Access& at) {
   return at.option(kCaps) ? softly(x, at.call.f[kInverseCap], at.call.f[kCap]) : x;
@@ -25,13 +25,13 @@ DLBLAS_ROW Values capped(const Values& x, const Access& at) {
 DLBLAS_ROW bool is_class(int64_t target, const RowCall& call) {
   return target >= 0 && target < call.width;
 }
-/// The weight of a row's target; NaN: there is no such class.
+/// The weight of a row's target; NaN if there is no such class.
 template <typename Row, int kIndex>
 DLBLAS_ROW float weight_of(const Row& row, Operand<kIndex> weight, int64_t target) {
   if (!is_class(target, row.call)) return __builtin_bit_cast(float, 0x7fc00000u);
   return row.option(kWeighted) ? row.load_element(weight, target) : 1.0f;
 }
-/// All classes' weights, which smoothing needs: those of an access, and their sum.
+/// The weights of all classes, which smoothing needs: those of one access, and below their sum.
 template <typename Access, int kIndex>
 DLBLAS_ROW auto load_weights(const Access& at, Operand<kIndex> weight) {
   return at.option(kSmooths) && at.option(kWeighted) ? at.load_column(weight) : at.zeros(weight);

@@ -7,14 +7,15 @@
 
 namespace dlblas::loss {
 
-/// Scalars in range, and the sum of weights where smoothing needs it. Throws Error(kArgument).
+/// Checks that scalars are in range, and that the sum of weights is given if smoothing needs it.
+/// Throws Error(kArgument).
 void check_cross_entropy(const Args& args, int weight, int weight_sum);
 void fill_cross_entropy(const Args& args, RowCall& call);
-/// Places of tensors; dlse −1: the operator has none.
+/// `weight` and `dlse` are positions of tensors; dlse −1: the operator has none.
 void choose_cross_entropy(const Problem& problem, int weight, int dlse, std::int32_t* options);
 
-/// All but family, schema, formula, oracle and bound of an operator whose tensors class_weight,
-/// weight_sum and dlse have these places, and whose rows take kWork operations an element.
+/// Defines everything but family, schema, formula, oracle and bound of an operator that has tensors
+/// class_weight, weight_sum and dlse at these positions, and takes kWork operations per element.
 template <int kWeight, int kWeightSum, int kDlse, int kWork>
 void add_cross_entropy(OperatorDef& def, kernels::RowOp op) {
   def.letters = {"T", "C"};

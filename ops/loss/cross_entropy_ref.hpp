@@ -1,9 +1,9 @@
-// What the oracles of cross_entropy_rows and its gradient share: places of tensors, capped logits,
-// and what these may be off by, in units u = 2^-24.
-// A soft cap makes cap·tanh(x / cap): the quotient is a product with a rounded inverse, 2 of
-// itself, which moves tanh by no more of itself; tanh is good to 8 units of the last place, which
-// are 16; the product rounds once more: 19 of the result. Read next: ops/softmax_sum.hpp,
-// cross_entropy_rows/cross_entropy_rows_ref.hpp.
+// What the oracles of cross_entropy_rows and its gradient share: positions of tensors, capped
+// logits and their error bound, in units u = 2^-24.
+// A soft cap computes cap·tanh(x / cap). The quotient is a product with a rounded inverse and has
+// an error of 2 relative to itself, which changes tanh by no more, relative to itself; tanh is
+// accurate to 8 ulp, which are 16; the product rounds once more: 19 of the result. Read next:
+// ops/softmax_sum.hpp, cross_entropy_rows/cross_entropy_rows_ref.hpp.
 #pragma once
 
 #include "ops/softmax_sum.hpp"

@@ -1,5 +1,5 @@
 // The gates of the mlp family on GPUs, in f32 and without branches. Numerics: exp within 2 + |x|
-// units of the last place, erf within 1.5e-7; NaN and infinities give what the formulas give.
+// ulp, erf within 1.5e-7; NaN and infinities follow the formulas.
 // Read next: gate_ref.hpp.
 #pragma once
 

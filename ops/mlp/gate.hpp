@@ -1,4 +1,4 @@
-// The gates of the mlp family, for host, CPU and GPU code alike.
+// The gates of the mlp family, shared by host, CPU and GPU code.
 // Read next: gate_ref.hpp (how exactly), gate.cuh, gate_simd.hpp.
 #pragma once
 

@@ -1,9 +1,9 @@
-// The gates of the mlp family in f64, and how far kernels may be off, in units u = 2^-24: what
-// oracles share. A gate is given a sum that is off by some roundings itself and passes them on by
-// its slope there, which they may change, at most by its largest. Its own functions: exp is good to
-// 4 + 1.25·|x| units of the last place (ops/silu_point.hpp), erf to 1.5e-7, which is 1.3·|x| of a
-// result, and roundings of both halves. Two sums of other weights err independently of each other:
-// what they bring to the product adds up as squares do.
+// What the mlp family's oracles share: the gates in f64, and their allowed error in units
+// u = 2^-24. A gate's argument is a sum with an error of some roundings. The gate passes it on by
+// its slope there, which the error may change, and at most by its largest slope. Its own functions
+// add theirs: exp is good to 4 + 1.25·|x| ulp (ops/silu_point.hpp), erf to 1.5e-7, which is 1.3·|x|
+// of a result; and roundings of both halves. Sums over different weights have independent errors:
+// their contributions to the product add up as squares do.
 // Read next: ops/dot_ref.hpp, gated_linear/gated_linear_ref.hpp.
 #pragma once
 
@@ -28,7 +28,7 @@ DLBLAS_ORACLE GatePoint gelu_point(double x) {
   return {0.5 * x * (1 + std::erf(x / std::sqrt(2.0))), 4 * std::abs(x), share + x * density, 0};
 }
 
-/// A gate's value and slope, and what the value may be off by for an exact argument.
+/// A gate's value and slope, and the value's allowed error for an exact argument.
 DLBLAS_ORACLE GatePoint gate_point(Gate gate, double x) {
   switch (gate) {
     case Gate::kSilu: {
@@ -45,11 +45,11 @@ DLBLAS_ORACLE GatePoint gate_point(Gate gate, double x) {
   return {x < 0 ? 0 : x, 0, x < 0 ? 0.0 : 1.0, 0};
 }
 
-/// gate(g) · u of two sums of `terms` terms that may be off, and the roundings that it may be off
-/// by. A few terms may err alike.
+/// gate(g) · u of two inexact sums of `terms` terms, and its allowed error in roundings. Sums of a
+/// few terms may have the same errors.
 DLBLAS_ORACLE OffSum gated_of(std::int64_t terms, Gate gate, const OffSum& g, const OffSum& u) {
   const GatePoint point = gate_point(gate, g.sum);
-  // Of infinities and NaN no error is allowed: they are what they are.
+  // Infinities and NaN must match exactly.
   if (!std::isfinite(g.sum) || !std::isfinite(u.sum)) return {point.value * u.sum, 0};
   const double distance = g.off * kRounding, size = std::abs(point.value);
   const double bends = gate == Gate::kRelu ? (std::abs(g.sum) <= distance ? 1.0 : 0.0) : distance;

@@ -1,5 +1,5 @@
-// The gates of the mlp family on CPUs, a vector of f32 at a time. NaN and infinities give what the
-// formulas give. Compiled once per instruction set, as cpu/simd.hpp. Read next: gate_ref.hpp.
+// The gates of the mlp family on CPUs, a vector of f32 at a time. NaN and infinities follow the
+// formulas. Compiled once per instruction set, like cpu/simd.hpp. Read next: gate_ref.hpp.
 #pragma once
 
 #include "cpu/math.hpp"

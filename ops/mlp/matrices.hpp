@@ -9,17 +9,17 @@
 
 namespace dlblas::mlp {
 
-/// All leading dimensions are rows, at one stride. A dimension of size 1 has the stride 1 along its
-/// own, so that kernels see it as contiguous.
+/// All leading dimensions become rows, at one stride. A single row gets its width as the stride, a
+/// single column gets 1, so that kernels see them as contiguous.
 TensorView flat(const TensorView& t);
 
-/// Throws where the leading dimensions of one of these do not lie at one stride.
+/// Throws if the leading dimensions of one of these tensors do not flatten to one stride.
 void check_rows(const Args& args, std::initializer_list<int> tensors);
 
-/// A weight [N, K] as the b [K, N] of a product: of a problem, and of a call.
+/// A weight [N, K] as the b [K, N] of a product: for a Problem, and for a call.
 TensorTraits exchanged(TensorTraits t);
 TensorView exchanged(const TensorView& t);
-/// True if it is contiguous in a dimension, so that `exchanged` knows how it lies.
+/// True if it is contiguous in one dimension, so that `exchanged` knows its layout.
 bool lies_plainly(Layout layout);
 
 }  // namespace dlblas::mlp

@@ -1,4 +1,4 @@
-// The norm's part of operators that are made of others; see norm_composed.hpp.
+// The norm part of composed operators; see norm_composed.hpp.
 #include "ops/mlp/norm_composed.hpp"
 
 #include "ops/mlp/matrices.hpp"

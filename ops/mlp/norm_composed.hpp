@@ -1,6 +1,6 @@
-// Operators that normalise rows before a product, out of others: rms_norm by its own choice, into
-// the workspace in x's dtype, then what takes it. Read next: norm_linear/norm_linear.cpp,
-// norm_composed.cpp.
+// Operators that normalise rows before a product, composed of others: rms_norm's own choice of
+// implementation writes to the workspace in x's dtype, then the product reads it. Read next:
+// norm_linear/norm_linear.cpp, norm_composed.cpp.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace dlblas::mlp {
 
-/// The first part: rms_norm of tensor 0 by the gain of tensor 1, packed.
+/// The first part: rms_norm of tensor 0 with the gain of tensor 1, into packed rows.
 Part norm_part(const Query& q);
 /// Bytes that the normalised rows of a problem take.
 std::size_t normed_bytes(const Query& q);
@@ -18,12 +18,12 @@ std::size_t normed_bytes(const Query& q);
 TensorView run_norm(const Args& args, double eps, const Context& context, const Kernel& kernel,
                     void* workspace);
 
-/// "composed" and "cuda_composed" of these steps.
+/// Appends "composed" and "cuda_composed", which run `step`.
 void append_norm_composed(std::vector<Implementation>& to, const char* source_hash,
                           Support (*supports)(const Query&),
                           std::vector<Part> (*parts)(const Query&, const Config&), StepFn step);
 
-/// Half a step of the result's dtype, roundings of f32, and what is below f32's normal range.
+/// Allows half a step of the result's dtype, f32 roundings, and what is below f32's normal range.
 Bound norm_bound(DType out);
 
 }  // namespace dlblas::mlp

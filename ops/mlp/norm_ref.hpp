@@ -1,10 +1,10 @@
 // Products of a normalised row, in f64: x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w, then x̂ · Wᵀ.
-// x̂ may be rounded to x's dtype in between, or the product scaled behind its sum instead, whose
-// weights are then rounded: either is off by half a step of that dtype at most, 0.42 to 0.58 of it
-// in the root mean square. These roundings are independent of each other: five deviations and more
-// of their sum are 3 · √Σp²; where elements are alike all round to one side, and move a sum of
-// one sign by as much of itself. The norm's own f32 roundings, two of each element and the root's,
-// count likewise. Together never more than Σ|p|. Read next: ops/mean_square.hpp, dot_ref.hpp.
+// A kernel may round x̂ to x's dtype in between, or scale the product after its sum, with rounded
+// weights. Either has an error of at most half a step of that dtype, 0.42 to 0.58 of it root mean
+// square. These roundings are independent: 3 · √Σp² is at least five standard deviations of their
+// sum. Equal elements all round to the same side, which moves a sum of one sign by the same
+// fraction. The norm's own f32 roundings, two per element and the root's, count likewise. Together
+// they never exceed Σ|p|. Read next: ops/mean_square.hpp, dot_ref.hpp.
 #pragma once
 
 #include "ops/dot_ref.hpp"

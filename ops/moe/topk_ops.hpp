@@ -1,4 +1,4 @@
-// What the definitions of routers share. Read next: ops/moe/topk_softmax/topk_softmax.cpp.
+// Shared by the definitions of routers. Read next: ops/moe/topk_softmax/topk_softmax.cpp.
 #pragma once
 
 #include "core/error.hpp"
@@ -7,8 +7,8 @@
 
 namespace dlblas::moe {
 
-/// Of a thread with 32 columns in ranks: 64 at most, as compiled for sm_90; 86 where a row is
-/// several warps'.
+/// Registers of a thread with 32 columns in ranks: at most 64 as compiled for sm_90; 86 if several
+/// warps share a row.
 inline std::int32_t topk_registers(const RowTraits& traits, const RowConfig& c) {
   const int columns = c.vectors * traits.n;
   if (!traits.full || columns > 32) return 48 + 10 * c.vectors;
@@ -16,11 +16,11 @@ inline std::int32_t topk_registers(const RowTraits& traits, const RowConfig& c) 
   return columns <= 16 && traits.types[kTopkLogits] != DType::kF32 ? 48 : 64;
 }
 
-/// A take costs an instruction a column of a thread and some 40 more, whatever rows its warp has:
-/// the fewest threads a row, 32 columns each, where they leave every scheduler two warps; else 16
-/// columns, since the chain of a row's takes is what is waited for; or a warp, whose maximum is one
-/// instruction, where there are schedulers for all. Instructions a row and take of bf16, E = 256,
-/// as compiled for sm_90: 8 threads 18, 16 threads 28, 32 threads 50.
+/// A take costs one instruction per column of a thread and some 40 more, however many rows its warp
+/// has. So: the fewest threads per row, 32 columns each, if they leave every scheduler two warps;
+/// else 16 columns, since latency is then the chain of a row's takes; or one warp per row, whose
+/// maximum is one instruction, if there are schedulers for all. Instructions per row and take for
+/// bf16, E = 256, as compiled for sm_90: 8 threads 18, 16 threads 28, 32 threads 50.
 inline std::vector<RowConfig> topk_wanted(const kernels::RowQuery& q) {
   std::vector<RowConfig> all;
   if (q.kind != kernels::RowKernelKind::kRegisters) return all;
@@ -43,7 +43,8 @@ inline std::vector<RowConfig> topk_wanted(const kernels::RowQuery& q) {
 
 inline constexpr kernels::RowTuning kTopkTuning = {topk_wanted, topk_registers, nullptr};
 
-/// All but family, schema and formula of an operator (logits, topk, renormalize) -> (weights, ids).
+/// Sets all but family, schema and formula of an operator (logits, topk, renormalize) -> (weights,
+/// ids).
 template <typename Gates>
 void add_topk(OperatorDef& def, std::string_view program) {
   def.letters = {"T", "E", "topk"};

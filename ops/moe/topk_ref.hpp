@@ -1,7 +1,7 @@
-// What the oracles of routers share: the reference and the judge of the topk largest experts, over
-// the gates of a row that each room defines: `logits`, gate(e) and own_error(e), which leaves out
-// what all gates share, and weigh(ids, weights, errors). Experts whose gates are equal but for what
-// these errors allow may come in any order, where logits are equal from the lower one up. Read
+// Shared by the oracles of routers: the reference and the judge of the topk largest experts, over
+// the gates of a row that each room defines: `logits`, gate(e), own_error(e), which excludes the
+// error that all gates share, and weigh(ids, weights, errors). Experts whose gates are equal within
+// these errors may come in any order; those with equal logits come from the lower index up. Read
 // next: registry/operator.hpp (Judgement), topk_softmax/topk_softmax_ref.hpp.
 #pragma once
 
@@ -13,8 +13,8 @@ enum TopkTensor : int { kTopkLogits, kTopkWeights, kTopkIds };
 enum TopkLetter : int { kTopkT, kTopkE, kTopkK };
 inline constexpr int kTopkRenormalize = 1;  // scalar
 
-/// Roundings that the sum of these gates, one after the other, may be off by, relative to it: as
-/// kernels::sum_roundings of one chain. A single one rounds nothing.
+/// The relative error, in roundings, of the sum of these gates, added one after the other: as
+/// kernels::sum_roundings for one chain. A single gate rounds nothing.
 template <typename Power>
 double sum_of_chosen(const std::vector<std::int64_t>& ids, const Power& power) {
   const auto n = static_cast<double>(ids.size());

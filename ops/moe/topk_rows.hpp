@@ -1,6 +1,6 @@
-// What the programs of routers share: the topk largest logits of a row, in RowRank's order, which
-// rounds nothing, and their weights, scaled once their sum is known, by the thread that holds or
-// has put them. Read next: ops/moe/topk_softmax/topk_softmax_program.hpp, device/row/program.hpp.
+// Shared by the programs of routers: the topk largest logits of a row, in RowRank's order, which
+// rounds nothing, and their weights, scaled once their sum is known by the thread that holds or has
+// stored them. Read next: ops/moe/topk_softmax/topk_softmax_program.hpp, device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"
@@ -30,8 +30,8 @@ struct TopkRows : RowProgram {
   DLBLAS_ROW Values ranked(const Kept& kept) { return values(kept.x); }
   DLBLAS_ROW int64_t picks(const RowCall& call) { return call.n[kTopk]; }
 
-  /// power(logit, the largest logit): a weight but for its scale, which is `factor` or, to
-  /// renormalise, 1 over the sum of those chosen.
+  /// power(logit, the largest logit): a weight without its scale, which is `factor` or, to
+  /// renormalise, 1 over the sum of the chosen.
   template <typename Picks, typename Row, typename Power>
   DLBLAS_ROW void choose(Picks& picks, const Row& row, float factor, const Power& power) {
     const auto count = static_cast<int32_t>(row.call.n[kTopk]);

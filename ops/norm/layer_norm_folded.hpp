@@ -1,5 +1,5 @@
-// The gradient of layer_norm as row_folded takes it (device/row/folded.cuh), for GPUs alone. In:
-// LayerNormBackward as Base: operands, statistics, terms. Read next:
+// The gradient of layer_norm in the form that row_folded takes (device/row/folded.cuh), for GPUs
+// only. In: LayerNormBackward as Base: operands, statistics, terms. Read next:
 // ops/norm/layer_norm_backward/layer_norm_backward_program.hpp.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace dlblas::norm {
 
-/// The form that row_folded takes, where instructions count: x − mean stays as f32, and the sums of
-/// stages 1 and 2 meet at once, since Σ g·x̂ = r·(Σ g·(x − mean) − (what corrects the mean)·Σ g).
-/// Where Σ g·(x − mean) leaves f32, stage 2 follows after all.
+/// The form that row_folded takes, where instruction count matters: x − mean stays in f32, and
+/// stages 1 and 2 share one reduction, since Σ g·x̂ = r·(Σ g·(x − mean) − (correction of the
+/// mean)·Σ g). Where Σ g·(x − mean) leaves f32's range, stage 2 runs after all.
 template <typename Base, typename Target>
 struct LayerNormFolded : Base {
   using typename Base::Access, typename Base::Columns, typename Base::Forward,
@@ -65,7 +65,7 @@ struct LayerNormFolded : Base {
       const float slope = Forward::mean_of(total.products, call);
       stats.gradient = Forward::mean_of(total.other, call);
       stats.product = (slope - correction * stats.gradient) * stats.factor;
-      // Products below 2^-126 lost bits; a factor above 1 shows it.
+      // Products below 2^-126 lost bits; a factor above 1 makes that visible.
       stats.lost = !(Math::abs(total.products) <= 0x1p126f) ||
                    (stats.factor > 1 && slope != 0 && Math::abs(slope) < 0x1p-100f);
     } else {

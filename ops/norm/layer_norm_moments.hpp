@@ -1,16 +1,17 @@
-// A row's mean and 1/√(var + eps) in f64, and how far kernels' may be off, in units u = 2^-24: what
-// the oracles of layer_norm and of its gradient share. And the scalars that kernels are given.
-// A kernel's first mean is off by δ: what its sum brings, two roundings of the mean itself.
-// Differences to it, d = x − mean, are rounded once. Their mean, which corrects the first one, is
-// off by E: what its sum brings (RowWalk), the roundings of its terms, and a share of δ, which all
+// A row's mean and 1/√(var + eps) in f64, and the error a kernel's may have, in units u = 2^-24.
+// Shared by the oracles of layer_norm and of its gradient; also the scalars that kernels are given.
+// A kernel's first mean has an error of δ: that of its sum, and two roundings of the mean itself.
+// Differences to it, d = x − mean, are rounded once. Their mean, which corrects the first one, has
+// an error of E: that of its sum (RowWalk), the roundings of its terms, and a share of δ, which all
 // terms have in common and which rounds alike (128 covers any chain of 256).
-// The variance is off, relative to var + eps, by V: the sum of d² (of n terms at most n), two
-// for d's rounding, two where 1/n and the product with it are rounded; and δ², which is taken out
-// again. Half of V is in the root; the root makes 3, the difference, the sum with eps, and eps 1
-// each, of which half counts: 5. So x̂ = (x − mean)·rstd is off by rstd·E, one rounding of x − mean
-// and one of x̂, 5 δ where the correction is rounded, and V/2 + 5 of x̂. What f32 sums cannot hold is
-// undefined: C·max|x| or Σ(x − mean)² beyond 2^126, as kernels scale it; a variance that is lost
-// below 2^-126. Read next: layer_norm_ref.hpp, layer_norm_program.hpp.
+// The variance has an error of V, relative to var + eps: that of the sum of d² (at most n for n
+// terms), two for d's rounding, two for the roundings of 1/n and of the product with it; and δ²,
+// which is subtracted again. Half of V enters the root; the root itself adds 3, and the difference,
+// the sum with eps, and eps add 1 each, of which half counts: 5. So x̂ = (x − mean)·rstd has an
+// error of rstd·E, one rounding of x − mean and one of x̂, 5 δ where the correction is rounded, and
+// V/2 + 5 of x̂. Undefined is what f32 sums cannot hold: C·max|x| or Σ(x − mean)² beyond 2^126, as
+// kernels scale it, and a variance lost below 2^-126. Read next: layer_norm_ref.hpp,
+// layer_norm_program.hpp.
 #pragma once
 
 #include "device/row/call.hpp"
@@ -20,7 +21,7 @@ namespace dlblas::norm {
 
 enum LayerNormLetter : int { kLayerNormT, kLayerNormC };
 
-/// The scalars of LayerNorm::Scalars and Doubles.
+/// Fills LayerNorm::Scalars and Doubles.
 inline void fill_layer_norm(double eps, std::int64_t width, RowCall& call) {
   fill_mean_square(eps, width, call);
   call.f[3] = static_cast<float>(1 / layer_norm_scale(eps));
@@ -33,14 +34,14 @@ struct LayerNormMoments {
   bool lost;                       // f32 cannot hold its sums
 
   double normed(double x) const { return (x - mean) * rstd; }
-  /// How far all x̂ of the row are off: a shift, and a factor; each one's own roundings are two.
-  /// Below 2^-126 roundings of f32 are absolute.
+  /// The error that all x̂ of the row share: a shift and a factor; each adds two roundings of its
+  /// own. Below 2^-126, roundings of f32 are absolute.
   double shift() const { return rstd * (second + 5 * first + 0x1p-146 / kRounding); }
   double factor() const { return variance / 2 + 5; }
   double normed_off(double x) const { return shift() + std::abs(normed(x)) * (2 + factor()); }
 };
 
-/// Of the row whose element is x(column).
+/// The moments of the row with elements x(column).
 template <typename Row, typename X>
 LayerNormMoments layer_norm_moments(const Row& row, std::int64_t width, double eps, const X& x) {
   const auto n = static_cast<double>(width);
@@ -68,7 +69,7 @@ LayerNormMoments layer_norm_moments(const Row& row, std::int64_t width, double e
   return m;
 }
 
-/// LayerNormMoments, which rows share: what a gradient of columns needs of all of them.
+/// LayerNormMoments as values that rows share: a gradient over columns needs those of all rows.
 inline constexpr int kMomentValues = 6;
 
 template <typename Row>
@@ -82,7 +83,7 @@ LayerNormMoments kept_moments(const Row& row, std::int64_t t) {
   return {value(0), value(1), value(2), value(3), value(4), value(5) != 0};
 }
 
-/// The same of an rms_norm: no mean, and the root of the mean square.
+/// The same for an rms_norm: no mean, and the root of the mean square.
 template <typename Row, typename X>
 LayerNormMoments rms_moments(const Row& row, std::int64_t width, double eps, const X& x) {
   const RootMeanSquare root = root_mean_square(row, width, eps, x);

@@ -1,4 +1,4 @@
-// What the definitions of layer norms share: their scalars, options and bounds, by the places of
+// Shared by the definitions of layer norms: their scalars, options and bounds, by the positions of
 // tensors and arguments. Read next: ops/norm/layernorm_gated_rows/layernorm_gated_rows.cpp.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace dlblas::norm {
 
-/// Of a row as wide as the letter kWidth.
+/// For rows as wide as the letter kWidth.
 template <int kEpsilon, int kWidth>
 void fill_layer_norm_row(const Args& args, RowCall& call) {
   fill_layer_norm(args.scalars[kEpsilon].f, args.letters[kWidth], call);
@@ -20,13 +20,13 @@ void choose_layer_norm(const Problem& problem, std::int32_t* options) {
   if constexpr (kBias >= 0) options[1] = problem.tensors[kBias].dtype != DType::kAbsent;
 }
 
-/// kWork operations an element.
+/// kWork operations per element.
 template <int kWork, int kWidth>
 double work_of_row(const Problem& problem) {
   return static_cast<double>(kWork) * static_cast<double>(problem.dims[kWidth]);
 }
 
-/// A result of kLike's dtype that is rounded after its last operation, in f32 too.
+/// The bound of a result of kLike's dtype that is rounded after its last operation, in f32 too.
 template <int kLike>
 Bound bound_behind(const Problem& problem, int) {
   const FloatTraits out = float_traits(problem.tensors[kLike].dtype);

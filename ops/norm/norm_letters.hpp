@@ -5,7 +5,7 @@
 namespace dlblas::norm {
 
 /// Letters and scalars, the same in all schemas; the operators assert the letters at registration.
-/// kCodesGroup: of those that have groups of columns.
+/// kCodesGroup: of the operators that have groups of columns.
 enum Letter : int { kT, kC, kCodesGroup };
 enum Scalar : int { kEps, kWeightOffset, kCastBeforeWeight };
 enum KeyScalar : int { kKeyCastBeforeWeight };

@@ -1,9 +1,10 @@
-// The oracle that rms_norm and add_rms_norm share, as the text of one row (ops/oracle_text.hpp),
-// and what the bounds of the family are made of. The bound is derived here, not fitted.
+// The oracle shared by rms_norm and add_rms_norm, written for one row (ops/oracle_text.hpp), and
+// the parts of the family's bounds. The bound is derived here, not fitted.
 //
-// u = 2^-24 is the rounding of f32. The root is off by what its sum brings, 0.72·√(n/8) + n/4·q⁶
-// roundings (ops/mean_square.hpp). Six more follow in f32: the scale, 2 units from where a root is
-// approximated, its product with h, weight + offset, the last product, and one of second order:
+// u = 2^-24 is the rounding of f32. The root has the error of its sum, 0.72·√(n/8) + n/4·q⁶
+// roundings (ops/mean_square.hpp). Six more follow in f32: 2 for the scale, where a root is
+// approximated, and 1 each for its product with h, for weight + offset, for the last product, and
+// of second order:
 //   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
 //               +  rounding to y's dtype:
 // 12 roundings of f32 for a wide row of normal values.
@@ -17,27 +18,28 @@
 
 namespace dlblas::norm {
 
-/// What a store makes of values beyond the dtype's range: infinite where even the smallest that the
-/// bound allows rounds to that; else v itself, which a right result may miss on either side.
+/// The reference for a store of values beyond the dtype's range: infinity if even the smallest
+/// value that the bound allows rounds to it; else v itself, since a correct result may fall on
+/// either side.
 inline double overflowed(DType dtype, double v, double magnitude) {
   const double least = std::abs(v) - 2 * kRounding * magnitude;
   const bool sure = least > 0 && std::isinf(round_to(dtype, least));
   return sure ? std::copysign(infinity(), v) : v;
 }
 
-/// weight_offset, which kernels hold in f32: beyond its range it is infinite, or 0.
+/// weight_offset as kernels hold it, in f32: outside f32's range it is infinite or 0.
 inline double held_offset(double offset) {
   const auto f32 = static_cast<float>(offset);
   return std::isinf(f32) || f32 == 0 ? f32 : offset;
 }
 
-/// h = round(x + residual), made in f32 and rounded to `dtype`, which is theirs: exact to the bit.
+/// h = round(x + residual), computed in f32 and rounded to `dtype`, the dtype of both: bit-exact.
 template <typename Row>
 double hidden_sum(const Row& row, DType dtype, int x, int residual, std::int64_t c) {
   const auto value = static_cast<float>(row.load(x, c));
   return round_to(dtype, value + static_cast<float>(row.load(residual, c)));
 }
-/// Stored as `result`; its bound is kHiddenBound.
+/// Stores h as `result`; its bound is kHiddenBound.
 template <typename Row, typename Hidden>
 void store_hidden(Row& row, int result, const Hidden& h) {
   row.each(row.size(kC), [&](auto c) {
@@ -49,8 +51,8 @@ void store_hidden(Row& row, int result, const Hidden& h) {
 /// Far below any dtype's step: exact.
 inline constexpr Bound kHiddenBound = {.magnitude = 0, .value = 0, .absolute = 1e-300};
 
-/// y = h · rsqrt(mean(h²) + eps) · (weight + weight_offset), result 0, for one row h(c); `dtype`
-/// that of h and y, `weight` the tensor's place; absent, the factor is 1.
+/// y = h · rsqrt(mean(h²) + eps) · (weight + weight_offset), result 0, for one row h(c); `dtype` is
+/// that of h and y, `weight` the tensor's position; if it is absent, the factor is 1.
 template <typename Row, typename Hidden>
 void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
   const std::int64_t width = row.size(kC);
@@ -69,12 +71,12 @@ void norm_row(Row& row, DType dtype, int weight, const Hidden& h) {
     const double w = weighted ? row.load_column(weight, c) : 1, factor = w + offset;
     double normed = h(c) * scale, size = std::abs(normed);
     if (cast) {
-      // One step of the dtype, where the kernel's value may lie on the other side of a tie.
+      // Adds one step of the dtype if the kernel's value may be on the other side of a tie.
       const double off = size * error + 0x1p-149;
       if (may_flip(dtype, normed, off)) size += spacing(dtype, normed) / error;
       normed = round_to(dtype, normed);
     }
-    // 0 · ∞ is no number, and f32 decides what is 0.
+    // 0 · ∞ is NaN, and f32 decides what is 0.
     if (std::isinf(factor)) normed = round_to(DType::kF32, normed);
     // Below 2^-126 f32 roundings are absolute.
     const double magnitude = roundings * (size + 0x1p-126) * (std::abs(w) + std::abs(offset));

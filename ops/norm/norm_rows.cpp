@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kWeight = 1;  // its place in the schemas of both
 
-/// Zeros in the place of a weight on CPUs, at least `width` of them, for the process: pages that
-/// nothing writes.
+/// At least `width` zeros that stand in for an absent weight on CPUs. They live as long as the
+/// process, and their pages are never written.
 const float* zeros(std::int64_t width) {
   struct Zeros {
     std::int64_t width;
@@ -49,14 +49,14 @@ void fill(const Args& args, RowCall& call) {
     call.operands[kWeight] = {const_cast<float*>(zeros(args.letters[kC])), 0, 1};
   call.f[0] = static_cast<float>(eps);
   call.f[1] = static_cast<float>(inverse);
-  // CPU kernels take NaNs that stem from 16 bits for granted: see Nans in cpu/simd.hpp.
+  // CPU kernels assume that NaNs come from 16-bit values: see Nans in cpu/simd.hpp.
   call.f[2] = std::isnan(offset) ? std::nanf("") : offset;
   call.d[0] = eps;
   call.d[1] = inverse;
 }
 
 void choose(const Problem& problem, std::int32_t* options) {
-  // A value in f32 is already rounded to f32; without a weight the last rounding is the one.
+  // An f32 value is already rounded to f32; without a weight the last rounding is the only one.
   options[1] = problem.tensors[kWeight].dtype != DType::kAbsent;
   options[0] = options[1] != 0 && problem.scalars[kKeyCastBeforeWeight] != 0 &&
                problem.tensors[0].dtype != DType::kF32;
@@ -64,9 +64,10 @@ void choose(const Problem& problem, std::int32_t* options) {
 
 int words_of(DType type, int elements) { return (elements * size_of(type) + 3) / 4; }
 
-/// What a thread holds of the row and of the weight, and 32; 16 more for bounds; x and residual
-/// both, where ptxas asks for all of them at once. `__launch_bounds__` needs it: left alone, ptxas
-/// keeps each 16-bit element as a float over the barrier, 102 registers for 64.
+/// Registers per thread: its part of the row and of the weight, plus 32; 16 more for bounds checks;
+/// both x and residual where ptxas issues all of their loads at once. `__launch_bounds__` needs
+/// this: left alone, ptxas keeps each 16-bit element as a float across the barrier, 102 registers
+/// instead of 64.
 template <bool kAdds>
 std::int32_t registers(const RowTraits& traits, const RowConfig& c) {
   const int row = words_of(traits.types[0], traits.n), weight = words_of(traits.types[1], traits.n);
@@ -74,10 +75,10 @@ std::int32_t registers(const RowTraits& traits, const RowConfig& c) {
   return c.vectors * (row + weight) + 32 + sum + (traits.full || c.vectors < 3 ? 0 : 16);
 }
 
-/// The fewest threads that hold the row in few vectors, else in many. As measured with bf16 on
-/// H200, 2026-11-21: 1×4096 and 128×4096 256 threads × 2 vectors; 4096×4096, 16384×4096 128 × 4 × 4
-/// rows; 16384×8192 256 × 4 × 2; with `add` 256 × 2 × 2 and 512 × 2; 262144×64 … 65536×256 4, 8, 16
-/// × 2 in blocks of 128, with `add` 8, 16, 32 × 1: all within 2 % of the best found.
+/// The fewest threads that hold the row in few vectors each, else in many. Threads × vectors ×
+/// rows, measured with bf16 on H200, 2026-11-21: 1×4096 and 128×4096 256 × 2; 4096×4096, 16384×4096
+/// 128 × 4 × 4; 16384×8192 256 × 4 × 2; with `add` 256 × 2 × 2 and 512 × 2; 262144×64 … 65536×256
+/// 4, 8, 16 × 2 in blocks of 128, with `add` 8, 16, 32 × 1: all within 2 % of the best found.
 void want_block(const kernels::RowQuery& q, bool adds, std::vector<RowConfig>& wanted) {
   const bool few = q.rows <= 2 * q.device.units, brief = q.accesses <= 64;
   const int best = few ? 2 : (brief ? 2 : 4) / (adds ? 2 : 1);
@@ -88,7 +89,8 @@ void want_block(const kernels::RowQuery& q, bool adds, std::vector<RowConfig>& w
       c.vectors = kernels::row_vectors_for(q.accesses, threads);
       if (c.vectors == 0 || c.vectors > most) continue;
       c.rows = std::clamp((few ? 32 : brief ? 128 : 512) / threads, 1, 32);
-      // Rows that end within an access take more registers: only small blocks fill them all.
+      // Rows that do not fill all vectors take more registers: only small blocks use up the
+      // register file.
       if (threads * c.vectors != q.accesses)
         c.rows = std::min(c.rows, std::clamp(128 / threads, 1, 32));
       wanted.push_back(c);
@@ -96,9 +98,10 @@ void want_block(const kernels::RowQuery& q, bool adds, std::vector<RowConfig>& w
   }
 }
 
-/// Small blocks of many vectors, in µs with bf16 on H200, 2026-11-22: 1024×65536 with 128 threads
-/// × 8 vectors × 8 blocks 66.3, with 256 × 4 × 8 74; 256×262144 with 128 × 16 × 16 70.5, with 256
-/// × 8 × 16 86. With `add`, twice the registers: 256 × 8 × 16 129.7, 512 × 4 × 16 129.
+/// Small blocks of many vectors first. In µs, with bf16 on H200, 2026-11-22: 1024×65536 with 128
+/// threads × 8 vectors × 8 blocks 66.3, with 256 × 4 × 8 74; 256×262144 with 128 × 16 × 16 70.5,
+/// with 256 × 8 × 16 86. With `add`, which takes twice the registers: 256 × 8 × 16 129.7, 512 × 4 ×
+/// 16 129.
 void want_cluster(const kernels::RowQuery& q, bool adds, std::vector<RowConfig>& wanted) {
   const auto want = [&](int threads, int most) {
     RowConfig c;
@@ -113,7 +116,7 @@ void want_cluster(const kernels::RowQuery& q, bool adds, std::vector<RowConfig>&
     for (const int threads : {128, 256, 512, 1024}) want(threads, most);
 }
 
-/// The smallest cluster.
+/// The smallest cluster first.
 void want_passes(const kernels::RowQuery& q, std::vector<RowConfig>& wanted) {
   RowConfig c;
   c.keep = q.kind == kernels::RowKernelKind::kShared;
@@ -137,11 +140,11 @@ std::vector<RowConfig> wanted(const kernels::RowQuery& q) {
   return all;
 }
 
-/// bf16 on H200, 2026-11-22. Over a cluster 1024×65536 takes 66.3 µs, where a copy takes 65. With
-/// few blocks per multiprocessor, reads and writes take turns: 256×262144 takes 70.5 with three and
-/// 86 with two; less so where two tensors are read and two written (129, as a copy). In shared
-/// memory over a cluster, 1024×65536 and 256×262144 take 1.43 and 1.58 times a copy, with `add`
-/// 1.07 and 1.13.
+/// bf16 on H200, 2026-11-22. Over a cluster, 1024×65536 takes 66.3 µs; a copy takes 65. With few
+/// blocks per multiprocessor, reads and writes overlap poorly: 256×262144 takes 70.5 with three and
+/// 86 with two. That matters less where two tensors are read and two written (129, like a copy). In
+/// shared memory over a cluster, 1024×65536 and 256×262144 take 1.43 and 1.58 times a copy, with
+/// `add` 1.07 and 1.13.
 template <bool kAdds>
 kernels::RowCost cost(const kernels::RowQuery& q, const RowConfig& c, bool alone) {
   const double last = !c.evict_last ? 1.0 : kAdds ? 0.96 : 0.985;
@@ -162,7 +165,7 @@ kernels::RowCost cost(const kernels::RowQuery& q, const RowConfig& c, bool alone
 constexpr kernels::RowTuning kRow = {wanted<false>, registers<false>, cost<false>};
 constexpr kernels::RowTuning kSum = {wanted<true>, registers<true>, cost<true>};
 
-/// Best guess first.
+/// Implementations are ordered with the best guess first.
 void insert_before(OperatorDef& def, const char* name, Implementation impl) {
   const auto at = std::find_if(
       def.implementations.begin(), def.implementations.end(),

@@ -1,6 +1,5 @@
-// What rms_norm and add_rms_norm, which are row programs, tell their skeletons alike: scalars,
-// options, and what was measured. Read next: ops/norm/rms_norm/rms_norm_program.hpp,
-// src/kernels/rows.hpp.
+// What both row programs, rms_norm and add_rms_norm, tell their skeletons: scalars, options and
+// measured defaults. Read next: ops/norm/rms_norm/rms_norm_program.hpp, src/kernels/rows.hpp.
 #pragma once
 
 #include "kernels/rows.hpp"
@@ -12,8 +11,8 @@ namespace dlblas::norm {
 void check_offset(const Args& args);
 
 /// Adds the check of its arguments and the operator's implementations to `def`, whose schema is
-/// set: the row program `program` with these operands, and the kernels made by hand, which the
-/// skeletons have no counterpart of. `tensors` lives as long as the process.
+/// set: the row program `program` with these operands, and the hand-written kernels, which have no
+/// counterpart among the skeletons. `tensors` must live as long as the process.
 void add_norm_implementations(OperatorDef& def, const NormTensors& tensors,
                               std::string_view program, std::vector<std::string_view> operands);
 

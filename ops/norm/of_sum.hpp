@@ -1,5 +1,5 @@
-// A row program of a sum: Base, of h = round(x + residual), which is residual_out. Base has this
-// many operands, x first, and its Kept has a member x. Read next:
+// A row program of a sum: Base applied to h = round(x + residual), which is residual_out. Base has
+// kOperands operands, x first, and its Kept has a member x. Read next:
 // add_layer_norm/add_layer_norm_program.hpp.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What the programs of rms_norm with 8-bit results share: the row's sum of squares, and its
-// normalised values in f32. Squares are scaled by a power of 2 that
-// eps allows (layer_norm_scale), so rows of 2^80 do not overflow. Read next:
+// Shared by the programs of rms_norm with 8-bit results: the row's sum of squares, and its
+// normalised values in f32. Squares are scaled by a power of 2 that eps allows (layer_norm_scale),
+// so rows around 2^80 do not overflow. Read next:
 // rms_norm_quant_token/rms_norm_quant_token_program.hpp, ops/quant_scale.hpp.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace dlblas::norm {
 
-/// y, where stage 1 leaves in Kept what store() needs.
+/// y, if stage 1 leaves in Kept what store() needs.
 template <typename Values, bool kKeepsNormed>
 struct KeptNormed {
   Values y;
@@ -24,12 +24,12 @@ struct RmsNormCodes : RowProgram {
   static constexpr Operand<1> kWeight{};
   static constexpr Operand<2> kQ{};
   static constexpr Operand<3> kScale{};
-  /// RowCall::f and d: those of fill_layer_norm, then two more.
+  /// RowCall::f and d: the scalars of fill_layer_norm, then two more.
   enum Scalars { kScaledEps, kInverseWidth, kSquareScale, kUnscale, kWeightOffset, kLargest };
   enum Doubles { kInverseWidth64 };
   enum Options { kHasOffset };
   static constexpr bool kHasColumns = true, kByteResults = true, kIntegerResults = false;
-  /// A CPU normalises twice: less code, and its buffer holds as many rows.
+  /// A CPU normalises twice: less code, and its buffer need not hold y as well.
   static constexpr bool kKeepsNormed = Target::kInRegisters;
   using Access = typename Target::Access;
   using Values = typename Target::Values;
@@ -69,15 +69,15 @@ struct RmsNormCodes : RowProgram {
     stats.rstd = Math::rsqrt(mean_of(sum, call) + call.f[kScaledEps]) * call.f[kSquareScale];
   }
 
-  /// Where options are constants, no offset costs nothing.
+  /// If options are constants, an absent offset costs nothing.
   DLBLAS_ROW Values gain(const Columns& columns, const Access& at) {
     const Values weight = values(columns.weight);
     if constexpr (kOptionsAreConstants)
       if (!at.option(kHasOffset)) return weight;
     return weight + Values(at.call.f[kWeightOffset]);
   }
-  /// What is quantised, never rounded to x's type. The floats of stage 0 may stay until then: they
-  /// and y are never there at once.
+  /// The values to quantise, never rounded to x's type. The floats of stage 0 may stay in registers
+  /// until here: they and y are never live at the same time.
   template <typename Kept>
   DLBLAS_ROW Values normed(const Kept& kept, const Columns& columns, float rstd, const Access& at) {
     return values(kept.x) * Values(rstd) * gain(columns, at);

@@ -1,14 +1,14 @@
-// The oracles of rms_norm with 8-bit results: y as norm_ref.hpp has it, never rounded, then scales
-// and codes as quant_ref.hpp has them. In units u = 2^-24:
-//   R, common to all of a row: its root (RowSquares), half of what the mean has from 1/C, its
-// product, eps and their sum: 2, and 2 of the root. Of a scale that comes from y it is a part, and
-// none of y / scale, unless the scale is the least one; it is allowed there, too.
-//   e, each y's own: x · rstd, weight + offset, the product: 3, and the offset in f32 1 of it;
-//   below
-// 2^-126 roundings are absolute.
-// A scale is off by R of it and by the largest e. A quotient by 5 of its own (quant_ref.hpp), by R,
-// by what its scale has from e and by its own e. Undefined: rows whose squares f32 cannot hold, as
-// kernels scale them. Read next: ops/quant_ref.hpp, rms_norm_quant.hpp.
+// The oracles of rms_norm with 8-bit results: y as in norm_ref.hpp, but never rounded, then scales
+// and codes as in quant_ref.hpp. Errors, in units u = 2^-24:
+//   R, common to all of a row: that of its root (RowSquares); 2, half of the mean's roundings from
+// 1/C, its product, eps and their sum; and 2 of the root itself. A scale computed from y contains
+// R, so it cancels in y / scale, unless the scale is the smallest one; it is allowed there, too.
+//   e, each y's own: 3 for x · rstd, weight + offset and the product, and 1 of the offset for its
+// rounding to f32; below 2^-126 roundings are absolute.
+// A scale has an error of R, relative, plus the largest e. A quotient has 5 roundings of its own
+// (quant_ref.hpp), R, the part of its scale's error that comes from e, and its own e. Undefined:
+// rows whose squares f32 cannot hold, as kernels scale them. Read next: ops/quant_ref.hpp,
+// rms_norm_quant.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"
@@ -19,12 +19,12 @@ namespace dlblas::norm {
 
 enum CodesResult : int { kCodesQ, kCodesScale };
 
-/// A row as its codes are made from it.
+/// What the codes of a row are computed from.
 struct CodesRow {
   double rstd, offset, common;  // common: R, times u
   bool lost;                    // f32 cannot hold its squares
 
-  /// y of h under a weight; infinite where f32 is.
+  /// y of h with a weight; infinite where f32 is.
   double normed(double h, double weight) const {
     const double y = h * rstd * (weight + offset);
     return std::isinf(round_to(DType::kF32, y)) ? std::copysign(infinity(), y) : y;
@@ -67,7 +67,8 @@ void store_normed_code(Row& row, const CodesRow& of, std::int64_t c, double y, d
     quant::store_code(row, type, c, quotient, std::abs(quotient) * rounded + own / scale);
 }
 
-/// Columns [begin, end) of h(c): codes, and the scale, column `at`; `weight`: the tensor's place.
+/// Columns [begin, end) of h(c): codes, and the scale, column `at`; `weight`: the tensor's
+/// position.
 template <typename Row, typename Hidden>
 void store_codes(Row& row, const CodesRow& of, int weight, const Hidden& h, std::int64_t begin,
                  std::int64_t end, std::int64_t at) {
@@ -78,7 +79,7 @@ void store_codes(Row& row, const CodesRow& of, int weight, const Hidden& h, std:
   const double scale = quant::scale_of(amax, row.result_dtype(kCodesQ));
   const bool plain = std::isfinite(amax) && amax > 0;
   const double off = plain ? (amax * of.common + most) / kRounding : 0;
-  // f32 may have nothing but zeros there, whose scale is 1.
+  // f32 may have nothing but zeros here, thus a scale of 1: the scale is not judged.
   const bool zeros = plain && amax <= 2 * most;
   row.store(kCodesScale, at, scale,
             of.lost || zeros ? -1 : off / quant::largest_of(row.result_dtype(kCodesQ)));
@@ -88,7 +89,7 @@ void store_codes(Row& row, const CodesRow& of, int weight, const Hidden& h, std:
   });
 }
 
-/// The same under the scale that is given, a tensor's place.
+/// The same with a given scale; `scale` is the tensor's position.
 template <typename Row, typename Hidden>
 void store_static_codes(Row& row, const CodesRow& of, int weight, int scale, const Hidden& h) {
   row.each(row.size(kC), [&](auto c) {

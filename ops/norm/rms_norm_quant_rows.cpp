@@ -17,7 +17,7 @@ void fill(const Args& args, RowCall& call) {
   call.f[5] = static_cast<float>(quant::largest_of(args.result(kCodesQ).dtype));
 }
 
-/// Its weight_offset is the first of the key's scalars.
+/// weight_offset is the first of the key's scalars.
 void choose(const Problem& problem, std::int32_t* options) { options[0] = problem.scalars[0] != 0; }
 
 constexpr double kLargest = 1e30;  // no rate: of weight_offset and eps

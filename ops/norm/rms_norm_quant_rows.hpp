@@ -1,5 +1,5 @@
-// What the operators of rms_norm with 8-bit results, which are row programs, tell their skeletons
-// alike: bounds, checks, scalars. Read next: ops/norm/rms_norm_quant.hpp, src/kernels/rows.hpp.
+// What all row programs of rms_norm with 8-bit results tell their skeletons: bounds, checks,
+// scalars. Read next: ops/norm/rms_norm_quant.hpp, src/kernels/rows.hpp.
 #pragma once
 
 #include "kernels/rows.hpp"
@@ -13,7 +13,7 @@ struct CodesOp {
   bool static_scale;  // the scale is given: the second result is residual_out, if there is one
 };
 
-/// Bound, work, check and implementations of `def`, whose schema and oracle are set.
+/// Sets bound, work, check and implementations of `def`, whose schema and oracle are set.
 void add_codes_implementations(OperatorDef& def, const CodesOp& op);
 
 }  // namespace dlblas::norm

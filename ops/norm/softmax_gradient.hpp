@@ -1,5 +1,5 @@
-// What the gradients of softmax and log_softmax share: rows of dy and y, which stay, and one sum
-// over them. A program adds what it sums (accumulate) and what it stores (store). Read next:
+// Shared by the gradients of softmax and log_softmax: rows of dy and y, which are kept, and one sum
+// over them. A program defines what it sums (accumulate) and what it stores (store). Read next:
 // softmax_backward/softmax_backward_program.hpp.
 #pragma once
 

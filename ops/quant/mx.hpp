@@ -1,5 +1,5 @@
-// Definitions of microscaling quantisers, but for schema, formula and oracle. Read next:
-// mx_ref.hpp, quantize_mxfp8/quantize_mxfp8.cpp.
+// Definitions of microscaling quantisers, except schema, formula and oracle. Read next: mx_ref.hpp,
+// quantize_mxfp8/quantize_mxfp8.cpp.
 #pragma once
 
 #include "ops/quant/mx_ref.hpp"
@@ -7,7 +7,7 @@
 
 namespace dlblas::quant {
 
-/// `op` lives as long as the process.
+/// `op` must live as long as the process.
 inline OperatorDef quantize_mx(std::string_view schema, std::string_view formula,
                                const QuantGroupsOp& op) {
   OperatorDef def;

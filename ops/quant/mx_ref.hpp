@@ -1,5 +1,5 @@
-// The oracles of microscaling formats: every step in f32, as ops/quant_mx.hpp rounds it, so codes
-// and scales have one right value each. e2m1 is 0, ½, 1, 1½, 2, 3, 4, 6; two codes a byte, the
+// The oracles of microscaling formats: every step in f32, rounded as in ops/quant_mx.hpp, so codes
+// and scales have one right value each. e2m1 is 0, ½, 1, 1½, 2, 3, 4, 6; two codes per byte, the
 // first in the low half. Read next: ops/quant_mx.hpp, ops/quant_ref.hpp.
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr int kMxGroup = 32, kNvGroup = 16;
 
 DLBLAS_ORACLE double f32_of(double v) { return round_to(DType::kF32, v); }
 
-/// The nearest e2m1 code, ties to even, saturated; NaN is the largest.
+/// The nearest e2m1 code, ties to even, saturated; NaN becomes the largest.
 DLBLAS_ORACLE double f4_code_of(double v) {
   if (std::isnan(v)) return 7;
   const double a = std::min(std::abs(v), 6.0), step = a < 2 ? 0.5 : a < 4 ? 1 : 2;
@@ -22,7 +22,7 @@ DLBLAS_ORACLE double f4_code_of(double v) {
   return code + (std::copysign(1.0, v) < 0 ? 8 : 0);
 }
 
-/// Columns [begin, end) as codes of v(column), in q's type.
+/// Stores columns [begin, end) as codes of v(column), in q's type.
 template <typename Row, typename F>
 void store_mx_codes(Row& row, std::int64_t begin, std::int64_t end, const F& v) {
   const DType type = row.result_dtype(0);
@@ -48,7 +48,7 @@ void each_mx_block(Row& row, std::int64_t group, const F& f) {
   }
 }
 
-/// OCP: the scale is 2^(⌊log2 amax⌋ − top), no less than 2^-127.
+/// OCP: the scale is 2^(⌊log2 amax⌋ − top), at least 2^-127.
 template <typename Row>
 void quantize_mx_row(Row& row) {
   const double top = row.result_dtype(0) == DType::kU8 ? 4 : 256;

@@ -1,6 +1,6 @@
-// Microscaling formats back to floats: the parts of a definition, and the CPU form, which looks
-// codes up. In: Problem; Args. Out: Kernel; y. Flow: call > validate > [select] > compile >
-// [launch].  Read next: mx_values_ref.hpp (how exactly), mx_values_cuda.cpp.
+// Converts microscaling formats back to floats: the parts of a definition, and the CPU form, which
+// looks codes up in tables. In: Problem; Args. Out: Kernel; y. Flow: call > validate > [select] >
+// compile > [launch]. Read next: mx_values_ref.hpp (how exactly), mx_values_cuda.cpp.
 #include "ops/quant/mx_values.hpp"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ const std::array<float, 16>& f4_codes() {
   return all;
 }
 
-/// f32 into a row of y.
+/// Stores f32 values into a row of y.
 void store_row(const TensorView& y, std::int64_t first, const std::vector<float>& from) {
   const std::int64_t step = y.shape[y.rank - 1] > 1 ? y.strides[y.rank - 1] : 1;
   auto* to = static_cast<char*>(y.data) + first * size_of(y.dtype);

@@ -1,5 +1,5 @@
-// Values of microscaling formats: y = q · scale (· global), in f32, one rounding at the store. A
-// thread has one access of a block of columns. In: codes, scales. Out: y [rows, width].
+// Values of microscaling formats: y = q · scale (· global), in f32, one rounding at the store. Each
+// thread takes one access of a block of columns. In: codes, scales. Out: y [rows, width].
 // Flow: call > validate > select > compile > [launch].  Read next: mx_values_config.hpp.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace dlblas::quant {
 
 namespace mx_values_detail {
 
-/// Of an e2m1 code.
+/// The value of an e2m1 code.
 __device__ inline float f4_value(uint32_t code) {
   const uint32_t size = code & 7u;
   const float normal = float_from_bits((size << 22) + (126u << 23));

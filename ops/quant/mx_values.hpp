@@ -1,4 +1,4 @@
-// Microscaling formats back to floats: what its operators share. Read next: mx_values.cpp,
+// Converts microscaling formats back to floats: what its operators share. Read next: mx_values.cpp,
 // mx_values_cuda.cpp, dequantize_mxfp8/.
 #pragma once
 
@@ -17,7 +17,7 @@ struct MxValuesOp {
 enum MxValuesTensor : int { kValuesQ, kValuesScale, kValuesGlobal };
 enum MxValuesLetter : int { kValuesT, kValuesK };
 
-/// `op` lives as long as the process.
+/// `op` must live as long as the process.
 OperatorDef mx_values(std::string_view schema, std::string_view formula, const MxValuesOp& op);
 Implementation mx_values_cuda(const MxValuesOp& op);
 

@@ -1,4 +1,4 @@
-// What the host and the CUDA kernel of microscaling formats' values agree on: plain values.
+// Plain structs shared by the host and the CUDA kernel of microscaling formats' values.
 // Read next: ops/quant/mx_values.hpp, mx_values.cuh.
 #pragma once
 
@@ -16,7 +16,7 @@ struct MxValuesTraits {
 
 inline constexpr int kMxValuesThreads = 256;
 
-/// One call. A block has 2^across threads side by side.
+/// One call. A block has 2^across threads along a row.
 struct MxValuesParams {
   StridedView q, scale, y;
   int64_t q_row, scale_row, y_row;  // plain

@@ -1,5 +1,5 @@
-// The oracle of microscaling formats' values: q · scale in f32, which is exact but beyond its
-// range, then one rounding for a factor of the whole tensor. Read next: mx_values.hpp,
+// The oracle of microscaling formats' values: q · scale in f32, which is exact within its range,
+// then one rounding for the factor of the whole tensor. Read next: mx_values.hpp,
 // ops/quant/mx_ref.hpp.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace dlblas::quant {
 
-/// Of an e2m1 code.
+/// The value of an e2m1 code.
 DLBLAS_ORACLE double f4_value_of(int code) {
   const int size = code % 8;
   const double v = size < 4 ? 0.5 * size : size < 7 ? size - 2 : 6;

@@ -1,4 +1,4 @@
-// What quantising row programs read of a call: the largest value of q's type, and whether scales
+// What quantising row programs read from a call: the largest value of q's type, and whether scales
 // are powers of 2. Read next: ops/quant_scale.hpp.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace dlblas::quant {
 
-/// RowCall::f: kLargest, kPowers. `kScaleDtype`: the schema's scalar.
+/// Fills RowCall::f: kLargest, kPowers. `kScaleDtype` is the schema's scalar.
 template <int kScaleDtype>
 void fill_scales(const Args& args, RowCall& call) {
   call.f[0] = static_cast<float>(largest_of(args.result(0).dtype));

@@ -1,5 +1,5 @@
-// The parts of a definition of scales over tiles. Read next: ops/quant/tiles_ref.hpp (what they
-// compute), tiles.cuh, tiles_cpu.cpp (how).
+// The common parts of the definitions of scales over tiles. Read next: ops/quant/tiles_ref.hpp
+// (what they compute), tiles.cuh, tiles_cpu.cpp (how).
 #include "ops/quant/tiles.hpp"
 
 namespace dlblas::quant::tiles {

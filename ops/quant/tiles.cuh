@@ -1,9 +1,10 @@
-// Scales over tiles: a block's threads find the largest |x| of a tile, then read it again, from the
-// caches, to write its codes. A tensor takes two kernels: the blocks of the first store one partial
-// maximum each, and every block of the second reduces them all. Maxima are taken on bits, so their
-// order does not change the results. In: x [T, K]. Out: codes q [T, K] and scales. Numerics:
-// ops/quant_scale.hpp; codes are x · (1 / scale), to nearest even, saturated. Flow: call > validate
-// > select > compile > [launch].  Read next: tiles_config.hpp, device/row/values.cuh.
+// Scales over tiles: a block's threads find the largest |x| of a tile, then read the tile again,
+// from the caches, to write its codes. A tensor takes two kernels: the blocks of the first store
+// one partial maximum each, and every block of the second reduces them all. Maxima are taken on
+// bits, so their order does not change the results. In: x [T, K]. Out: codes q [T, K] and scales.
+// Numerics: ops/quant_scale.hpp; codes are x · (1 / scale) rounded to nearest even, saturated.
+// Flow: call > validate > select > compile > [launch]. Read next: tiles_config.hpp,
+// device/row/values.cuh.
 #pragma once
 
 #include "device/element_f64.cuh"
@@ -63,7 +64,8 @@ __device__ inline uint32_t largest_of(const uint32_t* values, int count) {
   return __reduce_max_sync(~0u, most);
 }
 
-/// The tiles of a tensor that this block takes: f(offset in elements) for the accesses of a thread.
+/// Calls f(offset in elements) for each access of this thread in the tensor's tiles that this block
+/// takes.
 template <QuantTilesTraits S, typename F>
 __device__ inline void each_access(const QuantTilesParams& p, const F& f) {
   constexpr int kLanes = quant_lanes(S), kStep = kQuantThreads / kLanes;
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(kQuantThreads)
   }
 }
 
-/// The largest |x| of a part of a tensor.
+/// Finds the largest |x| of each block's part of a tensor.
 template <QuantTilesTraits S>
 __global__ void __launch_bounds__(kQuantThreads)
     quantize_tensor_parts(const __grid_constant__ QuantTilesParams p) {
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kQuantThreads)
   if (threadIdx.x == 0) p.parts[blockIdx.x] = most;
 }
 
-/// The codes of a tensor.
+/// Writes the codes of a tensor.
 template <QuantTilesTraits S>
 __global__ void __launch_bounds__(kQuantThreads)
     quantize_tensor_codes(const __grid_constant__ QuantTilesParams p) {

@@ -1,5 +1,5 @@
-// Quantisation with a scale for all of x, for each column, or for 128×128 elements: what its
-// operators share. Read next: ops/quant/quantize_block128/, tiles.cpp, tiles.cuh.
+// Quantisation with one scale for all of x, per column, or per 128×128 elements: what its operators
+// share. Read next: ops/quant/quantize_block128/, tiles.cpp, tiles.cuh.
 #pragma once
 
 #include <vector>
@@ -10,16 +10,17 @@
 
 namespace dlblas::quant::tiles {
 
-/// All but family, schema, formula and oracle of an operator (x, dtype, scale_dtype) -> (q, scale).
+/// Sets all but family, schema, formula and oracle of an operator (x, dtype, scale_dtype) -> (q,
+/// scale).
 void define(OperatorDef& def, QuantTile tile);
 
 std::vector<Implementation> cpu(QuantTile tile);
-/// Of tiles that are read once, where they lie so that they can be; then any.
+/// First the one that reads tiles once, for layouts that allow it; then the one for any layout.
 std::vector<Implementation> cuda(QuantTile tile);
-/// One of the former: ops/quant/tiles_held.cuh.
+/// The former: ops/quant/tiles_held.cuh.
 Implementation cuda_held(QuantTile tile);
 
-/// What kernels of a problem are compiled for.
+/// What a problem's kernels are compiled for.
 QuantTilesTraits cuda_traits(const Problem& problem, QuantTile tile);
 const TraitsTable<QuantTilesTraits>& cuda_traits_table();
 

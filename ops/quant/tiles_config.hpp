@@ -1,5 +1,5 @@
-// What the host, the CPU's instruction-set objects and the CUDA kernels of scales over tiles agree
-// on: plain values. Read next: ops/quant/tiles.cuh, tiles_simd.hpp.
+// Plain structs shared by the host, the CPU's instruction-set objects and the CUDA kernels of
+// scales over tiles. Read next: ops/quant/tiles.cuh, tiles_simd.hpp.
 #pragma once
 
 #include "device/dtype.hpp"
@@ -7,7 +7,7 @@
 
 namespace dlblas::quant {
 
-/// What has a scale of its own: all of x, a column of it, or 128 of its rows by 128 columns.
+/// What one scale covers: all of x, one column, or 128 rows by 128 columns.
 enum class QuantTile : int32_t { kTensor, kChannel, kBlock };
 inline constexpr int kQuantBlock = 128;
 
@@ -19,18 +19,18 @@ struct QuantTilesTraits {
 };
 
 inline constexpr int kQuantThreads = 256;
-/// Threads side by side, each with an access of a tile's columns.
+/// Threads along a row of a tile, one access each.
 constexpr int quant_lanes(const QuantTilesTraits& s) {
   return s.tile == QuantTile::kBlock                     ? kQuantBlock / s.access
          : s.access > 1 && s.tile == QuantTile::kChannel ? 8
                                                          : 32;
 }
-/// Blocks of the kernel that finds a tensor's largest value, at most: each leaves one behind.
+/// The most blocks of the kernel that finds a tensor's largest value: each stores one maximum.
 inline constexpr int kQuantParts = 1024;
-/// Rows of each thread in a tile of a tensor.
+/// Rows per thread in a tile of a tensor.
 inline constexpr int kQuantRows = 4;
 
-/// One call. Of a tensor without gaps, `width` is a tile's, and rows are as many as there are; the
+/// One call. A tensor without gaps is taken as rows of a tile's width, as many as there are; the
 /// last one ends at `total`.
 struct QuantTilesParams {
   StridedView x, q, scale;
@@ -45,7 +45,7 @@ static_assert(sizeof(QuantTilesParams) == 3 * 144 + 9 * 8, "host and device read
 
 // ---- tiles that are read once: tiles_held.cuh ----
 
-/// Threads side by side in a tile of 128 columns.
+/// Threads along a row of a tile of 128 columns.
 constexpr int quant_held_lanes(const QuantTilesTraits& s) { return kQuantBlock / s.access; }
 
 /// cuda_registers: one tile per block.
@@ -54,7 +54,7 @@ struct QuantRegistersConfig {
   int32_t blocks = 4;  // of a multiprocessor
 };
 
-/// cuda_grid: tiles of 128 columns in a ring in each block's shared memory.
+/// cuda_grid: tiles of 128 columns in a ring buffer in each block's shared memory.
 struct QuantGridConfig {
   int32_t threads = 256;
   int32_t loads = 8;   // accesses of a thread and tile
@@ -65,7 +65,7 @@ constexpr int quant_grid_rows(const QuantTilesTraits& s, const QuantGridConfig& 
   return c.threads / quant_held_lanes(s) * c.loads;
 }
 
-/// One call. Of a tensor without gaps, rows are 128 elements; the last one ends at `total`.
+/// One call. A tensor without gaps is taken as rows of 128 elements; the last one ends at `total`.
 struct QuantHeldParams {
   const void* x;
   void *q, *scale;
@@ -78,9 +78,9 @@ struct QuantHeldParams {
 };
 static_assert(sizeof(QuantHeldParams) == 15 * 8, "host and device read the same bytes");
 
-/// What a CPU does with a row, or a part of one; elements are side by side.
+/// What a CPU does with a row, or a part of one; elements are contiguous.
 struct QuantTilesPasses {
-  /// most[i] = max(most[i], |row[i]|), NaN above all.
+  /// most[i] = max(most[i], |row[i]|); NaN is the largest.
   void (*maxima)(DType type, const void* row, int64_t count, float* most);
   /// to[i] = row[i] · factors[i] in q's type.
   void (*codes)(DType type, DType q_type, const void* row, int64_t count, const float* factors,
@@ -89,7 +89,7 @@ struct QuantTilesPasses {
 
 }  // namespace dlblas::quant
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object file.
 namespace dlblas::baseline {
 quant::QuantTilesPasses quant_tiles_passes();
 }

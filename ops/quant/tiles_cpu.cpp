@@ -1,7 +1,8 @@
 // Scales over tiles on CPUs: one implementation per instruction-set level. Rows are divided into
-// chunks, of which each leaves its maxima a column behind; 128×128 elements are a chunk's own, so
-// their codes follow at once, from the caches. In: Problem, Config; Args. Out: Kernel; codes and
-// scales. Flow: call > validate > [select] > [compile] > [launch].  Read next: tiles_simd.hpp.
+// chunks, each of which leaves one maximum per column; a tile of 128×128 elements is within one
+// chunk, so its codes follow at once, from the caches. In: Problem, Config; Args. Out: Kernel;
+// codes and scales. Flow: call > validate > [select] > [compile] > [launch]. Read next:
+// tiles_simd.hpp.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -39,7 +40,7 @@ struct State {
   int chunks;
 };
 
-/// A tensor without gaps is taken as rows of so many elements, however it is shaped.
+/// A tensor without gaps is taken as rows of this many elements, whatever its shape.
 constexpr std::int64_t kFlatWidth = 4096;
 
 /// One call, as its tasks see it.
@@ -64,7 +65,7 @@ class Job {
   }
   std::int64_t chunks() const { return (rows_ + chunk_ - 1) / chunk_; }
 
-  /// The maxima of a chunk's columns; of 128×128 elements, scales and codes too.
+  /// Finds the maxima of a chunk's columns; for 128×128 elements, writes scales and codes too.
   void find(std::int64_t chunk) const {
     float* most = partials_ + (blocks() ? 0 : chunk * width_);
     std::vector<float> own, scratch;
@@ -84,7 +85,8 @@ class Job {
     }
     write(chunk, most);
   }
-  /// Scales out of all chunks' maxima; the factors of codes are left where chunk 0's were.
+  /// Computes scales from all chunks' maxima; leaves the codes' factors in the place of chunk 0's
+  /// maxima.
   void fold() const {
     for (std::int64_t chunk = 1; chunk < chunks(); ++chunk)
       for (std::int64_t c = 0; c < width_; ++c)
@@ -120,7 +122,7 @@ class Job {
   std::int64_t offset(const Rows& rows, std::int64_t t) const {
     return flat_ ? t * width_ : rows.offset(t);
   }
-  /// Row t side by side: where it lies, or gathered as f32.
+  /// Row t as contiguous elements: in place, or gathered as f32.
   const void* row_of_x(std::int64_t t, std::vector<float>& scratch) const {
     const std::int64_t first = offset(x_rows_, t), stride = last_stride(x());
     if (stride == 1) return static_cast<const char*>(x().data) + first * size_of(x().dtype);
@@ -153,7 +155,7 @@ class Job {
     for (std::int64_t c = 0; c < count; ++c) all = larger(all, most[c]);
     return all;
   }
-  /// Writes the scale of what has this largest magnitude; returns what its codes are made with.
+  /// Writes the scale for the largest magnitude `most`; returns the factor for the codes.
   float write_scale(float most, std::int64_t at) const {
     const auto step =
         static_cast<float>(scale_of(most, q().dtype, args_.scalars[kScaleDtype].i != 0));

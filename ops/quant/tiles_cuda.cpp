@@ -23,8 +23,8 @@ struct Form : kernels::CudaForm<QuantTilesTraits, NoKnobs> {
   }
 
   static double milliseconds(const Query& q, const Config&) {
-    // 7168×18432 of bf16 on an H200, 2026-11-24: 209 µs of a tensor, 294 of channels, 157
-    // of blocks; copies of as many bytes: 157, 157 and 95.
+    // 7168×18432 of bf16 on an H200, 2026-11-24: 209 µs for a tensor, 294 for channels, 157 for
+    // blocks; copies of as many bytes: 157, 157 and 95.
     constexpr double kShares[] = {0.75, 0.53, 0.6};  // of what memory sustains
     const QuantTile tile = q.user<QuantTile>();
     const double elements =

@@ -1,10 +1,11 @@
-// Scales over tiles that are read once: a tile waits in registers (128 by 128 elements of a block
-// of their own) or in shared memory while its scale is found. Where a scale is of more than a
-// block holds, the blocks of a cooperative grid meet: for a channel those that share its columns,
-// by maxima and a counter in memory; for a tensor all of them, and what shared memory could not
-// keep is read again, the last tile first, since caches hold it. Maxima are taken on bits, two
+// Scales over tiles that are read once: a tile stays in registers (128 by 128 elements per block)
+// or in shared memory while its scale is found. If a scale covers more than a block holds, the
+// blocks of a cooperative grid synchronise: for a channel, those that share its columns, through
+// maxima and a counter in memory; for a tensor, all of them, and what shared memory could not keep
+// is read again, the last tile first, since caches still hold it. Maxima are taken on bits, two
 // 16-bit elements at a time, so their order does not change the results. In: x [T, K], rows at one
-// stride, accesses of 4 to 16 bytes. Out: codes q [T, K] and scales, the bits of tiles.cuh.
+// stride, accesses of 4 to 16 bytes. Out: codes q [T, K] and scales, with the same bits as
+// tiles.cuh.
 // Flow: call > validate > select > compile > [launch].  Read next: tiles_config.hpp, tiles.cuh.
 #pragma once
 
@@ -18,7 +19,8 @@ namespace quant_held_detail {
 
 using quant_tiles_detail::Loaded;
 
-/// Magnitudes: each element's bits without its sign, which order as their values do, NaN last.
+/// The larger magnitudes, element by element: an element's bits without its sign, which order as
+/// the values do, NaN last.
 template <DType T>
 __device__ inline uint32_t larger_magnitudes(uint32_t most, uint32_t word) {
   if constexpr (size_of(T) == 4) {
@@ -39,7 +41,7 @@ __device__ inline uint32_t magnitude_of(const Loaded<S>& most, int i) {
   const FloatPair pair = most.pair(i / 2);
   return bits_of_float(i % 2 == 0 ? pair.low : pair.high);
 }
-/// The largest of an access.
+/// The largest magnitude of an access, as bits of f32.
 template <QuantTilesTraits S>
 __device__ inline uint32_t largest_in(const Loaded<S>& most) {
   uint32_t words = 0;
@@ -67,7 +69,8 @@ __device__ inline void store_codes(uint8_t* to, const Loaded<S>& x,
   store_vec<S.q_type, S.access, S.access>(to, 0, rounded<S.q_type>(v));
 }
 
-/// The largest `most` of all threads of a block, in each. `warps`: a word of shared memory a warp.
+/// Returns the largest `most` of a block's threads to each of them. `warps`: one word of shared
+/// memory per warp.
 template <int kThreads>
 __device__ inline uint32_t largest_of_block(uint32_t most, uint32_t* warps) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -82,7 +85,8 @@ __device__ inline float scale_of(uint32_t most, const QuantHeldParams& p) {
   return quant::QuantPowers::of(plain, static_cast<float>(p.powers));
 }
 
-/// A grid's tiles of a block, one after the other: `part` of the rows, down the columns of `side`.
+/// Walks the tiles of one block of a grid, which are numbered down the rows (`part`) of each 128
+/// columns (`side`).
 struct TileWalk {
   int side, part;
   __device__ explicit TileWalk(const QuantHeldParams& p, int tile)
@@ -94,8 +98,8 @@ struct TileWalk {
   }
 };
 
-/// A ring of tiles in shared memory. Each thread reads nothing but what it has copied itself, so a
-/// wait for its own copies is enough.
+/// A ring buffer of tiles in shared memory. Each thread reads only what it has copied itself, so
+/// waiting for its own copies is enough.
 template <QuantTilesTraits S, QuantGridConfig C>
 class TileRing {
  public:
@@ -109,7 +113,7 @@ class TileRing {
         column_(static_cast<int>(threadIdx.x) % kLanes * S.access),
         row_(static_cast<int>(threadIdx.x) / kLanes) {}
 
-  /// Asks for the tile; the caller commits. `there`: else for nothing.
+  /// Issues the copies of the tile; the caller commits. If not `there`, the slot is zero-filled.
   __device__ void load(int slot, const TileWalk& tile, bool there) const {
     const int64_t first = first_row(tile), column = first_column(tile);
     const int rows = rows_of(there, first, column);
@@ -143,7 +147,7 @@ class TileRing {
       to += kStep * p_.q_row, left -= kStep * p_.width;
     }
   }
-  /// Of a tile, this thread's first column.
+  /// This thread's first column in a tile.
   __device__ int column() const { return column_; }
 
  private:
@@ -154,7 +158,7 @@ class TileRing {
     return int64_t{tile.side} * kQuantBlock + column_;
   }
 
-  /// Rows from the first of this thread on that there are.
+  /// Rows that exist, from this thread's first one on.
   __device__ int rows_of(bool there, int64_t first, int64_t column) const {
     return there && column < p_.width ? static_cast<int>(min(p_.rows - first, int64_t{kRows})) : 0;
   }
@@ -167,8 +171,8 @@ class TileRing {
   int column_, row_;
 };
 
-/// A channel's blocks meet: adds a column's magnitude, waits for all blocks that share it, and
-/// returns the largest. All lanes of a warp, a column each.
+/// Synchronises a channel's blocks: contributes a column's magnitude, waits for all blocks that
+/// share the column, and returns the largest. Called by all lanes of a warp, one column each.
 __device__ inline uint32_t meet(const QuantHeldParams& p, int side, int64_t column, bool inside,
                                 uint32_t most) {
   constexpr uint32_t kWarps = kQuantBlock / kWarp;
@@ -197,8 +201,7 @@ __device__ inline uint32_t meet(const QuantHeldParams& p, int side, int64_t colu
 
 }  // namespace quant_held_detail
 
-/// 128 rows by 128 columns a block, in registers; all of its loads are asked for before the first
-/// is waited for.
+/// 128 rows by 128 columns per block, in registers; issues all loads before waiting for the first.
 template <QuantTilesTraits S, QuantRegistersConfig C>
 __global__ void __launch_bounds__(C.threads, C.blocks)
     quantize_registers(const __grid_constant__ QuantHeldParams p) {
@@ -236,7 +239,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     if (i * kStep < rows) store_codes<S>(to + i * kStep * p.q_row, x[i], factors);
 }
 
-/// One scale per column: a cooperative grid, at least as many blocks as share one.
+/// One scale per column. Needs a cooperative launch, of at least as many blocks as share a column:
+/// these wait for each other.
 template <QuantTilesTraits S, QuantGridConfig C>
 __global__ void __launch_bounds__(C.threads, C.blocks)
     quantize_channels(const __grid_constant__ QuantHeldParams p) {
@@ -307,8 +311,8 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   }
 }
 
-/// One scale: a cooperative grid. Its last tiles stay in shared memory; the others are read again,
-/// backwards.
+/// One scale for all of x. Needs a cooperative launch. Each block's last tiles stay in shared
+/// memory; the others are read again in reverse order.
 template <QuantTilesTraits S, QuantGridConfig C>
 __global__ void __launch_bounds__(C.threads, C.blocks)
     quantize_whole(const __grid_constant__ QuantHeldParams p) {

@@ -1,5 +1,6 @@
-// The oracle of scales over tiles, in f64: the largest |x| of each tile, made by all rows together,
-// then scales and codes. Read next: ops/quant_ref.hpp (what is allowed), ops/oracle_text.hpp.
+// The oracle of scales over tiles, in f64: the largest |x| of each tile, found by all rows
+// together, then scales and codes. Read next: ops/quant_ref.hpp (what is allowed),
+// ops/oracle_text.hpp.
 #pragma once
 
 #include "ops/quant/tiles_config.hpp"

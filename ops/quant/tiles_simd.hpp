@@ -1,4 +1,4 @@
-// Maxima and codes of one row of scales over tiles, once for every instruction set.
+// Maxima and codes of one row, for scales over tiles, compiled once per instruction set.
 // In: a row, or a part of it. Out: QuantTilesPasses. Flow: call > validate > select > compile >
 // [launch].  Read next: cpu/row/bytes.hpp, tiles_cpu.cpp.
 #pragma once
@@ -16,7 +16,7 @@ namespace {
 template <DType E>
 void maxima_of(const void* row, int64_t count, float* most) {
   const auto larger = [&](int64_t i, int n) __attribute__((always_inline)) {
-    // Magnitudes are ordered as integers, NaN above all.
+    // Magnitudes order like integers, NaN above all.
     const Ints x = (Ints)abs(load_partial<E>(at<E>(row, i), n));
     const Ints other = (Ints)load_partial<DType::kF32>(most + i, n);
     store_partial<DType::kF32>(most + i, (Vec)max(x, other), n);

@@ -1,6 +1,6 @@
-// Heads of latent attention before it: Dn plain channels, then 2·Dh that turn. A column of a head
-// is a pair that turns (below Dh) or a plain channel (Dh further left). Pairs lie side by side
-// where they come from, and half of 2·Dh apart where they go. Read next: partial_rotary_heads/.
+// Heads as they enter latent attention: Dn plain channels, then 2·Dh rotated ones. A column of a
+// head is a rotated pair (below Dh) or a plain channel (column − Dh). The two channels of a pair
+// are adjacent before the rotation, and Dh apart after it. Read next: partial_rotary_heads/.
 #pragma once
 
 #include "device/row/program.hpp"

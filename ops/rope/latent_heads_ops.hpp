@@ -1,4 +1,4 @@
-// What the operators on heads before latent attention say alike of their programs. Read next:
+// Shared by the definitions of the operators on heads before latent attention. Read next:
 // partial_rotary_heads/partial_rotary_heads.cpp.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace dlblas::rope {
 
-/// Values have a head's room. Throws Error(kShape).
+/// Checks that the values' channels fit in a head; throws Error(kShape).
 inline void check_latent(const Args& args, int plain, int pairs, int of_values) {
   const std::int64_t most = args.letters[plain] + 2 * args.letters[pairs];
   if (args.letters[of_values] <= most) return;
@@ -23,7 +23,7 @@ template <int kDn, int kDh, int kDv>
 void latent_heads(kernels::RowOp& op) {
   op.heads = [](const std::int64_t* letters, bool) {
     const std::int64_t pairs = letters[kDh], plain = letters[kDn];
-    // Pairs are read side by side, after the plain channels.
+    // Pairs are read as adjacent channels, after the plain ones.
     const std::int64_t before_pairs = plain % 2 == 0 ? plain / 2 : 1;
     return kernels::RowHeads{.width = pairs + plain,
                              .split = plain > 0 ? pairs : 0,

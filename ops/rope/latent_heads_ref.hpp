@@ -1,5 +1,5 @@
-// The oracles of rotations before latent attention, in f64, and what they allow, in units u =
-// 2^-24: each product and the sum of two round once, as in ops/rope/rotation_ref.hpp. Read next:
+// The oracles of rotations before latent attention, in f64, and the error they allow, in units u =
+// 2^-24: each product and each sum of two rounds once, as in ops/rope/rotation_ref.hpp. Read next:
 // partial_rotary_heads/partial_rotary_heads_ref.hpp.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace dlblas::rope {
 
-/// A token's cosines and sines, each half of 2·pairs, in tensors [*T, 2Dh].
+/// A token's cosines and sines, in tensors [*T, 2Dh]: two halves of `pairs` columns.
 template <typename Row>
 struct LatentAngles {
   const Row& row;
@@ -17,8 +17,7 @@ struct LatentAngles {
   double sin(std::int64_t i) const { return row.load_row(sin_at, token, i); }
 };
 
-/// Pair i of (x0, x1), which come with what they are off by: turned into channels `first + i` and
-/// `first + pairs + i` of a result.
+/// Rotates pair i, (x0, x1), into channels `first + i` and `first + pairs + i` of a result.
 template <typename Row>
 void turn_pair(Row& row, const LatentAngles<Row>& angles, int result, std::int64_t first,
                std::int64_t i, double x0, double x1) {
@@ -28,8 +27,7 @@ void turn_pair(Row& row, const LatentAngles<Row>& angles, int result, std::int64
   row.store(result, first + i, a - b, std::abs(a) + std::abs(b));
   row.store(result, first + h, c + d, std::abs(c) + std::abs(d));
 }
-/// Turned back into channels `first + 2i` and `first + 2i + 1`; y_low and y_high are off by their
-/// `off`s.
+/// Rotates pair i back into channels `first + 2i` and `first + 2i + 1`; y has errors of `off`.
 template <typename Row>
 void turn_back(Row& row, const LatentAngles<Row>& angles, int result, std::int64_t first,
                std::int64_t i, const double (&y)[2], const double (&off)[2]) {

@@ -1,6 +1,7 @@
-// Channels that are normalised, then rotated: what the programs of rms_norm_rope and qk_norm_rope
-// share. Squares are summed in f32 of values that a power of 2 scales, as layer_norm's. A column is
-// a pair. Read next: ops/rope/rms_norm_rope/rms_norm_rope_program.hpp, ops/mean_square.hpp (fill).
+// Channels that are normalised, then rotated; shared by the programs of rms_norm_rope and
+// qk_norm_rope. Squares are summed in f32, of values scaled by a power of 2, as in layer_norm. A
+// column is a pair. Read next: ops/rope/rms_norm_rope/rms_norm_rope_program.hpp,
+// ops/mean_square.hpp (fill).
 #pragma once
 
 #include "ops/rope/rotation.hpp"
@@ -25,7 +26,7 @@ struct NormRotation : Rotation<Target> {
     const Values low = values(kept.low) * scale, high = values(kept.high) * scale;
     part.add_product(low, low), part.add_product(high, high);
   }
-  /// What values are multiplied with, of their sum.
+  /// The factor that values are multiplied by, from their sum of squares.
   DLBLAS_ROW float factor_of(Total sum, const RowCall& call) {
     const Total mean =
         sum * static_cast<Total>(call.f[kInverseWidth]) + static_cast<Total>(call.f[kEps]);

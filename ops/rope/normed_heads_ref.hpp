@@ -1,8 +1,8 @@
 // The oracles of heads that are normalised and rotated, in f64: n = x · weight / √(mean of the
-// head's x² + eps), then pairs turned by a table's row cos ‖ sin; channels after them stay n.
-// The error they allow, in units u = 2^-24: n is off by the 6 roundings of a norm and what its sum
-// brings (ops/mean_square.hpp), each product by one more, and so is their sum, which for f32 is
-// the store's. What f32 sums cannot hold, as kernels scale it, is undefined. Read next:
+// head's x² + eps), then pairs rotated by a table's row cos ‖ sin; channels after them stay n.
+// The error they allow, in units u = 2^-24: n has the 6 roundings of a norm and the error of its
+// sum (ops/mean_square.hpp); each product adds one, and so does their sum, whose rounding is the
+// store's in f32. Undefined is what f32 sums cannot hold, as kernels scale it. Read next:
 // ops/rope/rotation_ref.hpp.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace dlblas::rope {
 
-/// Row `row` of tensor x, a head, and the vector that it is multiplied by.
+/// A head, row `row` of tensor x, and the weight that it is multiplied by.
 struct NormedHead {
   int x, weight, result;
   std::int64_t row;
@@ -21,7 +21,7 @@ struct TableRow {
   std::int64_t row;
 };
 
-/// The row of `head.result`; of its channels the first 2·pairs are rotated.
+/// Stores the row of `head.result`; its first 2·pairs channels are rotated.
 template <typename Row>
 void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::int64_t pairs,
                  double eps, std::int64_t style) {

@@ -1,7 +1,7 @@
 // Rotation of pairs of channels, for the programs of this family: out_l = l·cos_l − h·sin_l,
-// out_h = h·cos_h + l·sin_h, in f32, one rounding. A column is a pair; after the pairs of a head
-// are, where results have memory of their own, the channels that are only copied. In place works:
-// an access has read its channels before it writes them, and no other reads them, but of
+// out_h = h·cos_h + l·sin_h, in f32, one rounding. A column is a pair; unless the call is in place,
+// a head's pairs are followed by the channels that are only copied. In place is safe: an access
+// reads its channels before it writes them, and no other access reads them, except for
 // interleaved_to_half, whose heads are read whole first (RowOp::crosses).
 // Read next: ops/rope/rope/rope_program.hpp, device/row/program.hpp.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace dlblas::rope {
 
-/// kPairs: pairs of a head. kCopies: a head has channels after them. kStyle: a RotationStyle.
-/// kCastBeforeSum, of apply_rotary_pos_emb alone: products are rounded, too.
+/// kPairs: pairs per head. kCopies: a head has channels after them. kStyle: a RotationStyle.
+/// kCastBeforeSum, only in apply_rotary_pos_emb: products are rounded, too.
 enum RotationOption : int { kPairs, kCopies, kStyle, kCastBeforeSum };
 
 template <typename Target>
@@ -28,14 +28,14 @@ struct Rotation : RowProgram {
   };
   using Kept = Loaded;
 
-  /// True if this access is one of pairs.
+  /// True if this access holds pairs to rotate.
   DLBLAS_ROW bool rotates(const Access& at) {
     return !at.option(kCopies) || at.column() < at.option(kPairs);
   }
-  /// True if a pair's channels are neighbours: (2i, 2i + 1), else (i, i + pairs).
+  /// True if a pair's channels are adjacent, (2i, 2i + 1); else they are (i, i + pairs).
   DLBLAS_ROW bool reads_neighbours(const Access& at) { return at.option(kStyle) != kNeox; }
   DLBLAS_ROW bool writes_neighbours(const Access& at) { return at.option(kStyle) == kInterleaved; }
-  /// A copied channel is as many columns further right as there are pairs.
+  /// A copied channel is kPairs to the right of its column.
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
     if (!rotates(at))
       in.low = in.high = at.load(kX, at.option(kPairs));
@@ -46,8 +46,9 @@ struct Rotation : RowProgram {
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
 
-  /// Where columns after the pairs are pairs, too: both channels of a column, which lie as a
-  /// head's do where it is read, or half of the channels after the pairs apart.
+  /// If the columns after the pairs are pairs, too: loads both channels of a column. They are
+  /// adjacent if the style reads neighbours; else kPairs apart in rotated pairs, kCopies in the
+  /// others.
   template <int kIndex, typename Words>
   DLBLAS_ROW void load_two(Operand<kIndex> o, Words& low, Words& high, const Access& at) {
     Target::part([&]() DLBLAS_ROW_LAMBDA {

@@ -1,4 +1,4 @@
-// What the definitions of rotations share: the columns of heads, and the programs' options.
+// Shared by the definitions of rotations: the columns of heads, and the programs' options.
 // Read next: ops/rope/rotation.hpp, ops/rope/rope/rope.cpp.
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace dlblas::rope {
 
-/// Heads of these pairs, and of columns after them that are not rotated.
+/// Heads of `pairs` pairs, followed by `rest` columns that are not rotated.
 inline kernels::RowHeads rotated_heads(std::int64_t pairs, std::int64_t rest) {
   return {.width = pairs + rest, .split = rest > 0 ? pairs : 0};
 }
 
-/// Elements that a column stands for: two where the style, a key scalar, reads neighbours.
+/// Elements per column: two if the style, a key scalar, reads neighbours.
 template <int kScalar>
 std::int32_t rotation_span(const Problem& problem) {
   return problem.scalars[kScalar] == kNeox ? 1 : 2;
 }
-/// Their channels are read as neighbours and written apart: where other pairs are read.
+/// True if pairs are read as neighbours but written apart, where other accesses read theirs.
 template <int kScalar>
 bool rotation_crosses(const Problem& problem) {
   return problem.scalars[kScalar] == kInterleavedToHalf;

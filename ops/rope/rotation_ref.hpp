@@ -1,8 +1,8 @@
 // The oracles of rotations: out_l = l·cos_l − h·sin_l, out_h = h·cos_h + l·sin_h, in f64.
-// The error they allow, in units u = 2^-24: each product is rounded (or one of them not, by a fused
-// multiply-add), u·(|l·cos| + |h·sin|), and so is the sum, u·|out|, which for f32 is the store's
-// rounding. Products that are rounded to the dtype first are a step off where they may lie beyond a
-// tie. Rows of q and k are heads: q's row r is head r % H of token r / H.
+// The error they allow, in units u = 2^-24: each product is rounded (with a fused multiply-add, all
+// but one), u·(|l·cos| + |h·sin|), and so is the sum, u·|out|, which in f32 is the store's
+// rounding. Products that are rounded to the dtype first may differ by a step near a tie. Rows of q
+// and k are heads: q's row r is head r % H of token r / H.
 // Read next: ops/tie_ref.hpp, ops/rope/rotation.hpp.
 #pragma once
 
@@ -20,12 +20,14 @@ inline Bound rotation_bound(DType type) {
           .absolute = out.tiny};
 }
 
-/// Which tensors and letters, and where factors lie: cos(token, i) and sin(token, i) of `2·pairs`.
+/// Which tensor is rotated into which result. Its factors are cos(token, i) and sin(token, i), with
+/// i below 2·pairs.
 struct Turned {
   int x, result, heads;  // tensor, result, letter
 };
 
-/// A row whose token has a negative position: nothing writes it, so what it holds is undefined.
+/// Marks a row whose token has a negative position: nothing writes it, so its contents are
+/// undefined.
 template <typename Row, typename Position>
 bool left_alone(Row& row, const Turned& turned, int tokens, const Position& position) {
   const std::int64_t heads = row.size(turned.heads);
@@ -35,8 +37,8 @@ bool left_alone(Row& row, const Turned& turned, int tokens, const Position& posi
   return true;
 }
 
-/// One row of `turned` where it has one. Channels after the pairs are copied. `cast`: products are
-/// rounded to the result's dtype before they are added; f32 is what they are computed in.
+/// One row of `turned`, if there is one. Channels after the pairs are copied. `cast`: products are
+/// rounded to the result's dtype before they are added; in f32 they already are.
 template <typename Row, typename Cos, typename Sin>
 void rotate_row(Row& row, const Turned& turned, int tokens, std::int64_t pairs, std::int64_t style,
                 const Cos& cos, const Sin& sin, bool cast = false) {

@@ -1,28 +1,28 @@
-// What sampling computes alike on CPUs and GPUs, in integers, so that no order of additions and no
-// number of threads changes a bit: keys in the order of floats, masses as multiples of 2^-40 of the
-// largest, and random numbers of a counter. Read next: ops/sampling/README.md, sampling.cuh,
-// sampling.cpp.
+// What sampling computes identically on CPUs and GPUs, in integers, so that neither the order of
+// additions nor the number of threads changes a bit: keys in the order of floats, masses as
+// multiples of 2^-40 of the largest, and counter-based random numbers. Read next:
+// ops/sampling/README.md, sampling.cuh, sampling.cpp.
 #pragma once
 
 #include "device/types.hpp"
 
 namespace dlblas::sampling {
 
-/// Places of a radix digit.
+/// Bins of a radix digit.
 inline constexpr int kBins = 256;
 /// The mass of a row's largest element. 2^23 of them fit into 64 bits.
 inline constexpr float kWhole = 0x1p40f;
 
-/// In the order of finite floats, which −0 was made +0 of; never 0.
+/// A key in the order of finite floats; the caller has turned −0 into +0. Never 0.
 constexpr uint32_t key_of(uint32_t bits) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
-/// Digits below this many bits are the same in all keys of one type and prefix.
+/// Digits below this shift are the same in all keys of one type and prefix.
 constexpr int lowest_shift(DType type) {
   return type == DType::kBF16 ? 16 : type == DType::kF16 ? 8 : 0;
 }
 
-/// Philox4x32-10 (Salmon et al., 2011): 64 bits of seed, offset and row.
+/// Philox4x32-10 (Salmon et al., 2011): 64 bits from seed, offset and row.
 constexpr uint64_t random_bits(uint64_t seed, uint64_t offset, uint64_t row) {
   auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   uint32_t c[4] = {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32),
@@ -39,14 +39,14 @@ constexpr uint64_t random_bits(uint64_t seed, uint64_t offset, uint64_t row) {
   return uint64_t{c[1]} << 32 | c[0];
 }
 
-/// What one row is asked for. Absent ones say nothing is left out.
+/// The settings of one row. The defaults, for absent tensors, leave nothing out.
 struct RowRule {
   float temperature = 1;  // 0: the first of the largest
   int64_t top_k = 0;      // 0 and below: all
   float top_p = 1, min_p = 0;
 
   constexpr bool greedy() const { return temperature == 0; }
-  /// False: below 0, or NaN.
+  /// False if the temperature is below 0, or NaN.
   constexpr bool has_temperature() const { return temperature >= 0; }
   constexpr bool cuts_k(int64_t width) const { return top_k > 0 && top_k < width; }
   constexpr bool cuts_p() const { return top_p < 1; }

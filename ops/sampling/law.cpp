@@ -50,7 +50,7 @@ void Law::find_thresholds() {
     const double v = x[order[i]], part = p[order[i]], off = errors[order[i]];
     if (v < floor) break;
     const bool top = v == max_;
-    // Of this value: kept for certain, may be kept, and what is so without errors.
+    // Whether this value is certainly kept, may be kept, and is kept in exact arithmetic.
     bool stays = true, may = true, exact = true;
     if (rule_.cuts_p() && !top) {
       stays &= above < wanted - slack, may &= above < wanted + slack, exact &= above < wanted;

@@ -1,9 +1,9 @@
-// The law of one row, exactly, for reference and judge: probabilities in f64, and which sets of
-// elements a right implementation may keep. A set is named by its least value. Where the mass above
-// a value is top_p of all, or a probability min_p of the largest, but for what roundings allow,
-// there are several.
-// Errors of a mass relative to the largest, in units u = 2^-24: (x − max) · (1 / T) · log2(e) is
-// off by 5 of (x − max) / T, 2^ by 4 more; half of 2^-40, in which masses are counted. Read next:
+// The exact distribution of one row, for reference and judge: probabilities in f64, and the sets of
+// elements that a correct implementation may keep. A set is named by its least value. There are
+// several where, within rounding error, the mass above a value is top_p of all, or a probability is
+// min_p of the largest.
+// Errors of a mass relative to the largest, in units u = 2^-24: (x − max) · (1 / T) · log2(e) has
+// an error of 5 of (x − max) / T, 2^ adds 4 more; and half of 2^-40, the unit of masses. Read next:
 // sampling.hpp, registry/operator.hpp (Judgement).
 #pragma once
 
@@ -20,16 +20,16 @@ class Law {
   bool bad() const { return bad_; }
   bool greedy() const { return greedy_; }
   std::int64_t width() const { return static_cast<std::int64_t>(x.size()); }
-  /// The least value that is kept, and all that may be it, from the largest down.
+  /// The least value that is kept, and all values that may be it, from the largest down.
   double nominal() const { return nominal_; }
   const std::vector<double>& possible() const { return possible_; }
-  /// Of elements no less than `least`.
+  /// Mass and error of the elements no less than `least`.
   double mass(double least) const;
   double error(double least) const;
   std::int64_t first_largest() const;
-  /// The column that u in [0, 1) falls on.
+  /// The column that u in [0, 1) selects.
   std::int64_t pick(double least, double u) const;
-  /// True if it may fall on this one: never on one of no mass.
+  /// True if u may select this column; never one without mass.
   bool may_pick(double least, double u, std::int64_t column) const;
 
   std::vector<double> x, p, errors;  // p: of the largest

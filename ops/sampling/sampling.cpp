@@ -1,5 +1,5 @@
 // Sampling and filtering of rows: the definitions' common part, reference, judge, and the CPU form,
-// which finds thresholds by the same histograms as the GPU's, in the same integers.
+// which finds thresholds by the same histograms as the GPU, in the same integers.
 // In: Problem; Args. Out: Kernel; ids or rows. Flow: call > validate > [select] > compile >
 // [launch].  Read next: core.hpp, law.hpp, sampling.cuh.
 #include "ops/sampling/sampling.hpp"
@@ -82,7 +82,7 @@ class Row {
     for (std::size_t i = 0; i < x_.size(); ++i)
       mass_[i] = static_cast<std::uint64_t>(std::nearbyint(part(x_[i]) * kWhole));
   }
-  /// As the GPU's: see sampling.cuh.
+  /// As on the GPU: see sampling.cuh.
   template <typename Weight>
   std::uint32_t threshold(std::uint32_t least, std::uint64_t wanted, const Weight& weight) const {
     std::uint32_t prefix = 0;
@@ -100,7 +100,7 @@ class Row {
     }
     return prefix;
   }
-  /// Marks what is left out by a mass of 0 and, in `out_`, true.
+  /// Marks elements that are left out, with a mass of 0 and true in `out_`.
   void keep() {
     weigh();
     std::uint32_t least = 0;
@@ -137,7 +137,7 @@ class Row {
       if (target < (before += mass_[i])) return static_cast<std::int64_t>(i);
     return -1;
   }
-  /// x becomes the result.
+  /// Replaces x by the result.
   void filter() {
     if (!find_most()) return std::fill(x_.begin(), x_.end(), NAN);
     keep();
@@ -182,7 +182,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   return 0;
 }
 
-/// What filter_rows makes of an element that stays.
+/// The result of filter_rows for a kept element.
 struct Made {
   double value, error;
 };
@@ -241,7 +241,7 @@ void judge_sample(const SamplingOp& op, const Judgement& j, Finding* found) {
   }
 }
 
-/// Elements that are wrong where those no less than `least` are kept.
+/// Elements that are wrong if those no less than `least` are kept.
 std::vector<std::int64_t> wrong_of(const SamplingOp& op, const Judgement& j, const Law& law,
                                    double least, const std::vector<double>& y) {
   const double all = law.mass(least), off = law.error(least);

@@ -1,8 +1,8 @@
-// Sampling and filtering of rows on NVIDIA GPUs: a block has a row, which it walks from L2 a few
-// times. Thresholds are found digit by digit of the elements' keys, from the top, by histograms of
-// counts (top-k) and of masses (top-p) in shared memory; no row is sorted. Sums are integers, so
-// the order in which threads add does not matter. In: SamplingParams. Out: ids, or rows. Flow: call
-// > validate > select > compile > [launch].  Read next: core.hpp, sampling_config.hpp.
+// Sampling and filtering of rows on NVIDIA GPUs: one block per row, which it reads a few times,
+// from L2. It finds thresholds digit by digit of the elements' keys, from the top, with histograms
+// of counts (top-k) and of masses (top-p) in shared memory; no row is sorted. Sums are integers, so
+// the order of additions does not matter. In: SamplingParams. Out: ids, or rows. Flow: call >
+// validate > select > compile > [launch].  Read next: core.hpp, sampling_config.hpp.
 #pragma once
 
 #include "device/element_f64.cuh"
@@ -16,7 +16,7 @@ namespace dlblas::sampling {
 
 namespace detail {
 
-/// A number of f32 at an element's offset, or what an absent tensor says.
+/// An f32 at a view's offset, or `absent` if the tensor is absent.
 __device__ __forceinline__ float load_number(const SamplingParams& p, const int64_t* at, View view,
                                              float absent) {
   if (p.views[view].data == nullptr) return absent;
@@ -71,7 +71,8 @@ struct Row {
     rule.min_p = load_number(p, shared.at, kMinP, 0.0f);
   }
 
-  /// f(element, column) for all columns, in no order; 8 elements of a thread in flight.
+  /// f(element, column) for all columns, in no particular order, with 8 elements per thread in
+  /// flight.
   template <typename F>
   __device__ __forceinline__ void each(const F& f) const {
     int64_t c = int64_t{threadIdx.x} * S.access;
@@ -96,7 +97,7 @@ struct Row {
 #pragma unroll 1
     for (; c < p.width; c += C.threads * S.access) each_of(c, f);
   }
-  /// Of one access.
+  /// The same for one access.
   template <typename F>
   __device__ __forceinline__ void each_of(int64_t c, const F& f) const {
     if constexpr (S.access == 1) {
@@ -110,7 +111,7 @@ struct Row {
   }
 
   __device__ static uint32_t key(float v) { return key_of(bits_of_float(v)); }
-  /// A part of the largest element's probability.
+  /// The probability relative to that of the largest element.
   __device__ float part(float v) const {
     if (v == most) return 1;
     if (v == -DeviceMath::infinity()) return 0;
@@ -119,7 +120,8 @@ struct Row {
   }
   __device__ uint64_t mass(float v) const { return __float2ull_rn(part(v) * kWhole); }
 
-  /// The largest element; false for a row that holds NaN or infinity, or nothing.
+  /// Finds the largest element; false if the row holds NaN, +∞ or a negative probability, or no
+  /// mass.
   __device__ bool find_most() {
     float mine = -DeviceMath::infinity();
     bool bad = false;
@@ -160,7 +162,7 @@ struct Row {
     const uint32_t high = static_cast<uint32_t>(weight >> 32) + carry;
     if (high != 0) atomicAdd(&shared.high[bin], high);
   }
-  /// The first warp finds the bin, from the last, with above < wanted <= above + the bin.
+  /// The first warp finds the bin, from the last one down, with above < wanted <= above + the bin.
   __device__ void find_bin(uint64_t above, uint64_t wanted) {
     __syncthreads();
     if (threadIdx.x < kWarp) {
@@ -189,9 +191,9 @@ struct Row {
     __syncthreads();
   }
 
-  /// A first bin for an element, in the order of elements, which spreads them: by the distance of
-  /// logits from the largest, in eighths of what makes a factor of e; by the key's of
-  /// probabilities, 32 to an octave. What is far below shares bin 0.
+  /// The first bin of an element, monotone in the elements and chosen to spread them. Logits: by
+  /// the distance from the largest, 8 bins per factor of e. Probabilities: by the key's distance,
+  /// 32 bins per octave. All elements far below share bin 0.
   __device__ __forceinline__ uint32_t bin_of(float v) const {
     if constexpr (S.probs) {
       const uint32_t away = (key(most) - key(v)) >> 18;
@@ -203,8 +205,9 @@ struct Row {
   }
 
   /// The largest key t, of those no less than `least`, such that elements with keys no less than t
-  /// weigh `wanted` together; wanted is no more than all of them weigh. First a bin is found, then
-  /// the digits of a key among its elements. Digits that all keys of the type share stay 0.
+  /// weigh at least `wanted` together; wanted must not exceed the weight of all. First finds a bin,
+  /// then the digits of a key among the bin's elements. Digits that all keys of the type share stay
+  /// 0.
   template <typename Weight>
   __device__ uint32_t threshold(uint32_t least, uint64_t wanted, const Weight& weight) {
     clear_bins();
@@ -233,7 +236,7 @@ struct Row {
     return prefix;
   }
 
-  /// Keys below this one are left out, and masses below `least_mass`.
+  /// Returns the key below which elements are left out; so are masses below `least_mass`.
   __device__ uint32_t keep(uint64_t& least_mass) {
     uint32_t least = 0;
     if (rule.cuts_k(p.width))
@@ -242,8 +245,8 @@ struct Row {
       uint64_t mine = 0;
       each([&](float v, int64_t) { mine += key(v) >= least ? mass(v) : 0; });
       const uint64_t all = total(mine);
-      // Elements stay while what lies above them is less than top_p of all: the least integer that
-      // is not less.
+      // Elements stay while the mass above them is less than top_p of all: `wanted` is the least
+      // integer that is not below that.
       const auto wanted = static_cast<uint64_t>(
           ceil(fmax(static_cast<double>(rule.top_p), 0.0) * static_cast<double>(all)));
       const uint64_t clamped = wanted < 1 ? 1 : wanted > all ? all : wanted;
@@ -257,7 +260,7 @@ struct Row {
     return least;
   }
 
-  /// The first column whose running mass is above `target`; elements come in order.
+  /// The first column whose running mass exceeds `target`; elements are visited in order.
   template <typename Kept>
   __device__ int64_t find(uint64_t target, const Kept& kept) {
     uint64_t before = 0;
@@ -320,7 +323,7 @@ struct Row {
     return find(__umul64hi(random_bits(seed, offset, place), all), kept);
   }
 
-  /// y = f(element) of all columns.
+  /// y = f(element) for all columns.
   template <typename F>
   __device__ __forceinline__ void put(const F& f) const {
     const int64_t at = shared.at[kOfY];

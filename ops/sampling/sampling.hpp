@@ -1,4 +1,4 @@
-// What the operators of sampling share: (x, [temperature,] top_k, top_p, min_p, …) -> ids or rows.
+// What the sampling operators share: (x, [temperature,] top_k, top_p, min_p, …) -> ids or rows.
 // Read next: sampling.cpp, sampling_cuda.cpp, law.hpp, sample_rows/.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace dlblas::sampling {
 
-/// Places in an operator's schema; -1: it has none.
+/// Positions in an operator's schema; -1: it has none.
 struct SamplingOp {
   bool samples = false;
   int temperature = -1, top_k = 1, top_p = 2, min_p = 3, seeds = -1, offsets = -1, y = 4;
@@ -23,7 +23,7 @@ struct SamplingOp {
 };
 inline constexpr int kX = 0, kT = 0, kV = 1;
 
-/// What is asked of a row, and the 64 random bits of it.
+/// The settings of a row, and its 64 random bits.
 RowRule rule_of(const SamplingOp& op, const Args& args, std::int64_t row);
 std::uint64_t random_of(const SamplingOp& op, const Args& args, std::int64_t row);
 
@@ -31,7 +31,8 @@ void sampling_reference(const SamplingOp& op, const Args& args, const std::int64
                         std::int64_t num_rows, OracleOut* out);
 void sampling_judge(const SamplingOp& op, const Judgement& judgement, Finding* found);
 
-/// All but schema, letters, formula, bound, reference and judge. `op` lives as long as the process.
+/// Defines everything but schema, letters, formula, bound, reference and judge. `op` must live as
+/// long as the process.
 void add_sampling(OperatorDef& def, const SamplingOp& op);
 Implementation sampling_cuda(const SamplingOp& op);
 

@@ -1,11 +1,11 @@
-// What the host and the CUDA kernel of sampling agree on: plain values. Read next: sampling.cuh.
+// Interface of the host and the CUDA kernel of sampling: plain values. Read next: sampling.cuh.
 #pragma once
 
 #include "device/view.hpp"
 
 namespace dlblas::sampling {
 
-/// What is made of a row's kept elements.
+/// What is computed from a row's kept elements.
 enum class Form : int32_t {
   kSample,  // one of them
   kMask,    // themselves; −inf, of probabilities 0, elsewhere
@@ -22,7 +22,7 @@ struct SamplingTraits {
 struct SamplingConfig {
   int32_t threads = 512;  // of a block, which has one row
 };
-/// Tensors of a call. Views of no data: absent.
+/// Tensors of a call. A view without data: absent.
 enum View : int32_t { kOfX, kOfY, kTemperature, kTopK, kTopP, kMinP, kSeeds, kOffsets, kViews };
 struct SamplingParams {
   StridedView views[kViews];

@@ -1,6 +1,7 @@
-// Causal convolutions of channels: the definitions' common part, and the CPU form: tokens of a
-// channel as f32 side by side behind its state, or a block of channels, tokens below each other,
-// where tokens are few or lie apart. In: Problem; Args. Out: Kernel; y and the state.
+// Causal convolutions of channels: the definitions' common part, and the CPU form. It works on f32:
+// either the tokens of one channel, contiguous after its state, or, where tokens are few or not
+// contiguous, a block of channels, with one row of channels per token. In: Problem; Args. Out:
+// Kernel; y and the state.
 // Flow: call > validate > [select] > compile > [launch].  Read next: conv_ref.hpp, steps_simd.hpp,
 // conv_cuda.cpp.
 #include "ops/ssm/conv.hpp"
@@ -27,7 +28,7 @@ struct State {
 };
 
 constexpr std::int64_t kChannels = 64;  // of a block
-/// Tokens that are f32 at a time, of a block and of one channel.
+/// Tokens converted to f32 at a time, for a block and for one channel.
 constexpr std::int64_t kBlockTokens = 32, kLineTokens = 4096;
 
 std::int64_t offset_of(const ConvOp& op, const Args& args, std::int64_t s) {
@@ -41,11 +42,11 @@ struct Piece {
   std::int64_t first, channel_step, step, channels, count;
   Line line(std::int64_t i) const { return {tensor, first + i * step, channel_step, channels}; }
   Line of_channel(std::int64_t c) const { return {tensor, first + c * channel_step, step, count}; }
-  /// Are they side by side, a channel's after those of the one before?
+  /// Whether all elements are contiguous, channel after channel.
   bool one_run() const { return step == 1 && channel_step == count && count > 1; }
 };
 
-/// Some channels of sequences.
+/// Convolves some channels of sequences.
 class Channels {
  public:
   Channels(const State& state, const Args& args)
@@ -66,7 +67,7 @@ class Channels {
   static std::int64_t blocks(const Args& args, const ConvOp& op) {
     return (args.letters[op.channels] + kChannels - 1) / kChannels;
   }
-  /// A block of channels of sequence s.
+  /// Convolves a block of channels of sequence s.
   void run(std::int64_t block, std::int64_t s) {
     const std::int64_t first = block * kChannels, end = std::min(p_.channels, first + kChannels);
     if (block != block_) load_weights(first, end - first);
@@ -90,7 +91,7 @@ class Channels {
       read(passes_, {args_.tensors[kBias], first * p_.bias_at, p_.bias_at, count}, bias_.data());
   }
 
-  /// Channels [c, c + channels) of sequence s, whose weights begin with channel `first`.
+  /// Convolves channels [c, c + channels) of sequence s; their weights begin with channel `first`.
   void convolve(std::int64_t s, std::int64_t c, std::int64_t first, std::int64_t channels) {
     const bool packed = op_.offsets >= 0, has_state = args_.has(kState);
     const std::int64_t row = packed ? 0 : s, begin = packed ? offset_of(op_, args_, s) : 0;
@@ -154,8 +155,8 @@ class Channels {
     write(passes_, run_.data(), {piece.tensor, piece.first, 1, piece.channels * piece.count});
   }
 
-  /// body(place in the run, i, channel). Of four taps the state's three are a constant, which the
-  /// compiler turns in registers.
+  /// Calls body(place in the run, i, channel). With four taps, the state's three are a constant, so
+  /// that the compiler transposes in registers.
   template <typename Body>
   static void turned(const Piece& piece, const Body& body) {
     const auto all = [&](auto count) {

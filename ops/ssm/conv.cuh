@@ -1,8 +1,9 @@
-// Causal convolutions of channels on NVIDIA GPUs, any strides: a thread makes elements of a block's
-// channels and tokens from their taps, which neighbours share in L1. Inputs before a sequence come
-// from its state, or are 0. The state takes a sequence's last inputs: in the same kernel where a
-// block has all tokens of its channels, so that all have read it before, else in a second one.
-// Numerics: f32, one rounding. Flow: call > validate > select > compile > [launch].
+// Causal convolutions of channels on NVIDIA GPUs, any strides: each thread computes elements of its
+// block's channels and tokens from their taps, which neighbouring threads share in L1. Inputs
+// before a sequence come from its state, or are 0. The state takes a sequence's last inputs: in the
+// same kernel if a block has all tokens of its channels, and so has read all of the old state, else
+// in a second kernel. Numerics: f32, one rounding. Flow: call > validate > select > compile >
+// [launch].
 // Read next: conv_config.hpp, conv_cuda.cpp.
 #pragma once
 
@@ -44,7 +45,7 @@ __device__ __forceinline__ Sequence sequence(const ConvParams& p, int64_t s) {
   else
     return {s, conv_offset<S>(p, s), conv_offset<S>(p, s + 1)};
 }
-/// The one that has a token; an empty one where none has.
+/// The last sequence that begins at or before a token; an empty one if there are none.
 template <ConvTraits S>
 __device__ __forceinline__ Sequence sequence_of(const ConvParams& p, int64_t row, int64_t token) {
   if constexpr (S.offsets == DType::kAbsent) return sequence<S>(p, row);
@@ -57,7 +58,7 @@ __device__ __forceinline__ Sequence sequence_of(const ConvParams& p, int64_t row
   return sequence<S>(p, low);
 }
 
-/// An input of a channel, `token` of the row; before its sequence, what the state holds.
+/// The input of a channel at `token` of the row; before its sequence, the state's entry.
 template <ConvTraits S>
 __device__ __forceinline__ float conv_input(const ConvParams& p, int64_t row, int64_t channel,
                                             const Sequence& of, int64_t token) {
@@ -72,8 +73,8 @@ __device__ __forceinline__ float conv_input(const ConvParams& p, int64_t row, in
              (p.state, of.index * p.state_at[0] + channel * p.state_at[1] + tap * p.state_at[2]);
 }
 
-/// The state takes the last inputs of a sequence, from the oldest on: what it still needs of itself
-/// lies behind what it writes.
+/// Stores the last inputs of a sequence to the state, oldest first: the old entries that are still
+/// needed come after those already written.
 template <ConvTraits S>
 __device__ __forceinline__ void keep_state(const ConvParams& p, int64_t row, int64_t channel,
                                            const Sequence& of) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kConvThreads)
   }
 }
 
-/// The states of all sequences, where several blocks shared a channel's tokens.
+/// Updates the states of all sequences, where several blocks share a channel's tokens.
 template <ConvTraits S>
 __global__ void __launch_bounds__(kConvThreads)
     causal_conv1d_state(const __grid_constant__ ConvParams p) {

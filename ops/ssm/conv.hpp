@@ -16,10 +16,11 @@ struct ConvOp {
   // Letters.
   int batch = 0, channels = 1, tokens = 2, taps = 3, sequences = 0;
 };
-/// One call, for kernels.
+/// The parameters of one call, for kernels.
 ConvParams conv_params(const ConvOp& op, const Args& args);
 
-/// All but schema, formula, letters and oracle. `op` lives as long as the process.
+/// Defines everything but schema, formula, letters and oracle. `op` must live as long as the
+/// process.
 void add_conv(OperatorDef& def, const ConvOp& op);
 Implementation conv_cuda(const ConvOp& op);
 

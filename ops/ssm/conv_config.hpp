@@ -1,4 +1,4 @@
-// What the host and the CUDA kernels of causal convolutions agree on: plain values. Read next:
+// Interface of the host and the CUDA kernels of causal convolutions: plain values. Read next:
 // conv.cuh, conv.hpp.
 #pragma once
 
@@ -14,7 +14,7 @@ struct ConvTraits {
   bool aligned;         // every element is aligned to its size
 };
 
-/// A block's part: channels × tokens, those that lie side by side first.
+/// A block's tile, channels × tokens. Threads run along the contiguous dimension first.
 inline constexpr int kConvThreads = 256, kConvItems = 2048;
 constexpr int conv_channels(bool inner) { return inner ? 32 : 4; }
 constexpr int conv_tokens(bool inner) { return kConvItems / conv_channels(inner); }

@@ -48,7 +48,7 @@ struct ConvForm : kernels::CudaForm<ConvTraits, NoKnobs> {
     s.bias = tensors[conv::kBias].dtype, s.state = tensors[conv::kState].dtype;
     s.offsets = op.offsets < 0 ? DType::kAbsent : tensors[op.offsets].dtype;
     s.silu = q.problem.scalars[0] != 0;
-    // Few tokens, as of an update, and tokens that do not lie side by side: across channels.
+    // Few tokens, as in an update, or tokens that are not contiguous: threads run across channels.
     const Layout layout = tensors[conv::kX].layout;
     const bool side_by_side = layout == Layout::kContiguous || layout == Layout::kRowStrided ||
                               layout == Layout::kRowsOuter;

@@ -1,7 +1,7 @@
-// The oracle of causal convolutions, in f64: of one row. Errors, in units of 2^-24: the sum's, as
-// of one chain (device/oracle/sum_error.hpp) of the terms that are not 0, as they are before a
-// sequence without a state; silu's slope is 1.1 at most, and it is good to 16 of what it gets
-// (matmul_ref.hpp). Read next: conv.hpp.
+// The oracle of causal convolutions, in f64, for one row. Error bounds, in units of 2^-24: the
+// sum's, as of one chain (device/oracle/sum_error.hpp) of the terms that are not 0 (before a
+// sequence without a state they are 0); silu's slope is at most 1.1, and its error is 16 of its
+// argument (matmul_ref.hpp). Read next: conv.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"
@@ -11,7 +11,7 @@ namespace conv {
 
 enum Tensor : int { kX, kWeight, kBias, kState, kOffsets };
 
-/// A sequence's input at `token` of a row of x; before `begin` what row `state` holds, or 0.
+/// A sequence's input at `token` of row x; before `begin`, the entry of row `state`, or 0.
 template <typename Row>
 double input(const Row& row, std::int64_t x, std::int64_t state, std::int64_t begin,
              std::int64_t taps, std::int64_t token) {
@@ -19,7 +19,7 @@ double input(const Row& row, std::int64_t x, std::int64_t state, std::int64_t be
   return row.has(kState) ? row.load_row(kState, state, taps - 1 + token - begin) : 0.0;
 }
 
-/// y of a row of x, at `token` of a sequence.
+/// Stores y of a row of x, at `token` of a sequence.
 template <typename Row>
 void store_y(Row& row, std::int64_t x, std::int64_t channel, std::int64_t state, std::int64_t begin,
              std::int64_t taps, std::int64_t token) {
@@ -38,7 +38,7 @@ void store_y(Row& row, std::int64_t x, std::int64_t channel, std::int64_t state,
   row.store(0, token, std::isinf(sum) && sum < 0 ? sum * 0 : y, 1.1 * off + 16 * std::abs(sum));
 }
 
-/// The state's row after a sequence [begin, end).
+/// Stores the state's row after a sequence [begin, end).
 template <typename Row>
 void store_state(Row& row, std::int64_t x, std::int64_t state, std::int64_t begin, std::int64_t end,
                  std::int64_t taps) {

@@ -1,4 +1,4 @@
-// What CUDA kernels of state-space models share: elements on any stride as floats, and the time
+// What CUDA kernels of state-space models share: elements at any stride as floats, and the time
 // step. Numerics: device/row/values.cuh. Read next: selective_state_update/, selective_scan/.
 #pragma once
 
@@ -18,7 +18,7 @@ __device__ inline void store_one(void* base, int64_t offset, float value) {
   store_vec<T, 1, size_of(T)>(base, offset, v);
 }
 
-/// kCount elements on one stride. kWide: side by side, and aligned to kCount of them or 16 bytes.
+/// kCount elements at one stride. kWide: contiguous, and aligned to kCount elements or 16 bytes.
 template <DType T, int kCount, bool kWide>
 __device__ inline void load_line(float (&out)[kCount], const void* base, int64_t offset,
                                  int64_t stride) {

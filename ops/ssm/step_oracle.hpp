@@ -1,11 +1,11 @@
-// One step of a state-space model in f64, and how far kernels in f32 may be off: what the oracles
-// of a single step and of a scan share.
+// One step of a state-space model in f64, and the error bound of f32 kernels: shared by the oracles
+// of a single step and of a scan.
 //   dt' = softplus(dt + bias)   h' = e^(dt'·A)·h + dt'·x·B   y = (Σ_n C·h' + D·x)·silu(z)
-// Errors are in units of u = 2^-24. They are those of a chain of steps: each rounds its products
-// and its sum, and the factor e^(dt'·A), which lies between 0 and 1 for A < 0, passes on that part
-// of what was wrong before. So with A < 0 errors stay some roundings of what the state is made of,
-// and grow with the number of steps only where nothing decays. Roundings are counted against sums
-// of absolute terms, since kernels may scan in any order and terms cancel in one only. Read next:
+// Errors are in units of u = 2^-24 and follow a chain of steps: each step rounds its products and
+// its sum, and the factor e^(dt'·A), which is between 0 and 1 for A < 0, scales the previous error.
+// So with A < 0 the error stays at a few roundings of the state's terms, and grows with the number
+// of steps only where nothing decays. Roundings are counted against sums of absolute terms, since
+// kernels may scan in any order, and terms may cancel in one order only. Read next:
 // selective_state_update/, selective_scan/, device/oracle/sum_error.hpp.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace dlblas::ssm {
 
-/// A value, and roundings that it may be off by.
+/// A value, and its error bound in roundings.
 struct Rounded {
   double value = 0, off = 0;
 };
@@ -21,8 +21,8 @@ struct Rounded {
 inline constexpr double kFlushed = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
 inline constexpr double kMax = 0x1p126;                   // more, and f32 may not hold it
 
-/// exp is good to 4 roundings and 1.3 a unit of its argument (device/row/values.cuh), log1p of it
-/// to 16; a sum, and the slope of softplus, pass on what dt was off by.
+/// exp has an error of 4 roundings and 1.3 per unit of its argument (device/row/values.cuh), log1p
+/// of it 16; a sum, and the slope of softplus, pass on the error of dt.
 inline Rounded time_step(double dt, double bias, bool softplus) {
   const double v = dt + bias, off = bias == 0 ? 0 : std::abs(v);
   if (!softplus) return {v, off};
@@ -31,7 +31,7 @@ inline Rounded time_step(double dt, double bias, bool softplus) {
                                       std::abs(v) * (v > 0) + kFlushed};
 }
 
-/// y · silu(z): exp and a quotient.
+/// y · silu(z): an exponential and a quotient.
 inline Rounded gated(const Rounded& y, double z) {
   const double gate = z / (1 + std::exp(-z));
   // Below −87 the reciprocal is 0, where |z|·e^z is 2^-119.
@@ -46,8 +46,8 @@ class StateElement {
 
   void step(const Rounded& dt, double x, double a, double b) {
     const double z = dt.value * a, factor = std::exp(z), in = dt.value * x * b;
-    // What became infinite is inf or NaN from now on, by the order of a scan, and where a factor of
-    // f32 is 0 at once.
+    // An infinite state may be inf or NaN from now on: after the first step by the order of a scan,
+    // and at once where the factor is 0 in f32.
     const bool flushed = factor > 0 && factor < kFlushed * kRounding;
     lost_ |= std::isinf(size_) && (steps_ > 0 || flushed);
     const double relative = std::isfinite(z) ? 4 + 2.5 * std::abs(z) + std::abs(a) * dt.off : 0;
@@ -65,12 +65,12 @@ class StateElement {
   }
 
   double value() const { return value_; }
-  /// Σ of absolute terms.
+  /// The sum of absolute terms.
   double size() const { return size_; }
-  /// f32 cannot hold what kernels make on the way.
+  /// Whether f32 cannot hold an intermediate result of kernels.
   bool lost() const { return lost_; }
-  /// A scan joins parts in a tree: two roundings per level, of which many go either way. A factor
-  /// of many steps may be 0 in f32.
+  /// A scan joins parts in a tree: two roundings per level, many of which cancel. A factor of many
+  /// steps may be 0 in f32.
   double off() const {
     const double tree = 2.0 * static_cast<double>(std::min<std::int64_t>(steps_ - 1, 8)) * size_;
     return off_ + std::max(0.0, tree) + (steps_ > 1 ? peak_ * kFlushed : 0);
@@ -92,7 +92,7 @@ class Output {
     off_ += std::abs(c) * (h.off() + h.size()) + 0x1p-149 / kRounding;  // the least of f32
     lost_ |= h.lost();
   }
-  /// With D·x, gated where there is a z.
+  /// Adds D·x, and applies the gate if there is a z.
   Rounded finish(double d, double x, const double* z) const {
     const double skip = d * x, value = terms_.sum() + skip;
     const Rounded y{value, off_ + terms_.roundings() + std::abs(skip) + std::abs(value)};
@@ -106,7 +106,7 @@ class Output {
   bool lost_ = false;
 };
 
-/// What an oracle says of one element.
+/// Stores the oracle's result for one element.
 template <typename Row>
 void put(Row& row, int result, std::int64_t column, const Rounded& r, bool lost) {
   row.store(result, column, r.value, lost ? -1 : std::isfinite(r.off) ? r.off : 0);

@@ -1,4 +1,4 @@
-// What hosts and the instruction-set objects of state-space steps agree on: plain values.
+// Interface of hosts and the instruction-set objects of state-space steps: plain values.
 // Read next: ops/ssm/steps_simd.hpp (the passes), steps_cpu.hpp (calls them).
 #pragma once
 
@@ -8,8 +8,7 @@
 
 namespace dlblas::ssm {
 
-/// One row of the state and the steps that it takes. Rows of f32 lie side by side, aligned to
-/// nothing.
+/// One row of the state, and the steps it takes. Rows of f32 are contiguous and need no alignment.
 struct SsmRow {
   void* state;      // [count] of state_type
   const void* a;    // [count] f32, or null: `same_a` for all
@@ -35,14 +34,14 @@ struct ConvLine {
   bool silu;
 };
 
-/// What a CPU does with rows.
+/// CPU passes over rows.
 struct SsmPasses {
   void (*widen)(DType type, const void* from, int64_t count, float* to);
   void (*narrow)(DType type, const float* from, int64_t count, void* to);
-  /// dt = softplus(dt + bias), or without either; dx = dt · x. bias may be null.
+  /// dt = softplus(dt + bias), where either may be left out; dx = dt · x. bias may be null.
   void (*times)(float* dt, const float* bias, bool softplus, const float* x, float* dx,
                 int64_t count);
-  /// state = e^(dt·a)·state + dx·b, then Σ c·state, a step after the other.
+  /// state = e^(dt·a)·state + dx·b, then Σ c·state, one step after another.
   void (*steps)(const SsmRow& row);
   /// y = (y + d·x) · silu(z); d and z may be null.
   void (*finish)(float* y, const float* d, const float* x, const float* z, int64_t count);
@@ -51,7 +50,7 @@ struct SsmPasses {
 
 }  // namespace dlblas::ssm
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object file.
 namespace dlblas::baseline {
 ssm::SsmPasses ssm_passes();
 }

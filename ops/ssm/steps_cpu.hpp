@@ -1,5 +1,5 @@
-// What the CPU implementations of state-space operators share: lines of any tensor as f32 side by
-// side and back, and one implementation per instruction-set level.
+// What the CPU implementations of state-space operators share: conversion of lines of any tensor to
+// contiguous f32 and back, and one implementation per instruction-set level.
 // Read next: steps_config.hpp, selective_state_update/selective_state_update_cpu.cpp.
 #pragma once
 
@@ -23,7 +23,7 @@ inline constexpr StepLevel kAvx2 = {avx2::ssm_passes};
 inline constexpr StepLevel kAvx512 = {avx512::ssm_passes};
 #endif
 
-/// `base` at each level; `op` as of kernels::per_level.
+/// `base` at each level; `op` as in kernels::per_level.
 inline std::vector<Implementation> step_levels(const Implementation& base,
                                                const void* op = nullptr) {
   return kernels::per_level(
@@ -38,7 +38,7 @@ inline std::vector<Implementation> step_levels(const Implementation& base,
       op);
 }
 
-/// Where an element lies, in elements.
+/// The offset of an element, in elements.
 inline std::int64_t place(const TensorView& t, std::initializer_list<std::int64_t> at) {
   std::int64_t offset = 0;
   int i = 0;
@@ -46,7 +46,7 @@ inline std::int64_t place(const TensorView& t, std::initializer_list<std::int64_
   return offset;
 }
 
-/// Elements on one stride.
+/// Elements at one stride.
 struct Line {
   const TensorView& tensor;
   std::int64_t first, stride, count;
@@ -63,8 +63,8 @@ inline void write(const SsmPasses& passes, const float* from, const Line& line) 
     store_element(line.tensor, line.first + i * line.stride, static_cast<double>(from[i]));
 }
 
-/// A row of A for SsmRow: one number where all of it is that, else f32 side by side, in `scratch`
-/// unless it lies so.
+/// Sets the row of A in SsmRow: one number if the stride is 0, else contiguous f32, in place if
+/// possible, else in `scratch`.
 inline void set_a(const SsmPasses& passes, const Line& line, float* scratch, SsmRow& row) {
   row.a = scratch;
   if (line.stride == 0 && line.count > 0) {

@@ -10,7 +10,7 @@
 
 namespace dlblas::ssm {
 
-/// True if all rows of a tensor are read `count` elements at a time.
+/// True if all rows of a tensor can be read `count` elements at a time.
 inline bool rows_are_wide(const TensorTraits& t, int count) {
   const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
                             t.layout == Layout::kRowsOuter;

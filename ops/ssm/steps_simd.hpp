@@ -1,5 +1,5 @@
-// Steps of state-space models on rows, once for every instruction set.
-// In: rows of a state and what drives them. Out: SsmPasses. Numerics: f32; a state of 16 bits is
+// Steps of state-space models on rows, compiled once per instruction set.
+// In: rows of a state and their inputs. Out: SsmPasses. Numerics: f32; a state of 16 bits is
 // rounded once per step; sums over the state are f32 within 4096 columns, f64 across. Flow: call >
 // validate > select > compile > [launch].  Read next: cpu/lines.hpp, steps_cpu.hpp.
 #pragma once
@@ -11,7 +11,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// log(1 + e^v). The quotient gives back what 1 + e loses of a small e.
+/// log(1 + e^v). The quotient recovers what 1 + e loses for a small e.
 DLBLAS_INLINE Vec softplus(Vec v) {
   const Vec one = broadcast(1.0f), e = exp(zero() - abs(v)), sum = one + e;
   const Vec rest = choose(equal(sum, one), e, log(sum) * e / (sum - one));
@@ -29,7 +29,7 @@ void times(float* dt, const float* bias, bool soft, const float* x, float* dx, i
       });
 }
 
-/// One step of columns [begin, end): Σ c·state.
+/// One step of columns [begin, end); returns Σ c·state.
 template <DType E, bool kSameA>
 DLBLAS_INLINE float step(const ssm::SsmRow& row, int64_t t, int64_t begin, int64_t end) {
   const Vec dt = broadcast(row.dt[t]), dx = broadcast(row.dx[t]);

@@ -1,5 +1,5 @@
-// 4-bit weights as floats: what the definitions share, and the CPU form, one per instruction set. A
-// task is some rows of some columns, whose scales and zeros are widened once a group.
+// The dequantisers of 4-bit weights: what the definitions share, and the CPU form, one per
+// instruction set. A task is some rows of some columns; it widens scales and zeros once per group.
 // In: Problem; Args. Out: Kernel; y. Flow: call > validate > [select] > compile > [launch].
 // Read next: dequantize_simd.hpp, dequantize_cuda.cpp.
 #include "ops/w4/dequantize.hpp"
@@ -36,7 +36,7 @@ std::uint32_t word_at(const W4Matrix& words, std::int64_t row, std::int64_t col)
   return word;
 }
 
-/// Rows [k0, k1) of columns [n0, n0 + columns).
+/// Dequantises rows [k0, k1) of columns [n0, n0 + columns).
 void run_part(const State& s, const Args& args, const W4Params& p, std::int64_t k0, std::int64_t k1,
               std::int64_t n0, std::int64_t columns) {
   const bool along_k = s.op->along_k;
@@ -88,7 +88,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void*) {
   return 0;
 }
 
-/// Letters R, G, P or Q, N, group.
+/// The letters are R, G, P or Q, N, group.
 double elements_of(const Problem& p, const W4Op& op) {
   const auto size = [&](int letter) { return static_cast<double>(p.dims[letter]); };
   return 8 * size(0) * size(1) * (op.along_k ? 1 : size(2));

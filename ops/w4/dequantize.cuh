@@ -1,7 +1,7 @@
-// 4-bit weights as floats on NVIDIA GPUs: (q − zero) · scale in f32, one rounding. A thread makes
-// eight columns of eight rows: its scales are loaded once a group, its words and results lie beside
-// its neighbours'. In: W4Params. Out: y [depth, columns]. Flow: call > validate > select > compile
-// > [launch].  Read next: dequantize_config.hpp.
+// Dequantises 4-bit weights on NVIDIA GPUs: (q − zero) · scale in f32, one rounding. Each thread
+// computes eight columns of eight rows. It loads scales once per group, and its words and results
+// are next to its neighbours'. In: W4Params. Out: y [depth, columns]. Flow: call > validate >
+// select > compile > [launch].  Read next: dequantize_config.hpp.
 #pragma once
 
 #include "device/row/values.cuh"
@@ -12,7 +12,7 @@ namespace dlblas::w4 {
 
 namespace detail {
 
-/// Where AWQ keeps column c of eight.
+/// The nibble in which AWQ stores column c of eight.
 constexpr __device__ int awq_place(int c) { return c / 2 + c % 2 * 4; }
 
 /// 2^23 + a nibble, exactly.
@@ -20,12 +20,12 @@ __device__ __forceinline__ float lifted(uint32_t word, int place) {
   return float_from_bits(0x4b000000u | (word >> 4 * place & 15u));
 }
 
-/// Words are loaded as f32: bits, never values.
+/// Loads a word as f32: only its bits matter, never the value.
 __device__ __forceinline__ uint32_t word_at(const W4Matrix& m, int64_t row, int64_t col) {
   return load_vec<DType::kF32, 1, 1>(m.data, row * m.row + col * m.col).words[0];
 }
 
-/// What a thread keeps of a group: eight columns.
+/// A group's scales and zeros for a thread's eight columns.
 template <W4Traits S>
 struct Group {
   float scale[8], zero[8];  // zero: 2^23 more

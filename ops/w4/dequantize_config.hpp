@@ -1,4 +1,4 @@
-// What host and kernels of 4-bit weights agree on: plain values. Read next: dequantize.hpp,
+// What the host and the kernels of 4-bit weights share: plain values. Read next: dequantize.hpp,
 // dequantize.cuh.
 #pragma once
 
@@ -26,7 +26,7 @@ struct W4Params {
 inline constexpr int kW4Threads = 256;
 static_assert(sizeof(W4Params) == 4 * 24 + 3 * 8 + 8, "host and device read the same bytes");
 
-/// Columns of a row that a CPU makes at a time.
+/// Columns of a row that a CPU dequantises at a time.
 inline constexpr int kW4Columns = 512;
 /// A part of a row on a CPU.
 struct W4Line {
@@ -40,7 +40,7 @@ struct W4Line {
 
 }  // namespace dlblas::w4
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object.
 namespace dlblas::baseline {
 void w4_row(const w4::W4Line& line);
 }

@@ -1,5 +1,5 @@
-// 4-bit weights as floats on NVIDIA GPUs: one launch, any strides. In: Problem; Args. Out: a
-// kernel's source; launches. Flow: call > validate > [select] > [compile] > [launch].
+// The dequantisers of 4-bit weights on NVIDIA GPUs: one launch, any strides. In: Problem; Args.
+// Out: a kernel's source; launches. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: dequantize.cuh.
 #include <algorithm>
 
@@ -24,7 +24,7 @@ struct Form : kernels::CudaForm<W4Traits, NoKnobs> {
     return *members;
   }
 
-  /// Letters R, G, P or Q, N, group.
+  /// The letters are R, G, P or Q, N, group.
   static std::int64_t depth_of(const Query& q) {
     const auto& d = q.problem.dims;
     return q.user<W4Op>().along_k ? 8 * d[0] : d[0] * d[1];

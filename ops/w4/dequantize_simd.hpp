@@ -1,5 +1,5 @@
-// A part of a row of a 4-bit weight as floats, once for every instruction set: (q − zero) · scale
-// in f32, one rounding at the store. Read next: dequantize_config.hpp, dequantize.cpp.
+// Dequantises a part of a row of a 4-bit weight: (q − zero) · scale in f32, one rounding at the
+// store. Compiled once per instruction set. Read next: dequantize_config.hpp, dequantize.cpp.
 #pragma once
 
 #pragma GCC diagnostic push

@@ -1,6 +1,6 @@
-// Products with weights of 4 bits: the definitions' common part, and the form that any shape and
-// layout takes: columns of the weight become floats in the workspace, which `matmul` multiplies. On
-// a CPU so many columns at a time as its cache holds; on a GPU all of them.
+// Products with 4-bit weights: what the definitions share, and the form for any shape and layout,
+// which dequantises columns of the weight into the workspace and multiplies them by `matmul`. A CPU
+// takes as many columns at a time as its cache holds, a GPU all of them.
 // In: Problem; Args. Out: Kernel; y. Flow: call > validate > [select] > compile > [launch].
 // Read next: core/nested.hpp, product_rows_cuda.cpp.
 #include "ops/w4/product.hpp"
@@ -31,7 +31,7 @@ struct State {
   std::int64_t panel;  // columns
 };
 
-/// Columns that become floats at a time: whole multiples of 64, of one size where that is possible.
+/// Columns dequantised at a time: a multiple of 64, in panels of one size where that is possible.
 std::int64_t panel_of(const Query& q) {
   const auto& op = q.user<ProductOp>();
   const std::int64_t columns = op.columns(q.problem.dims);
@@ -44,7 +44,7 @@ std::int64_t panel_of(const Query& q) {
   return ((columns + panels - 1) / panels + 63) / 64 * 64;
 }
 
-/// `from` columns on of a matrix; `per`: columns of an element.
+/// A matrix from column `from` on; `per`: columns per element.
 TensorView part_of(const TensorView& t, std::int64_t from, std::int64_t columns, int per) {
   TensorView part = t;
   part.data = static_cast<char*>(t.data) + from / per * t.strides[1] * size_of(t.dtype);
@@ -164,8 +164,8 @@ OperatorDef w4_product(std::string_view schema, std::string_view formula, const 
   def.schema = schema;
   def.formula = formula;
   def.check = product::check;
-  // As matmul's: the roundings of a sum, or half of f32's smallest step for each product (all of
-  // its normal range where a CPU counts such operands as zero), then one rounding.
+  // As in matmul: the sum's roundings; half of f32's smallest step per product (2^-126 where a CPU
+  // counts operands below f32's normal range as zero); then one rounding.
   def.bound = [](const Problem& problem, int) {
     const std::int64_t* d = problem.dims;
     const double count = 3 + 8 * static_cast<double>(d[1]);
@@ -177,7 +177,7 @@ OperatorDef w4_product(std::string_view schema, std::string_view formula, const 
                  .absolute = out.tiny + count * step};
   };
   def.work_per_row = [](const Problem& problem) {
-    // An element of the weight is unpacked for each row.
+    // Each element of the weight is unpacked again for each row.
     return 64.0 * static_cast<double>(problem.dims[1]) * static_cast<double>(problem.dims[2]);
   };
   def.implementations = {product_wgmma_cuda(op), product_ring_cuda(op), product_rows_cuda(op),

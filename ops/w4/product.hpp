@@ -1,4 +1,4 @@
-// Products with weights of 4 bits: what the definitions share, (x, qweight, scales, zeros) -> y.
+// What the definitions of products with 4-bit weights share: (x, qweight, scales, zeros) -> y.
 // Read next: product.cpp, product_rows_cuda.cpp, mm_w4a16_awq/.
 #pragma once
 
@@ -22,13 +22,13 @@ struct ProductOp {
 namespace product {
 enum Tensor : int { kX, kQ, kScales, kZeros, kY };
 inline constexpr int kM = 0, kGroupScalar = 0;
-/// Rows in one stride: `check` refuses others.
+/// Leading dimensions as rows at one stride; `check` refuses other tensors.
 TensorView flat(const TensorView& t);
 inline double multiply_adds(const ProductOp& op, const Problem& p) {
   return static_cast<double>(p.dims[kM]) * static_cast<double>(op.depth(p.dims)) *
          static_cast<double>(op.columns(p.dims));
 }
-/// Bytes of words and scales.
+/// Bytes of words, scales and zeros.
 inline double weight_bytes(const ProductOp& op, const Problem& p) {
   const auto rows = static_cast<double>(op.depth(p.dims)),
              n = static_cast<double>(op.columns(p.dims));
@@ -36,7 +36,7 @@ inline double weight_bytes(const ProductOp& op, const Problem& p) {
 }
 }  // namespace product
 
-/// `op` lives as long as the process.
+/// `op` must live as long as the process.
 OperatorDef w4_product(std::string_view schema, std::string_view formula, const ProductOp& op);
 Implementation product_wgmma_cuda(const ProductOp& op);
 Implementation product_ring_cuda(const ProductOp& op);

@@ -1,4 +1,4 @@
-// What host and kernel of products with packed weights agree on: plain values. Read next:
+// What the host and the kernels of products with packed weights share: plain values. Read next:
 // product.hpp, product_rows.cuh.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace dlblas::w4 {
 
-/// Columns of a block.
+/// Columns per block.
 inline constexpr int kProductColumns = 64;
 
 struct ProductTraits {
@@ -28,7 +28,7 @@ struct ProductConfig {
   constexpr int32_t threads() const { return 32 * warps; }
 };
 
-/// Of the form that streams words through shared memory (product_ring.cuh).
+/// For the form that streams words through shared memory (product_ring.cuh).
 struct RingTraits {
   DType type;
   bool along_k;
@@ -45,7 +45,7 @@ struct RingConfig {
   constexpr int32_t threads() const { return 32 * warps(); }
   constexpr int32_t columns() const { return 64 * warps_n; }
   constexpr int32_t depth() const { return 64 * warps_k; }
-  // Of a stage: words, x, and what the groups of each 64 rows have.
+  // Bytes of a stage: words, x, and the scales and zeros of each 64 rows.
   constexpr int32_t word_bytes() const { return depth() * columns() / 2; }
   constexpr int32_t x_bytes(int32_t eights) const { return 8 * eights * depth() * 2; }
   constexpr int32_t scale_bytes() const { return warps_k * columns() * 2; }
@@ -60,7 +60,7 @@ struct RingConfig {
   }
 };
 
-/// Of the form on WGMMA (product_wgmma.cuh).
+/// For the form on WGMMA (product_wgmma.cuh).
 struct WgmmaTraits {
   DType type;
   bool along_k;
@@ -74,14 +74,14 @@ struct WgmmaConfig {
   int32_t split = 1;                                                // blocks along K, a cluster
   static constexpr int32_t kColumns = 256, kDepth = 64;             // of a stage
   constexpr int32_t threads() const { return 128 * (groups + 1); }  // one group copies
-  /// Registers of a thread: as launched, then of one that copies, and of one that multiplies, which
-  /// takes no more than the others gave back: it would wait for ever.
+  /// Registers per thread: at launch, then of a copying and of a multiplying thread. The latter
+  /// must not take more than the others gave back: it would wait forever.
   constexpr int32_t launched() const { return 65536 / threads() / 8 * 8; }
   constexpr int32_t few() const { return groups == 2 ? 40 : groups == 3 ? 32 : 24; }
   constexpr int32_t many() const {
     return groups == 1 ? 248 : (launched() * threads() - 128 * few()) / (128 * groups) / 8 * 8;
   }
-  // Of a stage: words, x, and what the stage's group has.
+  // Bytes of a stage: words, x, and the scales and zeros of its group.
   static constexpr int32_t kWords = kDepth * kColumns / 2, kScales = 2 * kColumns;
   static constexpr int32_t kZeros = kColumns / 2;
   constexpr int32_t stage_bytes(int32_t rows) const {  // tiles begin at multiples of 1024
@@ -101,7 +101,7 @@ struct ProductParams {
   int64_t m;
   float* partial;  // [split, m, columns]
 };
-/// Of the form on WGMMA: besides, the copy engine's views of words, x, scales and zeros.
+/// For the form on WGMMA: adds the copy engine's views of words, x, scales and zeros.
 struct WgmmaCall {
   TensorMap words, x, scales, zeros;
   ProductParams p;

@@ -1,5 +1,5 @@
-// What the GPU forms of products with packed weights share on the host: what they can read, their
-// parameters, and the steps: products, then the sum of parts of K.
+// What the GPU forms of products with packed weights share on the host: which operands they can
+// read, their parameters, and the steps: products, then the sum over parts of K.
 // Read next: product_wgmma_cuda.cpp, product_ring_cuda.cpp, product_rows_cuda.cpp.
 #pragma once
 
@@ -13,15 +13,16 @@ namespace dlblas::w4 {
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Rows of x, words and scales that lie plainly, sums that are short enough.
+/// Requires plain layouts of x, words and scales, and sums that are short enough.
 Support supports_packed(const Query& q);
-/// And what shared memory takes by stages: groups of whole 64 rows, chunks of 16 bytes.
+/// Requires, in addition, what stages in shared memory need: groups of whole 64 rows, 16-byte
+/// chunks.
 Support supports_streamed(const Query& q);
-/// Of one call.
+/// The parameters of one call.
 ProductParams product_params(const ProductOp& op, const Args& args, void* workspace);
 
-/// A form has kInclude, kKernel, kConfigName, and grid(state, params): blocks along N, parts of K
-/// and blocks along M.
+/// A form defines kInclude, kKernel, kConfigName, and grid(state, params): blocks along N, parts of
+/// K and blocks along M.
 template <typename Form, typename TraitsType, typename ConfigType>
 struct ProductForm : kernels::CudaForm<TraitsType, ConfigType> {
   using State = typename kernels::CudaForm<TraitsType, ConfigType>::State;

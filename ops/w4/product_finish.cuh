@@ -1,5 +1,5 @@
-// The last step of products with packed weights: parts of K, which blocks left in the workspace as
-// f32, are added in order. In: ProductParams with `partial`. Out: y.
+// The last step of products with packed weights: adds, in order, the f32 sums over parts of K that
+// blocks left in the workspace. In: ProductParams with `partial`. Out: y.
 // Flow: call > validate > select > compile > [launch].  Read next: product_ring.cuh.
 #pragma once
 
@@ -15,7 +15,7 @@ __device__ __forceinline__ void store_y(const W4Params& p, int64_t m, int64_t n,
   store_vec<T, 1, 2>(p.y.data, m * p.y.row + n * p.y.col, rounded<T>(Values<1>(v)));
 }
 
-/// kTraits, kConfig: those of the kernel before.
+/// kTraits, kConfig: those of the preceding kernel.
 template <auto kTraits, auto kConfig>
 __global__ void __launch_bounds__(kProductFinishThreads)
     product_finish(const __grid_constant__ ProductParams p) {

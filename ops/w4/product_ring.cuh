@@ -1,18 +1,18 @@
-// x · w with w in words of 4 bits, for some 64 rows of x: words, x and scales stream through a ring
-// in shared memory, words become f16 or bf16 in registers, and mma.sync multiplies them as its A:
+// x · w with w in words of 4-bit codes, for some 64 rows of x: words, x and scales stream through a
+// ring in shared memory, words become f16 or bf16 in registers, and mma.sync takes them as its A:
 // 16 columns of w by 8 rows of x, so few rows of x waste little. A block has warps along N (64
-// columns each) and along K (64 rows of w each, of every stage); sums of K meet at the end.
+// columns each) and along K (64 rows of w each, of every stage); their sums are added at the end.
 // In: ProductParams; groups of whole 64 rows of w; rows of 16-byte chunks. Out: y, or f32 sums of
 // parts of K. Numerics: f32 sums; warps and parts are added in order.
 //
 // K may come in any order that x and w share, columns in any order at all. A thread with
 // g = lane / 4, q = lane % 4 takes
-//   AWQ, 16 rows a step: rows 4q … 4q + 3 of the word of columns 8g … 8g + 7; column 8g + 2t + r is
-// row g + 8r of tile t.
-//   GPTQ, 32 rows a step: the word of rows 8q … 8q + 7 of columns 32h + 4g + c, c = 0 … 3; column c
-// is row g + 8 (c % 2) of tile 2h + c / 2. Nibbles i and i + 4 are sixteen bits apart, so rows i
-// and i + 4 are a pair, and x's pairs are made alike. Chunks of 16 bytes lie in a stage so that a
-// warp's loads meet no bank twice. Flow: call > validate > select > compile > [launch].  Read next:
+//   AWQ, 16 rows per step: rows 4q … 4q + 3 of the word of columns 8g … 8g + 7; column 8g + 2t + r
+// is row g + 8r of tile t.
+//   GPTQ, 32 rows per step: the word of rows 8q … 8q + 7 of columns 32h + 4g + c, c = 0 … 3; column
+// c is row g + 8 (c % 2) of tile 2h + c / 2. Nibbles i and i + 4 are sixteen bits apart, so rows i
+// and i + 4 form a pair, and x's pairs are formed alike. The placement of 16-byte chunks in a stage
+// avoids bank conflicts. Flow: call > validate > select > compile > [launch].  Read next:
 // device/mma.cuh, unpack.cuh, product_ring_cuda.cpp.
 #pragma once
 
@@ -29,20 +29,21 @@ namespace detail {
 constexpr int kRingRows = 64;    // of w, of a warp and stage
 constexpr int kRingPart = 2048;  // bytes of its words
 
-/// Copies stage after stage, in order; a stage is one group of copies, also when none is left.
+/// Copies stage after stage, in order. Each stage commits one cp.async group, even if nothing is
+/// left to copy.
 template <RingTraits S, RingConfig C>
 struct RingCopy {
   static constexpr int kRowsOfX = 8 * S.eights;
-  // Chunks of a row: of words, x, scales and zeros.
+  // Chunks per row: of words, x, scales and zeros.
   static constexpr int kWords = S.along_k ? C.columns() / 4 : C.columns() / 32;
   static constexpr int kX = C.depth() / 8, kScales = C.columns() / 8, kZeros = C.columns() / 32;
-  // A thread's chunks of a stage lie so many rows apart.
+  // Rows from one of a thread's chunks of a stage to the next.
   static constexpr int kWordStep = C.threads() / kWords, kXStep = C.threads() / kX;
   static constexpr int kWordCopies = C.word_bytes() / 16 / C.threads();
   static constexpr int kXCopies = (kRowsOfX + kXStep - 1) / kXStep;
   static_assert(C.threads() % kWords == 0 && C.threads() % kX == 0);
 
-  // Of a stage, at most one chunk of scales or zeros a thread.
+  // Per stage, a thread copies at most one chunk of scales or zeros.
   static constexpr int kScaleChunks = C.warps_k * kScales, kZeroChunks = C.warps_k * kZeros;
   static_assert(kScaleChunks + kZeroChunks <= C.threads());
 
@@ -52,8 +53,8 @@ struct RingCopy {
   int32_t left;       // of K, from this thread's stage on
   int32_t rows;       // of x, from this thread's first on
   bool has_words, has_group;
-  // Of this thread's chunk of scales or zeros: where it lies in a stage, which of its rows of w it
-  // is for, and how far these are in their group.
+  // This thread's chunk of scales or zeros: its offset in a stage, the first of the stage's rows of
+  // w that it serves, that row's place in its group, and the chunk's bytes.
   int32_t group_to, group_k, in_group, group_bytes;
 
   __device__ __forceinline__ RingCopy(const ProductParams& params, int64_t n, int64_t m,
@@ -85,7 +86,7 @@ struct RingCopy {
     has_group = column < p.w.columns && (of_scale || (S.zeros && e < kZeroChunks));
   }
 
-  /// Where the chunk of this row of words and of these columns lies.
+  /// The offset in a stage of a row's chunk of words.
   __device__ static __forceinline__ int place_of_word(int row, int chunk) {
     if constexpr (S.along_k) {
       const int part = row / 8 * C.warps_n + chunk / 16, q = row % 4;
@@ -97,7 +98,7 @@ struct RingCopy {
              chunk % 2 * 16;
     }
   }
-  /// Where chunk `at` of row m of x lies.
+  /// The offset in a stage of chunk `at` of row m of x.
   __device__ static __forceinline__ int place_of_x(int m, int at) {
     const int swizzled = S.along_k ? at % 8 ^ ((m & 1) << 2) : at % 8 ^ ((m & 3) << 1);
     return C.word_bytes() + (at / 8 * kRowsOfX + m) * 128 + swizzled * 16;
@@ -132,7 +133,7 @@ struct RingCopy {
     while (in_group >= p.w.group) in_group -= static_cast<int32_t>(p.w.group), group += group_row;
   }
 
-  /// Rows of x that do not exist, scales and zeros of columns that do not: zeros in every stage.
+  /// Writes zeros to every stage for rows of x, and scales and zeros of columns, that do not exist.
   __device__ __forceinline__ void clear(uint32_t ring) const {
     const int thread = static_cast<int>(threadIdx.x), of_x = thread / kX;
 #pragma unroll 1
@@ -192,7 +193,8 @@ struct RingProduct {
       uint32_t word[4], half[2][2];
 #pragma unroll
       for (int i = 0; i < 4; ++i) word[i] = at<uint32_t>(mine + u * 512 + i * 128);
-        // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
+        // Nibbles of even columns are in the low half of a word, of odd ones in the high half:
+        // joins the halves of two rows.
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         half[i][0] = __byte_perm(word[2 * i], word[2 * i + 1], 0x5410);
@@ -275,7 +277,7 @@ struct RingProduct {
       awq(d, stage);
   }
 
-  /// The sum of column n and row m of the block's tile, in [warp][register][lane].
+  /// The sum of column n and row m of the block's tile, from `sums` [warp][register][lane].
   __device__ static __forceinline__ float sum_at(const float* sums, int n, int m) {
     const int c = n % 64;
     const int lane = (S.along_k ? c % 32 / 4 : c / 8) * 4 + m % 8 / 2;

@@ -51,7 +51,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
     const Traits s = traits(q, c);
     if (c.threads() < 64 || c.threads() > 512) return false;
     if (c.shared_bytes(s.eights) > q.device.shared_bytes_per_block) return false;
-    // A thread's sums, x and words; a chunk of x for each thread of a row.
+    // Registers for a thread's sums, x and words; a chunk of x for at least every fourth thread.
     const int registers = 16 * s.eights + 4 * s.eights + 72;
     return registers * c.threads() <= 65536 && 8 * s.eights * c.depth() / 8 >= c.threads() / 4;
   }
@@ -75,9 +75,10 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
 
   static Config preset(const Query& q) { return kernels::least_estimate<Ring>(q, {1, 2, 2, 1}); }
 
-  /// The fullest multiprocessor's tiles of 64 × 64 of the weight, each as long as its integer
-  /// instructions and products, or as a warp takes for it where few warps are there; what streams,
-  /// by blocks that keep memory busy; x by each block from L2; launches and parts of K.
+  /// The slowest of three: the fullest multiprocessor's 64 × 64 tiles of the weight, each bound by
+  /// its integer instructions and products, or by one warp's time for it where there are few warps;
+  /// streaming the weight, by blocks that keep memory busy; and each block's reads of x from L2.
+  /// Adds launches and parts of K.
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
@@ -96,7 +97,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
     const double alone = 1000 + 130.0 * s.eights;  // cycles of one warp
     const double cycles = tiles * std::max(110 + 29.0 * s.eights, alone / warps);
     const double clock = unit_rates(q.device).f32_flops / 256;
-    // 64 KB in flight a multiprocessor keep memory busy.
+    // 64 KB in flight per multiprocessor keep memory busy.
     const double in_flight = std::min(blocks / q.device.units, 1.0 * a_unit) * (c.stages - 1) *
                              (c.word_bytes() + c.scale_bytes());
     const double memory = again * product::weight_bytes(op, p) /

@@ -1,12 +1,12 @@
-// x · w with w in words of 4 bits, which pass through registers alone: packed bytes stream from
-// memory, become f16 or bf16 as the dequantised weight has them (exact difference, one rounding of
-// the product), and go into mma.sync. The warps of a block divide K, blocks columns and rows of x.
-// A product may take K in any order that x and w share, and columns in any order at all. So a
-// thread with g = lane / 4, q = lane % 4 takes words as they come:
-//   AWQ, 16 rows a step: four rows, 4q on, of the word of columns 8g … 8g + 7; column 8g + t is
-// column g of tile t.
-//   GPTQ, 32 rows a step: the word of rows 8q … 8q + 7 of columns 32h + 4g + t. Nibbles i and i + 4
-// are sixteen bits apart, so rows i and i + 4 are a pair, and x's pairs are made alike.
+// x · w with w in words of 4-bit codes, which pass through registers only: packed bytes stream from
+// memory, become the dequantised weight's f16 or bf16 values (exact difference, one rounding of the
+// product), and go into mma.sync. The warps of a block divide K; blocks divide columns and rows of
+// x. A product may take K in any order that x and w share, and columns in any order at all. So a
+// thread with g = lane / 4, q = lane % 4 takes words in their layout:
+//   AWQ, 16 rows per step: four rows, from 4q on, of the word of columns 8g … 8g + 7; column 8g + t
+// is column g of tile t.
+//   GPTQ, 32 rows per step: the word of rows 8q … 8q + 7 of columns 32h + 4g + t. Nibbles i and
+// i + 4 are sixteen bits apart, so rows i and i + 4 form a pair, and x's pairs are formed alike.
 // In: ProductParams; groups of whole batches of steps; rows of 16 bytes. Out: y, or f32 sums of
 // parts of K. Numerics: f32 sums; warps and parts are added in order. Flow: call > validate >
 // select > compile > [launch].  Read next: device/mma.cuh, product_rows_cuda.cpp.
@@ -23,7 +23,7 @@ namespace detail {
 
 constexpr int kTiles = kProductColumns / 8;
 
-/// A batch of steps of a warp: words and x as they were loaded, and what their group has.
+/// A warp's batch of steps: words and x as loaded, and the scales and zeros of their group.
 template <ProductTraits S, ProductConfig C>
 struct AwqBatch {
   uint32_t words[C.unroll][4];
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t end = begin + each * kBatch < p.w.depth ? begin + each * kBatch : p.w.depth;
   float d[S.tiles][kTiles][4] = {};
   if constexpr (C.ahead) {
-    // The next batch is on its way while one is multiplied.
+    // The next batch is in flight while this one is multiplied.
     Batch now, next;
     if (begin < end) now.load(p, n0, m0, begin, end, lane / 4, lane % 4);
     for (int64_t k = begin; k < end; k += kBatch) {

@@ -1,5 +1,5 @@
-// Products with packed weights on NVIDIA GPUs, for few rows: packed bytes are read once, and once
-// again for each 64 rows of x. In: Problem, Config; Args. Out: Kernel and its sources; launches.
+// Products with packed weights on NVIDIA GPUs, for few rows: packed bytes are read once per 64 rows
+// of x. In: Problem, Config; Args. Out: Kernel and its sources; launches.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: product_rows.cuh.
 #include <algorithm>
 
@@ -65,7 +65,7 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
     });
   }
 
-  /// Two blocks a multiprocessor, of eight warps with 16 loads in flight each.
+  /// Two blocks per multiprocessor, of eight warps with 16 loads in flight each.
   static Config preset(const Query& q) {
     const auto& op = q.user<ProductOp>();
     const std::int64_t rows = q.problem.dims[kM], depth = op.depth(q.problem.dims);
@@ -81,8 +81,8 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
   }
 
   /// H200, 26 November 2026, 4096 × 14336 of AWQ in groups of 128: 23.7 µs at 1 row of x, 24.6 at
-  /// 16, 76.9 at 64: a third of memory's rate, and a seventh of the tensor cores', since a warp
-  /// loads, unpacks and multiplies in turn.
+  /// 16, 76.9 at 64. That is a third of memory's rate and a seventh of the tensor cores', since a
+  /// warp loads, unpacks and multiplies in turn.
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
@@ -94,8 +94,8 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
     const double again = std::max(1.0, rows / (16.0 * s.tiles));
     const double memory =
         product::weight_bytes(op, p) / (0.33 * busy * memory_bytes_per_s(q.device));
-    // x, by each block from L2; three instructions for two elements, in every 64 rows again;
-    // products.
+    // Each block reads x from L2; unpacking takes three instructions per two elements, again for
+    // every 64 rows; then the products.
     const double x = 2 * rows * depth * n / kProductColumns / cache_bytes_per_s(q.device);
     const double made =
         again * depth * n * 1.5 / (unit_rates(q.device).f32_flops / 2 * q.device.units);

@@ -1,16 +1,16 @@
-// x · w with w in words of 4 bits on Hopper's WGMMA, up to 64 rows of x a block: words become f16
-// or bf16 in registers, which are A of the instruction (64 columns of w); x in shared memory is B.
+// x · w with w in words of 4-bit codes on Hopper's WGMMA, up to 64 rows of x per block: words
+// become f16 or bf16 in registers, the instruction's A (64 columns of w); x in shared memory is B.
 // One thread copies stages of 64 rows and 256 columns of w; warpgroups take stages in turn; blocks
 // of a cluster take parts of K. In: WgmmaCall; groups of whole 64 rows. Out: y. Numerics: f32 sums;
 // those of warpgroups, then of blocks, are added in order.
 //
-// A thread with g = lane / 4, q = lane % 4 of warp v has columns 64v … 64v + 63, in four tiles
-// of 16. AWQ: word g of the warp's eight, of rows 2q, 2q + 1, 2q + 8, 2q + 9 of each 16. Column 8g
-// + 2t + h is row g + 8h of tile t. GPTQ: words of columns 32h + 4g + c. Column c is row g + 8 (c %
-// 2) of tile 2h + c / 2; rows 2q and 2q + 1 are byte q of a word, which four threads share. A
-// warp's loads of words meet no bank twice: AWQ's by the copy engine's swizzle, GPTQ's since four
-// threads read one place. Flow: call > validate > select > compile > [launch]. Read next:
-// device/wgmma.cuh, unpack.cuh, product_wgmma_cuda.cpp.
+// Warp v has columns 64v … 64v + 63, in four tiles of 16. Its thread with g = lane / 4,
+// q = lane % 4 takes: AWQ: word g of the warp's eight, of rows 2q, 2q + 1, 2q + 8, 2q + 9 of each
+// 16. Column 8g + 2t + h is row g + 8h of tile t. GPTQ: words of columns 32h + 4g + c. Column c is
+// row g + 8 (c % 2) of tile 2h + c / 2; rows 2q and 2q + 1 are byte q of a word, which four threads
+// share. A warp's loads of words have no bank conflicts: AWQ's due to the copy engine's swizzle,
+// GPTQ's since four threads read one address. Flow: call > validate > select > compile > [launch].
+// Read next: device/wgmma.cuh, unpack.cuh, product_wgmma_cuda.cpp.
 #pragma once
 
 #include "device/cluster.cuh"
@@ -48,7 +48,7 @@ struct WgmmaShared {
   }
 };
 
-/// Which stages of K a block has.
+/// The stages of K that a block takes.
 template <WgmmaConfig C>
 struct WgmmaDepth {
   int32_t first, count;
@@ -59,7 +59,7 @@ struct WgmmaDepth {
   }
 };
 
-/// The copying thread's whole life.
+/// All that the copying thread does.
 template <WgmmaTraits S, WgmmaConfig C>
 __device__ __forceinline__ void copy_stages(const WgmmaCall& call, const WgmmaShared<S, C>& shared,
                                             const WgmmaDepth<C>& depth, int32_t n, int32_t m) {
@@ -85,12 +85,12 @@ __device__ __forceinline__ void copy_stages(const WgmmaCall& call, const WgmmaSh
   }
 }
 
-/// What a thread's columns are lifted by, and their scales, in both halves of a word.
+/// The negated lift and zero of a thread's columns, and their scales, in both halves of a word.
 template <WgmmaTraits S>
 struct WgmmaGroup {
   static constexpr bool kBf = S.type == DType::kBF16;
-  // 1 in each half; where a word holds rows, the high half's nibble stands three (bf16: its
-  // mantissa has seven bits) or four places up.
+  // 1 in each half. Where a word holds rows, the high half's nibble is three (bf16: its mantissa
+  // has seven bits) or four bits further up, so its factor is 1/8 or 1/16.
   static constexpr uint32_t kOnes = kBf ? 0x3f803f80u : 0x3c003c00u;
   static constexpr uint32_t kRows = kBf ? 0x3e003f80u : 0x2c003c00u;
   static constexpr uint32_t kTimes = S.along_k ? kRows : kOnes;
@@ -100,7 +100,7 @@ struct WgmmaGroup {
   __device__ static __forceinline__ T at(const unsigned char* from) {
     return *reinterpret_cast<const T*>(from);
   }
-  /// Of column c of 64: the word of zeros, from scales and zeros of a warp's columns.
+  /// Loads a thread's eight columns from the scales and zeros of its warp's 64.
   __device__ __forceinline__ void load(const unsigned char* scales, const unsigned char* zeros,
                                        int g, uint32_t plus, uint32_t mask) {
     if constexpr (!S.along_k) {
@@ -118,7 +118,7 @@ struct WgmmaGroup {
         }
       }
     } else {
-      // −(128 + z) and −(16 + z); −(1024 + z) and −(64 + z).
+      // Low and high half: bf16 −(128 + z) and −(16 + z); f16 −(1024 + z) and −(64 + z).
       constexpr uint32_t kBase = kBf ? 0xc180c300u : 0xd400e400u, kStep = kBf ? 0x80001 : 0x100001;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
@@ -144,7 +144,7 @@ struct WgmmaProduct {
   using Words = uint32_t[S.along_k ? 16 : 4];
   using Group = WgmmaGroup<S>;
   static constexpr int kSteps = C.kDepth / 16;
-  // Words of the next step are on their way while these become A, where registers suffice.
+  // Where registers suffice, the next step's words are in flight while these become A.
   static constexpr bool kAhead = !S.along_k || S.rows <= 32;
 
   static_assert(C.stages >= 2 * C.groups, "a warpgroup holds a stage while it waits for its next");
@@ -153,7 +153,7 @@ struct WgmmaProduct {
   int warp, g, q;  // of the warpgroup
   uint32_t mask, high;
 
-  /// A thread's words of step u of a stage.
+  /// Loads a thread's words of step u of a stage.
   __device__ __forceinline__ void fetch(Words& word, const unsigned char* words, int u) const {
     if constexpr (!S.along_k) {
 #pragma unroll
@@ -175,7 +175,8 @@ struct WgmmaProduct {
   __device__ __forceinline__ void unpack(Step& a, const Words& word, const Group& of) const {
     if constexpr (!S.along_k) {
       uint32_t half[2][2];
-      // Nibbles of even columns in the low half of a word, of odd ones in the high: of two rows.
+      // Nibbles of even columns are in the low half of a word, of odd ones in the high half: joins
+      // the halves of two rows.
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         half[i][0] = __byte_perm(word[2 * i], word[2 * i + 1], 0x5410);
@@ -203,7 +204,7 @@ struct WgmmaProduct {
     }
   }
 
-  /// A stage is released in the midst of the next one, when its last products have ended.
+  /// A stage is released during the next one, once its last products have ended.
   __device__ __forceinline__ void run(Sums& d, const WgmmaDepth<C>& depth, int group_size,
                                       int which, uint32_t plus) const {
     RingPlace<C.stages> at, before;
@@ -249,20 +250,20 @@ struct WgmmaProduct {
     for (int tile = 0; tile < 4; ++tile) wgmma_pin(d[tile]);
   }
 
-  /// Until here the registers belong to products that run.
+  /// Up to this point, the registers belong to products in flight.
   __device__ static __forceinline__ void hold(Step& a) {
 #pragma unroll
     for (int tile = 0; tile < 4; ++tile)
       asm volatile("" : "+r"(a[tile][0]), "+r"(a[tile][1]), "+r"(a[tile][2]), "+r"(a[tile][3]));
   }
 
-  /// Where columns 2c and 2c + 1 of row m lie among a block's sums, in pairs: no bank is met twice
-  /// when they are written by tiles or read by rows.
+  /// The place, in pairs, of columns 2c and 2c + 1 of row m among a block's sums: no bank
+  /// conflicts, whether tiles are written or rows are read.
   __device__ static __forceinline__ int place(int m, int c) {
     const int swizzle = (m >> 1 & 1) | (m >> 2 & 1) << (S.along_k ? 3 : 1);
     return m * (C.kColumns / 2) + (c ^ swizzle);
   }
-  /// kAdd: to what lies there.
+  /// Stores the sums; kAdd: adds them to those already there.
   template <bool kAdd>
   __device__ __forceinline__ void keep(float2* sums, const Sums& d) const {
 #pragma unroll

@@ -1,5 +1,5 @@
-// Products with packed weights on Hopper's WGMMA, whose A are words unpacked in registers: which
-// configurations exist, what they are expected to take, and the launch. In: Problem, Config; Args.
+// Products with packed weights on Hopper's WGMMA, whose A is unpacked from words in registers:
+// which configurations exist, their estimated times, and the launch. In: Problem, Config; Args.
 // Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: product_wgmma.cuh, product_cuda.hpp, docs/notes/gemm.md.
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 using product::kM;
 
-/// A box of a matrix whose rows lie `row` elements apart. False where the copy engine cannot.
+/// Describes boxes of a matrix whose rows are `row` elements apart; false if the copy engine cannot
+/// read it.
 bool encode(TensorMap& map, DType type, const void* data, std::int64_t rows, std::int64_t columns,
             std::int64_t row, int box_rows, int box_columns, cuda::Swizzle swizzle) {
   cuda::TensorMapSpec spec;
@@ -36,7 +37,7 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   static constexpr const char* kConfigName = "dlblas::w4::WgmmaConfig";
   static constexpr const char* kEntry = "dlblas::w4::product_wgmma";
   static constexpr std::int64_t kDepth = Config::kDepth, kColumns = Config::kColumns;
-  /// CUDA_ERROR_INVALID_VALUE: of what `supports` takes there is always a map.
+  /// CUDA_ERROR_INVALID_VALUE. Not expected: there is a map for everything that `supports` accepts.
   static constexpr int kNotWalked = 1;
 
   static const ConfigTable<Config>& table() {
@@ -77,7 +78,7 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   }
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);
-    // Sums; A of two steps, factors of eight columns, words and places. Sixteen words of GPTQ
+    // Sums; A of two steps, factors of eight columns, words and addresses. GPTQ's sixteen words
     // spilled beside the sums of 64 rows.
     const int registers = 2 * s.rows + 85 + (s.along_k && s.rows == 64 ? 20 : 0);
     return c.shared_bytes(s.rows) <= q.device.shared_bytes_per_block && registers <= c.many();
@@ -85,7 +86,7 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   static void constrain(const Query& q, Space& space) {
     space.require(table(), "fits_device", {"groups", "stages"},
                   [q = QueryCopy(q)](const Config& c) { return fits(q, c); });
-    // A warpgroup holds a stage while it waits for its next.
+    // A warpgroup holds one stage while it waits for its next.
     space.require(table(), "two_stages_a_group", {"groups", "stages"},
                   [](const Config& c) { return c.stages >= 2 * c.groups; });
     space.require(table(), "split_is_useful", {"groups", "split"},
@@ -96,13 +97,13 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
 
   static Config preset(const Query& q) { return kernels::least_estimate<Wgmma>(q, {1, 4, 1}); }
 
-  /// Blocks that run at a time: a cluster stays within a processing cluster, and of 132
-  /// multiprocessors an H200 has six of 18, one of 16 and one of 8.
+  /// Blocks that run at a time. A cluster stays within one GPC; the 132 multiprocessors of an H200
+  /// form six GPCs of 18, one of 16 and one of 8.
   static double at_a_time(const DeviceInfo& device, int split) {
     return split * device.units / 132.0 * (6 * (18 / split) + 16 / split + 8 / split);
   }
   /// The steps of the busiest multiprocessor, whose unpacking and products overlap little (fitted
-  /// to an H200 and an H100); what streams; the sums of a cluster.
+  /// to an H200 and an H100); streaming the weight; adding a cluster's sums.
   static double milliseconds(const Query& q, const Config& c) {
     const Problem& p = q.problem;
     const auto& op = q.user<ProductOp>();
@@ -112,7 +113,7 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     const double tiles = std::max(1.0, std::ceil(n / kColumns)) * again;
     const double waves = std::ceil(tiles * c.split / at_a_time(q.device, c.split));
     const double stages = std::ceil(static_cast<double>(depth_of(q)) / c.split);
-    // A stage is 64 tiles of 16 × 16 of the weight, and 16 instructions of WGMMA.
+    // A stage is 64 tiles of 16 × 16 of the weight, and 16 WGMMA instructions.
     const double unpacked = s.along_k ? 480 : 400, multiplied = 16 * (8 + 0.4 * s.rows);
     const double alone = c.groups == 1 ? 120 : 0;  // latencies that one warpgroup cannot hide
     const double clock = unit_rates(q.device).f32_flops / 256;

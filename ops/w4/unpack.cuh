@@ -1,13 +1,13 @@
-// Words of 4-bit weights as pairs of f16 or bf16, as the dequantised weight has them: an exact
-// difference, one rounding of the product. Read next: product_wgmma.cuh, product_ring.cuh.
+// Unpacks words of 4-bit weights to pairs of f16 or bf16 with the dequantised weight's values: an
+// exact difference, one rounding of the product. Read next: product_wgmma.cuh, product_ring.cuh.
 #pragma once
 
 #include "device/types.hpp"
 
 namespace dlblas::w4 {
 
-/// 0x000f000f, in a register that ptxas takes for a variable: an instruction holds one constant,
-/// and it would load this one again for each. `size` ≥ 0.
+/// 0x000f000f, in a register that ptxas takes for a variable: an instruction holds one constant, so
+/// ptxas would load this one again for each. `size` ≥ 0.
 __device__ __forceinline__ uint32_t nibble_mask(int64_t size) {
   return 0x000f000fu ^ static_cast<uint32_t>(size >> 62);
 }

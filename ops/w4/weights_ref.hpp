@@ -1,7 +1,8 @@
-// One element of a weight of 4 bits, for the oracles: (q − zero) · scale, where a word of 32 bits
-// holds eight q. AWQ: of eight columns, in the order 0 2 4 6 1 3 5 7 from the lowest bits up. GPTQ:
-// of eight rows, in order; zeros of eight columns, in order. Without zeros 8 is subtracted.
-// A nibble minus a zero has five bits: its product with a scale of 11 bits is exact in f32.
+// One element of a 4-bit weight, for the oracles: (q − zero) · scale. A 32-bit word holds eight q.
+// AWQ: those of eight columns, in the order 0 2 4 6 1 3 5 7 from the lowest bits up. GPTQ: those of
+// eight rows, in order; its zeros are those of eight columns, in order. Without zeros, 8 is
+// subtracted. A nibble minus a zero has five bits: its product with an 11-bit scale is exact in
+// f32.
 // Read next: ops/w4/dequantize.hpp, ops/w4/product.hpp.
 #pragma once
 
@@ -14,10 +15,10 @@ DLBLAS_ORACLE double nibble_of(double word, std::int64_t at) {
   const auto bits = static_cast<std::int64_t>(word) & 0xffffffff;
   return static_cast<double>(bits >> 4 * at & 15);
 }
-/// Where AWQ keeps column c of eight.
+/// The nibble in which AWQ stores column c of eight.
 DLBLAS_ORACLE std::int64_t awq_place(std::int64_t c) { return c / 2 + c % 2 * 4; }
 
-/// Tensors of a call: words at `first`, then scales, then zeros.
+/// A call's tensors: words at `first`, then scales, then zeros.
 template <typename Row>
 double awq_weight(const Row& row, int first, std::int64_t group, std::int64_t k, std::int64_t n) {
   const std::int64_t r = k / group, at = awq_place(n % 8);
@@ -25,7 +26,7 @@ double awq_weight(const Row& row, int first, std::int64_t group, std::int64_t k,
   return (nibble_of(row.load_row(first, k, n / 8), at) - zero) * row.load_row(first + 1, r, n);
 }
 
-/// `plus`: what stored zeros lack.
+/// `plus`: what is to be added to stored zeros.
 template <typename Row>
 double gptq_weight(const Row& row, int first, std::int64_t group, std::int64_t plus, std::int64_t k,
                    std::int64_t n) {
@@ -36,7 +37,7 @@ double gptq_weight(const Row& row, int first, std::int64_t group, std::int64_t p
   return (nibble_of(row.load_row(first, k / 8, n), k % 8) - zero) * row.load_row(first + 1, r, n);
 }
 
-/// A row of x times a weight that is rounded to x's type first. What the sum allows is matmul's
+/// A row of x times a weight that is rounded to x's type first. The sum's allowed error is matmul's
 /// (ops/gemm/matmul/matmul_ref.hpp): CPUs' bf16 products may count operands below f32's normal
 /// range as zero.
 template <typename Row, typename Weight>

@@ -1,6 +1,7 @@
-// GPUs that need not be here: a device index beyond those of drivers stands for a typical card of
-// an architecture, so that choices are explained and kernels compiled ahead, in an image build say.
-// device_info() knows them (core/device.cpp). Read next: bindings/c/warmup.cpp.
+// GPUs that need not be present: a device index beyond any driver's stands for a typical card of
+// one architecture, so that choices can be explained and kernels compiled ahead of time, say while
+// an image is built. device_info() describes them (core/device.cpp). Read next:
+// bindings/c/warmup.cpp.
 #pragma once
 
 #include "core/device.hpp"
@@ -13,7 +14,7 @@ inline constexpr std::int16_t kAbsentGpu = 1 << 14;
 constexpr bool is_absent(Device device) {
   return device.type == DeviceType::kCuda && device.index >= kAbsentGpu;
 }
-/// Throws Error(kDevice) where the device is absent: for what cannot do without one.
+/// Throws Error(kDevice) if the device is absent; for code that needs a real one.
 void require_present(Device device);
 
 }  // namespace dlblas

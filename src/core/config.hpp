@@ -47,12 +47,12 @@ class KnobTable {
   /// Strict inverse of print: every knob once, in order, each value in its domain; else throws
   /// Error(kArgument) naming `owner` (an implementation's name).
   Config parse(std::string_view text, std::string_view owner) const;
-  /// The order of a space: by the places of values in the knobs' domains.
+  /// The order of a space: compares values by their positions in the knobs' domains.
   bool is_before(const Config& a, const Config& b) const;
   /// As a C++ value of `aggregate`, for the JIT: `Name{.block_m = decltype(Name::block_m)(64)}`.
   /// The table's order must be the aggregate's: designators out of order do not compile.
   std::string literal(const Config& config, std::string_view aggregate) const;
-  /// The domain of a knob that the table has.
+  /// The domain of a knob, which the table must have.
   const std::vector<std::int64_t>& values(std::string_view knob) const {
     return knobs_[static_cast<std::size_t>(find(knob))].values;
   }
@@ -73,7 +73,7 @@ struct MemberOf<V C::*> {
 };
 }  // namespace detail
 
-/// A knob and the accessors of the aggregate's member behind it.
+/// A knob, and accessors for the aggregate's member that it stands for.
 template <typename C>
 struct KnobField {
   Knob knob;
@@ -92,7 +92,7 @@ auto field(std::string_view name, std::vector<std::int64_t> values,
                       [](C& c, std::int64_t v) { c.*Member = static_cast<V>(v); }};
 }
 
-/// The table of aggregate C: knobs, and the way between C and its erased form.
+/// The table of aggregate C: knobs, and the conversion between C and its erased form.
 template <typename C>
 class ConfigTable : public KnobTable {
  public:
@@ -118,8 +118,8 @@ class ConfigTable : public KnobTable {
   std::vector<KnobField<C>> fields_;
 };
 
-/// A kernel's traits: a table of the aggregate's members, in its order, prints the C++ value that
-/// the JIT compiles for, as a ConfigTable does. `member<&Traits::type>("type")`.
+/// A kernel's traits. A table of the aggregate's members, in declaration order, prints the C++
+/// value that the JIT compiles for, as a ConfigTable does. `member<&Traits::type>("type")`.
 template <auto Member>
 auto member(std::string_view name) {
   return field<Member>(name, {});

@@ -1,4 +1,4 @@
-// How often things happened in this process; tests prove with these what did *not* happen.
+// How often events occurred in this process; tests use the counts to prove what did *not* happen.
 #pragma once
 
 #include <atomic>

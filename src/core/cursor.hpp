@@ -1,6 +1,6 @@
-// A cursor over a schema's (or an expression's) text: the tokens that the grammar is made of, and
-// its one way to fail. In: text with single spaces. Every function that takes a token also skips
-// the space after it. Read next: core/schema.cpp (the grammar's rules).
+// A cursor over the text of a schema (or an expression): the grammar's tokens and its one error
+// path. In: text with single spaces. Every function that accepts a token also skips the space after
+// it. Read next: core/schema.cpp (the grammar's rules).
 #pragma once
 
 #include <cctype>
@@ -16,7 +16,7 @@ namespace dlblas {
 
 class Cursor {
  public:
-  /// `what` is being read: its name in messages.
+  /// `what` names the text in error messages.
   explicit Cursor(std::string_view text, const char* what = "schema") : what_(what), text_(text) {
     skip();
   }
@@ -42,7 +42,7 @@ class Cursor {
     skip();
     return word;
   }
-  /// A word that must follow as a whole: `key` does not match `keys`.
+  /// Accepts a whole word only: `key` does not match `keys`.
   bool accept_word(std::string_view word) {
     const std::size_t end = at_ + word.size();
     if (!peek(word) || (end < text_.size() && is_word(text_[end]))) return false;

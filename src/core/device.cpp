@@ -1,5 +1,5 @@
-// What this machine's CPU is: model, instruction sets, threads, caches. Read once from cpuid, sysfs
-// and the scheduler's affinity mask.
+// Facts about this machine's CPU: model, instruction sets, threads, caches. Read once from cpuid,
+// sysfs and the scheduler's affinity mask.
 #include "core/device.hpp"
 
 #include <sched.h>
@@ -26,14 +26,14 @@
 namespace dlblas {
 namespace {
 
-// By cpuid itself: __builtin_cpu_supports reads a table of the compiler's runtime, which zig's
+// Uses cpuid directly: __builtin_cpu_supports reads a table in the compiler's runtime, which zig's
 // leaves empty.
 Isa hardware_isa() {
 #if defined(__x86_64__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kFirst = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & kFirst) != kFirst) return Isa::kBaseline;
-  // What the kernel saves at a task switch: xmm and ymm; and masks and zmm.
+  // State that the kernel saves at a task switch: xmm and ymm; then also masks and zmm.
   constexpr unsigned kYmm = 0x06, kZmm = 0xe6;
   unsigned saved = 0;
   __asm__("xgetbv" : "=a"(saved), "=d"(edx) : "c"(0));
@@ -46,14 +46,14 @@ Isa hardware_isa() {
 #endif
 }
 
-/// What a CPU of kAvx512 has beside the level.
+/// Extensions of a kAvx512 CPU beyond the level.
 struct Units {
   bool vnni = false, avx512_bf16 = false, amx = false;
 };
 
 #if defined(__x86_64__)
-/// Tiles are saved at a task switch only where a process asked for them (Linux 5.16). Threads and
-/// children have what was granted.
+/// Linux (5.16 on) saves tiles at a task switch only for a process that requested permission.
+/// Threads and children inherit the permission.
 bool asks_for_tiles() {
 #if defined(SYS_arch_prctl)
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -67,7 +67,7 @@ bool asks_for_tiles() {
 Units units_of_cpu() {
   Units units;
 #if defined(__x86_64__)
-  // Bits of leaf 7 that g++ 12's cpuid.h lacks or names otherwise than clang's.
+  // Bits of leaf 7 that g++ 12's cpuid.h lacks or names differently from clang's.
   constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAmxInt8 = 1u << 25,
                      kAvx512Bf16 = 1u << 5;
   constexpr unsigned kTiles = kAmxBf16 | kAmxTile | kAmxInt8;
@@ -111,7 +111,7 @@ std::string cpu_model() {
     value("model", model);
     if (!name.empty() && !family.empty() && !model.empty()) break;
   }
-  // Hypervisors hide product names: family and model tell generations apart.
+  // Hypervisors hide product names; family and model still identify the generation.
   if (name.empty()) return "unknown CPU";
   return family.empty() ? name : text(name, " (family ", family, " model ", model, ")");
 }
@@ -173,10 +173,10 @@ std::atomic<const DeviceInfo& (*)(int)> g_cuda_info{nullptr};
 void set_cuda_source(const DeviceInfo& (*info)(int)) { g_cuda_info.store(info); }
 
 namespace {
-// One of each architecture that was asked for; they stay.
+// One entry per requested architecture, never freed.
 const DeviceInfo& absent_info(Device device) {
   const int arch = device.index - kAbsentGpu;
-  // Those of CUDA 13's compiler.
+  // The architectures that CUDA 13's compiler knows.
   static constexpr int kKnown[] = {80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
   if (std::find(std::begin(kKnown), std::end(kKnown), arch) == std::end(kKnown)) {
     std::string names;

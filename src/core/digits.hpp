@@ -1,5 +1,5 @@
-// Numbers as text and back with a point, whatever the locale of the process says: what records and
-// lines of the log hold must read alike everywhere.
+// Numbers to text and back, always with a decimal point, whatever the process's locale: records and
+// log lines must read the same everywhere.
 #pragma once
 
 #include <charconv>
@@ -20,14 +20,14 @@ inline std::string decimals(double value, int count) {
   return {s, std::to_chars(s, s + sizeof s, value, std::chars_format::fixed, count).ptr};
 }
 
-/// Milliseconds as they are told everywhere, in one unit, so that times compare: "3.816 µs",
-/// "26596 µs"; "-" below 0. Lines of the log have `unit` "us" without a space.
+/// Milliseconds as every report prints them, in one unit, so that times compare: "-" below 0, else
+/// as "3.816 µs" or "26596 µs". Log lines pass `unit` "us", without a space.
 inline std::string microseconds(double ms, std::string_view unit = " µs") {
   if (ms < 0) return "-";
   return (ms < 1 ? digits(ms * 1e3, 4) : decimals(ms * 1e3, 0)).append(unit);
 }
 
-/// The number that is all of `word`, else `otherwise`.
+/// The number, if `word` is exactly one; else `otherwise`.
 inline double number_in(std::string_view word, double otherwise) {
   double value = 0;
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), value);

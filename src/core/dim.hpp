@@ -1,7 +1,7 @@
 // Sizes of dimensions as a schema writes them: `2F`, `H*D+2Hkv*D`, `K/group`, `K-1`, `1|M`.
 // In: sizes of the letters, in schema order. Out: the size of the dimension, or of the one letter
-// that a dimension gives. Written once here, and once for symbolic sizes in python/dlblas/_dims.py.
-// Read next: core/schema.hpp (the grammar), dispatch/validate.cpp.
+// that a dimension determines. Implemented here, and once more for symbolic sizes in
+// python/dlblas/_dims.py. Read next: core/schema.hpp (the grammar), dispatch/validate.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace dlblas {
 struct Letter;
 
 inline constexpr int kMaxTerms = 3;
-/// What evaluate() says of a size beyond 64 bits: no tensor has it.
+/// evaluate()'s result for a size beyond 64 bits, which no tensor can have.
 inline constexpr std::int64_t kTooLarge = std::numeric_limits<std::int64_t>::max();
-/// What evaluate() says where there is no size: below 0, divided by 0, or `//` with a remainder.
+/// evaluate()'s result where there is no size: below 0, divided by 0, or `//` with a remainder.
 inline constexpr std::int64_t kNoSize = -1;
 
 /// `coefficient · letter`, or `coefficient · letter · times`.
@@ -50,23 +50,23 @@ struct DimExpr {
   }
 
   bool is_constant() const { return num_terms == 0; }
-  /// The letter that this dimension is, without any arithmetic; else -1.
+  /// The letter, if this dimension is one letter without any arithmetic; else -1.
   int plain_letter() const {
     const bool plain = num_terms == 1 && terms[0].coefficient == 1 && terms[0].times < 0 &&
                        divisor == 1 && divisor_letter < 0 && addend == 0;
     return plain ? terms[0].letter : -1;
   }
-  /// Bit i: letter i is in it.
+  /// Bit i: letter i occurs in it.
   std::uint32_t letters() const;
-  /// True if a size of this dimension gives `letter`, once the other letters are known.
+  /// True if a size of this dimension determines `letter`, once the other letters are known.
   bool is_linear_in(int letter) const;
-  /// The size once the letters are known; kTooLarge and kNoSize where it is none. Never 1 for
-  /// `1|M` but where M is.
+  /// The size once the letters are known; kTooLarge or kNoSize where there is none. For `1|M` it is
+  /// M's size, so 1 only where M is 1.
   std::int64_t evaluate(const std::int64_t* sizes) const {
     const int plain = plain_letter();
     return plain >= 0 ? sizes[plain] : compute(sizes);
   }
-  /// The size of `letter` for which this dimension is n, the other letters being known.
+  /// The size of `letter` that makes this dimension n, given the other letters.
   struct Solution {
     bool found = false;
     std::int64_t size = kNoSize;  // not found, and kNoSize: no size does
@@ -74,7 +74,7 @@ struct DimExpr {
   };
   Solution solve(int letter, const std::int64_t* sizes, std::int64_t n) const;
 
-  /// As a schema writes it, without the star of a leading one.
+  /// As a schema writes it, without the leading star.
   std::string print(const std::vector<Letter>& letters) const;
 
  private:

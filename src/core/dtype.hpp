@@ -42,7 +42,7 @@ constexpr std::uint8_t dlpack_code_of(DType t) {
 constexpr std::uint8_t dlpack_lanes_of(DType t) {
   return detail::kDTypes[static_cast<int>(t)].lanes;
 }
-/// Of one lane.
+/// Bits of one lane.
 constexpr std::uint8_t dlpack_bits_of(DType t) {
   return static_cast<std::uint8_t>(8 * size_of(t) / dlpack_lanes_of(t));
 }
@@ -58,7 +58,7 @@ constexpr DType dtype_from_dlpack(int code, int bits, int lanes = 1) {
   }
   return DType::kAbsent;
 }
-/// kAbsent for a name that is not a dtype's.
+/// kAbsent if the name is not a dtype's.
 constexpr DType dtype_from_name(std::string_view name) {
   for (int i = 0; i < kNumDTypes; ++i)
     if (detail::kDTypes[i].name == name) return static_cast<DType>(i);
@@ -95,7 +95,7 @@ constexpr std::uint16_t f32_to_f16(float f) {
   const std::uint32_t rounded = a + 0xfffu + ((a >> 13) & 1u);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
-/// `t`: one of the three f8 types. Towards f8 what is too large saturates.
+/// `t`: one of the three f8 types. Conversion to f8 saturates.
 constexpr float f8_to_f32(DType t, std::uint8_t code) {
   return std::bit_cast<float>(t == DType::kF8E4M3   ? f8e4m3_to_f32_bits(code)
                               : t == DType::kF8E5M2 ? f8e5m2_to_f32_bits(code)

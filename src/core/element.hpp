@@ -1,4 +1,4 @@
-// One element of a tensor as f64: how references, verification and input making read and write
+// One element of a tensor as f64: how references, verification and input generation read and write
 // memory. Slow and general on purpose; kernels have their own vectorised conversions
 // (cpu/simd.hpp).
 #pragma once

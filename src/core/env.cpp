@@ -13,8 +13,9 @@
 namespace dlblas {
 namespace {
 
-// A path means the same folder whatever becomes the current one later; ~ is the user's home. What
-// cannot be made absolute (~name, no home, a current folder that is gone) stays as it is.
+// Makes a path absolute, so that a later change of the current folder does not affect it; ~ is the
+// user's home. A path that cannot be made absolute (~name, no home, a deleted current folder) stays
+// as it is.
 std::string absolute(const std::string& path) {
   if (path.empty() || path.front() == '/') return path;
   if (path.front() == '~') {
@@ -92,7 +93,7 @@ EnvEntry* table() {
   return entries;
 }
 
-// A line for each entry of DLBLAS_LIBS that is not there.
+// One line per entry of DLBLAS_LIBS that does not exist.
 std::string missing_libraries() {
   std::string lines;
   std::string_view list = env(EnvVar::kLibs);

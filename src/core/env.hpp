@@ -38,14 +38,14 @@ inline std::string_view env(EnvVar v) { return env_entry(v).value; }
 bool env_flag(EnvVar v);
 /// ($DLBLAS_CACHE, else $XDG_CACHE_HOME/dlblas, else ~/.cache/dlblas); empty when no home is known.
 std::string cache_root();
-/// What DLBLAS_LIBS names and is not there, flags that are neither 0 nor 1, and variables that are
-/// nearly one of the table's: "DLBLAS_LOGS: variable is unknown; did you mean DLBLAS_LOG?", a line
-/// each; mostly empty.
+/// One line per problem: entries of DLBLAS_LIBS that do not exist, flags that are neither 0 nor 1,
+/// and variables whose names nearly match one of the table's: "DLBLAS_LOGS: variable is unknown;
+/// did you mean DLBLAS_LOG?". Usually empty.
 std::string wrong_variables();
-/// True if a profiler has put itself between NVTX and this process.
+/// True if a profiler has injected itself into NVTX in this process.
 bool is_profiler_injected();
-/// Where the CUDA toolkit's libraries may lie: CUDA_HOME, CUDA_PATH and the usual place, as a colon
-/// list of folders.
+/// Folders that may hold the CUDA toolkit's libraries, as a colon list: from CUDA_HOME, CUDA_PATH
+/// and the usual place.
 std::string cuda_folders();
 
 }  // namespace dlblas

@@ -1,6 +1,6 @@
-// The one exception type of the library's inside; the C ABI turns it into a status and a text.
+// The only exception type inside the library; the C ABI turns it into a status and a text.
 // Grammar of every message: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>".
-// No exception crosses the shared object's border: bindings/c catches (bindings/c/guard.hpp).
+// No exception crosses the shared object's boundary: bindings/c catches (bindings/c/guard.hpp).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class ErrorKind : std::int32_t {
   kInternal = 10,
 };
 
-/// What a typed error carries beside its text; empty where it does not apply.
+/// What a typed error carries besides its text; a field that does not apply is empty.
 struct ErrorDetail {
   std::string op = {};
   std::string argument = {};

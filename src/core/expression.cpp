@@ -58,7 +58,7 @@ class Parser {
     }
   }
 
-  // A 0 that is written out is a mistake; one that names come to is 0 at the launch.
+  // Refuses a literal 0, which is a mistake; a divisor that evaluates to 0 yields 0 at launch.
   void divisor(int depth) {
     const Cursor before = cursor_;
     factor(depth);

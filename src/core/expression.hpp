@@ -1,12 +1,12 @@
-// Integer expressions over named values, read once and evaluated at every launch: the grid of a
-// user's kernel in the letters of its operator. In: text and the names that may occur. Out: a
+// Integer expressions over named values, parsed once and evaluated at every launch: the grid of a
+// user's kernel, written in its operator's letters. In: text and the names that may occur. Out: a
 // value.
 //
 //   sum     := product (('+' | '-') product)*
 //   product := factor (('*' | '/' | '%') factor)*         division rounds down, as for sizes;
-//                                                         a 0 written out is no divisor
-//   factor  := INT | NAME | '-' factor | '(' sum ')' | ('ceil_div' | 'min' | 'max') '(' sum ',' sum
-//   ')'
+//                                                         a literal 0 divisor is refused
+//   factor  := INT | NAME | '-' factor | '(' sum ')'
+//            | ('ceil_div' | 'min' | 'max') '(' sum ',' sum ')'
 // Read next: bindings/c/register_cuda.cpp.
 #pragma once
 
@@ -21,9 +21,9 @@ class Expression {
   Expression() = default;
   /// Throws Error(kArgument) saying what was expected at which column.
   Expression(std::string_view text, const std::vector<std::string_view>& names);
-  /// `values`: one for each name, in their order. A division by zero is 0, an overflow wraps.
+  /// `values`: one for each name, in order. Division by zero yields 0; overflow wraps.
   std::int64_t evaluate(const std::int64_t* values) const;
-  /// True if no name occurs in it: its value then needs no `values`.
+  /// True if no name occurs in it, so that evaluating it needs no `values`.
   bool is_constant() const;
 
   enum class Kind : std::uint8_t {

@@ -11,7 +11,7 @@ namespace {
 std::atomic<std::uint64_t> g_generation{0};
 std::atomic<std::int64_t> g_forks{0};
 
-// A child that calls no fork handlers (vfork, a raw clone) may run no code of ours either.
+// A child that runs no fork handlers (vfork, a raw clone) must not run code of ours either.
 void install() {
   [[maybe_unused]] static const int installed = pthread_atfork(
       nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); },

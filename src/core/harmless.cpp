@@ -13,7 +13,7 @@ namespace {
 struct Codes {
   std::uint32_t first, last;
 };
-// Controls, and the format characters of Unicode 16: direction, joiners, invisible ones, tags.
+// Control characters, and Unicode 16's format characters: direction, joiners, invisible, tags.
 constexpr Codes kUnfit[] = {{0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},
                             {0x600, 0x605},     {0x61c, 0x61c},     {0x6dd, 0x6dd},
                             {0x70f, 0x70f},     {0x890, 0x891},     {0x8e2, 0x8e2},

@@ -1,4 +1,4 @@
-// The words of a Support; the space and the default configuration of an implementation.
+// The text of a Support; the space and the default configuration of an implementation.
 #include "core/implementation.hpp"
 
 #include "core/error.hpp"

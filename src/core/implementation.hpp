@@ -1,6 +1,6 @@
-// What an implementation of an operator is: a plain struct of functions, the same for built-in
-// kernels, library rivals (oneDNN, cuBLASLt) and users' own. Each function gets the same Query:
-// problem, device and the implementation itself, never data. Also what they yield: Support, Kernel,
+// An implementation of an operator: a plain struct of functions, the same for built-in kernels,
+// library rivals (oneDNN, cuBLASLt) and users' own. Each function takes the same Query: problem,
+// device and the implementation itself, never data. Also the types they use: Support, Kernel,
 // Context. Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // registry/operator.hpp, kernels/cuda_form.hpp, kernels/cpu_level.hpp.
 #pragma once
@@ -24,8 +24,7 @@ namespace dlblas {
 
 struct Schema;
 
-/// What stands at a `{}` of a reason: a number, or a tensor, which the text names as the schema
-/// does.
+/// What a `{}` in a reason stands for: a number, or a tensor, printed under its schema name.
 struct ReasonPart {
   constexpr ReasonPart(std::int64_t number) : value(number) {}
   std::int64_t value;
@@ -39,7 +38,7 @@ constexpr ReasonPart tensor(int position) {
 }
 
 /// Yes, or no with a reason: a literal with `{}` for up to three numbers or tensors, as in
-/// `Support::no("{} is not contiguous", tensor(kX))`. Text is made where it is shown.
+/// `Support::no("{} is not contiguous", tensor(kX))`. The text is built only when it is shown.
 class Support {
  public:
   static Support yes() { return Support(); }
@@ -52,7 +51,7 @@ class Support {
     s.parts_[0] = a, s.parts_[1] = b, s.parts_[2] = c;
     return s;
   }
-  /// A reason as it is: nothing goes into it.
+  /// A reason printed verbatim, without placeholders.
   static Support no_in_words(std::string reason) {
     Support s;
     s.words_ = std::make_shared<const std::string>(std::move(reason));
@@ -60,9 +59,9 @@ class Support {
     return s;
   }
   explicit operator bool() const { return reason_ == nullptr; }
-  /// The reason with its numbers and the operator's names; "yes" when supported.
+  /// The reason with its numbers and tensor names filled in; "yes" when supported.
   std::string text(const Schema& schema) const;
-  /// Of a reason that is about no operator: why a library cannot be used.
+  /// For a reason that concerns no operator: why a library cannot be used.
   std::string text() const;
 
  private:
@@ -74,17 +73,18 @@ class Support {
 };
 
 /// The caller's side of one call: where results and workspace come from, and which threads may run.
-/// Plain function pointers, LibTorch's shim shape: torch, Python and the library's own default each
-/// fill one.
+/// Plain function pointers, as in LibTorch's shim: torch, Python and the library's own default each
+/// fill one in.
 struct Context {
   Device device;
   void* stream = nullptr;
   std::int32_t num_threads = 1;
   void* self = nullptr;  // passed back to the functions below
-  /// Fills `out->data` (and strides) for a result whose dtype, rank, shape and strides are set. 0
-  /// on success.
+  /// Fills `out->data` (and strides) for a result whose dtype, rank, shape and strides are set.
+  /// Returns 0 on success.
   int (*new_output)(void* self, int index, TensorView* out) = nullptr;
-  /// Workspace only; may be called several times; lives until the call ends. Null on failure.
+  /// Workspace only; may be called several times; the memory lives until the call ends. Null on
+  /// failure.
   void* (*alloc)(void* self, std::size_t bytes, std::size_t align) = nullptr;
   /// Runs fn over [begin, end) in chunks of at least `grain`; returns when all are done.
   void (*parallel_for)(void* self, std::int64_t begin, std::int64_t end, std::int64_t grain,
@@ -106,8 +106,9 @@ struct Context {
   }
 };
 
-/// What the JIT compiles for one entry of a kernel: a header of the tree and a name expression in
-/// it. Traits and configuration are its template values, so nothing else is generated.
+/// What the JIT compiles for one entry of a kernel: a header of the source tree and a name
+/// expression in it. Traits and configuration are its template arguments, so no other code is
+/// generated.
 struct KernelSource {
   std::string include;  // "ops/norm/cuda/norm_ring.cuh"
   std::string entry;    // "dlblas::norm::norm_ring<dlblas::norm::NormCudaTraits{…}, …>"
@@ -121,12 +122,13 @@ struct Function;  // a loaded entry: src/cuda/cuda.hpp
 struct Kernel;
 struct Part;   // core/nested.hpp
 class Nested;  // the same
-/// One step of a kernel: 0, or an implementation's own error code (a typed LaunchError names it).
+/// One step of a kernel. Returns 0, or the implementation's own error code (a typed LaunchError
+/// reports it).
 using StepFn = int (*)(const Args& args, const Context& context, const Kernel& kernel,
                        void* workspace);
 
 /// Prepared code: at most eight steps sharing one workspace. A step is a host function: a CPU
-/// kernel, a library's call, or the parameter packer that launches one of `entries`.
+/// kernel, a library call, or the parameter packer that launches one of `entries`.
 struct Kernel {
   static constexpr int kMaxSteps = 8;
   static constexpr int kMaxEntries = 8;
@@ -137,14 +139,15 @@ struct Kernel {
   std::int32_t num_steps = 0;
   std::size_t workspace_bytes = 0;
   std::size_t zeroed_bytes = 0;  // of the workspace's first: a step before the others
-  // Of Implementation::parts, in order; made by dispatch, whose workspace is added to this one.
+  // The prepared Implementation::parts, in order; made by dispatch, which adds their workspace to
+  // this one.
   const std::unique_ptr<const Nested>* parts = nullptr;
   std::int32_t num_parts = 0;
   void (*release)(const Kernel& kernel) = nullptr;  // of what `state` points to; may be null
   alignas(16) std::byte state[kStateBytes] =
       {};  // traits, configuration, handles: the implementation's own
 
-  /// What serves a part: core/nested.hpp. Throws Error(kInternal) where there is none.
+  /// The prepared part (core/nested.hpp). Throws Error(kInternal) if there is none.
   const Nested& part(int index) const;
   template <typename S>
   void store(const S& s) {
@@ -157,7 +160,7 @@ struct Kernel {
   }
 };
 
-/// A kernel of these steps, in order. `state` is what they load at each call.
+/// A kernel of these steps, in order. `state` is what each step loads at every call.
 template <typename S>
 Kernel make_kernel(std::initializer_list<StepFn> steps, const S& state,
                    std::size_t workspace_bytes = 0) {
@@ -170,14 +173,14 @@ Kernel make_kernel(std::initializer_list<StepFn> steps, const S& state,
 
 struct Implementation;
 
-/// What each function of an implementation is asked about. It refers to all three: copy what
-/// outlives the call (QueryCopy).
+/// What each function of an implementation is asked about. Holds references to all three: copy what
+/// must outlive the call (QueryCopy).
 struct Query {
   const Problem& problem;
   const DeviceInfo& device;
   const Implementation& self;
 
-  /// What Implementation::user points to; its maker knows the type.
+  /// What Implementation::user points to; its creator knows the type.
   template <typename T>
   const T& user() const;
   /// The same question about another problem.
@@ -198,7 +201,7 @@ class QueryCopy {
 
 struct ImplementationFlags {
   // One configuration gives a row the same bits in every run, in any batch, on any number of
-  // threads. Only such implementations serve where a call asks for that (kDeterministic), and
+  // threads. Only such implementations serve calls that request this (kDeterministic), and
   // `same_bits` says which of them may be chosen.
   bool deterministic = false;
   bool capturable = false;  // may run under CUDA graph capture
@@ -221,9 +224,10 @@ struct Implementation {
   void (*release)(const void* user) = nullptr;  // when it was replaced and no call can be in it
 
   Support (*supports)(const Query&) = nullptr;
-  /// Under kDeterministic: may it be chosen without a pin? All that say yes, in every configuration
-  /// that their `constrain` leaves there, give a row the same bits, so neither a batch's size nor a
-  /// measurement can change them. Sizes of the batch and threads have no say in it. Null: yes.
+  /// Under kDeterministic: may it be chosen without a pin? All implementations that say yes give a
+  /// row the same bits, in every configuration that their `constrain` allows under that flag, so
+  /// neither the batch size nor a measurement can change them. The answer must not depend on the
+  /// batch size or the threads. Null: yes.
   Support (*same_bits)(const Query&) = nullptr;
   /// Narrows the space by predicates; may be null (the whole product of the knobs).
   void (*constrain)(const Query&, Space&) = nullptr;
@@ -235,15 +239,15 @@ struct Implementation {
   /// The entries that the JIT compiles for this problem and configuration, at most
   /// Kernel::kMaxEntries; null where there is nothing to compile. Pure: it runs without a GPU.
   std::vector<KernelSource> (*sources)(const Query&, const Config&) = nullptr;
-  /// The calls of other operators that the steps make, as Kernel::part gives them: core/nested.hpp.
-  /// Their own selection says what serves each; where nothing does, neither does this one. Null:
-  /// none.
+  /// The calls to other operators that the steps make, in the order of Kernel::part:
+  /// core/nested.hpp. Each call is selected by its own operator; if nothing serves one of them,
+  /// this implementation is unsupported too. Null: none.
   std::vector<Part> (*parts)(const Query&, const Config&) = nullptr;
 
-  /// What a measurement was made of: the source's hash and, after a dash, the library's version, or
-  /// the digest of live sources (DLBLAS_SOURCE_DIR). A record of another identity is stale. Opens
-  /// the library, so registering does not ask for it. Of one with parts: dispatch's Identity, which
-  /// adds what serves them.
+  /// Identifies the code behind a measurement: the source's hash and, after a dash, the library's
+  /// version, or the digest of live sources (DLBLAS_SOURCE_DIR). A record with another identity is
+  /// stale. Opens the library, so registration does not call it. For one with parts, use dispatch's
+  /// Identity, which adds what serves them.
   std::string identity() const {
     std::string made_of = version ? version() : "";
     if (sources && live_sources) made_of += live_sources();
@@ -263,7 +267,7 @@ const T& Query::user() const {
 
 /// The configurations that a search may try: the knobs' product, narrowed by `constrain`.
 Space make_space(const Query& q);
-/// What `heuristic` says; without one, the configuration of no knobs.
+/// What `heuristic` picks; without one, the empty configuration.
 Config default_config(const Query& q);
 
 }  // namespace dlblas

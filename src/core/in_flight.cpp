@@ -1,5 +1,5 @@
-// See in_flight.hpp. Epochs: what is retired is marked with the epoch it was unlinked in, which
-// then ends; a thread that entered in a later epoch cannot have found it.
+// See in_flight.hpp. Epochs: a retired object is stamped with the epoch in which it was unlinked,
+// which then ends; a thread that entered in a later epoch cannot have found it.
 #include "core/in_flight.hpp"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ namespace {
 
 using detail::FlightSlot;
 
-// <linux/membarrier.h>, which old systems lack.
+// From <linux/membarrier.h>, which old systems lack.
 enum : int { kExpedited = 1 << 3, kRegisterExpedited = 1 << 4 };
 
 long membarrier(int command) {
@@ -42,7 +42,7 @@ std::vector<Retired>& waiting() {
   return *list;
 }
 
-// In the child of a fork only this thread goes on: what others were in the middle of is over.
+// Only the calling thread survives in the child of a fork: clears the slots of all others.
 void leave_parents_threads() {
   for (FlightSlot* slot = g_slots.load(std::memory_order_acquire); slot; slot = slot->next) {
     if (slot == detail::t_flight_slot) continue;
@@ -59,7 +59,7 @@ bool fences_are_light() {
   return light;
 }
 
-// Gives the slot back when the thread ends.
+// Releases the slot when the thread ends.
 struct Lease {
   FlightSlot* slot = nullptr;
   ~Lease() {
@@ -69,8 +69,8 @@ struct Lease {
   }
 };
 
-// All stores of threads in flight are seen from here on, and what they read later is new. False:
-// nothing may be freed.
+// After this, all earlier stores of threads in flight are visible here, and their later reads see
+// the current state. False: nothing may be freed.
 bool fence_everyone() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return !fences_are_light() || membarrier(kExpedited) == 0;

@@ -1,8 +1,8 @@
-// Memory that calls read without a lock, freed when no call can hold it any more. Every function of
-// the C ABI is in flight while it runs; what is replaced meanwhile (plans, tables, users'
-// implementations) is retired, and freed once all calls that were in flight then have returned.
-// In flight costs a call two stores to the thread's own line: the fence is on the other side, where
-// the kernel has it (membarrier). Flow: [call] > validate > select.  Read next:
+// Reclaims memory that calls read without a lock, once no call can hold it any more. Every function
+// of the C ABI is in flight while it runs; whatever is replaced meanwhile (plans, tables, users'
+// implementations) is retired, and freed once all calls then in flight have returned. Being in
+// flight costs a call two stores to its thread's own cache line: the fence is on the reclaiming
+// side, where the kernel supports it (membarrier). Flow: [call] > validate > select.  Read next:
 // dispatch/select.cpp.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace dlblas {
 
 namespace detail {
-/// One thread's place; 0 in `entered`: it holds nothing.
+/// One thread's slot; `entered` is 0 while the thread holds nothing.
 struct alignas(64) FlightSlot {
   std::atomic<std::uint64_t> entered{0};
   std::uint32_t depth = 0;
@@ -29,7 +29,7 @@ FlightSlot& take_slot();
 void reclaim_after(FlightSlot& slot);
 }  // namespace detail
 
-/// While one lives, nothing that this thread has read since is freed. May be nested.
+/// While one is alive, nothing that this thread has read since it began is freed. May be nested.
 class InFlight {
  public:
   InFlight() : slot_(detail::t_flight_slot ? *detail::t_flight_slot : detail::take_slot()) {
@@ -53,15 +53,15 @@ class InFlight {
   detail::FlightSlot& slot_;
 };
 
-/// Has `free(object)` called once nothing that is in flight now is any more: on some thread, with
-/// no lock held. Nothing new may find the object: unlink it first.
+/// Calls `free(object)` once every call now in flight has ended; on some thread, with no lock held.
+/// Unlink the object first, so that no new call can find it.
 void retire(void* object, void (*free)(void* object));
 template <typename T>
 void retire(T* object) {
   retire(const_cast<std::remove_const_t<T>*>(object),
          [](void* p) { delete static_cast<std::remove_const_t<T>*>(p); });
 }
-/// Frees what can be freed now; how many objects wait on.
+/// Frees what can be freed now; returns how many objects still wait.
 std::size_t reclaim();
 
 }  // namespace dlblas

@@ -1,4 +1,4 @@
-// Quotients and multiples of sizes. In: no negative one.
+// Rounded-up quotients and multiples of sizes. In: non-negative sizes.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Writes JSON for people and scripts: explain, info, tuning reports. The library never parses any.
-// In: calls in document order. Out: one line of UTF-8 text, whatever the bytes of a path or of a
-// variable are. Numbers that JSON has no word for (NaN, infinities) become null.
+// In: calls in document order. Out: one line of valid UTF-8, whatever bytes a path or a variable
+// holds. Numbers that JSON cannot express (NaN, infinities) become null.
 //
 //   JsonWriter w;
 //   w.open_object().field("name", "matmul").key("ms").open_array().value(0.5).close_array();
@@ -88,7 +88,8 @@ class JsonWriter {
     if (comma_) text_ += ',';
     comma_ = true;
   }
-  // The first character of `s`, or of bytes that are none the replacement character; its length.
+  // Appends the first character of `s`, or the replacement character for an invalid byte; returns
+  // the bytes consumed.
   std::size_t append_character(std::string_view s) {
     std::uint32_t code = 0;
     const std::size_t length = utf8_character(s, &code);

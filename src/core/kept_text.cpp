@@ -1,5 +1,5 @@
-// The words kept for the process: a set that is never freed, so that threads still running at exit
-// may read it.
+// Text kept for the process: a set that is never freed, so that threads still running at exit may
+// read it.
 #include "core/kept_text.hpp"
 
 #include <mutex>

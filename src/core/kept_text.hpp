@@ -1,6 +1,6 @@
-// Words that must outlive the call they were said in: the reasons of users' implementations, which
-// the C interface hands on by pointer. There are few different ones, so they are kept for the
-// process; of one that says another sentence for every problem, the first kMaxKept.
+// Text that must outlive the call that produced it: the reasons of users' implementations, which
+// the C interface passes on by pointer. Distinct ones are few, so they are kept for the life of the
+// process; at most kMaxKept, since an implementation may word a new one for every problem.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace dlblas {
 
 inline constexpr std::size_t kMaxKept = 1024, kMaxKeptBytes = 1000;
 
-/// The same words, cut at kMaxKeptBytes, for as long as the process lives; once kMaxKept others
-/// are kept, a sentence that says so. From any thread.
+/// The same text, cut at kMaxKeptBytes, valid for the life of the process; once kMaxKept others are
+/// kept, a sentence that says so. Thread-safe.
 const char* kept_text(const std::string& words);
 
 }  // namespace dlblas

@@ -1,6 +1,6 @@
-// Who owns the memory that a call has lent to an implementation: for functions of languages whose
-// views outlive the call, as Python's do. In: lenders, nested as the calls of a thread are. Out: on
-// demand what keeps their memory. Read next: bindings/python/views.cpp (who asks).
+// Owners of the memory that a call lends to an implementation: for languages whose views may
+// outlive the call, such as Python. In: lenders, nested like the calls of a thread. Out: on demand,
+// handles that keep their memory alive. Read next: bindings/python/views.cpp (who asks).
 #pragma once
 
 #include <memory>
@@ -8,14 +8,15 @@
 
 namespace dlblas {
 
-/// Stands on the stack around a launch, on the thread that launches.
+/// Lives on the stack around a launch, on the launching thread.
 class Lender {
  public:
   Lender(const Lender&) = delete;
   Lender& operator=(const Lender&) = delete;
 
-  /// What keeps the memory of all lenders of this thread, however long. False: the arguments of the
-  /// outermost call are not ours (its caller may free them: a C program), or one cannot keep them.
+  /// Appends handles that keep the memory of all lenders of this thread alive for as long as they
+  /// are held. False: the arguments of the outermost call are not ours (its caller, a C program,
+  /// may free them), or a lender cannot keep its memory.
   static bool hold_all(std::vector<std::shared_ptr<const void>>& to) {
     bool whole = false;
     for (Lender* lender = t_innermost; lender; lender = lender->outer_) {
@@ -28,14 +29,14 @@ class Lender {
   }
 
  protected:
-  /// `owns_arguments`: a call's tensors are this one's, or kept by it; else a workspace alone.
+  /// `owns_arguments`: it owns or keeps a call's tensors; otherwise only a workspace.
   explicit Lender(bool owns_arguments) : outer_(t_innermost), owns_arguments_(owns_arguments) {
     t_innermost = this;
   }
   ~Lender() { t_innermost = outer_; }
 
  private:
-  /// Asked during the call. Null: it cannot.
+  /// Called during the call. Null: the memory cannot be kept.
   virtual std::shared_ptr<const void> hold() = 0;
 
   static inline thread_local constinit Lender* t_innermost = nullptr;

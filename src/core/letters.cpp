@@ -40,7 +40,7 @@ Fit LetterBinder::bind(int tensor) {
   return all;
 }
 
-// The product of the leading dimensions, which every tensor with this `*T` must share.
+// Binds the product of the leading dimensions; every tensor with this `*T` must have the same ones.
 Fit LetterBinder::bind_leading(int tensor, int letter, int leading_rank) {
   const TensorView& t = args_.tensors[tensor];
   std::int64_t product = 1;

@@ -1,6 +1,6 @@
-// Solves the letters of one call: sizes of tensors and size arguments against the schema's
-// dimensions. In: Args as `call` filled them. Out: args.letters, shapes of results, and for each
-// tensor whether it fits; the words for one that does not are dispatch/errors.cpp's.
+// Solves for the letters of one call by matching tensor sizes and size arguments against the
+// schema's dimensions. In: Args as `call` filled them. Out: args.letters, shapes of results, and
+// for each tensor whether it fits; dispatch/errors.cpp words a mismatch.
 // Read next: core/dim.hpp, dispatch/validate.cpp.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace dlblas {
 
-/// How the dimensions of one tensor meet the schema's.
+/// How one tensor's dimensions match the schema's.
 struct Fit {
   enum class Kind : std::uint8_t {
     kComplete,  // every dimension was bound or checked
@@ -31,22 +31,24 @@ struct Fit {
 
 class LetterBinder {
  public:
-  /// Takes the letters that scalars give.
+  /// Binds the letters that scalars give.
   LetterBinder(const Schema& schema, Args& args);
 
-  /// Binds or checks every dimension of a tensor. A dimension gives a letter when it is the only
-  /// one open; others wait, and the tensor is to be bound again once more letters are known.
+  /// Binds or checks every dimension of a tensor. A dimension determines a letter when that is its
+  /// only unknown; otherwise it waits, and the tensor must be bound again once more letters are
+  /// known.
   Fit bind(int tensor);
-  /// Bit i: letter i has its size.
+  /// Bit i: letter i is bound.
   std::uint32_t bound() const { return bound_; }
-  /// The shape and the strides of a result that is to be made; `*T` expands to the first tensor's
-  /// leading dimensions.
+  /// Sets the shape and the strides of a result to be allocated; `*T` expands to the leading
+  /// dimensions of the first tensor with it.
   Fit make_shape(int tensor);
-  /// Bit i: the tensor's dimension i is `1|M` and 1, where M is not. Once all letters are bound.
+  /// Bit i: the tensor's dimension i is `1|M` and has size 1 although M is not 1. Needs all letters
+  /// bound.
   std::uint8_t ones_of(int tensor) const;
-  /// Bit i: tensor i may have such ones.
+  /// Bit i: tensor i may have such dimensions.
   std::uint32_t with_ones() const { return with_ones_; }
-  /// A letter that only absent optional tensors bear is 0, not what the stack held.
+  /// Sets letters that occur only in absent optional tensors to 0; they would stay uninitialised.
   void close();
 
  private:

@@ -1,4 +1,4 @@
-// dlopen with reasons; see library.hpp.
+// dlopen that records why it failed; see library.hpp.
 #include "core/library.hpp"
 
 #include <dlfcn.h>
@@ -58,7 +58,7 @@ bool try_open(Library& library, const std::string& path, int flags) {
     return false;
   }
   library.path = path;
-  // A bare soname was resolved by the loader: its link_map says where to.
+  // The loader resolved a bare soname: its link_map holds the path.
   const auto* map = static_cast<const link_map*>(library.handle);
   if (map->l_name && *map->l_name) library.path = map->l_name;
   return true;

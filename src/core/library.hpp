@@ -1,7 +1,7 @@
-// Shared libraries found at run time; none is needed at import, and `dlblas info` says what was
-// found where. Search order: DLBLAS_LIBS (files or folders), already loaded in this process,
-// folders a binding announced (site-packages/nvidia/**/lib, sys.prefix/lib), beside libdlblas.so,
-// CUDA_HOME's place, the system.
+// Shared libraries located at run time; none is needed at import, and `dlblas info` lists what was
+// found and where. Search order: DLBLAS_LIBS (files or folders), already loaded in this process,
+// folders that a binding announced (site-packages/nvidia/**/lib, sys.prefix/lib), beside
+// libdlblas.so, below CUDA_HOME, the system.
 #pragma once
 
 #include <initializer_list>
@@ -18,13 +18,14 @@ struct Library {
   std::string why_not;  // when handle is null: every place that was tried
 };
 
-/// Opens the library once per process; later calls return the same. Known names: see library.cpp.
+/// Opens the library once per process; later calls return the same object. Known names: see
+/// library.cpp.
 const Library& find_library(std::string_view name);
 /// Names that find_library knows, for `info`.
 std::vector<std::string_view> known_libraries();
-/// Colon list of the files that were opened so far: as DLBLAS_LIBS, another process finds the same.
+/// Colon list of the files opened so far; as DLBLAS_LIBS, it makes another process find the same.
 std::string opened_libraries();
-/// Colon list of folders to search too; call before the first find_library that should see them.
+/// Adds a colon list of folders to search; call before the first find_library that should see them.
 void add_library_path(std::string_view folders);
 /// A symbol, or null.
 void* find_symbol(const Library& library, const char* symbol);

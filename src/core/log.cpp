@@ -52,7 +52,7 @@ Settings read_settings() {
   return s;
 }
 
-// DLBLAS_LOG_FILE, opened by each process for itself: `%p` in it is the process; -1: none.
+// The descriptor of DLBLAS_LOG_FILE, opened by each process for itself (`%p` is its id); -1: none.
 int log_file() {
   static std::mutex mutex;
   static int file = -1;
@@ -86,7 +86,7 @@ Sink& sink() {
 }
 thread_local bool t_in_sink = false;
 
-// False where there is no sink, or it is this thread's sink that logs.
+// False if there is no sink, or if this thread is logging from inside it.
 bool told(LogLevel level, std::string_view line) {
   if (t_in_sink) return false;
   Sink& to = sink();

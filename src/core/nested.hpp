@@ -1,5 +1,5 @@
-// One operator calling another's chosen implementation in its steps. In: `parts` of an
-// implementation, which describes the calls that its steps will make. Out: a Nested each, filled
+// Lets an operator's steps call another operator's selected implementation. In: an implementation's
+// `parts`, which describes the calls that its steps will make. Out: one Nested per part, filled
 // when the kernel is prepared; the step calls it with tensors, scalars and its caller's Context.
 // Flow: call > validate > select > [compile] > [launch].  Read next: dispatch/nested.cpp,
 // docs/add_an_operator.md ("An operator made of others").
@@ -16,8 +16,8 @@
 
 namespace dlblas {
 
-/// An argument of a nested call. It refers to its tensor: make it where it is passed. Positional in
-/// the order of the schema, or, after those, by name: `{"eps", 1e-6}`.
+/// An argument of a nested call. It points to its tensor: create it where it is passed. Positional
+/// arguments come first, in schema order, then named ones: `{"eps", 1e-6}`.
 struct Value {
   enum class Kind : std::uint8_t { kNone, kTensor, kInt, kFloat, kBool, kWord };
   Kind kind = Kind::kNone;  // kNone: not given, so absent or its default
@@ -45,7 +45,7 @@ inline Value argument(const Args& args, int tensor) {
   return args.has(tensor) ? Value(args.tensors[tensor]) : Value();
 }
 
-/// An argument of a part before there is memory: a tensor's shape and how it lies, or a scalar.
+/// An argument of a part before any memory exists: a tensor's shape and layout, or a scalar.
 struct PartValue {
   Value value;
   bool is_tensor = false;
@@ -61,10 +61,10 @@ struct PartValue {
   PartValue(double d) : value(d) {}
   PartValue(const char* word) : value(word) {}
   PartValue(const char* name, PartValue from) : PartValue(std::move(from)) { value.name = name; }
-  /// A packed tensor: one that lies in the workspace.
+  /// A packed tensor: one in the workspace.
   PartValue(DType type, std::vector<std::int64_t> sizes)
       : is_tensor(true), dtype(type), shape(std::move(sizes)) {}
-  /// A tensor of the whole's problem, which lies as it does there; absent where it is.
+  /// A tensor of the enclosing operator's problem, with its layout; absent if it is absent there.
   PartValue(const TensorTraits& traits, std::vector<std::int64_t> sizes)
       : is_tensor(traits.dtype != DType::kAbsent),
         dtype(traits.dtype),
@@ -72,10 +72,10 @@ struct PartValue {
         lies(traits) {}
 };
 
-/// A call that steps will make. The problem of the real one must come to the same: sizes may
-/// differ where both operators have them in buckets. One of another problem is right too, but is
-/// selected when it is made, and allocates its workspace; under graph capture it must have
-/// been warmed up by itself.
+/// A call that steps will make. The actual call must map to the same problem; sizes may differ
+/// where both operators bucket them. A call of another problem is also correct, but is selected
+/// when it is made and allocates its workspace; under graph capture it must have been warmed up by
+/// itself.
 struct Part {
   const char* op;  // a form's name: "matmul", "rms_norm_"
   std::vector<PartValue> values;
@@ -85,9 +85,9 @@ struct Part {
 /// A part, ready to be called.
 class Nested {
  public:
-  /// Runs it on the caller's stream and threads. `outputs` are written, so all have memory.
-  /// `workspace` is what the step was given. Call it on the step's own thread. Throws a typed Error
-  /// that names the part; never a code.
+  /// Runs it on the caller's stream and threads. `outputs` are written, so all must have memory.
+  /// `workspace` is the step's own. Call it on the step's own thread. Throws a typed Error that
+  /// names the part; never returns a code.
   void operator()(std::initializer_list<Value> values, std::initializer_list<Value> outputs,
                   const Context& context, void* workspace) const {
     call(values, outputs, context, workspace);

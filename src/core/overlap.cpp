@@ -1,10 +1,11 @@
-// Whether two views share an element; see tensor.hpp. In: strides, sizes, addresses. Out: exact for
-// what the search below settles in kMaxVisits steps, which is every layout that a real program has.
+// Whether two views share an element; see tensor.hpp. In: strides, sizes, addresses. Out: exact
+// wherever the search below ends within kMaxVisits steps, which covers every layout of a real
+// program.
 //
-// Two views share a byte when a byte's distance from the first byte of one equals its distance from
-// there counted back from the last byte of the other: when a sum of steps, each taken between 0 and
-// so many times, reaches one number. In general that is the knapsack problem; contiguous runs fold
-// into one term first, a gcd leaves few multiples to try, and two terms are settled by arithmetic.
+// Two views share a byte if that byte is at first_a plus a sum of a's steps and also at last_b
+// minus a sum of b's steps: if a sum of steps, each taken from 0 up to a bounded number of times,
+// equals last_b - first_a. In general this is the knapsack problem; contiguous runs fold into one
+// term first, a gcd leaves few multiples to try, and two terms are settled by arithmetic.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -38,8 +39,8 @@ struct Sum {
     if (!far) terms[size++] = {step, most};
   }
 
-  // Descending steps. A run 0, s, 2s, … m·s and a multiple of s of at most (m + 1)·s are one run:
-  // columns and the rows that follow on them.
+  // Sorts by descending step and merges runs: 0, s, 2s, … m·s and a step that is a multiple of s,
+  // at most (m + 1)·s, form one run, such as columns and the rows that continue them.
   void fold() {
     std::sort(terms, terms + size, [](Term a, Term b) { return a.step > b.step; });
     for (int i = size - 1; i > 0; --i)
@@ -54,8 +55,8 @@ struct Sum {
   }
 };
 
-// The x of 0 … most for which step * x, taken from the target, leaves a multiple of `gcd` that the
-// other terms may reach: first, first + stride, … last.
+// The x in 0 … most for which target - step * x is a multiple of `gcd` that the other terms may
+// reach: first, first + stride, … last.
 struct Multiples {
   std::int64_t first = 0, last = -1, stride = 1;
   std::int64_t count() const { return last < first ? 0 : (last - first) / stride + 1; }
@@ -178,8 +179,8 @@ bool overlaps_itself(const TensorView& t) {
     reach += dims[i].reach();
   }
   if (nested) return false;
-  // Two indices of one element differ, in the longest dimension where they do, by 1 + x; below it,
-  // by -most … most.
+  // Two index tuples of one element differ by 1 + x in the longest dimension in which they differ,
+  // and by -most … most in the shorter ones.
   for (int i = rank - 1; i > 0; --i) {
     Sum sum;
     sum.add(dims[i].step, dims[i].most - 1);

@@ -6,8 +6,8 @@
 
 namespace dlblas {
 
-/// The calling thread's T, made at first use. Freed when its thread ends; the main thread's stays,
-/// since exit() runs no pthread key destructors.
+/// The calling thread's T, created at first use. Freed when its thread ends; the main thread's is
+/// never freed, since exit() runs no pthread key destructors.
 template <typename T>
 T& per_thread() {
   static thread_local T* object = nullptr;  // trivially destructible: readable to the very end

@@ -1,6 +1,6 @@
-// The floating-point environment of a scope: rounding to nearest, denormals kept, no traps, as in a
-// new process. A thread may have set another one (torch.set_flush_denormal, fesetround), which the
-// library's other threads do not have; and what a user's function sets ends with its call.
+// A scope with the floating-point environment of a new process: round to nearest, denormals kept,
+// no traps. A thread may have set another one (torch.set_flush_denormal, fesetround), which the
+// library's other threads do not share; and whatever a user's function sets ends with its call.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ inline constexpr int kMaxLetters = 12;
 inline constexpr int kMaxScalars = 12;
 inline constexpr int kMaxKeyScalars = 8;
 
-/// How a tensor lies in memory, as far as a choice may depend on it.
+/// A tensor's memory layout, as far as a choice may depend on it.
 enum class Layout : std::uint8_t {
   kContiguous,     // row-major, no gaps
   kRowStrided,     // last dimension contiguous, rows at one constant stride
@@ -88,8 +88,8 @@ inline std::uint64_t Problem::hash() const {
   return fold(a ^ 0x589965cc75374cc3ull, b ^ kWords);
 }
 
-/// Upper end of the bucket of a token count: 0, 1, 2, 4, 8, …, 64, then ×1.5 and ×1.33 in turn
-/// (96, 128, 192, 256, …): a new batch size neither compiles nor misses.
+/// Upper end of the bucket of a token count: 0, 1, 2, 4, 8, …, 64, then ×1.5 and ×1.33 in turn (96,
+/// 128, 192, 256, …), so that a new batch size neither compiles nor misses.
 constexpr std::int64_t bucket_tokens(std::int64_t n) {
   constexpr std::int64_t kLast = std::int64_t{1} << 62;
   if (n <= 1 || n > kLast) return n;  // above the last power of two there is no bucket to end
@@ -99,7 +99,8 @@ constexpr std::int64_t bucket_tokens(std::int64_t n) {
   return power > 64 && n <= three_quarters ? three_quarters : power;
 }
 
-/// The end of the bucket before the one that ends at `end`: larger counts, up to `end`, share it.
+/// The end of the bucket before the one that ends at `end`; counts above it, up to `end`, share one
+/// bucket.
 constexpr std::int64_t bucket_before(std::int64_t end) {
   if (end <= 1 || bucket_tokens(end) != end) return end - 1;  // no bucket's end: alone
   const bool power = (end & (end - 1)) == 0;

@@ -1,5 +1,5 @@
-// See ranges.hpp. NVTX is found at run time: libnvtx3interop of CUDA 13, libnvToolsExt of those
-// before; both call what the profiler injected, and nothing where none did.
+// See ranges.hpp. NVTX is loaded at run time: libnvtx3interop from CUDA 13, libnvToolsExt from
+// earlier releases; both call the injected profiler, and do nothing without one.
 #include "core/ranges.hpp"
 
 #include "core/env.hpp"

@@ -1,6 +1,6 @@
-// Ranges around calls, for profilers: in NVTX where one has injected itself (Nsight Systems and
-// Compute set NVTX_INJECTION64_PATH) or DLBLAS_LOG names the topic nvtx, and for a hook, such as
-// torch's profiler. In: a name. Out: nothing but what they draw.
+// Ranges around calls, for profilers: NVTX ranges where a profiler has injected itself (Nsight
+// Systems and Compute set NVTX_INJECTION64_PATH) or DLBLAS_LOG names the topic nvtx, and ranges for
+// a hook, such as torch's profiler. In: a name. Out: only what the profiler shows.
 #pragma once
 
 #include <atomic>
@@ -9,10 +9,10 @@
 
 namespace dlblas {
 
-/// The begin of a range (a name) or the end of this thread's innermost (null). Called on the
-/// calling thread, without locks of the library's.
+/// Begins a range (a name) or ends this thread's innermost one (null). Runs on the calling thread,
+/// with no lock of the library held.
 using RangeHook = void (*)(const char* name);
-/// Null: no one. A range that is open is closed by the hook that opened it.
+/// Null: no hook. An open range is closed by the hook that opened it.
 void set_range_hook(RangeHook hook);
 
 namespace detail {
@@ -20,12 +20,12 @@ inline constexpr std::uint32_t kRangesUnread = 1u << 31;
 inline std::atomic<std::uint32_t> g_ranges{kRangesUnread};  // which profilers want them: bits
 bool wants_ranges();
 }  // namespace detail
-/// One relaxed load where no profiler looks.
+/// One relaxed load when no profiler is attached.
 inline bool wants_ranges() {
   return detail::g_ranges.load(std::memory_order_relaxed) != 0 && detail::wants_ranges();
 }
 
-/// Open from `open` to the end of its life.
+/// A range that lasts from `open` to destruction.
 class CallRange {
  public:
   CallRange() = default;

@@ -1,7 +1,7 @@
 // The tables behind core/rates.hpp, and the typical cards. One row per card or level, from
-// measurements where the row says so; another card of the same arch has its row. Where
-// `dlblas bench machine` measured this machine, memory is as fast as its copy, and a CPU's
-// operations and caches are scaled by its peak (core/measured_rates.hpp).
+// measurements where the row says so; other cards of the same arch use its row. Where `dlblas bench
+// machine` measured this machine, its copy scales the memory rates, and its peak scales a CPU's
+// operations and caches (core/measured_rates.hpp).
 #include "core/rates.hpp"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace {
 
 constexpr double kGiga = 1e9, kTera = 1e12;
 
-// By Isa. AMD Zen 4, 2 threads, November 2026. Bytes: rms_norm f32 16384×4096 (memory), 512×4096
-// (caches) and f16 512×4096, which the baseline converts one by one. Operations: matmul f32
-// 512×4096×4096; f16 and bf16 become f32 first.
+// Indexed by Isa. AMD Zen 4, 2 threads, November 2026. Bytes: rms_norm f32 16384×4096 (memory),
+// 512×4096 (caches) and f16 512×4096, which the baseline converts one by one. Operations: matmul
+// f32 512×4096×4096; f16 and bf16 are converted to f32 first.
 constexpr Rates level(double memory, double cache, double f16, double flops) {
   return {.memory_bytes_per_s = memory * kGiga,
           .cache_bytes_per_s = cache * kGiga,
@@ -32,14 +32,14 @@ constexpr Rates level(double memory, double cache, double f16, double flops) {
           .launch_s = 2e-7};
 }
 constexpr Rates kLevels[] = {level(10, 35, 1.7, 20), level(12, 48, 28, 90), level(13, 51, 28, 100)};
-// What `dlblas bench machine` says of one thread of that CPU (2 threads, 22 November 2026): the
-// copy, and the peak by Isa. AVX-512's was measured; there AVX2 has as many lanes in a cycle, and
-// the baseline, without fused operations, 0.47 of AVX2's (seen on another Zen).
+// What `dlblas bench machine` reports for one thread of that CPU (2 threads, 22 November 2026): the
+// copy, and the peak by Isa. AVX-512's was measured; AVX2 processes as many lanes per cycle there,
+// and the baseline, without fused operations, reaches 0.47 of AVX2's (seen on another Zen).
 constexpr double kLevelCopy = 22.3 * kGiga;
 constexpr double kLevelPeak[] = {55 * kGiga, 118 * kGiga, 118 * kGiga};
 
-/// A card: what the compiler and `supports` ask (the programming guide's table of compute
-/// capabilities), and its rates: memory and L2 of the whole card in TB/s, operations of one
+/// A card: the facts that the compiler and `supports` need (the programming guide's table of
+/// compute capabilities), and its rates: memory and L2 of the whole card in TB/s, operations of one
 /// multiprocessor in Tflop/s.
 struct Card {
   int arch;
@@ -49,8 +49,9 @@ struct Card {
   double memory, l2, f32_unit, half_unit;
 };
 // H200, 21 November 2026: a copy of 8 GB runs at 4.27 TB/s; cuBLAS sustains 743 to 797 TFLOP/s bf16
-// and 48 f32. No other card was measured: the A100's copy is known (1.7 TB/s), L2 and launches are
-// taken for the H200's, the B200 for an H200, and the rest are peaks, scaled as the H200's are.
+// and 48 f32. No other card was measured: the A100's copy is known (1.7 TB/s), L2 and launch
+// figures are the H200's, the B200 is treated as an H200, and the rest are peaks, scaled as the
+// H200's are.
 constexpr Card kCards[] = {
     {80, "NVIDIA A100-SXM4-80GB", 108, 166912, 167936, 40, 80, 1.7, 6, 0.175, 2.4},
     {86, "NVIDIA RTX A6000", 84, 101376, 102400, 6, 48, 0.8, 6, 0.328, 1.2},
@@ -61,7 +62,7 @@ constexpr Card kCards[] = {
 constexpr double kAlone = 90 * kGiga;      // H200: through one multiprocessor's port, L2 or memory
 constexpr double kLaunchSeconds = 2.5e-6;  // H200, fitted to the norms
 
-/// The last card whose arch is not above; the first below all.
+/// The last card whose arch is at most `arch`; the first if all are above.
 const Card& card_of(int arch) {
   const Card* found = &kCards[0];
   for (const Card& card : kCards)
@@ -73,7 +74,7 @@ constexpr double kCopyOfTable = 4.27 / 4.2;  // H200: a copy's rate over the tab
 
 std::atomic<MeasuredRates (*)(const DeviceInfo&)> g_source{nullptr};
 
-/// What the source said of a device; kept for the process.
+/// The source's answer for a device; kept for the process.
 struct Measured {
   DeviceType type;
   std::string model;
@@ -96,8 +97,8 @@ const Measured* find_measured(const DeviceInfo& device) {
   return at;
 }
 
-// By how much a device is faster than the table's; 1 where nothing was measured, or nothing that
-// can be: no CPU or card of an arch is 16 times another.
+// The measured rate over the table's; 1 where nothing was measured, or the ratio is implausible: no
+// CPU or card of an arch is 16 times another.
 double scale_of(double measured, double table, const DeviceInfo& device, const char* what) {
   constexpr double kMax = 16;
   if (!(measured > 0)) return 1;

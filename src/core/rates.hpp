@@ -1,7 +1,7 @@
 // What a machine sustains: the one model behind every `estimate`, which ranks candidates before
-// anything is measured. A kernel that does not reach a rate says which part of it, beside its
-// estimate; no rate stands under ops/ (tools/check_rates.py). In: facts of a device. Out: bytes and
-// operations a second. Read next: src/core/rates.cpp (the tables).
+// anything is measured. A kernel that does not reach a rate states the fraction it reaches, beside
+// its estimate; no rate is written under ops/ (tools/check_rates.py). In: facts of a device. Out:
+// bytes and operations per second. Read next: src/core/rates.cpp (the tables).
 #pragma once
 
 #include "core/device.hpp"
@@ -9,8 +9,9 @@
 
 namespace dlblas {
 
-/// Of one unit (a CPU's thread, with kernels of one instruction-set level; a GPU's multiprocessor)
-/// while all units work. Bytes are those read and those written; a multiply-add is two operations.
+/// Rates of one unit (a CPU's thread, with kernels of one instruction-set level; a GPU's
+/// multiprocessor) while all units are busy. Bytes count reads and writes; a multiply-add is two
+/// operations.
 struct Rates {
   double memory_bytes_per_s;
   double cache_bytes_per_s;  // CPU: the caches of its core; GPU: its share of L2
@@ -23,14 +24,14 @@ struct Rates {
   double flops(DType dtype) const { return size_of(dtype) == 2 ? half_flops : f32_flops; }
   /// Bytes of elements of this dtype, from memory or from the caches.
   double bytes_per_s(DType dtype, bool cached = false) const;
-  /// Milliseconds in which `units` such units move `bytes` from memory and do `operations`
-  /// meanwhile: whichever takes longer.
+  /// Milliseconds for `units` such units to move `bytes` from memory and do `operations` meanwhile:
+  /// the longer of the two.
   double roofline_ms(double units, double bytes, double operations, DType dtype) const;
 };
 
-/// Of one unit: with a CPU's kernels of that level; of a GPU, which has no levels.
+/// Rates of one unit: on a CPU, with kernels of that level; a GPU has no levels.
 Rates unit_rates(const DeviceInfo& device, Isa level);
-/// With a CPU's kernels of the level in force.
+/// With CPU kernels of the level in force.
 inline Rates unit_rates(const DeviceInfo& device) { return unit_rates(device, device.isa); }
 
 /// What all units of a device sustain together.

@@ -1,5 +1,5 @@
 // How far a strided tensor reaches from its first element, and whether any memory can hold that.
-// In: sizes and strides as a caller gives them, any numbers. Out: yes or no; nothing overflows.
+// In: a caller's sizes and strides, any numbers. Out: yes or no; nothing overflows.
 // Flow: [call] > validate > select > compile > launch.
 #pragma once
 
@@ -7,13 +7,13 @@
 
 namespace dlblas {
 
-/// No address space holds more elements; below it, no product of sizes overflows in any stage.
+/// No address space holds more elements; up to this, no product of sizes overflows in any stage.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
 
-/// The elements that lie furthest from the first one.
+/// The elements furthest from the first one.
 class Reach {
  public:
-  /// One more dimension; false where it leads beyond any memory. One element may carry any stride.
+  /// Adds a dimension; false if it extends beyond any memory. One of size 1 may have any stride.
   bool add(std::int64_t size, std::int64_t stride) {
     if (size < 2) return true;
     std::int64_t reach = 0;
@@ -23,8 +23,8 @@ class Reach {
     (reach < 0 ? below_ : above_) += reach;
     return true;
   }
-  /// The first element's address, at `offset` from `data`, into `first`; false where an element
-  /// lies outside of a process's addresses, whose upper half is the system's.
+  /// Stores the first element's address, at `offset` from `data`, in `first`; false if an element
+  /// lies outside the process's addresses, whose upper half is the system's.
   bool place(const void* data, std::uint64_t offset, std::int64_t element_bytes,
              std::int64_t* first) const {
     std::int64_t last = 0;

@@ -1,4 +1,4 @@
-// The schema parser: a cursor over the text (core/cursor.hpp), one function a grammar rule; see
+// The schema parser: a cursor over the text (core/cursor.hpp), one function per grammar rule; see
 // schema.hpp for the grammar. In: the schema string. Out: Schema. Errors name the column and what
 // was expected there.
 #include "core/schema.hpp"
@@ -18,7 +18,7 @@ int find_tensor(const Schema& schema, std::string_view name) {
     if (schema.tensors[i].name == name) return static_cast<int>(i);
   return -1;
 }
-// Among the results alone: one may bear the name of an argument.
+// Searches the results alone: a result may share an argument's name.
 int find_result(const Schema& schema, std::string_view name) {
   for (std::size_t i = schema.num_inputs; i < schema.tensors.size(); ++i)
     if (schema.tensors[i].name == name) return static_cast<int>(i);
@@ -83,7 +83,7 @@ void parse_classes(Cursor& c, Schema& schema, TensorSpec& tensor) {
     c.fail(text("a dtype for where ", schema.scalars[tensor.dtype_scalar].name, " is none"));
 }
 
-// `2F` or `Hkv*D`; the coefficient, if there is one, was read.
+// `2F` or `Hkv*D`; the coefficient, if any, has been read.
 DimTerm parse_term(Cursor& c, Schema& schema, std::int32_t coefficient) {
   if (coefficient == 0) c.fail("a coefficient of at least 1 before this letter");
   DimTerm term;
@@ -127,7 +127,7 @@ void parse_addend(Cursor& c, DimExpr& d) {
   }
 }
 
-// A size without the star and the `1|` of dimensions; `first`: a number that was read before it.
+// A size, without a dimension's star or `1|`; `first`: a number already read before it, or -1.
 DimExpr parse_size(Cursor& c, Schema& schema, std::int32_t first = -1) {
   DimExpr d;
   if (first < 0 && c.accept("(")) {
@@ -323,7 +323,7 @@ void parse_scalar(Cursor& c, Schema& schema, const std::string& name) {
   schema.scalars.push_back(std::move(scalar));
 }
 
-// `bool` is a dtype too: of a tensor where dimensions or another class follow.
+// `bool` is also a dtype: it begins a tensor's type where dimensions or another class follow.
 bool at_scalar_type(const Cursor& c) {
   if (c.peek("\"")) return true;
   for (std::string_view word : {"int", "float", "dim", "bool", "dtype"}) {
@@ -407,7 +407,8 @@ void parse_where(Cursor& c, Schema& schema) {
   } while (c.accept(","));
 }
 
-// The letters that calls can know: of arguments that give them, alone or with letters known so far.
+// The letters that a call can determine: from arguments that give them, alone or with letters known
+// so far.
 std::uint32_t given_letters(const Schema& schema) {
   std::uint32_t known = 0, before = 0;
   for (const ScalarSpec& scalar : schema.scalars)
@@ -424,7 +425,7 @@ std::uint32_t given_letters(const Schema& schema) {
   return known;
 }
 
-// A size that no call could know is the author's mistake: said now, not at the first call.
+// A size that no call could determine is the author's mistake: reported now, not at the first call.
 void check_letters(Cursor& c, const Schema& schema) {
   const std::uint32_t known = given_letters(schema);
   for (const TensorSpec& tensor : schema.tensors)
@@ -468,7 +469,7 @@ void check_conditions(Cursor& c, const Schema& schema) {
   }
 }
 
-// FNV-1a, 64 bits: names a schema in store keys; nothing trusts it against an attacker.
+// FNV-1a, 64 bits: identifies a schema in store keys; not meant to resist an attacker.
 std::string hash_text(std::string_view s) {
   std::uint64_t h = 0xcbf29ce484222325ull;
   for (unsigned char byte : s) h = (h ^ byte) * 0x100000001b3ull;
@@ -477,7 +478,7 @@ std::string hash_text(std::string_view s) {
   return hex;
 }
 
-// One run of spaces where the text has any white space.
+// Collapses every run of white space to one space.
 std::string canonical(std::string_view s) {
   std::string out;
   for (char ch : s) {

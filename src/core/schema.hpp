@@ -1,10 +1,9 @@
-// One schema string an operator: the only source of validation, C ABI marshalling, Python
-// signatures, input making and docs. Parsed once, at registration.
+// One schema string per operator: the only source of validation, C ABI marshalling, Python
+// signatures, input generation and docs. Parsed once, at registration.
 //
-//   add_rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], residual: like(x)[*T, C], eps: float =
-//   1e-6,
-//   *,
-//                weight_offset: float = 0 runtime, cast_before_weight: bool = false key)
+//   add_rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], residual: like(x)[*T, C],
+//                eps: float = 1e-6, *, weight_offset: float = 0 runtime,
+//                cast_before_weight: bool = false key)
 //       -> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)
 //
 // clang-format off
@@ -29,12 +28,12 @@
 // clang-format on
 //
 // `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part. A
-// dimension gives a letter when all its other letters are known and it is linear in it: `H*D` gives
-// D once H is known. `topk: dim` is an integer that gives the letter topk. `1|M` also takes 1: the
-// choice is in the key. `free(B*W)` keeps a letter out of the key (pools of pages). Scalars default
-// to `runtime` for float and to `key` otherwise; of `key(set)` only whether the value differs from
-// its default is in the key. `x: f[T] ~ positive if probs`: normal where the key's bool probs is
-// false. `-> ()`: no results, the operator writes inputs marked `!`.
+// dimension determines a letter once all its other letters are known, if it is linear in it: `H*D`
+// gives D once H is known. `topk: dim` is an integer that gives the letter topk. `1|M` also accepts
+// 1: which of the two it is, is in the key. `free(B*W)` keeps a letter out of the key (pools of
+// pages). Scalars default to `runtime` for float and to `key` otherwise; for `key(set)` the key
+// holds only whether the value differs from its default. `x: f[T] ~ positive if probs`: normal
+// where the key's bool probs is false. `-> ()`: no results, the operator writes inputs marked `!`.
 // Read next: core/schema.cpp, core/dim.hpp, dispatch/validate.cpp.
 #pragma once
 
@@ -51,7 +50,7 @@
 
 namespace dlblas {
 
-/// What a made input holds. Index-valued ones stay inside `FillSpec::limit`.
+/// What a generated input holds. Index values stay within `FillSpec::limit`.
 enum class Fill : std::uint8_t {
   kNormal,
   kPositive,
@@ -143,12 +142,12 @@ struct Schema {
   std::vector<TensorSpec> tensors;  // inputs, then results
   std::vector<ScalarSpec> scalars;
   std::vector<Letter> letters;  // in order of first appearance
-  /// A bit for each input whose values address memory: a host call with one out of the bounds of
-  /// its fill is refused. All offsets, lengths and distinct slots; others as OperatorDef says.
+  /// One bit per input whose values address memory: a host call is refused if a value exceeds the
+  /// bounds of its fill. All offsets, lengths and distinct slots; others as OperatorDef declares.
   std::uint32_t addresses = 0;
   std::int32_t num_inputs = 0;
   std::int32_t num_results = 0;
-  /// What the oracle computes and a call's outcome is compared in: the results, then the inputs
+  /// What the oracle computes and a call's outcome is judged by: the results, then the inputs
   /// marked `!`. Indices into `tensors`.
   std::vector<std::int8_t> judged;
   std::uint32_t by_element = 0;  // a bit for each of `judged`: see OperatorDef::by_element
@@ -159,9 +158,9 @@ struct Schema {
   }
   int find_param(std::string_view name) const;   // index into params, or -1
   int find_letter(std::string_view name) const;  // or -1
-  /// What an input is filled with; `scalars` null: those of a call that gives none.
+  /// What an input is filled with; `scalars` null: all at their defaults.
   Fill fill_of(int tensor, const ScalarValue* scalars) const;
-  /// The sizes of all letters of a Problem: a pool's is what the tuner makes.
+  /// The sizes of all letters of a Problem; for a pool, the size that the tuner allocates.
   std::array<std::int64_t, kMaxLetters> sizes_of(const Problem& problem) const;
   /// `[*T, 2F]`
   std::string print_dims(const TensorSpec& spec) const;

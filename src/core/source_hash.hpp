@@ -1,14 +1,14 @@
-// source_hash<"ops/…/x.cpp">(): 16 hex digits over a kernel's source and all that it includes.
-// The digits lie in <build>/generated/source_hashes.cpp (cmake/source_hashes.cmake says what they
-// cover), so that an edit of a kernel compiles that file again and none of those that register.
-// A path that is no source is refused by the build in words, and links nowhere.
+// source_hash<"ops/…/x.cpp">(): 16 hex digits over a kernel's source and everything it includes.
+// The digits are defined in <build>/generated/source_hashes.cpp (cmake/source_hashes.cmake says
+// what they cover), so that editing a kernel recompiles that file and none of those that register.
+// The build rejects a path that is no source with a message; it would not link either.
 #pragma once
 
 #include <cstddef>
 
 namespace dlblas {
 
-/// A string literal as a template's argument.
+/// A string literal as a template argument.
 template <std::size_t N>
 struct SourcePath {
   char text[N];

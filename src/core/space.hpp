@@ -26,7 +26,7 @@ class Space {
   /// Declares a constraint over the named knobs. Throws Error(kArgument) for an unknown knob.
   void require(std::string_view name, const std::vector<std::string_view>& knobs,
                Predicate allowed);
-  /// The same over a table's aggregate. Knobs that come later have the aggregate's own values.
+  /// The same over a table's aggregate. Later knobs still have the aggregate's defaults.
   template <typename C, typename F>
   void require(const ConfigTable<C>& table, std::string_view name,
                const std::vector<std::string_view>& knobs, F allowed) {
@@ -40,7 +40,7 @@ class Space {
     for (const Knob& knob : table.knobs()) all.push_back(knob.name);
     require(table, name, all, allowed);
   }
-  /// Leaves one configuration.
+  /// Leaves only this configuration.
   void require_only(std::string_view name, const Config& config);
   /// Keeps only these values of a knob (a user's `space=`); values outside its domain throw.
   void restrict(std::string_view knob, const std::vector<std::int64_t>& values);

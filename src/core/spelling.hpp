@@ -1,4 +1,4 @@
-// How far a word is from a known one: for "did you mean". Used by: what refuses a name.
+// Edit distance to a known word, for "did you mean". Used by: whatever refuses a name.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace dlblas {
 
-/// Letters to put in, take out or change.
+/// The number of letters to insert, delete or change.
 inline std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -26,8 +26,8 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// `; did you mean relu?` where one of the words differs in a letter of three at most, and in two
-/// in all; Python, which has its own rule, keeps it.
+/// `; did you mean relu?` if one of the words is at most min(2, size / 3) edits away; Python, which
+/// has its own rule, keeps it.
 inline std::string did_you_mean(std::string_view given,
                                 const std::vector<std::string_view>& words) {
   constexpr std::size_t kLongest = 64;

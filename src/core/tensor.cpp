@@ -13,7 +13,7 @@ bool same_memory(const TensorView& a, const TensorView& b) {
 
 namespace {
 
-/// Is the last dimension but one contiguous, and the last one not?
+/// Whether the last dimension but one is contiguous, and the last one is not.
 bool is_transposed(const TensorView& t, bool of_matrices) {
   const int last = t.rank - 1;
   if (t.rank != 2 && !(t.rank == 3 && of_matrices)) return false;

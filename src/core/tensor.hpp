@@ -13,7 +13,7 @@
 
 namespace dlblas {
 
-/// What kernels see of a tensor, and where its memory is. Not initialised.
+/// A tensor as kernels see it, and the device that holds its memory. Not initialised.
 struct TensorView : StridedView {
   Device device;
 
@@ -24,11 +24,11 @@ struct TensorView : StridedView {
   }
 };
 
-/// True if elements of two views share memory. Exact, but for strides too tangled for a search.
+/// Whether elements of two views share memory. Exact, except for strides too tangled to search.
 enum class Sharing : std::uint8_t { kNone, kSome, kUndecided };
 Sharing sharing_of(const TensorView& a, const TensorView& b);
-/// What may share counts as overlapping. Slices of one tensor do not: q, k and v of a projection,
-/// kv[:, 0] and kv[:, 1].
+/// Undecided counts as overlapping. Slices of one tensor do not overlap: q, k and v of a
+/// projection, kv[:, 0] and kv[:, 1].
 inline bool overlap(const TensorView& a, const TensorView& b) {
   return sharing_of(a, b) != Sharing::kNone;
 }
@@ -38,15 +38,15 @@ bool same_memory(const TensorView& a, const TensorView& b);
 /// cannot be a result.
 bool overlaps_itself(const TensorView& t);
 
-/// Alignments are told apart up to 16 bytes: more changes no kernel's choice, and allocators differ
-/// in it.
+/// Alignments are distinguished up to 16 bytes: a larger one changes no kernel's choice, and varies
+/// with the allocator.
 inline constexpr int kAlignCap = 4;
-/// The strides, in bytes, of all dimensions but the contiguous one, or-ed together: how well rows
-/// are aligned. The rows of a transposed matrix are its columns. `of_matrices`: so are those of
+/// The strides, in bytes, of all dimensions but the contiguous one, or-ed together: the alignment
+/// of rows. A transposed matrix has its columns as rows; with `of_matrices`, this also holds in
 /// three dimensions.
 std::uint64_t pitch_bits(const TensorView& t, bool of_matrices = false);
 /// Layout class and alignment of one tensor, for the Problem. `of_matrices`: the schema names three
-/// dimensions, the last two of which are matrices; leading ones that flatten are rows.
+/// dimensions, the last two of which form matrices; leading dimensions that flatten are rows.
 TensorTraits traits_of(const TensorView& t, bool of_matrices = false);
 
 /// One call's arguments in schema order. Tensors: inputs, then results.
@@ -64,15 +64,16 @@ struct Args {
   bool received(int i) const { return inplace && inplace->result_source[i] >= 0; }
   TensorView& result(int i) { return tensors[schema->num_inputs + i]; }
   const TensorView& result(int i) const { return tensors[schema->num_inputs + i]; }
-  /// Of Schema::judged.
+  /// Tensor j of Schema::judged.
   const TensorView& judged(int j) const { return tensors[schema->judged[j]]; }
-  /// The same by rows of what the oracle makes: where that is an element, of one column.
+  /// The same, viewed as the rows that the oracle computes: where those are elements, rows of one
+  /// column.
   TensorView judged_rows(int j) const {
     TensorView t = judged(j);
     if (schema->by_element >> j & 1u) t.shape[t.rank] = t.strides[t.rank] = 1, ++t.rank;
     return t;
   }
-  /// False: a written input that is optional and absent.
+  /// False for a written input that is optional and absent.
   bool judges(int j) const { return j < schema->num_results || has(schema->judged[j]); }
 };
 

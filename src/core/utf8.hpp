@@ -1,4 +1,4 @@
-// What is one character of UTF-8, for printers of text from outside: JSON and records.
+// Decodes one character of UTF-8, for code that prints text from outside: JSON and records.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace dlblas {
 
-/// Length of the character at the start of `s` (not empty), and its code in `*code`; 0 for bytes
-/// that are none: stray ones, overlong forms, surrogates, values past U+10FFFF.
+/// Length of the character at the start of `s` (not empty), and its code in `*code`; 0 for invalid
+/// bytes: stray ones, overlong forms, surrogates, values past U+10FFFF.
 inline std::size_t utf8_character(std::string_view s, std::uint32_t* code) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char lead = byte(0);

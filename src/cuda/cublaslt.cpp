@@ -18,7 +18,7 @@ bool bind(const Library& library, const char* symbol, Fn& fn) {
   return fn != nullptr;
 }
 
-/// The library numbers itself 130100 (13.1.0) from 12 on.
+/// From 12 on, the library reports its version as 130100 (13.1.0).
 constexpr std::size_t kMajorUnit = 10000;
 
 Support open(CublasLt& t) {

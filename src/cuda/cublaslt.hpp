@@ -1,6 +1,6 @@
-// cuBLASLt through dlopen, by prototypes of our own: the calls that one matrix product needs.
-// In: what core/library.hpp found (the one torch loaded, where torch is). Out: a table of
-// functions, or why there is none. Nothing of it is needed to build or to import.
+// cuBLASLt through dlopen, with prototypes of our own: the calls that one matrix product needs. In:
+// the library that core/library.hpp found (torch's, if torch loaded one). Out: a table of
+// functions, or why there is none. Neither building nor importing needs cuBLASLt.
 // tests/cpp/test_cublaslt_prototypes.cpp compares all of this with the real header where there is
 // one. Read next: ops/gemm/matmul/cuda/matmul_cublaslt.cpp.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace dlblas::cuda {
 
-/// Statuses are 0 on success. Descriptors are plain memory of the caller.
+/// Statuses are 0 on success. Descriptors live in the caller's memory.
 struct CublasLt {
   using Handle = void*;
   struct Layout {
@@ -35,7 +35,7 @@ struct CublasLt {
     float waves;
     int reserved[4];
   };
-  // The values of its enumerations that are used, the same in 12 and 13.
+  // The enumeration values used here, the same in 12 and 13.
   enum DataType { kF32 = 0, kF16 = 2, kBF16 = 14, kF8E4M3 = 28 };
   enum Compute { kCompute32F = 68 };
   enum DescriptionAttribute {
@@ -49,7 +49,7 @@ struct CublasLt {
     kAScaleMode = 31,  // from 12.8 on
     kBScaleMode = 32
   };
-  /// One f32 for all is 0, and without saying.
+  /// The default, 0, is one f32 for the whole matrix.
   enum ScaleMode { kScaleOfEach = 3 };
   enum LayoutAttribute { kBatchCount = 5, kApart = 6 };
   enum Transpose { kPlain = 0, kTransposed = 1 };
@@ -92,7 +92,7 @@ const CublasLt& cublaslt();
 const char* cublaslt_version();
 /// "cuBLASLt status 7 (invalid value)".
 std::string cublaslt_text(int status);
-/// The device's handle, made once; its context is current. Null when it could not be made.
+/// The device's handle, created once; its context must be current. Null if it could not be created.
 CublasLt::Handle cublaslt_handle(int device);
 
 }  // namespace dlblas::cuda

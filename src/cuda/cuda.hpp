@@ -1,6 +1,6 @@
 // The CUDA driver as the rest of the library sees it: devices, the current context, launches,
-// memory, capture state. The driver is found at run time (libcuda.so.1) and nothing of CUDA is
-// needed to build; src/cuda is the only place that calls it. No function here waits for the device
+// memory, capture state. The driver is loaded at run time (libcuda.so.1), and building needs
+// nothing of CUDA; src/cuda is the only place that calls it. No function here waits for the device
 // except those that say so. Read next: cuda/driver.hpp (the functions themselves), jit/jit.hpp
 // (where Functions come from).
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace dlblas::cuda {
 
-/// Why CUDA cannot be used in this process, in words; empty when it can. After a fork it cannot.
+/// Why CUDA cannot be used in this process; empty when it can. Unusable after a fork.
 std::string unavailable();
 /// 0 where CUDA is unavailable.
 int device_count();
-/// Facts of one device, read once. Throws Error(kDevice): no driver, no such device, forked.
+/// Facts about one device, read once. Throws Error(kDevice): no driver, no such device, forked.
 const DeviceInfo& info(int index);
-/// Tells core/device.hpp where CUDA's facts come from. Called by the registry's start.
+/// Registers src/cuda as core/device.hpp's source of CUDA facts. Called when the registry starts.
 void attach();
 /// The driver's version ("13.0"), or empty.
 std::string driver_version();
@@ -54,17 +54,17 @@ struct Launch {
   bool dependent = false;    // programmatic dependent launch: the kernel has griddepcontrol
   bool cooperative = false;  // all blocks run at a time, or none: they may wait for each other
 };
-/// Launches with one parameter struct, passed by value. 0, or the driver's code: what a step
-/// returns.
+/// Launches with one parameter struct, passed by value. Returns 0 or the driver's code, as a step
+/// does.
 int launch(const Function& function, const Launch& how, const void* params, std::size_t bytes,
            void* stream);
 template <typename Params>
 int launch(const Function& function, const Launch& how, const Params& params, void* stream) {
   return launch(function, how, &params, sizeof(Params), stream);
 }
-/// As launch, with a pointer to each of the kernel's parameters: for kernels that are not ours.
+/// As launch, with a pointer to each of the kernel's parameters: for users' kernels.
 int launch_list(const Function& function, const Launch& how, void** parameters, void* stream);
-/// A step's code is the driver's, or this and cuBLASLt's status added up: both count from 1.
+/// A step's code is the driver's, or this constant plus cuBLASLt's status: both count from 1.
 inline constexpr int kCublasStatus = 100000;
 /// "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"; or "cuBLASLt
 /// status 7 (invalid value)".
@@ -72,7 +72,7 @@ std::string error_text(int code);
 /// Throws Error(kLaunch) with `what` and the code's text, unless it is 0.
 void check(int code, const char* what);
 
-/// The device's primary context is current while this lives; what was current before comes back.
+/// Makes the device's primary context current while this lives, then restores the previous one.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int index);  // throws Error(kDevice)
@@ -86,8 +86,8 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-/// While this lives, the calling thread may load kernels and allocate although another thread
-/// captures a stream in the mode that forbids these to all (torch's default).
+/// While this lives, the calling thread may load kernels and allocate even if another thread
+/// captures a stream in the mode that forbids this to all threads (torch's default).
 class RelaxedCapture {
  public:
   RelaxedCapture();  // the driver is there
@@ -99,8 +99,8 @@ class RelaxedCapture {
   int mode_ = 2;  // relaxed; the thread's own while this lives
 };
 
-/// True if the stream (of the current context) is captured into a graph. Throws Error(kLaunch): the
-/// context is lost.
+/// True if the stream (of the current context) is being captured into a graph. Throws
+/// Error(kLaunch) if the context is lost.
 bool capturing(void* stream);
 
 /// Device memory of the current context; freed by its owner.
@@ -119,19 +119,19 @@ class Buffer {
   std::size_t bytes_ = 0;
   int device_ = 0;
 };
-/// Stream-ordered memory, for callers that bring no allocator: valid in a capture as well. Null on
+/// Stream-ordered memory, for callers without an allocator: also valid during a capture. Null on
 /// failure.
 void* allocate(std::size_t bytes, void* stream);
 void release(void* memory, void* stream);
-/// Bytes that the current device has free. Throws Error(kLaunch).
+/// Free bytes of the current device. Throws Error(kLaunch).
 std::size_t free_memory();
-/// The index of the device that this memory is on; -1 when it is on none.
+/// The index of the device that holds this memory; -1 if none does.
 int pointer_device(const void* memory);
 
-/// Waiting copies and fills (the tuner, tests): they synchronise the stream.
+/// Blocking copies (the tuner, tests): they synchronise the stream.
 void copy_to_device(void* to, const void* from, std::size_t bytes, void* stream);
 void copy_to_host(void* to, const void* from, std::size_t bytes, void* stream);
-/// Stream-ordered, not waiting.
+/// Stream-ordered, non-blocking.
 void copy_on_device(void* to, const void* from, std::size_t bytes, void* stream);
 void fill_bytes(void* to, int value, std::size_t bytes, void* stream);
 void synchronize(void* stream);
@@ -164,7 +164,7 @@ class Timer {
   void* events_[2] = {};
 };
 
-/// What `record` puts on the stream, captured once and replayed at will.
+/// The work that `record` enqueues on the stream, captured once and replayed at will.
 class Graph {
  public:
   /// `record(self)` returns a step's code; a code other than 0 ends the capture and is thrown.
@@ -192,8 +192,8 @@ struct TensorMapSpec {
 /// 0, or the driver's code.
 int encode_tensor_map(TensorMap& map, const TensorMapSpec& spec);
 
-/// Clocks and throttling as the driver's library (NVML) tells, for records; zeros where it is not
-/// there. Never sets any.
+/// Clocks and throttling as NVML reports them, for records; zeros where NVML is missing. Never sets
+/// any.
 struct Clocks {
   int sm_mhz = 0, memory_mhz = 0, temperature_c = 0;
   std::uint64_t throttle_reasons = 0;

@@ -87,7 +87,7 @@ Handle primary_context(int index) { return ready_slot(index).context.load(); }
 void attach() { set_cuda_source(&info); }
 
 CurrentDevice::CurrentDevice(int index) : index_(index) {
-  // The warm path: one look at a slot that was filled before, and one call into the driver.
+  // Warm path: one load of a slot filled earlier, and one call into the driver.
   Handle wanted = index >= 0 && index < kMaxDevices
                       ? slot(index).context.load(std::memory_order_acquire)
                       : nullptr;
@@ -99,8 +99,8 @@ CurrentDevice::CurrentDevice(int index) : index_(index) {
   changed_ = true;
 }
 
-// A thread that had no context may keep the first device's, which is every runtime's default; of
-// another device it must not: cudaGetDevice would name it from now on.
+// A thread that had no context may keep the first device's, which is every runtime's default; it
+// must not keep another device's: cudaGetDevice would report that device from then on.
 CurrentDevice::~CurrentDevice() {
   if (changed_ && (previous_ || index_ != 0)) driver().context_set(previous_);
 }

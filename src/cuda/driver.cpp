@@ -1,4 +1,4 @@
-// Finding the driver; see driver.hpp.
+// Loads the driver; see driver.hpp.
 #include "cuda/driver.hpp"
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// The driver's functions, by our own prototypes: no CUDA header is needed to build. Found once, in
-// libcuda.so.1 alone, through cuGetProcAddress at a fixed version, so that a newer driver's changed
-// signature is never called by an old prototype. tests/cpp/test_cuda_prototypes.cpp compares all of
-// this with the real header where there is one. Read next: cuda/cuda.hpp.
+// The driver's functions, with our own prototypes: no CUDA header is needed to build. Resolved
+// once, from libcuda.so.1 alone, through cuGetProcAddress at a fixed version, so that an old
+// prototype never calls a newer driver's changed signature. tests/cpp/test_cuda_prototypes.cpp
+// compares all of this with the real header where there is one. Read next: cuda/cuda.hpp.
 #pragma once
 
 #include <cstddef>
@@ -127,10 +127,10 @@ struct Driver {
 
 /// Opened, resolved and initialised once.
 const Driver& driver();
-/// True if `driver` was called in this process. Where it was not, no device memory is ours, and
-/// there is no need to start it.
+/// True if `driver` was called in this process. Otherwise no device memory is ours, and there is no
+/// need to start it.
 bool started();
-/// The driver, where it can be used; throws Error(kDevice) saying why not. Cold paths only.
+/// The driver; throws Error(kDevice), with the reason, if it cannot be used. Cold paths only.
 const Driver& require_driver();
 /// The device's primary context, retained for the process. Throws Error(kDevice).
 Handle primary_context(int index);

@@ -31,7 +31,7 @@ Function load(const std::string& cubin, const std::string& symbol, int device,
           "allowing a kernel its dynamic shared memory");
   if (info(device).arch >= 90)
     check(d.kernel_set(kFunctionLargeClusters, 1, f.kernel, device), "allowing a kernel clusters");
-  // Asking for the context's function loads it now: the first launch may be under capture.
+  // Getting the context's function loads it now, since the first launch may be under capture.
   check(d.kernel_function(&f.function, f.kernel), "loading a kernel into the context");
   return f;
 }

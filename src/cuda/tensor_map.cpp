@@ -1,6 +1,6 @@
-// Encoding a tensor map: from sizes, strides and a box to the 128 bytes that the copy engine reads.
-// The driver checks everything (alignment to 16 bytes, boxes of at most 256, …) and its code comes
-// back as it is; no context is needed, nothing is enqueued. Read next: device/tma.cuh.
+// Encodes a tensor map: from sizes, strides and a box to the 128 bytes that the copy engine reads.
+// The driver checks everything (alignment to 16 bytes, boxes of at most 256, …), and its code is
+// returned unchanged; no context is needed, nothing is enqueued. Read next: device/tma.cuh.
 #include "cuda/cuda.hpp"
 #include "cuda/driver.hpp"
 
@@ -13,8 +13,8 @@ constexpr int kNotInterleaved = 0;
 constexpr int kPromoteTo256Bytes = 3;  // a miss in L2 brings the 256 bytes around it
 constexpr int kZerosOutside = 0;
 
-/// CUtensorMapDataType; it matters for zeros outside and for reductions alone, so types that the
-/// driver has no name for go by their size.
+/// CUtensorMapDataType; it matters only for zeros outside and for reductions, so a type that the
+/// driver has no name for is mapped by its size.
 int data_type(DType dtype) {
   switch (dtype) {
     case DType::kF16:

@@ -84,7 +84,7 @@ void read_value(const Form& form, const Param& param, const dlblas_value& from, 
   }
 }
 
-// The parameter a named value belongs to.
+// The parameter that a named value belongs to.
 std::size_t find_named(const Form& form, const char* name) {
   if (!name) errors::unknown_argument(form, "(null)");
   const std::vector<Param>& params = *form.params;
@@ -122,7 +122,7 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
       errors::missing_argument(form, param);
     if (!param.is_tensor) args.scalars[param.index] = schema.scalars[param.index].default_value;
   }
-  // An in-place form may leave scalars out altogether: they keep their defaults.
+  // An in-place form may leave scalars out: they keep their defaults.
   if (form.inplace && form.params->size() < schema.params.size())
     for (std::size_t s = 0; s < schema.scalars.size(); ++s) {
       bool named = false;
@@ -146,7 +146,7 @@ void bind(const Form& form, const dlblas_args& call, Args& args) {
                   args.result(r));
     ++output;
   }
-  // Made or given, results are there when a kernel runs.
+  // Allocated or given, every result is present when a kernel runs.
   args.present |= ((1u << schema.num_results) - 1) << schema.num_inputs;
 }
 

@@ -1,8 +1,8 @@
 // Stage 4, compile: a Plan becomes a Kernel, prepared once and kept with the plan.
-// In: Plan. Out: Kernel. Reads no tensor. What may not be captured asks the driver at each call
-// whether its stream is, and then another plan serves (prepare.cpp). Flow: call > validate > select
-// > [compile] > launch. Read next: dispatch/launch.cpp; dispatch/prepare.cpp for the first call of
-// a plan.
+// In: Plan. Out: Kernel. Reads no tensor. A plan that may not be captured asks the driver at each
+// call whether the stream is being captured; if so, another plan serves (prepare.cpp). Flow: call >
+// validate > select > [compile] > launch. Read next: dispatch/launch.cpp; dispatch/prepare.cpp for
+// the first call of a plan.
 #include "dispatch/dispatch.hpp"
 #include "dispatch/prepare.hpp"
 

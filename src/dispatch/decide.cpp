@@ -1,5 +1,5 @@
 // The decision behind a Plan, made once per Problem; see decide.hpp. Everything here is cold.
-// Lookup order: pin (this process', then a kept one), the store's record of exactly this key, the
+// Lookup order: pin (this process's, then a kept one), the store's record of exactly this key, the
 // shipped table's, the model, the heuristic. Read next: store/ranking.hpp (which of the measured
 // rows wins), dispatch/explain.cpp (the same, in words).
 #include "dispatch/decide.hpp"
@@ -27,7 +27,7 @@
 namespace dlblas {
 namespace {
 
-// By name: a user's implementation may be registered again, or go.
+// By name: a user's implementation may be registered again, or removed.
 struct Pin {
   std::string implementation, config;  // an empty configuration: the default one
 };
@@ -44,8 +44,7 @@ bool pin_of(const Operator& op, Pin* pin) {
   return true;
 }
 
-// A pin is about its implementation's own kind of device: one of a GPU leaves the CPU's calls
-// alone.
+// A pin applies to its implementation's kind of device: a GPU pin leaves the CPU's calls alone.
 bool binds(const Operator& op, const Problem& problem, std::string_view implementation) {
   const Implementation* impl = op.find(implementation);
   return !impl || impl->flags.oracle || impl->backend == problem.device_type;
@@ -69,21 +68,21 @@ std::unique_ptr<Plan> make_plan(const Problem& problem, const Implementation* im
   return plan;
 }
 
-// x86 reads an element at any address; a GPU faults, and the context is lost with all its memory.
+// x86 reads an element at any address; a GPU faults, which loses the context and all its memory.
 bool splits_elements(const Problem& problem) {
   const std::size_t count = Registry::process().by_id(problem.op).schema.tensors.size();
   return std::any_of(problem.tensors, problem.tensors + count,
                      [](const TensorTraits& t) { return (1 << t.align_log2) < size_of(t.dtype); });
 }
 
-// Why a pinned implementation cannot serve, above the table of all that could.
+// Why a pinned implementation cannot serve, above the table of all candidates.
 [[noreturn]] void pin_does_not_fit(const Operator& op, const Problem& problem, const Pin& pin,
                                    const std::string& why) {
   errors::nothing_fits(op.schema.name, text("  pinned: ", pin.implementation, ": no: ", why, "\n",
                                             print_table(explain_candidates(op, problem))));
 }
 
-// A configuration that was pinned may be any: it alone serves, so rows keep their bits.
+// Any configuration may be pinned: it alone serves, so rows keep their bits.
 Space pinned_space(const Query& q) {
   Problem any = q.problem;
   any.flags &= static_cast<std::uint8_t>(~kDeterministic);
@@ -114,8 +113,8 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
   return make_plan(problem, &impl, config, Why::kPinned);
 }
 
-// A kept pin outlives libraries: what it names may be gone, or serve less. Then `why_not` says so,
-// and the choice is made as without it.
+// A kept pin outlives library versions: its implementation may be gone, or support less. `why_not`
+// then says so, and the choice is made without the pin.
 std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
                                 const DeviceInfo& device, const Rule& rule, std::string* why_not) {
   const Implementation* impl = op.find(rule.implementation);
@@ -143,8 +142,8 @@ std::unique_ptr<Plan> from_store(const Operator& op, const Problem& problem, Sto
   return best ? make_plan(problem, best->implementation, best->config, why) : nullptr;
 }
 
-// A supporting implementation with its default configuration, or the first that is not forbidden,
-// which did not fail when it was measured.
+// A supporting implementation with its default configuration, or the first that is not forbidden;
+// not one that failed when it was measured.
 struct Preset {
   const Implementation* implementation;
   Config config;
@@ -168,7 +167,7 @@ bool built_in(const Preset& p) {
   return !p.implementation->flags.oracle && !p.implementation->flags.user;
 }
 
-// The model speaks only when it can compare: every fast candidate must have an estimate.
+// The model decides only when it can compare: every built-in candidate must have an estimate.
 std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<Preset>& presets,
                                  const DeviceInfo& device) {
   const Preset* best = nullptr;
@@ -186,7 +185,7 @@ std::unique_ptr<Plan> from_model(const Problem& problem, const std::vector<Prese
 }
 
 // The operator's own order. A user's implementation that was never measured was never checked
-// either: it loses to built-in ones, and to the reference.
+// either: it ranks after the built-in ones and the reference.
 std::unique_ptr<Plan> from_order(const Problem& problem, const std::vector<Preset>& presets) {
   auto first = std::find_if(presets.begin(), presets.end(), built_in);
   if (first == presets.end())
@@ -196,7 +195,7 @@ std::unique_ptr<Plan> from_order(const Problem& problem, const std::vector<Prese
   return make_plan(problem, p.implementation, p.config, Why::kHeuristic);
 }
 
-// What runs where nothing was measured: the shipped table's word, the model's, the order's.
+// The choice where nothing was measured: the shipped table's, else the model's, else the order's.
 std::unique_ptr<Plan> unmeasured(const Operator& op, const Problem& problem,
                                  const DeviceInfo& device, Asker asker) {
   auto plan = from_store(op, problem, shipped_store(), Why::kShipped);
@@ -314,7 +313,7 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
 }
 
 namespace {
-// Each problem once, up to so many of an operator.
+// Warns once per problem, for at most kMost problems of an operator.
 void warn_of_reference(const Operator& op, const Problem& problem) {
   constexpr std::size_t kMost = 8;
   static std::mutex mutex;

@@ -1,5 +1,5 @@
-// The slow half of select: asks every implementation, then pin, store, shipped table, model,
-// heuristic.
+// The slow half of select: asks the implementations, and decides by pin, store, shipped table,
+// model or heuristic.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,17 @@
 
 namespace dlblas {
 
-/// What asks. A part's time is in the record of its whole, so DLBLAS_REQUIRE_HIT is about calls.
+/// The requester. A part's time is in the record of its whole, so DLBLAS_REQUIRE_HIT concerns only
+/// calls.
 enum class Asker : std::uint8_t { kCall, kWhole };
-/// Throws Error(kUnsupported) with every candidate's reason, Error(kTuning) for a call's miss under
-/// DLBLAS_REQUIRE_HIT.
+/// Throws Error(kUnsupported) with every candidate's reason, or Error(kTuning) when a call misses
+/// under DLBLAS_REQUIRE_HIT.
 std::unique_ptr<Plan> decide(const Operator& op, const Problem& problem,
                              Asker asker = Asker::kCall);
 
-/// Whether a `pin` holds for the problem, in this process alone; a kept pin comes after it.
+/// Whether this process's `pin` applies to the problem; it takes precedence over a kept pin.
 bool pinned_in_process(const Operator& op, const Problem& problem);
-/// What the kept pins come to for this problem.
+/// The outcome of the kept pins for this problem.
 struct Kept {
   std::unique_ptr<Plan> plan;  // of the first that can serve; null: none
   bool of_problem = false;     // it names this problem, not the operator

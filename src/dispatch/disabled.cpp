@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLongest = 64;  // of a name that another is looked up for
 
-/// Takes the first word of a comma list off it.
+/// Removes the first word of a comma list and returns it.
 std::string_view take_word(std::string_view& list) {
   std::string_view word = list.substr(0, list.find(','));
   list.remove_prefix(std::min(list.size(), word.size() + 1));
@@ -25,7 +25,7 @@ std::string_view take_word(std::string_view& list) {
   return word;
 }
 
-// A name that is misspelt disables nothing, which would go unseen.
+// A misspelt name disables nothing, which would go unnoticed.
 void warn_of_unknown(std::string_view list) {
   std::set<std::string_view> known;
   for (const Operator* op : Registry::process().operators())

@@ -1,6 +1,6 @@
-// Implementations that DLBLAS_DISABLE keeps out. In: its list, a name. Out: yes or no; the first
-// time, a warning of each name in it that nothing has. Flow: check_support asks.  Read next:
-// dispatch/decide.cpp.
+// Implementations that DLBLAS_DISABLE excludes. In: its list, a name. Out: yes or no; on first use,
+// a warning for each name in the list that no implementation has. Flow: check_support asks.
+// Read next: dispatch/decide.cpp.
 #pragma once
 
 #include <string_view>

@@ -25,8 +25,8 @@ namespace dlblas {
 enum class Why : std::uint8_t { kPinned, kStore, kShipped, kModel, kHeuristic };
 std::string_view name_of(Why why);
 
-/// Decisions that the fast map keeps for one operator; beyond, those that no call has used lately
-/// go. At most 1 KiB each, so 8 MiB per operator that sees so many problems.
+/// How many decisions the fast map keeps for one operator; beyond it, those that no recent call
+/// used are dropped. At most 1 KiB each, so 8 MiB per operator that sees so many problems.
 inline constexpr std::uint32_t kMaxPlans = 8192;
 
 /// A kernel with the parts that its steps call: what a plan owns.
@@ -40,8 +40,8 @@ struct Prepared {
   }
 };
 
-/// What a Problem gets: an implementation, its configuration, and why. One of select's may be held
-/// while the call is in flight (core/in_flight.hpp); the tuner's end with its run.
+/// The choice for a Problem: an implementation, its configuration, and why. A plan from select may
+/// be held while the call is in flight (core/in_flight.hpp); the tuner's plans end with its run.
 struct Plan {
   Problem problem;
   const Implementation* implementation = nullptr;
@@ -59,62 +59,63 @@ struct Plan {
 void bind(const Form& form, const dlblas_args& call, Args& args);
 
 /// validate: letters, dtypes, devices, layouts, aliasing. Fills args.letters and the specs of
-/// results to be made (data == nullptr), and the Problem. Throws the typed error that names the
-/// argument.
+/// results to be allocated (data == nullptr), and the Problem. Throws the typed error that names
+/// the argument.
 void validate(const Operator& op, const dlblas_args& call, int threads, Args& args,
               Problem& problem);
 
 /// select: the fast map; else pin, store, shipped table, model, heuristic. Throws
-/// Error(kUnsupported) with every candidate's reason when nothing fits. Only in flight: the plan is
-/// freed once it is replaced and the call has returned.
+/// Error(kUnsupported) with every candidate's reason when nothing fits. Call only while in flight:
+/// the plan is freed once it is replaced and the call has returned.
 const Plan& select(const Operator& op, const Problem& problem);
 
-/// compile: the Plan's kernel, prepared once; what has sources goes through the JIT. Throws
-/// Error(kCompile), which names warmup where `stream` is being captured and the kernel is cold.
-/// While it is, and the plan's implementation or a part may not be captured, it is the kernel of
-/// select(for_capture(problem)), or that one's Error(kUnsupported).
+/// compile: the Plan's kernel, prepared once; sources go through the JIT. Throws Error(kCompile),
+/// which names warmup if `stream` is being captured and the kernel is cold. Under capture, if the
+/// plan's implementation or a part of it may not be captured, it returns the kernel of
+/// select(for_capture(problem)), or throws that one's Error(kUnsupported).
 const Kernel& compile(const Plan& plan, void* stream = nullptr);
-/// The same problem, to be served by what may be captured (ImplementationFlags::capturable).
+/// The same problem, restricted to what may be captured (ImplementationFlags::capturable).
 Problem for_capture(Problem problem);
-/// Beside ProblemFlag: set by for_capture alone. No part of a measurement's key.
+/// A bit beside ProblemFlag, set by for_capture alone. Not part of a measurement's key.
 inline constexpr std::uint8_t kCapturing = 4;
 
 /// launch: results through the context's new_output, workspace through its alloc, then the steps.
 void launch(const Kernel& kernel, Args& args, const Context& context);
-/// The same on results that exist, and on a workspace that does; null: the context's. False: there
-/// was no element to write.
+/// The same with existing results and an existing workspace; null: the context's. False: there was
+/// no element to write.
 bool launch_into(const Kernel& kernel, const Args& args, const Context& context, void* workspace);
-/// The steps alone, on results and workspace that exist: what the tuner times. 0, or the failing
-/// step's code.
+/// The steps alone, with existing results and workspace: what the tuner times. Returns 0, or the
+/// failing step's code.
 int run_steps(const Kernel& kernel, const Args& args, const Context& context, void* workspace);
 
 // ---- cold paths beside the call ----------------------------------------------------------------
 
 /// May this implementation serve the problem here: backend, arch, DLBLAS_DISABLE, deterministic,
-/// then its own word.
+/// then its own `supports`.
 Support check_support(const Query& q);
 
-/// May it be chosen, by a measurement, the model or the order: the above, and under kDeterministic
-/// `same_bits`. A pin alone chooses a user's there: measurements must not change bits.
+/// May it be chosen by a measurement, the model or the order: check_support, and `same_bits` under
+/// kDeterministic. There, only a pin chooses a user's implementation: measurements must not change
+/// bits.
 Support check_choice(const Query& q);
 
-/// The store's key of a problem: operator, schema hash, dims, dtypes, …, CPU model, ISA and
+/// A problem's key in the store: operator, schema hash, dims, dtypes, …, CPU model, ISA and
 /// threads.
 Fields store_key(const Operator& op, const Problem& problem);
-/// As keys and messages have it: "row_strided".
+/// The name in keys and messages: "row_strided".
 std::string_view name_of(Layout layout);
 inline constexpr int kLastLayout = static_cast<int>(Layout::kMatricesTransposed);
 
-/// `T=16 C=4096,bf16,cuda:0`: a problem in a line of the log, its first tensor's dtype.
+/// `T=16 C=4096,bf16,cuda:0`: a problem in a log line, with the dtype of its first tensor present.
 std::string log_fields(const Operator& op, const Problem& problem);
 
-/// What a measurement of a configuration was made of: Implementation::identity and, of one with
-/// parts, the digest of what serves them.
+/// Identifies the code behind a configuration's measurement: Implementation::identity and, if there
+/// are parts, the digest of what serves them.
 class Identity {
  public:
   explicit Identity(const Query& q) : q_(q), own_(q.self.identity()) {}
   const std::string& of(const Config& config);
-  /// True if it is this stored candidate's.
+  /// True if this stored candidate has this identity.
   bool holds(const Record::Candidate& c);
 
  private:
@@ -123,7 +124,7 @@ class Identity {
   std::map<std::string, std::string> with_parts_;  // by the configuration's text
 };
 
-/// A measured candidate of a store that this process may serve: known, supporting, of the current
+/// A measured candidate of a store that this process may serve: known, supported, of the current
 /// source, with a configuration inside its space. Records are data from outside: everything is
 /// checked again here.
 struct CurrentRow {
@@ -136,8 +137,8 @@ struct CurrentRow {
 /// In the order of a search space, so that a tie has the same winner here as in the race.
 std::vector<CurrentRow> current_rows(const Operator& op, const Problem& problem,
                                      const Merged& merged);
-/// What a store holds against a configuration of the current source (wrong_result, launch_error,
-/// …), or null.
+/// The failure that a store holds for a configuration of the current source (wrong_result,
+/// launch_error, …), or null.
 const Record::Candidate* known_failure(const Merged& merged, const Query& q, const Config& config);
 /// The row that wins by store/ranking, or null.
 const CurrentRow* best_row(const std::vector<CurrentRow>& rows);
@@ -147,8 +148,8 @@ struct CandidateRow {
   const Implementation* implementation;
   Support support = Support::yes();
   Config config;  // what it would run with
-  // Measured, of a current record: that configuration's of what is chosen, else the one shown of
-  // the implementation's (store/ranking); -1: never measured.
+  // From a current record: the time of the configuration chosen, else of the one shown for the
+  // implementation (store/ranking); -1: never measured.
   double best_ms = -1;
   double estimate_ms = -1;  // the model's word; -1: none
   std::string failure;      // how this configuration failed when it was measured; mostly empty
@@ -169,8 +170,8 @@ struct Explanation {
 Explanation explain_candidates(const Operator& op, const Problem& problem);
 /// The candidates, the choice and its reason. Throws only what a bad Problem would.
 Explanation explain(const Operator& op, const Problem& problem);
-/// `fold`: on a machine without a GPU, a CPU's table has one line on implementations for GPUs, and
-/// that of a GPU which is not here one on those for the CPU.
+/// `fold`: on a machine without a GPU, a CPU problem's table folds the implementations for GPUs
+/// into one line, and an absent GPU's table those for the CPU.
 std::string print_table(const Explanation& explanation, bool fold = false);
 std::string print_json(const Explanation& explanation);
 /// `x [T=7, C=4096] f32`: the letters as bound, for messages.
@@ -180,7 +181,7 @@ std::string print_problem(const Operator& op, const Problem& problem);
 /// bad config.
 void pin(const Operator& op, std::string_view implementation, std::string_view config);
 
-/// Makes the fast map forget what it holds for an operator (a registration, a pin, a published
+/// Drops the fast map's decisions for an operator (after a registration, a pin, a published
 /// result).
 void forget(const Operator& op);
 

@@ -75,8 +75,8 @@ std::string print_sizes(const Schema& schema, const Args& args, int tensor, std:
   return s + "]";
 }
 
-// Where the letters come from: `x [T=7, C=4096]`, `the argument topk=8 and x [T=7]`. A tensor may
-// come later: K/128 is checked once K is known.
+// Where the letters come from: `x [T=7, C=4096]`, `the argument topk=8 and x [T=7]`. The source may
+// be a later tensor: K/128 is checked once K is known.
 std::string print_binding(const Schema& schema, const Args& args, int tensor, std::uint32_t letters,
                           std::uint32_t bound) {
   std::string s;
@@ -112,7 +112,7 @@ std::string print_letters(const Schema& schema, const Args& args, std::uint32_t 
   return s;
 }
 
-// What a dimension with one open letter may be.
+// The sizes allowed for a dimension with one open letter.
 std::string print_choice(const Schema& schema, const Args& args, const DimExpr& d,
                          std::int64_t size, std::uint32_t bound) {
   const std::uint32_t open = d.letters() & ~bound;
@@ -129,7 +129,7 @@ std::string print_choice(const Schema& schema, const Args& args, const DimExpr& 
   return text("a multiple of ", step, " (", name, ")");
 }
 
-// What a dimension must be, its letters being known.
+// The size required of a dimension whose letters are known.
 std::string print_expected(const Schema& schema, const Args& args, int tensor, DimExpr d,
                            std::uint32_t bound) {
   d.may_be_one = false;  // said before
@@ -148,8 +148,8 @@ std::string print_expected(const Schema& schema, const Args& args, int tensor, D
   return text(name, " of at least 0, from ", from);
 }
 
-// The form that was called, and what its caller calls a tensor: in place, a result is the argument
-// that receives it.
+// The form that was called, and its caller's name for a tensor: in place, a result has the name of
+// the argument that receives it.
 std::string form_name(const Schema& schema, const Args& args) {
   return args.inplace ? args.inplace->name : schema.name;
 }

@@ -1,6 +1,6 @@
-// The words of every argument error, in one cold place; the stages that detect one name it and go
-// on. Grammar: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>". Golden tests hold
-// the texts. Each function throws the typed Error. Read next: dispatch/errors.cpp.
+// The wording of every argument error, in one cold place; the stage that detects an error calls its
+// function. Grammar: "<op>: <argument> <problem>; expected <x>, got <y>; <what to do>". Golden
+// tests pin the texts. Each function throws the typed Error. Read next: dispatch/errors.cpp.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ namespace dlblas::errors {
 [[noreturn]] void unknown_dtype(const Form& form, std::string_view name, int code, int bits);
 [[noreturn]] void negative_size(const Form& form, std::string_view name, std::int64_t size);
 [[noreturn]] void too_large(const Form& form, std::string_view name);
-/// The strides lead to addresses that no memory has.
+/// The strides reach beyond any memory.
 [[noreturn]] void too_far(const Form& form, std::string_view name);
 [[noreturn]] void bad_device(const Form& form, std::string_view name, const dlblas_device& got);
 [[noreturn]] void bad_scalar(const Form& form, const ScalarSpec& spec, const dlblas_value& got);
@@ -30,10 +30,10 @@ namespace dlblas::errors {
 // validate; `tensor` is an index into Schema::tensors
 [[noreturn]] void wrong_dtype(const Schema& schema, const Args& args, int tensor);
 [[noreturn]] void wrong_rank(const Schema& schema, const Args& args, int tensor);
-/// Dimension `axis` (of the schema's list) is not what the letters say.
+/// Dimension `axis` (of the schema's list) does not match the letters.
 [[noreturn]] void wrong_size(const Schema& schema, const Args& args, int tensor, int axis,
                              std::uint32_t bound);
-/// The letters give dimension `axis` of a result no size, or one that no memory holds.
+/// The letters give dimension `axis` of a result no size, or one too large for any memory.
 [[noreturn]] void no_size(const Schema& schema, const Args& args, int tensor, int axis,
                           std::uint32_t bound);
 [[noreturn]] void wrong_leading(const Schema& schema, const Args& args, int tensor, int like);
@@ -52,12 +52,12 @@ namespace dlblas::errors {
 
 // launch
 [[noreturn]] void no_data(const Schema& schema, const Args& args, int tensor);
-/// Element `at` of an input that addresses memory is not from `least` to `most`; `least` is the
+/// Element `at` of an input that addresses memory is outside `least` … `most`; `least` is the
 /// smallest integer where negative values are allowed.
 [[noreturn]] void out_of_bounds(const Schema& schema, const Args& args, int tensor, std::int64_t at,
                                 std::int64_t value, std::int64_t least, std::int64_t most);
 
-/// The memory that new_output gave for result r is not as `asked` for.
+/// The memory that new_output gave for result r does not match `asked`.
 [[noreturn]] void other_memory(const Schema& schema, const Args& args, int r,
                                const TensorView& asked);
 [[noreturn]] void no_memory(const Schema& schema, const Args& args, int r);

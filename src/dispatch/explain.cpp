@@ -1,5 +1,5 @@
-// What would run for a Problem, and why: every candidate with yes or its reason, what it would run
-// with, what is known of its speed, and one sentence on the winner. Runs nothing. The "no
+// What would run for a Problem, and why: every candidate with yes or its reason, its configuration,
+// what is known about its speed, and one sentence on the winner. Runs nothing. The "no
 // implementation" error prints the same table. Read next: dispatch/decide.cpp, which decides what
 // this explains.
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace dlblas {
 namespace {
 
 // One unit for a whole table: 0.08127 µs, 4.055 µs, 48213 µs.
-// A time of the race, from fewer samples than a final takes, says so: "~7500 µs, 1 sample".
+// A time from the race, with fewer samples than a final takes, is marked: "~7500 µs, 1 sample".
 std::string measured(const CandidateRow& row) {
   if (row.best_ms < 0 || row.samples >= kFinalSamples) return microseconds(row.best_ms);
   return text("~", microseconds(row.best_ms), ", ", row.samples,
@@ -65,7 +65,7 @@ std::string why_sentence(const Explanation& e) {
   return {};
 }
 
-// Half a sentence where the search of a stored choice ended before its space did.
+// A clause for a stored choice whose search ended before covering its space.
 std::string cut_short(const Explanation& e) {
   if (e.plan->why != Why::kStore) return {};
   const auto merged = Store::process().load(store_key(*e.op, e.problem));
@@ -76,7 +76,7 @@ std::string cut_short(const Explanation& e) {
               " s, cut; more: get_op(…, seconds=", digits(2 * extent.budget_s, 3), ")");
 }
 
-// Half a sentence where a stored choice was measured under another driver or compiler.
+// A clause for a stored choice that was measured under another driver or compiler.
 std::string aged(const Explanation& e) {
   if (e.plan->why != Why::kStore) return {};
   const auto merged = Store::process().load(store_key(*e.op, e.problem));
@@ -120,7 +120,7 @@ std::string print_columns(const std::vector<std::vector<std::string>>& rows) {
 }  // namespace
 
 namespace {
-// What is known of a configuration: its time, or how it failed; and the model's word.
+// Fills in what is known about a configuration: its time, or its failure; and the model's estimate.
 void tell_of(CandidateRow& row, const Query& q, const Config& config,
              const std::vector<CurrentRow>& rows, const Merged& merged) {
   row.config = config;
@@ -203,7 +203,7 @@ std::string headline(const Explanation& e) {
   return text(e.op->schema.name, " ", print_problem(*e.op, e.problem), "\n");
 }
 
-// A call's words end in this very table, which is above them already.
+// A call's error ends with this very table, which is printed above it already.
 std::string failure_beside_table(const Explanation& e) {
   const std::size_t at = e.why.find("\n" + headline(e));
   if (at == std::string::npos) return e.why;

@@ -12,7 +12,7 @@ std::string_view value_of(const Fields& env, std::string_view name) {
   return {};
 }
 
-// Records are data from outside: what is no number is -1.
+// Records are data from outside: -1 for anything but a number in range.
 double number_of(const Fields& env, std::string_view name) {
   const double value = number_in(value_of(env, name), -1);
   return value >= 0 && value <= 1e9 ? value : -1;

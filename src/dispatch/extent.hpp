@@ -1,6 +1,6 @@
-// How far the searches of a key came: a search that its budget cut is worth another one with more.
-// In: rows of a key. Out: Extent. Flow: get_op and explain ask; tuner/publish writes what is read
-// here.  Read next: docs/tuning.md, "get_op and tune".
+// How far the searches of a key got: one cut short by its budget is worth repeating with a larger
+// one. In: rows of a key. Out: Extent. Flow: get_op and explain ask; tuner/publish writes what is
+// read here.  Read next: docs/tuning.md, "get_op and tune".
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace dlblas {
 
-/// What a record says of a search that was interrupted.
+/// How a record marks a search that was interrupted.
 inline constexpr std::string_view kUntilEnded = "until it was ended";
 
 struct Extent {
@@ -19,7 +19,7 @@ struct Extent {
   double budget_s = 0;
   bool cut = false;  // none of them came to the end of its space
 };
-/// Of the searches that looked at everything, and of those that were narrowed like `searched`.
+/// The extent of the searches over everything, and of those narrowed like `searched`.
 Extent extent_of(const std::vector<CurrentRow>& rows, std::string_view searched = "");
 
 }  // namespace dlblas

@@ -15,7 +15,7 @@
 namespace dlblas {
 namespace {
 
-// The kernel was chosen, and compiled, for these strides and an address of 16 (see traits_of).
+// The kernel was chosen, and compiled, for these strides and 16-byte alignment (see traits_of).
 bool as_asked(const TensorView& made, const TensorView& asked) {
   for (int i = 0; i < asked.rank; ++i)
     if (asked.shape[i] != 1 && made.strides[i] != asked.strides[i]) return false;

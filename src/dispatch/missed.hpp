@@ -1,6 +1,7 @@
-// Which problems calls of this process ran untuned: what `autotune` searches afterwards. Noted
-// where a choice is made, which is cold: a warm call pays nothing for it.
-// And which the store decided: it also sees whether a search of these has more to do.
+// The problems that this process's calls ran untuned: what `autotune` searches afterwards. Noted
+// when a choice is made, which is cold: a warm call pays nothing for it.
+// Also the problems that the store decided: `autotune` checks whether their searches have more to
+// do.
 // In: plans that the model, the order or the store decided. Out: their Problems, each once.
 // Flow: select > decide > [note_missed].  Read next: dispatch/select.cpp,
 // dispatch/problem_text.hpp.
@@ -13,21 +14,22 @@
 
 namespace dlblas {
 
-/// Of each kind; beyond, those that were noted longest ago go.
+/// The limit of each kind; beyond it, the oldest notes are dropped.
 inline constexpr std::size_t kMaxMissed = 4096;
 
-/// Remembers the plan's problem where nothing measured nor pinned decided it, apart where the store
-/// did; forgets one that something else did.
+/// Remembers the plan's problem if the model or the order decided it, and, apart from these, if the
+/// store did; forgets it if anything else did.
 void note_missed(const Plan& plan);
 
 struct Missed {
   Problem problem;
   Why why;
 };
-/// Those noted since `mark`, in that order; `with_known`: those that the store decided, too.
+/// Those noted since `mark`, oldest first; `with_known`: also those that the store decided.
 std::vector<Missed> missed_since(std::uint64_t mark, bool with_known);
 
-/// Now. Every choice of before is made anew, so what is missed from here on is noted again.
+/// The current mark. Drops all earlier choices, so that a problem missed from here on is noted
+/// again.
 std::uint64_t begin_missed();
 
 }  // namespace dlblas

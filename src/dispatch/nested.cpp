@@ -1,8 +1,8 @@
-// An operator that calls others; see nested.hpp. A part goes through the stages of any call: what
-// it describes is bound and validated to its Problem, its own selection decides, and the whole's
-// kernel owns the plan. A call binds and validates what it is given; of the problem that was
-// planned for, it launches the kernel it holds. What could change a part's choice bumps the
-// generation of the whole too (Operator::invalidate), so nothing is looked up again.
+// An operator that calls others; see nested.hpp. A part goes through the stages of any call: its
+// description is bound and validated to its Problem, its own selection decides, and the whole's
+// kernel owns the plan. A call binds and validates its arguments; if they give the planned problem,
+// it launches the kernel that it holds. Whatever could change a part's choice also bumps the
+// generation of the whole (Operator::invalidate), so nothing is looked up again.
 // Read next: dispatch/prepare.cpp.
 #include "dispatch/nested.hpp"
 
@@ -25,11 +25,11 @@
 namespace dlblas {
 namespace {
 
-/// What a part is selected for: as many threads as this process may use, whatever the call has. On
-/// any number of them it is the same part, which gives the same bits.
+/// The thread count that a part is selected for: as many as this process may use, even if the call
+/// has fewer. Every thread count then selects the same part, which gives the same bits.
 int threads_of_parts(int of_call) { return std::max(of_call, cpu_info().units); }
 
-// A nested call as the first stage takes it. It refers to the values.
+// A nested call in the form that the first stage takes. It points to the values.
 class NestedArgs {
  public:
   NestedArgs(const Form& form, std::span<const Value> values, std::span<const Value> outputs,
@@ -98,12 +98,12 @@ class NestedArgs {
   dlblas_args call_;
 };
 
-// "matmul: a has …": most errors name the operator already.
+// Prefixes the part's name, unless the error has it already, as most do: "matmul: a has …".
 std::string said_by(std::string_view part, std::string_view error) {
   return error.starts_with(text(part, ":")) ? std::string(error) : text(part, ": ", error);
 }
 
-// What a part says, below the name of the operator that calls it.
+// Rethrows a part's error under the name of the operator that calls it.
 [[noreturn]] void of_part(const Operator& whole, std::string_view part, const Error& error) {
   throw Error(error.kind(), text(whole.schema.name, ": part ", said_by(part, error.what())),
               {.op = whole.schema.name,
@@ -112,8 +112,8 @@ std::string said_by(std::string_view part, std::string_view error) {
                .got = error.detail().got});
 }
 
-// Workspace of one call of a part. On a GPU a context would keep it until the call around it ends:
-// the tuner's makes thousands.
+// Workspace of one call of a part. On a GPU, a context would keep it until the enclosing call ends,
+// and the tuner's makes thousands.
 class Scratch {
  public:
   Scratch(std::size_t bytes, const Context& part) : context_(part) {
@@ -135,9 +135,9 @@ class Scratch {
   void* data_ = nullptr;
 };
 
-// A part's context on the CPU, where a part has ended when it returns: what it asks for goes then.
-// A caller's own keeps memory until the whole ends, and has room for few: a whole may call a part
-// for each matrix of a batch.
+// A part's context on the CPU, where a part has ended when it returns: its allocations are freed
+// then. A caller's own context keeps memory until the whole ends, and has room for few blocks: a
+// whole may call a part for each matrix of a batch.
 class PartContext final : public Lender {
  public:
   explicit PartContext(const Context& whole) : Lender(false), whole_(whole), context_(whole) {
@@ -221,7 +221,7 @@ class NestedCall final : public Nested {
   const std::size_t offset_;
 };
 
-// The operators that are being decided on this thread, from the outermost one in.
+// The operators being decided on this thread, outermost first.
 class Deciding {
  public:
   explicit Deciding(const Operator& op) { path().push_back(&op); }
@@ -263,7 +263,7 @@ TensorView view_of(const PartValue& from, Device device) {
   return view;
 }
 
-// The parameter that a value goes to; bind has found it.
+// The parameter that a value binds to; `bind` has checked that there is one.
 const Param& param_of(const Form& form, const std::vector<PartValue>& values, std::size_t i) {
   const std::vector<Param>& params = *form.params;
   if (!values[i].value.name) return params[i];
@@ -272,7 +272,7 @@ const Param& param_of(const Form& form, const std::vector<PartValue>& values, st
   });
 }
 
-// Tensors of the whole lie in the part's problem as they do in the whole's.
+// Tensors of the whole get the whole's layouts in the part's problem.
 void lay(const Form& form, const Part& part, const Args& args, Problem& problem) {
   const auto lies = [&](const PartValue& value, int tensor) {
     if (!value.is_tensor || !value.lies) return;
@@ -327,7 +327,7 @@ DecidedPart decide_part(const Query& q, const Operator& whole, const Part& part)
   return {&form, decide(*form.op, problem_of(q, form, part), Asker::kWhole)};
 }
 
-// The refusals in a table of candidates, one after the other.
+// The refusals in a table of candidates, separated by semicolons.
 std::string reasons_of(std::string_view table) {
   std::string reasons;
   while (!table.empty()) {

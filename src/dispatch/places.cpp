@@ -1,5 +1,5 @@
-// Places that index tensors name; see places.hpp. One pass over each tensor tells whether all are
-// inside; the offender is looked for only where one is not.
+// Bounds checks of tensors that address memory; see places.hpp. One pass over a contiguous tensor
+// decides whether all values are in bounds; the offender is searched for only if one is not.
 #include "dispatch/places.hpp"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ void check(const Schema& schema, const Args& args, int tensor) {
   if (count == 0 || (t.dtype != DType::kI32 && t.dtype != DType::kI64)) return;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   if (fill.has_limit) most = fill.limit(args.letters) - !(offsets || lengths || fill.inclusive);
-  // A negative index names nothing: its token is left alone.
+  // A negative index names nothing: its token is skipped.
   std::int64_t least = offsets || lengths ? 0 : std::numeric_limits<std::int64_t>::min();
   if (!offsets && contiguous(t)) {
     const Span span = t.dtype == DType::kI32 ? span_of<std::int32_t>(t.data, count)

@@ -8,15 +8,15 @@
 namespace dlblas {
 namespace {
 
-// What a call has replaced: freed when no other call can hold it.
+// What a call has replaced; freed once no other call can hold it.
 struct Replaced {
   std::unique_ptr<const PlanTable> table = {};
   std::vector<std::unique_ptr<const Plan>> plans = {};
 };
 
-// The next table of a entry, with room for one more plan. What another generation decided goes. A
-// table of kMaxPlans keeps those that a call has found again since the last time, and half of them
-// at most: the others are decided again when they are asked for.
+// The next table, with room for one more plan. Plans of another generation are dropped. A table of
+// kMaxPlans keeps only the plans that a call has found again since the last rebuild, and at most
+// kMaxPlans / 2 of them; the others are decided again when they are needed.
 std::unique_ptr<PlanTable> next_table(const PlanTable* before, std::uint32_t generation,
                                       Replaced& replaced) {
   const bool same = before && before->generation == generation;

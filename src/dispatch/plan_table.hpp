@@ -1,5 +1,5 @@
 // The fast map of one operator: Problem to Plan. Readers take no lock: they load one table pointer
-// and probe. In: decisions. Out: at most kMaxPlans of them; what is replaced is freed when no call
+// and probe. In: decisions. Out: at most kMaxPlans of them; a replaced one is freed when no call
 // can hold it. Flow: call > validate > [select] > compile > launch.  Read next: core/in_flight.hpp.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace dlblas {
 
-// Open addressing over immutable plans; a full table is replaced by another one.
+// Open addressing over immutable plans; a full table is replaced by a new one.
 struct PlanTable {
   std::uint32_t generation;
   std::uint32_t mask;
@@ -42,8 +42,8 @@ struct OperatorPlans {
   std::atomic<const PlanTable*> table{nullptr};
   std::mutex mutex;  // writers only
 
-  /// Keeps a decision of this generation, unless one of the same problem is there or the map is a
-  /// newer one; the plan that serves. In flight.
+  /// Keeps a decision of this generation, unless the map has one of the same problem or is of a
+  /// newer generation. Returns the plan that serves. Call only while in flight.
   const Plan& keep_plan(std::unique_ptr<const Plan> decided, std::uint64_t hash,
                         std::uint32_t generation);
 };

@@ -1,5 +1,5 @@
-// A plan's kernel, made once: the implementation's own preparing, and the JIT for what it names as
-// sources (memory cache, disk cache, NVRTC). See prepare.hpp.  Read next: jit/jit.hpp.
+// A plan's kernel, prepared once: the implementation's own `prepare`, and the JIT for its `sources`
+// (memory cache, disk cache, NVRTC). See prepare.hpp.  Read next: jit/jit.hpp.
 #include "dispatch/prepare.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace dlblas {
 namespace {
 
-// What an implementation hands over wrongly would be read beyond an array, or written beyond the
+// A wrong count from an implementation would make us read past an array, or write past the
 // workspace.
 void require(bool right, const Plan& plan, const std::string& expected, std::size_t got) {
   if (right) return;
@@ -29,7 +29,7 @@ void require(bool right, const Plan& plan, const std::string& expected, std::siz
               {.op = op, .argument = impl.name, .expected = expected, .got = text(got)});
 }
 
-// On a GPU in the order of the stream, and into a graph that is captured.
+// On a GPU in stream order, and so captured into a graph.
 int zero_workspace(const Args&, const Context& context, const Kernel& kernel, void* workspace) {
   if (context.device.type == DeviceType::kCuda)
     cuda::fill_bytes(workspace, 0, kernel.zeroed_bytes, context.stream);
@@ -38,7 +38,7 @@ int zero_workspace(const Args&, const Context& context, const Kernel& kernel, vo
   return 0;
 }
 
-// Zeroing is a step before the others.
+// Zeroing becomes the first step.
 void add_zeroing(const Plan& plan, Kernel& kernel) {
   const bool zeroes = kernel.zeroed_bytes > 0;
   require(kernel.num_steps + zeroes <= Kernel::kMaxSteps, plan,
@@ -54,7 +54,7 @@ void add_zeroing(const Plan& plan, Kernel& kernel) {
   ++kernel.num_steps;
 }
 
-// Parts run one after the other, so they share the room after the whole's own.
+// Parts run one at a time, so they share one region after the whole's own.
 void add_parts(const Query& q, const Config& config, void* stream, Prepared& prepared) {
   if (!q.self.parts) return;
   constexpr std::size_t kAlign = 256;  // cuBLASLt refuses a workspace that begins elsewhere

@@ -42,7 +42,7 @@ std::string_view take_word(std::string_view& rest, char separator) {
   return word;
 }
 
-// `name=`, taken off the front.
+// Takes `name=` off the front.
 bool take_name(std::string_view& rest, std::string_view name) {
   if (!rest.starts_with(name) || !rest.substr(name.size()).starts_with('=')) return false;
   rest.remove_prefix(name.size() + 1);
@@ -139,7 +139,7 @@ class Reader {
     }
   }
 
-  // A result in place, in an input that it may share.
+  // 1 + the index of the input that an in-place result shares, which must be allowed.
   std::uint8_t input_of(int tensor, std::string_view name) {
     const int r = tensor - schema_.num_inputs;
     for (int i = 0; r >= 0 && i < schema_.num_inputs; ++i)
@@ -199,7 +199,7 @@ class Reader {
     problem_.device_index = static_cast<std::int16_t>(*index);
   }
 
-  // The arguments of such a call, without memory, through validate: letters, dtypes, sizes.
+  // Puts the arguments of such a call, without memory, through validate: letters, dtypes, sizes.
   Problem checked() const {
     Args args;
     args.schema = &schema_;
@@ -253,7 +253,7 @@ class Reader {
     return t;
   }
 
-  // As the tuner makes them (tuner/inputs.cpp).
+  // The same values as the tuner makes (tuner/inputs.cpp).
   ScalarValue scalar_of(std::size_t i) const {
     const ScalarSpec& spec = schema_.scalars[i];
     if (spec.letter >= 0) return {problem_.dims[spec.letter], 0};

@@ -1,5 +1,5 @@
-// One tensor of the C ABI as a view, every field checked. Used by: dispatch/call.cpp and what takes
-// a tensor outside a call (bindings/c/make_input.cpp).
+// One tensor of the C ABI as a view, every field checked. Used by: dispatch/call.cpp and whatever
+// takes a tensor outside a call (bindings/c/make_input.cpp).
 #pragma once
 
 #include <string_view>

@@ -6,7 +6,7 @@
 namespace dlblas {
 namespace {
 
-// Hashes the problem's key once, and only when a rule asks for it.
+// Hashes the problem's key once, and only if a rule needs it.
 class Subject {
  public:
   Subject(const Operator& op, const Problem& problem) : op_(op), problem_(problem) {}

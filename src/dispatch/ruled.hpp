@@ -1,4 +1,4 @@
-// What the user decided for good (store/rules.hpp), asked for one problem: is this candidate
+// The user's permanent decisions (store/rules.hpp), applied to one problem: whether a candidate is
 // forbidden, which one is pinned. Cold: select asks once per problem. Read next:
 // dispatch/decide.cpp.
 #pragma once
@@ -11,16 +11,16 @@
 
 namespace dlblas {
 
-/// Whether all configurations of an implementation are forbidden for this problem; the Support says
-/// by which rule.
+/// No, and by which kind of rule, if all configurations of an implementation are forbidden for this
+/// problem.
 Support allowed(const Operator& op, const Problem& problem, const Implementation& impl);
 /// Whether this configuration alone is forbidden.
 bool config_forbidden(const Operator& op, const Problem& problem, const Implementation& impl,
                       const Config& config);
-/// The default configuration, or the first of the space where that one is forbidden; none where all
+/// The default configuration; if that is forbidden, the first of the space that is not; none if all
 /// are.
 std::optional<Config> first_allowed(const Operator& op, const Query& q);
-/// The pins that may hold, the problem's own before those of the operator.
+/// The pins that may apply, the problem's own before the operator's.
 std::vector<Rule> kept_pins(const Operator& op, const Problem& problem);
 
 }  // namespace dlblas

@@ -1,8 +1,8 @@
 // Stage 3, select: a Problem becomes a Plan, from a lock-free map once it was decided.
 // In: Problem. Out: implementation, configuration, and why: pin, store, shipped table, model,
 // heuristic, in that order. Touches no data, compiles nothing, measures nothing. A decision holds
-// until something that could change it happens (a registration, a pin, a published result): those
-// bump Operator::generation; and while it is among the operator's kMaxPlans. Flow: call > validate
+// until an event that could change it (a registration, a pin, a published result) bumps
+// Operator::generation, and only while it is among the operator's kMaxPlans. Flow: call > validate
 // > [select] > compile > launch.  Read next: dispatch/decide.cpp, dispatch/compile.cpp; the map is
 // dispatch/plan_table.hpp.
 #include <utility>
@@ -18,8 +18,8 @@ namespace {
 
 OperatorPlans g_plans[Registry::kMaxOperators + 1];  // by Operator::id
 
-// Decided outside the lock: reading the store may take a while, and two threads deciding the same
-// is harmless.
+// Decided outside the lock: reading the store may take a while, and it is harmless if two threads
+// decide the same problem.
 const Plan& decide_and_keep(const Operator& op, const Problem& problem, std::uint64_t hash,
                             std::uint32_t generation) {
   count(g_counters.selected);

@@ -30,7 +30,7 @@ Fields surroundings(const Problem& problem) {
   return now;
 }
 
-// A process without a compiler (DLBLAS_JIT=0) knows no version of it: nothing changed, then.
+// A process without a compiler (DLBLAS_JIT=0) knows no version of it: then nothing has changed.
 std::string changed_since(const CurrentRow& row, const Fields& now) {
   std::string changed;
   for (const Record::Field& f : now) {
@@ -47,7 +47,7 @@ std::vector<const CurrentRow*> stale_rows(const std::vector<CurrentRow>& rows, c
   if (!winner || changed_since(*winner, now).empty()) return stale;
   for (const CurrentRow& row : rows)
     if (!changed_since(row, now).empty()) stale.push_back(&row);
-  // Finalists first: a race's few samples flatter.
+  // Finalists first: a race's few samples are optimistic.
   std::stable_sort(stale.begin(), stale.end(), [](const CurrentRow* a, const CurrentRow* b) {
     const auto final = [](const CurrentRow* row) {
       return row->candidate->samples_ms.size() >= static_cast<std::size_t>(kFinalSamples);

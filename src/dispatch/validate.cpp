@@ -1,6 +1,6 @@
 // Stage 2, validate: Args become a Problem; the letters are bound and every tensor is checked
 // against the schema. In: Args of one call. Out: Problem (the key), args.letters (exact sizes),
-// specs of the results to be made. Chooses nothing, allocates nothing; errors are worded in
+// specs of the results to be allocated. Chooses nothing, allocates nothing; errors are worded in
 // dispatch/errors.cpp. Flow: call > [validate] > select > compile > launch.  Read next:
 // dispatch/select.cpp.
 #include <bit>
@@ -61,8 +61,8 @@ void check_written(const Schema& schema, const Args& args, int tensor) {
       errors::overlap(schema, args, tensor, i);
 }
 
-// How result r lies to the inputs and the other results: 0, or 1 + the input whose memory it shares
-// exactly.
+// The aliasing of result r: 0, or 1 + the input whose memory it shares exactly. Any other overlap
+// is an error.
 std::uint8_t alias_of(const Operator& op, const Args& args, int r) {
   const Schema& schema = op.schema;
   const int self = schema.num_inputs + r;
@@ -113,6 +113,15 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
   };
   int first = -1;             // the first tensor present: all share its device
   std::uint32_t waiting = 0;  // tensors with a derived dimension whose letter was not bound yet
+  // Repeated as long as a round binds a letter. Runs before the next tensor is bound: earlier
+  // tensors give the letters, later ones are checked against them and named in errors.
+  const auto bind_waiting = [&] {
+    for (std::uint32_t before = ~binder.bound(); waiting && before != binder.bound();) {
+      before = binder.bound();
+      for (int i = 0; waiting >> i; ++i)
+        if ((waiting >> i & 1u) && bind_tensor(i)) waiting &= ~(1u << i);
+    }
+  };
   for (int i = 0; i < schema.num_inputs; ++i) {
     if (!args.has(i)) {
       problem.tensors[i].dtype = DType::kAbsent;
@@ -125,14 +134,11 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
       first = i;
     else if (!(t.device == args.tensors[first].device))
       errors::wrong_device(schema, args, i, first);
+    const std::uint32_t before = binder.bound();
     if (!bind_tensor(i)) waiting |= 1u << i;
+    if (waiting && before != binder.bound()) bind_waiting();
     problem.tensors[i] = traits_of(t, schema.tensors[i].has_matrices());
     if (schema.tensors[i].written) check_written(schema, args, i);
-  }
-  for (std::uint32_t before = ~binder.bound(); waiting && before != binder.bound();) {
-    before = binder.bound();  // as long as something is bound, the next round may bind more
-    for (int i = 0; waiting >> i; ++i)
-      if ((waiting >> i & 1u) && bind_tensor(i)) waiting &= ~(1u << i);
   }
   if (waiting) throw_unbound(schema, args, std::countr_zero(waiting), binder.bound());
 

@@ -16,7 +16,7 @@ namespace dlblas::jit {
 namespace {
 
 constexpr std::string_view kMagic = "dlblas-cubin 2\n";
-// Folders above `cubins` whose names a first write may have made: v1, dlblas, .cache.
+// Folders above `cubins` that a first write may have created: v1, dlblas, .cache.
 constexpr int kParents = 4;
 constexpr std::size_t kDigestBytes = 64;
 constexpr std::size_t kMaxCubinBytes = std::size_t{64} << 20;
@@ -27,7 +27,7 @@ Folder open_cubins(const std::string& root_path, Missing missing) {
   return open_folder(root.fd.get(), "cubins", Trust::kOurs, missing);
 }
 
-// The two halves of a file's name; false for what write_cubin would not have written.
+// Splits a file's name into its two halves; false for a name that write_cubin would not write.
 bool split_name(const std::string& name, std::string* digest, std::string* compiler) {
   const std::size_t dash = name.find('-');
   if (dash == name.npos || dash == 0 || dash + 1 == name.size()) return false;
@@ -36,7 +36,7 @@ bool split_name(const std::string& name, std::string* digest, std::string* compi
   return true;
 }
 
-// Reads a file and holds it to the name it should have.
+// Reads a file and checks it against the name it should have.
 Flaw examine(int folder, const std::string& file, const std::string& name, Cubin* cubin) {
   std::string bytes, digest, compiler;
   const Flaw flaw = read_file(folder, file, Trust::kOurs, &bytes, kMaxCubinBytes);
@@ -46,9 +46,9 @@ Flaw examine(int folder, const std::string& file, const std::string& name, Cubin
   return good ? Flaw::kNone : Flaw::kDigest;
 }
 
-// Out of the way, so that it is looked at once: to quarantine/, as bad records are. What cannot be
-// moved is passed over where it lies: a later write of the same kernel takes its name. Another
-// process may have written a good one over it meanwhile: then that goes back.
+// Moves a bad cubin to quarantine/, as bad records are, so that it is examined only once. One that
+// cannot be moved stays and is skipped: a later write of the same kernel takes its name. If another
+// process has meanwhile written a good file over it, that one is moved back.
 void set_aside(const std::string& root_path, const Folder& cubins, const std::string& name) {
   constexpr std::size_t kNamePart = 200;  // within NAME_MAX whatever the name was
   Folder root = open_root(root_path, Trust::kOurs, Missing::kFail);
@@ -67,7 +67,7 @@ void set_aside(const std::string& root_path, const Folder& cubins, const std::st
       text("cubin ", printable(name), " is damaged; it is set aside and compiled again"));
 }
 
-// One file: good, or set aside. What merely could not be read now stays where it is.
+// Reads one file: good, or set aside. A file that merely could not be read now stays where it is.
 enum class Taken { kGood, kBad, kPassed };
 Taken take(const std::string& root_path, const Folder& cubins, const std::string& name,
            Cubin* cubin) {
@@ -184,7 +184,7 @@ bool read_cubin(const std::string& digest, const std::string& compiler, Cubin* c
 }
 
 bool write_cubin(const std::string& digest, const std::string& compiler, const Cubin& cubin) {
-  // Four syncs less for every kernel but the first: the folders' names are on the disk by then.
+  // Saves four syncs for every kernel but the first: the folders' names are on the disk by then.
   static std::atomic<bool> rooted{false};
   const bool written =
       detail::write_cubin(Store::process().path(), digest, compiler, cubin, rooted.load());

@@ -1,6 +1,6 @@
 // Cubins on the disk: `<cache>/v1/cubins/<digest of what was compiled>-<compiler>`, one file each,
-// written whole or not at all, closed by a SHA-256. A file that is not exactly what was written is
-// set aside and compiled again; it is never loaded. Read next: jit/jit.hpp, store/files.hpp.
+// written atomically, with a SHA-256 at the end. A file that is not exactly what was written is set
+// aside and compiled again; it is never loaded. Read next: jit/jit.hpp, store/files.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace dlblas::jit {
 
-/// `digest` names what was compiled, `compiler` by what ("13.0"; empty: by any).
+/// `digest` identifies what was compiled, `compiler` the compiler's version ("13.0"; empty: any).
 bool read_cubin(const std::string& digest, const std::string& compiler, Cubin* cubin);
-/// True: on the disk, and it survives a crash from here on. A failing disk costs a compilation next
-/// time, nothing else.
+/// True: it is on the disk and survives a crash from here on. A failing disk only costs a
+/// compilation next time.
 bool write_cubin(const std::string& digest, const std::string& compiler, const Cubin& cubin);
 
 struct CubinCheck {
@@ -29,7 +29,7 @@ std::string pack(const std::string& digest, const std::string& compiler, const C
 bool unpack(std::string_view bytes, const std::string& digest, const std::string& compiler,
             Cubin* cubin);
 
-/// The same in a store's folder `root`, not the process's.
+/// The same in the store folder `root` instead of the process's.
 bool read_cubin(const std::string& root, const std::string& digest, const std::string& compiler,
                 Cubin* cubin);
 /// `rooted`: the folders' names are on the disk already.

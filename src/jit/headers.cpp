@@ -25,7 +25,7 @@ bool read_live(const std::string& name, std::string* out) {
   return true;
 }
 
-// What add_header was given.
+// The texts given to add_header.
 struct Added {
   std::mutex mutex;
   std::map<std::string, std::string> texts;
@@ -52,7 +52,7 @@ bool read_embedded(const std::string& name, std::string* out) {
   return true;
 }
 
-// The names in `#include "…"` lines. Kernels write them from the tree's root, one to a line.
+// The names in `#include "…"` lines. Kernels write them from the tree's root, one per line.
 std::vector<std::string> includes_in(std::string_view source) {
   std::vector<std::string> names;
   while (!source.empty()) {
@@ -84,7 +84,7 @@ std::vector<Header> closure_of(const std::string& include) {
     const bool added = read_added(header.name, &header.text);
     if (!added && !read_live(header.name, &header.text) &&
         !read_embedded(header.name, &header.text)) {
-      // A branch for the host, in a text of the library, may name what no kernel needs.
+      // A host branch in a text of the library may include headers that no kernel needs.
       if (!wanted.by_user) continue;
       throw Error(ErrorKind::kCompile,
                   text("jit: header is unknown; expected a file of the library or of "

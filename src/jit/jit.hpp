@@ -1,6 +1,6 @@
 // From a KernelSource to a function on a device: memory cache, disk cache, NVRTC.
 // In: a header of the tree (embedded in the library, or read from DLBLAS_SOURCE_DIR) and a name
-// expression. Out: a cubin, or a loaded function. Compiling needs no GPU. NVRTC is found at run
+// expression. Out: a cubin, or a loaded function. Compiling needs no GPU. NVRTC is loaded at run
 // time; the user's machine needs no CUDA header. Flow: call > validate > select > [compile] >
 // launch.  Read next: jit/nvrtc.hpp, jit/disk_cache.hpp, jit/headers.hpp.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace dlblas::jit {
 
-/// Machine code of one entry, and what the compiler said of it.
+/// Machine code of one entry, and what the compiler reported about it.
 struct Cubin {
   std::string image;
   std::string symbol;  // the entry's mangled name
@@ -26,27 +26,27 @@ struct Cubin {
 };
 
 /// The cubin for an architecture (80, 86, 89, 90, 100 …; from 90 on the exact one, as in sm_90a).
-/// Throws Error(kCompile) with the compiler's log; where NVRTC is missing, naming the package that
-/// has it; where DLBLAS_JIT=0, naming warmup.
+/// Throws Error(kCompile) with the compiler's log; if NVRTC is missing, with the package that
+/// provides it; under DLBLAS_JIT=0, naming warmup.
 const Cubin& compile(const KernelSource& source, int arch);
 
-/// A function on a device. As compile, then loads; once per device.
+/// A function on a device: compiles as above, then loads; once per device.
 const cuda::Function& load(const KernelSource& source, const DeviceInfo& device);
 
-/// What the compiler's front end has against it, as its log says; empty where it takes it, or where
-/// nothing can be compiled here. No machine code, nothing is cached.
+/// The errors that the compiler's front end logs; empty if it accepts the source, or if nothing can
+/// be compiled here. Produces no machine code and caches nothing.
 std::string front_end_errors(const KernelSource& source, int arch);
 
-/// Compiles many on as many threads as the machine has; the first error is thrown after all ended.
+/// Compiles on as many threads as the machine has; throws the first error after all have ended.
 void compile_all(const std::vector<KernelSource>& sources, int arch);
 
-/// Why nothing can be compiled here, in words that name the remedy; empty when it can, and with
-/// DLBLAS_JIT=0, where what is in the disk cache serves without a compiler.
+/// Why nothing can be compiled here, with the remedy; empty if it can, and under DLBLAS_JIT=0,
+/// where the disk cache serves without a compiler.
 std::string unavailable();
 /// "13.0", or empty.
 std::string compiler_version();
-/// Digest of the live sources when DLBLAS_SOURCE_DIR is set, else "": part of an implementation's
-/// identity (Implementation::version).
+/// Digest of the live sources when DLBLAS_SOURCE_DIR is set, else "": part of
+/// Implementation::identity.
 const char* source_version();
 /// Registers source_version() with Implementation::identity(). Called when the registry starts.
 void attach();

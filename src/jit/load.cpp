@@ -1,5 +1,5 @@
-// The two caches in memory: cubins by architecture, functions by device. See jit.hpp.
-// Each entry has its own lock, so that two threads compile two kernels at once and one kernel once.
+// The two caches in memory: cubins by architecture, functions by device. See jit.hpp. Each entry
+// has its own lock: two threads compile different kernels in parallel, and the same kernel once.
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -16,11 +16,12 @@
 namespace dlblas::jit {
 namespace {
 
-// Bumped when a kernel's host side would not fit yesterday's cubin of the same source, and with the
-// container's format, so that an older library's file is never looked at.
+// Bumped when a kernel's host side no longer matches older cubins of the same source, and with the
+// container's format, so that an older library's file is never read.
 constexpr int kAbi = 2;
 
-// A value made once under its own lock; a failure is thrown again at every use, and tried again.
+// A value made once under its own lock; a failure is thrown to the caller, and the next use tries
+// again.
 template <typename T>
 class Once {
  public:
@@ -37,7 +38,7 @@ class Once {
   T value_;
 };
 
-// Entries never move and never go: what a caller holds stays valid for the process.
+// Entries never move and are never removed: a caller's reference stays valid for the process.
 template <typename T>
 Once<T>& entry_of(const std::string& key) {
   static auto* const mutex = new std::mutex;

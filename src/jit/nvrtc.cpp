@@ -59,11 +59,11 @@ std::string open(Nvrtc& n) {
   if (missing)
     return text(library.path, " has no ", missing, "; run `pip install nvidia-cuda-nvrtc`");
   n.version(&n.major, &n.minor);
-  // 12.0 lacks st.async, which kernels of clusters are written with.
+  // 12.0 lacks st.async, which cluster kernels use.
   if (n.major * 100 + n.minor < 1201)
     return text(library.path, " is NVRTC ", n.major, ".", n.minor,
                 "; expected 12.1 or later; run `pip install nvidia-cuda-nvrtc`");
-  // One of a newer minor version loads.
+  // A cubin of a newer minor version loads.
   const int driver = cuda::driver().why_not.empty() ? cuda::driver().version / 1000 : n.major;
   if (n.major > driver)
     return text(library.path, " is NVRTC ", n.major, ".", n.minor,
@@ -136,21 +136,22 @@ std::int64_t now_us() {
   return std::chrono::duration_cast<microseconds>(now).count();
 }
 
-// What changes no instruction, and older compilers refuse: 12.0, 12.4, 12.6, 12.8, 12.9 were tried.
+// Options that change no instruction and that older compilers refuse: 12.0, 12.4, 12.6, 12.8, 12.9
+// were tried.
 std::vector<const char*> more_options(const Nvrtc& n) {
   const int version = n.major * 100 + n.minor;
   std::vector<const char*> options;
   // No textures, no device runtime: 3 to 7 ms less per kernel.
   if (version >= 1204) options.push_back("--minimal");
-  // Names of local entities are random otherwise: the same source, the same cubin. And NVRTC's own
-  // cache, which asks the driver, is left alone: there is ours.
+  // Names of local entities are random otherwise; with a seed, the same source gives the same
+  // cubin. NVRTC's own cache, which calls the driver, is off: we have ours.
   if (version >= 1209) options.insert(options.end(), {"--frandom-seed=dlblas", "--no-cache"});
   return options;
 }
 
 constexpr int kInvalidOption = 5;  // NVRTC_ERROR_INVALID_OPTION
 
-// The log's first lines that say what is wrong: whole logs run to pages.
+// The first error lines of the log: whole logs run to pages.
 std::string errors_of(const std::string& log) {
   std::string kept;
   for (std::size_t at = 0; at < log.size() && kept.size() < 2000;) {
@@ -244,7 +245,7 @@ std::string run_front_end(const KernelSource& source, const std::vector<Header>&
   std::vector<std::string> options = {"-arch=compute_" + arch_name(arch).substr(3), "-std=c++20",
                                       "-default-device"};
   for (const char* option : more_options(n)) options.emplace_back(option);
-  // Syntax alone: a text that takes the optimiser 40 s is judged in 50 ms.
+  // Syntax only: a text that takes the optimiser 40 s is checked in 50 ms.
   std::vector<std::string> syntax = options;
   syntax.emplace_back("-fdevice-syntax-only");
   int code = compilation.run(syntax);

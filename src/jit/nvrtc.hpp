@@ -1,5 +1,5 @@
-// The compiler: NVRTC, found at run time, by our own prototypes. In: headers, a name expression, an
-// architecture. Out: machine code and what ptxas said of it. Needs no GPU and no CUDA header.
+// The compiler: NVRTC, loaded at run time, with our own prototypes. In: headers, a name expression,
+// an architecture. Out: machine code and ptxas's report. Needs no GPU and no CUDA header.
 // Read next: jit/jit.hpp.
 #pragma once
 
@@ -11,19 +11,20 @@
 
 namespace dlblas::jit {
 
-/// Why there is no compiler, in words that name the remedy; empty when there is one.
+/// Why there is no compiler, with the remedy; empty when there is one.
 const std::string& compiler_missing();
 
 /// "sm_80", "sm_90a": from 9.0 on the exact architecture, whose instructions kernels use.
 std::string arch_name(int arch);
 
-/// The options that decide what is compiled, for the cache's key too: the same for every compiler.
+/// The options that affect the generated code, also part of the cache's key: the same for every
+/// compiler.
 std::vector<std::string> options_for(int arch);
 
-/// Throws Error(kCompile): no compiler, or its log.
+/// Throws Error(kCompile): without a compiler, or with its log.
 Cubin run_nvrtc(const KernelSource& source, const std::vector<Header>& headers, int arch);
 
-/// The lines of its log that say what is wrong, or "": its front end alone.
+/// Runs its front end alone; returns the error lines of its log, or "".
 std::string run_front_end(const KernelSource& source, const std::vector<Header>& headers, int arch);
 
 namespace detail {

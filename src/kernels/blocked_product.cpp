@@ -51,7 +51,8 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
     tiles.push_back(i);
   }
   const bool floats = level.multiplier == Multiplier::kFloats;
-  // Pairs are packed narrow: what is packed stays in the second-level cache until it is multiplied.
+  // Pairs are packed narrow, so that packed data stays in the second-level cache until it is
+  // multiplied.
   const std::vector<std::int64_t> depths = {256, 512}, columns = {256, 512, 1024, 4096};
   const std::vector<std::int64_t> pair_depths = {512, 1024, 2048},
                                   code_depths = {512, 1024, 2048, 4096},
@@ -71,7 +72,7 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
   };
 }
 
-// Granite Rapids, one thread, November 2026.
+// Measured on Granite Rapids, one thread, November 2026.
 double speed_of(Multiplier multiplier) {
   if (multiplier == Multiplier::kTiles) return 14;
   return multiplier == Multiplier::kPairs ? 1.8 : 1;
@@ -125,7 +126,7 @@ int best_tile(const ProductLevel& level, double rows, std::int64_t n) {
         static_cast<double>(round_up(static_cast<std::int64_t>(std::max(1.0, rows)), tile.m));
     double used = rows / whole;
     if (n <= 16) used /= tile.n;
-    // A vector of b meets an element of a; of tiles both are operands alike.
+    // A vector of b is multiplied by one element of a; with tiles, both operands are tiles.
     const double loads = level.multiplier == Multiplier::kTiles
                              ? 8.0 / tile.m + 8.0 / tile.n
                              : 1.0 / tile.m + 1.0 * level.lanes / tile.n;
@@ -147,14 +148,14 @@ Config default_blocked(const Query& q, const BlockedProduct& p) {
   const bool by_rows = p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
   const bool few_streams = p.a->dtype == DType::kF32 && level.code->tiles[c.tile].m <= kStreams;
   c.pack_a = !by_rows || (floats && !few_streams);
-  // With few rows packing b is most of the work and wants long runs of it: 16×4096×4096 takes 9.0
+  // With few rows, packing b is most of the work and needs long runs of b: 16×4096×4096 takes 9.0
   // ms with 4096×256 against 10.6 with 1024 columns.
   constexpr std::int64_t kFewRows = 64;
   if (p.m <= kFewRows) c.block_n = 4096, c.block_k = 256;
   // Granite Rapids, one thread, 512×4096 bf16 by 2048 columns: 1024×256 0.95 TFLOP/s, 512×512 0.93,
-  // 1024×1024 0.83. Its third-level cache gives a thread 27 GB/s, so b waits in the second level:
-  // both parts of it (512×4096 by 11,008, two threads, ms: 128 columns of each 52 to 55, 256 54 to
-  // 58).
+  // 1024×1024 0.83. Its third-level cache gives a thread 27 GB/s, so b's blocks, of both parts,
+  // stay in the second level (512×4096 by 11,008, two threads, ms: 128 columns of each part 52 to
+  // 55, 256 54 to 58).
   if (!floats) c.block_m = 96, c.block_n = p.parts == 1 ? 256 : 128, c.block_k = 1024;
   return fit_blocked(q, p, c);
 }
@@ -184,7 +185,7 @@ double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config
   const auto n = static_cast<double>(p.parts * round_up(p.n, tile.n));
   const auto k = static_cast<double>(p.k);
   const double multiply = 2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
-  // As it is packed, from the machine's memory, whichever level packs.
+  // Packing runs at the rate of the machine's memory, whichever level packs.
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
   const double pack = kFloatBytes * (m * k + n * k) / level.code->depths_per_float;
   return 1e3 * (multiply + pack / (kPacking * memory)) / threads_of(q) + 0.005;
@@ -202,7 +203,7 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
 // ---- few rows by tiles ----
 
 namespace {
-/// Tiles of b that may be at work side by side: six tiles of sums, one for each 16 rows.
+/// The most tiles of b in use side by side: six tiles of sums, one per 16 rows and tile of b.
 std::int64_t most_columns(std::int64_t m) {
   return 6 / std::clamp<std::int64_t>(ceil_div(m, 16), 1, 4);
 }
@@ -238,7 +239,7 @@ void constrain_tile_rows(const Query&, const BlockedProduct& p, Space& space) {
 
 Config default_tile_rows(const BlockedProduct& p) {
   // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or
-  // 3 7.5; fetched ahead 7.1 to 8.0; 4 or 6 tiles 7.9, fetched ahead 10.7 to 15.2.
+  // 3 7.5; with prefetch 7.1 to 8.0; 4 or 6 tiles 7.9, with prefetch 10.7 to 15.2.
   CpuGemmRowConfig c{1, 16, 0, true};
   for (const std::int64_t v : tile_rows_table().values("unroll_k"))
     if (v <= std::min<std::int64_t>(2, most_columns(p.m)))
@@ -251,8 +252,8 @@ double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p) {
   const double columns = static_cast<double>(p.parts) * static_cast<double>(p.n);
   const double bytes = 2 * columns * static_cast<double>(p.k);
   const double flops = bytes * static_cast<double>(round_up(p.m, 16));
-  // b is read once: each thread's part from memory, or multiplied, whichever takes longer.
-  // Of so few rows that vectors keep up, streams of whole columns are the better readers.
+  // b is read once: a thread reads its share from memory or multiplies it, whichever takes longer.
+  // With so few rows that vectors keep up, streams of whole columns read faster.
   constexpr double kReading = 0.97;
   const double seconds = std::max(bytes / (kReading * rates.memory_bytes_per_s),
                                   flops / (rates.f32_flops * speed_of(Multiplier::kTiles)));

@@ -1,7 +1,7 @@
-// The blocked products of a CPU, as selection and search see them: knobs, what fits, what is best
-// unmeasured, a time. One text for every operator whose kernel is a blocked product
-// (cpu/gemm/run.hpp). In: the sizes of an operator's product. Out: the functions of an
-// implementation that do not run it. Flow: call > validate > [select] > compile > launch.
+// CPU blocked products as selection and search see them: knobs, constraints, the default, an
+// estimate. Shared by every operator whose kernel is a blocked product (cpu/gemm/run.hpp). In: the
+// sizes of an operator's product. Out: the functions of an implementation, except those that run
+// it. Flow: call > validate > [select] > compile > launch.
 // Read next: cpu/gemm/run.hpp, ops/gemm/matmul/cpu/matmul_cpu.cpp (an operator).
 #pragma once
 
@@ -16,10 +16,10 @@
 namespace dlblas::kernels {
 
 /// What a level's code multiplies: any type as f32, or pairs of bf16 (pair_code() of
-/// cpu/gemm/code.hpp) by vectors or by tiles.
+/// cpu/gemm/code.hpp) with vectors or with tiles.
 enum class Multiplier : std::uint8_t { kFloats, kPairs, kTiles };
 
-/// A level's code of products, which CpuLevel::code points to.
+/// A level's code for products, which CpuLevel::code points to.
 struct ProductLevel {
   const GemmCode* code;
   int lanes;
@@ -27,7 +27,7 @@ struct ProductLevel {
   Multiplier multiplier = Multiplier::kFloats;
 };
 
-/// A product a[m, k] · b[k, n], or `parts` of them with one a.
+/// A product a[m, k] · b[k, n], or `parts` of them that share a.
 struct BlockedProduct {
   std::int64_t m, n, k;
   int parts;
@@ -35,29 +35,30 @@ struct BlockedProduct {
   const ProductLevel* level = nullptr;  // null: the implementation's
 };
 
-/// The part of memory's rate at which b is packed, or read by a library that packs it.
+/// The fraction of memory's rate at which b is packed, or read by a library that packs it.
 inline constexpr double kPacking = 0.615;
 
 /// The knobs of a level; the table lives as long as the process.
 const ConfigTable<CpuGemmConfig>& blocked_table(
     const ProductLevel& level, const std::vector<std::int64_t>& unrolls = {1, 2, 4},
     const std::vector<std::int64_t>& prefetches = {0, 8});
-/// Of an implementation that has such a table and such a level.
+/// The configuration of an implementation with such a table and such a level.
 CpuGemmConfig blocked_config(const Query& q, const Config& config);
-/// Of levels of pairs: `a` is bf16.
+/// Levels of pairs require a bf16 tensor `a`.
 Support supports_blocked(const Query& q, const BlockedProduct& p, int a);
 void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space);
 Config default_blocked(const Query& q, const BlockedProduct& p);
-/// A wish made one of the table's that fits: no block larger than need be, and a's in L2.
+/// Turns a wish into a configuration of the table that fits: no block larger than needed, and a's
+/// block in L2.
 Config fit_blocked(const Query& q, const BlockedProduct& p, CpuGemmConfig wish);
 double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config& config);
-/// `sums`: of levels of f32; those of pairs have their own order.
+/// `sums`: for levels of f32; those of pairs have their own order.
 GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Config& config,
                             const GemmSumOrder& sums, bool holds_sums);
 
-/// Multiply-adds in the time of one of f32, at the same level.
+/// Multiply-adds in the time of one f32 multiply-add, at the same level.
 double speed_of(Multiplier multiplier);
-/// Few rows by tiles: `cpu_row_amx`. b's columns, N of them, lie along K.
+/// Few rows with tiles: `cpu_row_amx`. b's N columns are contiguous along K.
 const ConfigTable<CpuGemmRowConfig>& tile_rows_table();
 Support supports_tile_rows(const Query& q, const BlockedProduct& p, int a, int b);
 void constrain_tile_rows(const Query& q, const BlockedProduct& p, Space& space);
@@ -65,8 +66,8 @@ Config default_tile_rows(const BlockedProduct& p);
 double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p);
 GemmFewRows prepare_tile_rows(const Query& q, const Config& config);
 
-/// The tile with the fewest wasted of so many rows, then the fewest loads per multiply-add; of a
-/// few columns the narrowest.
+/// The tile that wastes the fewest of so many rows, then takes the fewest loads per multiply-add;
+/// for a few columns, the narrowest.
 int best_tile(const ProductLevel& level, double rows, std::int64_t n);
 
 }  // namespace dlblas::kernels

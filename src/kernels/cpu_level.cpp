@@ -1,4 +1,4 @@
-// Names, refusals and bits of instruction-set levels; see cpu_level.hpp.
+// Names, refusals and same-bits rules of instruction-set levels; see cpu_level.hpp.
 #include "kernels/cpu_level.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
-// A CUDA kernel as an Implementation. Its file writes a form: a struct of static functions over the
-// kernel's own traits and configuration, derived from CudaForm; the functions of the contract, and
-// the text that the JIT compiles, come from here. In: a form. Out: an Implementation.
+// A CUDA kernel as an Implementation. The kernel's file defines a form: a struct of static
+// functions over its own traits and configuration, derived from CudaForm; this header supplies the
+// functions of the contract and the text that the JIT compiles. In: a form. Out: an Implementation.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: core/implementation.hpp,
 // ops/norm/cuda/norm_ring_cuda.cpp (a form).
 //
@@ -11,13 +11,13 @@
 //   Config preset(q)                            the default configuration
 //   double milliseconds(q, config)              the estimate
 //   Params launch(state, args, workspace, how)  one call: fills `how`, returns the parameters
-// and, where the defaults of CudaForm do not do,
+// and, where CudaForm's defaults do not suffice,
 //   supports(q), constrain(q, space), shared_bytes(q, state), workspace_bytes(q, state)
-//   zeroed_bytes(q, state)  of the workspace, before the first step
+//   zeroed_bytes(q, state)  how much of the workspace to zero before the first step
 //   same_bits(q)      see Implementation
 //   typical(problem)  under kDeterministic, the preset of this problem is the only configuration
-//   sources(q, state) several kernels, or other template values than traits and configuration
-//   steps(state)      in place of `launch`, a step for each of the sources
+//   sources(q, state) several kernels, or template arguments other than traits and configuration
+//   steps(state)      in place of `launch`, one step per source
 #pragma once
 
 #include <limits>
@@ -29,7 +29,7 @@
 
 namespace dlblas::kernels {
 
-/// What `prepare` leaves for the calls.
+/// State that `prepare` leaves for the calls.
 template <typename Traits, typename Config>
 struct CudaState {
   const void* user;  // Implementation::user
@@ -47,7 +47,7 @@ struct CudaForm {
   using State = CudaState<Traits, Config>;
 
   static constexpr std::int32_t kMinArch = 80;
-  /// The kernel has instructions of sm_90a: it runs on that architecture alone.
+  /// The kernel uses sm_90a instructions: it runs on that architecture alone.
   static constexpr bool kHopper = false;
   static constexpr bool kIsDeterministic = true;
   static constexpr bool kSearched = true;  // false: there are no knobs, and Config is empty
@@ -78,8 +78,8 @@ typename Form::State cuda_state(const Query& q, const typename Form::Config& con
   return state;
 }
 
-/// The configuration with the least estimate, the first where some agree; `none` where the space is
-/// empty: `supports` refuses such a device, but may have been left out.
+/// The configuration with the smallest estimate, the first on a tie; `none` if the space is empty:
+/// `supports` refuses such a device, but may not have been called.
 template <typename Form, typename Estimate>
 auto least_estimate(const Query& q, typename Form::Config none, const Estimate& milliseconds) {
   Space space(Form::table());
@@ -97,7 +97,7 @@ auto least_estimate(const Query& q, typename Form::Config none) {
   return least_estimate<Form>(q, none, [&](const auto& c) { return Form::milliseconds(q, c); });
 }
 
-/// The step of a form that has one kernel.
+/// The step of a form with one kernel.
 template <typename Form>
 int launch_step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const auto& state = kernel.load<typename Form::State>();

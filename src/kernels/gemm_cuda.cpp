@@ -1,4 +1,4 @@
-// Entries of kernels of matrix products; see gemm_cuda.hpp.
+// Kernel entries of matrix products; see gemm_cuda.hpp.
 #include "kernels/gemm_cuda.hpp"
 
 #include "core/error.hpp"

@@ -32,8 +32,8 @@ void constrain_gemm_fma(const Query& q, const GemmSize& size,
 }
 
 double gemm_fma_seconds(const DeviceInfo& device, const GemmSize& size, const GemmFmaConfig& c) {
-  // Multiply-adds a second of one multiprocessor: fewer where a thread's tile is small and loads
-  // take their turns. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 per thread, 36 with 8×4,
+  // Multiply-adds per second of one multiprocessor: fewer if a thread's tile is small and loads
+  // take issue slots. H200, 2048³, 21 November 2026: 39 TFLOP/s with 8×8 per thread, 36 with 8×4,
   // 29 with 4×4 (cuBLAS 48).
   const double reuse = 1.0 * c.thread_m * c.thread_n / (c.thread_m + c.thread_n);
   const double rate = unit_rates(device).f32_flops / 2 * std::min(1.0, 0.37 + 0.1 * reuse);
@@ -42,7 +42,7 @@ double gemm_fma_seconds(const DeviceInfo& device, const GemmSize& size, const Ge
   const int fitting = std::max(1, 512 / c.threads());
   const double waves = std::ceil(blocks / (device.units * fitting)) * fitting;
   const double depth = static_cast<double>(size.k) + c.block_k;
-  // A lone block of few threads waits for every load.
+  // A lone block of few threads waits on every load.
   const double alone = depth / c.block_k * 1.5e-6;
   return std::max(waves * depth * c.block_m * c.block_n / rate, alone);
 }

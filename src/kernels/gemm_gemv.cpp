@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kStep = 256;  // of K, of one access of a warp
 
-/// 32-bit words a thread: loads in flight, a's elements, sums, addresses.
+/// 32-bit registers per thread: loads in flight, a's elements, sums, addresses.
 std::int64_t words(const GemvConfig& c, std::int64_t rows) {
   return std::int64_t{4} * c.unroll * c.columns + 8 * rows + 2 * c.columns * rows + 2 * c.columns;
 }
@@ -48,7 +48,7 @@ void constrain_gemv(const GemvSizes& sizes, Space& space) {
                 });
 }
 
-/// Parts of K for all warps of a block: they end together, and the blocks are many.
+/// Splits K over all warps of a block: they finish together, and there are many blocks.
 GemvConfig gemv_preset(const GemvSizes& sizes) {
   GemvConfig c{2, 4, 4, 1};
   const auto fits = [&](int unroll, int split) {
@@ -69,7 +69,7 @@ double gemv_ms(const GemvSizes& sizes, const GemvConfig& c, double bytes,
   const double warps =
       std::min(32.0, static_cast<double>(sizes.columns) / c.columns * c.split / device.units);
   const double in_flight = warps * c.unroll * c.columns * 512 * device.units;
-  // Four rows take more instructions than memory leaves time for: 14336 × 4096 36 µs, two 28.5.
+  // Four rows issue more instructions than memory's time hides: 14336 × 4096 36 µs, two rows 28.5.
   const double part = kPart * (rows > 2 ? 0.78 : 1);
   const double rate = std::min(part * memory_bytes_per_s(device), in_flight / kLatency);
   // Conversions of b, and of a for every column group; multiply-adds.

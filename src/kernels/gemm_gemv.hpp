@@ -1,6 +1,6 @@
-// What the forms of one to four rows on GPUs (device/gemm/gemv_mainloop.cuh) have in common on the
-// host: knobs, what of them fits, the default and the estimate. In: sizes of a product; `columns`
-// counts those of all its matrices b. Out: configurations.
+// What the GPU forms for one to four rows (device/gemm/gemv_mainloop.cuh) share on the host: knobs,
+// constraints, the default and the estimate. In: sizes of a product; `columns` counts those of all
+// its matrices b. Out: configurations.
 // Flow: call > validate > [select] > compile > launch.
 // Read next: ops/gemm/matmul/cuda/matmul_gemv_cuda.cpp, ops/mlp/gated_linear/cuda/.
 #pragma once

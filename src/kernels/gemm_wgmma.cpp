@@ -24,7 +24,7 @@ int encode(TensorMap& map, const WgmmaMatrix& x, DType type, const Box& box) {
   spec.data = x.data;
   spec.sizes[0] = static_cast<std::uint64_t>(x.inner);
   spec.sizes[1] = static_cast<std::uint64_t>(x.outer);
-  // The stride of a single row leads nowhere, but is checked.
+  // The stride of a single row is never used, but the driver checks it.
   const std::int64_t pitch = x.outer <= 1 ? ceil_div(x.inner, 8) * 8 : x.pitch;
   spec.strides_bytes[0] = static_cast<std::uint64_t>(pitch * size_of(type));
   if (x.count > 0) {
@@ -40,7 +40,7 @@ int encode(TensorMap& map, const WgmmaMatrix& x, DType type, const Box& box) {
   return cuda::encode_tensor_map(map, spec);
 }
 
-/// Rows of 64 of K, or of M or N.
+/// Rows of 64 elements along K, or along M or N.
 Box operand_box(const GemmWgmmaConfig& c, bool by_depth, int block, bool is_shared) {
   return {64, (by_depth ? block : c.block_k) / (is_shared ? c.cluster : 1)};
 }
@@ -85,7 +85,7 @@ int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, Ge
   call.units_m = static_cast<std::int32_t>(ceil_div(tiles_m, share_b ? c.cluster : 1));
   call.units_n = static_cast<std::int32_t>(ceil_div(tiles_n, share_a ? c.cluster : 1));
   call.group = c.group_m;
-  // Persistent blocks; a cluster that shares K has one tile.
+  // Persistent blocks; a cluster that shares K computes one tile.
   const std::int64_t clusters = std::int64_t{call.units_m} * call.units_n;
   const std::int64_t at_once = std::max(1, units / c.cluster);
   how.grid.x = static_cast<unsigned>(

@@ -1,8 +1,8 @@
 // The host side of the WGMMA form of matrix products: tensor maps, the grid, the launch, for any
-// operator's program. In: matrices as they lie, a configuration. Out: a GemmWgmmaCall and how to
-// launch it; operands of the program are the caller's to add.
-// Flow: call > validate > select > compile > [launch].  Read next:
-// device/gemm/wgmma_mainloop.cuh, ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp (an operator).
+// operator's program. In: matrices in their layouts, a configuration. Out: a GemmWgmmaCall and how
+// to launch it; the caller adds the program's operands.
+// Flow: call > validate > select > compile > [launch].  Read next: device/gemm/wgmma_mainloop.cuh,
+// ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp (an operator).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace dlblas::kernels {
 
-/// `inner` neighbours, `outer` times, `pitch` elements apart: 16-byte aligned, as the pitch is. Of
-/// `count` matrices, `apart` from one to the next, a map has three dimensions; 0: two.
+/// `outer` runs of `inner` contiguous elements, `pitch` elements apart; data and pitch are 16-byte
+/// aligned. With `count` matrices, `apart` elements from one to the next, the map has three
+/// dimensions; with 0, two.
 struct WgmmaMatrix {
   const void* data;
   std::int64_t inner, outer, pitch;
@@ -36,9 +37,9 @@ struct WgmmaProduct {
 int prepare_wgmma(const WgmmaProduct& product, const GemmWgmmaConfig& config, int units,
                   GemmWgmmaCall& call, cuda::Launch& how);
 
-/// `dlblas::gemm_wgmma<…>` with a program, its C++ text. Traits are those of a product's operands;
-/// what the kernel does not depend on is left out, so that configurations which differ in the
-/// order of tiles alone share a cubin.
+/// `dlblas::gemm_wgmma<…>` with a program, given as C++ text. `traits` are those of a product's
+/// operands; whatever the kernel does not depend on is normalised, so that configurations which
+/// differ only in the order of tiles share a cubin.
 std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program);
 
 /// Knobs of the form; a table of them is also how the JIT gets a configuration's text.

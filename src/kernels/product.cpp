@@ -38,7 +38,7 @@ bool has_vector_rows(const Query& q) {
          op.width(q.problem.dims) * size_of(y.dtype) % kWholeBytes == 0;
 }
 
-/// A vector of columns is a matrix of one row, for all.
+/// A vector over columns is a matrix whose one row serves all rows.
 GemmMatrix matrix_of(const TensorView& t, Per per) {
   if (per == Per::kColumn) return {t.data, 0, t.shape[0] == 1 ? 1 : t.strides[0], t.dtype};
   const TensorView m = flat_rows(t);

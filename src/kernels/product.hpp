@@ -1,5 +1,5 @@
-// The host side of every operator that is a product of rows with a weight and a program
-// (device/gemm/product.hpp), once: from a descriptor come what is supported and why not, knobs,
+// The host side of every operator that multiplies rows by a weight and applies a program
+// (device/gemm/product.hpp). One descriptor gives support and the reasons against it, knobs,
 // default configurations, estimates, kernel sources and launches, on CUDA devices and CPUs.
 //   y = program(x[t, k] · weight[n, k]ᵀ, operands)
 // In: ProductOp. Out: Implementations in OperatorDef.
@@ -21,7 +21,7 @@
 
 namespace dlblas::kernels {
 
-/// A level's code of a program. `unit`: of bf16, products alone.
+/// A level's code for a program. With a `unit`, `of_unit` multiplies bf16 alone.
 struct ProductCpuLevel {
   Isa isa;
   const char* hash;
@@ -30,62 +30,63 @@ struct ProductCpuLevel {
   CpuUnit unit = CpuUnit::kNone;
 };
 
-/// What an operator says of its program. It lives as long as the process.
+/// An operator's description of its program. It lives as long as the process.
 struct ProductOp {
   const char* include;  // "ops/gemm/linear_residual/linear_residual.cuh"
   const char* program;  // its C++ name there
   const char* hash;     // source_hash of the file that names `include`
-  // Places in the schema: tensors, and letters.
+  // Positions in the schema: tensors, and letters.
   int x, weights[2], y;
   int rows, depth, columns;
-  /// Columns of the result by the letters, where they are no letter themselves.
+  /// The columns of the result, computed from the letters, where they are not a letter themselves.
   std::int64_t (*columns_of)(const std::int64_t* letters) = nullptr;
   std::int64_t width(const std::int64_t* letters) const {
     return columns_of ? columns_of(letters) : letters[columns];
   }
   int parts = 1;
-  /// The operator (a, b, out_dtype) that makes a product in f32 for composed forms: a form's name.
+  /// The operator (a, b, out_dtype) that computes an f32 product for composed forms: a form's name.
   const char* product = nullptr;
-  /// Tensors in the order of the program's ProductOperands, and what they have a value for.
+  /// Tensors in the order of the program's ProductOperands, and what each has one value for.
   struct Operand {
     int tensor;
     Per per;
   };
   std::vector<Operand> operands = {};
-  /// ProductTraits::options out of the problem. May be null.
+  /// Sets ProductTraits::options from the problem. May be null.
   void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
-  /// Of a program with kPairs: which columns are a pair. Null: columns do not meet.
+  /// For a program with kPairs: which columns form a pair. Null: columns are independent.
   ProductPairs (*pairs)(const Problem& problem) = nullptr;
-  /// Of a program with kGroup: its columns, and the tensor that gets the scales [*T, N/group].
+  /// For a program with kGroup: a group's columns, and the tensor that receives the scales [*T,
+  /// N/group].
   int group = 0, scale = -1;
-  /// A call's numbers. May be null.
+  /// Sets a call's numbers. May be null.
   void (*fill)(const Args& args, std::int64_t (&numbers)[kProductNumbers]) = nullptr;
-  /// Of which level one each; widest first.
+  /// One per level, widest first.
   std::vector<ProductCpuLevel> levels = {};
 };
 
-/// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns do not meet,
+/// Adds the implementations to `def`: `cuda_wgmma`, `cuda_mma`, and, where columns are independent,
 /// `cpu_row_*`, `cpu_*`, `cuda_gemv`, `cuda_rows` and `cuda_fma`; `composed` and `cuda_composed`
-/// take everything.
+/// take every problem.
 void add_product_implementations(OperatorDef& def, const ProductOp& op);
 
-// ---- what the forms share; of `cpu_*` all that has no Query ----
+// ---- what the forms share; `cpu_*` use only what takes no Query ----
 
 /// M, N (of one part) and K.
 GemmSize product_size(const Query& q);
-/// Of all operands and the result, each once; of the weights.
+/// Bytes of all operands and the result, each once; bytes of the weights.
 double product_bytes(const Query& q);
 double product_weight_bytes(const Query& q);
 
-/// Leading dimensions as rows at one stride; dimensions of size 1 have the stride 1 along a row.
+/// Leading dimensions as rows at one stride; a dimension of size 1 gets the stride 1 along a row.
 TensorView flat_rows(const TensorView& t);
-/// Throws where the leading dimensions of one of these do not lie at one stride.
+/// Throws if the leading dimensions of one of these do not flatten to one stride.
 void check_flat_rows(const Args& args, std::initializer_list<int> tensors);
 
 /// The program and its traits as C++ text: `name<program, traits>`.
 std::string product_text(const Query& q, std::string_view name, bool plain_result = false);
 GemmTraits product_gemm_traits(const Query& q, std::int32_t rows, std::int32_t span);
-/// `b`: the weight of part 0.
+/// The strides of `b` are those of part 0's weight.
 struct ProductGpuParams {
   GemmCall gemm;
   ProductParams epilogue;
@@ -102,19 +103,19 @@ ProductCpuParams product_cpu_params(const ProductCpuTraits& traits, const Args& 
 Support product_sizes_fit(const Query& q);
 /// f16 or bf16, x and weights contiguous along K, rows 16-byte aligned.
 Support product_fits_tensor_cores(const Query& q);
-/// Pairs of columns by the problem; none: 0 channels.
+/// The problem's pairs of columns; 0 channels: none.
 ProductPairs product_pairs(const Query& q);
-/// Columns that a warp of cuda_mma must have together; 0: none. Tiles that are that wide exist?
+/// Columns that a warp of cuda_mma must hold together; 0: none. Whether tiles that wide exist.
 std::int32_t columns_together(const Query& q);
 Support mma_has_columns(const Query& q);
-/// Under kDeterministic: does cuda_mma take every batch of rows that lie like these?
+/// Under kDeterministic: does cuda_mma take every batch of rows with this layout?
 bool tensor_cores_take_any_batch(const Query& q);
 
 inline constexpr int kNoMemory = 2;  // a step's code: CUDA_ERROR_OUT_OF_MEMORY
-/// A matrix of `rows` whose columns are neighbours, copied on the stream to one with the smallest
-/// pitch of whole 16 bytes: for views that a form cannot read. Null data without memory.
+/// Copies a matrix with contiguous rows, on the stream, to one with the smallest pitch that is a
+/// multiple of 16 bytes: for views that a form cannot read. Null data if there is no memory.
 TensorView packed_copy(const TensorView& matrix, const Context& context);
-/// Row by row, on the stream.
+/// Copies row by row, on the stream.
 void copy_rows(const TensorView& from, const TensorView& to, void* stream);
 
 // ---- the forms ----

@@ -1,9 +1,9 @@
-// Product programs out of an operator of products, by its own choice for each, in f32, and a pass
-// of the program over the sums: what serves where one pass loses, and whatever the others do not
-// take. Rows go in pieces, so that sums never take more than kMaxBytes. In: a Problem, later the
-// Args of a call. Out: a Kernel of one step with a part for each weight; the sums wait in the
-// workspace. Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
-// device/gemm/product.cuh, cpu/gemm/product_simd.hpp.
+// Product programs composed of a product operator, which selects an implementation for each product
+// and returns f32, and a pass of the program over the sums: used where a single pass is slower, and
+// for whatever the other forms do not take. Rows are processed in pieces, so that the sums never
+// take more than kMaxBytes. In: a Problem, later the Args of a call. Out: a Kernel of one step with
+// one part per weight; the sums are in the workspace. Flow: call > validate > [select] > [compile]
+// > [launch].  Read next: core/nested.hpp, device/gemm/product.cuh, cpu/gemm/product_simd.hpp.
 #include <algorithm>
 #include <utility>
 
@@ -19,11 +19,12 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;  // of a piece's sums
 
-/// Bytes of a product's sums, rounded up to what libraries want of a workspace behind them.
+/// Bytes of a product's sums, rounded up to the alignment that libraries require of a workspace
+/// behind them.
 std::int64_t sum_bytes(std::int64_t rows, std::int64_t columns) {
   return round_up(rows * columns * std::int64_t{sizeof(float)}, 256);
 }
-/// Rows of a piece of a call of `rows` rows at most.
+/// Rows per piece in a call of at most `rows` rows.
 std::int64_t piece_of(const ProductOp& op, std::int64_t rows, std::int64_t columns) {
   const std::int64_t row = std::max<std::int64_t>(1, columns) * op.parts * 4;
   return std::min(rows, std::max<std::int64_t>(1, kMaxBytes / row));
@@ -64,7 +65,7 @@ std::size_t workspace_of(const Query& q) {
   return static_cast<std::size_t>(op.parts * sum_bytes(piece_of(op, m, n), n));
 }
 
-/// Runs `finish(first, sums)` behind the products of rows first … of x.
+/// For each piece of x's rows, runs `finish(first, count, sums)` after the products.
 template <typename Finish>
 int multiply(const ProductOp& op, const Args& args, const Context& context, const Kernel& kernel,
              void* workspace, const Finish& finish) {
@@ -92,7 +93,7 @@ int multiply(const ProductOp& op, const Args& args, const Context& context, cons
   return 0;
 }
 
-/// A matrix from row `first` on.
+/// The matrix from row `first` on.
 template <typename Matrix>
 Matrix from_row(Matrix m, std::int64_t first, DType type) {
   m.data = static_cast<char*>(m.data) + first * m.row * size_of(type);
@@ -135,7 +136,7 @@ Kernel prepare_cpu(const Query& q, const Config&) {
     if (level.code && level.isa <= q.device.isa && !s.code) s.code = level.code;
   return make_kernel({run_cpu}, s, workspace_of(q));
 }
-/// The products at the rate of f32, or the weights from memory; the sums once more.
+/// The products at the f32 rate, or the weights from memory; then one more pass over the sums.
 double estimate_cpu(const Query& q, const Config&) {
   const GemmSize s = product_size(q);
   const double threads = std::max<int>(1, q.problem.threads);
@@ -161,7 +162,7 @@ struct Finish : CudaForm<None, None> {
   static std::vector<KernelSource> sources(const Query& q, const State&) {
     return {{q.user<ProductOp>().include, product_text(q, "product_finish"), 0}};
   }
-  /// As cuBLASLt's, with sums of f32 written and read.
+  /// As cuBLASLt's estimate, plus writing and reading the f32 sums.
   static double milliseconds(const Query& q, const None&) {
     const ProductOp& op = q.user<ProductOp>();
     const GemmSize s = product_size(q);
@@ -208,7 +209,8 @@ void append_product_composed(std::vector<Implementation>& to, const ProductOp& o
   cpu.user = &op;
   cpu.parts = parts;
   cpu.supports = [](const Query&) { return Support::yes(); };
-  // Its products are chosen for any batch then; where columns do not meet, one pass serves.
+  // With pairs, its products are selected for any batch; where columns are independent, a single
+  // pass serves.
   cpu.flags.deterministic = op.pairs != nullptr;
   cpu.estimate = estimate_cpu;
   cpu.prepare = prepare_cpu;

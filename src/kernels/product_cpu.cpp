@@ -1,6 +1,6 @@
-// Product programs on CPUs, where elements of the result do not meet: in blocks or, for few rows,
-// with the weights streaming through once. In: a Problem, later the Args of a call. Out: a Kernel
-// of one step. Sums begin and end where K says, so no configuration changes a bit.
+// Product programs on CPUs, where the elements of the result are independent: in blocks or, for few
+// rows, streaming the weights once. In: a Problem, later the Args of a call. Out: a Kernel of one
+// step. K alone decides where sums begin and end, so no configuration changes a bit.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/gemm/run.hpp,
 // cpu/gemm/product_simd.hpp.
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using R = CpuGemmRowConfig;
 
-/// What a level has: its products' code first, so that code_of<ProductLevel> finds it.
+/// The `op` that per_level was given.
 const ProductOp& op_of(const Query& q) { return kernels::op_of<ProductOp>(q); }
 double threads_of(const Problem& p) { return std::max<int>(1, p.threads); }
 
@@ -41,8 +41,8 @@ GemmMatrix matrix_of(const TensorView& t) {
   const TensorView m = flat_rows(t);
   return {m.data, m.strides[0], m.strides[1], m.dtype};
 }
-/// A weight [N, K] is the b [K, N] of a product with its dimensions exchanged. Partial sums never
-/// wait in the result, which may be an operand.
+/// A weight [N, K] is the b [K, N] of a product with its dimensions exchanged. Partial sums are
+/// never stored in the result, which may be an operand.
 GemmJob job_of(const ProductOp& op, const Args& args) {
   GemmJob job{};
   job.a = matrix_of(args.tensors[op.x]);
@@ -96,7 +96,7 @@ const ConfigTable<R>& row_table() {
   return *t;
 }
 
-/// Weights whose rows are contiguous are dot products; contiguous along N they stream as rows.
+/// Weights whose rows are contiguous use dot products; those contiguous along N stream as rows.
 bool takes_dots(const Query& q) {
   return q.problem.tensors[op_of(q).weights[0]].layout != Layout::kTransposed;
 }
@@ -208,7 +208,7 @@ Implementation tile_rows() {
   return impl;
 }
 
-/// Its code as blocked products know it; as long as the process.
+/// A level's code in the form that blocked products use; kept for the process.
 const ProductLevel* level_of(const ProductCpuLevel& level) {
   constexpr int kLanes[] = {4, 8, 16};  // by Isa
   const Multiplier multiplier = level.unit == CpuUnit::kAmx          ? Multiplier::kTiles

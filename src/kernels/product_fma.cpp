@@ -21,7 +21,7 @@ struct Fma : CudaForm<GemmTraits, GemmFmaConfig> {
     };
     return *t;
   }
-  /// Tensor 0 tells gemm_fma_span the dtype of x.
+  /// gemm_fma_span takes the dtype of x from tensor 0.
   static std::int32_t span(const Query& q) { return gemm_fma_span(q.problem, product_size(q)); }
   static GemmTraits traits(const Query& q, const GemmFmaConfig&) {
     return product_gemm_traits(q, 0, span(q));

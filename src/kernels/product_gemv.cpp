@@ -1,5 +1,6 @@
 // A product program of one to four rows on GPUs (decoding one sequence): the weight streams from
-// memory once, whole lines a warp. In: a Problem of f16 or bf16. Out: a Kernel of one step.
+// memory once, each warp reading whole lines. In: a Problem of f16 or bf16. Out: a Kernel of one
+// step.
 // Flow: call > validate > [select] > [compile] > [launch].
 // Read next: product.hpp, gemm_gemv.hpp, device/gemm/gemv_mainloop.cuh.
 #include "core/integers.hpp"

@@ -1,5 +1,5 @@
-// Product programs on Hopper's WGMMA. Of two parts a tile's columns are half the one's and half the
-// other's. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
+// Product programs on Hopper's WGMMA. With two parts, half of a tile's columns belong to each. In:
+// a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // device/gemm/product_wgmma.cuh, wgmma_space.hpp, docs/notes/gemm.md.
 #include <algorithm>
@@ -20,7 +20,7 @@ using C = GemmWgmmaConfig;
 
 bool is_contiguous(Layout l) { return l == Layout::kContiguous || l == Layout::kRowStrided; }
 
-/// Sums of a thread beside which the words that a strip of 64 columns asks for stay in registers.
+/// The most sums per thread that leave registers for the operands of a strip of 64 columns.
 std::int32_t most_sums(const Query& q) {
   const ProductOp& op = q.user<ProductOp>();
   int words = 0;
@@ -124,8 +124,8 @@ struct Wgmma : CudaForm<GemmTraits, C> {
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
 };
 
-/// A view that a tensor map cannot hold, reversed or overlapping, has the layout class of a plain
-/// one.
+/// False for a view that a tensor map cannot describe, reversed or overlapping: its layout class is
+/// that of a plain one.
 bool fits(const TensorView& t) {
   return t.shape[0] <= 1 || (t.strides[0] >= t.shape[1] && t.strides[0] < std::int64_t{1} << 31);
 }

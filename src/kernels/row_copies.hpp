@@ -1,6 +1,7 @@
-// Row programs on CPUs in place, where an access writes what others of its head read
-// (RowOp::crosses): some rows at a time are copied and read from there. So the loops are those of
-// any call. Included by kernels/rows_cpu.cpp alone. Read next: cpu/row/walk.hpp (RowWalker).
+// In-place row programs on CPUs where an access writes what others of its head read
+// (RowOp::crosses): a few rows at a time are copied and read from the copies, so that the loops are
+// those of any call. Included by kernels/rows_cpu.cpp alone. Read next: cpu/row/walk.hpp
+// (RowWalker).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace dlblas::kernels {
 
-/// Memory for copies: one part of the rows is walked by one thread at a time, and has room for
+/// Memory for copies: each part of the rows is walked by one thread at a time, and has room for
 /// `rows` of them.
 struct RowCopies {
   std::int64_t elements;  // of a row: of its heads, and of the second ones
@@ -40,7 +41,7 @@ inline RowCopies row_copies(const RowOperator& op, const Problem& problem) {
   return copies;
 }
 
-/// Row `row` of operand `i`, its heads one after the other.
+/// Copies row `row` of an operand, its heads one after the other.
 inline void copy_row(const Args& args, const RowOperandSpec& spec, const RowNest& nest,
                      const std::int64_t (&strides)[RowNest::kMaxRank], std::int64_t row, char* to) {
   const TensorView& t = args.tensors[spec.tensor];
@@ -60,7 +61,7 @@ inline void copy_row(const Args& args, const RowOperandSpec& spec, const RowNest
   }
 }
 
-/// Rows [begin, end) of the job, read from their copies at `to`.
+/// Walks rows [begin, end) of the job, reading them from copies at `to`.
 inline void walk_copied(const RowOperator& op, const Args& args, RowJobFn walk, const RowJob& job,
                         const RowCopies& copies, char* to, std::int64_t begin, std::int64_t end) {
   RowJob copied = job;
@@ -74,7 +75,7 @@ inline void walk_copied(const RowOperator& op, const Args& args, RowJobFn walk, 
     for (std::int64_t row = begin; row < end; ++row)
       copy_row(args, spec, nest, job.call.nest.strides[i], row,
                to + ((row - begin) * copies.elements + first) * copies.element_bytes);
-    // Rows are counted from 0, which would lie before the copies.
+    // Rows are indexed from 0, so the base address is `begin` rows before the copies.
     const std::int64_t origin = (first - begin * copies.elements) * copies.element_bytes;
     copied.call.operands[i].data =
         reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(to) + origin);

@@ -1,6 +1,6 @@
 // How rows are cut into parts where a row program folds results over them: by sizes alone, so the
-// bits are the same on any number of threads and any device. A part's terms are added in f32,
-// kMaxFoldedRows in a chain at most, and the parts in f64. Included by kernels/rows*.cpp alone.
+// bits are the same on any number of threads and any device. A part's terms are added in f32, in
+// chains of at most kMaxFoldedRows, and the parts in f64. Included by kernels/rows*.cpp alone.
 // Read next: device/row/fold.cuh, cpu/row/fold.hpp.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace dlblas::kernels {
 
-/// Parts of a CPU are one thread's.
+/// On a CPU, a part belongs to one thread.
 struct CpuParts {
   std::int64_t rows;   // of a part
   std::int64_t count;  // of parts
 };
-/// A part's sums are written and read once in f32: eight rows of inputs and results are several
-/// times as many bytes; rows so wide that one is work enough stand alone.
+/// A part's f32 sums are written and read once: eight rows of inputs and results are several times
+/// as many bytes; a row so wide that it is work enough is a part of its own.
 inline CpuParts cpu_parts(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t kMax = 64, kElements = 32768;  // parts of few rows: as many threads
   const std::int64_t least =
@@ -26,7 +26,7 @@ inline CpuParts cpu_parts(std::int64_t rows, std::int64_t width) {
       std::clamp<std::int64_t>((rows + kMax - 1) / kMax, least, kMaxFoldedRows);
   return {part, (rows + part - 1) / part};
 }
-/// The most parts of any number of rows up to this one.
+/// The most parts that any number of rows up to `rows` has.
 inline std::int64_t most_cpu_parts(std::int64_t rows) {
   return std::min<std::int64_t>(rows, std::max<std::int64_t>(64, rows / kMaxFoldedRows + 1));
 }
@@ -55,7 +55,7 @@ inline CudaParts cuda_parts(std::int64_t rows, std::int64_t accesses) {
   p.parts = (rows + share - 1) / share;
   return p;
 }
-/// The most parts of any number of rows up to this one.
+/// The most parts that any number of rows up to `rows` has.
 inline std::int64_t most_cuda_parts(std::int64_t rows, std::int64_t accesses) {
   const CudaParts p = cuda_parts(rows, accesses);
   const std::int64_t most_rows = std::int64_t{kMaxFoldedRows} * p.rows_at_once;

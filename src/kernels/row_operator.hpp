@@ -11,7 +11,7 @@
 
 namespace dlblas::kernels {
 
-/// How an operand is laid over the program's rows and columns.
+/// How an operand maps to the program's rows and columns.
 enum class RowRole : std::uint8_t {
   kRow,          // [*T, n·width]: elements of rows
   kColumns,      // [width], of heads [D]: a vector that all rows share
@@ -32,7 +32,7 @@ struct RowOperandSpec {
   RowRole role;
   bool written;
   const char* name;
-  // Reasons, which live as long as the process.
+  // Refusal reasons, which live as long as the process.
   const char *not_contiguous, *mixed_strides;
   int second = 0;            // operand of the second heads, or 0
   bool second_only = false;  // the first heads have none
@@ -41,7 +41,7 @@ struct RowOperandSpec {
   int times = 1;  // kRow: its elements over the program's columns, 2 of [*T, 2F]
   /// True if it has a dimension between rows and columns: heads or layers.
   bool has_inner() const { return headed || role == RowRole::kLayers; }
-  /// True if columns stand for RowShape::span elements of it.
+  /// True if one column stands for RowShape::span elements of it.
   bool spanned() const { return headed || role == RowRole::kColumns || times > 1; }
 };
 
@@ -61,22 +61,22 @@ struct RowOperator {
   bool cuts = false;              // columns never meet: a part of a row is a row of its own
 };
 
-/// Columns of a row that one launch takes, at most: kernels count them in 32 bits. A longer row of
+/// The most columns of a row that one launch takes: kernels count them in 32 bits. A longer row of
 /// an operator that `cuts` takes several launches (row_pieces.hpp).
 inline constexpr std::int64_t kMaxRowWidth = std::int64_t{1} << 30;
 
-/// True if a row of the program has its own elements there, at strides of leading dimensions.
+/// True if each row of the program has its own elements of it, at strides of leading dimensions.
 inline bool has_rows(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kGroup || role == RowRole::kValue ||
          role == RowRole::kPlaces || role == RowRole::kHeads || role == RowRole::kIndex ||
          role == RowRole::kLayers;
 }
-/// True if its rows have columns next to each other.
+/// True if the columns of its rows are contiguous.
 inline bool has_unit_columns(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
          layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
 }
-/// True if it is read or written at columns.
+/// True if it is read or written by columns.
 inline bool has_columns(RowRole role) {
   return role == RowRole::kRow || role == RowRole::kColumns || role == RowRole::kHeads ||
          role == RowRole::kGathered || role == RowRole::kHeadColumns || role == RowRole::kLayers;
@@ -87,21 +87,22 @@ inline bool given(const Args& args, const RowOperandSpec& spec) { return args.ha
 /// Checks the descriptor against the schema. Throws Error(kArgument). Kept for the process.
 const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op);
 
-/// True if a result is an input's memory; if all are.
+/// True if a result shares an input's memory; if all results do.
 bool in_place(const RowOperator& op, const Problem& problem);
 bool all_in_place(const RowOperator& op, const Problem& problem);
 /// Heads and gathered rows of a problem.
 RowShape shape_of(const RowOperator& op, const Problem& problem);
-/// Columns of a row: of all its heads; of a row that is cut, those of a part, which any access of
-/// all parts divides.
+/// Columns of a row: those of all its heads; for a row that is cut, a part's width with the
+/// divisors (up to 16) that all parts share.
 std::int64_t columns_of(const RowOperator& op, const Problem& problem);
 
-/// Pointers, strides and scalars of one call. With `nest`, where rows lie too.
+/// Sets the pointers, strides and scalars of one call; with `nest`, also the strides of nested
+/// rows.
 void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, RowCall& call,
                RowNest* nest);
 
-/// Columns of a group; 0: the program has none. Beyond a row a group is the whole row: a power of 2
-/// stays as it is, since any access divides it.
+/// Columns of a group; 0: the program has none. A group wider than a row is the whole row, but a
+/// power of 2 stays as it is, since any access divides it.
 std::int32_t group_of(const RowOperator& op, const std::int64_t* letters);
 
 /// Bytes that a call reads and writes.

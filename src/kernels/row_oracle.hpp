@@ -7,14 +7,14 @@
 
 namespace dlblas::kernels {
 
-/// What a device oracle is launched with: the call's inputs, and where its results go.
+/// A device oracle's launch parameters: the call's inputs, and where its results go.
 OracleCall oracle_call(const Args& args, const std::int64_t* rows, const OracleOut* out);
 
 /// The device's form of `<operator>_row`, a template over Row in namespace `<family>`, in
 /// ops/<family>/<operator>/<operator>_ref.hpp.
 DeviceOracle row_device_oracle(const OperatorDef& def);
 
-/// The same of `<operator>_shared` and `<operator>_row`.
+/// The same for `<operator>_shared` and `<operator>_row`.
 std::string shared_row_entry(const OperatorDef& def);
 int launch_shared_rows(const cuda::Function& entry, const Args& args, const std::int64_t* rows,
                        std::int64_t num_rows, const OracleOut* out, void* stream,
@@ -28,7 +28,7 @@ void set_row_oracle(OperatorDef& def) {
   def.device_oracle = row_device_oracle(def);
 }
 
-/// The same where kShared makes what rows share, once for all that are asked for.
+/// The same, where kShared computes what rows share, once for all requested rows.
 template <void (*kShared)(HostRow&), void (*kRow)(HostRow&), SharedSize (*kSize)(const Args&)>
 void set_shared_row_oracle(OperatorDef& def) {
   def.reference = shared_row_reference<kShared, kRow, kSize>;

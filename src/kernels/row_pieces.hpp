@@ -1,4 +1,4 @@
-// Rows that are longer than one launch takes, of programs whose columns never meet: cut into parts,
+// Rows longer than one launch takes, of programs whose columns are independent: cut into parts,
 // each a call of its own on views of the same memory. Included by kernels/rows_c*.cpp alone. Read
 // next: kernels/row_operator.hpp (kMaxRowWidth).
 #pragma once
@@ -29,7 +29,7 @@ inline void cut_piece(const RowOperator& op, const Args& args, std::int64_t begi
   }
 }
 
-/// `run` of the call, or of its parts, one after the other; the first code that is not 0, or 0.
+/// Calls `run` for the call, or for its parts in turn; returns the first nonzero code, or 0.
 template <typename Run>
 int for_pieces(const RowOperator& op, const Args& args, const Run& run) {
   const std::int64_t width = args.letters[op.width];

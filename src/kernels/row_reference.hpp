@@ -1,6 +1,6 @@
-// One row of an oracle on the host, in plain f64 loops and for any strides: what the text of an
-// oracle (ops/oracle_text.hpp) is compiled with here. Read next: registry/operator.hpp (Bound),
-// device/oracle/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
+// One row of an oracle on the host, in plain f64 loops and for any strides: the row type that an
+// oracle's text (ops/oracle_text.hpp) is compiled with here. Read next: registry/operator.hpp
+// (Bound), device/oracle/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,9 @@ inline std::vector<double> row_values(const TensorView& t, std::int64_t row) {
   return values;
 }
 
-/// RowRank's order without places: NaN above all.
+/// RowRank's order, without places: NaN is the largest.
 inline bool larger(double a, double b) { return a > b || (std::isnan(a) && !std::isnan(b)); }
-/// Places of the `count` largest, in order; equal ones from left to right.
+/// Places of the `count` largest, in descending order; ties from left to right.
 inline std::vector<std::int64_t> largest(const std::vector<double>& values, std::int64_t count) {
   std::vector<std::int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -48,12 +48,12 @@ class HostRow {
       if (args.has(i) && args.tensors[i].rank > 0 && args.tensors[i].numel() > 0)
         maps_[i] = rows_of(args.tensors[i]);
   }
-  /// The row to be computed, and its place among those that are asked for.
+  /// Selects the row to compute, and its place among the requested rows.
   void move_to(std::int64_t row, std::int64_t place) {
     index_ = row, place_ = place;
     for (int i = 0; i < args_.schema->num_inputs; ++i) at_[i] = maps_[i].offset(row);
   }
-  /// This row's number: of a tensor [*T, H, D], head index % H of index / H.
+  /// This row's index: for a tensor [*T, H, D], head index % H of row index / H.
   std::int64_t index() const { return index_; }
   std::int64_t size(int letter) const { return args_.letters[letter]; }
   std::int64_t width(int tensor) const {
@@ -82,13 +82,14 @@ class HostRow {
   double load_column(int tensor, std::int64_t column) const {
     return load_element(args_.tensors[tensor], column * args_.tensors[tensor].strides[0]);
   }
-  /// A result's element, and the sum of absolute terms behind it. Values that the result's type
-  /// cannot hold are infinite.
+  /// Stores a result's element, and the sum of the absolute terms behind it. A value that the
+  /// result's type cannot hold becomes infinite.
   void store(int result, std::int64_t column, double value, double magnitude) {
     const double stored = round_to(result_dtype(result), value);
     store_as_is(result, column, std::isinf(stored) ? stored : value, magnitude);
   }
-  /// As store, for a value at the end of the type's range of which a right result may be either.
+  /// As store, for a value at the edge of the type's range, where a correct result may be finite or
+  /// infinite.
   void store_as_is(int result, std::int64_t column, double value, double magnitude) {
     const TensorView& t = args_.judged(result);
     const std::int64_t at = place_ * (t.rank > 0 ? t.shape[t.rank - 1] : 1) + column;
@@ -96,8 +97,8 @@ class HostRow {
     out_[result].magnitude[at] = magnitude;
   }
 
-  /// What rows share, made before the first of them: `keep` by one row alone, `keep_most` by any
-  /// number of them, of what is no less than 0; NaN wins.
+  /// Values that rows share, computed before the first row: `keep` from one row alone, `keep_most`
+  /// from any number of rows, for values of at least 0; NaN wins.
   double kept(std::int64_t at) const { return shared_[at]; }
   void keep(std::int64_t at, double value) { shared_[at] = value; }
   void keep_most(std::int64_t at, double value) {
@@ -126,21 +127,21 @@ class HostRow {
     }
     return total;
   }
-  /// A sum of terms of either sign, with what its kernels' error depends on.
+  /// A sum of terms of either sign, with the quantities that a kernel's error depends on.
   template <typename F>
   RowWalk walk(std::int64_t count, const F& f) const {
     RowWalk walk;
     for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
     return walk;
   }
-  /// The same where chains do not matter.
+  /// The same, where accumulation chains do not matter.
   template <typename F>
   SumWalk sum_walk(std::int64_t count, const F& f) const {
     SumWalk walk;
     for (std::int64_t c = 0; c < count; ++c) walk.add(f(c));
     return walk;
   }
-  /// NaN wins; −inf of nothing.
+  /// NaN wins; −inf if there are no terms.
   template <typename F>
   double max(std::int64_t count, const F& f) const {
     double most = -std::numeric_limits<double>::infinity();
@@ -170,12 +171,12 @@ void row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_
   }
 }
 
-/// How many calls make what rows share, with indices 0, 1, …, and how many values it has.
+/// How many calls, with indices 0, 1, …, compute what rows share, and how many values that is.
 struct SharedSize {
   std::int64_t calls, values;
 };
 
-/// The same where kShared makes values first that rows share, which are 0 before.
+/// The same, where kShared first computes values that rows share; they start at 0.
 template <void (*kShared)(HostRow&), void (*kRow)(HostRow&), SharedSize (*kSize)(const Args&)>
 void shared_row_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                           OracleOut* out) {

@@ -1,7 +1,7 @@
-// Row programs on CPUs whose rows lie down the columns of memory, as softmax over the first
-// dimension has them: some rows at a time are copied side by side, walked there, and copied back.
-// So the loops are those of any call, whose bits these rows get. Included by kernels/rows_cpu.cpp
-// alone. Read next: cpu/row/walk.hpp (RowWalker), kernels/row_copies.hpp (heads in place).
+// Row programs on CPUs whose rows run down the columns of memory, as in softmax over the first
+// dimension: a few rows at a time are transposed into contiguous copies, walked there, and copied
+// back. So the loops, and the bits, are those of any call. Included by kernels/rows_cpu.cpp alone.
+// Read next: cpu/row/walk.hpp (RowWalker), kernels/row_copies.hpp (heads in place).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace dlblas::kernels {
 
-/// Memory for copies: a part of the rows is walked by one thread at a time, `rows` of them in one
+/// Memory for copies: each part of the rows is walked by one thread at a time, `rows` of them per
 /// step. parts = 0: nothing is copied.
 struct RowTurns {
   std::int32_t rows = 0, parts = 0;
@@ -21,8 +21,7 @@ struct RowTurns {
   bool has(std::size_t i) const { return operands >> i & 1u; }
 };
 
-/// Bytes from one copied row to the next. Rows that are a power of 2 apart would share the sets of
-/// a cache.
+/// The pitch of copied rows in bytes. A power of 2 would map the rows to the same sets of a cache.
 inline std::int64_t turned_pitch(std::int64_t row_bytes) {
   constexpr std::int64_t kLine = 64;
   return (row_bytes + kLine - 1) / kLine * kLine + kLine;
@@ -52,7 +51,7 @@ inline RowTurns row_turns(const RowOperator& op, const Problem& problem, std::si
   return turns;
 }
 
-/// Copies `rows` rows, neighbours in memory, from or to where they lie side by side.
+/// Transposes `rows` rows that are adjacent in memory to contiguous rows, or back.
 template <typename T>
 void turn(char* lying, std::int64_t column, char* turned, std::int64_t pitch, std::int64_t width,
           std::int64_t rows, bool back) {
@@ -76,7 +75,7 @@ inline void turn_rows(int size, char* lying, std::int64_t column, char* turned, 
   size == 1 ? as(std::uint8_t{}) : size == 2 ? as(std::uint16_t{}) : as(std::uint32_t{});
 }
 
-/// True if the copied operands of this call have rows that are neighbours in memory.
+/// True if the copied operands of this call have rows that are adjacent in memory.
 inline bool turns_pay(const RowOperator& op, const Args& args, const RowJob& job,
                       const RowTurns& turns) {
   if (turns.parts == 0 || job.call.nest.rank < 1 || job.call.rows < 2) return false;
@@ -86,7 +85,7 @@ inline bool turns_pay(const RowOperator& op, const Args& args, const RowJob& job
   return true;
 }
 
-/// Rows [begin, end), which have the innermost leading dimension to themselves.
+/// Walks rows [begin, end), which lie within one run of the innermost leading dimension.
 inline void walk_turned(const RowOperator& op, const Args& args, RowJobFn walk, const RowJob& job,
                         const RowTurns& turns, char* memory, std::int64_t begin, std::int64_t end) {
   RowJob turned = job;
@@ -111,7 +110,7 @@ inline void walk_turned(const RowOperator& op, const Args& args, RowJobFn walk, 
       turn_rows(size_of(t.dtype), of[i].lying, of[i].column, memory, pitch, of[i].width,
                 end - begin, false);
     RowOperand& operand = turned.call.operands[i];
-    // Rows are counted from 0, which would lie before the copies.
+    // Rows are indexed from 0, so the base address is `begin` rows before the copies.
     operand.data = reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(memory) - begin * pitch);
     operand.column = 1;
     std::int64_t stride = pitch / size;
@@ -137,7 +136,7 @@ inline void run_turned(const RowOperator& op, const Args& args, const Context& c
   }
   part_bytes *= turns.rows;
   const std::int64_t inner = job.call.nest.sizes[0];
-  // Whole steps of neighbouring rows, which share lines, are one thread's.
+  // A whole step of adjacent rows, which share cache lines, belongs to one thread.
   const std::int64_t steps_of_inner = (inner + turns.rows - 1) / turns.rows;
   const std::int64_t steps = job.call.rows / inner * steps_of_inner;
   const std::int64_t share = (steps + turns.parts - 1) / turns.parts;

@@ -1,4 +1,4 @@
-// The operands of a row program out of its operator's schema, and the arguments of one call.
+// The operands of a row program, derived from its operator's schema, and the arguments of one call.
 // Read next: kernels/rows_cuda.cpp, kernels/rows_cpu.cpp.
 #include "kernels/rows.hpp"
 
@@ -98,7 +98,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   made->width = find_letter(schema, op.width);
   made->rows = op.rows.empty() ? leading_letter(schema) : find_letter(schema, op.rows);
   if (!op.group.empty()) made->group = find_letter(schema, op.group);
-  // `q|k`: the second ones lie after all the others. `|k`: it is in the first one's place.
+  // `q|k`: the second operands come after all the others. `|k`: it takes the first one's place.
   std::vector<std::string_view> names, seconds;
   for (const std::string_view name : op.operands) {
     const std::size_t bar = name.find('|');
@@ -204,7 +204,7 @@ RowShape shape_of(const RowOperator& op, const Problem& problem) {
   shape.whole = op.op.crosses && op.op.crosses(problem) && in_place(op, problem);
   if (!op.op.heads) return shape;
   const RowHeads heads = op.op.heads(problem.dims, all_in_place(op, problem));
-  // Empty tensors are never walked, but a kernel of theirs may be compiled.
+  // Empty tensors are never walked, but a kernel may be compiled for them.
   shape.head_width = static_cast<std::int32_t>(std::max<std::int64_t>(1, heads.width));
   shape.split = static_cast<std::int32_t>(heads.split);
   shape.shifts = static_cast<std::int32_t>(heads.shifts);
@@ -234,7 +234,8 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
   call.group = group_of(op, args.letters);
   for (RowUnpack& unpack : call.unpack) unpack = {16, 0xffff0000u};
   if (nest) nest->rank = 0;
-  // Leading dimensions, innermost first; one joins the one inside where all operands allow it.
+  // Leading dimensions, innermost first; one merges with the one inside it where all operands
+  // allow.
   std::int64_t sizes[RowNest::kMaxRank], strides[kMaxRowOperands][RowNest::kMaxRank] = {};
   int rank = 0;
   const TensorView* leader = nullptr;
@@ -303,7 +304,7 @@ double bytes_of(const RowOperator& op, const Problem& problem) {
   double bytes = 0;
   for (const RowOperandSpec& spec : op.operands) {
     if (problem.tensors[spec.tensor].dtype == DType::kAbsent) continue;
-    // Of what is gathered, a row for each row.
+    // A gathered operand counts one row per row of the call.
     const std::size_t begin = spec.role == RowRole::kGathered ? spec.paged ? 2 : 1 : 0;
     const std::vector<DimExpr>& dims = schema.tensors[static_cast<std::size_t>(spec.tensor)].dims;
     double elements = begin > 0 ? static_cast<double>(problem.dims[op.rows]) : 1;

@@ -35,7 +35,7 @@ const ConfigTable<CpuRowConfig>& table() {
 
 /// Columns of one unit of work where rows are not reduced: a multiple of every access.
 constexpr std::int32_t kTile = 16384;
-/// Longer rows leave the second-level cache before they are walked.
+/// Longer rows are evicted from the second-level cache before they are walked.
 constexpr std::int64_t kMostAheadBytes = 512 << 10;
 
 /// A program's code at one level.
@@ -51,14 +51,14 @@ Support supports(const Query& q) {
 
 void constrain(const Query& q, Space& space) {
   const bool aliased = in_place(op_of<RowOperator>(q), q.problem);
-  // The line to be written was just read: past the caches it would first have to leave them.
+  // The line to be written was just read: a streaming store would first have to evict it.
   space.require(table(), "a result shares an input's memory: nothing to stream", {"store"},
                 [aliased](const CpuRowConfig& c) { return !aliased || c.store == Store::kCached; });
 }
 
-/// A few cores of an Intel processor do not fill its memory, and each has few buffers, which a
-/// store past the caches keeps until memory has it. Rows that are reduced first then store in
-/// bursts (docs/notes/cpu_rows.md).
+/// A few cores of an Intel processor do not saturate its memory, and each has few fill buffers,
+/// which a streaming store occupies until memory has taken it. Programs that reduce a row first
+/// then store in bursts (docs/notes/cpu_rows.md).
 bool waits_for_stores(const RowOperator& op, const Query& q) {
   constexpr int kFewThreads = 4;
   return op.op.reduces && q.device.model.starts_with("Intel") && q.problem.threads <= kFewThreads;
@@ -68,11 +68,12 @@ Config heuristic(const Query& q) {
   const RowOperator& op = op_of<RowOperator>(q);
   CpuRowConfig config;
   const double bytes = bytes_of(op, q.problem);
-  // Others use the last cache, too: what takes more than half of it is gone before it is read.
+  // Others share the last-level cache: data that takes more than half of it is evicted before it is
+  // read.
   const bool large = bytes > static_cast<double>(q.device.l3_bytes) / 2;
   if (large && !in_place(op, q.problem) && !waits_for_stores(op, q))
     config.store = Store::kStreamed;
-  // Heads are so short that asking costs more than it brings, but where memory is slow.
+  // Heads are so short that prefetching costs more than it gains, except where memory is slow.
   if (op.op.heads == nullptr && bytes > static_cast<double>(q.device.l2_bytes) / 2)
     config.prefetch = Prefetch::kNextRow;
   return table().to_config(config);
@@ -84,21 +85,22 @@ double estimate(const Query& q, const Config& config) {
   const double bytes = bytes_of(op, q.problem);
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
   const bool streamed = table().from_config(config).store == Store::kStreamed;
-  // A store through the caches reads its line first: half as much again.
+  // A store through the caches reads its line first: half as many bytes again.
   const double moved = streamed || in_place(op, q.problem) ? bytes : bytes * 1.5;
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
   const DType dtype = q.problem.tensors[op.operands[0].tensor].dtype;
   return 1e3 * (rates.launch_s + moved / (threads * rates.bytes_per_s(dtype, cached && !streamed)));
 }
 
-/// May accesses read or write it element by element of a column?
+/// May accesses read or write the operand by columns?
 bool at_columns(RowRole role, bool heads) {
   return role == RowRole::kRow || role == RowRole::kColumns || role == RowRole::kLayers ||
          role == RowRole::kHeads || role == RowRole::kHeadColumns || role == RowRole::kGathered ||
          (heads && role == RowRole::kTable);
 }
 
-/// Values go by even and odd elements where the first operand is bf16, or bytes that become bf16.
+/// Values are split into even and odd elements if the first operand is bf16, or bytes that become
+/// bf16.
 bool pairs_pay(const RowJob& job) {
   if (size_of(job.types[0]) > 1) return job.types[0] == DType::kBF16;
   for (int i = 0; i < job.operands; ++i)
@@ -106,7 +108,7 @@ bool pairs_pay(const RowJob& job) {
   return false;
 }
 
-/// What `prepare` leaves for the calls.
+/// State that `prepare` leaves for the calls.
 struct State {
   const RowOperator* op;
   RowJobFn run;
@@ -119,8 +121,7 @@ struct State {
 
 constexpr std::int64_t kFoldColumns = 256;
 
-/// Block `block` of the columns of the results that are folded: the parts' sums, first to last, in
-/// f64.
+/// Adds up the parts' sums of the folded results, first to last, in f64, for column block `block`.
 void add_parts(const RowOperator& op, const Args& args, const RowJob& job, std::int64_t parts,
                std::int64_t block) {
   const std::int64_t width = job.call.width, folds = std::popcount(op.folded);
@@ -139,7 +140,7 @@ void add_parts(const RowOperator& op, const Args& args, const RowJob& job, std::
   }
 }
 
-/// Rows are walked a part at a time, each with sums of its own, which are then added up.
+/// Walks the rows part by part, each part with its own sums, and then adds these up.
 void run_parts(const RowOperator& op, const Args& args, const Context& context, RowJobFn walk,
                RowJob& job, std::int64_t grain) {
   const CpuParts parts = cpu_parts(job.call.rows, job.call.width);
@@ -160,8 +161,8 @@ void run_parts(const RowOperator& op, const Args& args, const Context& context, 
               });
 }
 
-/// All rows as one, where they lie side by side and no column means more than another: what is done
-/// once a row then is done once. Groups stay as they are.
+/// Joins all rows into one, where they are contiguous and no column is special: per-row work is
+/// then done once. Groups stay as they are. Returns how many rows were joined.
 std::int64_t join_rows(const RowOperator& op, const Args& args, NestedRowCall& call) {
   const std::int64_t rows = call.rows, width = call.width;
   if (op.op.reduces || op.op.heads || op.folded != 0 || !op.indices.empty()) return 1;
@@ -212,7 +213,7 @@ int run_piece(const Args& args, const Context& context, const State& state, void
           t.shape[t.rank - 1] * size_of(t.dtype) * (spec.has_inner() ? t.shape[t.rank - 2] : 1);
   }
   row_bytes *= joined;
-  // Rows without columns still have their values.
+  // Rows without columns still have their per-row values.
   const bool row_values = std::any_of(
       op.operands.begin(), op.operands.end(),
       [](const RowOperandSpec& spec) { return spec.written && spec.role == RowRole::kValue; });
@@ -227,7 +228,7 @@ int run_piece(const Args& args, const Context& context, const State& state, void
   const bool whole = op.op.reduces || op.op.heads || op.folded != 0;
   const std::int32_t group = std::max(1, job.call.group);
   job.tile = whole ? job.call.width : std::min(job.call.width, std::max(1, kTile / group) * group);
-  // A row without columns is one tile of none.
+  // A row without columns is one empty tile.
   job.tile = std::max(1, job.tile);
   job.call.tiles =
       static_cast<std::uint32_t>(std::max(1, (job.call.width + job.tile - 1) / job.tile));

@@ -19,9 +19,9 @@ constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",
                                   "cuda_rows",      "cuda_strided", "cuda_folded"};
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
-/// Accesses of a row below which a cluster is not worth its reduction.
+/// A row with fewer accesses is not worth a cluster's reduction.
 constexpr std::int64_t kMinClusterAccesses = 2048;
-/// And of a multiprocessor's part of it below which the whole device is not.
+/// A row with fewer accesses per multiprocessor is not worth the whole device.
 constexpr std::int64_t kMinGridAccesses = 1024;
 
 RowConfig config_of(const RowKernel& k, const Problem& problem, const Config& config) {
@@ -71,8 +71,8 @@ Support supports(const Query& q) {
   return Support::no("a row has {} accesses; more than the threads' registers hold", row);
 }
 
-/// Where a call asks for the same bits in any batch (kDeterministic), one kernel and one
-/// configuration serve a width: those that this problem gets, which has a fixed number of rows.
+/// For calls that request the same bits in any batch (kDeterministic), one kernel and one
+/// configuration serve a width: those selected for this problem, which has a fixed number of rows.
 Problem typical(const RowKernel& k, const Problem& problem) {
   Problem p = problem;
   p.dims[k.op->rows] = 1024;
@@ -80,7 +80,7 @@ Problem typical(const RowKernel& k, const Problem& problem) {
   return p;
 }
 
-/// The first of the kernels that takes it.
+/// Yes for the first of the kernels that takes the typical problem.
 Support same_bits(const Query& q) {
   const Problem p = typical(q.user<RowKernel>(), q.problem);
   for (const Implementation* other : Registry::process().by_id(q.problem.op).candidates()) {
@@ -129,7 +129,7 @@ RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   }
   double share = 1;
   if (k.kind == Kind::kCluster) share = 1.05;
-  // As the ring's (ops/norm/cuda/), whose blocks meet in the same way.
+  // As the ring's (ops/norm/cuda/), whose blocks synchronise in the same way.
   if (k.kind == Kind::kGrid) return {1.15, 5e-3};
   if (k.kind == Kind::kShared) share = alone ? 1.2 : 1.08;
   if (k.kind == Kind::kRows) share = reads_once(k, q.problem, q.device) ? 1.01 : 1.5;
@@ -138,8 +138,8 @@ RowCost cost_of(const RowKernel& k, const Query& q, const RowConfig& c) {
   return {share, 0};
 }
 
-/// Bytes at the rate of a copy. The one model of a memory-bound kernel: H200 0.975 of what memory
-/// sustains over 132 multiprocessors, of which one alone reaches about three times its share.
+/// Bytes at the rate of a copy: the one model of a memory-bound kernel. H200: 0.975 of what memory
+/// sustains over 132 multiprocessors; one alone reaches about three times its share.
 double estimate(const Query& q, const Config& config) {
   constexpr double kCopy = 0.975;
   const RowKernel& k = q.user<RowKernel>();
@@ -150,7 +150,7 @@ double estimate(const Query& q, const Config& config) {
   const bool all = is_tiled(k) || k.kind == Kind::kGrid;
   const double blocks = all ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
-  // The kernels that fold read the rows once more.
+  // Separate kernels that fold read the rows once more.
   const bool once = k.op->folded == 0 || k.kind == Kind::kFolded;
   const int kernels = k.op->folded == 0 ? 1 : once ? 2 : 3;
   const double launches = kernels * launch_s(device);
@@ -160,7 +160,7 @@ double estimate(const Query& q, const Config& config) {
   return cost.ms + 1e3 * (launches + cost.share * bytes_of(*k.op, q.problem) / rate);
 }
 
-/// What `prepare` leaves for the calls.
+/// State that `prepare` leaves for the calls.
 struct State {
   const RowKernel* kernel;
   RowConfig config;
@@ -231,7 +231,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   });
 }
 
-/// Partial sums of the results that are folded.
+/// Launches the kernel that computes partial sums of the folded results.
 int run_fold(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const State& state = kernel.load<State>();
   NestedRowCall call = call_of(state, args, workspace);
@@ -245,7 +245,7 @@ int run_fold(const Args& args, const Context& context, const Kernel& kernel, voi
   return cuda::launch(*kernel.entries[1], how, &call, sizeof call, context.stream);
 }
 
-/// Without rows these are zeros.
+/// Launches the kernel that adds up the parts. Without rows the results are zeros.
 int run_fold_parts(const Args& args, const Context& context, const Kernel& kernel,
                    void* workspace) {
   constexpr int kColumns = 32, kThreads = 1024;  // device/row/fold.cuh

@@ -10,7 +10,7 @@ namespace {
 using Kind = RowKernelKind;
 
 constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
-/// Beside what a program keeps in shared memory: the slots of the reductions.
+/// Shared memory besides what a program keeps: the slots of the reductions.
 constexpr std::int64_t kStaticShared = 1024;
 /// Bytes of an access of a row that comes through shared memory: device/row/folded.cuh.
 constexpr int kRingAccess = 16;
@@ -25,10 +25,10 @@ std::int32_t power_of_2_in(std::int64_t n) {
   return 1 << std::min(4, std::countr_zero(static_cast<std::uint64_t>(n)));
 }
 
-/// True if rows may have more than one stride: not those of one plain dimension.
+/// True if rows may have more than one stride, unlike those of one plain dimension.
 bool may_nest(const RowOperator& op) { return op.op.rows.empty(); }
 
-/// True if it has results of rows, which leave L2 sooner if what is read leaves it last.
+/// True if it has results of rows, which leave L2 sooner if reads use evict_last.
 bool writes_rows(const RowOperator& op) {
   return std::any_of(op.operands.begin(), op.operands.end(), [](const RowOperandSpec& spec) {
     return spec.written && has_rows(spec.role) && has_columns(spec.role);
@@ -41,7 +41,7 @@ bool flattens(RowRole role, Layout layout) {
   return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values);
 }
 
-/// Lanes of a warp that a group of columns takes, where the program reduces groups.
+/// Lanes of a warp for one group of columns, a power of 2, where the program reduces groups.
 std::int64_t lanes_of_group(std::int64_t lanes) {
   return static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, lanes))));
@@ -131,8 +131,8 @@ const RowTable* make_row_table(const RowOperator& made, Kind kind) {
   }
 }
 
-/// An access is 16 bytes of the widest elements
-/// of rows (of heads, where there are any), or what width, groups and alignment leave of it.
+/// An access is 16 bytes of the widest elements of rows (of heads, where there are any), or less
+/// where width, groups or alignment require it.
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   RowTraits traits;
   for (DType& type : traits.types) type = DType::kF32;
@@ -140,7 +140,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   traits.nested = traits.strided = k.kind == Kind::kStrided;
   traits.shape = shape_of(*k.op, problem);
   const RowShape& shape = traits.shape;
-  // No access reaches over a head's end.
+  // No access crosses the end of a head.
   const std::int64_t width =
       k.op->op.heads ? shape.head_width | shape.split | shape.shifts : columns_of(*k.op, problem);
   for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
@@ -165,7 +165,7 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   traits.group = group_of(*k.op, problem.dims);
   if (traits.group >= width && !k.op->op.reduces_groups) traits.group = 0;
   while (traits.group % traits.n != 0) traits.n /= 2;
-  // A program keeps words of its inputs' accesses.
+  // A program keeps its inputs' accesses in whole 32-bit words.
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
     if (k.op->kept >> i & 1u)
       traits.kept += k.op->operands[i].times * std::max(4, traits.n * size_of(traits.types[i]));
@@ -205,13 +205,12 @@ std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c) {
 
 namespace {
 
-/// Bytes of shared memory for an access of the row that waits: grid_waiting() of
-/// device/row/grid.cuh.
+/// Bytes of shared memory per access of the row that waits: grid_waiting() of device/row/grid.cuh.
 std::int64_t grid_waiting(const RowTraits& traits) {
   return std::max(4, traits.n * size_of(traits.types[0]));
 }
 
-/// Bytes of an access's vectors over columns, where shared memory holds a block's beside the row
+/// Bytes per access of the vectors over columns, if shared memory holds a block's beside the row
 /// that waits; else 0.
 std::int32_t columns_kept(const RowKernel& k, const Problem& problem, const RowTraits& traits,
                           const RowConfig& c) {
@@ -313,7 +312,7 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
   if (k.kind == Kind::kGrid) {
     const std::int64_t threads = grid_blocks(c, device) * c.threads, warps = c.threads / 32 + 1;
     const std::int64_t held = threads * c.vectors;
-    // layer_norm without weight and bias spilled 16 bytes of 8 accesses at 96 registers.
+    // layer_norm without weight and bias spilled 16 bytes with 8 accesses at 96 registers.
     const bool bare = k.op->op.late_access_registers > 0 && traits_with(k, problem, c).kept == 0;
     if ((kept_bytes(k, problem, c) + kStaticShared) * c.blocks > device.shared_bytes_per_block)
       return false;
@@ -324,14 +323,14 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
     const int warps = (c.threads * c.rows + 31) / 32;
     if (folded_registers(k, traits, c) > std::min(255, 65536 / (warps * 32 * c.blocks)))
       return false;
-    // A block's slots of reductions beside what it keeps.
+    // With a block's reduction slots.
     if ((kept_bytes(k, problem, c) + kStaticShared) * c.blocks > device.shared_bytes_per_block)
       return false;
   }
   if (c.variant > 0 && k.op->op.cluster_variants && c.cluster == 1) return false;
   if (k.kind == Kind::kShared || k.kind == Kind::kRows) {
-    // A thread adds what it reads in f32, one access after the other: of millions of columns too
-    // few threads add too many (layer_norm 4194304 wide, 2048 accesses: twice the bound).
+    // A thread adds its accesses up in one f32 chain: with millions of columns, chains of few
+    // threads are too long (layer_norm 4194304 wide, 2048 accesses: twice the bound).
     constexpr std::int64_t kLongestChain = 512;
     const std::int64_t at_once = std::int64_t{c.threads} * c.vectors * c.cluster;
     if (k.op->op.reduces && c.threads < 1024 && row > kLongestChain * at_once) return false;

@@ -1,4 +1,4 @@
-// See rows_cuda_config.hpp: the default, a rule a kernel with its measurements.
+// See rows_cuda_config.hpp: the default, one rule per kernel with its measurements.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -12,10 +12,10 @@ namespace {
 using Kind = RowKernelKind;
 
 constexpr std::int32_t kStridedThreads = 256;
-/// Of a thread, where heads are read whole.
+/// Columns that a thread holds, where heads are read whole.
 constexpr std::int32_t kStridedHeld = 16;
 
-/// Registers beside the descriptor's of columns and tables with wider elements than rows have.
+/// Registers, besides the descriptor's, for columns and tables with wider elements than rows have.
 /// `same`: a thread's accesses share them.
 int wide_registers(const RowKernel& k, const Problem& problem, const RowTraits& traits,
                    const RowConfig& c, bool same) {
@@ -32,9 +32,9 @@ int wide_registers(const RowKernel& k, const Problem& problem, const RowTraits& 
   return (same ? 1 : c.vectors) * traits.n * bytes / 4;
 }
 
-/// And of groups of a row that blocks share, or that ends within the threads (NVRTC 13.2; 13.0
-/// needs none), of codes that are converted in integers, and of pages beside a row that ends within
-/// the threads, or before sm_90.
+/// More registers: for groups of a row that blocks share or that does not fill the threads (NVRTC
+/// 13.2; 13.0 needs none), for codes that are converted in integers, and for pages if the row does
+/// not fill the threads, or before sm_90.
 int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
                     const DeviceInfo& device) {
   constexpr int kFloat8Arch = 89, kMore = 8, kPages = 16;
@@ -48,7 +48,7 @@ int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig
          (pages ? kPages : 0);
 }
 
-/// As many blocks a multiprocessor as the descriptor's registers allow; 0: not one.
+/// As many blocks per multiprocessor as the descriptor's registers allow; 0: none.
 std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowConfig& c,
                         const DeviceInfo& device) {
   const int threads = (c.threads * c.rows + 31) / 32 * 32;
@@ -69,13 +69,13 @@ std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowCon
   return found;
 }
 
-/// `c` with blocks as the descriptor's registers allow; does it fit?
+/// Sets `c.blocks` to what the descriptor's registers allow; true if `c` then fits.
 bool complete(const RowKernel& k, const Problem& problem, const DeviceInfo& device, RowConfig& c) {
   c.blocks = blocks_for(k, problem, c, device);
   return c.blocks > 0 && fits(k, problem, c, device);
 }
 
-/// Bytes of rows that an access loads; or stores.
+/// Bytes of rows that an access loads, or stores if `stored`.
 int row_bytes(const RowKernel& k, const Problem& problem, bool stored) {
   const RowTraits traits = traits_of(k, problem);
   int bytes = 0;
@@ -88,10 +88,10 @@ int row_bytes(const RowKernel& k, const Problem& problem, bool stored) {
   return bytes;
 }
 
-/// Accesses of a thread: the fewer bytes an access moves, the more of them are in flight, as long
-/// as they leave every thread of the device some. bf16 on H200, 2026-11-23: to f8 by a given scale
-/// (24 bytes) 16384×4096 128 threads × 4 vectors 49.4 µs, × 2 51.0, 256 × 1 59.3; silu_and_mul (48)
-/// × 1. 2026-11-24: silu_and_mul to f8 (40) 128 × 4 81.7, 256 × 1 94.7.
+/// Accesses per thread: the fewer bytes an access moves, the more are in flight, as long as every
+/// thread of the device gets some. bf16 on H200, 2026-11-23: to f8 by a given scale (24 bytes)
+/// 16384×4096 128 threads × 4 vectors 49.4 µs, × 2 51.0, 256 × 1 59.3; silu_and_mul (48) × 1.
+/// 2026-11-24: silu_and_mul to f8 (40) 128 × 4 81.7, 256 × 1 94.7.
 std::int32_t vectors_of_tiles(const RowKernel& k, const Problem& problem,
                               const DeviceInfo& device) {
   const std::int64_t rows = std::max<std::int64_t>(1, problem.dims[k.op->rows]);
@@ -106,7 +106,8 @@ std::int32_t vectors_of_tiles(const RowKernel& k, const Problem& problem,
   return vectors;
 }
 
-/// Lanes without work, and blocks so small or large that a multiprocessor holds fewer threads.
+/// The cost of idle lanes, and of blocks so small or large that a multiprocessor holds fewer
+/// threads.
 double waste_of(const RowConfig& c, std::int64_t row) {
   const std::int64_t wide = std::int64_t{c.threads} * c.vectors, tiles = (row + wide - 1) / wide;
   const int threads = c.threads * c.rows, block = threads * c.vectors;
@@ -117,14 +118,14 @@ double waste_of(const RowConfig& c, std::int64_t row) {
   return static_cast<double>(tiles * wide) / static_cast<double>(row) * size;
 }
 
-/// Threads of a multiprocessor: what has loads in flight.
+/// Resident threads per multiprocessor, which have loads in flight.
 int resident(const RowConfig& c) { return c.threads * c.rows * c.blocks; }
 
 /// Tiles of whole rows where threads divide a row, 256 or more per block: silu_and_mul
-/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as a copy. Of heads
-/// two accesses of a thread share what a token has, unless their registers cost as many accesses in
-/// flight: partial_rotary_heads 4096 tokens × 128 heads, 2026-11-24: 160 × 1 × 8 blocks 375 µs, 160
-/// × 2 × 4 blocks 443.
+/// 16384×(2·11264) bf16 on H200, 2026-11-22: 352 threads × 1 × 4 tiles 254 µs, as fast as a copy.
+/// With heads, two accesses of a thread share a token's data, unless their registers cost as many
+/// accesses in flight: partial_rotary_heads 4096 tokens × 128 heads, 2026-11-24: 160 × 1 × 8 blocks
+/// 375 µs, 160 × 2 × 4 blocks 443.
 RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   const std::int64_t row = accesses(k, problem);
   const RowTraits traits = traits_of(k, problem);
@@ -139,7 +140,7 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
       c.threads = static_cast<std::int32_t>(threads);
       c.vectors = vectors;
       const std::int64_t wide = threads * vectors;
-      // Two accesses of a thread at the same columns of two heads share what the heads share.
+      // Two accesses of a thread at the same columns of two heads share the heads' common data.
       if (heads && vectors == 2 &&
           (threads * traits.n % traits.shape.head_width != 0 || wide > row))
         continue;
@@ -158,7 +159,7 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
   return more ? one : best;
 }
 
-/// True if the program reads vectors over columns, which wait in registers beside the row.
+/// True if the program reads vectors over columns, which take registers beside the row.
 bool reads_columns(const RowKernel& k, const Problem& problem) {
   for (const RowOperandSpec& spec : k.op->operands)
     if (spec.role == RowRole::kColumns && !spec.written &&
@@ -167,8 +168,8 @@ bool reads_columns(const RowKernel& k, const Problem& problem) {
   return false;
 }
 
-/// `c` with as many rows of a block, `most` threads or fewer, as fill a multiprocessor with the
-/// most threads; where that is equal, with more of them. blocks = 0: none fits.
+/// `c` with as many rows per block, within `most` threads, as make the most threads resident; on a
+/// tie, with more rows. blocks = 0: none fits.
 RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo& device,
                     RowConfig c, int most) {
   RowConfig best;
@@ -180,11 +181,11 @@ RowConfig with_rows(const RowKernel& k, const Problem& problem, const DeviceInfo
   return best;
 }
 
-/// `c`, or, where its registers leave a multiprocessor less than half of its threads: the row over
-/// as many threads as make twice as many resident, while enough loads are in flight. bf16 on H200,
+/// `c`, or, if its registers leave a multiprocessor less than half of its threads, the row over
+/// enough threads to double the resident ones, while enough loads are in flight. bf16 on H200,
 /// 2026-11-25: layernorm_gated_rows 16384×4096 512 threads × 1 vector × 4 blocks 122.5 µs, 128 × 4
-/// × 6 135; with less to gain it is not worth it (layer_norm_backward: 178, and 188 with 1.6 times
-/// as many; rms_norm_rope 16384×5120: 83, and 93 with 1.3).
+/// × 6 135; a smaller gain is not worth it (layer_norm_backward: 178, and 188 with 1.6 times as
+/// many; rms_norm_rope 16384×5120: 83, and 93 with 1.3).
 RowConfig with_more_threads(const RowKernel& k, const Problem& problem, const DeviceInfo& device,
                             const RowConfig& c) {
   constexpr int kInFlight = 48 << 10;  // bytes; a copy needs some 32 kB
@@ -203,12 +204,11 @@ RowConfig with_more_threads(const RowKernel& k, const Problem& problem, const De
   return best;
 }
 
-/// The fewest threads that hold the row in few vectors, and nothing else; or that hold it; else in
-/// many vectors. With softmax, bf16 on H200,
-/// 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows, 4096×8192 512 × 2, 131072×128 8 × 2 ×
-/// 16, 128×4096 256 × 2, all within 2 % of a copy. With layer_norm, whose columns take registers as
-/// well, one row per block: 128 × 4 × 1 66.3 µs, × 2 and × 4, which spill, 93; 4096×8192 256 ×
-/// 4 34.2, 512 × 2 39.
+/// The fewest threads that hold exactly the row in few vectors; else that hold it at all; else in
+/// many vectors. softmax, bf16 on H200, 2026-11-22: 16384×4096 128 threads × 4 vectors × 4 rows,
+/// 4096×8192 512 × 2, 131072×128 8 × 2 × 16, 128×4096 256 × 2, all within 2 % of a copy.
+/// layer_norm, whose columns take registers as well, one row per block: 128 × 4 × 1 66.3 µs, × 2
+/// and × 4, which spill, 93; 4096×8192 256 × 4 34.2, 512 × 2 39.
 RowConfig pick_registers(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   if (is_tiled(k)) return pick_tiles(k, problem, device);
   const bool few = problem.dims[k.op->rows] <= 2 * device.units;
@@ -245,12 +245,13 @@ RowConfig pick_registers(const RowKernel& k, const Problem& problem, const Devic
 
 /// Many vectors, and few blocks in a cluster: softmax 1024×65536, bf16 on an H200, 2026-11-22: 256
 /// threads × 8 vectors × 4 blocks 69.2 µs, 256 × 4 × 8 70.5, 128 × 16 × 4 73.1, 128 × 8 × 8 80 (a
-/// copy 66). Columns come late where the row takes their registers: layer_norm, the same, early 256
-/// × 4 × 8 82.5, 256 × 8 × 4 96; the prototype's late 256 × 16 × 2 70.1. With fewer than four
-/// blocks a multiprocessor reads and writes take turns, so first the smallest cluster that leaves
-/// room for four, of blocks that are not too small for it: 2026-11-25, softmax 256×262144 256 × 8 ×
-/// 16 with four 68.7, with three 74.2; layer_norm 1024×65536 128 × 16 × 4 74.4, 256 × 16 × 2 76.4;
-/// 256×262144 128 × 16 × 16 85.8, 256 × 16 × 8 84.3.
+/// copy 66). Columns are loaded late where the row needs their registers: layer_norm, the same
+/// shape, early 256 × 4 × 8 82.5, 256 × 8 × 4 96; the prototype's late 256 × 16 × 2 70.1. With
+/// fewer than four blocks per multiprocessor, reads and writes alternate, so the first choice is
+/// the smallest cluster that leaves room for four, of blocks that are not too small for it:
+/// 2026-11-25, softmax 256×262144 256 × 8 × 16 with four 68.7, with three 74.2; layer_norm
+/// 1024×65536 128 × 16 × 4 74.4, 256 × 16 × 2 76.4; 256×262144 128 × 16 × 16 85.8, 256 × 16 × 8
+/// 84.3.
 RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.evict_last = may_evict_last(k, problem, device);
@@ -276,9 +277,10 @@ RowConfig pick_cluster(const RowKernel& k, const Problem& problem, const DeviceI
   return c;
 }
 
-/// The smallest cluster that leaves two blocks room on a multiprocessor and fills the device. Rows
-/// that are read once: several blocks a multiprocessor, which start and end apart. cross_entropy
-/// 4096×128256 bf16 on an H200, 2026-11-24: 512 threads × 2 vectors 241 µs, 1024 × 4 287.
+/// The smallest cluster that leaves a multiprocessor room for two blocks and fills the device. For
+/// rows that are read once, several blocks per multiprocessor, which start and end at different
+/// times. cross_entropy 4096×128256 bf16 on an H200, 2026-11-24: 512 threads × 2 vectors 241 µs,
+/// 1024 × 4 287.
 RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.keep = k.kind == Kind::kShared;
@@ -303,8 +305,8 @@ RowConfig pick_passes(const RowKernel& k, const Problem& problem, const DeviceIn
   return c;
 }
 
-/// Few threads with many loads, that leave registers for the row on its way: 7 warps and the one
-/// that meets have 128 each. Measured in docs/notes/row_kernels.md.
+/// Few threads with many loads, which leave registers for the row in flight: two blocks of 8 warps
+/// and one that synchronises have 112 registers per thread. Measured in docs/notes/row_kernels.md.
 RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   RowConfig c;
   c.variant = k.op->op.variants - 1;
@@ -323,12 +325,13 @@ RowConfig pick_grid(const RowKernel& k, const Problem& problem, const DeviceInfo
   return c;
 }
 
-/// Two accesses a thread where they hold the row, 512 threads a multiprocessor, which leaves each
-/// 128 registers, and no more rows a block than give every multiprocessor one.
+/// Two accesses per thread where they hold the row, 512 threads per multiprocessor, which leaves
+/// each 128 registers, and no more rows per block than give every multiprocessor a block.
 RowConfig pick_folded(const RowKernel& k, const Problem& problem, const DeviceInfo& device) {
   constexpr int kResident = 512;
   const std::int64_t row = accesses(k, problem), rows = problem.dims[k.op->rows];
-  // layer_norm_backward 16384 × 4096 on an H200 takes 113.6 µs so, and 117.4 by the rule below.
+  // layer_norm_backward 16384 × 4096 on an H200 takes 113.6 µs this way, and 117.4 by the rule
+  // below.
   if (row == 512 && rows >= std::int64_t{device.units} * 2) {
     RowConfig c;
     c.threads = 128, c.vectors = row_vectors_for(row, 128), c.rows = 2, c.ahead = 1, c.blocks = 1;
@@ -368,7 +371,7 @@ RowConfig pick_folded(const RowKernel& k, const Problem& problem, const DeviceIn
   return none;
 }
 
-/// The operator's own; nothing where it leaves the choice to the skeleton.
+/// The operator's own choice; nothing if it leaves the choice to the skeleton.
 std::optional<RowConfig> pick_wanted(const RowKernel& k, const Problem& problem,
                                      const DeviceInfo& device) {
   const RowTraits traits = traits_of(k, problem);

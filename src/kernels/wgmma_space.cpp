@@ -15,7 +15,8 @@ namespace {
 
 using C = GemmWgmmaConfig;
 
-/// Limits near each other slow each other down: the larger of a and b, and more where they meet.
+/// Limits near each other slow each other down: about the larger of a and b, and more if they are
+/// close.
 double limits(double a, double b, double order) {
   return std::pow(std::pow(a, order) + std::pow(b, order), 1 / order);
 }
@@ -43,14 +44,14 @@ std::int32_t WgmmaShape::span(const C& c) const { return tensor_core_span(same_b
 
 std::int64_t WgmmaShape::tiles_m(const C& c) const { return ceil_div(m_, c.block_m); }
 std::int64_t WgmmaShape::tiles_n(const C& c) const { return ceil_div(n_, c.block_n); }
-/// That there is work for, of whole clusters.
+/// Blocks that have work, in whole clusters.
 std::int64_t WgmmaShape::blocks(const C& c) const {
   const std::int64_t rows = c.share == GemmShare::kB ? round_up(tiles_m(c), c.cluster) : tiles_m(c);
   const std::int64_t columns =
       c.share == GemmShare::kA ? round_up(tiles_n(c), c.cluster) : tiles_n(c);
   return rows * columns * (c.share == GemmShare::kK ? c.cluster : 1);
 }
-/// Terms of K of one block.
+/// Terms of K per block.
 std::int64_t WgmmaShape::chain(const C& c) const {
   return c.share == GemmShare::kK ? round_up(ceil_div(k_, c.cluster), c.block_k) : k_;
 }
@@ -63,7 +64,7 @@ std::int64_t WgmmaShape::waves(const C& c) const {
 bool WgmmaShape::block_m_wastes_little(const C& c) const {
   return c.block_m == 64 || 4 * round_up(m_, c.block_m) <= 5 * round_up(m_, 64);
 }
-/// Of a program that sees columns together the narrowest tile is that wide.
+/// For a program that needs columns together, the narrowest tile is that wide.
 bool WgmmaShape::block_n_wastes_little(const C& c) const {
   const int least = std::max(16, tile_.parts * tile_.columns);
   if (c.block_n % 16 != 0 || c.block_n % (tile_.parts * tile_.columns) != 0) return false;
@@ -126,9 +127,9 @@ bool WgmmaShape::group_matters(const C& c) const {
   return c.group_m == 8 || (matters && c.group_m == 16);
 }
 
-// The model, as matmul's: what a tile takes, what memory takes, and what meets.
+// The model, as matmul's: the tile's time, memory's time, and the exchange within a cluster.
 
-/// Seconds for 64 of K of a tile while L2 serves `crowd` of the device.
+/// Seconds for 64 of a tile's K while L2 serves the fraction `crowd` of the device.
 double WgmmaShape::step_seconds(const C& c, double crowd) const {
   constexpr double kProducts = 1.12, kClock = 1.47, kFromL2 = 1.33;
   constexpr double kFlopsAClock = 4096, kBytesAClock = 128;

@@ -1,6 +1,7 @@
-// Configurations of the WGMMA form that are worth a search, and what one is expected to take, for
-// products of rows with one weight or two, both sides along K. In: sizes, a device, what a program
-// asks of a tile. Out: rules that leave up to a few hundred points, and milliseconds.
+// Configurations of the WGMMA form that are worth a search, and their expected times, for products
+// of rows with one weight or two, both operands contiguous along K. In: sizes, a device, a
+// program's requirements on a tile. Out: rules that leave up to a few hundred points, and
+// milliseconds.
 // Flow: call > validate > [select].  Read next: wgmma_space.cpp, device/gemm/wgmma_config.hpp,
 // docs/notes/gemm.md (the model).
 #pragma once
@@ -15,12 +16,12 @@
 
 namespace dlblas::kernels {
 
-/// What a product asks of its tiles.
+/// What a product requires of its tiles.
 struct WgmmaTiles {
   int parts = 1;    // of b: a tile's columns are theirs, side by side
   int columns = 8;  // of a part in a tile: multiples of this
-  /// Sums of a thread, at most, where a warpgroup has a tile of its own, and where they share one:
-  /// beside them a program's operands and functions need registers.
+  /// The most sums per thread, where each warpgroup has its own tile and where warpgroups share
+  /// one: a program's operands and functions need registers as well.
   int most_apart = 192, most_together = 192;
   int most_carried = 192;  // where K comes in spans
 };
@@ -28,14 +29,14 @@ struct WgmmaTiles {
 /// How configurations divide a product of [m, k] and [k, n], n columns of all parts.
 class WgmmaShape {
  public:
-  /// `bytes`: of all operands and the result. Of `problem` its flags count.
+  /// `bytes`: of all operands and the result. Only the flags of `problem` matter.
   WgmmaShape(const GemmSize& whole, double bytes, const WgmmaTiles& tiles, const Problem& problem,
              const DeviceInfo& device);
 
   /// GemmTraits::span of a configuration.
   std::int32_t span(const GemmWgmmaConfig& c) const;
   double milliseconds(const GemmWgmmaConfig& c) const;
-  /// Rules that hold a copy of this.
+  /// Adds the rules, which hold a copy of this.
   void constrain(Space& space) const;
 
  private:
@@ -53,7 +54,7 @@ class WgmmaShape {
   std::int64_t chain(const C& c) const;
   std::int64_t waves(const C& c) const;
 
-  // Constraints: each reads no knob that it does not name.
+  // Constraints: each reads only the knobs that it names.
   bool is_offered(const C& c) const { return !c.swapped; }
   bool block_m_wastes_little(const C& c) const;
   bool block_n_wastes_little(const C& c) const;
@@ -73,8 +74,8 @@ class WgmmaShape {
   double memory_seconds(const C& c) const;
 };
 
-/// GemmTraits::span on tensor cores: short where a call asks for the same bits, else where a chain
-/// of K is long; as matmul's.
+/// GemmTraits::span on tensor cores, as matmul's: short for calls that request the same bits, else
+/// only where a chain of K is long.
 std::int32_t tensor_core_span(bool same_bits, std::int64_t chain);
 
 }  // namespace dlblas::kernels

@@ -1,6 +1,6 @@
-// Which names a new operator may have: none that Python or torch could not call, and none of an
-// operation that is there. In: its schema and in-place forms, and the names of all forms known.
-// Out: a typed error. Read next: registry/registry.cpp.
+// The names a new operator may have: none that Python or torch could not call, and none that an
+// existing operation has. In: its schema and in-place forms, and the names of all forms known. Out:
+// a typed error. Read next: registry/registry.cpp.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace dlblas {
 
-/// Throws Error(kArgument) naming the form or argument. With every form `f`, torch gets `f_out`,
-/// and `_f` where `f` has a gradient: no two forms may share one of the three.
+/// Throws Error(kArgument) naming the form or argument. For every form `f`, torch also gets
+/// `f_out`, and `_f` if `f` has a gradient: no two forms may share one of the three.
 void check_names(const Schema& schema, const std::vector<InplaceForm>& inplace_forms,
                  const std::vector<std::string_view>& known);
 

@@ -1,7 +1,7 @@
 // The reference as an implementation: runs an operator's oracle over every row and rounds once.
-// What it writes into its inputs is stored when all of it is computed, since any row may read it.
-// It takes any dtype, layout and size; it is what runs where nothing faster does, and it is never
-// searched. In: Args. Out: results. Flow: call > validate > select > compile > [launch].
+// Writes into inputs are stored only after everything is computed, since any row may read them. It
+// takes any dtype, layout and size, runs where nothing faster does, and is never searched. In:
+// Args. Out: results. Flow: call > validate > select > compile > [launch].
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -23,7 +23,7 @@ std::int64_t row_width(const TensorView& t) { return t.rank == 0 ? 1 : t.shape[t
 
 std::int64_t row_count(const TensorView& t) { return t.rank == 0 ? 1 : rows_of(t).count; }
 
-// An i64 whole, where f64 has no room for it.
+// Stores an i64 exactly where f64 cannot hold it.
 void store(const TensorView& t, std::int64_t at, double value, double magnitude) {
   if (t.dtype != DType::kI64 || !is_split(value)) return store_element(t, at, value);
   const std::int64_t whole = whole_of(value, magnitude);
@@ -40,13 +40,13 @@ void store_rows(const TensorView& t, std::int64_t begin, std::int64_t count, con
         store(t, map.offset(begin + i) + c * stride, out.value[at], out.magnitude[at]);
 }
 
-/// Rows that are computed before they are stored: 64, and fewer where they are long.
+/// Rows that are computed before they are stored: 64, or fewer if they are long.
 std::int64_t rows_at_once(std::int64_t width) {
   constexpr std::int64_t kElements = std::int64_t{1} << 22;
   return std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, width), 1, 64);
 }
 
-/// A row of a result is in memory twice, in f64.
+/// The widest row: it is in memory twice, in f64.
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 30;
 
 Support supports(const Query& q) {

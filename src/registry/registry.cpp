@@ -217,7 +217,7 @@ const Form* Registry::find(std::string_view name) const {
 }
 
 namespace {
-// A hundred names are no help: the nearest, and how to see all.
+// The nearest names, and how to see all: a hundred names would be no help.
 std::string nearest_of(std::string_view name, std::vector<std::string_view> names) {
   constexpr std::size_t kMax = 8, kLongest = 64;
   const std::size_t all = names.size();

@@ -1,5 +1,5 @@
-// Export, import, merge; see exchange.hpp. An export is `dlblas-export 1`, `records N`, each record
-// after a line `record BYTES`, and a closing digest.
+// Export, import, merge; see exchange.hpp. An export consists of `dlblas-export 1`, `records N`,
+// each record after a line `record BYTES`, and a closing digest.
 #include "store/exchange.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<Record> records_of(const Merged& merged) {
   return records;
 }
 
-// `<name> <number>\n` off the front; one text per number.
+// Takes `<name> <number>\n` off the front; accepts one text per number.
 bool take_count(std::string_view& s, std::string_view name, std::size_t* value) {
   const std::size_t end = s.find('\n');
   if (end == s.npos || !s.starts_with(name)) return false;
@@ -41,7 +41,7 @@ bool take_count(std::string_view& s, std::string_view name, std::size_t* value) 
   return true;
 }
 
-// The same row, or the same code and configuration as measured later.
+// True for the same row, or if the same code and configuration was measured later.
 bool covers(const Record::Candidate& known, const Record::Candidate& c) {
   if (known == c) return true;
   return known.implementation == c.implementation && known.source_hash == c.source_hash &&
@@ -57,8 +57,8 @@ bool knows(Store& store, const Record& record) {
       });
 }
 
-// What comes without a time was not measured now, as publishing would say, and each time anew: it
-// is older than all that has one.
+// A record without a time was not measured now, as publishing would claim, anew at every import: it
+// counts as older than all that have one.
 constexpr std::int64_t kEarliest = 1;
 
 void take(Store& store, Record record, Exchange* exchange) {

@@ -39,7 +39,7 @@ std::string octal(mode_t mode) {
   return s;
 }
 
-// Empty: only we can write it.
+// Why it is not trusted; empty: only we can write it.
 std::string distrust(const struct stat& st) {
   if (st.st_uid != ::geteuid())
     return text("belongs to another user; expected uid ", ::geteuid(), ", got ", st.st_uid);
@@ -52,7 +52,7 @@ Folder refused(int error, const std::string& path, const std::string& why) {
   return {Fd(), error, text("cache: ", path, " ", why)};
 }
 
-// Opens and judges one folder that exists; `shown` is how messages call it.
+// Opens and checks one existing folder; `shown` is its name in messages.
 Folder open_checked(int parent, const char* name, Trust trust, const std::string& shown) {
   const int follow = trust == Trust::kOurs ? O_NOFOLLOW : 0;
   Fd fd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow));
@@ -71,8 +71,8 @@ Folder open_checked(int parent, const char* name, Trust trust, const std::string
   return {std::move(fd), 0, {}};
 }
 
-// The mode that a new folder or file is promised, under any umask: one of 0777 would leave what its
-// owner cannot open. Nothing is done where the owner's bits are there already.
+// Gives a new folder or file its promised mode under any umask: one of 0777 would leave it unusable
+// even for its owner. Does nothing if the owner's bits are set already.
 void keep_owner_bits(int parent, const char* name, mode_t mode) {
   struct stat st;
   if (::fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(st.st_mode) &&
@@ -80,15 +80,15 @@ void keep_owner_bits(int parent, const char* name, mode_t mode) {
     (void)::fchmodat(parent, name, mode, 0);  // what fails shows when it is opened
 }
 
-// 0, or an errno; EEXIST for one that is there.
+// Returns 0 or an errno; EEXIST if it exists.
 int make_folder(int parent, const char* name) {
   if (::mkdirat(parent, name, kFolderMode) != 0) return errno;
   keep_owner_bits(parent, name, kFolderMode);
   return 0;
 }
 
-// Makes a folder and its parents; existing ones are left as they are. 0, or the errno of what stood
-// in the way.
+// Creates a folder and its parents; existing ones are left as they are. Returns 0, or the errno of
+// the obstacle.
 int make_folders(const std::string& path) {
   int obstacle = ENOENT;
   for (std::size_t at = path.find('/', 1); at != path.npos; at = path.find('/', at + 1))
@@ -177,7 +177,7 @@ std::string probe_root(const std::string& path) {
   std::string nearest = path;
   while (nearest.size() > 1 && ::access(nearest.c_str(), F_OK) != 0 && errno == ENOENT)
     nearest.resize(std::max<std::size_t>(nearest.rfind('/'), 1));
-  // With the effective ids, as the writes will be.
+  // With the effective ids, which the writes will use.
   if (::faccessat(AT_FDCWD, nearest.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
   return refused(errno, path, text("cannot be written; ", std::strerror(errno))).reason;
 }
@@ -199,7 +199,7 @@ std::string printable(std::string_view name) {
 std::vector<std::string> list_folder(int folder, bool hidden, bool* complete) {
   std::vector<std::string> names;
   if (complete) *complete = false;
-  // A fresh description: the offset of `folder` itself may be another thread's.
+  // A fresh open file description: another thread may be using the offset of `folder` itself.
   const int fd = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* dir = fd >= 0 ? ::fdopendir(fd) : nullptr;
   if (!dir) {
@@ -221,7 +221,7 @@ Flaw read_file(int folder, const std::string& name, Trust trust, std::string* ou
                std::size_t most) {
   const bool ours = trust == Trust::kOurs;
   struct stat st;
-  // Looked at before it is opened: opening a device can do things, even with O_NONBLOCK.
+  // Checked before it is opened: opening a device can have effects, even with O_NONBLOCK.
   if (::fstatat(folder, name.c_str(), &st, ours ? AT_SYMLINK_NOFOLLOW : 0) != 0)
     return flaw_of(errno);
   if (!S_ISREG(st.st_mode)) return Flaw::kNotRegular;
@@ -253,8 +253,8 @@ int write_file(int folder, const std::string& name, std::string_view text) {
   if (!error) error = write_all(fd.get(), text);
   if (!error) error = sync(fd.get());
   if (!error) error = after(StoreStep::kSynced);
-  // The content decides the name, so a file of that name holds the same record, or a broken copy of
-  // it.
+  // The content decides the name, so an existing file of that name holds the same record, or a
+  // broken copy of it.
   if (!error && ::renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) error = errno;
   if (error) {
     ::unlinkat(folder, temporary.c_str(), 0);
@@ -267,7 +267,7 @@ int write_file(int folder, const std::string& name, std::string_view text) {
 
 Fd open_lock(int folder, const std::string& name) {
   struct stat st;
-  // As read_file: looked at before it is opened.
+  // As in read_file: checked before it is opened.
   if (::fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
     return Fd();
   Fd fd(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
@@ -277,7 +277,8 @@ Fd open_lock(int folder, const std::string& name) {
   return ours ? std::move(fd) : Fd();
 }
 
-// Some file systems cannot sync a folder and say EINVAL; a rename is as durable there as it gets.
+// Some file systems cannot sync a folder and return EINVAL; a rename is as durable there as it
+// gets.
 int sync_names(int folder) {
   const int error = sync(folder);
   return error == EINVAL ? 0 : error;

@@ -1,6 +1,6 @@
-// The store's way to the file system: folders that are trusted or refused with a reason, files
-// written whole or not at all, files read without ever following a link or blocking on a FIFO. In:
-// names relative to an open folder (no path is walked twice). Out: errno values and Flaws; nothing
+// The store's access to the file system: folders that are trusted or refused with a reason, files
+// written atomically, files read without ever following a link or blocking on a FIFO. In: names
+// relative to an open folder (no path is walked twice). Out: errno values and Flaws; nothing
 // throws. Flow: below store/store.cpp and store/maintain.cpp.  Read next: store/store.hpp.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace dlblas {
 
-/// Where a publish or a compaction can be cut off. The tests kill the process, or fail the step, at
-/// each.
+/// The points at which a publish or a compaction can be interrupted. The tests kill the process, or
+/// fail the step, at each.
 enum class StoreStep {
   kCreated,         // the temporary file exists, empty
   kChunk,           // a part of it is written (parts of kWriteChunk bytes)
@@ -28,7 +28,7 @@ enum class StoreStep {
 };
 inline constexpr std::size_t kWriteChunk = 4096;
 
-/// Called after each step on the real path; a result other than 0 is that step's errno. Null
+/// Called after each step on the real path; a nonzero result becomes that step's errno. Null
 /// outside tests.
 using StoreFaultHook = int (*)(StoreStep);
 extern std::atomic<StoreFaultHook> store_fault_hook;
@@ -51,13 +51,13 @@ class Fd {
   int fd_;
 };
 
-/// Ours: only this user can write it. A folder or file owned by another user, or writable by group
-/// or others, is refused. Anyone's: the shipped table, as trustworthy as the library beside it;
+/// kOurs: only this user can write it. A folder or file owned by another user, or writable by group
+/// or others, is refused. kAnyone: the shipped table, as trustworthy as the library beside it;
 /// links are followed there.
 enum class Trust { kOurs, kAnyone };
 enum class Missing { kFail, kCreate };
 
-/// An open folder; else the errno and, in words, why not (empty when it simply does not exist).
+/// An open folder; otherwise the errno and the reason (empty if it simply does not exist).
 struct Folder {
   Fd fd;
   int error = 0;
@@ -69,35 +69,35 @@ Folder open_root(const std::string& path, Trust trust, Missing missing);
 /// A folder inside an open one. A created folder's name is on the disk only after sync_parents.
 Folder open_folder(int parent, const std::string& name, Trust trust, Missing missing);
 
-/// Why a root could not be written now; empty when it could, or could be made. Changes nothing.
+/// Why a root could not be written now; empty if it could, or could be created. Changes nothing.
 std::string probe_root(const std::string& path);
 
 /// Names in a folder, sorted; those that start with a dot (temporary files, NFS leftovers) only on
-/// demand. `*complete`, where asked for: false when the system refused part of the listing, so that
-/// an absent name says nothing.
+/// demand. `*complete`, if given: false when the system refused part of the listing, so that an
+/// absent name proves nothing.
 std::vector<std::string> list_folder(int folder, bool hidden = false, bool* complete = nullptr);
 
-/// A file's name for a log or a terminal: what is not plain ASCII becomes `?`.
+/// A file's name for a log or a terminal: anything but printable ASCII becomes `?`.
 std::string printable(std::string_view name);
 
-/// The whole of a regular file of at most `most` bytes. Never blocks: anything else is not opened.
+/// Reads a whole regular file of at most `most` bytes. Never blocks: anything else is not opened.
 Flaw read_file(int folder, const std::string& name, Trust trust, std::string* out,
                std::size_t most = kMaxRecordBytes);
 
-/// Writes a temporary file, syncs it, renames it, syncs the folder. 0, or the errno of the step
-/// that failed, with nothing left behind (unless the folder's sync failed: then the file is there,
-/// perhaps not for good).
+/// Writes a temporary file, fsyncs it, renames it, fsyncs the folder. Returns 0, or the errno of
+/// the failed step, with nothing left behind (unless the folder's fsync failed: then the file is
+/// there, but may not be durable).
 int write_file(int folder, const std::string& name, std::string_view text);
 
-/// A file to be locked, made with mode 0600 where there is none. None: it is no regular file, is
-/// not ours alone, or the disk refuses. Never blocks.
+/// Opens a lock file, created with mode 0600 if it is missing. An empty Fd: it is no regular file,
+/// is not ours alone, or the disk refuses. Never blocks.
 Fd open_lock(int folder, const std::string& name);
 
-/// Puts the names in a folder on the disk. 0 or an errno.
+/// Makes the names in a folder durable. Returns 0 or an errno.
 int sync_names(int folder);
 
-/// Puts the names of a folder and of those above it on the disk. Another process may have
-/// made them a moment ago and not have synced yet. 0 or an errno.
+/// Makes the names of a folder and of those above it durable: another process may have created them
+/// a moment ago and not have synced yet. Returns 0 or an errno.
 int sync_parents(int folder, int levels);
 
 /// Removes temporary files that a killed writer left an hour ago or longer.

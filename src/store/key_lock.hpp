@@ -1,6 +1,6 @@
 // A key's lock against the searches of other processes: a file in the store's `locks` folder, held
 // by the kernel for as long as this process lives, however it ends. In: an open folder. Out: mine,
-// another's, or none to be had. The lock is advisory: measuring a key without it only costs time.
+// another's, or not available. The lock is advisory: measuring a key without it only costs time.
 // Flow: tuner/turn > Store::lock_key > [key_lock].  Read next: tuner/turn.hpp.
 #pragma once
 
@@ -25,11 +25,11 @@ class KeyLock {
   KeyLock(Folder locks, std::string name);
   KeyLock(KeyLock&& other) noexcept { *this = std::move(other); }
   KeyLock& operator=(KeyLock&& other) noexcept;
-  /// Gives it back, and takes the file away. In the child of a fork it leaves both to the parent.
+  /// Releases the lock and removes the file. In the child of a fork it leaves both to the parent.
   ~KeyLock();
 
   State state() const { return state_; }
-  /// kTaken: the process that has it, 0 where that cannot be known.
+  /// kTaken: the process that holds it, 0 if unknown.
   pid_t holder() const { return holder_; }
 
  private:

@@ -17,17 +17,17 @@ bool is_hash(const std::string& name) {
   return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// Takes the store's lock, which makes compactions take turns; it goes with the descriptor. Nothing
-// is wrong without it (two at once only do the work twice), so a file system without locks just
-// never compacts.
+// Takes the store's lock, which serialises compactions; closing the descriptor releases it. Two
+// compactions at once would only do the work twice, so a file system without locks simply never
+// compacts.
 Fd try_lock(int root) {
   Fd fd(::openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return Fd();
   return fd;
 }
 
-// Unlinks what is in a folder, except folders, and except the temporary files of writers that may
-// be at work: taking one away would cost them the record. Returns how many entries went.
+// Unlinks a folder's entries, except folders and the temporary files of writers that may be at
+// work: removing one would cost them the record. Returns how many entries were removed.
 std::int64_t empty_folder(int folder) {
   sweep_folder(folder);
   std::int64_t gone = 0;
@@ -73,7 +73,7 @@ StoreCheck Store::verify() {
   for (const std::string& hash : key_folders()) {
     const Folder folder = open_key(hash, Missing::kFail);
     if (!folder.fd) continue;
-    // An entry of its own: what this process read before may be broken on the disk by now.
+    // A fresh entry: a file that this process read before may be broken on the disk by now.
     CacheEntry fresh;
     const std::int64_t before = quarantined_.load();
     for (const std::string& name : list_folder(folder.fd.get()))
@@ -147,8 +147,8 @@ bool Store::replace(const Folder& folder, const std::string& hash, CacheEntry& e
     std::string why;
     if (!there && write(hash, p.name, p.text, &why) != 0) return false;
   }
-  // A merged record that was there already may be another process's, not synced yet: its name must
-  // be on the disk before a source goes.
+  // A merged record that exists already may be another process's, not synced yet: its name must be
+  // durable before a source is removed.
   if (sync_names(folder.fd.get()) != 0 || after(StoreStep::kMerged) != 0) return false;
   for (const auto& [name, held] : entry.records) {
     if (!held.durable || keep.count(name)) continue;

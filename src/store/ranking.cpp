@@ -8,8 +8,8 @@
 namespace dlblas {
 namespace {
 
-// The contenders that may win: of the newest run that has a finalist, its finalists; else of the
-// newest run, all.
+// The contenders that may win: the finalists of the newest run that has any; else all of the newest
+// run.
 std::vector<int> eligible(std::span<const Contender> contenders) {
   for (const std::size_t least : {std::size_t{kFinalSamples}, std::size_t{1}}) {
     std::vector<int> found;

@@ -9,9 +9,9 @@
 namespace dlblas {
 
 /// A final is interleaved and gives each candidate at least this many samples; the race before it
-/// gives fewer. So the number of samples tells a finalist.
+/// gives fewer. So the number of samples identifies a finalist.
 inline constexpr int kFinalSamples = 5;
-/// A candidate that is faster by less than this share is not faster.
+/// A candidate that is faster by less than this fraction does not count as faster.
 inline constexpr double kMargin = 0.01;
 
 /// One candidate's measurements. Contenders are ordered: lower index wins a tie.
@@ -23,12 +23,13 @@ struct Contender {
 
 /// The time a candidate is judged by: its minimum, since noise on a shared machine only adds.
 double score_ms(std::span<const double> samples_ms);
-/// Whether a final made it, and no race of fewer samples.
+/// Whether the samples are a final's, not those of a race.
 inline bool is_final(std::span<const double> samples_ms) {
   return samples_ms.size() >= kFinalSamples;
 }
-/// Which of one implementation's times is shown: a final's goes before the race's, which are made
-/// of little and corrected for the machine's pace; then the smaller one. Anything before none.
+/// Whether `a` is shown rather than `b`, both times of one implementation: a final's comes before a
+/// race's, which has few samples and is corrected for the machine's pace; then the smaller one. Any
+/// time comes before none.
 bool shown_before(std::span<const double> a, std::span<const double> b);
 /// How uncertain a score is, one σ, in milliseconds. For noise that is exponential with scale s,
 /// the minimum of n samples has standard error s / n, and the lower quartile lies 0.288 s above the
@@ -40,7 +41,7 @@ bool clearly_faster(std::span<const double> a, std::span<const double> b);
 /// faster; among those, the fastest wins, and ties go to the lower index.
 /// Samples are compared only within one run, because machines drift from day to day: the newest run
 /// that has a finalist decides (without finalists, the newest run). Every run of the tuner measures
-/// the default and the incumbent again, so that nothing better is forgotten by this.
+/// the default and the incumbent again, so this rule never loses a faster one.
 int pick_winner(std::span<const Contender> contenders);
 
 }  // namespace dlblas

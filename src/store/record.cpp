@@ -44,7 +44,7 @@ std::string number(T value) {
   return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
-// Only what `number` would have written, and no minus: one text per value.
+// Accepts only what `number` would have written, and no minus: one text per value.
 template <typename T>
 bool read_number(std::string_view word, T* value) {
   const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), *value);
@@ -57,7 +57,7 @@ void append_line(std::string& s, std::string_view prefix, std::string_view name,
   ((((s += prefix) += name) += ' ') += value) += '\n';
 }
 
-// UTF-8, lines aside without C0, DEL and C1: a terminal obeys these.
+// Valid UTF-8, without C0 (except newlines), DEL and C1: a terminal obeys these.
 bool is_clean(std::string_view s) {
   while (!s.empty()) {
     std::uint32_t code = 0;
@@ -118,8 +118,7 @@ class Lines {
     return Flaw::kNone;
   }
 
-  // `name` is `<number>.<line>`: exactly the line that is next, of exactly the candidate that is
-  // next.
+  // `name` must be `<number>.<line>`: exactly the next line of exactly the next candidate.
   Flaw candidate(std::string_view name, std::string_view value) {
     std::int64_t index = 0;
     const std::size_t dot = std::min(name.find('.'), name.size());
@@ -141,7 +140,7 @@ class Lines {
                : Flaw::kNumber;
   }
 
-  // `kind: words`, or a kind alone, as libraries of before wrote it.
+  // `kind: words`, or a kind alone, as earlier libraries wrote it.
   static void set_failure(Record::Candidate& c, std::string_view value) {
     const std::size_t end = value.find(": ");
     const bool told = end != value.npos && end > 0 && end + 2 < value.size();
@@ -235,8 +234,8 @@ std::string print(const Record& record) {
     const std::string prefix = "cand." + number(n) + ".";
     std::string samples;
     for (const double ms : c.samples_ms) (samples += samples.empty() ? "" : " ") += number(ms);
-    // A worst error without a number (a NaN in the output) is still a fact: far above any bound. (+
-    // 0.0: no −0.)
+    // A worst error that is not finite (a NaN in the output) is still a fact: far above any bound.
+    // (+ 0.0: no −0.)
     const double error = std::isfinite(c.error) ? c.error + 0.0 : 1e300;
     const bool told = !c.failure.empty() && !c.note.empty();
     const std::string failure = told ? c.failure + ": " + c.note : c.failure;
@@ -255,8 +254,8 @@ Flaw parse(std::string_view text, Record* out) {
   std::string_view body = text.substr(0, text.size() - kDigestLine);
   if (body.back() != '\n' || !text.substr(body.size()).starts_with(kDigestWord))
     return Flaw::kTruncated;
-  // The digest comes first: whatever damage does to a file, the reasons below are about what was
-  // written.
+  // The digest is checked first: once it holds, the reasons below are about what was written, not
+  // about damage.
   if (sha256_hex(body) != digest_of(text)) return Flaw::kDigest;
   if (!take(body, kFirstLine)) return Flaw::kVersion;
   if (!is_clean(body)) return Flaw::kEncoding;

@@ -1,7 +1,7 @@
 // One result of tuning as plain values, and its text: what the store keeps, one small file per
 // record. In: names, texts and numbers; nothing here knows operators, problems or devices. Out:
-// UTF-8 lines that open with `dlblas-result 1`, close with a SHA-256 of all before, and read back
-// to the same values or not at all. Flow: the tuner publishes, select loads.  Read next:
+// UTF-8 lines that begin with `dlblas-result 1`, end with a SHA-256 of everything before, and read
+// back to the same values or not at all. Flow: the tuner publishes, select loads.  Read next:
 // store/store.hpp; docs/store.md.
 #pragma once
 
@@ -15,8 +15,8 @@
 namespace dlblas {
 
 inline constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20;
-/// The latest time that a record may give, in 2261: one at the end of the numbers would leave no
-/// later time for the runs that come.
+/// The latest time that a record may have, in 2261: the largest number would leave no later time
+/// for future runs.
 inline constexpr std::int64_t kLatestStamp = 9'200'000'000'000'000'000;
 
 struct Record {
@@ -49,7 +49,7 @@ struct Record {
 };
 using Fields = std::vector<Record::Field>;
 
-/// Why a file or a text is not a record. Each has its own word (name_of), the suffix in
+/// Why a file or a text is not a record. Each has its own name (name_of), the suffix in
 /// quarantine/.
 enum class Flaw {
   kNone,
@@ -76,8 +76,8 @@ std::string_view name_of(Flaw flaw);
 /// Key and environment sorted by name: the form that print writes and parse yields.
 void sort_fields(Fields& fields);
 
-/// The text of a record, digest included. It may be unreadable where the record is not valid (a
-/// newline in a value): parse it before you keep it, as `Store::publish` does.
+/// The text of a record, digest included. The text of an invalid record (a newline in a value) may
+/// be unreadable: parse it before you keep it, as `Store::publish` does.
 std::string print(const Record& record);
 
 /// Strict inverse of print; never throws on what the text holds. `*out` is set only for

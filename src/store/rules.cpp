@@ -1,5 +1,5 @@
-// One file a rule; see rules.hpp. The printer defines the text, and the parser accepts what prints
-// back to itself. Read next: dispatch/ruled.cpp.
+// One file per rule; see rules.hpp. The printer defines the text, and the parser accepts only what
+// prints back to itself. Read next: dispatch/ruled.cpp.
 #include "store/rules.hpp"
 
 #include <fcntl.h>
@@ -19,10 +19,10 @@ namespace dlblas {
 namespace {
 
 constexpr std::string_view kFirstLine = "dlblas-rule 1\n";
-// Folders above `rules` whose names a first rule may have made: v1, dlblas, .cache.
+// Folders above `rules` that a first rule may have created: v1, dlblas, .cache.
 constexpr int kParents = 4;
 
-// Two pins of one operator and key are one file: the later stands.
+// Two pins of one operator and key share one file: the later replaces the earlier.
 std::string file_of(const Rule& rule) {
   const bool pin = rule.kind == Rule::Kind::kPin;
   return text(name_of(rule.kind), "-",
@@ -36,7 +36,7 @@ Folder open_rules(const std::string& root_path, Missing missing) {
   return open_folder(root.fd.get(), "rules", Trust::kOurs, missing);
 }
 
-// Reads one file and holds it to the name it should have.
+// Reads one file and checks it against the name it should have.
 Flaw examine(int folder, const std::string& file, const std::string& name, Rule* rule) {
   std::string bytes;
   if (const Flaw flaw = read_file(folder, file, Trust::kOurs, &bytes); flaw != Flaw::kNone)
@@ -53,9 +53,9 @@ bool take_line(std::string_view& s, std::string_view name, std::string* value) {
   return true;
 }
 
-// Moves a bad file to quarantine/rule-<name>.<reason>; where it cannot be moved it stays. Another
-// process may have decided the same again meanwhile: what was moved is read once more, and goes
-// back when it is good.
+// Moves a bad file to quarantine/rule-<name>.<reason>; if it cannot be moved, it stays. Another
+// process may have written the same rule again meanwhile: the moved file is read once more, and
+// moved back if it is good.
 void set_aside(const std::string& root_path, const Folder& folder, const std::string& name,
                Flaw flaw) {
   constexpr std::size_t kNamePart = 200;  // within NAME_MAX whatever the name was

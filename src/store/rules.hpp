@@ -1,7 +1,7 @@
-// What a user decided for good: this candidate is pinned, that one forbidden; for an operator, or
-// for one key of it. Kept beside the results, one small sealed file a rule, under the same trust.
-// In: names and texts; nothing here knows operators. Out: the rules that hold. Flow: `dlblas cache
-// pin|forbid` writes, select asks (dispatch/ruled.hpp).  Read next: docs/store.md, "Rules".
+// A user's permanent decisions: a candidate is pinned or forbidden, for an operator or for one key
+// of it. Kept beside the results, one small sealed file per rule, under the same trust. In: names
+// and texts; nothing here knows operators. Out: the rules in force. Flow: `dlblas cache pin|forbid`
+// writes, select asks (dispatch/ruled.hpp).  Read next: docs/store.md, "Rules".
 #pragma once
 
 #include <cstdint>
@@ -30,24 +30,26 @@ bool parse(std::string_view text, Rule* out);
 /// The rules of one store. Thread-safe.
 class Rules {
  public:
-  /// Of the user's store. Never destroyed.
+  /// The rules of the user's store. Never destroyed.
   static Rules& process();
   explicit Rules(const std::string& root) : root_(root) {}
 
-  /// What held when this process first asked or last changed or refreshed them; never null. A file
-  /// that is not a rule is passed over, with one warning.
+  /// The rules when this process first asked for them, or last changed or refreshed them; never
+  /// null. A file that is not a rule is skipped, with one warning.
   std::shared_ptr<const std::vector<Rule>> current();
   void refresh();
 
-  /// Keeps a rule: on the disk before it returns "". A pin replaces the pin of the same operator
-  /// and key. Else why not: a decision that would end with the process is no decision.
+  /// Keeps a rule: it is on the disk before this returns "". A pin replaces the pin of the same
+  /// operator and key. Otherwise returns why not: a decision that would end with the process is no
+  /// decision.
   std::string keep(const Rule& rule);
-  /// Removes a rule; how many went (0 or 1). Of a pin, operator and key alone count.
+  /// Removes a rule; returns how many were removed (0 or 1). For a pin, only operator and key
+  /// count.
   std::int64_t lift(const Rule& rule);
-  /// How many files are no rules.
+  /// The number of files that are no rules.
   std::int64_t bad();
-  /// The same, and they are set aside in quarantine/, as bad records are. One that the system
-  /// refuses to read is counted and stays.
+  /// The same, and moves them to quarantine/, as bad records are. One that the system refuses to
+  /// read is counted and stays.
   std::int64_t verify();
 
  private:

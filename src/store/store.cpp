@@ -1,5 +1,5 @@
-// Publishing and loading; see store.hpp. What a folder's files mean is decided here, how they are
-// read and written in files.cpp. Read next: store/maintain.cpp.
+// Publishing and loading; see store.hpp. This file decides what a folder's files mean; files.cpp
+// reads and writes them. Read next: store/maintain.cpp.
 #include "store/store.hpp"
 
 #include <algorithm>
@@ -17,14 +17,15 @@
 namespace dlblas {
 namespace {
 
-// Every so many records of a key are merged into one: a load reads at most about this many files.
+// A key's records are merged whenever there are a multiple of this: a load reads at most about this
+// many files.
 constexpr std::size_t kCompactEvery = 32;
-// Folders above a key's that publishing may have made: results and v1, at any time (another process
-// may have cleared them); dlblas and .cache too when a store first writes.
+// Folders above a key's that publishing may have created: results and v1, at any time (another
+// process may have cleared them); dlblas and .cache too when a store first writes.
 constexpr int kParents = 2, kParentsAtFirst = 4;
 
-// From 1 to kLatestStamp: 0 is "not stamped", and no record has another time. A clock beyond them
-// says nothing, so it counts as the earliest.
+// From 1 to kLatestStamp: 0 is "not stamped", and no record has a time outside this range. A clock
+// outside it is wrong, so it counts as the earliest.
 std::int64_t now_ns() {
   using std::chrono::nanoseconds;
   const auto since = std::chrono::system_clock::now().time_since_epoch();
@@ -49,7 +50,7 @@ bool newer(const Merged::Row& a, const Merged::Row& b) {
   return std::tie(a.candidate.measured_at, a.record) > std::tie(b.candidate.measured_at, b.record);
 }
 
-// Reads one file and holds it to the name and the folder it should have.
+// Reads one file and checks it against the name and the folder it should have.
 Flaw examine(int folder, const std::string& file, Trust trust, const std::string& hash,
              const std::string& name, Record* record) {
   std::string bytes;
@@ -140,8 +141,8 @@ StoreCounters Store::counters() const {
 int Store::write(const std::string& hash, const std::string& name, const std::string& text,
                  std::string* why) {
   int error = 0;
-  // ENOENT: another process cleared the store between two of our steps. Begin again; each clear
-  // can cost one attempt, and clears are rare.
+  // ENOENT: another process cleared the store between two of our steps. Start again; each clear can
+  // cost one attempt, and clears are rare.
   for (int attempt = 0; attempt < 16; ++attempt) {
     const Folder folder = open_key(hash, Missing::kCreate);
     error = folder.fd ? write_file(folder.fd.get(), name, text) : folder.error;
@@ -195,7 +196,7 @@ std::shared_ptr<const Merged> Store::load(const Fields& key) {
   const std::string hash = key_hash(key);
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Merged> merged = refresh(hash);
-  // A key without records leaves nothing behind: calls ask for as many as they have problems.
+  // A key without records leaves no entry behind: calls ask for one key per problem.
   if (const auto at = entries_.find(hash); at->second.records.empty() && at->second.skipped.empty())
     entries_.erase(at);
   (merged->rows.empty() ? misses_ : hits_).fetch_add(1);
@@ -207,9 +208,9 @@ KeyLock Store::lock_key(const Fields& key) const {
   return KeyLock(open_child("locks", Missing::kCreate), key_hash(key));
 }
 
-// Brings an entry up to date. A compaction at the same time adds the merged file before it removes
-// the sources, but one listing may miss both; so listings repeat until one adds nothing new. What
-// was read in an earlier round stays: it is valid, and merging it twice changes nothing.
+// Brings an entry up to date. A concurrent compaction adds the merged file before it removes the
+// sources, but one listing may miss both; so listings repeat until one adds nothing new. What an
+// earlier round read stays: it is valid, and merging it twice changes nothing.
 const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
   constexpr int kMaxRounds = 16;
   CacheEntry& entry = entries_[hash];
@@ -229,8 +230,8 @@ const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
                     [&](const auto& r) { return !r.second.durable || seen.count(r.first); });
     if (!news && (round > 0 || (all_there && !seen.empty()))) break;
   }
-  // Nothing is forgotten because the folder could not be opened or listed (no descriptors left,
-  // say).
+  // Nothing is forgotten merely because the folder could not be opened or listed (no descriptors
+  // left, say).
   if (folder.fd ? complete : folder.error == ENOENT)
     changed |= std::erase_if(entry.records, [&](const auto& r) {
                  return r.second.durable && !seen.count(r.first);
@@ -253,7 +254,7 @@ const std::shared_ptr<const Merged>& Store::refresh(const std::string& hash) {
   return entry.merged;
 }
 
-// Reads one file onto the entry, or sets it aside. True when the entry changed.
+// Reads one file into the entry, or sets it aside. True when the entry changed.
 bool Store::take(const Folder& folder, const std::string& hash, const std::string& name,
                  CacheEntry& entry) {
   Record record;
@@ -269,8 +270,8 @@ bool Store::take(const Folder& folder, const std::string& hash, const std::strin
 
 // Moves a bad file to quarantine/<start of the key's hash>-<name>.<reason>. False: it is still
 // there. Between reading the bad file and moving it, another process may have published the very
-// same record over it: what was moved is read again, and goes back when it is good. One that could
-// merely not be read is not moved at all.
+// same record over it: the moved file is read again, and moved back if it is good. A file that
+// merely could not be read is not moved at all.
 bool Store::set_aside(const Folder& folder, const std::string& hash, const std::string& name,
                       Flaw flaw) {
   constexpr std::size_t kKeyPart = 16, kNamePart = 100;  // within NAME_MAX whatever the name was

@@ -1,7 +1,7 @@
-// The memory of the library: what tuning measured, kept for good, shared by every process of a
-// user. In: records (key, environment, candidates). Out: all that any process ever published for a
-// key, merged. Failing disks, hostile folders and broken files cost a re-measurement, never a wrong
-// result or an exception. Flow: select and get_op load, the tuner publishes, `dlblas cache`
+// The memory of the library: what tuning measured, kept permanently and shared by every process of
+// a user. In: records (key, environment, candidates). Out: all that any process ever published for
+// a key, merged. Failing disks, hostile folders and broken files cost a re-measurement, never a
+// wrong result or an exception. Flow: select and get_op load, the tuner publishes, `dlblas cache`
 // maintains.  Read next: docs/store.md.
 #pragma once
 
@@ -22,8 +22,7 @@ namespace dlblas {
 
 /// All records of one key as one: for each (implementation, source, configuration) its newest
 /// samples. "Newest" is the greater (measured_at, record name). A clock that went backwards can
-/// therefore make an older measurement of the *same* code stand for it; it never hides another
-/// candidate.
+/// therefore let an older measurement of the *same* code win; it never hides another candidate.
 struct Merged {
   struct Row {
     Record::Candidate candidate;
@@ -35,7 +34,7 @@ struct Merged {
   std::size_t records = 0;  // how many were merged
 };
 
-/// What one store did in this process.
+/// One store's activity in this process.
 struct StoreCounters {
   std::int64_t hits = 0, misses = 0;  // loads that found records, or none
   std::int64_t published = 0;         // records that are on the disk
@@ -47,8 +46,8 @@ struct StoreCheck {
   std::int64_t good = 0, bad = 0;  // record files; the bad ones are in quarantine/ now
 };
 
-/// A time for what is measured now. It is after `newest`, the newest stamp of what was known,
-/// whatever the clock says: one that was ahead once must not rule for good.
+/// A time stamp for a measurement made now. It is later than `newest`, the newest stamp known,
+/// whatever the clock says: one that was ahead once must not win for good.
 std::int64_t stamp_after(std::int64_t newest);
 
 /// Thread-safe. Loads hold a mutex while they read; publishing writes and syncs without it.
@@ -56,21 +55,21 @@ class Store {
  public:
   /// The user's store: `v1` in core/env's cache_root(). Never destroyed.
   static Store& process();
-  /// A store in the folder `root`, made by the first publish. An empty root means memory only.
+  /// A store in the folder `root`, created by the first publish. An empty root means memory only.
   explicit Store(const std::string& root) : Store(root, Trust::kOurs) {}
-  /// A table that rides in the package, read only: same layout, anyone's folder, bad files are
+  /// The table shipped in the package, read only: same layout, anyone's folder, bad files are
   /// skipped.
   static Store shipped(const std::string& path) { return Store(path, Trust::kAnyone); }
 
-  /// Keeps a record: on the disk, else in this process with one warning. True: on the disk, and it
-  /// survives a crash from here on. A candidate without a time gets now; one record too long for a
-  /// file becomes several. A record that could not be read back (a control character, a NaN sample)
-  /// is refused and logged.
+  /// Keeps a record: on the disk, else in this process with one warning. True: it is on the disk
+  /// and survives a crash from here on. A candidate without a time is stamped now; a record too
+  /// long for one file is split into several. A record that could not be read back (a control
+  /// character, a NaN sample) is refused and logged.
   bool publish(Record record);
 
-  /// What is known for a key; never null, maybe without rows. Lists the key's folder and reads only
-  /// names it has not read before: names are content hashes, so what another process published or
-  /// cleared is seen at the next load, and a repeated load costs one listing.
+  /// All that is known for a key; never null, possibly without rows. Lists the key's folder and
+  /// reads only names it has not read before: names are content hashes, so what another process
+  /// published or cleared is seen at the next load, and a repeated load costs one listing.
   std::shared_ptr<const Merged> load(const Fields& key);
 
   /// The lock that says "this process searches the key now", if no other process has it.
@@ -82,15 +81,15 @@ class Store {
   std::shared_ptr<const Merged> show(const std::string& hash);
   /// Reads every file again, sets bad ones aside, removes leftovers of killed writers.
   StoreCheck verify();
-  /// Removes all records, compiled kernels and the quarantine, here and on the disk; how many files
-  /// went.
+  /// Removes all records, compiled kernels and the quarantine, here and on the disk; returns how
+  /// many files were removed.
   std::int64_t clear();
-  /// Removes the records of one key, by its whole key_hash, here and on the disk; how many files
-  /// went.
+  /// Removes the records of one key, by its whole key_hash, here and on the disk; returns how many
+  /// files were removed.
   std::int64_t remove(const std::string& hash);
   /// Rewrites a key's records as few: one per environment, superseded samples dropped. Safe to kill
-  /// at any point: sources go only after the merged ones are synced. False when another process is
-  /// at it, or the disk refused. `publish` calls it at every 32nd record of a key.
+  /// at any point: sources are removed only after the merged ones are synced. False if another
+  /// process is compacting, or the disk refused. `publish` calls it at every 32nd record of a key.
   bool compact(const Fields& key) { return compact_folder(key_hash(key)); }
 
   const std::string& path() const { return root_; }
@@ -103,7 +102,7 @@ class Store {
     std::shared_ptr<const Record> record;
     bool durable;  // it has a file; it is forgotten when the file goes
   };
-  /// What this process knows of one key.
+  /// What this process knows about one key.
   struct CacheEntry {
     std::map<std::string, Held> records;  // by name
     std::set<std::string> skipped;        // bad files that could not be moved away
@@ -120,7 +119,7 @@ class Store {
             std::string* why);
   void report(const std::string& why);
 
-  // The mutex is held by callers of these.
+  // Call these with the mutex held.
   const std::shared_ptr<const Merged>& refresh(const std::string& hash);
   bool take(const Folder& folder, const std::string& hash, const std::string& name,
             CacheEntry& entry);

@@ -1,5 +1,5 @@
-// Host time of a warm call; see machine.hpp. The five stages are those of a real call; only what
-// the kernel's steps and the allocator would do is left out.
+// Host time of a warm call; see machine.hpp. The five stages are those of a real call; only the
+// work of the kernel's steps and of the allocator is left out.
 #include <algorithm>
 #include <cstdint>
 

@@ -27,7 +27,7 @@ bool among(const std::vector<std::string>& names, std::string_view name) {
               {op.schema.name, argument, expected, got});
 }
 
-// A user's value of a knob: one of its labels, or a number. Its domain is the space's to check.
+// A user's value of a knob: one of its labels, true or false, or a number of its domain.
 std::int64_t read_value(const Operator& op, const Knob& knob, const std::string& word) {
   for (std::size_t i = 0; i < knob.labels.size(); ++i)
     if (knob.labels[i] == word) return knob.values[i];
@@ -44,7 +44,7 @@ std::int64_t read_value(const Operator& op, const Knob& knob, const std::string&
   return value;
 }
 
-// Restrictions and names that apply to nothing are typing errors, not empty searches.
+// Restrictions and names that apply to nothing are typing mistakes, not empty searches.
 void check_names(const Operator& op, const TuneOptions& options) {
   std::string implementations;
   std::vector<std::string_view> names;

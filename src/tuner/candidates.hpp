@@ -1,5 +1,5 @@
-// What a run of the tuner is about: the implementations that support the problem, their valid
-// configurations as the user narrowed them, and the points that take part in any case.
+// The candidates of a tuner run: the implementations that support the problem, their valid
+// configurations as the user narrowed them, and the points that always take part.
 // In: operator, Problem, options, what the store knows. Out: Candidates.
 // Flow: tune > [candidates] > race.  Read next: tuner/race.hpp.
 #pragma once
@@ -12,24 +12,24 @@ namespace dlblas {
 
 class Candidates {
  public:
-  /// Also fills `seen`, one entry per implementation, with the reason of every no.
-  /// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) when the
-  /// options name an unknown implementation or knob, or leave no configuration.
+  /// Also fills `seen`, one entry per implementation, with the reason for every refusal. Throws
+  /// Error(kUnsupported) when nothing supports the problem, Error(kArgument) when the options name
+  /// an unknown implementation or knob, or leave no configuration.
   Candidates(const Operator& op, const Problem& problem, const TuneOptions& options,
              std::vector<TuneCandidate>& seen);
 
-  /// Of the store's rows, those of a configuration inside the user's narrowing; the default is the
-  /// first one inside.
+  /// The store's rows whose configuration is inside the user's narrowing; the first default inside
+  /// counts as the default.
   std::vector<CurrentRow> inside(const std::vector<CurrentRow>& rows) const;
-  /// Drops the implementations of which the store holds a current sample or failure inside the
-  /// user's narrowing, unless that is all of them. True when it is.
+  /// Drops the implementations for which the store holds a current sample or failure inside the
+  /// user's narrowing. If that is all of them, keeps all and returns true.
   bool keep_unknown(const Merged& merged);
-  /// The default and the key's current winner take part, whatever is searched, and the winner
-  /// inside the user's narrowing: results are compared only within a run, and none must hide what
-  /// is faster. So do `again`, those of another driver or compiler.
+  /// Whatever is searched, the default, the key's current winner and the winner inside the user's
+  /// narrowing take part: results are compared only within a run, and none must hide a faster one.
+  /// So do the rows of `again`, measured under another driver or compiler.
   void add_anchors(const CurrentRow* incumbent, const CurrentRow* narrowed_incumbent,
                    const std::vector<const CurrentRow*>& again);
-  /// Leaves the anchors alone to be measured.
+  /// Drops every point: only the anchors that are added after it are then measured.
   void drop_all();
 
   /// The first supporting implementation and its default: what has to be beaten.

@@ -9,12 +9,12 @@
 namespace dlblas {
 namespace {
 
-// A worker's start took 0.05 s (Python and its imports, 2 cores); on a GPU, where it makes a
+// Starting a worker took 0.05 s (Python and its imports, 2 cores); on a GPU, where it creates a
 // context and loads torch's libraries, 1.7 s (H200). Built-in kernels are tested; below this budget
-// that is not worth it.
+// a worker is not worth it for them.
 constexpr double kWorthAWorkerSeconds = 5;
 
-// Why this process measures without having tried for a worker; empty: it should try.
+// Why this process measures without trying for a worker; empty: it should try.
 std::string why_here(const SearchSpace& space, const TuneOptions& options,
                      const RaceLimits& limits) {
   if (options.measure_in == MeasureIn::kWorker) return {};
@@ -30,7 +30,8 @@ std::string why_here(const SearchSpace& space, const TuneOptions& options,
   return limits.budget_s < kWorthAWorkerSeconds ? "built-in kernels in less than 5 s" : "";
 }
 
-// What users registered in a way that no worker can repeat runs here, and a crash in it is ours.
+// Implementations that users registered in a way that no worker can repeat run here, and a crash in
+// one is ours.
 void warn_of_local(const Operator& op, const SearchSpace& space) {
   for (const Point& point : space.points) {
     const Implementation& impl = *point.implementation;

@@ -30,8 +30,8 @@ void add(Tally& to, const ComparePart& part) {
   to.infinite += part.infinite;
 }
 
-// What a user verifies met no implementation's refusal: a GPU that reads across an element's size
-// loses the context, and everything else with it.
+// Tensors that a user verifies have passed no check_support: a GPU that reads an element at a
+// misaligned address loses the context, and everything else with it.
 void require_whole_elements(const Schema& schema, const Args& args) {
   for (int i = 0; i < static_cast<int>(schema.tensors.size()); ++i) {
     const TensorView& t = args.tensors[i];
@@ -113,7 +113,7 @@ class CudaJudge::Block {
   }
 
  private:
-  // The others are another result's alone.
+  // The chosen rows that this result has; the others belong to another result alone.
   std::int64_t num_rows_of(const TensorView& t) const {
     return std::lower_bound(rows_.begin(), rows_.end(), row_count(t)) - rows_.begin();
   }

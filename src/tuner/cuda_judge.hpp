@@ -1,6 +1,6 @@
 // The oracle's values in device memory, and results compared with them there: a search compares
 // hundreds of candidates, and their results are too large to fetch. The values come from the
-// operator's device oracle, or, where it has none, from the reference on the host.
+// operator's device oracle, or, if it has none, from the reference on the host.
 // Flow: tune > measure > [judge].  Read next: device/tuner_compare.cuh, tuner/verify.cpp.
 #pragma once
 
@@ -49,7 +49,7 @@ std::unique_ptr<OracleSource> make_oracle_source(const Operator& op, const Probl
                                                  const Args& args, const Context& context,
                                                  CudaMemory& memory);
 
-/// As verify, of tensors in device memory; `context` has the stream that wrote them.
+/// As verify, for tensors in device memory; `context` has the stream that wrote them.
 Verdict verify_on_device(const Operator& op, const Problem& problem, const Args& before,
                          const Args& after, const std::vector<std::int64_t>& rows,
                          const Context& context);

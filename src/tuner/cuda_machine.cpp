@@ -15,7 +15,7 @@ namespace {
 constexpr int kRounds = 20;
 constexpr double kRoundMs = 2.0;  // launches are hidden behind each other
 
-// Milliseconds of the fastest round of `count` bodies, by one.
+// Milliseconds per body in the fastest round of `count` bodies.
 template <typename F>
 double fastest_round(void* stream, int count, F&& body) {
   cuda::Timer timer;

@@ -13,7 +13,7 @@ namespace dlblas {
 namespace {
 
 constexpr std::size_t kMaxGraphs = 16;  // the finalists', and some
-// Rotated sets of tensors, with what they fill at least beside one large set.
+// The share of memory for the rotated sets of tensors and the buffer that flushes the cache.
 constexpr double kMaxShareOfMemory = 0.5;
 
 std::string reasons_of(std::uint64_t throttle) {
@@ -66,7 +66,7 @@ std::unique_ptr<Judge> CudaMeasurer::make_judge(const Problem& problem, const Ar
 }
 
 // Between two launches on a set, three times the L2 cache's size of other memory is touched: by the
-// launches on the other sets, or by a flush. Copies do: the values do not change the time.
+// launches on the other sets, or by a flush. Sets may be copies: the values do not change the time.
 void CudaMeasurer::make_sets() {
   const std::size_t one = sets_.front().bytes();
   const auto wanted = 3 * static_cast<std::size_t>(memory().device().l2_bytes);
@@ -82,7 +82,8 @@ void CudaMeasurer::make_sets() {
   flushed_ = std::make_unique<CudaArray<std::byte>>(memory(), wanted);
 }
 
-// Before a replay whose first sets its last replay has just used; how many bytes it writes.
+// Flushes the cache before a replay whose first sets the last replay has just used; returns the
+// bytes written.
 std::size_t CudaMeasurer::flush(const Unrolled& unrolled, int value) {
   if (!flushed_ || rotation_.bytes_apart(unrolled.count, 0) >= rotation_.wanted) return 0;
   cuda::fill_bytes(flushed_->get(), value, rotation_.wanted, context_.stream);
@@ -114,7 +115,8 @@ void CudaMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   });
 }
 
-// A kernel is compiled for at most max_threads a block; one block of them must fit on a unit.
+// A kernel is compiled for at most max_threads per block; one such block must fit on a
+// multiprocessor.
 std::string CudaMeasurer::refusal_of(const Plan& plan, const Kernel& kernel) const {
   const Implementation& impl = *plan.implementation;
   if (!impl.sources) return {};
@@ -200,7 +202,7 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
   Unrolled made{&plan, &kernel, rotation_.launches(ms), 0, nullptr};
   record(made);
   replay(made);  // uploads the graph
-  // `ms` held the host's part of a launch where the kernel is short: the graph's own time decides.
+  // For a short kernel, `ms` includes the host's part of a launch: the graph's own time decides.
   made.replay_ms = timed_replay(made);
   if (const int count = rotation_.launches(made.replay_ms / made.count); count > made.count) {
     made.count = count;
@@ -213,9 +215,9 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
   return unrolled_.front();
 }
 
-// One replay is discarded: it warms clocks and instruction cache, and hides the host's launches of
-// those that are timed after it. Inputs that the kernel writes are restored before, not between:
-// a copy would be timed as well, and values change no time here.
+// The first replay is discarded: it warms clocks and instruction cache, and hides the host's
+// launches of the timed replays. Inputs that the kernel writes are restored before the replays, not
+// between them: a copy would be timed as well, and values change no time here.
 double CudaMeasurer::sample(const Plan& plan, double ms) {
   Unrolled& unrolled = unroll(plan, ms);
   if (sets_.front().has_written_inputs())

@@ -1,6 +1,7 @@
-// Measuring on a CUDA device: replays of a graph of unrolled launches over inputs that no launch
-// finds in a cache. In-process: a kernel that breaks the context ends the run, and the process' use
-// of the device. Flow: tune > inputs > [measure].  Read next: tuner/in_process.hpp, docs/tuning.md.
+// Measuring on a CUDA device: replays of a graph of unrolled launches over inputs that are cold in
+// the cache at every launch. In-process: a kernel that breaks the context ends the run, and the
+// process's use of the device. Flow: tune > inputs > [measure].  Read next: tuner/in_process.hpp,
+// docs/tuning.md.
 #pragma once
 
 #include <list>

@@ -1,4 +1,4 @@
-// The tuner's hands on device memory; see cuda_memory.hpp.
+// The tuner's operations on device memory; see cuda_memory.hpp.
 #include "tuner/cuda_memory.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ CudaMemory::CudaMemory(int device, void* caller_stream)
   cuda::synchronize(caller_stream);
 }
 
-// Nothing of ours may still run when the memory goes.
+// Nothing of ours may still run when the memory is freed.
 CudaMemory::~CudaMemory() {
   try {
     cuda::synchronize(stream_.get());

@@ -1,5 +1,5 @@
-// A CUDA device's memory as the tuner uses it: made inputs, poison and guards by kernels of our own
-// on one stream of our own. While one lives, its device is current on this thread.
+// A CUDA device's memory for the tuner: our own kernels, on our own stream, write generated inputs,
+// poison and guards. While one lives, its device is current on this thread.
 // Flow: tune > inputs > [memory].  Read next: device/tuner_inputs.cuh.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace dlblas {
 
 class CudaMemory final : public Memory {
  public:
-  /// Waits for `caller_stream` first: index-valued arguments may still be in the making there.
+  /// Waits for `caller_stream` first: index-valued arguments may still be computed there.
   CudaMemory(int device, void* caller_stream);
   ~CudaMemory() override;
 
@@ -35,7 +35,7 @@ class CudaMemory final : public Memory {
   const DeviceInfo& device() const { return device_; }
 
  private:
-  /// A kernel of tuner_inputs.cuh over `count` independent elements.
+  /// Launches a kernel of tuner_inputs.cuh over `count` independent elements.
   template <typename Params>
   void launch(const char* entry, std::int64_t count, const Params& params);
 
@@ -45,12 +45,12 @@ class CudaMemory final : public Memory {
   cuda::Buffer counter_;
   std::unordered_map<std::byte*, cuda::Buffer> live_;
   // Released blocks by size: the next set, copy or workspace has the size of the last, and the
-  // driver's own allocation waits for the device.
+  // driver's own allocation synchronises the device.
   std::multimap<std::size_t, cuda::Buffer> spare_;
   std::shared_ptr<std::vector<cuda::Buffer>> held_;  // gets all of them at the end
 };
 
-/// Device memory of a tuner's own, while it lives.
+/// An array in the tuner's memory, released with this object.
 template <typename T>
 class CudaArray {
  public:

@@ -1,4 +1,4 @@
-// Values of made inputs; see filler.hpp.
+// Values of generated inputs; see filler.hpp.
 #include "tuner/filler.hpp"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ double Filler::offset(std::int64_t i, std::uint64_t bits) const {
                     static_cast<double>(limit));
 }
 
-// Element `i` of a cycle through all of [0, cycle), begun anywhere.
+// Element `i` of a cycle through all of [0, cycle), with any starting point.
 double Filler::nth(std::int64_t i, std::int64_t cycle, std::uint64_t start) const {
   const auto n = static_cast<unsigned __int128>(std::max<std::int64_t>(1, cycle));
   return static_cast<double>(static_cast<std::int64_t>(
@@ -105,9 +105,8 @@ double Filler::enlarged(std::int64_t i, double v) const {
   return row == 0 || (bits & 4) != 0 ? size : -size;
 }
 
-// Codes are any byte. Where no bound is known, most are small, some negative, and an eighth of
-// them, the middle one in any case, need more than 16 bits, or more than 32 where there are so
-// many.
+// Codes are any byte. Without a known bound, most integers are small and some negative; an eighth
+// of them, and always the middle one, need more than 16 bits, or more than 32 in a type of 64.
 double Filler::integer(std::int64_t i, std::uint64_t bits) const {
   const auto signed_of = [bits](int count) {
     return static_cast<double>(static_cast<std::int64_t>(bits << (64 - count)) >> (64 - count));

@@ -13,7 +13,7 @@
 
 namespace dlblas {
 
-// One page. A candidate that is told of twice takes two places; those beyond the last are not kept.
+// One page. A candidate reported twice takes two places; reports beyond the last place are dropped.
 struct ForkWatch::Seen {
   std::atomic<std::uint32_t> count{0};
   std::atomic<const void*> candidates[500] = {};
@@ -31,7 +31,7 @@ ForkWatch::~ForkWatch() {
 
 std::uint64_t ForkWatch::generation() { return fork_generation(); }
 
-// Nothing of the process is put in order: all of it is the parent's.
+// Runs no cleanup: everything in the process belongs to the parent.
 void ForkWatch::leave(const void* candidate) const {
   if (seen_) {
     const std::uint32_t at = seen_->count.fetch_add(1, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
-// Notices a candidate whose forked child comes back out of it. In a caller's process there would
-// be two callers from then on, so it is a failure; here the child ends at once, before it answers
-// or publishes anything. A child that executes a program, or ends inside, is the candidate's own
-// affair. In: which code has just run. Out: did a child come back out of it? Flow: in_process >
-// [fork_watch]. Read next: tuner/in_process.cpp, tuner/worker_serve.cpp.
+// Detects a candidate whose forked child returns from it. A caller's process would then go on
+// twice, so it is a failure; here the child exits at once, before it answers or publishes anything.
+// A child that executes a program, or exits inside, is the candidate's own affair. In: which code
+// has just run. Out: did a child return from it? Flow: in_process > [fork_watch]. Read next:
+// tuner/in_process.cpp, tuner/worker_serve.cpp.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class ForkWatch {
     const ForkWatch& watch_;
     const void* const candidate_;
   };
-  /// True if a child came back from `candidate`. Where this process forked since the last question,
-  /// a child gets a tenth of a second for it; later ones are seen by a later question.
+  /// True if a child came back from `candidate`. If this process has forked since the last call,
+  /// waits up to a tenth of a second for a child; one that comes later is seen by a later call.
   bool came_back(const void* candidate);
 
  private:

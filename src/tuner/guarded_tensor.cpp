@@ -1,5 +1,5 @@
-// A tensor between guard zones: its layout from the class in the Problem, and what a kernel did to
-// it. See inputs.hpp.
+// A tensor between guard zones: its layout from the class in the Problem, and checks of what a
+// kernel did to it. See inputs.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -9,8 +9,8 @@
 namespace dlblas {
 namespace {
 
-// The natural pitch of a row and the padding that makes a strided one: at least one cache line, and
-// rows stay aligned as the class says.
+// The natural pitch of a row plus the padding of strided rows: at least one cache line, and rows
+// keep the alignment of their class.
 constexpr int kPadBytes = 64;
 std::int64_t padded(std::int64_t width, int size) {
   const std::int64_t unit = std::max<std::int64_t>(1, 16 / size);
@@ -51,7 +51,7 @@ void set_strides(TensorView& t, Layout layout, int align_log2, bool wider) {
 
 namespace {
 
-// Bytes from the aligned base: none when the rows alone give the alignment class, else as many.
+// Bytes from the aligned base: 0 if the rows alone give the alignment class, else that alignment.
 std::size_t misalignment(const TensorView& t, Layout layout, int align_log2) {
   if (align_log2 >= 4) return 0;
   const std::uint64_t low_bits =
@@ -66,7 +66,7 @@ std::size_t span_of(const TensorView& t) {
   return static_cast<std::size_t>((last + 1) * size_of(t.dtype));
 }
 
-// Four lanes of words: as fast as the bytes arrive. `bytes` is a multiple of Memory::kAlign.
+// Four lanes of 64-bit words: runs at memory speed. `bytes` is a multiple of Memory::kAlign.
 std::uint64_t digest_of(const std::byte* at, std::size_t bytes, std::uint64_t start) {
   constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
   std::uint64_t lanes[4] = {start, start + 1, start + 2, start + 3};
@@ -181,7 +181,7 @@ bool GuardedTensor::guards_intact() const {
     return memory_->all_equal(base_, kGuardByte, before) &&
            memory_->all_equal(base_ + before + bytes, kGuardByte, size_ - before - bytes);
   }
-  // A copy in which every element is a guard as well: whatever else it holds was written.
+  // A copy in which every element is a guard as well: any other byte in it was written.
   GuardedTensor copy(*this);
   memory_->set_elements(copy.view_, kGuardByte);
   return memory_->all_equal(base_, kGuardByte, guard_) &&

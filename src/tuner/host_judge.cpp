@@ -9,7 +9,7 @@
 namespace dlblas {
 namespace {
 
-// Two results of one call, row by row: do two elements differ by more than two right ones may?
+// Two results of one call, row by row: do two elements differ by more than two correct ones may?
 class Pair {
  public:
   Pair(const TensorView& one, const TensorView& other, const Bound& bound,
@@ -156,7 +156,7 @@ bool HostJudge::fits(const Args& args) const {
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!args.judges(j)) continue;
     const TensorView t = args.judged_rows(j);
-    // Rows that another result alone has hold nothing of this one.
+    // Rows that only another result has hold no values of this one.
     const std::vector<std::int64_t>& rows = oracle_->rows();
     const auto end = std::lower_bound(rows.begin(), rows.end(), row_count(t));
     const auto count = static_cast<std::size_t>((end - rows.begin()) * row_width(t));

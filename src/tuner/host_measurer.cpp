@@ -25,8 +25,9 @@ class HostMeasurer final : public InProcessMeasurer {
   }
 
   // The first call of a function that no worker has is tried in a forked child
-  // (python/dlblas/_probe.py). What the child shares would cost everyone's next samples a fault for
-  // each page: twice the time at 1 MiB of results. It needs set 0, which the check writes anyway.
+  // (python/dlblas/_probe.py). Pages that the child shares would cost everyone's next samples a
+  // fault per page: twice the time at 1 MiB of results. The child needs only set 0, which the check
+  // writes anyway.
   Check check(const Plan& plan) override {
     if (!plan.implementation->flags.local || sets_.size() < 2)
       return InProcessMeasurer::check(plan);
@@ -49,7 +50,7 @@ class HostMeasurer final : public InProcessMeasurer {
   Fields conditions() const override { return {{"cache", rotates_ ? "rotated" : "warm"}}; }
 
  private:
-  // The copies of set 0, from children.
+  // Keeps the copies of set 0 from children.
   struct Kept {
     explicit Kept(std::deque<CallData>& all) : sets(all) { lend(false); }
     ~Kept() { lend(true); }
@@ -69,9 +70,9 @@ class HostMeasurer final : public InProcessMeasurer {
     return code;
   }
 
-  // Tensors that the last-level cache of one core holds (L2) are in it in real life too: they were
-  // just written by the call before. Larger ones are rotated, so that no run finds what the run
-  // before it left in a cache. Copies do: the values do not change the time.
+  // Tensors that fit in the last cache of one core (L2) are in it in real life too: the previous
+  // call has just written them. Larger ones are rotated, so that no run finds in a cache what the
+  // previous run left there. Sets may be copies: the values do not change the time.
   void make_sets() {
     const DeviceInfo& device = device_info(problem_.device());
     const std::size_t one = sets_.front().bytes();

@@ -1,4 +1,4 @@
-// The tuner's hands on host memory; see memory.hpp.
+// The tuner's operations on host memory; see memory.hpp.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ void for_each_row(const TensorView& t, F&& fn) {
     fn(static_cast<std::byte*>(t.data) + rows.offset(row) * size, width, stride * size);
 }
 
-// True when some 16 bits of the range are the pattern; simple enough for the compiler to vectorise.
+// True if some 16 bits of the range equal the pattern; simple enough for the compiler to vectorise.
 bool may_contain(const std::byte* at, std::size_t bytes, int pattern) {
   const auto like = static_cast<std::uint16_t>(pattern * 0x0101);
   std::uint16_t found = 0;
@@ -96,11 +96,12 @@ void HostMemory::copy_out(void* to_host, const void* from, std::size_t bytes) {
 
 bool HostMemory::all_equal(const void* at, int byte, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(at);
-  // Equal to itself one byte on: at memory speed.
+  // Compares the range with itself one byte further: at memory speed.
   return bytes == 0 || (*from == std::byte(byte) && std::memcmp(from, from + 1, bytes - 1) == 0);
 }
 
-// Whole pages of it alone: others hold what is not ours. Best effort: it is the faults' cost only.
+// Only its whole pages: the others hold data that is not ours. Best effort: only the cost of faults
+// is at stake.
 void HostMemory::lend_to_children(std::byte* memory, std::size_t bytes, bool lent) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto at = reinterpret_cast<std::uintptr_t>(memory);
@@ -140,8 +141,8 @@ std::vector<std::int64_t> HostMemory::elements_equal_to(const TensorView& t, int
     for (std::int64_t c = 0; c < count; ++c)
       if (std::memcmp(at + c * step, like, size) == 0) found.push_back(index + c);
   };
-  // Nearly all blocks hold no such element: words that share no 16 bits with the pattern say so at
-  // memory speed.
+  // Nearly all blocks hold no such element: a scan for 16 bits of the pattern shows that at memory
+  // speed.
   for_each_row(t, [&](const std::byte* at, std::int64_t width, std::int64_t step) {
     constexpr std::int64_t kBlock = 1024;
     const bool dense = step == static_cast<std::int64_t>(size) && size > 1;

@@ -13,9 +13,9 @@
 namespace dlblas {
 namespace {
 
-// A built-in winner is checked on other values as well where their oracle takes no longer.
+// A built-in winner is also checked on other values if their oracle takes no longer than this.
 constexpr double kCheapOthersMs = 75;
-// With room for the place that it has where every address is another.
+// With room for the workspace's other place in Look::kElsewhere.
 constexpr std::size_t kWorkspaceGuard = GuardedTensor::kGuardBytes, kWorkspaceMove = 4096;
 
 constexpr std::string_view kUnjudgedWords =
@@ -77,7 +77,7 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
   rows_ = std::move(rows);
 }
 
-// A user's reference may take integers without a role as places, and raise where they are none.
+// A user's reference may use integers without a role as places, and raise if they are out of range.
 std::unique_ptr<Judge> InProcessMeasurer::first_judge(const std::vector<std::int64_t>& rows) {
   CallData& data = sets_.front();
   if (op_.def.user && data.has_plain_integers()) {
@@ -119,8 +119,8 @@ void InProcessMeasurer::guard_workspace() {
   std::byte *const begin = workspace_.get(), *const end = workspace() + workspace_bytes_;
   memory_->set(begin, GuardedTensor::kGuardByte, static_cast<std::size_t>(workspace() - begin));
   memory_->set(end, GuardedTensor::kGuardByte, kWorkspaceGuard);
-  // A caller's holds what others left there, or what this kernel's last run did: the looks between
-  // find it so.
+  // A caller's workspace holds what others left there, or this kernel's last run: in the looks
+  // between, it is left as it is.
   constexpr int kDirt = 0xff, kOtherDirt = 0x01;
   const bool elsewhere = look_ == Look::kElsewhere;
   if (std::exchange(new_check_, false) || elsewhere)
@@ -146,7 +146,7 @@ std::string InProcessMeasurer::words_of(int code) const {
                                                    : text("a step returned code ", code);
 }
 
-// As in a worker, what a user's first call takes is no part of the budget.
+// As in a worker, the time of a user's first call does not count against the budget.
 Check InProcessMeasurer::check(const Plan& plan) {
   const bool is_first =
       plan.implementation->flags.user && called_.insert(plan.implementation).second;
@@ -178,14 +178,15 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   if (std::string no = refusal_of(plan, *kernel); !no.empty())
     return {Failure::kCompileError, std::move(no)};
   renew_inputs(plan);
-  // A candidate of a user's may remember by address: a packed copy, a descriptor, a static graph.
-  // So may a built-in one that has won and is checked again; where its oracle is slow, only the
-  // whole check looks (`check_whole`, whose cost the race knows).
+  // A user's candidate may remember by address: a packed copy, a descriptor, a static graph. So may
+  // a built-in one, which is looked at when it has won and is checked again; if its oracle is slow,
+  // only the whole check looks (`check_whole`, whose cost the race knows).
   const bool varies = plan.implementation->flags.user ||
                       (right_.count(kernel) > 0 && others_ms() <= kCheapOthersMs);
-  // What keeps the sizes of its first call may keep the smaller, or the larger: it meets the
-  // smaller one before and after. What it does there before is told where nothing else is wrong, or
-  // nothing worse: a call that is captured may not do again what its first one did outside.
+  // A candidate that keeps the sizes of its first call may keep the smaller ones or the larger: it
+  // gets the smaller call before and after. A failure of the one before is reported if nothing else
+  // is wrong, or if it wrote out of bounds: a captured call may not do again what its first one did
+  // outside.
   Check smaller;
   if (plan.implementation->flags.user) smaller = check_smaller(*kernel);
   if (lost_) return smaller;
@@ -234,7 +235,7 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
   return result;
 }
 
-// A device's driver, out of memory.
+// True for the device driver's out-of-memory code.
 bool InProcessMeasurer::is_out_of_memory(int code) const {
   constexpr int kCudaOutOfMemory = 2;
   return problem_.device_type == DeviceType::kCuda && code == kCudaOutOfMemory;
@@ -313,8 +314,8 @@ bool InProcessMeasurer::check_written(const Kernel& kernel, int pattern, Suspect
   return true;
 }
 
-// The first pattern was kept beside other values: a result of one byte may well be the first
-// pattern of those and the second of these. Of the same values it cannot be both.
+// The first pattern was kept with other values: a result of one byte may well equal the first
+// pattern for those and the second for these. For the same values it cannot equal both.
 std::vector<std::int64_t> InProcessMeasurer::still_kept(const Kernel& kernel, int r,
                                                         const std::vector<std::int64_t>& elements) {
   CallData& data = sets_.front();
@@ -362,7 +363,7 @@ void InProcessMeasurer::compare_with_others(const Kernel& kernel, Check& found) 
   }
 }
 
-// Where the two differ by too much, the oracle decides which is wrong, in some of these rows.
+// If the two differ by too much, the oracle decides which is wrong, in some of these rows.
 bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
   CallData& data = sets_.front();
   const std::vector<std::int64_t> rows =

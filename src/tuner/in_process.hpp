@@ -1,6 +1,6 @@
 // Measuring in this process: checking candidates is one flow for every device; memory, oracle and
-// timing are the device's. A candidate that hangs or crashes takes the process with it, which is
-// why another one usually does this (worker_measurer.hpp). Flow: tune > inputs > [measure].  Read
+// timing are the device's. A candidate that hangs or crashes takes the process with it, so usually
+// a worker does this (worker_measurer.hpp). Flow: tune > inputs > [measure].  Read
 // next: tuner/looks.cpp, tuner/host_measurer.cpp, tuner/cuda_measurer.hpp.
 #pragma once
 
@@ -34,7 +34,7 @@ class InProcessMeasurer : public Measurer {
   InProcessMeasurer(const MeasureRequest& request, std::unique_ptr<Memory> memory);
   /// Makes set 0 and its judge. Called by the constructors of the devices' measurers.
   void open(const MeasureRequest& request);
-  /// Of a call of `problem`, whose inputs `args` has as they are before it.
+  /// A judge for a call of `problem`; `args` has its inputs as they are before the call.
   virtual std::unique_ptr<Judge> make_judge(const Problem& problem, const Args& args,
                                             std::vector<std::int64_t> rows, ClockFn clock) = 0;
   std::unique_ptr<Judge> make_judge(std::vector<std::int64_t> rows) {
@@ -44,7 +44,7 @@ class InProcessMeasurer : public Measurer {
   virtual int run_once(const Kernel& kernel, const CallData& data, double& ms) = 0;
   /// Why the compiled kernel cannot be launched; empty when it can.
   virtual std::string refusal_of(const Plan&, const Kernel&) const { return {}; }
-  /// After a failed launch: can this process still use the device?
+  /// After a failed launch: whether this process can still use the device.
   virtual bool alive() { return true; }
 
   int run(const Kernel& kernel, const CallData& data);
@@ -52,7 +52,7 @@ class InProcessMeasurer : public Measurer {
   std::string words_of(int code) const;
   /// Memory for the kernel's workspace, with room for guards.
   void reserve_workspace(const Kernel& kernel);
-  /// Before a run that is checked: guards around it, and dirt in it.
+  /// Before a checked run: puts guards around the workspace, and dirt in it.
   void guard_workspace();
   virtual void workspace_moves() {}
   std::byte* workspace() const;  // null: the kernel has none
@@ -64,7 +64,7 @@ class InProcessMeasurer : public Measurer {
   const std::unique_ptr<Memory> memory_;
   const ClockFn clock_;
   // Above this many elements `check` compares chosen rows: a search has hundreds of candidates, and
-  // comparing each whole would take the budget. The winner is compared whole all the same.
+  // comparing each in full would use up the budget. The winner is still compared in full.
   static constexpr std::int64_t kMaxCheckedElements = 1 << 22;
   static constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
   std::deque<CallData> sets_;  // set 0 is the one that is checked
@@ -78,22 +78,24 @@ class InProcessMeasurer : public Measurer {
   Check check_here(const Plan& plan);
   bool check_run(const Plan& plan, const Kernel& kernel, int pattern, Suspects& suspects,
                  Check& result);
-  /// Before a candidate runs: the inputs are what they were made as.
+  /// Before a candidate runs: makes sure that the inputs hold their original values.
   void renew_inputs(const Plan& plan);
-  /// After a user's candidate ran: an input that it wrote, which no other must read; or empty.
+  /// After a user's candidate ran: an input that it wrote, which no other candidate may read; or
+  /// empty.
   std::string written_input(const Plan& plan);
-  /// Set 0 holds what this look has, until it ends. False: no look differs from the first so.
+  /// Gives set 0 this look's data, until the look ends. False: this look would not differ from the
+  /// first.
   bool show(const Plan& plan, Look look);
-  /// The first show of a look: finds what of its Variety the operator takes. False: none.
+  /// The first use of a look: finds how much of its Variety the operator takes. False: nothing.
   bool open_look(Look look);
   bool open_scalars();
   void open_elsewhere();
-  /// Set 0 as the look has it with this variety, and a judge of it; null where the reference
+  /// Fills set 0 for the look with this variety, and returns a judge of it; null if the reference
   /// refuses.
   std::unique_ptr<Judge> try_look(Look look, const Variety& variety);
   /// The judge of the first call.
   std::unique_ptr<Judge> first_judge(const std::vector<std::int64_t>& rows);
-  /// Set 0 is as at first again.
+  /// Restores set 0 to the first call.
   void end_look();
   struct FirstAgain {
     explicit FirstAgain(InProcessMeasurer& of) : measurer(of) {}
@@ -102,16 +104,16 @@ class InProcessMeasurer : public Measurer {
     FirstAgain& operator=(const FirstAgain&) = delete;
     InProcessMeasurer& measurer;
   };
-  /// One run of a look that is not the first, and what its judge says.
+  /// One run of a look other than the first, and its judge's verdict.
   Check check_look(const Plan& plan, const Kernel& kernel, Look look, double& error);
   /// After a run in such a look: what is wrong; or empty.
   std::string wrong_for_others(double& error);
-  /// The rows that are judged in other looks, and what their oracles are still going to take.
+  /// The rows that are judged in other looks, and how long their oracles are still going to take.
   std::vector<std::int64_t> other_rows() const;
   double others_ms() const;
-  /// One run on poisoned results: what it wrote that it must not, too.
+  /// One run on poisoned results; also reports writes that are not allowed.
   Check run_guarded(const Plan& plan, const Kernel& kernel, int pattern);
-  /// One run; what a step's code, an exception or a full memory say about it.
+  /// One run; turns a step's code, an exception or a failed allocation into a Check.
   Check try_run(const Kernel& kernel, const CallData& data);
   Check try_run(const Kernel& kernel) { return try_run(kernel, sets_.front()); }
   /// A user's candidate on a smaller size of the same key: what is wrong, or nothing.
@@ -120,16 +122,16 @@ class InProcessMeasurer : public Measurer {
   bool has_smaller();
   bool is_out_of_memory(int code) const;
   Verdict compare_whole();
-  /// What the run before left, against what others left there: every element, where the oracle
-  /// has chosen rows only. Says in `found` what is wrong, and whether another implementation
-  /// agrees.
+  /// Compares every element that the last run left with what other candidates left there, where the
+  /// oracle has only chosen rows. Reports in `found` what is wrong, and whether another
+  /// implementation agrees.
   void compare_with_others(const Kernel& kernel, Check& found);
-  /// The same against one of them; false: that one is wrong.
+  /// The same for one of them; false: that one is wrong.
   bool compare_with(const KeptResults& other, Check& found);
-  /// True if there is none of its implementation yet, and room for one.
+  /// True if no results of its implementation are kept yet, and there is room for them.
   bool keeps(const Kernel& kernel) const;
   bool check_written(const Kernel& kernel, int pattern, Suspects& suspects, Check& result);
-  /// Those of the elements that keep the first pattern on the second run's values, too.
+  /// Those of the elements that also keep the first pattern on the second run's values.
   std::vector<std::int64_t> still_kept(const Kernel& kernel, int r,
                                        const std::vector<std::int64_t>& elements);
   /// Those of the elements that the oracle defines.
@@ -146,13 +148,13 @@ class InProcessMeasurer : public Measurer {
   const std::uint64_t seed_;
   std::vector<std::int64_t> rows_;                  // that judge_ compares
   std::unique_ptr<Judge> other_judges_[kNumLooks];  // null: not needed yet
-  // Of the first right candidates of two implementations.
+  // The results of the first correct candidates of two implementations.
   struct Other {
     const Kernel* kernel;
     std::unique_ptr<KeptResults> results;
   };
   std::vector<Other> others_;
-  // A call of other sizes, once a user's candidate came.
+  // A call of other sizes, made when the first user's candidate comes.
   struct Smaller {
     Smaller(const Operator& op, const Problem& p, std::uint64_t seed, Memory& memory)
         : problem(p), data(op, p, seed, nullptr, memory) {}

@@ -1,4 +1,4 @@
-// Input making; see inputs.hpp.
+// Input generation; see inputs.hpp.
 #include "tuner/inputs.hpp"
 
 #include <algorithm>
@@ -23,10 +23,10 @@ std::int64_t offset_of(const TensorView& t, std::int64_t index) {
   return at;
 }
 
-// The caller's indices, continued to the bucket's upper end: indices and lengths repeat, offsets
-// stay at their last value (empty groups), a permutation goes on as the identity, distinct indices
-// with those that are not taken yet. The caller's pool may be larger than the tuner's (`free` in
-// the schema): indices beyond it are folded into it, distinct ones to those that are not taken.
+// Copies the caller's indices, continued to the bucket's upper end: indices and lengths repeat,
+// offsets stay at their last value (empty groups), a permutation continues as the identity,
+// distinct indices with unused ones. The caller's pool may be larger than the tuner's (`free` in
+// the schema): indices beyond it are folded into it, distinct ones onto unused ones.
 void copy_indices(const TensorView& to, const TensorView& from, const Filler& filler) {
   const std::int64_t have = from.numel();
   const auto limit = static_cast<double>(filler.limit);
@@ -161,7 +161,7 @@ CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t see
                    const Args* caller, Memory& memory)
     : op_(&op), memory_(&memory) {
   const Schema& schema = op.schema;
-  // Asked first: the system may promise memory that it does not have, and kill for it later.
+  // Checked first: the system may promise memory that it does not have, and kill the process later.
   if (tensor_bytes(op, problem) >= memory.capacity()) throw_no_memory(op, problem);
   make_shapes(problem, true);
   make_scalars(problem, caller);
@@ -187,7 +187,7 @@ CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t see
 
 Filler CallData::filler_of(int tensor, const Problem& problem, const Values& values) const {
   const Schema& schema = op_->schema;
-  // Each look has values of its own.
+  // Each look has its own values.
   const bool first = values.look == Look::kFirst;
   const std::uint64_t seed =
       first ? values.seed : ~values.seed - static_cast<std::uint64_t>(values.look);
@@ -250,8 +250,8 @@ CallData::CallData(const CallData& other)
     lent_.push_back({p.tensor, std::make_unique<GuardedTensor>(*p.copy)});
 }
 
-/// A call with broadcast rows may have had one leading dimension, and an operator that takes rows
-/// at one stride alone refuses two of which one is broadcast.
+/// A call with broadcast rows may have had one leading dimension, and an operator that requires
+/// rows at one stride refuses two of which one is broadcast.
 bool CallData::takes_shapes(const Problem& problem) const {
   if (!op_->def.check) return true;
   Args laid = args_;
@@ -335,8 +335,8 @@ bool is_in_range(const Operator& op, const Args& args) {
   return true;
 }
 
-// Values on the same side of the default, of which a key(set) says nothing more: between the two,
-// or beyond.
+// Values on the same side of the default, which a key(set) does not tell apart: between the default
+// and `first`, or beyond.
 std::vector<ScalarValue> beside(const ScalarSpec& spec, const ScalarValue& first) {
   const ScalarValue& base = spec.default_value;
   std::vector<ScalarValue> found = {{base.i + (first.i - base.i) / 2, (base.f + first.f) / 2},
@@ -366,7 +366,7 @@ std::vector<ScalarValue> others(const ScalarSpec& spec, const ScalarValue& first
 
 }  // namespace
 
-// A runtime scalar that was not its default becomes it; one that was becomes another.
+// A runtime scalar that was not at its default takes it; one that was takes another value.
 std::vector<ScalarValue> CallData::choices_of(std::size_t scalar) const {
   const ScalarSpec& spec = op_->schema.scalars[scalar];
   const ScalarValue& first = first_scalars_[scalar];
@@ -486,8 +486,8 @@ std::array<std::uint64_t, kMaxTensors> CallData::digests() const {
   return found;
 }
 
-// Each by another distance, so that no two tensors lie as far from each other as before. A multiple
-// of 512 keeps what alignment a GPU's allocation has.
+// Moves each by another distance, so that no two tensors keep theirs from each other. A multiple of
+// 512 keeps the alignment of a GPU's allocation.
 void CallData::place(bool elsewhere) {
   constexpr std::size_t kPage = 4096, kStep = 512;
   static_assert(kPage + kMaxTensors * kStep <= GuardedTensor::kRoomBytes);
@@ -502,7 +502,7 @@ void CallData::place(bool elsewhere) {
   set_pitches(elsewhere);
 }
 
-// A key says that rows lie apart, and how aligned they are: not how far. Copies of what a call
+// A key fixes that rows are padded, and their alignment: not the pitch. Copies of what a call
 // writes, and of lent indices, have the first pitch.
 void CallData::set_pitches(bool wider) {
   const Schema& schema = op_->schema;
@@ -569,7 +569,7 @@ double CallData::largest_lent(int tensor) const {
   return most;
 }
 
-// Backwards: new draws could be any load, of more than the caller has.
+// Reverses the order: new draws could be any load, even more than the caller has.
 void CallData::vary_order(const Pristine& lent, const Problem& problem) {
   const int tensor = lent.tensor;
   HostMemory host{Context{}};

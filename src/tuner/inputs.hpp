@@ -1,8 +1,8 @@
-// Tensors for any Problem, made from the schema's fills: what the tuner measures and checks on.
-// The caller's data is never read, but for index-valued arguments (invented routing
-// would not measure the caller's load). In: Operator, Problem, seed. Out: one call's Args over
-// memory of our own, with guard zones around every tensor. Same seed, same bits, on any number of
-// threads. Flow: tune > [inputs] > measure.  Read next: tuner/measure.hpp, tuner/looks.cpp.
+// Tensors for any Problem, made from the schema's fills: what the tuner measures and checks on. The
+// caller's data is never read, except for index-valued arguments (invented routing would not
+// measure the caller's load). In: Operator, Problem, seed. Out: one call's Args over memory of our
+// own, with guard zones around every tensor. Same seed, same bits, on any number of threads. Flow:
+// tune > [inputs] > measure.  Read next: tuner/measure.hpp, tuner/looks.cpp.
 #pragma once
 
 #include <array>
@@ -18,19 +18,19 @@ namespace dlblas {
 
 /// One tensor in memory of its own: a guard zone, the elements (and the gaps between strided rows),
 /// a guard zone. Guards and gaps are filled with kGuardByte, which reads as NaN in every float
-/// type: a kernel that uses what it should not gives a wrong result, one that writes there is
-/// caught. The memory outlives it.
+/// type: a kernel that reads them gives a wrong result, and one that writes them is caught. The
+/// memory outlives it.
 class GuardedTensor {
  public:
   static constexpr int kGuardByte = 0xff;
   /// As wide as a tile: 256 rows of 256 elements of two bytes.
   static constexpr std::size_t kGuardBytes = std::size_t{1} << 17;
-  /// Of copies, which no candidate is checked on: enough to keep neighbours apart.
+  /// For copies, which no candidate is checked on: enough to keep neighbours apart.
   static constexpr std::size_t kCopyGuardBytes = 256;
-  /// How far it may move.
+  /// How far the tensor may move.
   static constexpr std::size_t kRoomBytes = std::size_t{1} << 14;
 
-  /// Lays the shape in `view` out by the traits' class and alignment; sets view's strides and data.
+  /// Lays out the shape in `view` by the traits' class and alignment; sets view's strides and data.
   GuardedTensor(TensorView& view, const TensorTraits& traits, Memory& memory);
   /// The same layout and elements in other memory of the same kind, between narrow guards.
   GuardedTensor(const GuardedTensor& other);
@@ -38,29 +38,28 @@ class GuardedTensor {
   GuardedTensor& operator=(const GuardedTensor&) = delete;
 
   const TensorView& view() const { return view_; }
-  /// Of the elements and the gaps between them, without the guards: what a call touches.
+  /// Bytes of the elements and the gaps between them, without the guards: what a call touches.
   std::size_t bytes() const { return touched_; }
   /// Copies the elements, and the gaps between them, from a tensor of the same layout.
   void restore(const GuardedTensor& pristine);
-  /// The guards before and after the elements are whole again.
+  /// Rewrites the guards before and after the elements.
   void mend_guards();
   void lend_to_children(bool lent) { memory_->lend_to_children(base_, size_, lent); }
-  /// The elements lie `bytes` (a multiple of Memory::kAlign, at most kRoomBytes) after their first
-  /// place from now on, and the guards around them. What they hold is to be made anew. Not of
-  /// copies.
+  /// Moves the elements, with the guards around them, to `bytes` (a multiple of Memory::kAlign, at
+  /// most kRoomBytes) after their first place. The contents must be made again. Not for copies.
   void move(std::size_t bytes);
-  /// Rows, or columns, that lie apart lie further apart from now on, or as at first. The same
-  /// holds.
+  /// Pads rows, or columns, that are padded by more, or as at first. Here, too, the contents must
+  /// be made again.
   void set_pitch(bool wider);
-  /// As restore, from one in host memory.
+  /// As restore, but from a tensor in host memory.
   void copy_in(const GuardedTensor& host);
-  /// Every byte becomes a guard, every element byte `pattern`.
+  /// Sets every byte to the guard, and every byte of an element to `pattern`.
   void poison(int pattern);
   /// Indices (row-major) of elements whose bytes all equal `pattern`.
   std::vector<std::int64_t> elements_equal_to(int pattern) const;
   /// True while nothing outside the elements was written.
   bool guards_intact() const;
-  /// Of all bytes, guards included: another one says that one was written.
+  /// A digest of all bytes, guards included: it changes if one was written.
   std::uint64_t digest() const;
 
  private:
@@ -78,20 +77,20 @@ class GuardedTensor {
   std::byte* base_ = nullptr;
 };
 
-/// Strides of the class and the alignment, for the shape that is there.
-/// `wider`: what pads its rows, or columns, is another 64 bytes.
+/// Sets the strides of the layout class and the alignment, for the shape of `t`. `wider`: pads
+/// rows, or columns, by another 64 bytes.
 void set_strides(TensorView& t, Layout layout, int align_log2, bool wider = false);
 
-/// Bytes of all tensors of one call; in double, since sizes that cannot be are asked about as well.
+/// Bytes of all tensors of one call; in double, since it is also called for impossible sizes.
 double tensor_bytes(const Operator& op, const Problem& problem);
-/// Throws Error(kTuning) that names them and the memory there is.
+/// Throws Error(kTuning) that names these bytes and the memory there is.
 [[noreturn]] void throw_no_memory(const Operator& op, const Problem& problem);
 
 /// Another call of the same key: every bucketed letter is 1, 2, 4 or 8 below its bucket's end, as
-/// layouts and alignments allow; the same where none may be.
+/// layouts and alignments allow; the same call if there is no other.
 Problem smaller_call(const Operator& op, const Problem& problem);
 
-/// What a call holds when a candidate is looked at: values, and what else is not as at first.
+/// What a candidate is checked on: values, and what else differs from the first call.
 enum class Look : std::uint8_t {
   kFirst,
   kPart,       // half of the values are others: a probe of a few elements may not see it
@@ -100,13 +99,13 @@ enum class Look : std::uint8_t {
 };
 inline constexpr int kNumLooks = 4;
 
-/// What a look varies beside values, where the operator takes it.
+/// What a look varies besides values, as far as the operator takes it.
 struct Variety {
   double large = 96;        // kElsewhere: Filler::large; 0: none
   bool zero_row = true;     // kElsewhere: the last row of all that has tokens is zeros
   bool empty = true;        // kElsewhere: some lengths are 0, some groups empty
   bool own_indices = true;  // kElsewhere: the tuner's draw stands for what the caller lent
-  // kScalars: which of the values that a user's scalar, or one of key(set), may have instead.
+  // kScalars: which of its other values a user's scalar, or one of key(set), has.
   static constexpr std::int8_t kNone = 127;
   std::array<std::int8_t, kMaxScalars> scalars = {};
 };
@@ -120,51 +119,52 @@ constexpr Variety nothing_else() {
 /// All tensors of one call.
 class CallData {
  public:
-  /// `caller` (may be null) lends its index-valued tensors and its runtime scalars.
-  /// Throws Error(kTuning) when the tensors are larger than the memory, std::bad_alloc where the
-  /// system refuses less.
+  /// `caller` (may be null) lends its index-valued tensors and its runtime scalars. Throws
+  /// Error(kTuning) if the tensors are larger than the memory, std::bad_alloc if the system refuses
+  /// less.
   CallData(const Operator& op, const Problem& problem, std::uint64_t seed, const Args* caller,
            Memory& memory);
   CallData(const CallData& other);
 
   const Args& args() const { return args_; }
   std::size_t bytes() const;
-  /// Puts back the inputs that a call writes; results in place are such inputs.
+  /// Restores the inputs that a call writes, those of in-place results among them.
   void restore();
-  /// Whether children that are forked from now on have its tensors.
+  /// Sets whether children that are forked from now on share its tensors.
   void lend_to_children(bool lent);
   bool has_written_inputs() const { return !pristine_.empty(); }
   /// Digests of the inputs that a call must leave as they are; 0 for every other tensor.
   std::array<std::uint64_t, kMaxTensors> digests() const;
-  /// Makes these inputs again, at the first addresses, as the constructor did with `seed`.
+  /// Makes the inputs again, at the first addresses, as the constructor did with `seed`.
   void remake(const Problem& problem, std::uint64_t seed);
-  /// Makes every input as this look has it. `seed` as in the constructor. Where the caller lent one
-  /// input of indices, that varies too, lengths and offsets in another order; several stay, which
-  /// may belong together, but for Variety::own_indices. remake() and restore() bring the first
-  /// values back.
+  /// Makes every input for this look. `seed` as in the constructor. If the only index input was
+  /// lent by the caller, that varies too (lengths and offsets: in another order); several stay,
+  /// since they may belong together, except with Variety::own_indices. remake() and restore() bring
+  /// the first values back.
   void vary(const Problem& problem, std::uint64_t seed, Look look, const Variety& variety = {});
-  /// kScalars has others than the first.
+  /// True if kScalars has other values than the first call.
   bool has_other_scalars(const Variety& variety = {}) const;
-  /// How many values Variety::scalars chooses among for this one.
+  /// How many values Variety::scalars can choose from for this scalar.
   std::size_t scalar_choices(std::size_t scalar) const { return choices_of(scalar).size(); }
-  /// Integers without a role are small from now on, those that there are as well.
+  /// Makes integers without a role small, existing ones included.
   void use_small_integers(const Problem& problem, std::uint64_t seed);
   bool has_plain_integers() const;
-  /// The runtime scalars of another call, and its way with integers.
+  /// Takes the runtime scalars of another call, and its treatment of integers.
   void follow(const CallData& other, const Problem& problem, std::uint64_t seed);
   bool has_lent() const { return !lent_.empty(); }
-  /// An input of lengths or offsets.
+  /// True if an input holds lengths or offsets.
   bool has_groups() const;
-  /// Inputs that hold places in others: one alone can be drawn, several may belong together.
+  /// The number of inputs that hold places in others: a single one can be drawn, several may belong
+  /// together.
   int index_inputs() const;
-  /// The results that have memory of their own, poisoned; all guards of what a call may write are
-  /// fresh.
+  /// Poisons the results that have memory of their own, and rewrites all guards of what a call may
+  /// write.
   void poison_results(int pattern);
-  /// Null: the result is in place of an input.
+  /// Null: the result is in place, in an input's memory.
   GuardedTensor* own_result(int r) const;
-  /// Guards of everything a call may write.
+  /// Whether the guards of everything a call may write are intact.
   bool guards_intact() const;
-  /// What memory judged tensor j is in: its own, or an input's that it is in place of. Null:
+  /// The memory of judged tensor j: its own, or that of the input that it shares in place. Null:
   /// absent.
   const GuardedTensor* judged(int j) const;
 
@@ -175,11 +175,11 @@ class CallData {
   };
   bool is_read_only(int tensor) const;
   bool is_lent(int tensor) const;
-  /// `split`: leading dimensions become two where a tensor's rows do not lie at one stride.
+  /// `split`: splits leading dimensions in two if a tensor's rows do not have one stride.
   void make_shapes(const Problem& problem, bool split);
   bool takes_shapes(const Problem& problem) const;
   using Scalars = std::array<ScalarValue, kMaxScalars>;
-  /// Which values an input is made of.
+  /// What determines an input's values.
   struct Values {
     std::uint64_t seed;
     Look look = Look::kFirst;
@@ -187,13 +187,14 @@ class CallData {
   };
   Filler filler_of(int tensor, const Problem& problem, const Values& values) const;
   void make_input(int tensor, const Problem& problem, const Values& values, const Args* caller);
-  /// Every tensor at its first address and pitch, or each at others.
+  /// Puts every tensor at its first address and pitch, or each at others.
   void place(bool elsewhere);
   void set_pitches(bool wider);
   void make_scalars(const Problem& problem, const Args* caller);
   Scalars other_scalars(const Variety& variety) const;
   std::vector<ScalarValue> choices_of(std::size_t scalar) const;
-  /// A built-in operator's, or the default that a caller's was not: no reference is asked for it.
+  /// True if the reference need not be tried with another value: a built-in operator's scalar, or
+  /// one that returns to its default.
   bool is_plain(std::size_t scalar) const;
   void take_scalars(const Scalars& from);
   void vary_order(const Pristine& lent, const Problem& problem);

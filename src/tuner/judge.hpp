@@ -1,6 +1,6 @@
-// Says whether results are right: the oracle's values of the chosen rows, computed once for all
-// candidates of a problem. In: inputs as they were before a call, results. Out: a Verdict.
-// Flow: tune > measure > [judge].  Read next: tuner/verify.hpp (on the host), tuner/cuda_judge.hpp.
+// Judges results against the oracle's values of the chosen rows, computed once for all candidates
+// of a problem. In: inputs as they were before a call, results. Out: a Verdict. Flow: tune >
+// measure > [judge].  Read next: tuner/verify.hpp (on the host), tuner/cuda_judge.hpp.
 #pragma once
 
 #include <memory>
@@ -13,39 +13,39 @@ namespace dlblas {
 class Judge {
  public:
   virtual ~Judge() = default;
-  /// The chosen rows of results and written inputs, as `after` has them.
+  /// Judges the chosen rows of results and written inputs, as `after` has them.
   virtual Verdict compare(const Args& after) = 0;
-  /// Every row; `before` has the inputs as they were before the call.
+  /// Judges every row; `before` has the inputs as they were before the call.
   virtual Verdict compare_whole(const Args& before, const Args& after) = 0;
-  /// Rows, ascending, in which two results differ by more than two right ones may: by twice the
-  /// bound of a column's largest magnitude in the chosen rows. Every element is looked at; where
-  /// other rows have larger magnitudes, right results may be among them.
+  /// Rows, ascending, in which two results differ by more than two correct ones may: by twice the
+  /// bound at a column's largest magnitude in the chosen rows. Every element is compared; where
+  /// other rows have larger magnitudes, correct results may be among them.
   virtual std::vector<std::int64_t> disputed(const Args& one, const Args& other) = 0;
   /// Those of the elements (row-major indices into judged tensor j, ascending) that the oracle
-  /// defines: others need not be written. Of many rows some are asked about.
+  /// defines: others need not be written. If they are in many rows, only some rows are evaluated.
   virtual std::vector<std::int64_t> defined(const Args& before, int j,
                                             const std::vector<std::int64_t>& elements) = 0;
-  /// Milliseconds that the oracle took for a row.
+  /// Milliseconds that the oracle took per row.
   virtual double row_ms() const = 0;
-  /// False if a chosen row of `args`, which says the results' types, should hold what its type has
-  /// no number for, or hardly one: implementations may then overflow before. Infinities may be
-  /// meant, as those of masks are.
+  /// False if a chosen row's value is NaN, or is out of the range of the result's type in `args`,
+  /// or nearly: implementations may then overflow earlier. Infinities may be intended, as those of
+  /// masks are.
   virtual bool fits(const Args& args) const = 0;
 };
 
-/// As many of the rows as an oracle of `row_ms` a row does in some milliseconds, 8 at least: the
-/// first, the last, and others between.
+/// As many of the rows as an oracle of `row_ms` per row computes in some milliseconds, at least 8:
+/// the first, the last, and others between.
 std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& rows, double row_ms);
-/// The rows, of this width, that these elements are in.
+/// The rows, of this width, that contain these elements.
 std::vector<std::int64_t> rows_with(const std::vector<std::int64_t>& elements, std::int64_t width);
-/// Elements in `rows` whose magnitude, [rows, width], is not that of an undefined one.
+/// The elements in `rows` whose magnitude, in [rows, width], does not mark them as undefined.
 std::vector<std::int64_t> defined_of(const std::vector<std::int64_t>& elements,
                                      const std::vector<std::int64_t>& rows, std::int64_t width,
                                      const double* magnitudes);
 
-/// False where one of `count` values is beyond half of what the type holds, or is no number.
+/// False if one of `count` values is NaN, or is finite but beyond half of what the type holds.
 bool all_fit(const double* values, const double* magnitudes, std::size_t count, DType dtype);
-/// Of each column, the largest finite magnitude in [rows, width]; −1 where none is defined.
+/// For each column, the largest finite magnitude in [rows, width]; −1 where none is defined.
 std::vector<double> largest_of(const double* magnitudes, std::size_t rows, std::int64_t width);
 /// Indices of the bytes that are not 0.
 std::vector<std::int64_t> set_in(const std::vector<std::uint8_t>& flags);
@@ -74,8 +74,8 @@ class HostJudge final : public Judge {
   double row_ms_ = 0;
 };
 
-/// The same for tensors in other memory, which are fetched: where the operator has a judge of its
-/// own, which reads them on the host.
+/// The same for tensors in other memory, which it fetches: for operators with a judge of their own,
+/// which reads them on the host.
 class FetchingJudge final : public Judge {
  public:
   FetchingJudge(const Operator& op, const Problem& problem, const Args& args,

@@ -1,7 +1,7 @@
-// A copy of what one candidate left in its results and written inputs, for others to be compared
-// with: where the oracle pays for chosen rows only, two implementations that agree in every element
-// are what says that the other rows are right as well. In: a call's tensors after a run. Out: Args
-// over memory of its own. Flow: tune > [measure].  Read next: tuner/in_process.cpp, `beside`.
+// A copy of one candidate's results and written inputs, for comparison with others: where the
+// oracle can afford only chosen rows, two implementations that agree in every element are the
+// evidence that the other rows are right as well. In: a call's tensors after a run. Out: Args over
+// memory of its own. Flow: tune > [measure].  Read next: tuner/in_process.cpp, `beside`.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// What a candidate is looked at with beside the call that it is measured on: other values in part,
-// other runtime scalars, other addresses with large values, another size of its key. One that keeps
-// what its first call had (a packed copy, a descriptor, a static graph, by address or by shape) is
-// wrong in one of them. See in_process.hpp.
+// The other calls that a candidate is checked on, besides the one that it is measured on: partly
+// other values, other runtime scalars, other addresses with large values, another size of its key.
+// A candidate that caches its first call (a packed copy, a descriptor, a static graph, by address
+// or by shape) is wrong in one of them. See in_process.hpp.
 #include <algorithm>
 #include <new>
 
@@ -24,8 +24,8 @@ constexpr std::string_view name_of(Look look) {
 
 }  // namespace
 
-// Built-in kernels leave their inputs alone: the harness sees to that. What a user's candidate
-// wrote there would be every other one's input, and the oracle's.
+// Built-in kernels do not write their inputs: the harness makes sure of that. What a user's
+// candidate wrote there would be the input of every other candidate, and of the oracle.
 void InProcessMeasurer::renew_inputs(const Plan& plan) {
   const bool user = plan.implementation->flags.user;
   CallData& data = sets_.front();
@@ -84,8 +84,9 @@ bool InProcessMeasurer::open_look(Look look) {
   return true;
 }
 
-// All scalars at once where the reference takes that. What goes with what, a user's defaults alone
-// say: where it raises or has no numbers, each is tried alone, and left where that is so again.
+// Varies all scalars at once if the reference takes that. Only a user's defaults are known to go
+// together: if the reference raises or has values out of range, scalars are tried one by one, and
+// one that fails again keeps its value.
 bool InProcessMeasurer::open_scalars() {
   CallData& data = sets_.front();
   std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kScalars)];
@@ -110,9 +111,9 @@ bool InProcessMeasurer::open_scalars() {
   return !keeps_scalars_;
 }
 
-// All of it where the operator takes that; else what it takes of each, one after the other. Of
-// values beyond the results' types no implementation can be asked (exponentials of gradients, say,
-// where nothing holds them), nor of a NaN that a row of zeros makes.
+// Varies everything at once if the operator takes that; else adds what it takes, one after the
+// other. No implementation can be judged on values beyond the results' types (exponentials of
+// gradients, say), nor on a NaN that a row of zeros produces.
 void InProcessMeasurer::open_elsewhere() {
   CallData& data = sets_.front();
   std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kElsewhere)];
@@ -163,7 +164,7 @@ std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
 }
 
 double InProcessMeasurer::others_ms() const {
-  // A reference that makes all rows at once makes them again for each look.
+  // A reference that computes all rows at once computes them again for each look.
   const std::size_t rows = op_.def.reference_is_whole ? rows_.size() : other_rows().size();
   double ms = 0;
   for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
@@ -201,7 +202,7 @@ bool InProcessMeasurer::has_smaller() {
   asked_smaller_ = true;
   const Problem other = smaller_call(op_, problem_);
   const CallData& first = sets_.front();
-  // Inputs of indices that belong together cannot be drawn one by one.
+  // Index inputs that belong together cannot be drawn one by one.
   if (other == problem_ || first.index_inputs() > 1) return false;
   const double room = 2 * tensor_bytes(op_, other) + static_cast<double>(first.bytes());
   if (room > static_cast<double>(memory_->capacity())) return false;
@@ -220,7 +221,7 @@ bool InProcessMeasurer::has_smaller() {
   return smaller_ != nullptr;
 }
 
-// One decision serves all sizes of a bucket: a tile at the end that is not whole shows here.
+// One decision serves all sizes of a bucket: a mistake in a partial tile at the end shows here.
 Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
   if (!has_smaller()) return {};
   CallData& data = smaller_->data;

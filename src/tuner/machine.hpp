@@ -21,8 +21,8 @@ double copy_rate(const Context& context, std::int64_t bytes,
 double peak_rate(const Context& context, float (*multiply_adds)(std::int64_t iterations),
                  std::int64_t flops_per_iteration, ClockFn clock);
 
-/// The same of a CUDA device: its copy rate by the device's own copies, rotated through three times
-/// its L2 cache, and the peak of f32 multiply-adds. Throws Error(kDevice) where there is none.
+/// The same for a CUDA device: its copy rate by the device's own copies, rotated through three
+/// times its L2 cache, and the peak of f32 multiply-adds. Throws Error(kDevice) if there is none.
 double cuda_copy_rate(int device, std::int64_t bytes);
 double cuda_peak_rate(int device);
 

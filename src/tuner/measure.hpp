@@ -1,9 +1,9 @@
-// Runs candidates on inputs of our own: is the result right, and how long does it take?
-// In: (Problem, Plans, seed, copies of index arguments), nothing else of the caller's, so that a
-// worker process can do it as well. Out: a kind of failure, or milliseconds. Two do it: this
-// process (in_process.hpp), and another one that may be killed (worker_measurer.hpp); which, is
-// tune's to say. The only clock of the library is here; tests bring their own. Flow: tune > inputs
-// > [measure].  Read next: tuner/in_process.hpp; tuner/race.hpp, which decides what is measured.
+// Runs candidates on inputs of our own: is the result right, and how long does it take? In:
+// (Problem, Plans, seed, copies of index arguments), nothing else of the caller's, so that a worker
+// process can do it as well. Out: a kind of failure, or milliseconds. Two implementations: this
+// process (in_process.hpp), and another one that may be killed (worker_measurer.hpp); tune chooses.
+// The library's only clock is here; tests bring their own. Flow: tune > inputs > [measure].
+// Read next: tuner/in_process.hpp; tuner/race.hpp, which decides what is measured.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ enum class Failure : std::uint8_t {
   kUnjudged,        // a user's: what the oracle says would be right of almost anything
 };
 inline constexpr int kNumFailures = 12;
-/// The word in records and reports: "wrong_result", …; "" for kNone.
+/// The name in records and reports: "wrong_result", …; "" for kNone.
 std::string_view name_of(Failure failure);
 
 struct Check {
@@ -47,14 +47,15 @@ struct Check {
   double error = 0;       // worst |out − ref| over its bound
   double ms = 0;          // of one run, the second
   double limit_s = 0;     // of one that was ended for its time: how much it had
-  /// Where `check` compares chosen rows with the oracle: every other element agrees with that of
-  /// another implementation which was right.
+  /// Where `check` compares chosen rows with the oracle: every other element agrees with the
+  /// correct result of another implementation.
   bool beside = false;
-  /// Another one may have been the cause, and there was no time to see: no record says it failed.
+  /// Another candidate may be the cause, and there was no time to find out: no record says that
+  /// this one failed.
   bool unsure = false;
 };
 
-/// What `sample` and `check_whole` throw where more is known than that a launch failed.
+/// Thrown by `sample` and `check_whole` when more is known than that a launch failed.
 class CandidateError : public Error {
  public:
   CandidateError(Failure failure, const std::string& note, bool unsure = false)
@@ -76,7 +77,8 @@ struct MeasureRequest {
   ClockFn clock;
 };
 
-/// What a user's first call may take beside the budget: it may import torch, and compile itself.
+/// What a user's first call may take without counting against the budget: it may import torch, and
+/// compile itself.
 inline constexpr double kFirstCallSeconds = 30;
 
 class Measurer {
@@ -86,18 +88,20 @@ class Measurer {
   Measurer(const Measurer&) = delete;
   Measurer& operator=(const Measurer&) = delete;
 
-  /// Two runs on results poisoned with two byte patterns in turn, both compared with the oracle.
+  /// Two runs, on results poisoned with a different byte pattern each, both compared with the
+  /// oracle.
   virtual Check check(const Plan& plan) = 0;
-  /// As check, of one whose results were compared with none of another implementation: `rival`,
-  /// which was right, runs before it.
+  /// As check, for a candidate whose results were not compared with another implementation's:
+  /// `rival`, which was right, runs before it.
   virtual Check check_beside(const Plan& plan, const Plan& rival) {
     check(rival);
     return check(plan);
   }
-  /// One run, every element of its results against the oracle: what the winner must pass. Throws
-  /// Error where the launch does.
+  /// One run, with every element of its results compared with the oracle: what the winner must
+  /// pass. Throws Error where the launch does.
   virtual Check check_whole(const Plan& plan) = 0;
-  /// What check_whole takes, from how long the oracle took for the rows it did; milliseconds.
+  /// Milliseconds that check_whole takes, estimated from the oracle's time for the rows it has
+  /// computed.
   virtual double whole_cost_ms() const = 0;
   /// True when `check` compares every element already.
   virtual bool checks_whole() const = 0;
@@ -105,19 +109,19 @@ class Measurer {
   /// Milliseconds of one run of a kernel that takes about `ms`. Throws Error(kLaunch).
   virtual double sample(const Plan& plan, double ms) = 0;
   virtual SampleCost sample_cost() const = 0;
-  /// What `sample` takes altogether, milliseconds.
+  /// Milliseconds that `sample` takes altogether.
   double sample_cost_ms(double ms) const { return sample_cost().of(ms); }
 
-  /// What the next candidate may take though it does nothing: the start of a worker, and the wait
-  /// until it is called hanging. Seconds.
+  /// Seconds that the next candidate may take even if it does nothing: the start of a worker, and
+  /// the wait until it counts as hanging.
   virtual double least_s() const { return 0; }
-  /// Seconds so far that do not count: what first calls of users' candidates took.
+  /// Seconds so far that do not count: first calls of users' candidates.
   virtual double beside_s() const { return 0; }
 
-  /// How many candidates are compiled side by side.
+  /// How many candidates are compiled in parallel.
   virtual int compiles_at_once() const { return 1; }
-  /// Compiles them, and moves those that spill registers to the end. What does not compile is
-  /// reported by `check`.
+  /// Compiles them, and moves those that spill registers to the end. `check` reports what does not
+  /// compile.
   virtual void compile_ahead(std::vector<const Plan*>&) {}
 
   /// How it was measured, for the record: "cache", …, in the order of a report.
@@ -127,7 +131,8 @@ class Measurer {
   virtual bool lost() const = 0;
   /// After `sample` or `check_whole` has thrown: finds out whether the device is lost.
   virtual void look_after_failure() {}
-  /// The last answer is none: the caller wants to stop, or measuring had to end (ended_because).
+  /// True if the last answer is void: the caller wants to stop, or measuring had to end
+  /// (ended_because).
   virtual bool interrupted() const { return false; }
   /// Why nothing more can be measured, for people; empty while it can.
   virtual std::string ended_because() const { return {}; }
@@ -138,10 +143,10 @@ class Measurer {
 /// The measurer of the problem's device, in this process. Throws Error(kTuning) where nothing may
 /// be measured now.
 std::unique_ptr<Measurer> make_measurer(const MeasureRequest& request);
-/// True if the caller's stream is captured into a graph: nothing is measured meanwhile.
+/// True if the caller's stream is being captured into a graph: nothing is measured meanwhile.
 bool under_capture(const Problem& problem, const Context& context);
-/// Throws Error(kTuning) while the caller's stream is being captured into a graph:
-/// nothing may be measured then, in a worker neither.
+/// Throws Error(kTuning) while the caller's stream is being captured into a graph: nothing may be
+/// measured then, not even in a worker.
 void refuse_under_capture(const MeasureRequest& request);
 
 }  // namespace dlblas

@@ -1,6 +1,6 @@
-// Where a measured call's tensors live: the host's memory, or a CUDA device's. What the tuner does
-// to bytes and elements there, so that inputs, guards and poison are written once for both. Flow:
-// tune > inputs > [memory].  Read next: tuner/host_memory.cpp, tuner/cuda_memory.hpp.
+// Where a measured call's tensors live: the host's memory, or a CUDA device's. Has the tuner's
+// operations on bytes and elements there, so that inputs, guards and poison are written once for
+// both. Flow: tune > inputs > [memory].  Read next: tuner/host_memory.cpp, tuner/cuda_memory.hpp.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ class Memory {
   /// Aligned to kAlign. Throws std::bad_alloc.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
-  /// What keeps all that is allocated now, after its release too: a candidate kept a view.
+  /// Keeps everything that is allocated now alive, even after its release: a candidate kept a view.
   virtual std::shared_ptr<const void> hold() = 0;
-  /// Bytes that could be allocated at best: asked before large tensors are made.
+  /// Bytes that could be allocated at best: checked before large tensors are made.
   virtual double capacity() const = 0;
 
   virtual void set(void* to, int byte, std::size_t bytes) = 0;
@@ -37,25 +37,25 @@ class Memory {
   virtual void copy_out(void* to_host, const void* from, std::size_t bytes) = 0;
   virtual bool all_equal(const void* at, int byte, std::size_t bytes) = 0;
 
-  /// Whether children that are forked from now on have these pages, too. A page that a child had
-  /// costs a fault when it is next written, which a sample would count.
+  /// Sets whether children that are forked from now on share these pages. A shared page costs a
+  /// fault when it is next written, which a sample would count.
   virtual void lend_to_children(std::byte*, std::size_t, bool) {}
 
-  /// Every element by the filler.
+  /// Sets every element by the filler.
   virtual void fill(const TensorView& t, const Filler& filler) = 0;
-  /// Every byte of every element; gaps stay.
+  /// Sets every byte of every element; gaps stay.
   virtual void set_elements(const TensorView& t, int byte) = 0;
   /// Row-major indices of elements whose bytes all equal `byte`, ascending.
   virtual std::vector<std::int64_t> elements_equal_to(const TensorView& t, int byte) = 0;
 };
 
-/// The tensor with the bytes that it spans fetched from `memory` into `kept`; itself, when the host
-/// reads it already and `always` is not set.
+/// The tensor with the bytes that it spans fetched from `memory` into `kept`; the tensor itself if
+/// the host can read it and `always` is not set.
 TensorView fetch(const TensorView& t, Memory& memory, std::vector<std::byte>& kept,
                  bool always = false);
 
-/// A call's tensors as the host reads them, whatever memory they are in. `always`: memory of its
-/// own, whatever becomes of the call's.
+/// A call's tensors as the host can read them, whatever memory they are in. `always`: in memory of
+/// its own, so that later writes to the call's do not matter.
 class HostCopy {
  public:
   HostCopy(const Args& args, Memory& memory, bool always = false);
@@ -91,7 +91,7 @@ class HostMemory final : public Memory {
   std::shared_ptr<Blocks> held_;  // what was released since a view was kept
 };
 
-/// Stands around a candidate's run on tensors of this memory.
+/// Lives around a candidate's run on tensors of this memory.
 class LentMemory final : public Lender {
  public:
   explicit LentMemory(Memory& memory) : Lender(true), memory_(memory) {}

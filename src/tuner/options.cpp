@@ -29,7 +29,7 @@ std::vector<std::string> split(const char* list) {
               {"tune", argument, expected, got});
 }
 
-// Narrowings: three arrays of num_knobs texts, of which the first may be left out.
+// Narrowings: three arrays of num_knobs texts; the array of implementations may be left out.
 std::vector<KnobRestriction> knobs_from(const dlblas_tune_options& options) {
   const int count = options.num_knobs;
   if (count < 0 || count > kMaxNarrowed)

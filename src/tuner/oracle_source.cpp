@@ -73,7 +73,7 @@ std::int64_t largest_tensor(const Operator& op, const Problem& problem) {
   return most;
 }
 
-// The problem with at most kMax of everything and kMaxElements a tensor (a cache has four letters):
+// The problem with at most kMax per letter and kMaxElements per tensor (a cache has four letters):
 // the same dtypes, layouts and scalars. Letters that `//` must divide stay as they are.
 Problem small(const Operator& op, Problem problem) {
   constexpr std::int64_t kMax = 192, kMaxTokens = 24, kMaxElements = 1 << 21;
@@ -94,15 +94,15 @@ Problem small(const Operator& op, Problem problem) {
   return problem;
 }
 
-// Sums in f64 of one order or another agree to far below any bound; a value may only differ visibly
-// where its magnitude says that it lies at a border of rounding.
+// f64 sums in different orders agree far better than any bound requires; a value may differ visibly
+// only where its magnitude shows that it is at a border of rounding.
 constexpr double kAgree = 1e-9;
 
 bool close(double a, double b, double size) {
   return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= kAgree * size;
 }
 
-/// "" or where they do not.
+/// Where the two disagree; "" if they agree.
 std::string disagreement(const std::vector<double>& value, const std::vector<double>& magnitude,
                          const double* value_ref, const double* magnitude_ref, const Bound& bound) {
   std::size_t borders = 0;
@@ -148,7 +148,7 @@ void check_against_reference(const Operator& op, const Problem& problem, const C
   for (int j = 0; j < op.schema.num_judged(); ++j) {
     if (!data.args().judges(j)) continue;
     const TensorView judged = data.args().judged_rows(j);
-    // Rows that it does not have are left out: anything may be there.
+    // Rows that this tensor does not have are left out: they may hold anything.
     const auto count = static_cast<std::size_t>(row_count(judged) * row_width(judged));
     std::vector<double> value(count), magnitude(count);
     memory.copy_out(value.data(), out[j].value, count * sizeof(double));
@@ -165,7 +165,7 @@ void check_against_reference(const Operator& op, const Problem& problem, const C
   }
 }
 
-// Once for an operator's dtypes, layouts and scalars.
+// Once per operator, dtypes, layouts and scalars.
 void check_once(const Operator& op, const Problem& problem, const Context& context,
                 CudaMemory& memory) {
   static auto* const mutex = new std::mutex;

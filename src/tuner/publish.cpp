@@ -15,8 +15,9 @@ namespace dlblas {
 namespace {
 
 constexpr std::size_t kMaxKept = 32;
-// A short budget leaves less to a candidate, and says nothing of it: its first run may load a
-// library or a compiler. A candidate ended sooner is tried again by the next search.
+// A short budget leaves a candidate less time than this, and a timeout then proves nothing: its
+// first run may load a library or a compiler. A candidate ended sooner is tried again by the next
+// search.
 constexpr double kFairSeconds = 1;
 
 bool says_nothing(const Evaluated& e) {
@@ -50,8 +51,8 @@ Record::Candidate candidate_of(const TuneReport& report, const Evaluated& e, std
   return c;
 }
 
-// The fastest, the defaults, the best of each implementation, which else would count as never
-// measured, and some failures: a record stays small whatever was searched.
+// The fastest, the defaults, the best of each implementation (which would otherwise count as never
+// measured), and some failures: a record stays small whatever was searched.
 std::vector<const Evaluated*> kept(const TuneReport& report) {
   std::vector<const Evaluated*> timed, failed, result;
   for (const Evaluated& e : report.evaluated)
@@ -99,9 +100,9 @@ void publish(const TuneReport& report, Store& store) {
     if (says_nothing(*e)) continue;
     Record::Candidate c = candidate_of(report, *e, now);
     const std::string identity = identity_of(c);
-    // Without a final, what a final has decided stays. Where that was under another driver or
-    // compiler, its times stand for these, if its winner was seen: else every process would measure
-    // again what none has the time to decide.
+    // Without a final, what an earlier final decided stays. If that was under another driver or
+    // compiler, its times are taken over, provided that its winner was measured again: otherwise
+    // every process would repeat measurements that none has the time to decide.
     if (report.final_rounds < kFinalSamples && e->failure == Failure::kNone &&
         report.known_finals.count(identity) > 0) {
       const auto times = report.stale_finals.find(identity);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kRaceSamples = 2;  // for all; with kMoreSamples still fewer than a finalist has
 constexpr int kMoreSamples = 2;  // for those within kNear of the best
-// Clocks fall under load, and rise from idle. A candidate that is slower than this
-// factor is not slow because of clocks.
+// Clocks fall under load, and rise when idle. A candidate that is slower by this factor is not slow
+// because of clocks.
 constexpr double kNear = 2;
 constexpr double kBusy = 3;  // times the fastest pace: other work beside it, and none of its own
 constexpr double kLongRunMs = 1.0;
@@ -29,7 +29,8 @@ constexpr int kFinalRounds = 30;
 constexpr double kFinalShare = 0.25;  // of the budget, at most
 constexpr double kOverrun = 1.05;    // of the budget: here a final that has not decided is given up
 constexpr double kMaxOverrun = 1.1;  // what it may take in the end
-// Where compiling the defaults took the budget: of what was spent, the best and the preset in turn.
+// If compiling the defaults took the whole budget, a final of the best and the preset may still
+// take this share of the time spent.
 constexpr double kLateShare = 0.25;
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
@@ -70,14 +71,14 @@ bool Race::compares_whole() const {
 }
 double Race::whole_s() const { return compares_whole() ? 1e-3 * measurer_.whole_cost_ms() : 0; }
 
-// What the final is going to take, from the best so far: set aside while searching.
+// The time that the final is going to take, judged by the best so far: reserved while searching.
 double Race::reserve_s() const {
   const double sample_ms = measurer_.sample_cost_ms(slowdown_ * best_ms_);
   const double reserve = 1.2e-3 * sample_ms * kFinalRounds * (kFinalists + 1);
   return std::min(reserve, kFinalShare * limits_.budget_s) + whole_s();
 }
 
-// For one more candidate, and the final after it.
+// True if there is time for one more candidate, and for the final after it.
 bool Race::has_room(double for_s) const {
   return elapsed_s() + measurer_.least_s() + for_s + reserve_s() <= limits_.budget_s;
 }
@@ -87,7 +88,7 @@ void Race::search(const RaceInput& input) {
   const double begin = elapsed_s();
   int searched = 0;
   while (!stopped_ && evaluated_.size() < limit) {
-    // What one evaluation takes, as far as this search knows; a slower one eats into the final.
+    // What one evaluation takes on average in this search; a slower one eats into the final.
     if (!has_room(searched > 0 ? (elapsed_s() - begin) / searched : best_took_s_)) return;
     const int room = static_cast<int>(limit - evaluated_.size());
     const std::vector<int> ids = input.strategy.ask(std::min(room, measurer_.compiles_at_once()));
@@ -96,8 +97,8 @@ void Race::search(const RaceInput& input) {
   }
 }
 
-// In the order that compiling ahead leaves, within the budget. The points that come first may
-// exceed it, but for those that are left when hanging ones have used it up.
+// In the order that compiling ahead gives, within the budget. The initial points may exceed it,
+// except those that are left when hanging ones have used it up.
 int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
   std::map<const Plan*, Evaluated> made;
   std::vector<const Plan*> order;
@@ -129,7 +130,7 @@ int Race::evaluate_all(const RaceInput& input, const std::vector<int>& ids) {
   return std::max(1, done);
 }
 
-// What launches a candidate that was right so far. An error is its failure; false: it is out.
+// Runs `launch` for a candidate that was right so far. An error is its failure; false: it is out.
 template <typename Launch>
 bool Race::survives(Evaluated& e, const Launch& launch) {
   try {
@@ -165,12 +166,13 @@ void Race::drop(Evaluated& e) {
 }
 
 // Minutes may lie between two candidates, and clocks fall under load. So a candidate that may be
-// the best is measured in turn with a reference, and its times are rescaled to the clock at which
-// the reference was timed. The reference stays the same: the best so far has been lucky, and
-// against it every newcomer would look slowed down. What was taken before the reference ran has the
-// pace of then or of now, and what is too far ahead for a reference the fastest: whichever gives it
-// the longer time. A long run needs no batch. On the host the one that was checked is a sample, and
-// often says enough; on a device its time held the host's launch, and caches that were warm.
+// the best is measured alternately with a reference, and its times are rescaled to the pace at
+// which the reference was timed. The reference stays the same: the best so far has been lucky, and
+// against it every newcomer would look slow. A sample taken before the reference ran is rescaled by
+// the pace of then or of now, whichever gives the longer time; for a candidate that is too far
+// ahead of the reference, "now" is the fastest pace. A long run needs no batch. On the host, the
+// checked run is a sample and often suffices; on a device, its time includes the host's launch, and
+// its caches were warm.
 void Race::measure(Evaluated& e, const Check& check) {
   const bool is_long = check.ms > kLongRunMs, is_very_long = check.ms > kVeryLongRunMs;
   // The last run of a user's check had other scalars and sizes: torch.compile compiled for them.
@@ -198,8 +200,8 @@ void Race::measure(Evaluated& e, const Check& check) {
     e.samples_ms[i] /= i < alone ? std::min(before, now) : now;
 }
 
-// A burst of other work over the reference says nothing of the candidate: a time that it is divided
-// by may be one that no machine has. It keeps the time it had, and another chance.
+// A burst of other work during the reference's run says nothing about the candidate: divided by it,
+// a time may be one that no machine has. The candidate keeps its time, and gets another chance.
 void Race::follow(double pace, Evaluated& e) {
   if (pace <= kBusy * fastest_pace_) {
     slowdown_ = pace;
@@ -209,8 +211,8 @@ void Race::follow(double pace, Evaluated& e) {
   }
 }
 
-// Far above what the model says, or, without one, above the first: something else ran meanwhile, or
-// it is as slow as that. Two more samples tell, where they fit.
+// A time far above the model's or, without a model, the reference's: something else ran meanwhile,
+// or the candidate is that slow. Two more samples tell, if they fit.
 void Race::take_again(Evaluated& e, const Check& check) {
   const Implementation& impl = *e.plan->implementation;
   double expected_ms = -1;
@@ -228,8 +230,8 @@ void Race::take_again(Evaluated& e, const Check& check) {
   if (score(e) > kFarOff * slowdown_ * expected_ms) e.expected_ms = expected_ms;
 }
 
-// What made them slow may have lasted longer than their samples. Of those that would compete if
-// they were as fast as expected, the ones that promise most.
+// What made them slow may have lasted longer than their samples. Takes the most promising ones of
+// those that would compete if they were as fast as expected.
 void Race::take_later() {
   std::vector<std::size_t> doubtful;
   for (std::size_t i = 0; i < evaluated_.size(); ++i) {
@@ -276,7 +278,7 @@ void Race::pace(std::vector<double>& beside) {
   keep_reference();
 }
 
-// The first that was right, until it fails, or one comes that is far ahead of it.
+// The first candidate that was right, until it fails or another is far ahead of it.
 void Race::keep_reference() {
   const bool alive =
       reference_ >= 0 && evaluated_[static_cast<std::size_t>(reference_)].failure == Failure::kNone;
@@ -297,10 +299,10 @@ void Race::find_best() {
   }
 }
 
-// Where the oracle pays for chosen rows only, the rest is compared with what another implementation
-// computed. The measurer keeps the results of the first candidates. A fresh worker has none of
-// them, nor has this process for a candidate that cannot run in the worker: then the fastest other
-// one is run there.
+// Where the oracle can afford only chosen rows, the rest is compared with another implementation's
+// results. The measurer keeps those of the first candidates. A fresh worker has none of them, and
+// neither has this process for a candidate that cannot run in the worker: then the fastest other
+// candidate runs there first.
 Check Race::check_every_element(const Plan& plan) {
   const Check check = measurer_.check(plan);
   if (check.failure != Failure::kNone || check.beside || measurer_.checks_whole() ||
@@ -315,7 +317,7 @@ Check Race::check_every_element(const Plan& plan) {
 }
 
 void Race::evaluate(const RaceInput& input, Evaluated e) {
-  // Said before: it may import torch and compile itself.
+  // Announced before the call: it may import torch and compile itself.
   if (e.plan->implementation->flags.user && introduced_.insert(e.plan->implementation).second)
     tell(DLBLAS_EVENT_FIRST_CALL, &e, "");
   if (stopped_) return;
@@ -328,8 +330,8 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
   e.unsure = check.unsure;
   if (e.failure == Failure::kNone && !measurer_.interrupted())
     survives(e, [&] { measure(e, check); });
-  // Not measured, and not its fault: it is as if it had not begun. Ctrl-C in a function of a
-  // user's, here, looks like a failure of the function.
+  // Not measured, and not its fault: it counts as not begun. Ctrl-C in a user's function in this
+  // process looks like a failure of the function.
   if (measurer_.interrupted() || (e.failure != Failure::kNone && asked_to_stop())) {
     stopped_ = true;
     return;
@@ -349,8 +351,8 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
        ok ? std::string() : text(dlblas::name_of(kept.failure), ": ", kept.note));
 }
 
-// Indices into evaluated_: defaults and incumbent, then the fastest, as many as five rounds of them
-// fit into what is left.
+// Indices into evaluated_: defaults and incumbent, then as many of the fastest as can have five
+// rounds in the time that is left.
 std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < evaluated_.size(); ++i)
@@ -387,7 +389,7 @@ void Race::run_final(const RaceInput& input) {
   if (chosen.empty()) return;
   double round_s = round_of();
   if (is_late(kFinalSamples * round_s)) {
-    // The defaults alone were measured, by a sample or two each.
+    // Only the defaults were measured, with a sample or two each.
     const bool defaults_alone = evaluated_.size() <= input.first.size() && failed_ == 0;
     if (defaults_alone) chosen = best_and_preset(input);
     round_s = round_of();
@@ -404,7 +406,7 @@ void Race::run_final(const RaceInput& input) {
     if (!run_round(chosen, samples)) break;  // a part of a round decides nothing
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
     ++final_rounds_;
-    // Slower than the race said: the slowest leave, so that the others come to a decision.
+    // Slower than the race said: the slowest are dropped, so that the others reach a decision.
     while (chosen.size() > 2 && is_late((kFinalSamples - final_rounds_) * round_s) &&
            !input.anchors(evaluated_[chosen.back()].id) && final_rounds_ < kFinalSamples) {
       round_s *= static_cast<double>(chosen.size() - 1) / static_cast<double>(chosen.size());
@@ -426,18 +428,18 @@ std::vector<std::size_t> Race::best_and_preset(const RaceInput& input) const {
   return two;
 }
 
-// With what the next candidate may take though it does nothing.
+// Includes what the next candidate may take even if it does nothing.
 bool Race::is_late(double for_s) const {
   return elapsed_s() + measurer_.least_s() + for_s >
          std::max(until_s_, kOverrun * limits_.budget_s);
 }
 
-// One sample of each. False: it was stopped, or time is up.
+// One sample of each. False: stopped, or out of time.
 bool Race::run_round(const std::vector<std::size_t>& chosen,
                      std::vector<std::vector<double>>& samples) {
   for (std::size_t step = 0; step < chosen.size(); ++step) {
-    // Each round begins one further on: a rival's threads may spin on for a while after its run,
-    // and it should not always be the same candidate that runs beside them.
+    // Each round begins one further on: a rival's threads may keep spinning for a while after its
+    // run, and the same candidate should not always run beside them.
     const std::size_t k = (step + static_cast<std::size_t>(final_rounds_)) % chosen.size();
     Evaluated& e = evaluated_[chosen[k]];
     if (stopped_ || is_late(0)) return false;
@@ -462,8 +464,9 @@ int Race::pick(const RaceInput& input) const {
 }
 
 // The winner is checked once more: it was right twice, and has run many times since. Where `check`
-// compares chosen rows with the oracle, its whole output is: by the oracle where that is cheap, and
-// by another implementation's elsewhere. A winner that fails is out, and the next one is tried.
+// compares only chosen rows with the oracle, the whole output is compared now: with the oracle if
+// that is cheap, else with another implementation's. A winner that fails is out, and the next one
+// is tried.
 void Race::settle(const RaceInput& input) {
   for (;;) {
     winner_ = pick(input);
@@ -476,7 +479,7 @@ void Race::settle(const RaceInput& input) {
       check = whole ? measurer_.check_whole(*e.plan) : check_every_element(*e.plan);
     };
     if (survives(e, again) && !measurer_.interrupted()) {
-      // An oracle's time is a guess: no verdict.
+      // The oracle's time was an estimate: a timeout is no verdict.
       if (whole && check.failure == Failure::kTimeout) break;
       e.failure = check.failure;
       e.note = check.note;

@@ -1,6 +1,6 @@
-// One search within a budget: defaults first, then what the strategy asks for, a few samples each;
-// then an interleaved final of the best. In: a search space, a Measurer, limits. Out: every
-// evaluated point with its samples or its failure, and the winner.
+// One search within a budget: defaults first, then the strategy's points, a few samples each; then
+// an interleaved final of the best. In: a search space, a Measurer, limits. Out: every evaluated
+// point with its samples or its failure, and the winner.
 // Flow: tune > [race] > measure.  Read next: store/ranking.hpp (which candidate wins).
 #pragma once
 
@@ -61,16 +61,16 @@ class Race {
        OnEvent on_event);
   void run(const RaceInput& input);
 
-  /// All that was tried, in order of id; once.
+  /// Everything that was tried, in order of id; once.
   std::vector<Evaluated> take() { return std::move(evaluated_); }
-  /// Index into what take() gives, or −1 when nothing eligible has a time.
+  /// Index into the result of take(), or −1 when nothing eligible has a time.
   int winner() const { return winner_; }
   bool stopped() const { return stopped_; }
   int final_rounds() const { return final_rounds_; }
   double elapsed_s() const;
 
  private:
-  /// Compiles side by side, then checks and measures one after the other; how many.
+  /// Compiles in parallel, then checks and measures one by one; returns how many.
   int evaluate_all(const RaceInput& input, const std::vector<int>& ids);
   void evaluate(const RaceInput& input, Evaluated e);
   Check check_every_element(const Plan& plan);
@@ -93,7 +93,7 @@ class Race {
   bool is_late(double for_s) const;
   void settle(const RaceInput& input);
   int pick(const RaceInput& input) const;
-  /// Whether the winner is compared whole, and how long that takes.
+  /// Whether the winner is compared in full, and how long that takes.
   bool compares_whole() const;
   double whole_s() const;
   double reserve_s() const;
@@ -113,7 +113,7 @@ class Race {
   std::string best_name_;
   double best_ms_ = -1, best_took_s_ = 0;  // to be checked and measured
   int best_ = -1;                          // index into evaluated_
-  // The candidate that others are measured beside, and its time when it was first measured.
+  // The candidate that paces the others, and its time when it was first measured.
   int reference_ = -1;
   double reference_ms_ = -1;
   double slowdown_ = 1, fastest_pace_ = 1;  // of the machine, since the search began

@@ -7,17 +7,18 @@
 namespace dlblas {
 namespace {
 
-// A replay is long against the 5 µs or so that the start of a graph takes, and that its time holds.
+// A replay is long compared with the 5 µs or so that starting a graph takes, which its time
+// includes.
 constexpr double kReplayMs = 0.2;
-// Longer, where all sets then have their turn; else so long that a flush's write-backs (10 µs) do
-// not count.
+// Longer, if all sets then have their turn; otherwise long enough that a flush's write-backs (10
+// µs) do not count.
 constexpr double kTurnMs = 1.0;
 constexpr double kSampleMs = 2.0;  // fewer replays where one is long
 
 }  // namespace
 
-// Whole turns over the sets where they take no longer than kTurnMs; a part of a turn, behind a
-// flush, for those that are slow.
+// Whole turns over the sets if they take no longer than kTurnMs; a part of a turn, after a flush,
+// for slow kernels.
 int Rotation::launches(double ms) const {
   const double n = static_cast<double>(sets), each = std::max(ms, 1e-4);
   const double timed = std::ceil(kReplayMs / each);

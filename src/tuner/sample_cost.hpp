@@ -7,7 +7,7 @@
 
 namespace dlblas {
 
-/// How launches go about the sets of tensors, so that none finds its own in the L2 cache.
+/// How launches rotate through the sets of tensors, so that none finds its own in the L2 cache.
 struct Rotation {
   static constexpr std::size_t kMaxSets =
       160;                  // 200 µs of the shortest kernels (1.4 µs in a graph)
@@ -15,13 +15,13 @@ struct Rotation {
   std::size_t wanted;       // bytes that empty the cache
   /// Launches of one replay, for a kernel that takes `ms`.
   int launches(double ms) const;
-  /// The least that is touched from one launch on a set to the next on it, replay after replay:
-  /// each begins with set 0, `flushed` bytes after the last.
+  /// The fewest bytes touched between two launches on the same set, replay after replay: each
+  /// begins with set 0, `flushed` bytes after the last.
   std::size_t bytes_apart(int launches, std::size_t flushed) const;
 };
 
 inline constexpr int kMaxReplays = 5;  // timed in one sample, of which the median counts
-/// Fewer where one takes long.
+/// Fewer if one takes long.
 int replays_for(double replay_ms);
 
 struct SampleCost {

@@ -40,7 +40,7 @@ double budget_of(const TuneOptions& options) {
   return kDefaultSeconds;
 }
 
-// A get_op with this many times the budget of the longest search so far goes on with a cut one.
+// get_op continues a cut search if it has this many times the budget of the longest search so far.
 constexpr double kMuchMore = 2;
 
 Store& store_of(const TuneOptions& options) {
@@ -89,7 +89,7 @@ std::string sentence(const TuneReport& report, const Evaluated& won, const Evalu
   return text(time(won), " against the default's ", time(*preset), ", ", ratio, " times as fast");
 }
 
-// Half a sentence where it ended before its space did.
+// A clause for a search that ended before covering its space.
 std::string cut_short(const TuneReport& report, const RaceLimits& limits) {
   std::size_t planned = report.planned;
   if (limits.max_evaluations > 0)
@@ -186,7 +186,7 @@ void note_stale(const std::vector<const CurrentRow*>& again, const CurrentRow* w
       report.stale_finals[identity_of(*row->candidate)] = row->candidate->samples_ms;
 }
 
-// What the store holds is the answer; `rows` are all of it, the winner is of the `asked_for`.
+// The report of a hit: `rows` are all that the store holds, `winner` is one of the `asked_for`.
 TuneReport hit_report(TuneReport report, const std::vector<CurrentRow>& rows,
                       const CurrentRow& winner, std::size_t asked_for) {
   count(g_counters.store_hits);
@@ -212,7 +212,7 @@ TuneReport hit_report(TuneReport report, const std::vector<CurrentRow>& rows,
       {op.schema.name, "result", "a record", "none"});
 }
 
-// Where nothing may be measured, what was measured under another driver or compiler is the answer.
+// True if nothing may be measured: then results of another driver or compiler are the answer.
 bool must_hit(const Problem& problem, const Context& context) {
   return env_flag(EnvVar::kRequireHit) || under_capture(problem, context);
 }
@@ -231,7 +231,8 @@ Turn::Got take(Turn& turn, const Problem& problem, const Context& context,
   return turn.take(most_wait_s(budget_of(options)), waiting_of(options, budget_of(options)));
 }
 
-// Nothing was measured: what a call gets, or, in a narrowed search, what it would begin with.
+// The report when nothing was measured: what a call gets, or what a narrowed search would begin
+// with.
 TuneReport default_report(TuneReport report, const Candidates& candidates, const CurrentRow* winner,
                           Turn::Got got, const Turn& turn) {
   const Explanation now = explain(*report.op, report.problem);
@@ -303,7 +304,7 @@ TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller
     const bool complete = winner && candidates.keep_unknown(*merged);
     const std::vector<const CurrentRow*> again = stale_rows(asked_for, surroundings(problem));
     report.waited_s = turn.waited_s();
-    // A search that its budget cut goes on where this one has at least twice as much.
+    // A search cut short by its budget continues if this one has at least twice as much.
     const Extent extent = extent_of(asked_for, narrowing_of(options));
     const bool goes_on =
         complete && extent.cut && budget_of(options) >= kMuchMore * extent.budget_s;

@@ -1,7 +1,7 @@
 // Tuning of one key, start to end: what is known, what has to be measured, the race, the record.
 // In: operator, Problem, context, options. Out: TuneReport; the winner is in the store, and
-// operator calls serve it from then on. `get_op` does only what the store does not know yet. Flow:
-// dlblas_tune, dlblas_get_op > [tune] > inputs > race > measure.  Read next: docs/tuning.md.
+// operator calls serve it from then on. `get_op` measures only what the store does not know yet.
+// Flow: dlblas_tune, dlblas_get_op > [tune] > inputs > race > measure.  Read next: docs/tuning.md.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@
 
 namespace dlblas {
 
-/// Where candidates run. kAuto: in a worker, where one can be had and the budget is worth its
-/// start; users' own always, whatever the budget; what only this process has, here.
+/// Where candidates run. kAuto: in a worker, if one is available and the budget is worth its start;
+/// users' own always, whatever the budget; those that only this process has, here.
 enum class MeasureIn : std::uint8_t { kAuto, kWorker, kProcess };
 
 /// "Knob `knob` of `implementation` (empty: of any that has it) takes only these values."
@@ -78,8 +78,8 @@ struct TuneReport {
   std::uint64_t seed = 0;
   std::int64_t newest_known = 0;       // when the newest stored sample says it was taken
   std::set<std::string> known_finals;  // identities of stored rows that come from a final
-  /// The finalists of the run that decided, where its winner was measured under another driver or
-  /// compiler: a budget too short for a final sees that they still run, and leaves their times.
+  /// The finalists of the run that decided, if its winner was measured under another driver or
+  /// compiler: a run too short for a final checks that they still run, and keeps their times.
   std::map<std::string, std::vector<double>> stale_finals;
   std::string stale_winner;  // identity
   std::string searched;      // for the record: what was left out; empty: nothing
@@ -91,18 +91,18 @@ struct TuneReport {
 };
 std::string print_json(const TuneReport& report);
 
-/// Measures every candidate; where another search of the key was at work, and its result answers
-/// this question, that is the answer. `caller` (may be null) lends index-valued tensors only.
-/// Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) for options that
-/// leave nothing or name what is not there, Error(kTuning) when every configuration fails, and when
-/// a worker was asked for and cannot be had.
+/// Measures every candidate; if another search of the key was running, and its result answers this
+/// request, that is the answer. `caller` (may be null) lends index-valued tensors and runtime
+/// scalars only. Throws Error(kUnsupported) when nothing supports the problem, Error(kArgument) for
+/// options that leave nothing or name what does not exist, Error(kTuning) when every configuration
+/// fails, and when a worker was requested and none is available.
 TuneReport tune(const Operator& op, const Problem& problem, const Args* caller,
                 const Context& context, const TuneOptions& options);
 
 /// A hit, measuring nothing, when the store holds a current sample (or failure) of every supporting
-/// candidate; else measures the candidates it lacks, with the default and the incumbent again
-/// beside them. Waits for another search of the key, and takes the default where that takes too
-/// long. A miss under DLBLAS_REQUIRE_HIT is an Error(kTuning).
+/// candidate; else measures the missing candidates, and with them the default and the incumbent
+/// again. Waits for another search of the key, and takes the default if that takes too long. A miss
+/// under DLBLAS_REQUIRE_HIT is an Error(kTuning).
 TuneReport get_op(const Operator& op, const Problem& problem, const Args* caller,
                   const Context& context, const TuneOptions& options);
 

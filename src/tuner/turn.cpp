@@ -1,5 +1,5 @@
-// See turn.hpp. Waiting is looking again, ever more slowly: what is waited for is measuring, and
-// should have the machine.
+// See turn.hpp. Waiting polls, ever more slowly: the other search is measuring, and should have the
+// machine.
 #include "tuner/turn.hpp"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace dlblas {
 namespace {
 
 // The searches of this process. A forked child begins with none of its own: the threads that search
-// are its parent's, and one of them may have had the mutex.
+// are its parent's, and one of them may have held the mutex.
 struct Searches {
   const pid_t pid = ::getpid();
   std::mutex mutex;
@@ -37,7 +37,7 @@ Searches& searches() {
   return *now;
 }
 
-// How many turns this thread has; those of a parent do not count in its child.
+// How many turns this thread has; a parent's do not count in its child.
 struct Held {
   pid_t pid = 0;
   int turns = 0;
@@ -54,8 +54,8 @@ std::string name_in_process(const Store& store, const Fields& key) {
   return text(key_hash(key), " ", path.empty() ? std::to_string(address) : path);
 }
 
-// A worker leads a process group of its own (worker_spawn.cpp). The search of its parent waits for
-// it, also while it imports what it will measure.
+// A worker leads a process group of its own (worker_spawn.cpp). Its parent's search waits for it,
+// also while it imports what it will measure.
 bool is_worker_of(pid_t process) { return process == ::getppid() && ::getpgrp() == ::getpid(); }
 
 }  // namespace
@@ -74,8 +74,8 @@ void Turn::give_back() {
   if (all.keys.erase(name_) > 0) --held();
 }
 
-// A thread that has a turn never waits for another: those that wait for each other in a ring would
-// all be late. Nor does a worker for the process that it works for.
+// A thread that has a turn never waits for another: threads that wait for each other in a ring
+// would all be late. Nor does a worker wait for the process that it works for.
 Turn::Try Turn::try_take() {
   const bool nested = held() > 0;
   Searches& all = searches();

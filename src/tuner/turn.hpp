@@ -1,6 +1,6 @@
 // One search per key at a time: a search takes its turn before it measures a key, and waits while
 // another thread, or another process that shares the store, measures it. In: a store and a key; how
-// long to wait. Out: the turn, until this is destroyed, or why there is none. Nothing is wrong
+// long to wait. Out: the turn, until this is destroyed, or why there is none. Results are correct
 // without it: two searches of one key only disturb each other. Flow: tune > [turn] > race.
 // Read next: tuner/tune.cpp, store/key_lock.hpp.
 #pragma once
@@ -26,9 +26,9 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  /// Once. `stop`, where there is one, is asked several times a second.
+  /// Call once. `stop`, if given, is called several times a second.
   Got take(double limit_s, const std::function<bool()>& stop);
-  /// Seconds; 0: there was no other.
+  /// Seconds; 0: there was no other search.
   double waited_s() const { return waited_s_; }
 
  private:

@@ -24,7 +24,7 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-// |out − ref| over what is allowed; 0 where non-finite values agree, infinity where they do not.
+//out − ref| over the allowed error; 0 where non-finite values agree, infinity where they do not.
 double error_of(double out, double ref, double allowed, DType dtype) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   if (std::isnan(ref) || std::isnan(out)) return std::isnan(ref) && std::isnan(out) ? 0 : kWrong;
@@ -53,15 +53,15 @@ std::int64_t load_whole(const TensorView& t, std::int64_t at) {
   return whole;
 }
 
-// The same of an i64, whose difference is told exactly.
+// The same for an i64, whose difference is computed exactly.
 double error_of_whole(std::int64_t out, double value, double rest, double allowed) {
   const double difference = whole_distance(out, value, rest);
   const double error = difference == 0 ? 0 : difference / allowed;
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
-// body(begin, end) over [0, count) in chunks on the context's threads; what it throws, of several
-// the first, is thrown here.
+// Runs body(begin, end) over [0, count) in chunks on the context's threads; the first exception is
+// rethrown here.
 template <typename Body>
 void run_chunks(const Context& context, std::int64_t count, std::int64_t grain, const Body& body) {
   std::mutex mutex;
@@ -86,14 +86,15 @@ std::vector<std::int64_t> every_row(const Args& args) {
   return rows;
 }
 
-// What comparing one result, or one written input, adds up to.
+// The totals of comparing one result, or one written input.
 class Comparison {
  public:
   Comparison(const Operator& op, const Problem& problem, const TensorView& t, int judged)
       : tensor_(t), map_(rows_of(t)), bound_(op.def.bound(problem, judged)), judged_(judged) {}
   int judged() const { return judged_; }
 
-  // `found`: what the operator's judge says of the rows; null where each element is compared.
+  // `found`: the findings of the operator's judge for the rows; null where each element is
+  // compared.
   void add(const Oracle& oracle, const Finding* found) {
     const std::vector<std::int64_t>& rows = oracle.rows();
     const double *values = oracle.values(judged_), *magnitudes = oracle.magnitudes(judged_);
@@ -173,7 +174,7 @@ void Tally::finish(Verdict& verdict, int result) const {
   verdict.telling |= is_telling();
 }
 
-// Infinities beside numbers say where a mask is.
+// Infinities beside finite numbers are telling: they show where a mask is.
 bool Tally::is_telling() const {
   const bool differ = least < most || (infinite > 0 && infinite + nans < checked);
   return checked > 0 && 2 * nans <= checked && zeros < checked && (checked == 1 || differ);
@@ -218,7 +219,7 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
     rows.insert(rows.end(), {0, count - 1});
   };
   add_seeded(num_rows);
-  // A result of fewer rows would have hardly one of these.
+  // A result with fewer rows would have hardly one of these.
   for (int j = 0; j < op.schema.num_judged(); ++j)
     if (const std::int64_t count = args.judges(j) ? row_count(args.judged_rows(j)) : 0;
         count > 0 && count < num_rows)
@@ -289,7 +290,7 @@ void Oracle::judge(const Args& after, Finding* found) const {
              });
 }
 
-// A judge is code as any other: what it counts must be elements that there are.
+// A judge is code like any other: what it counts must be existing elements.
 void Oracle::check_findings(const Args& after, std::int64_t num_rows, const Finding* found) const {
   for (int j = 0; j < op_->schema.num_judged(); ++j) {
     const Finding& f = found[j];

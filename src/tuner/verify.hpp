@@ -23,13 +23,14 @@ struct Verdict {
   std::int64_t first_wrong = -1;  // -1: none, or a judge does not know which
   int result = 0;                 // index into Schema::judged
   bool mistrusted = false;
-  /// One result at least has elements that another result would be wrong for: not all the same,
-  /// not mostly NaN, not zeros alone.
+  /// At least one result can tell right from wrong: its elements are not all the same, not mostly
+  /// NaN, not only zeros.
   bool telling = false;
 };
 
-/// What comparing a result, or a part of it, adds up to. `seen`: its elements, undefined ones too;
-/// `zeros`: those that 0 would pass for; `nans` and `infinite`: those whose reference is so.
+/// The totals of comparing a result, or a part of it. `seen`: its elements, undefined ones too;
+/// `zeros`: those that 0 would pass for; `nans` and `infinite`: those whose reference is NaN or
+/// infinite.
 struct Tally {
   double worst = 0, distance = 0, norm = 0;
   double least = std::numeric_limits<double>::infinity(), most = -least;
@@ -48,14 +49,14 @@ std::string first_place(const Schema& schema, const Verdict& verdict);
 /// A result, or a written input, as rows: the last dimension, and the flattened leading ones.
 std::int64_t row_width(const TensorView& t);
 std::int64_t row_count(const TensorView& t);
-/// Rows of all that is judged, flattened: the largest count.
+/// Rows of everything that is judged, flattened: the largest count.
 std::int64_t count_rows(const Args& args);
 
 /// Every row while the oracle needs less than 2^30 multiply-adds for all of them and the results
 /// have at most `max_elements`; else 64 seeded rows, the first, the last, and the edges of tiles of
-/// 8 … 512 rows (each ± 1). Of results with fewer rows as many, and their own last. Ascending. An
-/// operator with a judge: every row while its results have
-/// at most 2^26 elements, since two right implementations may differ in all of them.
+/// 8 … 512 rows (each ± 1). A result with fewer rows adds as many seeded rows of its own, and its
+/// last. Ascending. For an operator with a judge: every row while its results have at most 2^26
+/// elements, since two correct implementations may differ in all of them.
 std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem, const Args& args,
                                       std::uint64_t seed, std::int64_t max_elements);
 
@@ -63,8 +64,8 @@ std::vector<std::int64_t> choose_rows(const Operator& op, const Problem& problem
 class Oracle {
  public:
   /// Runs the reference over `rows`, threaded. `args` has the inputs as they were before the call,
-  /// and shapes for the results; where the operator has a judge, it reads them later again. A judge
-  /// beside a reference that makes all rows at once gets all rows, whatever `rows` says.
+  /// and shapes for the results; if the operator has a judge, that reads them again later. With a
+  /// judge and a reference that computes all rows at once, all rows are used, whatever `rows` says.
   Oracle(const Operator& op, const Problem& problem, const Args& args,
          std::vector<std::int64_t> rows, const Context& context);
   /// Compares results and written inputs, as `after` has them, with the references.
@@ -72,12 +73,12 @@ class Oracle {
   /// Adds what the operator's judge says of these rows to a Finding for each of Schema::judged.
   void judge(const Args& after, Finding* found) const;
   const std::vector<std::int64_t>& rows() const { return rows_; }
-  /// Of judged tensor j: [rows, width]; null where it is absent.
+  /// Values of judged tensor j: [rows, width]; null where it is absent.
   const double* values(int j) const { return values_[j].get(); }
   const double* magnitudes(int j) const { return magnitudes_[j].get(); }
 
  private:
-  /// Where the reference's values of rows_[begin …] are.
+  /// Points `out` to the reference's values of rows_[begin …].
   void places(const Args& args, std::int64_t begin, OracleOut* out) const;
   void check_findings(const Args& after, std::int64_t num_rows, const Finding* found) const;
 
@@ -90,7 +91,7 @@ class Oracle {
 };
 
 /// Compares `after`'s results and written inputs with the oracle on `before`'s inputs, in bounded
-/// memory where the reference does not make all rows at once; no rows: every row.
+/// memory unless a judge needs all rows at once; no rows: every row.
 Verdict verify(const Operator& op, const Problem& problem, const Args& before, const Args& after,
                const std::vector<std::int64_t>& rows, const Context& context);
 inline Verdict verify(const Operator& op, const Problem& problem, const Args& args,

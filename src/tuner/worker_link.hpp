@@ -28,16 +28,16 @@ struct Exchange {
 class Link {
  public:
   virtual ~Link() = default;
-  /// Sends `request`, waits for the reply, `limit_s` seconds at most.
+  /// Sends `request` and waits `limit_s` seconds at most for the reply.
   virtual Exchange exchange(std::string_view request, double limit_s) = 0;
 };
 
-/// Asked several times a second while an answer is waited for; true: stop.
+/// Called several times a second while waiting for an answer; true: stop.
 using Waiting = std::function<bool()>;
-/// Starts one, which has `limit_s` seconds to say that it is there. Throws Unusable.
+/// Starts a worker, which has `limit_s` seconds to send its greeting. Throws Unusable.
 using Start = std::function<std::unique_ptr<Link>(const Waiting& waiting, double limit_s)>;
 
-/// No worker can be had; says why.
+/// No worker is available; says why.
 class Unusable : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -20,30 +20,31 @@ using worker::Ending;
 using worker::Reply;
 using worker::Request;
 
-// A candidate that takes this much longer than every one that was right, compiling and comparing
-// included, wins nothing any more.
+// A candidate that takes this many times longer than every one that was right, compiling and
+// comparing included, cannot win any more.
 constexpr double kTimesTheSlowest = 20;
 constexpr double kTimesTheFirst = 3;
-// Of what is left of the budget; so that what hangs leaves something for the next.
+// The share of the remaining budget for one candidate, so that one that hangs leaves time for the
+// next.
 constexpr double kShareOfTheRest = 0.5;
-// A whole compilation, whatever the others took: from a kernel of 0.1 s to one of several seconds
-// is not far.
+// Enough for a whole compilation, whatever the others took: kernels that compile in 0.1 s and in
+// several seconds are not far apart.
 constexpr double kCompileSeconds = 5;
 // Built-in kernels, while nothing else is known: a default is measured however slow it is.
 constexpr double kFirstSeconds = 30;
-// And then: they are tested, so what takes long compiles, or loads a library, and is not hanging.
+// And after that: they are tested, so one that takes long compiles, or loads a library, and is not
+// hanging.
 constexpr double kTestedSeconds = 5;
 constexpr double kConditionsSeconds = 5;
-// Python's start and its imports. Within the budget, but for one that no worker could keep; a
-// user's modules bring torch or Triton with them, and have the time of a first call, all starts
-// together.
+// Python's start and its imports. Within the budget, unless that is too short for any worker; a
+// user's modules import torch or Triton, and have the time of a first call, all starts together.
 constexpr double kMinStartSeconds = 5, kMaxStartSeconds = 60;
-// Inputs and the oracle's rows, on any machine: nothing of a candidate runs yet.
+// Inputs and the oracle's rows, on any machine: no candidate runs yet.
 constexpr double kOpenSeconds = 120;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// A tensor of the caller's, in whatever memory and with whatever strides, as row-major bytes.
+// A tensor of the caller, in whatever memory and with whatever strides, as row-major bytes.
 worker::IndexTensor copy_of(int tensor, const TensorView& from, void* stream) {
   std::vector<std::byte> kept;
   TensorView view = from;
@@ -157,7 +158,7 @@ worker::Opened WorkerMeasurer::read_opened(const std::string& reply) const {
     throw worker::Unusable(malformed.what());
   }
   if (!told) throw_no_memory(request_.op, problem_);
-  // A device that admits one process, say: this one may have it.
+  // A device that admits one process, say: this process may be the one.
   if (told->kind() == ErrorKind::kDevice) throw worker::Unusable(told->what());
   throw *told;
 }
@@ -175,30 +176,30 @@ bool WorkerMeasurer::ready() {
   return !interrupted_;
 }
 
-// What a neighbour's load may cost.
+// The delay that other load on the machine may cause.
 double WorkerMeasurer::patience_s() const { return std::clamp(0.05 * terms_.budget_s, 0.05, 1.0); }
 double WorkerMeasurer::left_s() const {
   return terms_.budget_s + beside_s() - seconds_since(terms_.begin_ns);
 }
-// Of a start, beside the budget.
+// Seconds of a start that do not count against the budget.
 double WorkerMeasurer::free_start_s() const {
   return terms_.imports ? std::max(0.0, kFirstCallSeconds - imports_s_) : 0;
 }
-// A candidate may end the worker that is started for it, and the final wants another one.
+// A candidate may end the worker that is started for it, and the final needs another one.
 double WorkerMeasurer::least_s() const {
   const double starts_s = terms_.imports ? 2 * greet_s_ - free_start_s() : greet_s_;
   const double restart_s = open_s_ + std::max(0.0, starts_s);
   return patience_s() + (link_ ? 0 : restart_s);
 }
 
-// At most a share of what is left, so that a search of hanging candidates ends in time.
+// At most a share of the time left, so that a search of hanging candidates ends in time.
 double WorkerMeasurer::room_s(double wanted_s) const {
   const double least = patience_s();
   return std::clamp(wanted_s, least, std::max(least, kShareOfTheRest * left_s()));
 }
 
-// The first run of an implementation may bring much along: imports, a compiler, a library's start.
-// So may its first in a fresh worker, about as much.
+// An implementation's first run may include imports, a compiler, a library's start. So may its
+// first run in a fresh worker, for about as long.
 WorkerMeasurer::Limits WorkerMeasurer::limits_of(const Plan& plan) const {
   const Implementation& impl = *plan.implementation;
   Limits limits{room_s(kUnlimited), room_s(kUnlimited)};
@@ -304,7 +305,7 @@ Measurer* WorkerMeasurer::here(const Plan& plan) {
 
 void WorkerMeasurer::keep_here(const Plan& plan) {
   const Implementation* impl = plan.implementation;
-  // Said aloud: what hangs or crashes here takes the caller with it.
+  // Logged as a warning: a hang or a crash here takes the caller with it.
   log_once(
       LogLevel::kWarn, text("worker-lacks-", request_.op.schema.name, impl->name),
       text(
@@ -315,9 +316,9 @@ void WorkerMeasurer::keep_here(const Plan& plan) {
   kept_here_.insert(impl);
 }
 
-// Where the first call of a user's implementation ends for its time, that says nothing of the
-// next one, and is not remembered. What it took is no part of the budget; what the start of a
-// worker took meanwhile, or a call in this process, is counted where it was.
+// If the first call of a user's implementation times out, that says nothing about the next one, and
+// is not remembered. Its time does not count against the budget; the start of a worker meanwhile,
+// or a call in this process, is accounted for elsewhere.
 Check WorkerMeasurer::check(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check(plan);
   const bool is_first = is_first_call(*plan.implementation);
@@ -361,7 +362,7 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   if (Measurer* local = here(plan)) return local->sample(plan, ms);
   const double expected_s = 1e-3 * sample_cost_ms(ms);
   const double wanted_s = kTimesTheSlowest * std::max(expected_s, slowest_check_s_);
-  // It has run before: what that took it may take again, however little is left.
+  // It has run before: it may take as long again, however little is left.
   const double limit_s = std::max(room_s(wanted_s), kTimesTheFirst * expected_s);
   const auto sampled = ask(Request::kSample, plan, limit_s, ms);
   const Check none{Failure::kCrash, "the worker has forgotten it"};
@@ -371,15 +372,15 @@ double WorkerMeasurer::sample(const Plan& plan, double ms) {
   return check.ms;
 }
 
-// Results are compared where they are: for a candidate that cannot run in the worker, the other one
-// runs here.
+// Results are compared in the process that has them: if one of the two cannot run in the worker,
+// both run here.
 Check WorkerMeasurer::check_beside(const Plan& plan, const Plan& rival) {
   Measurer* local = here(plan);
   if (!local) local = here(rival);
   return local ? local->check_beside(plan, rival) : Measurer::check_beside(plan, rival);
 }
 
-// The oracle's rows beside the check that it had before.
+// Allows for the oracle's rows on top of an ordinary check.
 Check WorkerMeasurer::check_whole(const Plan& plan) {
   if (Measurer* local = here(plan)) return local->check_whole(plan);
   const double expected_s = slowest_check_s_ + 1e-3 * opened_.whole_ms;
@@ -388,8 +389,8 @@ Check WorkerMeasurer::check_whole(const Plan& plan) {
   return checked ? checked->check : Check{Failure::kCrash, "the worker has forgotten it"};
 }
 
-// A batch that does not end in time says nothing about any of its candidates: each is compiled
-// alone then, by `check`.
+// A batch that does not end in time says nothing about any of its candidates: `check` then compiles
+// each alone.
 void WorkerMeasurer::compile_ahead(std::vector<const Plan*>& plans) {
   if (opened_.compiles_at_once <= 1) return;
   std::vector<const Plan*> sent, rest;

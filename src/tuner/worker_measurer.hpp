@@ -1,10 +1,9 @@
-// Measuring in a worker: a Measurer that asks another process, gives every answer its time, and has
-// a new one started when it ends. What a worker cannot have (a closure, an implementation that only
-// this process registered) is measured here, beside it. In: a way to start one, the search's
-// limits. Out: what measuring in this process would have said, or how the candidate ended its
-// process. Flow: tune > race > [measure] > worker_process.  Read next: tuner/worker_serve.cpp,
-// docs/tuning.md
-// ("In a worker").
+// Measuring in a worker: a Measurer that asks another process, gives every answer its time, and
+// starts a new process when one ends. What a worker cannot have (a closure, an implementation that
+// only this process registered) is measured here. In: a way to start a worker, the search's limits.
+// Out: what measuring in this process would have said, or how the candidate ended its process.
+// Flow: tune > race > [measure] > worker_process.  Read next: tuner/worker_serve.cpp,
+// docs/tuning.md ("In a worker").
 #pragma once
 
 #include <map>
@@ -28,8 +27,8 @@ struct WorkerTerms {
 
 class WorkerMeasurer final : public Measurer {
  public:
-  /// Starts one and opens the search there. Throws worker::Unusable where none can be had, Error
-  /// where measuring here would throw it.
+  /// Starts a worker and opens the search there. Throws worker::Unusable if none is available,
+  /// Error where measuring here would throw it.
   WorkerMeasurer(const MeasureRequest& request, WorkerTerms terms);
 
   Check check(const Plan& plan) override;
@@ -52,7 +51,7 @@ class WorkerMeasurer final : public Measurer {
   std::string_view place() const override { return "worker"; }
 
  private:
-  /// What a candidate may take: nothing is known of it, or others tell.
+  /// What a candidate may take: as others tell, or while nothing is known of any.
   struct Limits {
     double compile_s, run_s;
   };
@@ -66,13 +65,15 @@ class WorkerMeasurer final : public Measurer {
   double free_start_s() const;
   double left_s() const;
 
-  /// A worker with the search open. False: none can be had any more, and measuring ends.
+  /// Makes sure of a worker with the search open. False: none is available any more, and measuring
+  /// ends.
   bool ready();
   void begin();
   void open();
   worker::Opened read_opened(const std::string& reply) const;
-  /// Asks about a candidate. An end of the worker is its failure, unless the worker had run others:
-  /// then it gets another chance in a fresh one. Nullopt: the worker does not have it.
+  /// Asks about a candidate. If the worker ends, that is the candidate's failure, unless the worker
+  /// had run others: then it gets another chance in a fresh one. Nullopt: the worker does not have
+  /// it.
   std::optional<worker::Outcome> ask(worker::Request what, const Plan& plan, double limit_s,
                                      double ms = 0);
   worker::Candidate candidate_of(const Plan& plan) const;
@@ -96,11 +97,11 @@ class WorkerMeasurer final : public Measurer {
   mutable Fields conditions_;  // the last ones that a worker told
   std::unique_ptr<Measurer> local_;
   std::set<const Implementation*> kept_here_;
-  // Of configurations as text where an implementation has parts; else "" for all of them.
+  // By the configuration's text where an implementation has parts; else by "" for all of them.
   mutable std::map<std::pair<const Implementation*, std::string>, std::string> identities_;
   std::set<std::string> met_;  // candidates that this worker was asked about, one by one
   bool met_batch_ = false;     // and it has compiled a batch
-  // What the first right check of an implementation took: imports, a compiler, a library's start.
+  // What an implementation's first correct check took: imports, a compiler, a library's start.
   std::map<const Implementation*, double> first_check_s_;
   std::set<const Implementation*> called_;  // that had their first call
   double hung_s_ = 0;                       // lost in first calls that did not come back

@@ -1,5 +1,5 @@
 // See worker_process.hpp. One thread, one poll loop: the socket both ways and the worker's standard
-// error, which is read all the time, or a talkative worker would stop.
+// error, which is drained all the time, or a talkative worker would block.
 #include "tuner/worker_process.hpp"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ constexpr int kSliceMs = 100;             // how often the caller is asked wheth
 constexpr std::size_t kLastWords = 1500;  // of standard error, for the failure's text
 constexpr double kFarewellSeconds = 1;    // from the socket's end to the process'
 
-// No candidate can know it before it runs.
+// No candidate can know the secret before it runs.
 std::uint64_t new_secret() {
   std::uint64_t secret = 0;
   if (getrandom(&secret, sizeof secret, GRND_NONBLOCK) != sizeof secret)
@@ -52,15 +52,15 @@ class ProcessLink final : public Link {
     child_ = spawn({command.argv, command.environment, theirs.get(), their_errors.get()});
   }
 
-  // It is idle, or of no use: there is nothing that it could still do well.
+  // The worker is idle, or of no use: it is ended at once.
   ~ProcessLink() override {
     if (child_ > 0) end_child(child_, 0);
   }
 
   Exchange exchange(std::string_view request, double limit_s) override {
     if (child_ <= 0) return {Ending::kGone, {}, "has ended before", false};
-    // Between a reply and the next request nothing comes from a worker, and it lives. Else
-    // a candidate that ran in it was at the socket, or has ended it.
+    // Between a reply and the next request a worker sends nothing, and stays alive. Otherwise a
+    // candidate that ran in it has written to the socket, or has ended it.
     char byte;
     const ssize_t got = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got > 0) return finish(Ending::kGone, 0, kNoReply);
@@ -97,7 +97,7 @@ class ProcessLink final : public Link {
       if (sent_ < out_.size() + body_.size()) polled[0].events |= POLLOUT;
       poll(polled, 2, static_cast<int>(std::min(left_ms + 1, kSliceMs + 0.0)));
       if (wants_to_stop()) return finish(Ending::kStopped, 0);
-      // What a candidate started may hold the socket open after the worker's end.
+      // A process that a candidate started may hold the socket open after the worker's end.
       const bool ended = polled[0].revents == 0 && has_ended(child_);
       if (polled[1].revents) listen();
       if (polled[0].revents & POLLOUT) send_some();
@@ -114,7 +114,7 @@ class ProcessLink final : public Link {
     return recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
   }
 
-  // Asked by the clock, not when poll had nothing to tell: a worker may write all the time.
+  // By the clock, not when poll has nothing to report: a worker may write all the time.
   bool wants_to_stop() {
     const std::int64_t now = steady_nanoseconds();
     if (!waiting_ || now < ask_at_) return false;
@@ -150,7 +150,7 @@ class ProcessLink final : public Link {
     return {Ending::kReplied, in_.substr(sizeof header), {}, false};
   }
 
-  // Standard error and output: the last of it is kept, for the words about an end.
+  // Standard error and output: the last of it is kept, for the text about an end.
   void listen() {
     char buffer[4096];
     ssize_t got;
@@ -162,7 +162,7 @@ class ProcessLink final : public Link {
     if (got == 0) errors_.reset();  // closed: poll would tell so for ever
   }
 
-  // The last lines, as one.
+  // The last lines, joined into one.
   std::string last_words() {
     if (said_.size() > kLastWords) said_.erase(0, said_.size() - kLastWords);
     std::string line;

@@ -1,5 +1,5 @@
-// A worker as a process of its own: exec'ed, never a fork that goes on in our code; killed with all
-// that it started; unable to outlive us. In: the command that starts it. Out: a Link.
+// A worker as a process of its own: exec'ed, never a fork that continues in our code; killed with
+// everything that it started; unable to outlive us. In: the command that starts it. Out: a Link.
 // Flow: measure > [start] > worker.  Read next: tuner/worker_serve.hpp (its side),
 // bindings/c/worker.cpp (which command).
 #pragma once

@@ -21,13 +21,13 @@
 namespace dlblas::worker {
 namespace {
 
-// A candidate may have made the socket one that does not wait.
+// Waits even if a candidate has made the socket non-blocking.
 bool wait_for(int fd, short events) {
   pollfd polled{fd, events, 0};
   return poll(&polled, 1, -1) >= 0 || errno == EINTR;
 }
 
-// False: the other end is closed, or says what no tuner says.
+// False: the other end is closed, or reading failed.
 bool read_all(int fd, void* to, std::size_t bytes) {
   for (auto* at = static_cast<char*>(to); bytes > 0;) {
     const ssize_t got = read(fd, at, bytes);
@@ -75,12 +75,12 @@ class Line {
  public:
   explicit Line(int socket) : socket_(socket) { (void)fstat(socket, &was_); }
 
-  /// The child of a candidate's fork is no worker: it leaves, and answers nothing.
+  /// The child of a candidate's fork is no worker: it exits, and answers nothing.
   void leave_if_child() const {
     if (getpid() != pid_) _exit(0);
   }
-  /// Between a request and its reply the tuner says nothing: a socket on which there is something
-  /// to read now, or that is another one, was closed, shut down or replaced by a candidate.
+  /// Between a request and its reply the tuner sends nothing: a socket that has something to read
+  /// now, or is another one, was closed, shut down or replaced by a candidate.
   bool intact() const {
     struct stat is;
     if (fstat(socket_, &is) != 0 || is.st_dev != was_.st_dev || is.st_ino != was_.st_ino)
@@ -102,9 +102,9 @@ void write_number(const char* path, const char* digits) {
   close(fd);
 }
 
-// What a candidate may allocate beyond what is there now: three quarters of what the machine has
-// free, so that the system need not kill a process. Data, not address space: runtimes reserve much
-// of that and use little. A device's memory is the driver's to refuse.
+// Limits what a candidate may allocate beyond what is there now to three quarters of what the
+// machine has free, so that the system need not kill a process. Data, not address space: runtimes
+// reserve much of that and use little. A device's memory is the driver's to refuse.
 void limit_memory() {
   std::int64_t available_kib = -1, data_pages = -1;
   char line[256];
@@ -187,7 +187,7 @@ class Session {
     return to.take();
   }
 
-  // What a caller lends: its runtime scalars and copies of its index-valued tensors.
+  // What the caller lends: its runtime scalars and copies of its index-valued tensors.
   Args caller_of() {
     Args args;
     args.schema = &op_->schema;
@@ -201,13 +201,13 @@ class Session {
     return args;
   }
 
-  // Null: not here, or not the same.
+  // Null: the candidate is not here, or not the same.
   const Plan* plan_of(const Candidate& candidate) {
     const Implementation* impl = op_->find(candidate.implementation);
     if (!impl) return nullptr;
     const std::string name =
         text(candidate.implementation, " ", candidate.config, " ", candidate.identity);
-    // What was once the same stays so for the run, whatever its parts would be now.
+    // Once found to be the same, it stays so for the run, whatever its parts would be now.
     if (const auto known = plans_.find(name); known != plans_.end()) return known->second.get();
     const Problem& problem = opening_.problem;
     Record::Candidate asked;
@@ -268,7 +268,7 @@ class Session {
     return to.take();
   }
 
-  // The order in which they are to be tried, as indices into those that were sent.
+  // Returns the order in which to try them, as indices into those that were sent.
   std::string compile_ahead(Reader& from) {
     std::vector<const Plan*> plans, sent;
     for (const Candidate& candidate : decode_batch(from)) sent.push_back(plan_of(candidate));

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kAbove = 10;  // our ends lie above what the child duplicates onto
 
-// All that the child needs, made before it exists.
+// Everything that the child needs, prepared before it exists.
 struct Prepared {
   const char* path;
   char* const* argv;
@@ -34,7 +34,7 @@ struct Prepared {
   pid_t parent;
 };
 
-// Every descriptor from `first` on closes at exec, also those opened without O_CLOEXEC.
+// Every descriptor from `first` on closes at exec, even one opened without O_CLOEXEC.
 void close_on_exec_from(int first) {
 #if !defined(SYS_close_range)
   constexpr long SYS_close_range = 436;  // the same on every architecture
@@ -47,7 +47,7 @@ void close_on_exec_from(int first) {
   for (int fd = first; fd < last; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// In the child, in our memory, with all signals blocked: system calls only.
+// Runs in the child, in our memory, with all signals blocked: system calls only.
 [[noreturn]] void become(const Prepared& p) {
   setpgid(0, 0);  // Ctrl-C is the caller's to handle; and a kill reaches what the worker started
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -72,7 +72,7 @@ void close_on_exec_from(int first) {
   _exit(127);
 }
 
-// A function of its own, so that the child unwinds nothing of its caller's.
+// A separate function, so that the child unwinds nothing of its caller's.
 __attribute__((noinline)) pid_t vfork_and_become(const Prepared& p) {
   const pid_t child = vfork();
   if (child == 0) become(p);
@@ -151,7 +151,7 @@ bool has_ended(pid_t child) {
   return asked == 0 ? info.si_pid == child : errno != EINTR;
 }
 
-// The child stays unreaped until its group is killed: until then its number cannot be reused.
+// The child stays unreaped until its group is killed: until then its pid cannot be reused.
 int end_child(pid_t child, double limit_s, bool* killed_it) {
   constexpr double kDyingSeconds = 30;  // a driver takes down what a GPU was doing
   const auto seconds_from_now = [](double s) {

@@ -1,7 +1,6 @@
-// The few steps between a process and its exec'ed child, and what is left to do when the child is
-// gone. Between vfork and exec the child shares our memory, so it makes system calls and nothing
-// else. In: argv, environment, descriptors. Out: a pid; later, how it ended.
-// Flow: worker_process > [spawn].  Read next: tuner/worker_process.cpp.
+// Starts an exec'ed child, and cleans up when it is gone. Between vfork and exec the child shares
+// our memory, so it makes system calls and nothing else. In: argv, environment, descriptors. Out: a
+// pid; later, how it ended. Flow: worker_process > [spawn].  Read next: tuner/worker_process.cpp.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +10,7 @@
 
 namespace dlblas::worker {
 
-/// Closed at the end; −1: none.
+/// A file descriptor that is closed at the end; −1: none.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -33,20 +32,21 @@ struct Spawn {
   int socket;                                   // becomes kWorkerSocket
   int errors;                                   // becomes standard output and standard error
 };
-/// The child's pid, which is its process group as well. Throws Unusable.
+/// The child's pid, which is also its process group. Throws Unusable.
 pid_t spawn(const Spawn& what);
 
-/// A descriptor above those that the child gives out again, closed by exec. Takes `fd` over.
+/// Moves `fd` above the descriptors that the child assigns, closed by exec. Takes ownership of
+/// `fd`.
 Descriptor move_up(int fd);
 
-/// True if it has ended. It stays unreaped.
+/// True if the child has ended. It stays unreaped.
 bool has_ended(pid_t child);
-/// Waits `limit_s` for the child to end, then kills it with its group, and reaps it. The status of
-/// waitpid; −1 where another waitpid has reaped it. `*killed`: it had to be killed.
+/// Waits `limit_s` for the child to end, then kills it with its group, and reaps it. Returns the
+/// status of waitpid; −1 if another waitpid has reaped it. `*killed`: it had to be killed.
 int end_child(pid_t child, double limit_s, bool* killed = nullptr);
 /// "was killed by signal 11 (segmentation fault)", "exited with status 3".
 std::string words_of_status(int status);
-/// By a signal that comes from outside: the system out of memory, a person, a terminal.
+/// True for a signal from outside: from the system out of memory, a person, a terminal.
 bool ended_from_outside(int status);
 
 }  // namespace dlblas::worker

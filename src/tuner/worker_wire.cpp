@@ -98,7 +98,7 @@ bool is_frame(const FrameHeader& header, std::uint64_t most) {
 
 namespace {
 
-// An enumerator, of which `last` is the last.
+// Reads an enumerator from `first` to `last`.
 template <typename Enum>
 Enum enumerator(Reader& from, Enum first, Enum last, const char* what) {
   const auto value = from.get<std::underlying_type_t<Enum>>();
@@ -124,7 +124,7 @@ bool is_sane(const Problem& p) {
   return sane;
 }
 
-// Exactly its bytes, row-major.
+// True if the view covers exactly its bytes, row-major.
 bool is_sane(const IndexTensor& index) {
   const TensorView& v = index.view;
   if (index.tensor < 0 || index.tensor >= kMaxTensors || v.rank < 0 || v.rank > kMaxRank ||
@@ -309,7 +309,7 @@ void encode(Writer& to, const Outcome& outcome) {
 
 namespace {
 
-// Added to this process' counters.
+// The value is added to this process's counters.
 std::int64_t decode_counter(Reader& from) {
   const auto n = from.get<std::int64_t>();
   if (n < 0 || n > kMaxSize) throw_malformed("a counter");

@@ -1,8 +1,8 @@
-// What the tuner and its worker say to each other, as bytes: one request, one reply, in frames with
-// a mark and a length. Both ends are one build of one library on one machine (the greeting says
-// so), so numbers go as they lie in memory. Every length, count, enumerator and size is checked all
-// the same, both ways, since a candidate may have written over whatever the worker sends; what is
-// kept is never larger than what came. No pickle, no text to evaluate. In: plain values. Out:
+// The wire format between the tuner and its worker: one request, one reply, in frames with a mark
+// and a length. Both ends are one build of one library on one machine (the greeting checks that),
+// so numbers are sent as they are in memory. Every length, count, enumerator and size is still
+// checked, both ways, since a candidate may have written over whatever the worker sends; nothing
+// that is kept is larger than what arrived. No pickle, no text to evaluate. In: plain values. Out:
 // strings of bytes. Flow: measure > [wire] > worker.  Read next: tuner/worker_measurer.cpp (asks),
 // tuner/worker_serve.cpp (answers), tests/fuzz/fuzz_worker.cpp.
 #pragma once
@@ -17,14 +17,15 @@
 
 namespace dlblas::worker {
 
-/// What a frame is about. A reply repeats its request's: a candidate has the socket too, and what
-/// it writes there, or sends again, names another question. The secret is new for each.
+/// Identifies the request that a frame belongs to. A reply repeats its request's: a candidate has
+/// the socket too, and whatever it writes or replays there names another question. The secret is
+/// new for each.
 struct Question {
   std::uint64_t number = 0;  // 0: the greeting
   std::uint64_t secret = 0;
   bool operator==(const Question&) const = default;
 };
-/// Of every frame: then its body. "DLBW" and the version of what is below.
+/// The header of every frame, before its body. "DLBW" and the version of the format below.
 struct FrameHeader {
   std::uint32_t mark = kMark;
   std::uint32_t version = kVersion;
@@ -36,11 +37,12 @@ static_assert(sizeof(FrameHeader) == 32);
 /// Requests carry index-valued arguments; replies a few numbers and words.
 inline constexpr std::uint64_t kMaxRequest = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kMaxReply = std::uint64_t{1} << 20;
-/// Candidates of one batch; fields of a record.
+/// The most candidates of one batch; the most fields of a record.
 inline constexpr std::uint32_t kMaxBatch = 1024, kMaxFields = 256;
-/// True: the header of a frame that may have `most` bytes.
+/// True for the header of a frame of at most `most` bytes.
 bool is_frame(const FrameHeader& header, std::uint64_t most);
-/// The worker's first frame: which library it has. From the linker's build id, else the version.
+/// The worker's first frame: which library it has, as the version and the linker's build id, if
+/// any.
 const std::string& build_id();
 
 class Writer {
@@ -61,7 +63,7 @@ class Writer {
   std::string bytes_;
 };
 
-/// Throws Error(kInternal) where the bytes end early, or are none of what they should be.
+/// Throws Error(kInternal) if the bytes end early, or are invalid.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -73,10 +75,10 @@ class Reader {
   }
   std::string_view text() { return take(get<std::uint64_t>()); }
   bool flag();
-  /// Of at most `most` things that follow.
+  /// The number of things that follow, at most `most`.
   std::uint32_t count(std::uint32_t most);
   double finite();
-  /// The message ends here.
+  /// Checks that the message ends here.
   void end() const;
 
  private:
@@ -103,7 +105,7 @@ struct IndexTensor {
   TensorView view;  // of `bytes`
   std::string bytes;
 };
-/// What a search is about. The problem's operator goes by name: ids are a process' own.
+/// The subject of a search. The problem's operator is given by name: ids are local to a process.
 struct Opening {
   std::string op, schema_hash;
   Problem problem;
@@ -112,12 +114,12 @@ struct Opening {
   std::vector<IndexTensor> indices;
 };
 std::string encode(const Opening& opening);
-/// Its values lie in their ranges; whether they are the operator's is its finder's to ask (fits).
+/// Checks that values are in range; the caller checks that they match the operator (fits).
 Opening decode_opening(Reader& from);
-/// True if it is about this operator: its tensors, scalars, letters, index-valued arguments.
+/// True if it matches this operator: its tensors, scalars, letters, index-valued arguments.
 bool fits(const Opening& opening, const Schema& schema);
 
-/// What the worker found out about it.
+/// What the worker reports about an opened search.
 struct Opened {
   Fields key;  // the store's: both must mean the same machine and problem
   bool checks_whole = false;
@@ -135,12 +137,12 @@ struct Candidate {
 };
 void encode(Writer& to, const Candidate& candidate);
 Candidate decode_candidate(Reader& from);
-/// Of kAhead: those to be compiled.
+/// For kAhead: the candidates to compile.
 std::vector<Candidate> decode_batch(Reader& from);
-/// Of kSample: what a run takes, milliseconds.
+/// For kSample: the milliseconds that a run takes.
 double decode_duration(Reader& from);
 
-/// A verdict on one candidate; and what this request added to the process' counters.
+/// A verdict on one candidate, and what this request added to the process's counters.
 struct Outcome {
   Check check;
   bool mistrusted = false, lost = false;
@@ -149,8 +151,8 @@ struct Outcome {
 void encode(Writer& to, const Outcome& outcome);
 Outcome decode_outcome(Reader& from);
 
-/// What compiling ahead did, and in which order the candidates are to be tried: indices into those
-/// that were sent, none twice.
+/// What compiling ahead did, and the order in which to try the candidates: indices into those that
+/// were sent, none twice.
 struct Ahead {
   std::int64_t compiled = 0, prepared = 0;
   std::vector<std::uint32_t> order;

@@ -1,6 +1,6 @@
-// The smallest program that uses an installed dlblas from C++: one operator call, one typed error,
-// no Python. Prints the version and "ok", with --info the inventory; any other outcome is a failure
-// of tests/test_consumer.py.
+// The smallest C++ program that uses an installed dlblas: one operator call, one typed error, no
+// Python. Prints the version and "ok", with --info the inventory; any other output fails
+// tests/test_consumer.py.
 #include <dlblas/version.h>
 #include <dlblas/ops.hpp>
 

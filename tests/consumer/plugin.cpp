@@ -1,5 +1,6 @@
-// A shared object that uses dlblas through the C ABI. With the static library inside it must export
-// its own function and nothing of dlblas: two such objects in one process never meet.
+// A shared object that uses dlblas through the C ABI. With the static library linked in, it must
+// export its own function and nothing of dlblas, so that two such objects in one process do not
+// clash.
 #include <dlblas/dlblas.h>
 
 extern "C" int plugin_works() {

@@ -1,5 +1,5 @@
-// What the tests of the C++ API call most: rms_norm on three rows, and its formula in f64, written
-// out here. Read next: tests/cpp/test_api.cpp.
+// What the tests of the C++ API call most: rms_norm on three rows, and its formula written out in
+// f64. Read next: tests/cpp/test_api.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline std::vector<float> sequence(std::size_t n, int modulus) {
   return v;
 }
 
-// y of one element, from the formula.
+// One element of y, from the formula.
 inline double rms_norm_at(const float* row, std::size_t width, const std::vector<float>& weight,
                           std::size_t c, double eps) {
   double squares = 0;

@@ -1,5 +1,5 @@
-// A product in bf16 with what two epilogues add to it, and its results in f64; a fixture that puts
-// arrays on a GPU. Read next: test_gemm_epilogues.cpp, test_gemm_programs.cpp.
+// A bf16 product with the extra inputs of two epilogues, and its results in f64; a fixture that
+// puts arrays on a GPU. Read next: test_gemm_epilogues.cpp, test_gemm_programs.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ struct GemmCase {
     for (float& v : beta) v = normal(random);
   }
 
-  /// The sum of a part, and that of the terms' sizes.
+  /// The sum of one part, and the sum of its terms' absolute values.
   std::pair<double, double> sum(int part, std::int64_t i, std::int64_t j) const {
     double all = 0, sizes = 0;
     for (std::int64_t d = 0; d < k; ++d) {
@@ -56,7 +56,7 @@ struct GemmCase {
 
 class GemmOnGpu : public testing::Test {
  protected:
-  /// Skips where there is no GPU of this architecture, or of a later one.
+  /// Skips unless there is a GPU of this architecture or, with `later`, of a later one.
   void start(int arch, bool later) {
     if (const std::string why = cuda::unavailable(); !why.empty()) GTEST_SKIP() << why;
     if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU is visible";

@@ -1,5 +1,5 @@
-// Kernels for the tuner's tests on a GPU: an operator whose result is 0, with implementations that
-// are right or broken in a chosen way.
+// Kernels for the tuner's GPU tests: an operator whose result is 0, with implementations that are
+// right or broken in a chosen way.
 #pragma once
 
 #include <unistd.h>
@@ -38,7 +38,7 @@ enum class Broken {
   kWritesInput
 };
 
-// y = 0, by the tuner's own kernel that sets elements: no test needs device code of its own.
+// y = 0, by the tuner's own fill kernel, so that no test needs its own device code.
 inline int run_zeros(const Args& args, const Context& context, const Kernel& kernel, void*) {
   const auto broken = kernel.load<Broken>();
   if (broken == Broken::kCode) return 1;  // CUDA_ERROR_INVALID_VALUE
@@ -115,7 +115,7 @@ inline const Operator& make_zeros(std::vector<Implementation> implementations) {
   return Registry::process().add(std::move(def));
 }
 
-// y = x; or, of one that remembers, what lay at x's address when it first ran.
+// y = x; or, in the variant that remembers, the content of x's address at its first run.
 inline int run_copies(const Args& args, const Context& context, const Kernel& kernel, void*) {
   static auto* const kept = new std::map<const void*, cuda::Buffer>;
   const void* from = args.tensors[0].data;
@@ -142,7 +142,7 @@ inline Implementation copies(const char* name, bool remembers) {
   return impl;
 }
 
-/// An operator whose result is its input, f32 alone.
+/// An operator whose result is its input, f32 only.
 inline const Operator& make_copies(std::vector<Implementation> implementations) {
   static int count = 0;
   static auto* const schemas = new std::deque<std::string>;

@@ -1,5 +1,5 @@
-// An operator made of two others: out = rms_norm(x) · w, on CPUs and GPUs.
-// Read next: tests/cpp/test_nested.cpp, core/nested.hpp.
+// An operator composed of two others: out = rms_norm(x) · w, on CPUs and GPUs. Read next:
+// tests/cpp/test_nested.cpp, core/nested.hpp.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Operators with any schema, and calls on them up to `validate`: what the tests of schemas and of
-// argument errors share. Nothing is computed here but by `register_schema`'s oracle, which writes
+// Operators with any schema, and calls on them up to `validate`: shared by the tests of schemas and
+// of argument errors. The only thing that computes is `register_schema`'s oracle, which writes
 // zeros. Read next: tests/cpp/test_validate.cpp.
 #pragma once
 
@@ -35,7 +35,7 @@ inline const Operator& register_schema(const std::string& schema,
   return Registry::process().add(std::move(def));
 }
 
-/// What an Error says; "" when nothing is thrown.
+/// The message of the Error thrown; "" if none is.
 template <typename F>
 std::string error_of(F&& body) {
   try {
@@ -64,7 +64,7 @@ struct Array {
   }
 };
 
-/// One call on a form: values in order, destinations; `problem()` binds and validates it.
+/// One call on a form: values in order, then destinations; `problem()` binds and validates it.
 class Call {
  public:
   explicit Call(const Form& form) : form_(form) {}
@@ -77,7 +77,7 @@ class Call {
   Call& number(double f) { return value(DLBLAS_FLOAT, {.f = f}); }
   Call& boolean(bool b) { return value(DLBLAS_BOOL, {.i = b}); }
   Call& word(const char* s) { return value(DLBLAS_STRING, {.s = s}); }
-  /// The last value goes by this name.
+  /// Names the last value.
   Call& named(const char* name) { return names_.push_back(name), *this; }
   Call& out(Array array) {
     outputs_.push_back(std::move(array));

@@ -1,6 +1,6 @@
-// Lets the JIT read tests/device, before anything asks for the environment: a test that compiles
-// kernels from there includes this. The tree is DLBLAS_SOURCE_DIR, else the folder at or above the
-// working directory that holds tests/device.
+// Lets the JIT read tests/device. Include it in every test that compiles kernels from there: it
+// acts before the environment is first read. The tree is DLBLAS_SOURCE_DIR, else the folder at or
+// above the working directory that holds tests/device.
 #pragma once
 
 #include <gtest/gtest.h>

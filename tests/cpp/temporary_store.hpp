@@ -1,5 +1,5 @@
-// A folder of its own for the store of the whole test program, gone at the end. Include it and add
-// the environment: AddGlobalTestEnvironment(new TemporaryStore("name")).
+// A separate store folder for the whole test program, removed at the end. Include it and add the
+// environment: AddGlobalTestEnvironment(new TemporaryStore("name")).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The C++ API as a user sees it: calls, destinations, in-place forms, types, errors, devices.
-// Includes public headers only. The store is a folder of this process, set before the library's
-// first use. Values are compared with a formula written out in f64, not with the library's own
+// Includes public headers only. The store is a folder of this process, set before the library is
+// first used. Values are compared with a formula written out in f64, not with the library's own
 // oracle. Read next: tests/cpp/test_api_context.cpp.
 #include <gtest/gtest.h>
 #include <dlblas/dlblas.hpp>
@@ -249,7 +249,8 @@ TEST(Descriptors, WithoutMemoryAreExplainedButNotCalled) {
 
 // ---- devices -----------------------------------------------------
 
-// A device that no machine has: what is said of it must reach the library, with a GPU or without.
+// A device that no machine has: what the caller states about it must reach the library, with or
+// without a GPU.
 constexpr Device kNowhere = Device::cuda(63);
 
 TEST_F(Norm, TensorsAreTheHostsUntilOnSaysOtherwise) {
@@ -303,8 +304,7 @@ TEST(Info, SpeaksOfOperatorsAndStore) {
 
 TEST(Generated, OddSchemasMarshalToTheirOperator) {
   std::vector<float> x(8);
-  // The operators exist in the generator's test alone, so each call ends at the look-up of its
-  // name.
+  // The operators exist only in the generator's test, so each call ends at the look-up of its name.
   auto expect_unknown = [](auto&& call, const std::string& name) {
     expect_error<UnknownOperatorError>(call, DLBLAS_UNKNOWN_OPERATOR, name, "name", "rms_norm",
                                        name);

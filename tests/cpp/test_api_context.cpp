@@ -1,4 +1,4 @@
-// The C++ API beside the call itself: the caller's memory and threads, tuning, pins, and what a
+// The C++ API beyond the call itself: the caller's memory and threads, tuning, pins, and what a
 // warm call allocates. Public headers only; see test_api.cpp.
 #include <gtest/gtest.h>
 #include <dlblas/dlblas.hpp>
@@ -20,13 +20,14 @@ namespace {
 std::atomic<long> g_allocations{0};
 }  // namespace
 
-// Never inlined: the compiler would see free() meet operator new and warn.
+// Never inlined: otherwise the compiler would see free() paired with operator new and warn.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++g_allocations;
   if (void* p = std::malloc(bytes ? bytes : 1)) return p;
   throw std::bad_alloc();
 }
-// All pairs go together: a sanitizer's own nothrow new would not match the delete below.
+// All variants are replaced together: a sanitizer's own nothrow new would not match the delete
+// below.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++g_allocations;
   return std::malloc(bytes ? bytes : 1);
@@ -43,7 +44,7 @@ const auto* const kStore = testing::AddGlobalTestEnvironment(new TemporaryStore(
 
 // ---- the caller's context ----------------------------------------
 
-// Memory and threads of the caller's own, counting what is asked of them.
+// The caller's own memory and threads; counts the requests for them.
 struct Host {
   std::vector<std::vector<float>> results;
   int workspaces = 0;

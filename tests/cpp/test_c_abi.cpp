@@ -1,5 +1,5 @@
-// The C ABI at its border: null and short structures are refused in words, and calls still work
-// when thread_local objects are gone.
+// The boundary of the C ABI: null and short structures are refused with a message, and calls still
+// work after thread_local objects are destroyed.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -118,7 +118,7 @@ TEST(CAbi, MakesResults) {
   dlblas_free(c.ty.data);
 }
 
-// Codes are not cut to the width that the library keeps them in: 257 is no CPU.
+// Codes are not truncated to the width in which the library stores them: 257 is not a CPU.
 TEST(CAbi, RefusesDevicesThatAreNone) {
   const struct {
     dlblas_device device;
@@ -284,8 +284,6 @@ TEST(CAbi, RefusesMachinesThatAreNone) {
   }
 }
 
-// The main thread's thread_local objects are destroyed before atexit handlers that were registered
-// earlier.
 TEST(CAbi, MakesInputsAsASearchDoes) {
   Call c;
   const int64_t letters[2] = {2, 3};
@@ -317,6 +315,8 @@ TEST(CAbi, MakesInputsAsASearchDoes) {
   EXPECT_EQ(refused("x", letters, &to), "rms_norm: x has no memory; expected an address, got NULL");
 }
 
+// The main thread's thread_local objects are destroyed before earlier registered atexit handlers
+// run.
 TEST(CAbiDeathTest, WorksInAtExit) {
   EXPECT_EXIT(
       {

@@ -1,7 +1,8 @@
-// No lock is held across a caller's code: whatever the library calls back (results, workspace,
-// parallel_for, an implementation's functions, the tuner's events) may use the library again, all
-// of it, from many threads at once. A lock held there ends in the alarm, or in ThreadSanitizer's
-// word on lock orders (`make test-tsan`).  Read next: bindings/c/context.hpp, test_dispatch.cpp.
+// No lock is held while a caller's code runs: everything the library calls back (results,
+// workspace, parallel_for, an implementation's functions, the tuner's events) may use all of the
+// library again, from many threads at once. A lock held there shows as the alarm, or as a
+// lock-order report of ThreadSanitizer (`make test-tsan`).  Read next: bindings/c/context.hpp,
+// test_dispatch.cpp.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ namespace {
 constexpr int kThreads = 6;
 constexpr unsigned kDeadline = 120;  // seconds; a deadlock is a signal, not a hanging run
 
-/// The store of this process is a folder of its own, and the process has a deadline.
+/// The store of this process is its own folder, and the process has a deadline.
 class Process : public testing::Environment {
  public:
   void SetUp() override {
@@ -43,9 +44,9 @@ class Process : public testing::Environment {
 };
 const auto* const kProcess = testing::AddGlobalTestEnvironment(new Process);
 
-// ---- y = 2 x, by way of its workspace -----------------------------------------------------------
+// ---- y = 2 x, computed through its workspace ----------------------------------------------------
 
-/// What an implementation of `doubled` does in each of its functions, beside its work.
+/// What each function of an implementation of `doubled` does in addition to its work.
 std::function<void(const char* where)> g_inside = [](const char*) {};
 
 int run_doubled(const Args& args, const Context& context, const Kernel&, void* workspace) {
@@ -95,7 +96,7 @@ Implementation doubling(const char* name) {
 const Operator& add_doubled(const std::string& name) {
   OperatorDef def;
   def.family = "test";
-  // As long as the process; operators are added by many threads.
+  // Lives as long as the process; many threads add operators.
   static std::mutex mutex;
   static auto* const schemas = new std::deque<std::string>;
   {
@@ -116,7 +117,7 @@ const Operator& add_doubled(const std::string& name) {
   return Registry::process().add(std::move(def));
 }
 
-/// One call; what was wrong with it, or "".
+/// Makes one call; returns what was wrong with it, or "".
 std::string call_doubled(const Operator& op, std::int64_t rows, std::int64_t width,
                          dlblas_context* context) {
   std::vector<float> x(static_cast<std::size_t>(rows * width)), y(x.size());
@@ -144,12 +145,11 @@ std::string call_doubled(const Operator& op, std::int64_t rows, std::int64_t wid
   return right ? "" : "wrong values at " + std::to_string(rows) + " x " + std::to_string(width);
 }
 
-// ---- everything the library offers, from inside one of its calls
-// ---------------------------------
+// ---- everything the library offers, from inside one of its calls --------------------------------
 
 std::atomic<int> g_meddled{0}, g_new{0};
 
-/// Calls, asks, pins, registers, and calls the operator that is calling. Not inside itself.
+/// Calls, queries, pins, registers, and calls the operator that is calling. Does not nest itself.
 void meddle(const Operator& op) {
   thread_local bool inside = false;
   if (inside) return;
@@ -181,7 +181,7 @@ void together(const std::function<void(int)>& body) {
   for (std::thread& t : threads) t.join();
 }
 
-/// A caller's context whose every function uses the library before it does its work.
+/// A caller's context in which every function uses the library before it does its work.
 struct Host {
   const Operator& op;
   std::vector<std::unique_ptr<std::byte[]>> workspace;  // lives until the call ends
@@ -241,7 +241,7 @@ TEST(Callbacks, AContextsFunctionsMayUseTheLibrary) {
   });
 }
 
-// A call inside another one's step has the thread's workspace to itself, and gives it back.
+// A call inside another call's step has the thread's workspace to itself, and gives it back.
 TEST(Callbacks, AnImplementationsFunctionsMayUseTheLibrary) {
   const Operator& op = add_doubled("cb_functions");
   static std::atomic<int> supports{0}, chosen{0}, prepares{0}, steps{0};
@@ -294,8 +294,7 @@ TEST(Callbacks, TheTunersMayUseTheLibrary) {
   EXPECT_EQ(call_doubled(op, 4, 32, nullptr), "");
 }
 
-// ---- memory that is not as it was asked for
-// ------------------------------------------------------
+// ---- memory that differs from what was requested ------------------------------------------------
 
 struct OddMemory {
   std::vector<float> memory = std::vector<float>(64, -1);
@@ -319,7 +318,7 @@ struct OddMemory {
   }
 };
 
-/// The message of a call [2, 8] whose result is made there.
+/// The message of a call [2, 8] whose result is placed in `odd`.
 std::string call_into(const Operator& op, OddMemory& odd, dlblas_status expected) {
   float x[16] = {};
   Array in{{2, 8}, {}, DType::kF32, x};

@@ -1,7 +1,7 @@
-// A call on a stream that is captured into a CUDA graph chooses among the implementations that may
-// be captured, or is refused in words. Without a GPU: the driver is tests/stubs/driver.cpp, to
-// which a stream at an odd address is being captured, and steps only note that they ran. Read next:
-// src/dispatch/prepare.cpp (compile_cold).
+// A call on a stream that is being captured into a CUDA graph chooses among the capturable
+// implementations, or is refused with a message. Needs no GPU: the driver is
+// tests/stubs/driver.cpp, for which a stream at an odd address is being captured, and steps only
+// note that they ran. Read next: src/dispatch/prepare.cpp (compile_cold).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -95,7 +95,7 @@ TEST_F(Capture, ChoosesWhatMayBeCaptured) {
   const Operator& op = add("capture_two", {made("eager", false), made("graph", true)});
   EXPECT_EQ(call(op, kPlain), DLBLAS_OK);
   EXPECT_EQ(g_ran, "eager");
-  // Nothing may be compiled or loaded there: a warm-up prepares both choices.
+  // Nothing may be compiled or loaded during capture: a warm-up prepares both choices.
   EXPECT_EQ(call(op, kCaptured), DLBLAS_COMPILE);
   EXPECT_NE(message().find("dlblas.warmup(\"capture_two\""), std::string::npos) << message();
   EXPECT_EQ(call(op, kPlain, true), DLBLAS_OK) << message();

@@ -1,6 +1,7 @@
-// cpu/math.hpp at the baseline level against f64: the errors that its first lines promise, NaN,
-// infinities and the ends of f32's range. The other levels run the same text on wider vectors;
-// their exponentials differ, and the harness compares those through softmax and silu_and_mul.
+// cpu/math.hpp at the baseline level against f64: the error bounds promised at its top, NaN,
+// infinities and the ends of f32's range. The other levels compile the same source for wider
+// vectors; their exponentials differ, and the harness compares those through softmax and
+// silu_and_mul.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +17,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 float one(Vec (*f)(Vec), float x) { return f(broadcast(x))[0]; }
 
-/// The largest error in units of the last place, of values in f32's normal range.
+/// The largest error in units in the last place, for values in f32's normal range.
 double worst(Vec (*f)(Vec), double (*exact)(double), float low, float high) {
   double most = 0;
   constexpr int kSteps = 400000;

@@ -1,4 +1,4 @@
-// Our prototypes of cuBLASLt against the real header, where the machine has one: sizes, offsets,
+// Our prototypes of cuBLASLt against the real header, if the machine has one: sizes, offsets,
 // enumerators, and every function's arguments, one by one. Without the header there is nothing to
 // compare with, and the test says so.  Read next: src/cuda/cublaslt.hpp.
 #include <gtest/gtest.h>
@@ -65,7 +65,8 @@ static_assert(int{CublasLt::kNotSupported} == int{CUBLAS_STATUS_NOT_SUPPORTED});
 static_assert(int{CublasLt::kReduceInPlace} == int{CUBLASLT_REDUCTION_SCHEME_INPLACE});
 static_assert(int{CublasLt::kReduceInComputeType} == int{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
 
-/// Passed alike: both pointers, or both integers of one size (an enumeration is an int here).
+/// True if both are passed the same way: both pointers, or both integers of one size (an
+/// enumeration is an int here).
 template <typename Ours, typename Real>
 constexpr bool passed_alike() {
   constexpr bool kIntegers = (std::is_integral_v<Ours> || std::is_enum_v<Ours>)&&(
@@ -124,7 +125,7 @@ TEST(CublasLt, AStatusIsNotTakenForTheDriversCode) {
   EXPECT_EQ(cuda::error_text(7).find("cuBLASLt"), std::string::npos);
 }
 
-// Needs no GPU: the library found is one that is understood, or the reason says what to do.
+// Needs no GPU: either the library found is one that is supported, or the reason says what to do.
 TEST(CublasLt, IsUnderstoodOrSaysWhyNot) {
   const cuda::CublasLt& lt = cuda::cublaslt();
   if (!lt.support) {

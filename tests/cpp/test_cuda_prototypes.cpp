@@ -1,4 +1,4 @@
-// Our prototypes of the driver against the real header, where the machine has one: sizes, offsets,
+// Our prototypes of the driver against the real header, if the machine has one: sizes, offsets,
 // enumerators, and that every function of the table has the real one's arguments. Without a toolkit
 // there is nothing to compare with, and the test says so.  Read next: src/cuda/driver.hpp.
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // device/: barriers, copy engine, matrix instruction and dependent launches, each in a small kernel
-// of tests/device that the library's own JIT compiles and its own launcher starts. Without a GPU
-// the kernels are compiled and nothing more. The tree is DLBLAS_SOURCE_DIR, else the folder at or
-// above the working directory that holds tests/device. Read next: tests/device/wgmma_gemm.cuh.
+// of tests/device, compiled by the library's own JIT and started by its own launcher. Without a GPU
+// the kernels are only compiled. The tree is DLBLAS_SOURCE_DIR, else the folder at or above the
+// working directory that holds tests/device. Read next: tests/device/wgmma_gemm.cuh.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,8 +155,8 @@ struct CopyCase {
             static_cast<std::int32_t>(first[0]), static_cast<std::int32_t>(first[1]),
             static_cast<std::int32_t>(rank == 3 ? first[2] : 0)};
   }
-  /// Calls fn(index in the tensor's memory, or -1 outside of it; index in the dense array). Rows
-  /// count as `columns` long.
+  /// Calls fn(index in the tensor's memory, or -1 outside of it; index in the dense array). Treats
+  /// rows as `columns` long.
   template <typename F>
   void for_each(const std::int64_t (&first)[3], std::int64_t columns, F&& fn) const {
     const std::int64_t width = kGrid[0] * kBox[0], height = kGrid[1] * kBox[1];
@@ -177,7 +177,7 @@ std::vector<std::uint16_t> random_bits(std::size_t n, unsigned seed) {
   return bits;
 }
 
-/// Where a tensor is not as expected: how many elements, and the first few as (z, y, x).
+/// Where a tensor differs from what is expected: how many elements, and the first few as (z, y, x).
 std::string differences(const std::vector<std::uint16_t>& got,
                         const std::vector<std::uint16_t>& expected) {
   std::string text;
@@ -209,7 +209,8 @@ TEST_P(Copies, LoadTilesAndFillTheOutsideWithZeros) {
   EXPECT_TRUE(download<std::uint16_t>(dense) == expected);
 }
 
-// Nothing but the rest of a row's last 16 bytes, which kRow is: see tma_store.
+// Stores may also fill the rest of a row's last 16 bytes, hence rows of kRow elements: see
+// tma_store.
 TEST_P(Copies, StoreTilesAndNothingOutside) {
   const CopyCase& c = GetParam();
   std::vector<std::uint16_t> expected(static_cast<std::size_t>(kPlane * c.depth()), 0xffff);
@@ -291,7 +292,7 @@ struct Shape {
   std::int32_t m, n, k;
 };
 
-/// The worst |D − f64| over its bound: K roundings of f32 (2⁻²³ each, as the units truncate) of the
+/// The worst |D − f64| over its bound: K f32 roundings (2⁻²³ each, since the units truncate) of the
 /// sum of absolute terms.
 double worst_of(const WgmmaTraits& s, Shape shape, const Matrix& a, const Matrix& b,
                 const std::vector<float>& d) {

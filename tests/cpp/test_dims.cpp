@@ -1,5 +1,5 @@
 // Sizes of dimensions: every form of the grammar parsed, printed, evaluated and solved; arithmetic
-// near 2^63; which letters a call can know; what schema authors are told.
+// near 2^63; which letters a call can determine; the messages for schema authors.
 #include "core/dim.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
-// `a` and `b` are letters 0 and 1, `c` is 2; the size is that of a result.
+// `a` and `b` are letters 0 and 1, `c` is 2; `size` is the size of a result.
 Schema with_size(const std::string& size) {
   return parse_schema("op(a: dim, b: dim, c: dim, x: f[N]) -> y: f[" + size + "]");
 }
@@ -80,7 +80,7 @@ TEST(Dims, ArithmeticNearTheLargestNumberSaturates) {
   EXPECT_FALSE(dim_of("a+b").solve(0, letters, 5).found);
 }
 
-// Whatever size a dimension has, solving it for a linear letter gives the letter back.
+// Whatever size a dimension has, solving it for a linear letter returns the letter.
 TEST(Dims, SolvingGivesBackWhatWasEvaluated) {
   std::mt19937_64 random(7);
   for (const std::string size : {"a", "3a", "a*b", "a+b", "2a*b+3c*b", "a+5", "a-2", "a*b+c",
@@ -162,7 +162,7 @@ TEST(Grammar, ScalarTypesAreToldFromTensors) {
   EXPECT_EQ(s.scalars.size(), 2u);
 }
 
-// What an author reads names the rule, and what comes nearest to working.
+// The message names the rule, and the nearest schema that would work.
 TEST(Grammar, AuthorsAreToldTheRule) {
   const struct {
     const char *schema, *complaint;

@@ -1,7 +1,7 @@
 // First calls from many threads while another one changes what they would get: registers, pins,
-// unpins, publishes, forgets. Every call must be answered rightly by an implementation that was
-// allowed at some moment of it, and calls after a change must see it. Run under ThreadSanitizer by
-// `make test-tsan`.  Read next: src/dispatch/select.cpp.
+// unpins, publishes, clears. Every call must be answered correctly by an implementation that was
+// allowed at some moment during the call, and calls after a change must see it. Run under
+// ThreadSanitizer by `make test-tsan`.  Read next: src/dispatch/select.cpp.
 #include <stdlib.h>
 
 #include <atomic>
@@ -26,10 +26,10 @@ namespace {
 
 constexpr int kThreads = 8;
 
-/// The store of this process is a folder of its own.
+/// The store of this process is its own folder.
 const auto* const kStore = testing::AddGlobalTestEnvironment(new test::TemporaryStore("dispatch"));
 
-// ---- y[0] = 2 · x[0] … , y[1] = which ran --------------------------------
+// ---- y[0] = 2 · x[0] … , y[1] = which implementation ran -----------------
 // One row of results: column 0 is computed, column 1 is the mark of the implementation.
 
 struct State {
@@ -86,7 +86,7 @@ const Operator& make_marked(const std::string& name, std::vector<Implementation>
   return Registry::process().add(std::move(def));
 }
 
-/// One call through the C ABI; the mark of what answered, or -1 - status.
+/// One call through the C ABI; returns the mark of the implementation that ran, or -1 - status.
 int answer(const Operator& op, std::int64_t rows, std::int64_t width, float seed) {
   std::vector<float> x(static_cast<std::size_t>(rows * width)),
       y(static_cast<std::size_t>(rows * 2));
@@ -129,7 +129,7 @@ void publish(const Operator& op, const Problem& problem, const char* implementat
   forget(op);
 }
 
-/// Runs the body on kThreads threads that begin together.
+/// Runs the body on kThreads threads that start together.
 void together(const std::function<void(int)>& body) {
   std::atomic<int> waiting{kThreads};
   std::vector<std::thread> threads;
@@ -182,7 +182,7 @@ TEST(Dispatch, FirstCallsOnManyProblemsGrowTheMapUnderReaders) {
       EXPECT_EQ(plan.problem.dims[1], width);
       EXPECT_EQ(&select(op, plan.problem), &plan);
     }
-  // What was called is remembered; the rest of the rows × widths was decided just now.
+  // Problems that were called are remembered; the rest of rows × widths was decided just now.
   EXPECT_LE(g_counters.selected - selected, 3 * kWidths);
   EXPECT_EQ(g_counters.prepared, prepared);
   const std::int64_t before = g_counters.selected;
@@ -222,7 +222,8 @@ TEST(Dispatch, CallsRaceWithEveryKindOfChange) {
   for (int i = 0; i < kThreads; ++i)
     callers.emplace_back([&, i] {
       for (int n = 0; !stop; ++n) {
-        // Half of the threads share their problems, half have their own; T meets its buckets.
+        // Half of the threads share their problems, half have their own; T runs through its
+        // buckets.
         const int width = i % 2 ? 3 + n % 5 : 16 * (i + 1) + n % 11;
         const int mark = answer(op, 1 + n % 9, width, static_cast<float>(n % 100));
         ASSERT_TRUE(mark >= 0 && mark <= 3) << mark << ": only these were ever registered";
@@ -273,7 +274,7 @@ TEST(Dispatch, ForgettingAllTheTimeServesNoStalePlan) {
   together([&](int i) { EXPECT_EQ(answer(op, 1, 1 + i, 5), 2); });
 }
 
-// Errors are each thread's own, and an implementation that refuses is refused by all.
+// Errors belong to their thread, and an implementation that refuses does so for all threads.
 TEST(Dispatch, FailuresOfOneThreadAreNotAnothers) {
   Implementation picky = marked<1>("picky");
   picky.supports = [](const Query& q) {

@@ -1,6 +1,6 @@
-// Predictions rank the built-in implementations before anything is measured: sane at any size, and
-// with no ties between instruction-set levels, or "smallest predicted time" would name the one that
-// stands first. Read next: src/kernels/rows_cpu.cpp, ops/gemm/matmul/matmul.hpp.
+// Predictions rank the built-in implementations before anything is measured. They must be sane at
+// any size and have no ties between instruction-set levels, or "smallest predicted time" would name
+// the one that is listed first. Read next: src/kernels/rows_cpu.cpp, ops/gemm/matmul/matmul.hpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,7 +60,7 @@ TEST(Estimates, WiderLevelsArePredictedFaster) {
   }
 }
 
-/// The implementation that a call on such a GPU runs before anything is measured.
+/// The implementation that a call on a typical sm_90 runs before anything is measured.
 std::string predicted_best(const Operator& op, Problem p) {
   p.device_type = DeviceType::kCuda;
   const DeviceInfo device = typical_cuda_device(90);
@@ -79,7 +79,7 @@ std::string predicted_best(const char* name, std::int64_t rows, std::int64_t wid
   return predicted_best(op, problem_of(op, DType::kBF16, {rows, width}));
 }
 
-// As they were fastest with bf16 on an H200: benchmarks/results, 2026-11-22.
+// The fastest with bf16 on an H200: benchmarks/results, 2026-11-22.
 TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
   for (const char* op : {"rms_norm", "add_rms_norm"}) {
     EXPECT_EQ(predicted_best(op, 1, 4096), "cuda_registers") << op;
@@ -91,7 +91,7 @@ TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
   }
 }
 
-// As they were fastest with bf16 on an H200, 26 November 2026: docs/notes/gemm.md.
+// The fastest with bf16 on an H200, 26 November 2026: docs/notes/gemm.md.
 TEST(Estimates, ProductsOnAHopperRunWhatWasMeasuredFastest) {
   const Operator& gated = *Registry::process().at("gated_linear").op;
   for (const std::int64_t rows : {1, 2, 4, 16})
@@ -100,7 +100,8 @@ TEST(Estimates, ProductsOnAHopperRunWhatWasMeasuredFastest) {
         << rows;
 
   const Operator& packed = *Registry::process().at("mm_w4a16_awq").op;
-  // Parts of a composed form cannot be asked for a device that is not there: its estimate alone.
+  // The parts of a composed form cannot be selected for an absent device: only its estimate is
+  // compared.
   const DeviceInfo hopper = typical_cuda_device(90);
   for (const std::int64_t rows : {1, 16, 64, 256}) {
     Problem p = problem_of(packed, DType::kBF16, {rows, 4096, 14336 / 8, 128});
@@ -130,7 +131,8 @@ TEST(Estimates, ProductsOnAHopperRunWhatWasMeasuredFastest) {
   }
 }
 
-// 3·10⁹ each way: 2.7·10²⁸ multiply-adds, far past what int64 holds; years, not less than nothing.
+// 3·10⁹ each way: 2.7·10²⁸ multiply-adds, far beyond int64; the estimate must be years, not
+// negative.
 TEST(Estimates, HoldAtSizesNobodyHas) {
   const Operator& op = *Registry::process().at("matmul").op;
   const std::int64_t huge = 3'000'000'000;

@@ -1,5 +1,5 @@
-// Which of several measured times is shown: of what is chosen its configuration's own, of the
-// others a final's before one of the race. Read next: src/dispatch/explain.cpp,
+// Which of several measured times is shown: for the chosen implementation its configuration's own,
+// for the others a final's time before one of the race. Read next: src/dispatch/explain.cpp,
 // src/tuner/report.cpp.
 #include "store/ranking.hpp"
 #include "tests/cpp/temporary_store.hpp"
@@ -20,8 +20,8 @@ Record::Candidate timed(const char* implementation, const char* config, int samp
   return c;
 }
 
-/// One and two were in a final, where the default's lead over two is noise; four was not, and had a
-/// lucky moment.
+/// Blocks 1 and 2 were in a final, where the default is within noise of 2; block 4 was not, and had
+/// a lucky sample.
 const Operator& make_known() {
   const Operator& op =
       make_operator({dummy("wide", kPlain, &dummy_table()), dummy("other", kPlain)});

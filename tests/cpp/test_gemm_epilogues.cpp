@@ -1,7 +1,7 @@
-// Epilogues beside matmul's on the mainloops of matrix products: alpha[m] · beta[n] · sum +
+// Epilogues other than matmul's on the mainloops of matrix products: alpha[m] · beta[n] · sum +
 // residual[m, n], and silu(a·b₀) · (a·b₁), against f64 loops: the CPU's blocked and few-row forms
 // in every tile, split and number of threads; the GPU's three forms compiled for sm_80 and sm_90a
-// and, where a GPU is, run. Read next: tests/device/gemm_epilogues.cuh, cpu/gemm/epilogue.hpp.
+// and, if there is a GPU, run. Read next: tests/device/gemm_epilogues.cuh, cpu/gemm/epilogue.hpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,7 +64,8 @@ using test::at, test::Half, test::value_of;
 struct Case : test::GemmCase {
   using GemmCase::GemmCase;
 
-  /// A sum in f32, errors carried or of one chain of this K; one rounding to bf16.
+  /// The bound: an f32 sum, compensated or in one accumulation chain of this K, and one rounding to
+  /// bf16.
   void expect(const std::vector<Half>& out, bool gated, const std::string& what) const {
     constexpr double kSum = 2e-6, kRound = 0.0040;
     for (std::int64_t i = 0; i < m; ++i) {
@@ -93,7 +94,7 @@ struct Case : test::GemmCase {
   }
 };
 
-/// Runs the chunks one after the other, as a pool of this many threads would cut them.
+/// Runs the chunks one after the other, partitioned as a pool of this many threads would.
 Context context_of(int threads) {
   Context context;
   context.num_threads = threads;
@@ -104,7 +105,7 @@ Context context_of(int threads) {
   return context;
 }
 
-/// `run(job, params)` with each epilogue, on b as it lies and, with `b_rows`, in rows of N.
+/// Runs `run(job, params)` with each epilogue, on b as given and, with `b_rows`, on b as rows of N.
 template <typename Run>
 void on_cpu(const Case& c, bool gated, bool b_rows, const std::string& what, const Run& run) {
   std::vector<Half> turned[2];
@@ -139,7 +140,7 @@ const GemmCode& code_of(bool gated) {
 constexpr float kUnset = std::numeric_limits<float>::quiet_NaN();  // a sum that nothing wrote
 
 TEST(GemmEpilogues, OfBlocksAreAsInF64) {
-  // Ragged tiles; several blocks of depth; several spans of K.
+  // Partial tiles; several K blocks; several spans of K.
   for (const auto& [m, n, k] : {std::array{1, 1, 1}, {37, 131, 40}, {50, 70, 700}, {7, 19, 8500}}) {
     const Case c(m, n, k, n + 3);
     for (const bool gated : {false, true}) {
@@ -236,7 +237,7 @@ TEST(GemmEpilogues, CompileCleanForGpus) {
   }
 }
 
-/// The product's parameters with an epilogue's behind them, as GemmParams has them.
+/// The product's parameters followed by the epilogue's, as in GemmParams.
 template <typename Epilogue>
 struct Params {
   GemmCall gemm;
@@ -258,7 +259,7 @@ class GemmEpiloguesOnGpu : public test::GemmOnGpu {
     cuda::check(status, source.entry.c_str());
   }
 
-  /// Every kernel that `launch_all(call, epilogue)` starts, on fresh memory.
+  /// Checks every kernel that `launch_all(call, epilogue)` starts, on fresh memory.
   void check(const Case& c, bool gated, const std::string& what,
              const std::function<void(GemmCall, const test::ScaledResidualParams&)>& launch_all) {
     buffers_.clear();
@@ -281,7 +282,8 @@ unsigned blocks(std::int64_t size, int block) {
 }
 
 TEST_F(GemmEpiloguesOnGpu, AreAsInF64) {
-  // Vector rows and ragged ones; K in one span and in several.
+  // Rows whose pitch allows vector accesses and rows that need scalar ones; K in one span and in
+  // several.
   for (const auto& [n, row] : {std::pair{136, 144}, {133, 139}}) {
     for (const int k : {40, 2600}) {
       for (const bool gated : {false, true}) {

@@ -1,6 +1,6 @@
-// Epilogue programs beside matmul's on the WGMMA form of matrix products: alpha[m] · beta[n] · sum
-// + residual[m, n], and silu(a·b₀) · (a·b₁): compiled without spills or waits for sm_90a, and on a
-// Hopper GPU run against f64, in every way to divide the work. Read next:
+// Epilogue programs other than matmul's on the WGMMA form of matrix products: alpha[m] · beta[n] ·
+// sum + residual[m, n], and silu(a·b₀) · (a·b₁): compiled without spills or waits for sm_90a, and
+// on a Hopper GPU run against f64, with every way to divide the work. Read next:
 // tests/device/gemm_programs.cuh, kernels/gemm_wgmma.hpp.
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST(GemmPrograms, CompileCleanForHopper) {
   }
 }
 
-/// Rows of out and residual have a gap behind them.
+/// Rows of out and residual are followed by a gap.
 struct Case : test::GemmCase {
   Case(std::int64_t rows, std::int64_t columns, std::int64_t depth)
       : GemmCase(rows, columns, depth, columns + 8) {}
@@ -140,7 +140,7 @@ class GemmProgramsOnGpu : public test::GemmOnGpu {
 };
 
 TEST_F(GemmProgramsOnGpu, AreAsInF64) {
-  // Ragged tiles in each dimension; several rounds of the ring, and of the persistent blocks.
+  // Partial tiles in each dimension; several passes over the ring, and over the persistent blocks.
   for (const Case& c : {Case(5, 40, 264), Case(200, 264, 1032)}) {
     std::vector<double> expected[2];
     for (const Program program : {Program::kScaledResidual, Program::kGated})
@@ -157,7 +157,7 @@ TEST_F(GemmProgramsOnGpu, AreAsInF64) {
             continue;
           }
           const double want = expected[static_cast<int>(way.program)][at(i * c.n + j)];
-          // One rounding to bf16, and f32 sums of 1,032 terms of both parts.
+          // One rounding to bf16, and f32 sums of 1,032 terms in both parts.
           ASSERT_NEAR(double{value_of(got)}, want, 0.0040 * std::abs(want) + 2e-3) << where;
         }
       EXPECT_EQ(run(c, way), out) << source_of(way).entry << ": other bits in another run";

@@ -1,6 +1,6 @@
 // The generator on schemas with every oddity of the grammar: its three outputs against the golden
-// files beside this test. golden/odd_ops.hpp is compiled by test_api.cpp, so what is written here
-// is also valid C++. After a wanted change: DLBLAS_GOLDEN=write <this program>, then read the diff.
+// files beside this test. test_api.cpp compiles golden/odd_ops.hpp, so the output is also valid
+// C++. After an intended change: DLBLAS_GOLDEN=write <this program>, then read the diff.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// An operator made of others on a CUDA device: once it was warmed up, so are its parts, and a call
-// is captured. Skipped, with the reason, where no GPU or no compiler is. Read next:
+// A composed operator on a CUDA device: warming it up warms up its parts, and a call can be
+// captured. Skipped, with the reason, without a GPU or a compiler. Read next:
 // tests/cpp/test_nested.cpp.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::vector<float> numbers(std::int64_t n, std::int64_t seed) {
   return v;
 }
 
-// One call, and how it ended when it was recorded.
+// One call, and the error it ended with, if any, when it was recorded.
 struct Recorded {
   Args* args;
   const Plan* plan;

@@ -1,6 +1,6 @@
 // The tuner on a CUDA device: made inputs, guards, comparisons and oracles against the host's, and
-// searches over kernels that are right or broken in a chosen way. Skipped, with the reason, where
-// no GPU or no compiler is. Read next: tests/cpp/test_tuner.cpp (the flow that both devices share).
+// searches over kernels that are right or broken in a chosen way. Skipped, with the reason, without
+// a GPU or a compiler. Read next: tests/cpp/test_tuner.cpp (the flow that both devices share).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class GpuTuner : public TunerTest {
   }
 };
 
-// Needs no GPU: the refusal is what keeps one from losing its context.
+// Needs no GPU: this refusal keeps a GPU from losing its context.
 TEST(GpuSupport, AnElementAcrossItsSizeIsRefusedWhicheverTheImplementation) {
   Implementation any = zeros("any", Broken::kNone);
   any.sources = nullptr;
@@ -136,7 +136,7 @@ TEST_F(GpuTuner, AWriteIntoAGapOrAGuardIsSeenAndPoisonIsFound) {
   }
 }
 
-// The verdict on crafted results is the host's, field by field.
+// The verdict on crafted results equals the host's, field by field.
 TEST_F(GpuTuner, ComparesAsTheHostDoes) {
   static const Behaviour any{};
   const Operator& op = make_operator({dummy("any", any)});
@@ -175,7 +175,8 @@ TEST_F(GpuTuner, ComparesAsTheHostDoes) {
   g_undefined_from = std::numeric_limits<std::int64_t>::max();
 }
 
-// Beyond 2^53 an oracle's magnitude is what its f64 leaves out, and the next number is another one.
+// Beyond 2^53 an oracle's magnitude holds the part that its f64 cannot, and any other integer is
+// wrong.
 TEST_F(GpuTuner, ComparesWholeNumbersAsTheHostDoes) {
   OperatorDef def;
   def.family = "test";
@@ -230,9 +231,9 @@ std::size_t most_dims(const Schema& schema) {
   return most;
 }
 
-// A device oracle throws at its first use where it disagrees with the reference.
-/// Of the dtypes, layouts and flags of one operator's problems: how many are drawn, by
-/// DLBLAS_TEST_SEED; all with DLBLAS_TEST_DEPTH=full, which takes minutes.
+// A device oracle throws at its first use if it disagrees with the reference. This many
+// combinations of dtype, layout and flag are drawn per operator, by DLBLAS_TEST_SEED;
+// DLBLAS_TEST_DEPTH=full runs all, which takes minutes.
 constexpr std::size_t kOracleProblems = 3;
 
 struct OracleProblem {
@@ -306,7 +307,7 @@ TEST_F(GpuTuner, TheRightKernelWinsAndTheBrokenAreNamed) {
   EXPECT_EQ(report.conditions.at(1).value, "graph");
 }
 
-// Its inputs are made again before another one reads them: the digest is that of fresh ones.
+// The inputs are made again before another candidate reads them: the digest is that of fresh ones.
 TEST_F(GpuTuner, AUsersKernelThatWritesAnInputFailsAlone) {
   const TuneReport report =
       tune_zeros({user(zeros("spoils", Broken::kWritesInput)), zeros("right", Broken::kNone),
@@ -315,7 +316,7 @@ TEST_F(GpuTuner, AUsersKernelThatWritesAnInputFailsAlone) {
   EXPECT_EQ(find(report, "spoils")->failure, Failure::kOutOfBounds);
   EXPECT_EQ(find(report, "spoils")->note, "the input x was written");
   EXPECT_EQ(find(report, "right")->failure, Failure::kNone);
-  // Of zeros nothing tells right from wrong; it is not blamed for another's write.
+  // With zeros, right and wrong look the same; it is not blamed for another candidate's write.
   EXPECT_EQ(find(report, "theirs")->failure, Failure::kUnjudged) << find(report, "theirs")->note;
 }
 
@@ -357,7 +358,8 @@ TEST_F(GpuTuner, TimesGrowWithTheBytes) {
   EXPECT_GT(large, 4 * small);
 }
 
-// A search inside a capture would break it: refused before anything is waited for or allocated.
+// A search inside a capture would break it, so it is refused before anything is waited for or
+// allocated.
 TEST_F(GpuTuner, UnderCaptureItIsATypedError) {
   const cuda::CurrentDevice current(0);
   const cuda::Stream stream;
@@ -405,7 +407,7 @@ TEST_F(GpuTuner, ARecordSaysHowItWasMeasured) {
   EXPECT_EQ(measured(), before);
 }
 
-// y is what the zeroed part of the workspace holds; then everything there is spoilt for the next.
+// y is what the zeroed part of the workspace holds; then all of it is overwritten for the next run.
 int run_zeroed(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   const auto bytes = static_cast<std::size_t>(args.result(0).numel() * 4);
   cuda::copy_on_device(args.result(0).data, workspace, bytes, context.stream);
@@ -413,7 +415,8 @@ int run_zeroed(const Args& args, const Context& context, const Kernel& kernel, v
   return 0;
 }
 
-// Run once, and captured into graphs: the workspace is zeroed at every run, where that was asked.
+// Run once, and captured into graphs: the workspace is zeroed at every run where that was
+// requested.
 TEST_F(GpuTuner, AWorkspaceIsZeroedInEveryRunOfAGraphToo) {
   const auto zeroed = [](const char* name, bool all) {
     Implementation impl = zeros(name, Broken::kNone);

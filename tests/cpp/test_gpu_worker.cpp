@@ -1,6 +1,6 @@
-// Measuring in a worker on a GPU: kernels that break their context or never end cost a worker each,
-// and this process goes on using its own context. The program is its own worker. Skipped, with the
-// reason, where no GPU or no compiler is. Read next: tests/cpp/test_worker.cpp.
+// Measuring in a worker on a GPU: each kernel that breaks its context or never ends costs one
+// worker, and this process continues with its own context. The program is its own worker. Skipped,
+// with the reason, without a GPU or a compiler. Read next: tests/cpp/test_worker.cpp.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 namespace dlblas::test {
 namespace {
 
-// The same in the test and in its workers.
+// The same operator in the test and in its workers.
 const Operator& broken() {
   static const Operator& made = make_zeros(
       {zeros("right", Broken::kNone), zeros("illegal", Broken::kIllegal),
@@ -23,7 +23,8 @@ const Operator& broken() {
        zeros("exit", Broken::kExit), zeros("hang", Broken::kHang)});
   return made;
 }
-// Apart: while a batch compiles, one that never ends takes half of what is left from all of them.
+// A separate operator: in a batch, a compilation that never ends takes half of the remaining time
+// from all others.
 const Operator& slow() {
   static const Operator& made =
       make_zeros({zeros("right", Broken::kNone), zeros("slow", Broken::kSlowCompile)});

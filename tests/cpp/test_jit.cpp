@@ -1,6 +1,6 @@
-// The JIT without a GPU: what it reads in a compiler's log, what it keeps on the disk, what it does
-// with a damaged file, a missing header, a kernel that does not compile. What compiles is skipped,
-// in words, where there is no NVRTC.  Read next: src/jit/load.cpp.
+// The JIT without a GPU: what it reads from a compiler's log, what it keeps on disk, what it does
+// with a damaged file, a missing header, a kernel that does not compile. Tests that compile are
+// skipped, with a message, without NVRTC.  Read next: src/jit/load.cpp.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A cache and a source tree of this process' own: both are read once.
+/// A cache and a source tree of this process's own: both are read only once.
 class Folders : public testing::Environment {
  public:
   void SetUp() override {
@@ -115,7 +115,7 @@ TEST(Container, EveryByteCounts) {
     EXPECT_FALSE(jit::detail::unpack(flipped, "abc", "13.0", &out)) << "byte " << i;
     EXPECT_FALSE(jit::detail::unpack(packed.substr(0, i), "abc", "13.0", &out)) << "cut at " << i;
   }
-  // A digest over something else that is well formed: lengths and names are checked all the same.
+  // A valid digest over other, well-formed content: lengths and names are checked all the same.
   std::string longer = packed.substr(0, packed.size() - 64) + "x";
   longer += sha256_hex(longer);
   EXPECT_FALSE(jit::detail::unpack(longer, "abc", "13.0", &out));
@@ -191,7 +191,7 @@ TEST(Compile, ErrorsSayWhere) {
 
 TEST(Live, TheTreeIsPartOfTheIdentity) {
   EXPECT_EQ(std::string(jit::source_version()).substr(0, 4), "live");
-  // What is compiled of the tree says so in every record; what is not, does not.
+  // Implementations compiled from the tree include its version in their identity; others do not.
   int compiled = 0;
   for (const Operator* op : Registry::process().operators())
     for (const Implementation* impl : op->candidates()) {

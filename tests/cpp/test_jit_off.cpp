@@ -1,6 +1,6 @@
-// DLBLAS_JIT=0, and machines whose compiler is of no use: what is warm serves, what is cold is a
-// typed error that names the remedy. The environment is read once per process, so each case is this
-// program again, started with what it is about.  Read next: src/jit/load.cpp, src/jit/nvrtc.cpp.
+// DLBLAS_JIT=0, and machines whose compiler is unusable: warm kernels are served, cold ones give a
+// typed error that names the remedy. The environment is read once per process, so each case starts
+// this program again with its own environment.  Read next: src/jit/load.cpp, src/jit/nvrtc.cpp.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ std::string why_not() {
   }
 }
 
-/// A folder with a kernel's tree and a cache, and this program's cases run on it as children.
+/// A folder with a kernel's tree and a cache; this program's cases run on it as child processes.
 class Jit : public testing::Test {
  protected:
   void SetUp() override {
@@ -66,7 +66,7 @@ class Jit : public testing::Test {
     }
     return ok;
   }
-  /// A library that calls itself NVRTC `major`.0, and can do nothing else.
+  /// A library that reports itself as NVRTC `major`.0 and can do nothing else.
   std::string fake_nvrtc(int major) {
     const fs::path folder = root_ / ("nvrtc" + std::to_string(major));
     fs::create_directories(folder);

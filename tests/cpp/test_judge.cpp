@@ -1,5 +1,5 @@
-// Operators with a judge of their own: what the C ABI shows it, what it may say, and that an error
-// of the judge is no pass. The same from Python, with searches: tests/own_judge_checks.py.
+// Operators with their own judge: what the C ABI shows it, what it may report, and that an error of
+// the judge is not a pass. The same from Python, with searches: tests/own_judge_checks.py.
 // Read next: registry/operator.hpp, bindings/c/register_operator.cpp.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string last_message() {
   return error.message;
 }
 
-// The reference: the first largest of each row.
+// The reference: the index of the first maximum of each row.
 int32_t first_largest(const dlblas_step_args* args, const int64_t* rows, int64_t num_rows,
                       double* const* values, double* const* magnitudes, void*) {
   const auto* x = static_cast<const float*>(args->tensors[0].data);
@@ -36,13 +36,13 @@ int32_t first_largest(const dlblas_step_args* args, const int64_t* rows, int64_t
   return 0;
 }
 
-// What the judge is to do beside judging.
+// What the judge does besides judging.
 struct Mood {
   int64_t count = -1;  // says so many are wrong, whatever is there
   bool fails = false;
 };
 
-// Any largest will do.
+// Accepts the index of any maximum.
 int32_t any_largest(const dlblas_judgement* j, void* user) {
   const auto& mood = *static_cast<const Mood*>(user);
   if (mood.fails) return dlblas_fail("no judgement today"), 3;
@@ -165,7 +165,8 @@ TEST(Judge, TheDefinitionOfAnOlderHeaderIsTaken) {
   EXPECT_EQ(dlblas_register_operator(&call.def, nullptr), DLBLAS_ARGUMENT);
 }
 
-// Any order of what was there: the judge sees it as it was, although the call has written it.
+// Accepts any permutation of the original: the judge sees the input as it was, although the call
+// has written it.
 int32_t same_elements(const dlblas_judgement* j, void*) {
   const int64_t n = j->before->letters[0];
   const auto* was = static_cast<const int32_t*>(j->before->tensors[0].data);

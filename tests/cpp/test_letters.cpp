@@ -1,5 +1,5 @@
 // Calls whose sizes are products, sums, quotients and arguments: which letters they bind, what is
-// refused in which words, and what of them is in the key. Calls end at `validate`.
+// refused with which message, and what of it is in the key. Calls end at `validate`.
 #include <limits>
 
 #include "tests/cpp/schema_dummy.hpp"
@@ -123,7 +123,7 @@ TEST(Letters, QuotientsRefuseWhatTheyCannotDivide) {
             "K=1");
 }
 
-// As many rounds as letters wait for one another.
+// Takes as many rounds as there are letters that depend on one another.
 TEST(Letters, ChainsOfLettersAreSolvedInAnyOrder) {
   static const Operator& op =
       register_schema("l_chain(a: f[A+B], b: f[B+C], c: f[C+D], d: f[D]) -> y: f[A]");
@@ -151,7 +151,7 @@ TEST(Letters, DimensionsThatMayBeOneAreInTheKey) {
   EXPECT_EQ(
       call(2, 3).error(),
       "l_scaled: s has size 2 in dimension 0; expected 1 or M = 5 from x [M=5, K=300], got 2");
-  // Where M is 1 there is one key.
+  // If M is 1 there is only one key.
   Call one = Call(op.forms[0]).tensor(at(0, {1, 300})).tensor(at(0, {1, 3}));
   EXPECT_EQ(one.problem().ones[1], 0);
 }

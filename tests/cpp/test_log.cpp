@@ -57,7 +57,8 @@ TEST(Log, IsNotSetFromInsideTheFunction) {
   ASSERT_EQ(dlblas_set_log(nullptr, nullptr), DLBLAS_OK);
 }
 
-// What a function needs may go as soon as another one is set, while other threads log.
+// What the old function needs may be destroyed as soon as a new one is set, while other threads
+// log.
 TEST(Log, NoThreadIsInTheFunctionOfBefore) {
   struct Count {
     std::atomic<int> lines{0};

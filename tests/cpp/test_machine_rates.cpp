@@ -1,6 +1,6 @@
-// Rates that were measured on this machine take the place of the tables': kept in the store, read
-// once a process, and passed over where they cannot be. Each test of what a process reads is a
-// process. Read next: src/store/machine_rates.cpp, src/core/rates.cpp.
+// Rates measured on this machine replace those of the tables: they are kept in the store, read once
+// per process, and ignored if invalid. Each test of what a process reads runs its own process.
+// Read next: src/store/machine_rates.cpp, src/core/rates.cpp.
 #include "store/machine_rates.hpp"
 
 #include <gtest/gtest.h>
@@ -20,10 +20,11 @@ namespace {
 
 const auto* const kStore = testing::AddGlobalTestEnvironment(new TemporaryStore("machine_rates"));
 
-// The tables' copy and peak of one thread (core/rates.cpp): half and twice of these are measured.
+// The tables' copy rate and peak of one thread (core/rates.cpp); the tests publish half and twice
+// these.
 constexpr double kCopy = 22.3e9, kPeak = 118e9;
 
-/// Exits with 0 where memory and operations are the tables' times these.
+/// Exits with 0 if the rates of memory and arithmetic are the tables' times these factors.
 [[noreturn]] void expect_scales(double memory, double flops_scale) {
   DeviceInfo tables = cpu_info();
   tables.model = "a CPU that nobody measured";

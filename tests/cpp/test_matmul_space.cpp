@@ -1,5 +1,5 @@
 // What searches over the tensor-core forms of matmul visit: never nothing, never more than fits
-// into a budget, and ranked as tiles were timed; what cuda_wgmma refuses. No GPU: devices are
+// into a budget, and ranked as the tiles were timed; what cuda_wgmma refuses. No GPU: devices are
 // typical ones. Read next: ops/gemm/matmul/cuda/matmul_mma_space.cpp, matmul_wgmma_space.cpp.
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct Sizes {
 const Operator& matmul() { return *Registry::process().at("matmul").op; }
 const Implementation& wgmma_of() { return *matmul().find("cuda_wgmma"); }
 
-/// a row-major or transposed, b as in a linear layer (transposed) or row-major.
+/// A product with a row-major or transposed, b as in a linear layer (transposed) or row-major.
 Problem product(const Sizes& s, bool a_transposed, bool b_transposed) {
   Problem p;
   p.op = matmul().id;
@@ -121,7 +121,7 @@ TEST(MatmulSpace, WgmmaRefusesWhatTheCopyEngineCannotMove) {
   EXPECT_EQ(wgmma_says(p), "f32 stays IEEE here: tensor cores would round it to TF32");
 }
 
-/// As wgmma_times.hpp has it.
+/// The tile's name as in wgmma_times.hpp.
 std::string tile_of(const GemmWgmmaConfig& c) {
   const char* const share = c.share == GemmShare::kA   ? " a"
                             : c.share == GemmShare::kB ? " b"
@@ -131,7 +131,7 @@ std::string tile_of(const GemmWgmmaConfig& c) {
               c.pingpong ? " pingpong" : "", share, *share ? text(c.cluster) : "");
 }
 
-/// Estimates of a product's tiles, each with its best ring and order.
+/// Estimates for a product's tiles, each with its best ring and order.
 std::map<std::string, double> wgmma_estimates(const Problem& p, const DeviceInfo& device) {
   const Implementation& wgmma = *matmul().find("cuda_wgmma");
   const Query q{p, device, wgmma};
@@ -146,8 +146,8 @@ std::map<std::string, double> wgmma_estimates(const Problem& p, const DeviceInfo
   return found;
 }
 
-// Of the tiles that were timed, the one which the model takes first is on average within 1 % of the
-// fastest, and never 3 % off; the best of its first three is the fastest but for 1 %.
+// Among the timed tiles, the model's first choice is on average within 1 % of the fastest and never
+// 3 % slower; the best of its first three is within 1 % of the fastest.
 TEST(MatmulSpace, WgmmaEstimatesRankTilesAsTheyWereTimed) {
   const DeviceInfo device = typical_cuda_device(90);
   double lost = 0;
@@ -171,9 +171,9 @@ TEST(MatmulSpace, WgmmaEstimatesRankTilesAsTheyWereTimed) {
   EXPECT_LE(lost / static_cast<double>(kWgmmaTimes.size()), 0.01);
 }
 
-// Without measurements the estimates choose: cuBLAS where it was more than 3 % faster; own form
-// where it was 8 % faster at the end of a bucket, since elsewhere in it tiles lose some 4 % to an
-// algorithm for each M. 64 rows are one tile: 3 % there, too.
+// Without measurements the estimates choose: cuBLAS where it was more than 3 % faster; our own form
+// where it was 8 % faster at the end of a bucket, since elsewhere in the bucket its tiles lose some
+// 4 % to an algorithm chosen per M. Up to 64 rows fit one tile, so there 3 % suffices, too.
 TEST(MatmulSpace, WgmmaAndCublasAreChosenAsTheyWereTimed) {
   const DeviceInfo device = typical_cuda_device(90);
   const Implementation &wgmma = *matmul().find("cuda_wgmma"), &cublas = *matmul().find("cublaslt");
@@ -191,7 +191,7 @@ TEST(MatmulSpace, WgmmaAndCublasAreChosenAsTheyWereTimed) {
   }
 }
 
-// The first choices that docs/notes/gemm.md lists: another one is a change of the model.
+// The first choices listed in docs/notes/gemm.md: any other means that the model has changed.
 TEST(MatmulSpace, WgmmaDefaultsAreThoseOfTheNotes) {
   const Implementation& wgmma = *matmul().find("cuda_wgmma");
   const DeviceInfo device = typical_cuda_device(90);
@@ -239,8 +239,8 @@ TEST(MatmulSpace, APackedTileIsTheSameTile) {
   EXPECT_GT(seen, 100u);
 }
 
-// A kernel for a bucket of M has others for its smaller sizes: each is no slower there, as the
-// model says, than the one for the bucket's end, and they are few.
+// A kernel for a bucket of M has variants for its smaller sizes: by the model, each is no slower
+// there than the one for the bucket's end, and they are few.
 TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
   const DeviceInfo device = typical_cuda_device(90);
   const Implementation& wgmma = *matmul().find("cuda_wgmma");
@@ -269,7 +269,7 @@ TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
         EXPECT_EQ(fewer.index_for(rows), i);
         EXPECT_NE(fewer.index_for(rows + 1), i);
         p.dims[0] = rows;
-        // As fast: the end's own tile, behind sizes that had another.
+        // Equally fast: the end's own tile, used below sizes that had another.
         EXPECT_LE(model(p, fewer.config(i), device), model(p, end, device)) << rows << " of " << m;
       }
     }
@@ -277,8 +277,8 @@ TEST(MatmulSpace, WgmmaHasTilesForTheSmallerSizesOfABucket) {
   EXPECT_GT(buckets_with_others, 10);
 }
 
-// Every tile that a search may try: sums beside an epilogue's values must fit into registers, and
-// ptxas must not serialise the instruction (C7510 … C7514).
+// Every tile that a search may try: accumulators and the epilogue's values must fit into registers,
+// and ptxas must not serialise the instruction (C7510 … C7514).
 TEST(MatmulSpace, WgmmaTilesNeitherSpillNorWait) {
   if (const std::string why = jit::unavailable(); !why.empty()) GTEST_SKIP() << why;
   const Implementation& wgmma = *matmul().find("cuda_wgmma");
@@ -307,7 +307,7 @@ TEST(MatmulSpace, WgmmaTilesNeitherSpillNorWait) {
   }
 }
 
-// H200, bf16, b as in a linear layer: tiles and parts of K of the fastest.
+// H200, bf16, b as in a linear layer: the fastest tiles and K parts.
 TEST(MatmulSpace, DefaultsAreWhatWasFastest) {
   const Implementation& mma = *matmul().find("cuda_mma");
   const DeviceInfo device = typical_cuda_device(90);
@@ -330,8 +330,8 @@ TEST(MatmulSpace, DefaultsAreWhatWasFastest) {
   }
 }
 
-// Small tiles with an activation that branches, b row-major: 72 registers and a spill for a seventh
-// block, before it was told of six.
+// Small tiles with an activation that branches, b row-major: ptxas took 72 registers and spilled to
+// fit a seventh block per multiprocessor, until it was told to plan for six.
 TEST(MatmulSpace, RegistersHoldASmallTile) {
   if (const std::string why = jit::unavailable(); !why.empty()) GTEST_SKIP() << why;
   const Implementation& mma = *matmul().find("cuda_mma");

@@ -1,4 +1,4 @@
-// What is kept has a limit: plans of ever new problems, of pins that change, and users'
+// Cached state has a limit: plans for ever new problems, for pins that change, and users'
 // implementations that are registered again and again. What a call may still hold stays; what none
 // can hold is freed. Under AddressSanitizer (`make test-asan`) a plan freed too soon shows here.
 // Read next: src/core/in_flight.hpp, src/dispatch/plan_table.cpp.
@@ -45,7 +45,7 @@ dlblas_op_t handle(const char* name) {
 constexpr std::int64_t kWidest = 100'000;
 float g_x[kWidest], g_weight[kWidest];
 
-// rms_norm of one row of this width, written to y; true when it was served.
+// rms_norm of one row of this width, written to y; true if it was served.
 bool norm(std::int64_t width, float* y) {
   std::int64_t shape[] = {1, width};
   const auto tensor = [&](float* data, int rank) {
@@ -187,7 +187,7 @@ TEST(Memory, OfImplementationsThatAreRegisteredAgainIsFreed) {
   pin(op, "", "");
   EXPECT_EQ(dlblas_unregister(handle("rms_norm"), "mine"), DLBLAS_OK);
   EXPECT_EQ(g_released - released, 2'001);
-  // What is refused is released too.
+  // An implementation that is refused is released too.
   dlblas_implementation refused{};
   refused.size = sizeof refused;
   EXPECT_NE(register_own(handle("rms_norm"), &refused, [](void*) { ++g_released; }), DLBLAS_OK);

@@ -1,5 +1,5 @@
-// Operators made of others: what serves a part is the part's own choice, everywhere a choice can
-// come from, and questions about the whole see it. Read next: src/dispatch/nested.cpp.
+// Operators composed of others: the part itself chooses what serves it, through every way a choice
+// can be made, and queries about the whole show it. Read next: src/dispatch/nested.cpp.
 #include <atomic>
 #include <cmath>
 #include <deque>
@@ -20,7 +20,7 @@ const auto* const kStore = testing::AddGlobalTestEnvironment(new test::Temporary
 
 const Operator& of(const char* name) { return *Registry::process().at(name).op; }
 
-/// Tensors of one call, and the call.
+/// The tensors of one call, and the call.
 struct Sample {
   static constexpr std::int64_t kWidth = 48, kColumns = 40;
   std::int64_t t;
@@ -49,7 +49,7 @@ struct Sample {
     const dlblas_op_t op = handle_of(norm_linear().forms[0]);
     return warmup ? dlblas_warmup(op, &args, &context) : dlblas_call(op, &args, &context);
   }
-  /// The largest difference from the formula, over the bound.
+  /// The largest difference from the formula, relative to the bound.
   double error() const {
     double worst = 0;
     for (std::int64_t i = 0; i < t; ++i) {
@@ -78,8 +78,8 @@ struct Sample {
   }
 };
 
-// An implementation of rms_norm that counts its runs: registered from outside, so it is chosen
-// where it was measured or pinned.
+// An implementation of rms_norm that counts its runs. It counts as registered from outside, so it
+// is chosen only where it was measured or pinned.
 std::atomic<int> g_spied{0};
 int run_spy(const Args& args, const Context&, const Kernel&, void*) {
   ++g_spied;
@@ -128,7 +128,7 @@ class NestedTest : public testing::Test {
     const InFlight in_flight;
     return explain(norm_linear(), sample.problem(flags));
   }
-  /// A measurement of this implementation and configuration, as the tuner would publish it.
+  /// Stores a measurement of this implementation and configuration, as the tuner would publish it.
   static void store(const Plan& of, const char* implementation) {
     const Operator& op = Registry::process().by_id(of.problem.op);
     const Query q{of.problem, device_info({}), *op.find(implementation)};
@@ -173,7 +173,7 @@ TEST_F(NestedTest, UsesTheStoredWinnerOfAPart) {
   EXPECT_EQ(explain_of(sample).parts[0]->why, Why::kStore);
 }
 
-// A kernel that is ready asks nothing again: decisions and kernels are the whole's.
+// A ready kernel selects nothing again: the whole keeps its parts' decisions and kernels.
 TEST_F(NestedTest, AWarmCallSelectsAndPreparesNothing) {
   Sample sample(5);
   ASSERT_EQ(sample.call(0, true), DLBLAS_OK);
@@ -230,7 +230,7 @@ TEST_F(NestedTest, ExplainSaysWhatServesTheParts) {
   EXPECT_NE(table.find("\n  part rms_norm [T=8 C=48] x f32, weight f32, y f32; "),
             std::string::npos)
       << table;
-  // Parts are chosen for the threads of the process, whatever the call has.
+  // Parts are chosen for the process's number of threads, whatever the call uses.
   const int threads = cpu_info().units;
   EXPECT_NE(table.find(text(threads, threads == 1 ? " thread" : " threads",
                             ": spy default (pinned)\n  part matmul [M=8 K=48 N=40] a f32,")),
@@ -368,7 +368,7 @@ TEST_F(NestedTuning, ACallThatAPartRefusesSaysSo) {
             0u);
 }
 
-// A call of another problem than was planned for is right: it is selected when it is made.
+// A part called on another problem than planned is correct: it is selected at the call.
 int row_by_row(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
   for (std::int64_t i = 0; i < 8; ++i) {
     TensorView x = args.tensors[0], y = args.tensors[1];
@@ -430,7 +430,7 @@ TEST_F(NestedTuning, TheWholeIsMeasuredAgainWhenAPartIsAnother) {
   pin(inner, "", "");
 }
 
-// DLBLAS_REQUIRE_HIT is about calls: a part's time is in the record of the whole.
+// DLBLAS_REQUIRE_HIT applies to calls: a part's time is in the record of the whole.
 TEST(NestedUnderRequireHit, APartNeedsNoRecord) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
@@ -448,7 +448,7 @@ TEST(NestedUnderRequireHit, APartNeedsNoRecord) {
       testing::ExitedWithCode(0), "");
 }
 
-// Calls of another problem than was planned for keep no memory: the tuner's makes thousands.
+// Calls on other problems than planned keep no memory: the tuner makes thousands of them.
 TEST_F(NestedTuning, ACallOfAnotherProblemAsksNoContextForWorkspace) {
   Implementation needy = dummy("plain", kPlain);
   needy.prepare = [](const Query&, const Config&) {
@@ -477,7 +477,8 @@ TEST_F(NestedTuning, ACallOfAnotherProblemAsksNoContextForWorkspace) {
   EXPECT_EQ(asked, 1) << "the whole's, in which its part of the planned problem would work";
 }
 
-// A whole may call its part for each row: a context of a few workspaces serves them all.
+// A whole may call its part once per row: each call's workspace is released at its end, so that a
+// context with few workspaces suffices.
 TEST_F(NestedTuning, WhatAPartAsksForGoesWhenThePartEnds) {
   Implementation asks = dummy("plain", kPlain);
   asks.prepare = [](const Query&, const Config&) {
@@ -500,7 +501,7 @@ TEST_F(NestedTuning, WhatAPartAsksForGoesWhenThePartEnds) {
   EXPECT_EQ(call_of(make_operator({impl}), context), "");
 }
 
-// Workspace of parts, and of their parts, is the whole's.
+// The workspace of parts, and of their parts, lies inside the whole's.
 TEST_F(NestedTuning, PartsWorkInTheWorkspaceOfTheWhole) {
   constexpr std::size_t kBytes = 100;
   const auto needy = [](Implementation impl) {

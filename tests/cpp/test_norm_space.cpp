@@ -1,6 +1,6 @@
-// What the norm kernels on GPUs take by default: always a configuration of the space, and one whose
-// row its registers hold. Compiled without a GPU, for what dlblas_compile_all reaches only with
-// --all, or not at all. Read next: ops/norm/cuda/norm_cuda_config.hpp.
+// The defaults of the norm kernels on GPUs: always a configuration of the space, and one whose row
+// fits in its registers. Compiles, without a GPU, what dlblas_compile_all reaches only with --all,
+// or not at all. Read next: ops/norm/cuda/norm_cuda_config.hpp.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -76,7 +76,7 @@ TEST_F(NormSpace, DefaultsOfTheGradientHoldARoundedRow) {
                            arch);
 }
 
-// Rows of an odd length, element by element.
+// Rows of odd length, element by element.
 TEST_F(NormSpace, DefaultsOfTheGradientByColumnsHoldTheirSums) {
   for (const int arch : {80, 90})
     expect_default_holds("cuda_columns", {"rms_norm_backward", DType::kF32, DType::kF32, false},

@@ -1,5 +1,5 @@
 // The device form of row oracles, without a device: TeamRow, with host threads as its team, gives
-// what HostRow gives of the same text. Read next: device/oracle/row.hpp.
+// the same as HostRow compiled from the same source. Read next: device/oracle/row.hpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -59,7 +59,7 @@ struct Team {
   double* shared;
 };
 
-/// Inputs of a call and where an oracle writes.
+/// The inputs of a call, and the rows that an oracle writes.
 struct Call {
   Args args;
   std::vector<std::vector<float>> memory;
@@ -70,7 +70,7 @@ struct Call {
     for (std::size_t i = 0; i < args.schema->scalars.size(); ++i)
       args.scalars[i] = args.schema->scalars[i].default_value;
   }
-  /// Tensor i of the schema, its rows `gap` elements longer than they seem; {}: absent.
+  /// Adds tensor i of the schema, with a gap of `gap` elements after each row; {}: absent.
   TensorView& add(int i, std::vector<std::int64_t> shape, DType dtype = DType::kF32, int gap = 0) {
     TensorView& t = args.tensors[i];
     t = {};
@@ -106,7 +106,7 @@ struct Results {
   }
 };
 
-/// A team of threads, for places 0, 1, … of a call.
+/// Runs a team of threads on places 0, 1, … of a call.
 template <void (*kTeam)(TeamRow<Team>&)>
 void run_team(const OracleCall& call, std::int64_t places) {
   std::barrier<> meeting(kThreads);
@@ -123,7 +123,7 @@ void run_team(const OracleCall& call, std::int64_t places) {
   threads.clear();  // joined
 }
 
-/// Both forms agree but for the order of sums in f64.
+/// Both forms must agree up to the order of the f64 sums.
 void expect_near(const Call& call, const Results& want, const Results& got) {
   for (int j = 0; j < call.args.schema->num_judged(); ++j)
     for (std::size_t i = 0; i < want.values[j].size(); ++i) {
@@ -145,7 +145,7 @@ void expect_same(const Call& call) {
   expect_near(call, want, got);
 }
 
-/// The same of rows that share values.
+/// The same for oracles whose rows share values.
 template <void (*kHostShared)(kernels::HostRow&), void (*kHost)(kernels::HostRow&),
           void (*kTeamShared)(TeamRow<Team>&), void (*kTeam)(TeamRow<Team>&),
           kernels::SharedSize (*kSize)(const Args&)>
@@ -245,7 +245,7 @@ TEST(OracleRow, HeadsAndGatheredRows) {
   }
 }
 
-/// x [rows, 300] with a column of zeros and, where there are several scales, a NaN and an infinity.
+/// x [rows, 300] with a column of zeros and, if there are several scales, a NaN and an infinity.
 Call tiles_call(const char* op, std::vector<std::int64_t> scales, std::vector<std::int64_t> rows) {
   constexpr std::int64_t kWidth = 300;
   const std::int64_t count = rows.back() + 1;

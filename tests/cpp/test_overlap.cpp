@@ -1,6 +1,6 @@
-// Which views share memory, against brute force over every byte: slices of one tensor as programs
-// make them, and any strides at all. What is accepted wrongly is memory lost; what is refused
-// needlessly is a program that cannot be written.
+// Which views share memory, checked by brute force over every byte: slices of one tensor as
+// programs make them, and arbitrary strides. An overlap accepted by mistake corrupts memory; one
+// refused by mistake is a program that cannot be written.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class Views {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
   }
 
-  // Any strides, any place; often far from what a program would make.
+  // Any strides, any place; often far from what a program would use.
   TensorView any() {
     TensorView t{};
     do {

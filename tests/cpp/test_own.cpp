@@ -1,5 +1,5 @@
-// Users' own through the C ABI: a function and CUDA text as implementations, an operator, what is
-// refused, and that text compiles (no GPU is needed for it). The C++ header:
+// Users' own code through the C ABI: a function and CUDA text as implementations, an operator, what
+// is refused, and that the text compiles (which needs no GPU). The C++ header:
 // tests/test_own_examples.py. Read next: bindings/c/register.cpp, docs/own.md.
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -339,7 +339,7 @@ TEST(Own, ABoundThatFailsIsInItsOwnWords) {
   EXPECT_EQ(verdict.wrong, 0);
 }
 
-// Names that Python or torch could not call: one of them, and torch would have no operator at all.
+// Names that Python or torch could not call: a single one would leave torch without any operator.
 TEST(Own, AnOperatorsNames) {
   const std::size_t before = Registry::process().operators().size();
   const auto refused = [](const std::string& schema, const char* inplace = nullptr) {

@@ -1,5 +1,5 @@
-// The model of the machine: a card's figures hold whatever part of it is there, levels are in
-// order, and a roofline is its higher side. Read next: src/core/rates.cpp.
+// The machine model: a card's figures apply whatever part of it is available, instruction-set
+// levels are in order, and a roofline is the higher of its sides. Read next: src/core/rates.cpp.
 #include "core/rates.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Rates, ACpusLevelsAreInOrder) {
       EXPECT_LT(baseline.flops(dtype), avx2.flops(dtype));
       EXPECT_LT(avx2.flops(dtype), avx512.flops(dtype));
     }
-  // What converts f16 one by one is bound by that, wherever the elements lie.
+  // Converting f16 one by one is the bottleneck, wherever the elements are.
   EXPECT_EQ(baseline.bytes_per_s(DType::kF16), baseline.bytes_per_s(DType::kF16, true));
   EXPECT_LT(baseline.bytes_per_s(DType::kF16), baseline.bytes_per_s(DType::kBF16));
   EXPECT_DOUBLE_EQ(memory_bytes_per_s(cpu), cpu.units * unit_rates(cpu).memory_bytes_per_s);

@@ -1,6 +1,6 @@
-// Reasons name a tensor as the schema does: every operator and implementation is asked about calls
-// that they refuse, on CPUs and on GPUs that need not be there. Read next: core/implementation.hpp
-// (Support).
+// Reasons name a tensor as the schema does: every operator and implementation is queried about
+// calls that it refuses, on CPUs and on GPUs that need not be present. Read next:
+// core/implementation.hpp (Support).
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -13,8 +13,8 @@
 namespace dlblas {
 namespace {
 
-/// Each tensor in each layout and as badly aligned as it may be, given and absent; sizes of 0, 1
-/// and of billions.
+/// Each tensor in each layout and with the worst alignment it may have, given and absent; sizes of
+/// 0, of 1 and of billions.
 std::vector<Problem> odd_problems(const Operator& op) {
   const Schema& schema = op.schema;
   std::vector<Problem> made;
@@ -47,7 +47,7 @@ std::vector<Problem> odd_problems(const Operator& op) {
   return made;
 }
 
-/// Does it say "tensor 2", or leave a place open?
+/// True if it says "tensor 2", or leaves a placeholder open.
 bool is_raw(const std::string& reason) {
   if (reason.find("{}") != std::string::npos) return true;
   for (std::size_t at = 0; (at = reason.find("tensor ", at)) != std::string::npos; ++at)

@@ -1,6 +1,7 @@
 // Results that a row program folds over rows: the CPU walker against f64 loops, for values in order
-// and by even and odd elements, past the caches or not; how rows are cut; the kernels compiled for
-// GPUs. Read next: tests/device/row_folded_program.hpp, tests/test_layer_norm_backward.py.
+// and by even and odd elements, bypassing the caches or not; how rows are partitioned; the kernels
+// compiled for GPUs. Read next: tests/device/row_folded_program.hpp,
+// tests/test_layer_norm_backward.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct How {
   int shift;  // elements from an aligned address to the first row
 };
 
-/// x of `rows` rows, in parts of `part` rows: the sums of each part must be the parts' own.
+/// x of `rows` rows, in parts of `part` rows: each part must have its own sums.
 void check(int rows, int width, int part, const How& how) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;

@@ -1,6 +1,6 @@
-// Row programs beside what the operators' cases reach: groups, one-byte results, column vectors and
+// Row programs beyond what the operators' cases reach: groups, one-byte results, column vectors and
 // row values, on the CPU walker against f64 loops; the same program compiled for GPUs; reasons and
-// default configurations of the host side. Read next: tests/device/row_quantize_program.hpp.
+// default configurations on the host side. Read next: tests/device/row_quantize_program.hpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using test::RowQuantize;
 
-/// E4M3 as the format's table says, for the expected values.
+/// E4M3 decoded by the format's table, for the expected values.
 double e4m3(std::uint8_t byte) {
   const int exponent = byte >> 3 & 15, fraction = byte & 7;
   const double size =
@@ -34,7 +34,7 @@ struct Quantized {
   std::vector<float> scale, peak;
 };
 
-/// Rows [tokens, heads, width] at outer and inner strides of x.
+/// Runs rows [tokens, heads, width] with the outer and inner strides of x.
 Quantized run(const std::vector<float>& x, const std::vector<float>& weight, DType type, int tokens,
               int heads, int width, std::int64_t outer, std::int64_t inner) {
   const int rows = tokens * heads, groups = (width + 127) / 128;
@@ -110,7 +110,7 @@ TEST_P(RowGroups, AreQuantizedAsInF64) {
   }
 }
 
-/// The program as the kernels of GPUs.
+/// The program as a GPU kernel.
 KernelSource kernel(const char* skeleton, DType type, const char* traits, const char* config) {
   return {"tests/device/row_quantize_program.hpp",
           text("dlblas::", skeleton, "<dlblas::test::RowQuantize, dlblas::RowTraits{.types = {",
@@ -197,7 +197,7 @@ TEST(RowImplementations, DefaultsLieInTheirSpaces) {
   }
 }
 
-/// rope of q [T, heads, D] and k [T, 8, D], of which `turned` channels turn.
+/// rope of q [T, heads, D] and k [T, 8, D], of which `turned` channels rotate.
 Problem heads_of(std::int64_t tokens, std::int64_t heads, std::int64_t d, std::int64_t turned) {
   const Operator& op = *Registry::process().at("rope").op;
   Problem p;
@@ -216,15 +216,15 @@ TEST(RowImplementations, HeadsShareWhatATokenHas) {
   const DeviceInfo device = typical_cuda_device(90);
   Problem p = heads_of(16384, 32, 128, 128);
   const std::string plain = impl.table().print(default_config({p, device, impl}));
-  // 160 threads hold 20 heads at a time: a thread's two accesses take one row of the table.
+  // 160 threads hold 20 heads at a time: a thread's two accesses use one row of the table.
   EXPECT_NE(plain.find("threads=160 vectors=2 rows=1"), std::string::npos) << plain;
-  // q, k, and what receives them as slices of a projection: the same kernel.
+  // q and k, and their results, as slices of a projection: the same kernel.
   const std::string entry =
       impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry;
   EXPECT_NE(entry.find(".heads = {32, 8}"), std::string::npos) << entry;
   for (const int i : {0, 1, 4, 5}) p.tensors[i].layout = Layout::kRowsOuter;
   EXPECT_EQ(impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry, entry);
-  // Channels that do not turn are walked, but in place.
+  // Channels that do not rotate are walked too, except in place.
   p = heads_of(64, 4, 96, 64);
   const auto width = [&] {
     const std::string text =

@@ -1,5 +1,5 @@
-// The schema language: every feature of the grammar read back, the exact words of its errors, and
-// what stands in a key: buckets of token counts, and each field of a Problem.
+// The schema language: every feature of the grammar read back, the exact text of its errors, and
+// what enters a key: buckets of token counts, and each field of a Problem.
 #include <cstring>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace {
 std::string schema_error(const std::string& text) {
   return error_of([&] { parse_schema(text); });
 }
-// What stands before the schema's own text, which every message repeats at its end.
+// The message without the schema's own text, which every message repeats at its end.
 std::string complaint(const std::string& text) {
   const std::string whole = schema_error(text);
   const std::string tail = "; in " + text;
@@ -190,7 +190,7 @@ TEST(Schema, InplaceFormsNameWhatReceivesAResult) {
   EXPECT_TRUE(form.params[2].keyword_only && !form.params[2].is_tensor);
 }
 
-// ---- what it may not, and in which words ---------------------------
+// ---- what it may not, and with which message -----------------------
 
 struct Malformed {
   const char *text, *complaint;
@@ -233,7 +233,7 @@ TEST(Schema, LimitsAreRefusedInWords) {
             std::string::npos);
 }
 
-// A parser must end, in a Schema or an Error, whatever it reads.
+// A parser must end with a Schema or an Error, whatever it reads.
 TEST(Schema, EveryPrefixAndEveryChangedByteEndsInASchemaOrAnError) {
   const std::string good =
       "op(x: f[*T, 2F], w: like(x)|f32[F, K/128+1]? ~ index<E, *, a: \"p\"|\"q\" = \"p\" key, "

@@ -1,6 +1,6 @@
 // Every operator of the contracts, built or not (tests/schemas.txt): its schema parses and prints
-// as it is written, its calls validate with and without optional tensors, and the tuner can make
-// inputs for what they ask.
+// as written, its calls validate with and without optional tensors, and the tuner can make inputs
+// that satisfy it.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,7 +18,7 @@ struct Block {
   std::map<std::string, std::int64_t> sizes;
 };
 
-// Sizes of letters, as tests/schema_checks.py has them too.
+// Sizes of letters; tests/schema_checks.py has the same.
 std::map<std::string, std::int64_t> usual_sizes() {
   return {{"T", 6},  {"C", 48},  {"F", 16},  {"B", 2},    {"S", 3},      {"L", 4},
           {"H", 4},  {"Hkv", 2}, {"D", 8},   {"Dv", 8},   {"K", 64},     {"N", 16},
@@ -98,7 +98,7 @@ Problem example(const Operator& op, const Block& block, bool optional, Args* bou
   return problem;
 }
 
-// Values of index-valued inputs stay inside what the fill says; shapes are those of the letters.
+// Values of index-valued inputs stay inside the range of their fill; shapes match the letters.
 void expect_inputs(const Operator& op, const Problem& problem) {
   HostMemory memory{Context{}};
   const CallData data(op, problem, 7, nullptr, memory);

@@ -1,5 +1,5 @@
-// What attention's kernels give exp2, on a host: the largest weight of a row is 1, however large
-// its logit. Read next: device/attention/exponent.cuh.
+// The arguments that attention's kernels pass to exp2, on a host: the largest weight of a row is 1,
+// however large its logit. Read next: device/attention/exponent.cuh.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Weights of a row's scores as the kernels make them, a block of keys at a time, and their sum.
+/// The weights of a row's scores as the kernels compute them, one block of keys at a time, and
+/// their sum.
 struct Row {
   float most = -kInfinity, sum = 0, value = 0;
   void meet(const std::vector<float>& scores, const std::vector<float>& values, float factor) {
@@ -40,7 +41,7 @@ TEST(SoftmaxExponent, TheLargestWeightIsOneWhateverItsLogit) {
       const float peak = std::ldexp(normal(draw), power);
       const ExponentBase by = exponent_base(peak, factor);
       EXPECT_NEAR(std::exp2(exponent_of(by, peak, peak, factor)), 1, 0x1p-8) << peak;
-      // What the product's rounding alone would have made of it.
+      // What the rounding of the product alone would have given.
       const float was = std::exp2(std::fma(peak, factor, -(peak * factor)));
       rounded_away += was == 0 || was > 65504;
     }
@@ -82,7 +83,7 @@ TEST(SoftmaxExponent, ASumOverManyBlocksIsAsGoodAsOverOne) {
     double sum = 0;
     for (const double s : all) sum += std::exp2((s - most) * double{factor});
     const double log2 = most * double{factor} + std::log2(sum);
-    // Half a unit of the last place of the base, of the sum's 3,200 roundings and of the result.
+    // Half an ulp for the base, for the sum's 3,200 roundings and for the result.
     EXPECT_NEAR(log2_of_sum(row.most, factor, std::log2(row.sum)), log2, 16 * 0x1p-24 * log2);
   }
 }

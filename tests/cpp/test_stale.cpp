@@ -1,5 +1,5 @@
-// What was measured under another driver or compiler: served as before, and the four best with the
-// default measured again when tuning next asks. Read next: src/dispatch/stale.hpp.
+// Measurements made under another driver or compiler: served as before; the four best and the
+// default are measured again when tuning next runs. Read next: src/dispatch/stale.hpp.
 #include "dispatch/stale.hpp"
 
 #include <set>
@@ -16,7 +16,7 @@ const Behaviour kFaster{Defect::kNone,
 
 class StaleTest : public TunerTest {
  protected:
-  /// What a run measured, as if it had been under `env`.
+  /// What a run measured, recorded as if it had been under `env`.
   const Operator& tuned_under(const Fields& env) {
     const Operator& op = make_operator(
         {dummy("slow", kSlow), dummy("faster", kFaster, &dummy_table()), dummy("plain", kPlain)});
@@ -51,7 +51,7 @@ TEST_F(StaleTest, TheBestFourAndTheDefaultAreMeasuredAgainOnce) {
   EXPECT_EQ(measured(), before);
 }
 
-// Else every process would measure again what none has the time to decide.
+// Otherwise every process would measure again what none has the time to decide.
 TEST_F(StaleTest, ABudgetTooShortForAFinalMeasuresAgainOnceToo) {
   const Operator& op = tuned_under({{"compiler", "another"}});
   options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };

@@ -1,6 +1,6 @@
-// What a kernel's steps meet: one workspace, its first bytes 0 whatever lay there, and no more
-// steps than there is room for. The same on a GPU: test_gpu_tuner.cpp. Read next:
-// src/dispatch/launch.cpp.
+// What a kernel's steps get: one shared workspace whose first bytes are 0 whatever the memory held,
+// and an error for more steps than there is room for. The same on a GPU: test_gpu_tuner.cpp.
+// Read next: src/dispatch/launch.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const auto* const kStore = testing::AddGlobalTestEnvironment(new test::Temporary
 
 constexpr std::size_t kCounters = 8, kWorkspace = 64;
 
-// Step I adds 1 to counters 0 … I; the last one stores all of them, and leaves 0xff.
+// Step I adds 1 to counters 0 … I; the last step stores all of them and leaves 0xff behind.
 template <int I>
 int run_step(const Args& args, const Context&, const Kernel& kernel, void* workspace) {
   auto* counters = static_cast<std::uint8_t*>(workspace);
@@ -70,7 +70,7 @@ dlblas_op_t make_operator(const std::string& name, const Shape& shape) {
   return handle_of(Registry::process().add(std::move(def)).forms[0]);
 }
 
-// Memory that was not cleared, as a caller's pool gives it.
+// Uncleared memory, as from a caller's pool.
 void* used_memory(void*, std::size_t bytes, std::size_t) {
   alignas(64) static std::byte memory[1024];
   EXPECT_LE(bytes, sizeof memory);

@@ -1,5 +1,5 @@
 // What a store promises when nothing goes wrong: merging, staleness by source, memory, other
-// processes, listing, compaction, the shipped table. What goes wrong is test_store_damage.cpp.
+// processes, listing, compaction, the shipped table. Failures are in test_store_damage.cpp.
 #include "store/store.hpp"
 
 #include <gtest/gtest.h>
@@ -91,8 +91,8 @@ TEST(Store, StampsCandidatesWithoutATime) {
   EXPECT_GT(store.load(sample_key())->rows[0].candidate.measured_at, std::int64_t{1} << 60);
 }
 
-// A stamp that has no successor would tie with all later ones: such a record is refused, so that
-// what is measured after any record that was taken is newer than it.
+// A timestamp without a successor would tie with all later ones, so such a record is refused:
+// anything measured after an accepted record is newer than it.
 TEST(Store, EveryTimeThatIsTakenHasALaterOne) {
   const Scratch scratch;
   Store store(scratch.root());
@@ -114,7 +114,7 @@ TEST(Store, RepeatedLoadReadsNothingAgain) {
   ASSERT_TRUE(Store(scratch.root()).publish(sample_record(1)));
   Store store(scratch.root());
   const auto first = store.load(sample_key());
-  // Broken behind its back: were it read again it would be set aside.
+  // Damaged behind the store's back: if it were read again it would be set aside.
   spill(file_of(scratch.root(), sample_record(1)), "broken");
   EXPECT_EQ(store.load(sample_key()), first);
   EXPECT_EQ(store.counters().hits, 2);

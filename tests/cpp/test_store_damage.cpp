@@ -1,5 +1,5 @@
-// The store's reader on files that are not what was written: each is set aside under the word that
-// says why, once, and what is good beside it is served. Every fault there is:
+// The store's reader on files that differ from what was written: each is set aside once, under the
+// word that says why, and the good ones beside it are served. All faults:
 // tests/store_battery/damage.cpp. Read next: tests/cpp/test_store_deaths.cpp.
 #include <random>
 #include <string>

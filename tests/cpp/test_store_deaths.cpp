@@ -1,5 +1,5 @@
-// Processes that die while they publish or compact, and crowds of them: what was published is there
-// for the next process. The order of syncs stands for a power cut. Every fault there is:
+// Processes that die while they publish or compact, and crowds of them: the next process finds what
+// was published. The order of fsyncs stands for a power cut. All faults:
 // tests/store_battery/deaths.cpp. Read next: tests/cpp/test_store_refusals.cpp.
 #include <sys/syscall.h>
 
@@ -12,7 +12,7 @@
 #include "../store_battery/expect.hpp"
 
 namespace {
-// What the store did, in order, with the fsyncs that the system really saw: a lost one fails
+// The store's steps in order, with the fsyncs that the system really received: a missing one fails
 // SyncsInOrder.
 std::vector<std::string>* g_trace = nullptr;
 void trace(const char* what) {
@@ -64,8 +64,8 @@ TEST_F(StoreDeaths, KilledAtEveryStepOfPublishing) {
   EXPECT_EQ(check.bad, 0) << "temporary files are not mistaken for records";
 }
 
-// A child publishes without pause and says through a pipe what is on the disk; it is killed at a
-// random moment. All it said must be there, and nothing that it never published.
+// A child publishes without pause and reports through a pipe what is on disk; it is killed at a
+// random moment. Everything it reported must be there, and nothing that it never published.
 TEST_F(StoreDeaths, KilledAtRandomMoments) {
   constexpr int kRounds = 60;
   const unsigned seed = std::random_device()();
@@ -143,7 +143,7 @@ TEST_F(StoreDeaths, LeftoversAreSweptWhenTheyAreOld) {
   EXPECT_EQ(fresh_ids(root()), Ids{1});
 }
 
-// Publishing compacts at times, so this is also compaction against writers and readers.
+// Publishing sometimes compacts, so this also tests compaction against writers and readers.
 TEST_F(StoreDeaths, EightProcessesOnOneKey) {
   constexpr int kProcesses = 8, kEach = 25;
   std::vector<pid_t> writers;
@@ -154,7 +154,7 @@ TEST_F(StoreDeaths, EightProcessesOnOneKey) {
         if (!store.publish(sample_record(p * kEach + i))) return 1;
       return static_cast<int>(store.counters().quarantined);
     }));
-  // A reader that starts from nothing each time must never see fewer than before.
+  // A reader that starts from scratch each time must never see fewer records than before.
   const pid_t reader = spawn([&] {
     for (std::size_t before = 0, now = 0; now < kProcesses * kEach; before = now)
       if ((now = fresh_ids(root()).size()) < before) return 1;
@@ -187,8 +187,8 @@ TEST_F(StoreDeaths, ClearAgainstWriters) {
   EXPECT_EQ(store.verify().bad, 0);
 }
 
-// A kill leaves what the kernel has; a power cut only what was synced. So the order is the proof:
-// the file before its name, the folders before success.
+// A kill leaves everything that the kernel has; a power cut leaves only what was synced. So the
+// order is the proof: the file before its name, the folders before success.
 TEST_F(StoreDeaths, SyncsInOrder) {
   std::vector<std::string> seen;
   g_trace = &seen;

@@ -1,5 +1,5 @@
-// Records as text: SHA-256 on the NIST vectors, one text per record, and a reason for every other
-// text. What happens to files is test_store_damage.cpp; this one needs no disk.
+// Records as text: SHA-256 on the NIST vectors, exactly one text per record, and a reason for
+// refusing every other text. Damaged files are in test_store_damage.cpp; this test needs no disk.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,12 +34,12 @@ TEST(StoreSha256, NistVectors) {
 TEST(StoreSha256, EveryPaddingLength) {
   std::string all;
   for (int n = 0; n < 260; ++n) all += sha256_hex(std::string(n, 'a'));
-  // The same loop over Python's hashlib.
+  // Computed by the same loop over Python's hashlib.
   EXPECT_EQ(sha256_hex(all), "b941727062911011046b91a996ccbbecf2f25d15c1ab1591686c0e0319b69e08");
 }
 
-// docs/store.md shows a record whole: what it shows must be one. Run in the build folder, as ctest
-// does: the compiler saw this file's path from there.
+// docs/store.md shows a complete record, which must be a valid one. Run in the build folder, as
+// ctest does: __FILE__ is relative to it.
 TEST(StoreRecord, TheDocumentedOneIsReal) {
   std::ifstream file(std::string(__FILE__).substr(0, std::string(__FILE__).rfind("tests/cpp/")) +
                      "docs/store.md");
@@ -153,7 +153,7 @@ TEST(StoreRecord, RefusesWhatItCouldNotReadBack) {
     EXPECT_EQ(flaw([&](Record& r) { r.env[0].value = bad; }), Flaw::kEncoding) << bad;
 }
 
-// Texts with a good digest that print would not have written: by another version, or another hand.
+// Texts with a valid digest that print would not have written: by another version, or forged.
 struct Forgery {
   const char* from;
   const char* to;

@@ -1,5 +1,5 @@
-// Folders that must not be trusted and disks that refuse: the store works from memory, says why,
-// warns once and leaves the place alone; no exception. Every fault there is:
+// Folders that must not be trusted, and disks that refuse: the store works from memory, says why,
+// warns once and leaves the place untouched, without an exception. All faults:
 // tests/store_battery/trust.cpp. Read next: docs/store.md.
 #include <sys/resource.h>
 
@@ -16,7 +16,7 @@ using namespace battery;
 
 using StoreRefusals = StoreTest;
 
-// The store works from memory, says why, warns once, and leaves the place alone.
+// The store works from memory, says why, warns once, and leaves the place untouched.
 void expect_memory_only(const std::string& root, const std::string& why) {
   Store store(root);
   ::testing::internal::CaptureStderr();
@@ -131,8 +131,8 @@ TEST_F(StoreRefusals, FullDisk) {
   const int status = wait_for(spawn([&] {
     ::signal(SIGXFSZ, SIG_IGN);
     Store store(root());
-    // Every limit below the file's length, in coarse steps: full at another place of the file each
-    // time.
+    // Every limit below the file's length, in coarse steps: the disk is full at another offset of
+    // the file each time.
     const std::size_t length = print(sample_record(2, 0, kBulk)).size();
     for (std::size_t room = 0; room < length; room += 1000) {
       const rlimit limit = {room, RLIM_INFINITY};

@@ -1,5 +1,5 @@
-// The library's own threads: every index once, chunks no smaller than the grain, nested and
-// concurrent regions on their callers alone, and a forked child that works without them.
+// The library's own threads: every index exactly once, chunks no smaller than the grain, nested and
+// concurrent regions on the calling thread alone, and a forked child that works without the pool.
 // Read next: cpu/thread_pool.hpp.
 #include "cpu/thread_pool.hpp"
 
@@ -30,7 +30,7 @@ void each(int threads, std::int64_t begin, std::int64_t end, std::int64_t grain,
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-// How often each index of [0, n) was visited, plainly: two threads on one index are a data race.
+// How often each index of [0, n) was visited. Not atomic: two threads on one index are a data race.
 struct Visits {
   std::vector<int> seen;
   explicit Visits(std::int64_t n) : seen(static_cast<std::size_t>(n)) {}
@@ -91,7 +91,7 @@ TEST(ThreadPool, ChunksHonourTheGrain) {
 }
 
 TEST(ThreadPool, OtherThreadsTakePart) {
-  // Each of two chunks waits for the other, so that one thread alone would never end.
+  // Each of two chunks waits for the other, so a single thread would never finish.
   std::atomic<int> inside{0};
   each(2, 0, 2, 1, [&](std::int64_t, std::int64_t) {
     ++inside;
@@ -138,7 +138,7 @@ TEST(ThreadPool, ConcurrentCallersAllFinish) {
   for (const auto& v : visits) EXPECT_TRUE(v->all(kRegions));
 }
 
-// Short regions in a row: a worker that wakes up late meets the next one, with other sizes.
+// Short regions in a row: a worker that wakes up late finds the next region, with other sizes.
 TEST(ThreadPool, RegionsInARowDoNotMix) {
   for (int r = 0; r < 5000; ++r) {
     Visits visits(1 + r % 37);
@@ -187,7 +187,7 @@ TEST(ThreadPool, AForkedChildWorksAlone) {
   EXPECT_TRUE(after.all(1));
 }
 
-// A fork in the middle of a region: the child has a copy of a pool that is busy for good.
+// A fork in the middle of a region: the child has a copy of a pool that stays busy for ever.
 TEST(ThreadPool, AForkInsideARegionWorksAlone) {
   std::atomic<int> status{-1};
   each(2, 0, 2, 1, [&](std::int64_t b, std::int64_t) {

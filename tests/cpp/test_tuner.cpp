@@ -1,6 +1,6 @@
-// The tuner as a whole, on a dummy operator and a fake clock: which candidates may win.
-// Read next: tests/cpp/tuner_dummy.hpp; test_tuner_known.cpp (what is measured again),
-// test_tuner_budget.cpp (how long it takes), test_tuner_drift.cpp (clocks that fall).
+// The tuner as a whole, on a dummy operator and a fake clock: which candidates may win. Read next:
+// tests/cpp/tuner_dummy.hpp; test_tuner_known.cpp (what is measured again), test_tuner_budget.cpp
+// (how long it takes), test_tuner_drift.cpp (clocks that fall).
 #include "store/ranking.hpp"
 #include "tests/cpp/tuner_dummy.hpp"
 
@@ -36,7 +36,7 @@ TEST_P(BrokenCandidate, NeverWinsHoweverFast) {
   EXPECT_EQ(find(report, "broken")->failure, GetParam().failure) << find(report, "broken")->note;
   EXPECT_TRUE(find(report, "broken")->samples_ms.empty());
   EXPECT_STREQ(report.served->name, "slow");
-  // Its failure is remembered: the next get_op measures nothing.
+  // Its failure is recorded: the next get_op measures nothing.
   const std::int64_t before = measured();
   EXPECT_EQ(run_get_op(op).source, "store");
   EXPECT_EQ(measured(), before);
@@ -72,7 +72,7 @@ class LateFailure : public TunerTest, public ::testing::WithParamInterface<Late>
     EXPECT_EQ(measured(), before) << "both what was measured and what failed are recorded";
   }
 };
-// Twice checked, and sampled 4 times in batches of 2: its 15th run is the final's.
+// Checked twice and sampled 4 times in batches of 2, so its 15th run is in the final.
 TEST_P(LateFailure, InTheFinalCostsNothingButTheCandidate) {
   static std::vector<Behaviour>* kept = new std::vector<Behaviour>(16);
   Behaviour& late = (*kept)[static_cast<std::size_t>(GetParam().defect)];
@@ -90,8 +90,8 @@ TEST_P(LateFailure, InTheFinalCostsNothingButTheCandidate) {
   expect_dropped(report, op, make_problem(op));
 }
 class LateInTheEnd : public LateFailure {};
-// So many elements that `check` compares chosen rows, and runs so long that there is no final: the
-// fourth run of the fastest is the one that all of it is compared of.
+// So many elements that `check` compares only selected rows, and runs so long that there is no
+// final: the fastest candidate's fourth run is the one whose elements are all compared.
 TEST_P(LateInTheEnd, MakesTheNextOneWin) {
   static std::vector<Behaviour>* kept = new std::vector<Behaviour>(16);
   Behaviour& late = (*kept)[static_cast<std::size_t>(GetParam().defect)];
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LateInTheEnd,
                                            Late{Defect::kWrong, Failure::kWrongResult}),
                          kLateName);
 
-// By the comparison with the oracle alone: it is too slow to win and to be checked again.
+// Found by the comparison with the oracle alone: it is too slow to win, and so to be checked again.
 TEST_F(TunerTest, WhoIsWrongAndSlowIsAFailureAsWell) {
   static const Behaviour wrong{Defect::kWrong,
                                [](std::int64_t) -> std::int64_t { return 900'000; }};
@@ -142,7 +142,7 @@ TEST_F(TunerTest, AllBrokenIsATypedErrorThatNamesTheFailure) {
   }
 }
 
-// What it leaves there would be every other one's input, and the oracle's: all would be wrong.
+// A changed input would be read by every other candidate and the oracle: all would be wrong.
 TEST_F(TunerTest, AUsersCandidateThatWritesAnInputFailsAlone) {
   static const Behaviour spoils{Defect::kWritesInput,
                                 [](std::int64_t) -> std::int64_t { return 1'000; }};
@@ -166,7 +166,7 @@ TEST_F(TunerTest, AUsersCandidateThatWritesAnInputLaterDoesNotWin) {
   EXPECT_EQ(find(report, "slow")->failure, Failure::kNone);
 }
 
-// A packed copy, a descriptor or a graph kept by address: right for what it saw first.
+// A packed copy, a descriptor or a graph kept by address: right only for the data it saw first.
 TEST_F(TunerTest, AUsersCandidateThatRemembersByAddressFailsInWords) {
   static const Behaviour packs{Defect::kRemembers,
                                [](std::int64_t) -> std::int64_t { return 1'000; }};
@@ -181,7 +181,7 @@ TEST_F(TunerTest, AUsersCandidateThatRemembersByAddressFailsInWords) {
   EXPECT_EQ(find(report, "slow")->failure, Failure::kNone) << find(report, "slow")->note;
 }
 
-// The padding of groups need not be written, and what is there is not compared; the rest is.
+// The padding of groups need not be written, and its content is not compared; everything else is.
 TEST_F(TunerTest, UndefinedElementsAreSkipped) {
   static const Behaviour skips{Defect::kSkipsUndefined,
                                [](std::int64_t) -> std::int64_t { return 1'000; }};
@@ -200,7 +200,8 @@ TEST_F(TunerTest, UndefinedElementsAreSkipped) {
   EXPECT_EQ(find(whole, "tail")->note, "1 elements of result 0 were not written, the first at 127");
 }
 
-// Checked again before it is served, whether all of it is compared or chosen rows.
+// The winner is checked again before it is served, whether all elements or only selected rows are
+// compared.
 TEST_F(TunerTest, ABuiltInWinnerThatRemembersByAddressIsDropped) {
   static const Behaviour packs{Defect::kRemembers,
                                [](std::int64_t) -> std::int64_t { return 500'000'000; }};
@@ -228,7 +229,8 @@ TEST_F(TunerTest, TiesGoToTheDefaultThenToTheLowerId) {
   EXPECT_STREQ(run_tune(three).winner->name, "a");
 }
 
-// A record holds the fastest first, the race its space's order: a tie has one winner all the same.
+// A record lists the fastest first, the race follows its space's order: a tie has the same winner
+// in both.
 TEST_F(TunerTest, ATieIsServedAsTheRaceDecidedIt) {
   static const Behaviour tied{Defect::kNone, [](std::int64_t b) -> std::int64_t {
                                 return b == 4 ? 10'000 : b == 2 ? 10'050 : 50'000;

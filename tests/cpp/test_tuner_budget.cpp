@@ -1,6 +1,6 @@
-// A budget holds within 10 %, whatever takes the time, measured in this process and in a worker;
-// and a stop keeps what was measured. All on a clock of the test's. Read next: docs/tuning.md ("In
-// a worker"), tests/cpp/worker_script.hpp.
+// A budget holds within 10 %, whatever takes the time, measured in this process and in a worker; a
+// stop keeps what was measured. All on the test's own clock. Read next: docs/tuning.md ("In a
+// worker"), tests/cpp/worker_script.hpp.
 #include "store/ranking.hpp"
 #include "tests/cpp/worker_script.hpp"
 
@@ -73,8 +73,7 @@ TEST_F(TunerTest, EventsTellTheWholeStory) {
   EXPECT_EQ(best, "knobbed block=4");
 }
 
-// ---- in this process
-// ------------------------------------------------------------------------------
+// ---- in this process ---------------------------------------------------------------------------
 
 constexpr double kBudgets[] = {0.5, 3, 60};
 std::int64_t g_budget_ns = 0;  // costs are shares of it
@@ -130,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, HereBudget,
                                        static_cast<int>(10 * std::get<0>(i.param)));
                          });
 
-// Nothing can end it here: what it took comes on top, and no other is begun.
+// Nothing can interrupt it in this process: its time comes on top, and no further candidate starts.
 TEST_F(TunerTest, ACandidateSlowerThanTheBudgetIsTheLastOneHere) {
   static const Behaviour slow{Defect::kNone,
                               [](std::int64_t) -> std::int64_t { return 8'000'000'000; }};
@@ -143,10 +142,9 @@ TEST_F(TunerTest, ACandidateSlowerThanTheBudgetIsTheLastOneHere) {
   EXPECT_STREQ(report.winner->name, "good");
 }
 
-// ---- in a worker
-// ----------------------------------------------------------------------------------
+// ---- in a worker -------------------------------------------------------------------------------
 
-/// A script, of a worker and of its candidates: all but "good" may misbehave.
+/// A script for a worker and its candidates: all but "good" may misbehave.
 struct Trouble {
   const char* name;
   void (*set)(Stage& stage, double budget_s);
@@ -259,8 +257,8 @@ INSTANTIATE_TEST_SUITE_P(Troubles, WorkerBudget,
                                        static_cast<int>(10 * std::get<0>(i.param)));
                          });
 
-// Hanging implementations are defaults: each is tried. All their first calls have half a minute
-// beside the budget; then they share what is left, and the budget holds.
+// Hanging implementations are defaults, so each is tried. Their first calls together have half a
+// minute outside the budget; after that they share what is left, and the budget holds.
 constexpr double kFirstCalls = 30;
 class HangingBudget : public ScriptedWorker, public ::testing::WithParamInterface<double> {};
 TEST_P(HangingBudget, HoldsWithinTenPercent) {

@@ -1,6 +1,6 @@
-// A device whose clock changes while it is measured, as a GPU's does under its power limit: a
-// candidate measured early must neither win nor lose by that. Read next: docs/tuning.md ("How time
-// is measured"), src/tuner/race.cpp.
+// A device whose clock changes during measurements, as a GPU's does under its power limit: a
+// candidate must neither win nor lose because it was measured early. Read next: docs/tuning.md
+// ("How time is measured"), src/tuner/race.cpp.
 #include <cmath>
 
 #include "store/ranking.hpp"
@@ -9,7 +9,7 @@
 namespace dlblas::test {
 namespace {
 
-/// From `g_turn` on the device runs at `g_pace` of its time before.
+/// From `g_turn` on, every run takes `g_pace` times its previous time.
 std::int64_t g_turn = 0;
 double g_pace = 1;
 std::int64_t paced(double nanoseconds) {
@@ -18,7 +18,7 @@ std::int64_t paced(double nanoseconds) {
 
 class Drift : public TunerTest {
  protected:
-  // After so much of a fake second of load.
+  // Changes the pace after this many fake seconds of load.
   void turn(double after_s, double pace) {
     g_turn = g_now + static_cast<std::int64_t>(1e9 * after_s);
     g_pace = pace;
@@ -27,7 +27,7 @@ class Drift : public TunerTest {
   }
 };
 
-// 1 … 200; a search takes about 2 s.
+// Blocks 1 … 200; a search takes about 2 s.
 const Behaviour kBest150{Defect::kNone, [](std::int64_t block) -> std::int64_t {
                            return paced(block == 150 ? 880'000 : 1'000'000 - block);
                          }};
@@ -36,7 +36,7 @@ const Behaviour kBestIsTheDefault{Defect::kNone, [](std::int64_t block) -> std::
                                   }};
 const Behaviour kAllTheSame{Defect::kNone,
                             [](std::int64_t) -> std::int64_t { return paced(1'000'000); }};
-// Equal but for noise that only adds, as load does: exponential, a tenth of the time.
+// Equal except for noise that only adds time, as load does: exponential, a tenth of the time.
 double noisy_tenth() {
   static std::uint64_t state = 1;
   state = state * 6364136223846793005u + 1442695040888963407u;
@@ -69,7 +69,7 @@ TEST_F(Drift, AClockThatRisesFromIdleDoesNotHideTheDefaultOfANarrowedSearch) {
   EXPECT_NE(report.why.find("the default, "), std::string::npos) << report.why;
 }
 
-// Else the last of two hundred would win, with a time that no machine has.
+// Otherwise the last of two hundred would win, with a time that no machine can reach.
 TEST_F(Drift, NoiseIsNotTakenForAChangeOfPace) {
   const Operator& op = make_operator({dummy("wide", kNoisy, &wide_table())});
   turn(1e6, 1);
@@ -82,8 +82,8 @@ TEST_F(Drift, NoiseIsNotTakenForAChangeOfPace) {
   }
 }
 
-// A stop, or the end of the budget, leaves the race's times: these are compared as if they had been
-// measured at one pace.
+// A stop, or the end of the budget, leaves only the race's times: they are compared as if measured
+// at one pace.
 TEST_F(Drift, WithoutAFinalTheDefaultStillWinsTies) {
   const Operator& op = make_operator({dummy("wide", kAllTheSame, &wide_table())});
   turn(0.05, 0.7);
@@ -109,7 +109,7 @@ TEST_F(Drift, ANarrowedSearchHasADefaultThatWinsTies) {
   EXPECT_EQ(run_get_op(op).config.values[0], 1) << "a hit inside the narrowing says the same";
 }
 
-// Half as fast from the final on: fewer finalists come to a decision, rather than none.
+// Half as fast from the final on: fewer finalists reach a decision, instead of none.
 TEST_F(Drift, AFinalThatIsSlowerThanTheRaceSaidHasFewerFinalists) {
   static const Behaviour heavy{Defect::kNone, [](std::int64_t block) -> std::int64_t {
                                  return paced(static_cast<double>(20'000'000 + 100'000 * block));
@@ -127,7 +127,7 @@ TEST_F(Drift, AFinalThatIsSlowerThanTheRaceSaidHasFewerFinalists) {
   EXPECT_GE(find(report, "wide", 1)->samples_ms.size(), static_cast<std::size_t>(kFinalSamples));
 }
 
-// A burst of load that lasts longer than a candidate's samples: once more when all were measured.
+// A burst of load that outlasts a candidate's samples: it is measured once more after all others.
 TEST_F(Drift, ABurstOverAllOfACandidatesSamplesIsNotItsTime) {
   static const Behaviour ours{Defect::kNone,
                               [](std::int64_t block) -> std::int64_t { return 1'000'000 + block; }};
@@ -138,16 +138,16 @@ TEST_F(Drift, ABurstOverAllOfACandidatesSamplesIsNotItsTime) {
   EXPECT_STREQ(run_tune(op).winner->name, "rival");
 }
 
-/// Two and a half times as slow between these.
+/// Two and a half times as slow between these times.
 std::int64_t g_busy_from = 0, g_busy_until = 0;
 const Behaviour kBusyMeanwhile{Defect::kNone, [](std::int64_t block) -> std::int64_t {
                                  const bool busy = g_now >= g_busy_from && g_now < g_busy_until;
                                  return (500'000 + 100 * block) * (busy ? 5 : 2) / 2;
                                }};
 
-// It may begin between a candidate's samples and those of the reference beside it, which then say
-// nothing of them: else the candidate has two fifths of its time, and everything is measured
-// against that from then on.
+// A burst may begin between a candidate's samples and those of the reference beside it, which then
+// say nothing about the candidate. Otherwise the candidate would be given two fifths of its time,
+// and everything after it would be measured against that.
 TEST_F(Drift, ABurstOverTheReferenceGivesNoTimeThatNoMachineHas) {
   options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
   for (const int lasts_us : {3'000, 30'000}) {
@@ -164,7 +164,7 @@ TEST_F(Drift, ABurstOverTheReferenceGivesNoTimeThatNoMachineHas) {
   }
 }
 
-// Its own runs alone, as another process of the same rhythm may have it.
+// Only the reference's own runs are slow, as when another process has the same rhythm.
 TEST_F(Drift, AReferenceThatIsThreeTimesAsSlowAsItWasGivesNoPace) {
   static const Behaviour others{Defect::kNone, [](std::int64_t block) -> std::int64_t {
                                   const bool busy = g_now >= g_busy_from && block == 1;
@@ -182,8 +182,8 @@ TEST_F(Drift, AReferenceThatIsThreeTimesAsSlowAsItWasGivesNoPace) {
   }
 }
 
-// Compiling the defaults takes the budget: the best of a sample or two each, on a clock that has
-// risen from idle meanwhile, and the default have their turns all the same.
+// Compiling the defaults uses up the budget. Still, the best of one or two samples each, on a clock
+// that has meanwhile risen from idle, is compared with the default in alternating runs.
 TEST_F(Drift, DefaultsThatTookTheBudgetAreComparedInTurn) {
   static Behaviour ours{Defect::kNone, [](std::int64_t) { return paced(1'000'000); }},
       rival{Defect::kNone, [](std::int64_t) { return paced(1'200'000); }};
@@ -196,8 +196,7 @@ TEST_F(Drift, DefaultsThatTookTheBudgetAreComparedInTurn) {
   EXPECT_GE(report.final_rounds, kFinalSamples);
 }
 
-// Batches come back in another order: the default is measured last, and is the default all the
-// same.
+// Batches return in another order: the default is measured last, and still counts as the default.
 TEST_F(ScriptedWorker, TheDefaultNeedNotBeMeasuredFirst) {
   const Operator& op = make_operator({dummy("a", kPlain), dummy("b", kPlain), dummy("c", kPlain)});
   stage_.at_once = 8;

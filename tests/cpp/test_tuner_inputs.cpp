@@ -14,7 +14,7 @@
 namespace dlblas::test {
 namespace {
 
-// Inputs made for a Problem are of that Problem: bound and validated, they give it back.
+// Inputs made for a Problem match it: binding and validating them gives the same Problem.
 struct Made {
   DType dtype;
   Layout layout;
@@ -117,8 +117,8 @@ TEST(Inputs, AWriteIntoAGapOrAGuardIsSeen) {
   }
 }
 
-// Other values for everything, scalars among them, at the same addresses, but for one of several
-// inputs of indices that the caller lent; and back.
+// All values change, scalars included, at the same addresses, except one of several index inputs
+// that the caller lent; then all change back.
 TEST(Inputs, VaryAndComeBack) {
   const Operator& op = register_schema(
       "parts_vary(x: f32[T], ids: i32[T] ~index<T, seen: i32[T]! ~index<T, scale: float = 1, "
@@ -165,7 +165,8 @@ TEST(Inputs, VaryAndComeBack) {
   EXPECT_EQ(data.args().scalars[0].f, 0.25);
 }
 
-// Lent lengths or offsets alone change, and stay a load like the caller's; several stay.
+// A single lent input of lengths or offsets changes, and remains a load like the caller's; if there
+// are several, they stay as they are.
 TEST(Inputs, LentLengthsAndOffsetsVaryInOrder) {
   using Words = std::vector<std::int32_t>;
   const auto varied = [](const std::string& schema, std::vector<Words> lent) {
@@ -209,7 +210,7 @@ TEST(Inputs, LentLengthsAndOffsetsVaryInOrder) {
             (Words{0, 1, 1, 30, 64}));
 }
 
-// The sizes that a user's candidate is shown beside its bucket's end: of the same key.
+// The smaller sizes that a user's candidate is run on besides its bucket's end have the same key.
 TEST(Inputs, SmallerCallsHaveTheSameKey) {
   const Operator& op = register_schema(
       "parts_smaller(x: f[T, C], bias: f[S, L]) -> y: f[T, C] where T: bucket(tokens), "
@@ -232,8 +233,8 @@ TEST(Inputs, SmallerCallsHaveTheSameKey) {
   EXPECT_EQ(size("T"), 1) << "a bucket of one";
 }
 
-// A pool's size is no part of the key (`free`): the tuner's is smaller than the caller's, whose
-// indices would reach beyond it.
+// A pool's size is not part of the key (`free`): the tuner's pool is smaller than the caller's,
+// whose indices would reach beyond it.
 TEST(Inputs, LentIndicesStayInsideTheTunersPool) {
   const Operator& op = register_schema(
       "parts_pool(x: f[P], at: i64[T] ~index<P, slots: i64[T] ~distinct<P|-1) -> y: f[T] "
@@ -282,7 +283,8 @@ TEST(Inputs, LentIndicesStayInsideTheTunersPool) {
   }
 }
 
-// As wide as a tile on both sides, and of copies, narrow: a set of rotated tensors stays small.
+// Guards are as wide as a tile on both sides, and narrow for copies, so that a set of rotated
+// tensors stays small.
 TEST(Inputs, AWriteATileAwayIsSeen) {
   for (const Layout layout : {Layout::kContiguous, Layout::kRowStrided}) {
     TensorView view{};

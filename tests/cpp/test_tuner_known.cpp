@@ -1,5 +1,5 @@
-// What a tuned key is worth later: hits, what makes a result stale, questions narrower than the one
-// that was answered. Read next: tests/cpp/test_tuner.cpp, src/tuner/candidates.hpp.
+// The later value of a tuned key: hits, what makes a result stale, queries narrower than the one
+// answered. Read next: tests/cpp/test_tuner.cpp, src/tuner/candidates.hpp.
 #include <algorithm>
 #include <set>
 
@@ -73,7 +73,7 @@ TEST_F(TunerTest, ANarrowedSearchIsNotACutOne) {
   EXPECT_EQ(run_get_op(op).source, "store");
 }
 
-// Something else ran beside it: the first sample is far too slow.
+// Something else ran at the same time: the first sample is far too slow.
 TEST_F(TunerTest, AFirstSampleFarAboveTheOthersIsTakenAgain) {
   static int runs = 0;
   static const Behaviour rival{Defect::kNone, [](std::int64_t) -> std::int64_t {
@@ -103,7 +103,7 @@ TEST_F(TunerTest, AClockThatWasAheadDoesNotRuleForGood) {
   EXPECT_STREQ(run_get_op(op).winner->name, "fast") << "measured since";
 }
 
-// As one whose semaphore is never reset: checked again when it has run many times, it is out.
+// Like a kernel whose semaphore is never reset: it is checked again after many runs, and is out.
 TEST_F(TunerTest, WhoIsRightAtFirstOnlyDoesNotWin) {
   static const Behaviour tires{Defect::kWrong, [](std::int64_t) -> std::int64_t { return 10'000; },
                                6};
@@ -113,7 +113,8 @@ TEST_F(TunerTest, WhoIsRightAtFirstOnlyDoesNotWin) {
   EXPECT_EQ(find(report, "tires")->failure, Failure::kWrongResult);
 }
 
-// An oracle that can pay for some rows only, and less than a whole comparison of the winner.
+// An oracle for which the budget allows only some rows, fewer than a complete comparison of the
+// winner.
 class EveryElement : public TunerTest {
  protected:
   void SetUp() override {
@@ -126,7 +127,7 @@ class EveryElement : public TunerTest {
     TunerTest::TearDown();
   }
   static constexpr std::int64_t kRows = 4096;
-  // The first row that no candidate is compared in with the oracle.
+  // Makes kOneRow wrong in the first row in which no candidate is compared with the oracle.
   TuneReport run_tune(const Operator& op) {
     const Problem problem = make_problem(op, kRows);
     const CallData data(op, problem, options_.seed, nullptr, host_memory());
@@ -168,7 +169,8 @@ TEST_F(EveryElement, AConfigurationIsComparedWithOthersOfItsOwn) {
     EXPECT_EQ(find(report, "bad", block)->failure, Failure::kWrongResult);
 }
 
-// No candidate is refused for what the bound allows: where two disagree, the oracle decides.
+// No candidate is refused for a difference within the bound: where two disagree, the oracle
+// decides.
 TEST_F(EveryElement, WhoIsWithinTheBoundThereWins) {
   g_wrong_by = 0.9e-3;
   static const Behaviour near{Defect::kOneRow, kQuick};
@@ -182,7 +184,7 @@ TEST_F(EveryElement, WhoIsWithinTheBoundThereWins) {
   EXPECT_STREQ(run_tune(strict).winner->name, "slow");
 }
 
-// Two samples decide nothing that thirty have decided.
+// Two samples overturn nothing that thirty have decided.
 TEST_F(TunerTest, ARunThatIsStoppedBeforeItsFinalChangesNoChoice) {
   const Operator& op =
       make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
@@ -223,8 +225,7 @@ TEST_F(TunerTest, OnlyANewCandidateIsMeasuredBesideDefaultAndIncumbent) {
 }
 
 TEST_F(TunerTest, AChangedSourceMakesOnlyThatCandidateStale) {
-  // Two operators with the same key would need the same name; the record is written by hand
-  // instead.
+  // Two operators with the same key would need the same name, so the record is written by hand.
   const Operator& op =
       make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
   run_get_op(op);
@@ -293,7 +294,8 @@ TEST_F(TunerTest, ANarrowedHitStaysInsideTheNarrowing) {
   EXPECT_EQ(measured(), before) << "all of it was known";
 }
 
-// Its samples would be the newest final inside the narrowing, and hide what is known there.
+// Otherwise its samples would be the newest final inside the narrowing, and hide what is known
+// there.
 TEST_F(TunerTest, ANewcomerInsideANarrowingHasTheBestThereBesideIt) {
   static const Behaviour between{Defect::kNone,
                                  [](std::int64_t) -> std::int64_t { return 30'000; }};
@@ -312,7 +314,8 @@ TEST_F(TunerTest, ANewcomerInsideANarrowingHasTheBestThereBesideIt) {
   EXPECT_STREQ(hit.winner->name, "knobbed");
 }
 
-// A record keeps the 32 fastest: an implementation with none among them was measured all the same.
+// A record keeps the 32 fastest; an implementation with none among them counts as measured all the
+// same.
 TEST_F(TunerTest, TheBestOfEachImplementationIsKept) {
   static const Behaviour quick{Defect::kNone,
                                [](std::int64_t b) -> std::int64_t { return 10'000 + b; }};

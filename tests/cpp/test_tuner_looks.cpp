@@ -1,7 +1,7 @@
-// What a candidate is looked at with beside the call that is measured: other values in part, others
-// with large ones at other addresses. Who keeps its first call, or is right for small values alone,
-// does not win, a user's or a built-in one; and samples are of the first call. Read next:
-// src/tuner/looks.cpp.
+// The extra checks of a candidate besides the measured call: with part of the values changed, and
+// with other, partly large values at other addresses. A candidate that keeps its first call, or is
+// right only for small values, does not win, whether a user's or built-in; samples are of the first
+// call. Read next: src/tuner/looks.cpp.
 #include <set>
 
 #include "tests/cpp/schema_dummy.hpp"
@@ -24,7 +24,7 @@ class Searches : public TunerTest {
     g_first_data.clear();
     g_seen_data.clear();
   }
-  /// It is the faster one, by far. Both are slow enough for few samples: those are really run.
+  /// The candidate is faster by far. Both are slow enough to get few samples, which are really run.
   static const Behaviour& behaviour(Defect defect) {
     return *new Behaviour{defect, [](std::int64_t) -> std::int64_t { return 500'000'000; }};
   }
@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Keeping{"clips", Defect::kClips, Failure::kWrongResult, "some of them large"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
-// An ld, a TMA map. A key says that rows lie apart, and not how far.
+// As with a leading dimension or a TMA map: a key says that rows are strided, not by how much.
 TEST_F(Searches, WhoKeepsAPitchDoesNotWin) {
   for (const Layout layout : {Layout::kRowStrided, Layout::kTransposed}) {
     g_first_pitch.clear();
@@ -86,7 +86,7 @@ TEST_F(Searches, WhoKeepsAPitchDoesNotWin) {
   }
 }
 
-// A launch's grid. The first call of a program may be any of those that the record serves.
+// As with a launch's grid: a program's first call may be any of those that the record serves.
 TEST_F(Searches, WhoKeepsItsFirstRowsDoesNotWin) {
   g_first_rows.clear();
   const Operator& op = make_operator(
@@ -95,7 +95,8 @@ TEST_F(Searches, WhoKeepsItsFirstRowsDoesNotWin) {
   expect(report, {"keeps", Defect::kKeepsRows, Failure::kUnwritten, "were not written"});
 }
 
-// A graph holds the addresses that it was captured with, and indices at others may be anything.
+// A graph holds the addresses that it was captured with, and indices at other addresses may be
+// anything.
 TEST_F(Searches, SamplesAreOfTheFirstCall) {
   const Operator& op = make_operator({user(dummy("fast", kFast)), dummy("slow", kSlow)});
   options_.max_evaluations = 2;
@@ -109,7 +110,7 @@ TEST_F(Searches, SamplesAreOfTheFirstCall) {
   EXPECT_LE(away, 6) << "of " << g_seen_data.size();
 }
 
-// Of a key's class, however far rows and columns lie apart.
+// The pitches change to others of the key's layout class, whatever the strides of rows and columns.
 TEST(Pitches, AreOthersElsewhereAndOfTheSameKey) {
   const Operator& op = register_schema(
       "looks_pitch(x: f[*T, C], m: like(x)[B, T, C], ids: i32[T, C] ~index<T, seen: f[T, C]!) -> "
@@ -187,7 +188,7 @@ TEST_F(Made, APartOfTheValuesIsAnother) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(held(data, 0)[i], first[i]);
 }
 
-// Every tensor elsewhere, by a distance of its own, as aligned as before; results in place follow.
+// Every tensor moves, by its own distance, with the same alignment; in-place results move along.
 TEST_F(Made, EveryAddressIsAnother) {
   const Operator& op = register_schema(
       "looks_place(x: f[*T, C], ids: i32[T] ~index<T, s: f32[], seen: f[T, C]!) -> "

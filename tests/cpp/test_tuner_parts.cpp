@@ -109,7 +109,7 @@ TEST(Rows, AllWhenTheOracleCanAffordThemElseSeededAndEdges) {
   EXPECT_NE(some, choose_rows(op, problem, data.args(), 1, 1000));
 }
 
-// One list of rows for all results: each result has its share of them, and its last row.
+// One list of rows for all results: each result has its share of them, including its last row.
 TEST(Rows, OfAResultWithFewerRowsToo) {
   const Operator& op = register_schema(
       "rows_of_two(x: f32[T, C], w: f32[E, C]) -> (y: f32[T, C], s: f32[E, C], z: f32[C])");
@@ -124,7 +124,7 @@ TEST(Rows, OfAResultWithFewerRowsToo) {
   EXPECT_GE(std::lower_bound(rows.begin(), rows.end(), 300) - rows.begin(), 50);
 }
 
-// One row of x in, the verdict on a given y out.
+// One row of x in; the verdict on a given y out.
 class Verdicts : public ::testing::Test {
  protected:
   Verdict judge(DType dtype, std::vector<double> x, std::vector<double> y) {
@@ -196,7 +196,7 @@ TEST_F(Verdicts, F8IsJudgedByValueAndSaturates) {
   }
 }
 
-// Exact values: every code is a number of the format, and rounding finds it again.
+// Exact values: every code is a number of the format, and rounding that number returns the code.
 TEST(Float8, EveryCodeComesBackAndNeighboursRoundToIt) {
   for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
     double below = 0;
@@ -261,7 +261,7 @@ TEST(Machine, RatesArePlausible) {
   EXPECT_LT(copy, 1e13);
 }
 
-// ---- launches of a replay on a GPU, and what lies between two on the same tensors ---------------
+// ---- launches of a replay on a GPU, and the traffic between two on the same tensors -------------
 
 TEST(Rotation, NoLaunchFindsItsOwnTensorsInTheCache) {
   constexpr std::size_t kWanted = 150'000'000;

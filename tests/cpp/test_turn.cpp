@@ -1,5 +1,5 @@
-// Searches of one key at the same time: one measures, the others wait for its record, or take the
-// default when it takes too long. Threads here; processes are this program, started again. Read
+// Concurrent searches of one key: one measures, the others wait for its record, or take the default
+// if it takes too long. Threads here; processes are this program, started again. Read
 // next: src/tuner/turn.hpp, src/store/key_lock.hpp, tests/test_one_search.py.
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// The same in this program's other processes.
+// The same operator in this program's other processes.
 const Operator& the_operator() {
   static const Operator& made =
       make_operator({dummy("slow", kSlow), dummy("knobbed", kKnobbed, &dummy_table())});
@@ -41,7 +41,7 @@ bool wait_until(const std::function<bool()>& is, int most_ms = 20'000) {
   return false;
 }
 
-// A search that has begun, and goes on when it is told to.
+// Holds a search that has begun until it is told to continue.
 struct Gate {
   std::atomic<bool> reached{false}, open{false};
   Race::OnEvent on_event() {
@@ -132,7 +132,7 @@ TEST_F(OneSearch, AnotherKeyIsMeasuredMeanwhile) {
   });
 }
 
-// The other one's gate stays shut for longer than this one waits.
+// The other search's gate stays shut for longer than this one waits.
 TEST_F(OneSearch, WhoWaitedTooLongTakesTheDefault) {
   Gate gate;
   std::thread other([&] { search([&](TuneOptions& o) { o.on_event = gate.on_event(); }); });
@@ -155,7 +155,7 @@ TEST_F(OneSearch, WhoWaitedTooLongTakesTheDefault) {
   EXPECT_STREQ(narrowed.winner->name, "knobbed") << "the default of what was asked for";
   EXPECT_STREQ(narrowed.served->name, "slow");
   EXPECT_EQ(measured(), before);
-  // tune was told to measure, and does.
+  // tune, unlike get_op, must measure, and does.
   EXPECT_EQ(search(hurried, 8, true).source, "tuned");
   EXPECT_GT(measured(), before);
   gate.open = true;
@@ -191,7 +191,7 @@ TEST_F(OneSearch, InsideItselfItTakesTheDefaultAtOnce) {
   EXPECT_GT(inner, 1);
 }
 
-// Two threads inside searches want each other's key: neither waits.
+// Two threads inside searches request each other's key: neither waits.
 TEST_F(OneSearch, ARingOfSearchesWaitsForNothing) {
   std::atomic<int> inside{0};
   const auto run = [&](std::int64_t mine, std::int64_t other) {
@@ -249,7 +249,7 @@ TEST_F(OneSearch, TuneTakesTheRecordOfTheSameQuestion) {
   again("tuned", chosen, chosen);
 }
 
-// Its record does not say to any reader that all was looked at.
+// Its record tells no reader that everything was searched.
 TEST_F(OneSearch, ASearchThatWasStoppedAnswersNoOther) {
   Gate gate;
   std::thread other([&] {
@@ -284,7 +284,7 @@ class OneSearchOfProcesses : public OneSearch {
     for (const int fd : ends_) close(fd);
     OneSearch::TearDown();
   }
-  // A process that searches; it says so after its first configuration, and stays there for `hold`.
+  // A process that searches; it reports after its first configuration, then pauses for `hold_ms`.
   pid_t start(int hold_ms) {
     const pid_t child = fork();
     if (child == 0) {
@@ -350,7 +350,7 @@ TEST_F(OneSearchOfProcesses, OneThatIsStoppedKeepsNobodyForLong) {
   EXPECT_EQ(search().source, "tuned") << "its file is left, and is free";
 }
 
-// The child of a search that was killed does not have the turn, though it has the descriptor.
+// The child of a search that was killed does not hold the turn, though it holds the descriptor.
 TEST_F(OneSearchOfProcesses, AForkedChildHasNotItsParentsTurn) {
   Turn turn(*store_, key());
   ASSERT_EQ(turn.take(0, {}), Turn::Got::kMine);
@@ -376,7 +376,8 @@ TEST_F(OneSearchOfProcesses, AForkedChildHasNotItsParentsTurn) {
   status_of(late);
 }
 
-// Its parent's search waits for it: it may not wait for that, not even while it imports.
+// Its parent's search waits for the worker, so the worker must not wait for the parent, not even
+// while it imports.
 TEST_F(OneSearchOfProcesses, AWorkerDoesNotWaitForItsParent) {
   Turn turn(*store_, key());
   ASSERT_EQ(turn.take(0, {}), Turn::Got::kMine);
@@ -389,7 +390,7 @@ TEST_F(OneSearchOfProcesses, AWorkerDoesNotWaitForItsParent) {
   EXPECT_EQ(status_of(child), 0);
 }
 
-// What may lie where the lock should: the search goes on without, and leaves it alone.
+// Whatever is in the lock's place: the search continues without a lock, and leaves it untouched.
 TEST_F(OneSearch, AnythingButAFileOfOurOwnIsNoLock) {
   const std::string dear = folder_ + "/dear";
   std::ofstream(dear) << "dear";

@@ -1,4 +1,4 @@
-// Arguments against a schema: the exact words of every refusal, the sizes that letters get, and
+// Arguments against a schema: the exact text of every refusal, the sizes that letters get, and
 // which memory a result may share with what. Calls end at `validate`: nothing is computed.
 #include <limits>
 
@@ -153,7 +153,7 @@ TEST(ShapeErrors, LeadingDimensionsAreSharedAsTheyStand) {
   EXPECT_EQ(row.args.result(0).rank, 1);
 }
 
-// A letter may stand plain in one tensor and starred in another, in either order.
+// A letter may be plain in one tensor and starred in another, in either order.
 TEST(ShapeErrors, StarredAndPlainLettersAgree) {
   static const Operator& after =
       register_schema("v_after(x: f[*T, C], ids: index[T]) -> y: like(x)[*T, C]");
@@ -289,7 +289,7 @@ TEST(Aliasing, ExactlyTheInputThatAFormNames) {
   EXPECT_EQ(norm_call(at(0, {8}), at(8, {8})).out(at(8, {8})).error(),
             "v_norm: y overlaps weight; expected memory of its own, got memory shared with weight; "
             "give another out, or call an in-place form");
-  // In place, while another argument is the same memory.
+  // In place, while another argument uses the same memory.
   EXPECT_EQ(norm_call(x, at(1000, {8})).tensor(x).out(x).error(),
             "v_norm: y overlaps residual; expected memory of its own, got memory shared with "
             "residual; give another out, or call an in-place form");
@@ -304,7 +304,7 @@ TEST(Aliasing, TwoResultsNeedMemoryEach) {
   EXPECT_EQ(call(at(100, {4, 8}), at(131, {4, 8})),
             "v_pair: z overlaps y; expected memory of its own, got memory shared with y; give "
             "another out, or call an in-place form");
-  // Columns of one matrix touch in no element, though their ranges cross.
+  // Columns of one matrix share no element, though their address ranges overlap.
   EXPECT_EQ(call(at(100, {4, 8}, {16, 1}), at(108, {4, 8}, {16, 1})), "");
   EXPECT_EQ(call(at(100, {4, 8}, {16, 1}), at(107, {4, 8}, {16, 1})),
             "v_pair: z overlaps y; expected memory of its own, got memory shared with y; give "
@@ -338,12 +338,11 @@ TEST(Aliasing, AResultMayNotOverlapItself) {
 }
 
 TEST(Aliasing, InputsMayLieAnywhere) {
-  // Broadcast, sliding, backwards, the same twice: nothing is written there.
+  // Broadcast, sliding, backwards, the same tensor twice: allowed, since nothing is written there.
   for (const Array& x : {at(0, {7, 8}, {0, 1}), at(0, {7, 8}, {4, 1}), at(100, {7, 8}, {-8, 1}),
                          at(100, {7, 8}, {8, -1}), at(0, {7, 8}, {0, 0})})
     EXPECT_EQ(norm_call(x, at(1000, {8})).tensor(x).out(at(4096, {7, 8})).error(), "");
-  // Backwards from 200: the last row begins at 152, so that what ends at 151 is free and 152 is
-  // not.
+  // Backwards from 200: the last row begins at 152, so memory up to 151 is free and 152 is not.
   const Array back = at(200, {7, 8}, {-8, 1});
   EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(152 - 56, {7, 8})).error(), "");
   EXPECT_EQ(norm_call(back, at(1000, {8})).out(at(153 - 56, {7, 8})).error(), kOverlapsX);
@@ -401,7 +400,7 @@ TEST(Traits, LayoutsAndAlignment) {
     Call call = norm_call(at(offset, {4, 8}), at(1000, {8}));
     EXPECT_EQ(call.problem().tensors[0].align_log2, expected[offset]) << offset;
   }
-  // Matrices of three dimensions that the schema names: [E, K, N] seen as [E, N, K].
+  // Three-dimensional tensors whose matrices the schema names: [E, K, N] seen as [E, N, K].
   const auto view = [](const std::vector<std::int64_t>& shape,
                        const std::vector<std::int64_t>& strides) {
     TensorView t{};
@@ -424,7 +423,7 @@ TEST(Traits, LayoutsAndAlignment) {
   EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 4}), true).align_log2, 4);
   EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 6}), true).align_log2, 3);
   EXPECT_EQ(traits_of(view({2, 4, 8}, {33, 1, 4}), true).align_log2, 2);
-  // A row's alignment counts as much as the first one's.
+  // The alignment of the rows counts as much as that of the first element.
   EXPECT_EQ(norm_call(at(0, {4, 8}, {9, 1}), at(1000, {8})).problem().tensors[0].align_log2, 2);
   // The rows of a transposed matrix are its columns.
   EXPECT_EQ(norm_call(at(0, {4, 8}, {1, 4}), at(1000, {8})).problem().tensors[0].align_log2, 4);

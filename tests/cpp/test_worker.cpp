@@ -1,6 +1,6 @@
 // Measuring in workers that are processes (this program, started again), whose candidates hang,
-// crash, corrupt and lie. Read next: tests/cpp/test_worker_measurer.cpp (time limits),
-// src/tuner/worker_process.hpp.
+// crash, corrupt memory and give wrong results. Read next: tests/cpp/test_worker_measurer.cpp (time
+// limits), src/tuner/worker_process.hpp.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,7 +70,7 @@ Implementation ending(const char* name, End end) {
   return impl;
 }
 
-// The same operators in the tests and in their workers: registered in this order in both.
+// The same operators in the tests and in their workers: registered in the same order in both.
 struct Operators {
   const Operator& broken =
       make_operator({ending("right", End::kNone), user(ending("fault", End::kFault)),
@@ -112,7 +112,7 @@ class ProcessWorker : public TunerTest {
   }
 };
 
-// Sanitizers catch signals and allocations themselves, and end the process in a way of their own.
+// Sanitizers catch signals and allocations themselves, and end the process in their own way.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
@@ -146,7 +146,7 @@ TEST_F(ProcessWorker, EveryWayToFailIsRecordedByItsKindAndTheRightOneWins) {
   expect("nan", Failure::kWrongResult, "elements are wrong");
   EXPECT_EQ(open_descriptors(), before);
   EXPECT_FALSE(has_children()) << "no zombie, no worker left";
-  // A user's first call may have compiled for long: that it took too long is not remembered.
+  // A user's first call may have compiled for long, so its timeout is not recorded.
   const std::int64_t measured_before = measured();
   EXPECT_EQ(run_get_op(operators().broken).source, "tuned") << "all other failures are known";
   EXPECT_EQ(measured(), measured_before + 2) << "the one that hangs and the slow one";
@@ -206,7 +206,7 @@ TEST_F(ProcessWorker, ACandidateThatOnlyThisProcessHasIsMeasuredHere) {
   EXPECT_GT(counted.runs, 2);
 }
 
-// The pid of the worker that this process has now.
+// The pid of this process's current worker.
 pid_t child_of_mine() {
   std::FILE* file = std::fopen("/proc/thread-self/children", "r");
   int pid = 0;
@@ -231,7 +231,7 @@ TEST_F(ProcessWorker, KilledFromOutsideCostsNoCandidate) {
         << e.note;
 }
 
-// While it runs, and while it compiles.
+// Stopped while it runs, and while it compiles.
 class StoppedWorker : public ProcessWorker, public ::testing::WithParamInterface<const char*> {};
 TEST_P(StoppedWorker, KeepsWhatWasMeasured) {
   options_.seconds = 60;
@@ -254,7 +254,7 @@ TEST_P(StoppedWorker, KeepsWhatWasMeasured) {
 INSTANTIATE_TEST_SUITE_P(Stuck, StoppedWorker, ::testing::Values("hang", "slow"),
                          [](const auto& i) { return std::string(i.param); });
 
-// A child of this test tunes with a candidate that hangs, and is killed: its worker goes with it.
+// A child of this test tunes with a candidate that hangs, and is killed: its worker dies with it.
 TEST_F(ProcessWorker, NoWorkerOutlivesWhoStartedIt) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -284,7 +284,7 @@ TEST_F(ProcessWorker, NoWorkerOutlivesWhoStartedIt) {
   EXPECT_TRUE(gone());
 }
 
-// Tells its worker's pid while a candidate hangs there.
+// Reports its worker's pid while a candidate hangs there.
 int tune_and_hang(int report_to) {
   char folder[] = "/tmp/dlblas-worker-XXXXXX";
   Store store(std::string(mkdtemp(folder)) + "/v1");

@@ -1,6 +1,6 @@
-// Measuring in a worker that is a script on the fake clock: how long a candidate is given, and
-// which get another chance. Read next: src/tuner/worker_measurer.hpp, tests/cpp/test_worker.cpp
-// (processes), test_tuner_budget.cpp (what a budget is worth).
+// Measuring in a scripted worker on the fake clock: how long a candidate is given, and which get
+// another chance. Read next: src/tuner/worker_measurer.hpp, tests/cpp/test_worker.cpp (processes),
+// test_tuner_budget.cpp (what a budget is worth).
 #include <set>
 
 #include "tests/cpp/worker_script.hpp"
@@ -90,7 +90,7 @@ TEST_F(ScriptedWorker, TheFirstBuiltInDefaultIsWaitedForHoweverSmallTheBudget) {
   EXPECT_STREQ(run(op).winner->name, "heavy");
 }
 
-// A candidate that runs when a worker ends may suffer from the one before: a fresh worker tells.
+// If a worker dies under a candidate, the one before may be to blame: a fresh worker decides.
 TEST_F(ScriptedWorker, ACrashAmongOthersGetsAnotherChanceInAFreshWorker) {
   const Operator& op = make_operator({dummy("good", kPlain), dummy("victim", kPlain)});
   int crashes = 0;
@@ -227,7 +227,7 @@ TEST_F(ScriptedWorker, AStopWhileOneStartsMeasuresNothingAndIsNoError) {
   EXPECT_EQ(report.place, "worker");
 }
 
-// Else a module whose import hangs takes a minute of a search of seconds.
+// Otherwise a module whose import hangs would take a minute of a search of seconds.
 TEST_F(ScriptedWorker, AStartIsWithinTheBudget) {
   const Operator& op = make_operator({dummy("good", kPlain), user(dummy("theirs", kPlain))});
   stage_.script = [](Request what, const Candidate&) { return right(what, 0.2); };
@@ -334,7 +334,7 @@ TEST_F(ScriptedWorker, AClosureIsMeasuredHereBesideTheOthers) {
   EXPECT_GT(counted.runs, 30);
 }
 
-// Else the time that is told runs backwards, and the budget is overrun by as much.
+// Otherwise the reported time would run backwards, and the budget would be overrun by as much.
 TEST_F(ScriptedWorker, AFirstCallOfWhatTheWorkerLacksIsBesideTheBudgetOnce) {
   static Behaviour imports{Defect::kNone, [](std::int64_t) -> std::int64_t {
                              return imports.runs == 1 ? 12'000'000'000 : 10'000'000;
@@ -350,7 +350,7 @@ TEST_F(ScriptedWorker, AFirstCallOfWhatTheWorkerLacksIsBesideTheBudgetOnce) {
   EXPECT_LT(static_cast<double>(fake_clock() - begin) * 1e-9, 12 + 1.1 * 2);
 }
 
-// A worker that is started for a first call imports modules meanwhile: both are beside the budget.
+// A worker started for a first call imports modules meanwhile: both are outside the budget.
 TEST_F(ScriptedWorker, AStartDuringAFirstCallIsBesideTheBudgetOnce) {
   const Operator& op = make_operator(
       {dummy("good", kPlain), user(dummy("dies", kPlain)), user(dummy("next", kPlain))});

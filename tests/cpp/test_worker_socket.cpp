@@ -1,7 +1,7 @@
-// Candidates that fork, and candidates that close, shut down, replace or write the worker's socket:
-// each is its own failure, and no other's record suffers. Workers that answer another question than
-// the one that was asked. Read next: src/tuner/fork_watch.hpp, src/tuner/worker_wire.hpp
-// (Question), tests/cpp/test_worker.cpp (the other ways to fail).
+// Candidates that fork, and candidates that close, shut down, replace or write to the worker's
+// socket: each is its own failure, and no other candidate's record suffers. Also workers that
+// answer another question than the one asked. Read next: src/tuner/fork_watch.hpp,
+// src/tuner/worker_wire.hpp (Question), tests/cpp/test_worker.cpp (the other ways to fail).
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -32,7 +32,7 @@ void write_socket(std::string_view bytes) {
   (void)!write(kWorkerSocket, bytes.data(), bytes.size());
 }
 
-// A reply that says: right, and faster than any.
+// A reply that reports a right result, faster than any other.
 std::string forged_reply(worker::Question question) {
   worker::Outcome outcome;
   outcome.check.ms = 1e-6;
@@ -204,7 +204,7 @@ Implementation doing(const Misdeed& misdeed) {
 
 const Behaviour kOff{Defect::kWrong, [](std::int64_t) -> std::int64_t { return 10'000; }};
 
-// One operator a misdeed, beside a right one and a wrong one; the same in tests and workers.
+// One operator per misdeed, each with a right and a wrong candidate; the same in tests and workers.
 const Operator& operator_of(std::size_t i) {
   static const auto made = [] {
     std::array<const Operator*, std::size(kMisdeeds)> all{};
@@ -249,7 +249,7 @@ class WorkerSocket : public TunerTest, public ::testing::WithParamInterface<std:
   }
 };
 
-// The others are right and wrong as ever, in memory and in the store.
+// The other candidates are right and wrong as before, in memory and in the store.
 void expect_others(const TuneReport& report) {
   int wrong = 0, also = 0;
   for (const Evaluated& e : report.evaluated) {
@@ -272,7 +272,7 @@ TEST_P(WorkerSocket, IsItsOwnFailureAndNoOthers) {
   const Evaluated* e = find(report, misdeed.name);
   ASSERT_NE(e, nullptr);
   const bool late = misdeed.failure == Failure::kCrash && !*misdeed.words;
-  // Which one is caught depends on when a late one is; another one is never.
+  // Whether a late misdeed is caught depends on its timing; no other candidate is ever blamed.
   if (!late) {
     EXPECT_EQ(name_of(e->failure), name_of(misdeed.failure)) << e->note;
     EXPECT_NE(e->note.find(misdeed.words), std::string::npos) << e->note;
@@ -289,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(Misdeeds, WorkerSocket,
                          ::testing::Range(std::size_t{0}, std::size(kMisdeeds)),
                          [](const auto& i) { return std::string(kMisdeeds[i.param].name); });
 
-// The pair that an attack repeated: one that forks, one that is wrong. Never a wrong record.
+// The pair that an attack used repeatedly: one that forks, one that is wrong. Never a wrong record.
 TEST_F(WorkerSocket, OneThatForksBesideAWrongOneTimeAfterTime) {
   options_.seconds = 3;
   for (int i = 0; i < 8; ++i) {
@@ -307,7 +307,7 @@ TEST_F(WorkerSocket, AForkWhileItIsPreparedIsACompileError) {
   EXPECT_NE(find(report, "forks")->note.find(kTwice), std::string::npos);
 }
 
-// Without a worker it is this process that is forked: the child ends all the same, and publishes
+// Without a worker this process itself is forked: the child ends all the same, and publishes
 // nothing.
 TEST_F(WorkerSocket, InThisProcessTheChildEndsAsWell) {
   options_.measure_in = MeasureIn::kProcess;
@@ -325,7 +325,7 @@ bool read_whole(void* to, std::size_t bytes) {
   return recv(kWorkerSocket, to, bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
 }
 
-// Greets, answers the first question rightly, and the second as `how` says.
+// Greets, answers the first question correctly, and the second as `how` says.
 int lie(const std::string& how) {
   const auto frame = [](worker::Question question, const std::string& body) {
     worker::FrameHeader header;
@@ -381,7 +381,7 @@ TEST(WorkerAnswers, AReplyToAnotherQuestionIsNone) {
   }
 }
 
-// Between two questions it died, or said something: known before the next one is asked.
+// It died or sent something between two questions: this is detected before the next one is asked.
 TEST(WorkerAnswers, OneThatIsGoneIsNotAsked) {
   const auto link = worker::start({{own_path(), "--lie", "right"}, {}}, {}, 10);
   EXPECT_EQ(link->exchange("one", 10).reply, "one");

@@ -1,5 +1,5 @@
-// The messages between tuner and worker: what is sent comes back, and every field that is none of
-// what it should be is refused, in words and before room is made for it. Read next:
+// The messages between tuner and worker: what is sent is received unchanged, and every invalid
+// field is refused, with a message and before memory is allocated for it. Read next:
 // src/tuner/worker_wire.hpp, tests/fuzz/fuzz_worker.cpp.
 #include <gtest/gtest.h>
 
@@ -122,7 +122,7 @@ const Forged kForged[] = {
 INSTANTIATE_TEST_SUITE_P(Fields, ForgedOpening, ::testing::ValuesIn(kForged),
                          [](const auto& i) { return std::string(i.param.name); });
 
-// A problem may be one, and yet not of this operator: the worker answers that it has no such.
+// A valid problem may still not fit this operator: the worker answers that it has no such operator.
 TEST(WorkerWire, AnOpeningMustBeAboutTheOperatorThatItNames) {
   const Schema schema = parse_schema(
       "an_operator(x: f[*T, C], bias: f[C]?, ids: i32[T] ~index<C, mode: \"a\"|\"b\" = \"a\" key, "

@@ -1,5 +1,5 @@
 // A dummy operator for the tuner's tests: y = 2 x, with implementations that are fast, slow or
-// broken in a chosen way. Time is a number that kernels add to, so every test is exact.
+// broken in a chosen way. Time is a counter that the kernels advance, so every test is exact.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,14 +62,14 @@ inline const Behaviour kSlow{Defect::kNone, [](std::int64_t) -> std::int64_t { r
 inline const Behaviour kKnobbed{
     Defect::kNone, [](std::int64_t b) -> std::int64_t { return b == 4 ? 25'000 : 50'000; }};
 inline const Behaviour kFast{Defect::kNone, [](std::int64_t) -> std::int64_t { return 10'000; }};
-/// Rows from this one on are undefined, as the padding of groups is.
+/// Rows from this one on are undefined, like the padding of groups.
 inline std::int64_t g_undefined_from = std::numeric_limits<std::int64_t>::max();
-/// What kOneRow gets wrong, by how much of a value.
+/// The row that kOneRow gets wrong, and by what fraction of a value.
 inline std::int64_t g_wrong_row = 0;
 inline double g_wrong_by = 1;
-/// Multiply-adds of a row, as the operator claims; 0: its width.
+/// Multiply-adds per row, as the operator claims; 0: its width.
 inline double g_row_work = 0;
-/// Nanoseconds of a row of the reference.
+/// Nanoseconds per row of the reference.
 inline std::int64_t g_row_ns = 0;
 
 inline Memory& host_memory() {
@@ -93,8 +93,8 @@ inline const ConfigTable<DummyConfig>& wide_table() {
   return table;
 }
 
-/// What lay at the tensor's address when it was first asked about; with `probe`, as long as the
-/// first and the last element stay.
+/// The content at the tensor's address when first requested; with `probe`, as long as the first and
+/// the last element stay the same.
 inline const std::vector<double>& first_seen(const TensorView& t, bool probe = false) {
   using Key = std::tuple<const void*, double, double>;
   static auto* const seen = new std::map<Key, std::vector<double>>;
@@ -106,12 +106,12 @@ inline const std::vector<double>& first_seen(const TensorView& t, bool probe = f
   return values;
 }
 
-/// Where a tensor of this shape lay when one was first asked about, of this search.
+/// The address of the first tensor of this shape in the current search.
 inline std::map<std::pair<bool, std::int64_t>, void*> g_first_data;
-/// Strides of x and rows, when one of this shape or width was first asked about.
+/// Strides of x, and rows, at the first request for this shape or width.
 inline std::map<std::int64_t, TensorView> g_first_pitch;
 inline std::map<std::int64_t, std::int64_t> g_first_rows;
-/// Where x lay, of every run.
+/// The address of x in every run.
 inline std::vector<const void*> g_seen_data;
 
 inline double packed_in(void* workspace, double value) {
@@ -217,7 +217,7 @@ inline Implementation user(Implementation impl) {
   return impl;
 }
 
-/// A new operator with these implementations, and the reference; `bound` of the exact error.
+/// A new operator with these implementations and the reference; `bound` is its error bound.
 inline const Operator& make_operator(
     std::vector<Implementation> implementations, BoundFn bound = [](const Problem&, int) {
       return Bound{0, 1e-3, 0};
@@ -263,7 +263,7 @@ inline Problem make_problem(const Operator& op, std::int64_t rows = 8, std::int6
   return problem;
 }
 
-/// A store in a folder of its own, gone at the end; options with the fake clock.
+/// A store in its own folder, removed at the end; options with the fake clock.
 class TunerTest : public ::testing::Test {
  protected:
   void SetUp() override {

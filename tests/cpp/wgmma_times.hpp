@@ -1,6 +1,7 @@
 // Times of matmul's cuda_wgmma on an H100 80GB HBM3 (132 multiprocessors, 24 November 2026): bf16,
-// b as in a linear layer, µs a call in a CUDA graph, interleaved with cuBLAS through torch.mm,
-// medians; weights out of memory up to M = 256. What its model of time is fitted to and judged by.
+// b as in a linear layer, µs per call in a CUDA graph, interleaved with cuBLAS through torch.mm,
+// medians; up to M = 256 with cold weights, read from memory. Its time model is fitted to and
+// judged by these.
 // In: nothing. Out: kWgmmaTimes, for test_matmul_space.cpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A test's program as its own worker: started again, it serves. Read next:
+// Makes a test program its own worker: started again, it serves. Read next:
 // tests/cpp/test_worker.cpp.
 #pragma once
 

@@ -1,5 +1,6 @@
-// A worker as a script, on the fake clock: what each candidate does is a function, and waiting
-// costs what it says. So a search of candidates that hang for seconds takes no time, and is exact.
+// A scripted worker on the fake clock: a function defines what each candidate does, and waiting
+// costs the time it states. So a search of candidates that hang for seconds takes no time and is
+// exact.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace dlblas::test {
 
-/// What a worker does when it is asked.
+/// What a worker does on a request.
 struct Act {
   double seconds = 0;  // until it answers, or ends
   worker::Ending ending = worker::Ending::kReplied;
@@ -116,7 +117,8 @@ class ScriptedWorker : public TunerTest {
     options_.start_worker = start_of(stage_);
     return run_tune(op);
   }
-  /// What is told between candidates; while a first call lasts its seconds still count.
+  /// Checks that reported time increases between candidates; a first call's seconds still count
+  /// while it lasts.
   void check_that_time_goes_on() {
     options_.on_event = [last_s = 0.0](const dlblas_event& event) mutable {
       if (event.kind == DLBLAS_EVENT_WAITING || event.kind == DLBLAS_EVENT_WORKER) return false;
@@ -131,7 +133,7 @@ class ScriptedWorker : public TunerTest {
   Stage stage_;
 };
 
-/// A right candidate: `ms` a run, and `check_s` for being checked.
+/// A right candidate: `ms` per run, and `check_s` for its check.
 inline Act right(worker::Request what, double ms, double check_s = 0.01) {
   Act act;
   act.seconds = what == worker::Request::kSample ? 1e-3 * ms : check_s;

@@ -1,6 +1,6 @@
-// Test program of results that are folded over rows, beside a program that reduces no row: y = x·w,
-// sums = Σ_T x·w, sizes = Σ_T |x|. Driven by tests/cpp/test_row_folds.cpp on CPUs, and compiled for
-// GPUs there.
+// Test program whose results are folded over rows, beside a program that reduces no row: y = x·w,
+// sums = Σ_T x·w, sizes = Σ_T |x|. Run by tests/cpp/test_row_folds.cpp on CPUs, and compiled there
+// for GPUs.
 #pragma once
 
 #include "device/row/program.hpp"

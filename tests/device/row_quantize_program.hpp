@@ -1,7 +1,7 @@
-// Test program of what no operator of the tree asks of the row skeletons yet: groups of columns
-// with a result each, one-byte results, a column vector, an option, and one value per row. q, scale
-// = quantise(x · w) by groups of 128 columns; peak = max |x · w| of the row. Driven by
-// tests/cpp/test_rows.cpp on CPUs, and compiled for GPUs there.
+// Test program for row-skeleton features that no operator of the tree uses yet: groups of columns
+// with one result each, one-byte results, a column vector, an option, and one value per row. q,
+// scale = quantise(x · w) by groups of 128 columns; peak = max |x · w| of the row. Run by
+// tests/cpp/test_rows.cpp on CPUs, and compiled there for GPUs.
 #pragma once
 
 #include "device/row/program.hpp"

@@ -1,4 +1,4 @@
-// What the toolbox's test kernels take: shared by tests/cpp/test_device_toolbox.cpp and NVRTC.
+// Parameters of the toolbox's test kernels: shared by tests/cpp/test_device_toolbox.cpp and NVRTC.
 #pragma once
 
 #include "device/tensor_map.hpp"
@@ -10,8 +10,8 @@ struct PhasesParams {
   int32_t rounds;
 };
 
-/// Copies of a box's worth of 16-bit elements between a tensor and `dense`, the plain row-major
-/// array of all boxes of the grid, edges included.
+/// Copies boxes of 16-bit elements between a tensor and `dense`, the plain row-major array of all
+/// boxes of the grid, edges included.
 struct CopyParams {
   TensorMap map;
   uint16_t* dense;
@@ -38,7 +38,7 @@ struct WgmmaParams {
 };
 static_assert(sizeof(WgmmaParams) == 320, "the same on both sides");
 
-/// Template value of the GEMM kernel.
+/// Template argument of the GEMM kernel.
 struct WgmmaTraits {
   int32_t width;    // N of the instruction and of a block's tile
   bool bf16;        // else f16

@@ -1,5 +1,5 @@
-// Any text as a configuration: refused with a typed error, or exactly what prints back, every value
-// in its domain.
+// Any text as a configuration: refused with a typed error, or parsed so that it prints back the
+// same, with every value in its domain.
 // fuzz: src/core/config.cpp
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Any bytes as a cubin's container, with and without a digest that holds: refused, or exactly what
-// packs back.
+// Any bytes as a cubin's container, with and without a valid digest: refused, or packing back to
+// the same bytes.
 // fuzz: src/jit/disk_cache.cpp src/store/record.cpp src/store/sha256.cpp src/store/store.cpp
 // fuzz: src/store/files.cpp src/store/maintain.cpp src/core/env.cpp
 // fuzz: src/core/log.cpp src/core/harmless.cpp src/store/key_lock.cpp

@@ -1,5 +1,5 @@
-// Any text as an integer expression: refused with a typed error that says where, or evaluated, to
-// the same value every time, whatever its names stand for.
+// Any text as an integer expression: refused with a typed error that gives the position, or
+// evaluated to the same value every time, whatever its names stand for.
 // fuzz: src/core/expression.cpp
 #include <cstdint>
 #include <cstdlib>

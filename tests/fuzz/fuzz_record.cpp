@@ -1,5 +1,5 @@
-// Any bytes as a record, as an export and as a rule: refused, or exactly what prints back. The
-// digest is made to hold for half of the inputs, so that what lies behind it is reached.
+// Any bytes as a record, an export or a rule: refused, or printing back to the same bytes. For half
+// of the inputs the digest is made valid, so that the code behind the check is reached.
 // fuzz: src/store/record.cpp src/store/sha256.cpp src/store/rules.cpp src/store/exchange.cpp
 // fuzz: src/store/store.cpp src/store/files.cpp src/store/maintain.cpp
 // fuzz: src/core/env.cpp src/core/log.cpp src/core/harmless.cpp

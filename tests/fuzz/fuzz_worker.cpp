@@ -1,5 +1,5 @@
-// Any bytes as what a tuner and its worker say to each other: the frame's header, every request,
-// every reply. Refused with a typed error, or within the limits that both ends rely on.
+// Any bytes as messages between a tuner and its worker: the frame's header, every request, every
+// reply. Refused with a typed error, or within the limits that both ends rely on.
 // fuzz: src/tuner/worker_wire.cpp src/tuner/filler.cpp src/tuner/sample_cost.cpp
 // fuzz: src/core/schema.cpp src/core/dim.cpp
 #include <cmath>

@@ -1,4 +1,4 @@
-// Where there is no libFuzzer: runs a target on the files it is given, once each.
+// For builds without libFuzzer: runs a target once on each of the files given.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

@@ -1,5 +1,6 @@
-// An attacked user: a store of uid 65534, another user (uid 65533) or root that poisons it, and a
-// look as the victim. Id 1 is the victim's own, id 66 the poison. Read next: attacks_files.cpp.
+// An attacked user: a store of uid 65534 is poisoned by another user (uid 65533) or root, and then
+// read by the victim. Id 1 is the victim's own record, id 66 the poison. Read next:
+// attacks_files.cpp.
 #pragma once
 
 #include "trial.hpp"
@@ -9,7 +10,7 @@ namespace dlblas::battery {
 inline constexpr uid_t kAttacker = 65533;
 inline constexpr int kMine = 1, kPoison = 66;
 
-/// Runs `body` in a child as a user; its code, or -1 when it crashed or hung.
+/// Runs `body` in a child process as this user; returns its code, or -1 if it crashed or hung.
 inline int as_user(uid_t user, const std::function<int()>& body) {
   const int status = wait_for(spawn([&] {
     if (::geteuid() == 0 && (::setgid(user) != 0 || ::setuid(user) != 0)) return 100;
@@ -18,7 +19,7 @@ inline int as_user(uid_t user, const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// A victim's store of one subject, and what the victim gets after the attack.
+/// A victim's store of one subject, and what the victim reads after the attack.
 class Victim {
  public:
   Victim(Trial& trial, const Subject& subject) : trial_(trial), subject_(subject) {
@@ -36,8 +37,8 @@ class Victim {
     if (::lchown(path.c_str(), owner, owner) != 0 && ::geteuid() == 0)
       trial_.stopped("giving " + path);
   }
-  /// A whole store of the attacker's, poison inside, beside the victim's. All may read it and only
-  /// the attacker may write: nothing but the owner tells.
+  /// A complete store of the attacker's, with poison inside, beside the victim's. Everyone may read
+  /// it and only the attacker may write: only the owner gives it away.
   std::string attackers_store() const {
     const std::string at = parent() + "/theirs";
     subject_.keep(at, kPoison, 3);
@@ -50,7 +51,8 @@ class Victim {
     ::chmod(at.c_str(), 0755);
     return at;
   }
-  /// The victim looks: never the poison; its own unless the attack hides the store (`hidden`).
+  /// The victim reads: never the poison, and its own record unless the attack hides the store
+  /// (`hidden`).
   void look(const std::string& what, bool hidden = false) {
     trial_.tried();
     const int code = as_user(kNobody, [&] {
@@ -62,7 +64,7 @@ class Victim {
     if (code / 4 == static_cast<int>(Seen::kWrong)) trial_.wrong("own, " + what);
     if (!hidden && code / 4 == static_cast<int>(Seen::kAbsent)) trial_.lost("own, " + what);
   }
-  /// The victim keeps one more.
+  /// The victim stores one more.
   void go_on(const std::string& what) {
     if (as_user(kNobody, [&] { return !subject_.keep(root(), 5, 3); }) != 0) trial_.stopped(what);
   }
@@ -73,7 +75,7 @@ class Victim {
   Scratch scratch_;
 };
 
-/// The same attack on results and on cubins.
+/// Runs the same attack on results and on cubins.
 inline void on_both(Trial& t, const std::function<void(Victim&)>& body) {
   for (const Subject* s : {&kResults, &kCubins}) {
     Victim victim(t, *s);

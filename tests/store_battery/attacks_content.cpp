@@ -1,6 +1,6 @@
-// Records that are whole, signed and the user's own by every sign, and say what must not be
-// believed: configurations outside the space, code, strangers' implementations, stale sources,
-// wrong results, other problems. Asked is what a call would run. Read next:
+// Records that are whole, signed and to all appearances the user's own, but whose content must not
+// be trusted: configurations outside the space, code, foreign implementations, stale sources, wrong
+// results, other problems. The test checks what a call would run. Read next:
 // src/dispatch/decide.cpp.
 #include "attacks.hpp"
 #include "dispatch/decide.hpp"
@@ -10,7 +10,7 @@
 namespace dlblas::battery {
 namespace {
 
-/// A call whose best implementation has knobs, and the honest record of it.
+/// A call whose best implementation has knobs, and the honest record for it.
 struct Scene {
   const Operator* op;
   Problem problem;
@@ -42,7 +42,7 @@ struct Scene {
   Record::Candidate& candidate() { return honest.candidates[0]; }
 };
 
-/// Puts a text into the process' store under the name and key it should have; "" is nothing.
+/// Writes a text into the process's store under the name and key it should have; "" writes nothing.
 void put(const Fields& key, const std::string& text) {
   const std::string folder = Store::process().path() + "/results/" + key_hash(key);
   fs::create_directories(folder);
@@ -54,8 +54,8 @@ void put(const Fields& key, const std::string& text) {
 
 enum Code { kNotServed, kServed, kNotEvenHonest = 3, kThrew };
 
-// In a process of the victim's, whose store is main.cpp's: the honest record alone would be served,
-// the spoiled one not.
+// Runs in a process of the victim's, with the store of main.cpp: the honest record alone would be
+// served, the spoiled one must not be.
 Code served(const std::function<std::string(Scene&)>& spoil) {
   try {
     Store::process().clear();
@@ -99,8 +99,8 @@ void with_key(Trial& t, const char* field, const char* value) {
   });
 }
 
-// What was measured under another driver, NVRTC or compiler is of the same code: lost is what is
-// not served any more, wrongly used what no search would measure again.
+// A measurement made under another driver, NVRTC or compiler is of the same code. It counts as lost
+// if it is no longer served, and as wrongly used if no search would measure it again.
 void other_surroundings(Trial& t, const Subject&) {
   for (const char* changed : {"driver", "nvrtc", "compiler"}) {
     t.tried();
@@ -124,7 +124,7 @@ void other_surroundings(Trial& t, const Subject&) {
 
 std::string first_knob(const std::string& config) { return config.substr(0, config.find(' ')); }
 
-// A valid value of every knob, together outside the space, where the space has a constraint.
+// Valid values for every knob that are together outside the space, if the space has a constraint.
 std::string outside_space(Scene& scene) {
   const DeviceInfo& device = device_info(scene.problem.device());
   const Implementation& impl = *scene.implementation;

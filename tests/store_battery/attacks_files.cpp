@@ -1,5 +1,6 @@
-// Poisoned files in a user's store: of other users, links, devices, forgeries, races. Each puts
-// content that the user never kept where the library will look. Read next: attacks_folders.cpp.
+// Poisoned files in a user's store: files of other users, links, devices, forgeries, races. Each
+// puts content that the user never stored where the library will look. Read next:
+// attacks_folders.cpp.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
@@ -11,7 +12,8 @@
 namespace dlblas::battery {
 namespace {
 
-// Poison as a good file, then spoiled as an attacker must (owner, mode, kind); the victim looks.
+// Writes the poison as a good file, alters it as an attacker must (owner, mode, kind); the victim
+// reads.
 void plant(Trial& t, const std::string& what, const std::function<bool(Victim&)>& put) {
   on_both(t, [&](Victim& v) {
     if (!put(v)) return t.not_here("needs root");
@@ -20,7 +22,7 @@ void plant(Trial& t, const std::string& what, const std::function<bool(Victim&)>
   });
 }
 
-// A good copy of the poison outside, the attacker's.
+// A good copy of the poison outside the store, owned by the attacker.
 std::string outside(Victim& v) {
   const std::string path = v.parent() + "/poison";
   spill(path, v.poison());
@@ -50,7 +52,7 @@ void link_to(Trial& t, const std::function<std::string(Victim&)>& target) {
         [&](Victim& v) { return ::symlink(target(v).c_str(), v.poison_file().c_str()) == 0; });
 }
 
-// The victim's own file by mode and owner, with `bytes` made from the poison.
+// A file that is the victim's own by mode and owner, with `bytes` made from the poison.
 void forged(Trial& t, const std::function<std::string(Victim&)>& bytes) {
   plant(t, "forged", [&](Victim& v) {
     spill(v.poison_file(), bytes(v));
@@ -64,7 +66,7 @@ void hard_link(Trial& t) {
         [](Victim& v) { return ::link(outside(v).c_str(), v.poison_file().c_str()) == 0; });
 }
 
-// A writer waits at the other end with the poison.
+// A FIFO with a writer waiting at the other end with the poison.
 void fed_fifo(Trial& t) {
   on_both(t, [&](Victim& v) {
     if (::mkfifo(v.poison_file().c_str(), 0666) != 0) return;
@@ -141,7 +143,7 @@ void flood(Trial& t) {
   });
 }
 
-// The poison and the victim's own content change places under one name, as fast as they can.
+// The poison and the victim's own content swap places under one name, as fast as possible.
 void swapped(Trial& t, bool link) {
   on_both(t, [&](Victim& v) {
     const std::string good = v.subject().file(v.root(), kMine), bad = v.parent() + "/bad",
@@ -182,7 +184,7 @@ void swapped(Trial& t, bool link) {
   });
 }
 
-// Grows and shrinks while it is read.
+// The file grows and shrinks while it is read.
 void changing_length(Trial& t) {
   on_both(t, [&](Victim& v) {
     const std::string file = v.poison_file(), bytes = v.poison();

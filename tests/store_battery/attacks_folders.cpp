@@ -1,5 +1,5 @@
-// Poisoned folders, locks and quarantines: the attacker stands where the library will go, or makes
-// it write where it should not. Read next: attacks_content.cpp.
+// Poisoned folders, locks and quarantines: the attacker occupies a path that the library will use,
+// or makes it write where it should not. Read next: attacks_content.cpp.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -12,7 +12,8 @@
 namespace dlblas::battery {
 namespace {
 
-// The victim's folder of a level becomes what `put` makes; the store is hidden, the poison too.
+// `put` replaces the victim's folder at one level; both the store and the poison must be out of
+// reach.
 void replaced(Trial& t, std::size_t from_end,
               const std::function<bool(Victim&, std::string)>& put) {
   on_both(t, [&](Victim& v) {
@@ -23,7 +24,8 @@ void replaced(Trial& t, std::size_t from_end,
   });
 }
 
-// The attacker's own folder of that level, poison inside, in its place: moved there, or linked to.
+// The attacker's own folder of that level, with poison inside, takes its place: moved or linked
+// there.
 void theirs(Trial& t, std::size_t from_end, bool link) {
   replaced(t, from_end, [&](Victim& v, const std::string& folder) {
     const std::string store = v.attackers_store();
@@ -43,7 +45,7 @@ void writable(Trial& t, std::size_t from_end, mode_t mode) {
   });
 }
 
-// The root is the attacker's now and then, while the victim looks again and again.
+// The root alternates between the victim's and the attacker's while the victim reads repeatedly.
 void swapped_root(Trial& t) {
   on_both(t, [&](Victim& v) {
     const std::string store = v.attackers_store(), away = v.parent() + "/away";
@@ -70,7 +72,7 @@ void swapped_root(Trial& t) {
   });
 }
 
-// A process that has used the store already.
+// A process that has already used the store.
 void swapped_after_first_use(Trial& t) {
   Victim v(t, kResults);
   const std::string store = v.attackers_store();
@@ -97,7 +99,7 @@ void swapped_after_first_use(Trial& t) {
   if (WEXITSTATUS(status) == 1) t.wrong("swapped after first use");
 }
 
-// What the victim holds dear, outside of the store; true: as it was.
+// A valuable file of the victim's outside the store; untouched() is true if it is unchanged.
 class Precious {
  public:
   explicit Precious(const Victim& v) : path_(v.parent() + "/precious") {
@@ -134,14 +136,14 @@ void lock_held(Trial& t) {
   lock_is(t, [](Victim& v, const Precious&, const std::string& lock) {
     spill(lock, "");
     v.give(lock, kNobody);
-    // Held by this process while the victim's runs; it goes with the descriptor at the end.
+    // Held by this process while the victim's runs; released with the descriptor at the end.
     static Fd held;
     held = Fd(::open(lock.c_str(), O_RDWR));
     return ::flock(held.get(), LOCK_EX) == 0;
   });
 }
 
-// The quarantine leads elsewhere: bad files must not be moved there.
+// The quarantine points elsewhere: bad files must not be moved there.
 void quarantine_is(Trial& t, const std::function<bool(Victim&, std::string, std::string)>& put) {
   on_both(t, [&](Victim& v) {
     const std::string home = v.parent() + "/home";
@@ -157,7 +159,7 @@ void quarantine_is(Trial& t, const std::function<bool(Victim&, std::string, std:
   });
 }
 
-// With the clock standing, the next temporary names are known: links wait there.
+// With the clock frozen, the next temporary names are predictable: links wait there.
 void predicted_temporary(Trial& t) {
   on_both(t, [&](Victim& v) {
     const Precious precious(v);

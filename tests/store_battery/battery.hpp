@@ -1,7 +1,6 @@
-// What the store's tests share: scratch folders, records that name their writer, and children to
+// Shared by the store's tests: scratch folders, records that identify their writer, and children to
 // kill. A record's samples are computed from its candidate's configuration, so a reader can prove
-// that what it got is what somebody published, bit for bit. Read next:
-// tests/store_battery/expect.hpp.
+// bit for bit that it got what was published. Read next: tests/store_battery/expect.hpp.
 #pragma once
 
 #include <fcntl.h>
@@ -26,12 +25,12 @@ namespace dlblas::battery {
 namespace fs = std::filesystem;
 inline constexpr uid_t kNobody = 65534;
 
-/// A folder that others may enter (children change their uid) and that goes with the test.
+/// A folder that others may enter (children change their uid), removed at the end of the test.
 class Scratch {
  public:
   Scratch() {
-    // In memory where there is such a folder: thousands of syncs, and a kill cannot tell the
-    // difference.
+    // In memory if such a folder exists: there are thousands of fsyncs, and a kill behaves the
+    // same.
     const fs::path memory = "/dev/shm";
     const bool usable = ::access(memory.c_str(), W_OK | X_OK) == 0;
     std::string pattern =
@@ -57,7 +56,7 @@ inline Fields sample_key(int which = 0) {
   return {{"device", "cpu"}, {"dims", "C=4096 T=" + std::to_string(which)}, {"op", "rms_norm"}};
 }
 
-/// Candidate number `id`; `bulk` samples make it as long as wanted.
+/// Candidate number `id`; `bulk` is the number of samples, which sets its length.
 inline Record::Candidate sample_candidate(int id, int bulk = 3) {
   Record::Candidate c;
   c.implementation = "cpu_avx512";
@@ -74,7 +73,7 @@ inline Record sample_record(int id, int which = 0, int bulk = 3) {
   return {sample_key(which), {{"compiler", "g++ 12"}, {"seed", "7"}}, {sample_candidate(id, bulk)}};
 }
 
-/// The ids of the rows, and how many rows are not exactly what somebody published.
+/// The ids of the rows, and how many rows differ from everything that was published.
 struct Rows {
   std::set<int> ids;
   int wrong = 0;
@@ -115,8 +114,8 @@ inline int count_entries(const std::string& folder) {
   return n;
 }
 
-/// Runs `body` in a child of its own; the result is waitpid's. A child that hangs is ended after 20
-/// s.
+/// Runs `body` in a child process; wait_for() returns waitpid's status. A child that hangs is
+/// killed after 20 s.
 inline pid_t spawn(const std::function<int()>& body) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
@@ -134,7 +133,8 @@ inline int wait_for(pid_t pid) {
 inline bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 inline bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
 
-/// Runs `body` as an ordinary user: permissions mean nothing to root. 0: it returned 0.
+/// Runs `body` as an ordinary user, since permissions do not restrict root. Returns 0 if it
+/// returned 0.
 inline int as_nobody(const std::function<int()>& body) {
   return wait_for(spawn([&] {
     if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) return 100;

@@ -1,6 +1,6 @@
-// Many processes at once: 16 on 200 keys, 64 writers of which any may be killed at any moment,
-// while others compact, verify and clear nothing. What a process was told is kept must be there.
-// Read next: attacks_files.cpp.
+// Many processes at once: 16 on 200 keys; 64 writers, any of which may be killed at any moment,
+// while others compact, verify and clear nothing. Everything a process was told is stored must be
+// there. Read next: attacks_files.cpp.
 #include <sys/mman.h>
 
 #include "jit/disk_cache.hpp"
@@ -9,7 +9,7 @@
 namespace dlblas::battery {
 namespace {
 
-/// Promises made by any process, killed or not: one byte each in memory that all share.
+/// Promises made by any process, killed or not: one byte each in shared memory.
 class Ledger {
  public:
   explicit Ledger(std::size_t n)
@@ -27,8 +27,8 @@ class Ledger {
   char* const bytes_;
 };
 
-// Each process writes every key, in an order of its own: of results its own candidate of each, of
-// cubins the same content as everyone.
+// Each process writes every key in its own order: for results its own candidate per key, for cubins
+// the same content as all others.
 void sixteen_by_200(Trial& t, const Subject& s) {
   const int processes = 16, keys = t.whole() ? 200 : 40;
   const bool results = &s == &kResults;
@@ -44,7 +44,7 @@ void sixteen_by_200(Trial& t, const Subject& s) {
         const bool kept =
             results ? store.publish(sample_record(p, key)) : s.keep(scratch.root(), key, 3);
         if (kept) ledger.promise(static_cast<std::size_t>(p * keys + key));
-        // Sees its own at once, whatever the others do.
+        // A process sees its own record at once, whatever the others do.
         if (results && !store.load(sample_key(key))->rows.size()) return 1;
         if (!results && s.look(scratch.root(), key, 3) != Seen::kGood) return 1;
       }
@@ -68,8 +68,8 @@ void sixteen_by_200(Trial& t, const Subject& s) {
     t.wrong("a bad file was made");
 }
 
-// 64 writers; one of them, by chance, is killed again and again and another takes its place, while
-// two more compact or verify without pause.
+// 64 writers: a random one is killed and replaced, again and again, while two more processes
+// compact or verify without pause.
 void writers_killed(Trial& t, const Subject& s) {
   constexpr int kWriters = 64, kEach = 12;
   const int kills = t.whole() ? 300 : 40;

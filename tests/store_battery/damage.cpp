@@ -1,6 +1,6 @@
-// Files that are not what was written: cut, flipped, padded, of another version, key or compiler,
-// or no files at all. Each time the patient must not be used, its neighbour must be there, and
-// keeping the patient again must repair it. Read next: trust.cpp.
+// Files that differ from what was written: truncated, bit-flipped, padded, of another version, key
+// or compiler, or not regular files at all. Each time the patient must not be used, its neighbour
+// must be served, and storing the patient again must repair it. Read next: trust.cpp.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kPatient = 1, kNeighbour = 2;
 
-// A store with two good files, and what is asked after each way of spoiling the first.
+// A store with two good files, and the checks made after each way of spoiling the first.
 class Ward {
  public:
   Ward(Trial& trial, const Subject& subject) : trial_(trial), subject_(subject) {
@@ -31,7 +31,7 @@ class Ward {
     spill(file_, bytes);
     examine(how);
   }
-  /// The patient's file was spoiled.
+  /// Checks the store after the patient's file was spoiled.
   void examine(const std::string& how) {
     trial_.tried();
     trial_.expect_unused(subject_, root(), kPatient, how);
@@ -67,7 +67,7 @@ void bits_flipped(Trial& t, const Subject& s) {
   }
 }
 
-// What a file system that wrote the length before the data leaves.
+// What remains after a file system wrote the length before the data.
 void zeros_from(Trial& t, const Subject& s) {
   Ward ward(t, s);
   const std::string whole = s.bytes(kPatient, 3);
@@ -90,7 +90,7 @@ void padded(Trial& t, const Subject& s) {
     ward.spoil(std::to_string(bad.size()) + " bytes of padding", bad);
 }
 
-// The digest holds: only the parser and the names can tell.
+// The digest is valid: only the parser and the names can detect it.
 void other_version(Trial& t, const Subject& s) {
   Ward ward(t, s);
   const std::string body = s.body(kPatient);
@@ -102,7 +102,7 @@ void other_version(Trial& t, const Subject& s) {
     const std::string bad = s.reseal(body.substr(0, space + 1) + version + body.substr(end));
     ward.spoil("version " + version, bad);
     if (&s != &kResults) continue;
-    // Also under the name that its digest asks for.
+    // Also under the name that its digest requires.
     const std::string named = s.folders(ward.root()).back() + "/" + std::string(digest_of(bad));
     spill(named, bad);
     ward.spoil("version " + version + " by its own name", bad);
@@ -110,8 +110,9 @@ void other_version(Trial& t, const Subject& s) {
   }
 }
 
-// A good record of another device, schema, problem or flag, put where this key looks; a good cubin
-// of another source or architecture (its digest covers both) or compiler under this one's name.
+// A good record of another device, schema, problem or flag at the place where this key looks; a
+// good cubin of another source or architecture (its digest covers both) or compiler under this
+// one's name.
 void other_identity(Trial& t, const Subject& s) {
   Ward ward(t, s);
   if (&s == &kResults) {
@@ -177,7 +178,7 @@ bool listen_at(const std::string& path) {
   return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// FIFO: opening one would wait for ever. Device: opening one can do things.
+// FIFO: opening one would block for ever. Device: opening one can have side effects.
 void not_a_file(Trial& t, const Subject& s) {
   Ward ward(t, s);
   const std::string& file = ward.file();

@@ -1,6 +1,6 @@
-// Processes that die, and calls that fail: SIGKILL before every system call of keeping, compacting
+// Processes that die, and calls that fail: SIGKILL before every system call of storing, compacting
 // and verifying, every errno from every call, short reads and writes. What was promised must be
-// there, what was not is whole or absent. Read next: disk.cpp, where the plug is pulled.
+// there; anything else is whole or absent. Read next: disk.cpp, where the plug is pulled.
 #include <algorithm>
 #include <chrono>
 
@@ -15,7 +15,7 @@ using syscalls::Which;
 
 constexpr int kBulk = 300;  // samples: a file of two chunks and more
 
-// How many calls `body` makes. Counted in a child, where the plan ends with it.
+// How many calls `body` makes. Counted in a child process, so that the plan ends with it.
 int calls_of(Which which, const std::function<void()>& body) {
   int ends[2];
   if (::pipe(ends) != 0) return 0;
@@ -33,7 +33,7 @@ int calls_of(Which which, const std::function<void()>& body) {
 }
 
 void killed_while_keeping(Trial& t, const Subject& s) {
-  // Into nothing (the folders are made too), and beside what is there.
+  // Once into an empty store (the folders are created too), once beside an existing record.
   for (const bool first : {true, false}) {
     const int calls = [&] {
       const Scratch scratch;
@@ -90,7 +90,7 @@ void killed_while_compacting(Trial& t, const Subject& s) {
   }
 }
 
-// Two bad files are moved away meanwhile.
+// Meanwhile two bad files are moved away.
 void killed_while_verifying(Trial& t, const Subject& s) {
   const auto verify = [&](const std::string& root) {
     if (&s == &kResults)
@@ -170,7 +170,7 @@ void errors_while_keeping(Trial& t, const Subject& s) {
       }
 }
 
-// A read that fails says nothing of the file: it may be passed over this time, never moved away.
+// A failed read says nothing about the file: it may be skipped this time, but never moved away.
 void errors_while_reading(Trial& t, const Subject& s) {
   const Scratch scratch;
   make_six(t, s, scratch.root());
@@ -196,7 +196,7 @@ void errors_while_reading(Trial& t, const Subject& s) {
       }
 }
 
-// A sector that cannot be read today, while names can be changed: the files stay where they are.
+// A sector that cannot be read at the moment, while renames work: the files stay where they are.
 void unreadable_today(Trial& t, const Subject& s) {
   const Scratch scratch;
   make_six(t, s, scratch.root());
@@ -217,7 +217,7 @@ void unreadable_today(Trial& t, const Subject& s) {
   }
 }
 
-// What a process knows it does not forget because a listing failed.
+// A process does not forget what it knows because a listing failed.
 void errors_do_not_forget(Trial& t, const Subject& s) {
   const Scratch scratch;
   make_six(t, s, scratch.root());
@@ -231,7 +231,7 @@ void errors_do_not_forget(Trial& t, const Subject& s) {
         syscalls::fail(n + 1, error, Which::kAll, error != 0 && error != EINTR);
         const std::size_t now = store.load(sample_key())->rows.size();
         syscalls::calm();
-        // ENOENT and ESTALE from a folder do say that another process cleared it.
+        // ENOENT and ESTALE from a folder do mean that another process cleared it.
         return now == 6 || error == ENOENT || error == ESTALE ? 0 : 2;
       }));
       const std::string when =
@@ -241,7 +241,7 @@ void errors_do_not_forget(Trial& t, const Subject& s) {
     }
 }
 
-// Between reading a broken file and moving it away, another process keeps the very same content.
+// Between reading a broken file and moving it away, another process stores the very same content.
 void good_over_bad(Trial& t, const Subject& s) {
   for (const int id : t.pick(20)) {
     const Scratch scratch;
@@ -260,8 +260,8 @@ void good_over_bad(Trial& t, const Subject& s) {
   }
 }
 
-// Clocks that lie: before 1970, years back between two, standing still, ahead, later than any
-// record may say.
+// Wrong clocks: before 1970, years back between two records, frozen, ahead, later than any record
+// may say.
 void clocks(Trial& t, const Subject& s) {
   constexpr std::int64_t kHour = 3600ll * 1000000000, kYear = 8766 * kHour;
   const auto since = std::chrono::system_clock::now().time_since_epoch();
@@ -276,7 +276,7 @@ void clocks(Trial& t, const Subject& s) {
         syscalls::shift_clock(shift, frozen);
         if (!s.keep(scratch.root(), id, 3)) return 1;
         if (&s != &kResults) return 0;
-        // A candidate that publish stamps itself.
+        // A candidate whose time publish sets itself.
         Record record = sample_record(id, 1);
         record.candidates[0].measured_at = 0;
         Store store(scratch.root());

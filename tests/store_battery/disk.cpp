@@ -1,4 +1,4 @@
-// Pulling the plug after every system call: the disk model, and its faults. See disk.hpp. Read
+// Pulls the plug after every system call: the disk model, and its faults. See disk.hpp. Read
 // next: crowds.cpp.
 #include "disk.hpp"
 
@@ -24,7 +24,8 @@ bool Disk::below(const std::string& path, std::string* relative) const {
   return true;
 }
 
-// Every name in the folder, new or gone, is on the disk now; what its subfolders hold is not.
+// Every name in the folder, added or removed, is now on disk; the contents of its subfolders are
+// not.
 void Disk::sync_folder(const std::string& folder) {
   const auto inside = [&](const std::string& path) {
     const std::size_t slash = path.rfind('/');
@@ -43,7 +44,7 @@ void Disk::apply(const DiskStep& step) {
   switch (step.what) {
     case What::kMakeFolder:
     case What::kCreate:
-      // An open with O_CREAT of what exists (the lock) changes nothing.
+      // An open with O_CREAT of an existing file (the lock) changes nothing.
       if (!now_.count(path)) now_[path] = std::make_shared<Inode>();
       now_[path]->folder = step.what == What::kMakeFolder;
       return;
@@ -75,7 +76,7 @@ Disk::Names Disk::found(Survived survived) const {
 }
 
 void Disk::pull_the_plug(Survived survived, const std::string& to) const {
-  // Sorted by path: a folder comes before what it holds, and what hangs in no folder is lost.
+  // Sorted by path: a folder precedes its contents, and an entry without a folder is lost.
   for (const auto& [path, inode] : found(survived)) {
     const std::string full = to + "/" + path;
     if (::access(fs::path(full).parent_path().c_str(), F_OK) != 0) continue;
@@ -90,7 +91,7 @@ void Disk::pull_the_plug(Survived survived, const std::string& to) const {
 namespace {
 
 // Records `body` on a store that `make` made, and pulls the plug after each of its steps, in every
-// way; `check` gets the root found and whether all steps were done.
+// way. `check` receives the recovered root and whether all steps were done.
 void after_every_step(
     Trial& t, const std::function<void(const std::string&)>& make,
     const std::function<void(const std::string&)>& body,
@@ -134,7 +135,8 @@ void while_keeping(Trial& t, const Subject& s) {
         });
 }
 
-// One of the merged files may be another process's, renamed but not synced when that died.
+// One of the merged files may belong to another process that died after renaming it, before
+// syncing.
 void while_compacting(Trial& t, const Subject& s) {
   const auto make = [&](const std::string& root) {
     for (int id = 0; id < 4; ++id) s.keep(root, id, 3);
@@ -147,7 +149,7 @@ void while_compacting(Trial& t, const Subject& s) {
   after_every_step(
       t, make,
       [&](const std::string& root) {
-        // The first compaction dies before its first unlink and before it synced names.
+        // The first compaction dies before its first unlink and before it has synced names.
         std::string merged;
         {
           const Scratch other;

@@ -1,7 +1,6 @@
-// A disk that keeps only what was synced: a recording of system calls is replayed up to any point,
-// and then the plug is pulled. In: the steps, and the tree they started from (all of it durable).
-// Out: the tree that a machine would find, in the worst orders that POSIX allows. Read next:
-// disk.cpp.
+// A disk that keeps only what was synced: replays recorded system calls up to any point, then pulls
+// the plug. In: the steps, and the tree they started from (all of it durable). Out: the tree that a
+// machine would find, in the worst orders that POSIX allows. Read next: disk.cpp.
 #pragma once
 
 #include <map>
@@ -14,7 +13,7 @@
 
 namespace dlblas::battery {
 
-/// What of the unsynced may have reached the disk.
+/// How much of the unsynced state may have reached the disk.
 enum class Survived {
   kNothing,   // names and data that no sync covered are gone
   kNames,     // every name is there, unsynced data is not: empty files
@@ -26,10 +25,10 @@ inline constexpr Survived kSurvivals[] = {Survived::kNothing, Survived::kNames, 
 
 class Disk {
  public:
-  /// Starts from the tree at `root`, read now; paths of steps that lie elsewhere are passed over.
+  /// Starts from the tree at `root`, read now; ignores steps whose paths lie elsewhere.
   explicit Disk(const std::string& root);
   void apply(const DiskStep& step);
-  /// Writes what is found after the plug was pulled into the folder `to`.
+  /// Writes what remains after the plug was pulled into the folder `to`.
   void pull_the_plug(Survived survived, const std::string& to) const;
 
  private:

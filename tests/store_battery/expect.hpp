@@ -1,4 +1,5 @@
-// What the store's GoogleTest programs ask of rows. Read next: tests/cpp/test_store_damage.cpp.
+// What the store's GoogleTest programs check about rows. Read next:
+// tests/cpp/test_store_damage.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ namespace dlblas::battery {
 
 using Ids = std::set<int>;
 
-/// The ids of the rows. Fails the test when a row is not exactly what somebody published.
+/// The ids of the rows. Fails the test if a row differs from everything that was published.
 inline Ids ids_of(const Merged& merged, int bulk = 3) {
   const Rows rows = rows_of(merged, bulk);
   EXPECT_EQ(rows.wrong, 0);
@@ -22,7 +23,7 @@ inline Ids fresh_ids(const std::string& root, int which = 0, int bulk = 3) {
   return ids_of(*store.load(sample_key(which)), bulk);
 }
 
-/// A store in a folder of its own, gone at the end.
+/// A store in its own folder, removed at the end.
 class StoreTest : public ::testing::Test {
  protected:
   void TearDown() override { store_fault_hook = nullptr; }
@@ -37,7 +38,8 @@ class StoreTest : public ::testing::Test {
     return file_of(root(), sample_record(2));
   }
 
-  /// A fresh process loads: the first record only, the patient set aside with `reason`.
+  /// Loads in a fresh process: gets only the first record, and sets the patient aside with
+  /// `reason`.
   void expect_set_aside(const std::string& reason) {
     Store store(root());
     EXPECT_EQ(ids_of(*store.load(sample_key())), Ids{1}) << reason;

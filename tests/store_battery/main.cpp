@@ -1,7 +1,7 @@
-// Runs the battery on results and cubins and prints what was tried, lost, wrongly used; exit 1 when
-// any count but the first is not 0. `--sample` tries a part of each by the printed seed, `--json
-// FILE` keeps the counts for tools/reliability.py, `--list` names the faults. Read next:
-// docs/reliability.md.
+// Runs the battery on results and cubins and prints how much was tried, lost and wrongly used;
+// exits with 1 if any count but the first is not 0. `--sample` tries a part of each, chosen by the
+// printed seed; `--json FILE` writes the counts for tools/reliability.py; `--list` names the
+// faults. Read next: docs/reliability.md.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,8 @@ class Run {
       return;
     }
     const auto start = std::chrono::steady_clock::now();
-    // Its own seed: which faults run before it, or are left out, changes nothing.
+    // Each fault has its own seed, so it does not depend on which faults run before it or are left
+    // out.
     Trial trial(!options_.sample, options_.seed + std::hash<std::string_view>()(name));
     body(trial);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

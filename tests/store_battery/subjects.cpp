@@ -1,4 +1,4 @@
-// Results and cubins as the battery sees them, and what a Trial expects of them; see trial.hpp.
+// Results and cubins as the battery handles them, and what a Trial expects of them; see trial.hpp.
 #include "jit/disk_cache.hpp"
 #include "store/sha256.hpp"
 #include "trial.hpp"
@@ -28,7 +28,7 @@ bool same(const jit::Cubin& a, const jit::Cubin& b) {
          a.shared_bytes == b.shared_bytes;
 }
 
-// Every row must be one that somebody published, whichever id is asked for.
+// Every row must be a published one, whichever id is requested.
 Seen look_result(const std::string& root, int id, int bulk) {
   Store store(root);
   const Rows rows = rows_of(*store.load(sample_key()), bulk);

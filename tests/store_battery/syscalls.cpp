@@ -1,4 +1,4 @@
-// libc's calls, redefined: each asks the plan, then makes the real call. See syscalls.hpp.
+// Redefines libc's calls: each consults the plan, then makes the real call. See syscalls.hpp.
 #include "syscalls.hpp"
 
 #include <dirent.h>
@@ -19,8 +19,8 @@
 namespace dlblas::battery::syscalls {
 namespace {
 
-// One plan per process; children inherit it and arm their own. Plain words: the programs arm it
-// from one thread.
+// One plan per process; children inherit it and arm their own. Not atomic: the programs arm it from
+// one thread.
 struct Plan {
   enum class Do { kNothing, kCount, kKill, kFail } act = Do::kNothing;
   Which which = Which::kWriting;
@@ -177,7 +177,7 @@ int unlinkat(int folder, const char* name, int flags) {
   return done;
 }
 
-// By its symbol: `flock` is a struct's name too, and hiding that is a warning.
+// Declared by its symbol: `flock` is also the name of a struct, and hiding that gives a warning.
 int locks(int fd, int operation) __asm__("flock");
 int locks(int fd, int operation) {
   if (ask(Call::kWrites) == Verdict::kFail) return -1;

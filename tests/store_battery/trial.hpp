@@ -1,5 +1,5 @@
-// What every fault of the battery is made of: a thing that is kept (results or cubins, seen the
-// same way), and the count of what was tried, lost, wrongly used, or stopped the library. Faults
+// The parts of every fault of the battery: a subject that is stored (results or cubins, through one
+// interface), and the counts of what was tried, lost, wrongly used, or stopped the library. Faults
 // are functions in tables; main.cpp runs them all and prints the table of docs/reliability.md. Read
 // next: tests/store_battery/damage.cpp.
 #pragma once
@@ -14,13 +14,14 @@
 
 namespace dlblas::battery {
 
-/// What a process that has never seen the store gets for one id.
+/// What a process that has never seen the store reads for one id.
 enum class Seen { kAbsent, kGood, kWrong };
 
-/// Results or cubins. An id says what the content must be, bit for bit; `bulk` how long it is.
+/// Results or cubins. The id determines the content, bit for bit; `bulk` determines its length.
 struct Subject {
   std::string_view name;
-  /// The folder under the root in which the files lie, the root and the folders between first.
+  /// The folder under the root that holds the files, preceded by the root and the folders in
+  /// between.
   std::vector<std::string> (*folders)(const std::string& root);
   bool (*keep)(const std::string& root, int id, int bulk);  // true: promised to be on the disk
   Seen (*look)(const std::string& root, int id, int bulk);
@@ -39,12 +40,12 @@ struct Subject {
 };
 extern const Subject kResults, kCubins;
 
-/// The count of one fault on one subject.
+/// The counts of one fault on one subject.
 class Trial {
  public:
   Trial(bool whole, std::uint64_t seed) : whole_(whole), random_(seed) {}
 
-  /// Which of 0 … n − 1 are tried: all, or in a sampled run about `some`, the ends among them.
+  /// Which of 0 … n − 1 are tried: all, or in a sampled run about `some`, including both ends.
   std::vector<int> pick(int n, int some = 24);
   std::mt19937_64& random() { return random_; }
   bool whole() const { return whole_; }
@@ -53,19 +54,19 @@ class Trial {
   void lost(const std::string& what) { ++lost_, complain("lost: " + what); }
   void wrong(const std::string& what) { ++wrong_, complain("wrongly used: " + what); }
   void stopped(const std::string& what) { ++stopped_, complain("stopped: " + what); }
-  /// This machine or this user cannot try it; said in the table.
+  /// This machine or this user cannot try it; reported in the table.
   void not_here(const std::string& why) { not_here_ = why; }
 
-  /// Good, or counted: absent is lost, anything else wrong.
+  /// Must be good; absent counts as lost, anything else as wrong.
   void expect_kept(const Subject& s, const std::string& root, int id, const std::string& when,
                    int bulk = 3);
-  /// Absent, or counted as wrongly used.
+  /// Must be absent; anything else counts as wrongly used.
   void expect_unused(const Subject& s, const std::string& root, int id, const std::string& when,
                      int bulk = 3);
-  /// Whole or absent; which it was.
+  /// Must be whole or absent; returns which.
   bool expect_whole(const Subject& s, const std::string& root, int id, const std::string& when,
                     int bulk = 3);
-  /// Keeping one more works, and it is there.
+  /// Storing one more must work, and it must be there.
   void expect_goes_on(const Subject& s, const std::string& root, int id, const std::string& when,
                       int bulk = 3);
 
@@ -93,7 +94,7 @@ struct Fault {
   void (*run)(Trial&, const Subject&);
   bool results = true, cubins = true;
 };
-/// One table per file; main.cpp strings them together.
+/// One table per file; main.cpp concatenates them.
 const std::vector<Fault>& damage_faults();
 const std::vector<Fault>& trust_faults();
 const std::vector<Fault>& death_faults();
@@ -101,7 +102,7 @@ const std::vector<Fault>& disk_faults();
 const std::vector<Fault>& crowd_faults();
 const std::vector<Fault>& surroundings_faults();
 
-/// An attack on a user's store, each tried on its own.
+/// One attack on a user's store, tried on its own.
 struct Attack {
   const char* name;
   void (*run)(Trial&);

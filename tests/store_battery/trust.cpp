@@ -1,6 +1,6 @@
-// Folders and files that are not ours alone, that may not be read or not be written: by owner, by
-// mode, in place of each folder. Tried by an ordinary user (uid 65534 where the battery runs as
-// root), since permissions mean nothing to root. Read next: deaths.cpp.
+// Folders and files that are not ours alone, or not readable, or not writable: by owner, by mode,
+// in place of each folder. Tried as an ordinary user (uid 65534 if the battery runs as root), since
+// permissions do not restrict root. Read next: deaths.cpp.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr uid_t kStranger = 65533;
 
-// Codes of a child that looked: what it got of id 1, and whether it could keep id 2.
+// Codes of a child that read the store: what it got for id 1, and whether it could store id 2.
 int look_and_keep(const Subject& s, const std::string& root) {
   const int seen = static_cast<int>(s.look(root, 1, 3));
   return seen * 2 + s.keep(root, 2, 3);
@@ -29,8 +29,8 @@ bool make_store(const Subject& s, const std::string& root) {
   })));
 }
 
-// After `spoil` (by root, or by the user on its own files) an ordinary user looks; nothing may be
-// used. With `keeps` false it must not be able to write either.
+// After `spoil` (by root, or by the user on its own files) an ordinary user reads; nothing may be
+// used. With `keeps` false the user must not be able to write either.
 void look_as_user(Trial& t, const Subject& s, const std::string& what,
                   const std::function<bool(const std::string&)>& spoil, bool keeps) {
   const Scratch scratch;
@@ -91,7 +91,7 @@ void folder_modes(Trial& t, const Subject& s) {
           false);
 }
 
-// Something else stands where a folder should: a link to the very folder, a file, a FIFO.
+// Something else is in the place of a folder: a link to that very folder, a file, a FIFO.
 void folder_kinds(Trial& t, const Subject& s) {
   const std::size_t levels = s.folders("").size();
   for (std::size_t level = 0; level < levels; ++level)
@@ -112,7 +112,7 @@ void folder_kinds(Trial& t, const Subject& s) {
           false);
 }
 
-// Still served, nothing written, no failure but the answer.
+// Records are still served, nothing is written, and the only failure is the returned false.
 void read_only_folders(Trial& t, const Subject& s) {
   const Scratch scratch;
   const std::string root = scratch.root();
@@ -122,7 +122,7 @@ void read_only_folders(Trial& t, const Subject& s) {
     for (const std::string& folder : folders) ::chmod(folder.c_str(), static_cast<mode_t>(mode));
     t.tried();
     const int status = as_nobody([&] { return look_and_keep(s, root); });
-    // A folder that may be passed but not listed (0511 for others) is our own: 0500 lists.
+    // A folder that others may pass through but not list (0511) is our own: 0500 lists.
     if (!WIFEXITED(status)) t.stopped("read-only");
     if (WEXITSTATUS(status) / 2 != static_cast<int>(Seen::kGood)) t.lost("read-only");
     if (WEXITSTATUS(status) % 2) t.wrong("kept in a read-only store");
@@ -130,7 +130,7 @@ void read_only_folders(Trial& t, const Subject& s) {
   for (const std::string& folder : folders) ::chmod(folder.c_str(), 0700);
 }
 
-// A file system of its own in a mount namespace of its own; 0 when this user may not make one.
+// Its own file system in its own mount namespace; false if this user may not create one.
 bool mount_small(const std::string& at, const char* size) {
   return ::unshare(CLONE_NEWNS) == 0 &&
          ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
@@ -158,7 +158,7 @@ void read_only_mount(Trial& t, const Subject& s) {
   if (WEXITSTATUS(status) == 3) t.wrong("kept on a read-only mount");
 }
 
-// A disk of 256 KiB, filled to the brim by something else, then given room a page at a time.
+// A disk of 256 KiB, filled to the brim by something else, then given room one page at a time.
 void full_mount(Trial& t, const Subject& s) {
   const Scratch scratch;
   constexpr int kBulk = 900, kPages = 16;

@@ -1,7 +1,7 @@
-// A libcuda.so.1 of CUDA 12.8 with one GPU that can be asked about, and nothing else: for the texts
-// of `dlblas info --why` on machines that this one is not, and for choices that depend on a
-// stream's state. A stream at an odd address is being captured.
-// Read next: tests/test_why.py, tests/cpp/test_capture.cpp.
+// A libcuda.so.1 of CUDA 12.8 with one GPU that answers queries and does nothing else: for the
+// texts of `dlblas info --why` on machines other than this one, and for choices that depend on a
+// stream's state. A stream at an odd address is being captured. Read next: tests/test_why.py,
+// tests/cpp/test_capture.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,6 @@
-// Preloaded: the machine's own NVIDIA and oneDNN libraries cannot be found, unless they lie in the
-// folder STUBS. So `dlblas info --why` says the same wherever the test runs.
-// Read next: tests/test_why.py.
+// Preloaded: hides the machine's own NVIDIA and oneDNN libraries unless they lie in the folder
+// STUBS, so that `dlblas info --why` says the same wherever the test runs. Read next:
+// tests/test_why.py.
 #include <dlfcn.h>
 #include <sys/stat.h>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// The file's name when it is to be hidden.
+// The file's name if it is to be hidden, else null.
 const char* hidden(const char* path) {
   if (!path) return nullptr;
   const char* shown = std::getenv("STUBS");
@@ -48,7 +48,7 @@ int stat(const char* path, struct stat* result) noexcept {
   return -1;
 }
 
-// What a library that was linked with glibc before 2.33 calls.
+// Called by libraries that were linked with glibc before 2.33.
 int __xstat(int version, const char* path, struct stat* result) noexcept {
   static const auto real = next<int (*)(int, const char*, struct stat*)>("__xstat");
   if (!hidden(path)) return real(version, path, result);

@@ -1,4 +1,4 @@
-// An NVRTC that has its functions and a version (-DMAJOR=12 -DMINOR=8), and compiles nothing.
+// An NVRTC that exports the functions and a version (-DMAJOR=12 -DMINOR=8) but compiles nothing.
 // Read next: tests/test_why.py.
 extern "C" {
 

@@ -1,6 +1,6 @@
-// Problems without tensors: what the schema of an operator lets a caller bring, on a CUDA device.
-// In: an Operator. Out: Problems that differ in sizes, dtypes, layouts, alignment, options; one
-// thing at a time beside the sizes and dtypes, or there would be millions.
+// Problems without tensors: the calls that an operator's schema allows on a CUDA device.
+// In: an Operator. Out: Problems that differ in sizes, dtypes, layouts, alignment and options;
+// besides sizes and dtypes only one property varies at a time, or there would be millions.
 // Read next: tools/compile_all.cpp.
 #pragma once
 
@@ -14,13 +14,13 @@
 
 namespace dlblas::compile_all {
 
-/// Sizes of a letter: bucket ends where it has buckets; else short, usual, odd and very long.
+/// Sizes of a letter: bucket ends if it has buckets; else short, common, odd and very long ones.
 inline std::vector<std::int64_t> sizes_of(const Letter& letter) {
   if (letter.bucketed) return {1, 16, 128, 4096, 16384};
   return {64, 128, 1000, 1001, 4096, 8192, 16384, 65536, 262144, 4194304};
 }
 
-/// Which tuples of sizes: so many at most, spread over all of them; a seed moves the choice.
+/// Limits the tuples of sizes to `most`, spread over all of them; the seed shifts the choice.
 struct Sizes {
   std::uint64_t most = 512, seed = 0;
 };
@@ -48,7 +48,7 @@ inline DType first_of(DTypeSet set) {
   return DType::kF32;
 }
 
-/// A tensor's dtype where the call's is `dtype`; `other` takes what else its type allows.
+/// A tensor's dtype when the call's is `dtype`; `other` picks a different one that its type allows.
 inline DType dtype_of(const Schema& schema, const TensorSpec& spec, DType dtype, bool other) {
   if (spec.dtype_scalar >= 0) {
     const ScalarSpec& scalar = schema.scalars[static_cast<std::size_t>(spec.dtype_scalar)];
@@ -61,7 +61,7 @@ inline DType dtype_of(const Schema& schema, const TensorSpec& spec, DType dtype,
   return spec.dtypes & set_of(dtype) && spec.like < 0 ? dtype : first_of(spec.dtypes);
 }
 
-/// A call as users mostly make it: contiguous, aligned, only usual optional tensors, defaults.
+/// A typical call: contiguous, aligned, only the usual optional tensors, defaults.
 inline Problem plain_problem(const Operator& op, DType dtype, bool other = false) {
   const Schema& schema = op.schema;
   Problem p;
@@ -78,7 +78,7 @@ inline Problem plain_problem(const Operator& op, DType dtype, bool other = false
   return p;
 }
 
-/// The plain call and those that differ from it in one thing.
+/// The plain call, and calls that differ from it in one property.
 inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
   const Schema& schema = op.schema;
   const Problem plain = plain_problem(op, dtype);
@@ -116,7 +116,8 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
     for (std::size_t label = 0; label < spec.labels.size(); ++label)
       set(static_cast<std::int64_t>(label));
   }
-  // In place: the plain call, and those of its choices, which may say what must be read first.
+  // In place: the plain call and its variants by choice, which may determine what must be read
+  // first.
   const auto by_choice = [&](const Problem& p) {
     return std::memcmp(p.tensors, plain.tensors, sizeof p.tensors) == 0 && p.flags == plain.flags;
   };
@@ -133,8 +134,8 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
   return made;
 }
 
-/// The tensor whose dtype others follow: the first, but where its type is one integer and a later
-/// one is followed (packed words, whose scales say what the result is).
+/// The tensor whose dtype others follow: the first, unless its type is a single integer and others
+/// follow a later one (packed words, where the scales determine the result's dtype).
 inline const TensorSpec& leader_of(const Schema& schema) {
   if (schema.tensors.front().dtypes == set_of(DType::kI32))
     for (const TensorSpec& spec : schema.tensors)
@@ -142,7 +143,7 @@ inline const TensorSpec& leader_of(const Schema& schema) {
   return schema.tensors.front();
 }
 
-/// Every variant in every dtype of the leader, in every size that is wanted.
+/// Every variant, in every dtype of the leader and every requested size.
 inline std::vector<Problem> problems_of(const Operator& op, const Sizes& wanted = {}) {
   const TensorSpec& leader = leader_of(op.schema);
   std::vector<Problem> made;

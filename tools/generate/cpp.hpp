@@ -1,7 +1,7 @@
-// Writes <dlblas/ops.hpp>: one typed C++ function per operator, its destination form and its
-// in-place forms. In: the registry. Out: text. What is required is a parameter, in schema order;
-// what may be left out is a member of <Operator>Options (an empty TensorRef is an absent tensor).
-// Several results are a struct. Read next: include/dlblas/value.hpp, which these functions call.
+// Writes <dlblas/ops.hpp>: one typed C++ function per operator, its `_out` form and its in-place
+// forms. In: the registry. Out: text. Required arguments are parameters, in schema order; optional
+// ones are members of <Operator>Options (an empty TensorRef is an absent tensor). Several results
+// are a struct. Read next: include/dlblas/value.hpp, which these functions call.
 #pragma once
 
 #include "tools/generate/names.hpp"
@@ -27,7 +27,7 @@ class CppWriter {
   }
 
  private:
-  // Names of arguments stay apart from keywords and from what the functions' bodies use.
+  // Argument names must not clash with keywords or with names that the functions' bodies use.
   static std::string argument_name(std::string_view name) {
     static const std::set<std::string, std::less<>> taken = {
         "alignas",   "alignof",   "and",       "asm",       "auto",      "bitand",   "bitor",
@@ -45,7 +45,8 @@ class CppWriter {
     return apart(std::string(name), taken);
   }
 
-  // A result's parameter in the `_out` form: apart from the inputs' names too.
+  // The name of a result's parameter in the `_out` form; must not clash with the inputs' names
+  // either.
   static std::string destination_name(const Schema& schema, int result) {
     std::set<std::string, std::less<>> inputs;
     for (const Param& p : schema.params) inputs.insert(argument_name(schema.param_name(p)));
@@ -109,7 +110,7 @@ class CppWriter {
            "::" + enumerators(s)[static_cast<std::size_t>(s.default_value.i)];
   }
 
-  // The members of a form's options, printed; empty when everything is required.
+  // The printed members of a form's options; empty when all arguments are required.
   static std::string options_members(const Form& form) {
     std::string members;
     for (const Param& p : *form.params)
@@ -118,7 +119,7 @@ class CppWriter {
                    " = " + default_of(form, p) + ";\n";
     return members;
   }
-  // An in-place form with the functional form's options shares their type.
+  // An in-place form shares the functional form's options type if the options are the same.
   static std::string options_name(const Form& form) {
     const Form& functional = form.op->forms.front();
     const bool own = form.inplace && options_members(form) != options_members(functional);
@@ -141,7 +142,7 @@ class CppWriter {
     return items;
   }
 
-  // The two statements every function begins with: the handle, and the values in schema order.
+  // The two statements that begin every function: the handle, and the values in schema order.
   static std::string prologue(const Form& form) {
     const Schema& schema = form.op->schema;
     std::vector<std::string> values;
@@ -163,7 +164,7 @@ class CppWriter {
     return s;
   }
 
-  // The tensor that output r of a form is.
+  // The tensor spec of output r of a form.
   static const TensorSpec& output(const Form& form, int r) {
     const Schema& schema = form.op->schema;
     return schema.tensors[schema.num_inputs + form.result_of(r)];
@@ -173,7 +174,7 @@ class CppWriter {
     return pascal(form.name) + (form.inplace ? "InplaceResults" : "Results");
   }
 
-  // A form that returns results: with new ones, and into the caller's.
+  // A form that returns results: one function with new results, one into the caller's.
   void write_returning(const Form& form) {
     const Schema& schema = form.op->schema;
     const int count = form.num_outputs;

@@ -30,13 +30,13 @@ inline std::string pascal(std::string_view snake) {
   return out;
 }
 
-/// A name that is none of `taken`: with `_` appended until it is not.
+/// Appends `_` to a name until it is not in `taken`.
 inline std::string apart(std::string name, const std::set<std::string, std::less<>>& taken) {
   while (taken.count(name)) name += '_';
   return name;
 }
 
-/// The shortest text that reads back as the same number, with a point or an exponent: 1e-6, 0.0.
+/// The shortest text that parses to the same number, with a point or an exponent: 1e-6, 0.0.
 inline std::string print_float(double v) {
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
@@ -47,7 +47,8 @@ inline std::string print_float(double v) {
   return s;
 }
 
-/// A scalar's default in a language with these words; an enumeration's is its label in quotes.
+/// A scalar's default, given a language's words for true, false and none; an enumeration's default
+/// is its quoted label.
 inline std::string default_text(const ScalarSpec& s, const char* yes, const char* no,
                                 const char* none) {
   switch (s.type) {
@@ -65,7 +66,7 @@ inline std::string default_text(const ScalarSpec& s, const char* yes, const char
   return "\"" + s.labels[static_cast<std::size_t>(s.default_value.i)] + "\"";
 }
 
-/// Words joined into lines of at most `width`, each line after `prefix`: comments and docstrings.
+/// Joins words into lines of at most `width`, each after `prefix`: comments and docstrings.
 inline std::string wrap(std::string_view text, const std::string& prefix, std::size_t width = 100) {
   std::string out, line;
   auto columns = [](std::string_view s) {  // UTF-8: continuation bytes take no column
@@ -87,7 +88,7 @@ inline std::string wrap(std::string_view text, const std::string& prefix, std::s
   return line.empty() ? out : out + prefix + line + "\n";
 }
 
-/// `a, b, c` on one line when it fits after `head`, else one item per line: signatures.
+/// `a, b, c` on one line if it fits after `head`, else one item per line: signatures.
 inline std::string list(const std::string& head, const std::vector<std::string>& items,
                         const std::string& tail, const std::string& indent) {
   std::string flat;
@@ -99,7 +100,7 @@ inline std::string list(const std::string& head, const std::vector<std::string>&
   return out + tail;
 }
 
-/// `f32, f16`: the dtypes of a set, in the library's order.
+/// The dtypes of a set in the library's order: `f32, f16`.
 inline std::string print_dtypes(DTypeSet set) {
   std::string s;
   for (int i = 0; i < kNumDTypes; ++i)
@@ -112,13 +113,13 @@ inline bool is_optional(const Schema& schema, const Param& p) {
   return p.is_tensor ? schema.tensors[p.index].optional : schema.scalars[p.index].has_default;
 }
 
-/// A member of a C++ function's options: what may be left out, but for the usual tensors, which
-/// are parameters (an empty TensorRef is an absent one).
+/// True for a member of a C++ function's options: any optional argument but the usual tensors,
+/// which are parameters (an empty TensorRef is an absent one).
 inline bool is_option(const Schema& schema, const Param& p) {
   return is_optional(schema, p) && !(p.is_tensor && schema.tensors[p.index].usual);
 }
 
-/// True if this form writes the argument: by `!` in the schema, or as a result's memory.
+/// True if this form writes the argument: through `!` in the schema, or as a result's memory.
 inline bool is_written(const Form& form, const Param& p) {
   if (!p.is_tensor) return false;
   bool written = form.op->schema.tensors[p.index].written;
@@ -135,7 +136,8 @@ inline int received_result(const Form& form, const Param& p) {
   return -1;
 }
 
-/// One line about an argument, for docs and docstrings: `like(x)|f32[C]`, `one of "relu", "silu"`.
+/// One line describing an argument, for docs and docstrings: `like(x)|f32[C]`, `one of "relu",
+/// "silu"`.
 inline std::string describe(const Form& form, const Param& p) {
   const Schema& schema = form.op->schema;
   if (p.is_tensor) {

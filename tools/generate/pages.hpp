@@ -21,7 +21,7 @@ class PageWriter {
   }
 
  private:
-  // Table cells must not end early.
+  // Escapes `|`, which would end a table cell early.
   static std::string cell(std::string_view s) {
     std::string out;
     for (char ch : s) out += ch == '|' ? std::string("\\|") : std::string(1, ch);

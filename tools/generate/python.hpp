@@ -29,7 +29,7 @@ class PythonWriter {
   }
 
  private:
-  // Type checkers read what the package exports out of literal lists alone.
+  // Type checkers recognise a package's exports only from literal lists.
   static std::string exported(const Registry& registry) {
     std::set<std::string> names;
     for (const Operator* op : registry.operators())
@@ -61,8 +61,8 @@ class PythonWriter {
     return default_text(s, "True", "False", "None");
   }
 
-  // Python lets no argument without a default follow one with it: such an optional one must be
-  // given (None).
+  // Python forbids a parameter without a default after one with a default, so an optional parameter
+  // before a required one must be passed (None).
   static bool has_python_default(const Form& form, std::size_t i) {
     const std::vector<Param>& params = *form.params;
     if (!is_optional(form.op->schema, params[i])) return false;
@@ -103,8 +103,8 @@ class PythonWriter {
       const Param& p = (*form.params)[i];
       if (p.keyword_only && !keyword_only) items.emplace_back("*");
       keyword_only |= p.keyword_only;
-      // A type variable must not stand for an absent array only: an optional first tensor stays
-      // _Array.
+      // A type variable must not stand only for an array that may be absent: an optional first
+      // tensor stays _Array.
       const bool first = p.is_tensor && !has_tensor && !form.op->schema.tensors[p.index].optional &&
                          form.num_outputs > 0;
       items.push_back(parameter(form, i, first));
@@ -119,7 +119,8 @@ class PythonWriter {
             "    ...\n";
   }
 
-  // As the common formatters lay it out: one line, or one argument per line with a trailing comma.
+  // Formatted as the common formatters do: one line, or one argument per line with a trailing
+  // comma.
   static std::string signature(const std::string& head, const std::vector<std::string>& items,
                                const std::string& tail) {
     std::string flat, tall = head + "\n";

@@ -1,4 +1,4 @@
-// gelu: schema and oracle; the rest is that of every plain activation.
+// gelu: schema and oracle; the rest is shared by all plain activations.
 // Read next: gelu_program.hpp (what it computes), gelu_ref.hpp (how exactly).
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/gelu/gelu_ref.hpp"

@@ -1,4 +1,4 @@
-// gelu_and_mul_backward: schema and oracle; the rest is the gradient of every gated product.
+// gelu_and_mul_backward: schema and oracle; the rest is shared by all gated gradients.
 // Read next: gelu_and_mul_backward_program.hpp (what it computes), gelu_and_mul_backward_ref.hpp.
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/gelu_and_mul_backward/gelu_and_mul_backward_ref.hpp"

@@ -1,4 +1,4 @@
-// gelu_backward: schema and oracle; the rest is that of every plain gradient.
+// gelu_backward: schema and oracle; the rest is shared by all plain gradients.
 // Read next: gelu_backward_program.hpp (what it computes), gelu_backward_ref.hpp (how exactly).
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/gelu_backward/gelu_backward_ref.hpp"

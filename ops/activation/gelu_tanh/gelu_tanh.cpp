@@ -1,4 +1,4 @@
-// gelu_tanh: schema and oracle; the rest is that of every plain activation.
+// gelu_tanh: schema and oracle; the rest is shared by all plain activations.
 // Read next: gelu_tanh_program.hpp (what it computes), gelu_tanh_ref.hpp (how exactly).
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/gelu_tanh/gelu_tanh_ref.hpp"

@@ -1,4 +1,4 @@
-// gelu_tanh on rows, an element at a time, in f32, one rounding.
+// gelu_tanh on rows, element by element, in f32, one rounding.
 // Compiled by NVRTC and, per instruction set, by the build; see ops/activation/plain.hpp.
 #pragma once
 

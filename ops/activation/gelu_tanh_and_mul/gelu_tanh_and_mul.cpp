@@ -1,4 +1,4 @@
-// gelu_tanh_and_mul: schema and oracle; the rest is every gated product's.
+// gelu_tanh_and_mul: schema and oracle; the rest is shared by all gated products.
 // Read next: gelu_tanh_and_mul_program.hpp (what it computes), gelu_tanh_and_mul_ref.hpp (how
 // exactly).
 #include "ops/activation/gated_ops.hpp"

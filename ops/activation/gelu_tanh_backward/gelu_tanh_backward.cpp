@@ -1,4 +1,4 @@
-// gelu_tanh_backward: schema and oracle; the rest is that of every plain gradient.
+// gelu_tanh_backward: schema and oracle; the rest is shared by all plain gradients.
 // Read next: gelu_tanh_backward_program.hpp (what it computes), gelu_tanh_backward_ref.hpp (how
 // exactly).
 #include "ops/activation/gated_ops.hpp"

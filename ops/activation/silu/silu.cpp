@@ -1,4 +1,4 @@
-// silu: schema and oracle; the rest is that of every plain activation.
+// silu: schema and oracle; the rest is shared by all plain activations.
 // Read next: silu_program.hpp (what it computes), silu_ref.hpp (how exactly).
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/silu/silu_ref.hpp"

@@ -1,4 +1,4 @@
-// silu_and_mul: schema and oracle; the rest is every gated product's.
+// silu_and_mul: schema and oracle; the rest is shared by all gated products.
 // Read next: silu_and_mul_program.hpp (what it computes), silu_and_mul_ref.hpp (how exactly).
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/silu_and_mul/silu_and_mul_ref.hpp"

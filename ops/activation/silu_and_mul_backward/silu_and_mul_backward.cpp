@@ -1,4 +1,4 @@
-// silu_and_mul_backward: schema and oracle; the rest is the gradient of every gated product.
+// silu_and_mul_backward: schema and oracle; the rest is shared by all gated gradients.
 // Read next: silu_and_mul_backward_program.hpp (what it computes), silu_and_mul_backward_ref.hpp.
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/silu_and_mul_backward/silu_and_mul_backward_ref.hpp"

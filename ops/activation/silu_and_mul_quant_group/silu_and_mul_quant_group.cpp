@@ -1,4 +1,4 @@
-// silu_and_mul_quant_group: schema and oracle; the rest is that of every gated product in 8 bits.
+// silu_and_mul_quant_group: schema and oracle; the rest is shared by all 8-bit gated products.
 // Read next: silu_and_mul_quant_group_program.hpp (what it computes),
 // silu_and_mul_quant_group_ref.hpp.
 #include "ops/activation/gated_codes_ops.hpp"

@@ -1,5 +1,5 @@
-// silu_and_mul on rows in 8 bits: y = silu(gate) · up in f32, q = y / scale, to nearest even,
-// saturated; a scale for each group of columns: scale = max |y| / largest.
+// silu_and_mul on rows with 8-bit results: y = silu(gate) · up in f32, q = y / scale rounded to
+// nearest even, saturated; one scale per group of columns: scale = max |y| / largest.
 // Compiled by NVRTC and, per instruction set, by the build; see ops/activation/gated_codes.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// silu_and_mul_quant_masked: schema and oracle; kernels are those of all scales over groups.
+// silu_and_mul_quant_masked: schema and oracle; its kernels are those of all scales over groups.
 // Read next: silu_and_mul_quant_masked_ref.hpp (how exactly), ops/quant_groups.hpp.
 #include <bit>
 

@@ -1,6 +1,6 @@
-// The oracle of silu_and_mul_quant_masked: codes of y = silu(g) · u in the rows that an expert has;
-// the others are undefined. Read next: ops/activation/gated_codes_ref.hpp, which has the formula
-// and the error it allows.
+// The oracle of silu_and_mul_quant_masked: codes of y = silu(g) · u in the rows that an expert
+// fills; the others are undefined. Read next: ops/activation/gated_codes_ref.hpp, which has the
+// formula and the error it allows.
 #pragma once
 
 #include "ops/activation/gated_codes_ref.hpp"

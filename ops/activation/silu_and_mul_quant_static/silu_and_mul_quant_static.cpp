@@ -1,4 +1,4 @@
-// silu_and_mul_quant_static: schema and oracle; the rest is that of every gated product in 8 bits.
+// silu_and_mul_quant_static: schema and oracle; the rest is shared by all 8-bit gated products.
 // Read next: silu_and_mul_quant_static_program.hpp (what it computes),
 // silu_and_mul_quant_static_ref.hpp.
 #include "ops/activation/gated_codes_ops.hpp"

@@ -1,6 +1,6 @@
-// The oracle of silu_and_mul_quant_static: codes of y = silu(g) · u, of x = [g | u]; under the
-// scale that is given. Read next: ops/activation/gated_codes_ref.hpp, which has the formula and the
-// error it allows.
+// The oracle of silu_and_mul_quant_static: codes of y = silu(g) · u, of x = [g | u], with the given
+// scale. Read next: ops/activation/gated_codes_ref.hpp, which has the formula and the error it
+// allows.
 #pragma once
 
 #include "ops/activation/gated_codes_ref.hpp"

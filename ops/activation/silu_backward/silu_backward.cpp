@@ -1,4 +1,4 @@
-// silu_backward: schema and oracle; the rest is that of every plain gradient.
+// silu_backward: schema and oracle; the rest is shared by all plain gradients.
 // Read next: silu_backward_program.hpp (what it computes), silu_backward_ref.hpp (how exactly).
 #include "ops/activation/gated_ops.hpp"
 #include "ops/activation/silu_backward/silu_backward_ref.hpp"

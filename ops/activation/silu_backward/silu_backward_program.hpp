@@ -1,4 +1,4 @@
-// The gradient of silu on rows, an element at a time, in f32, one rounding.
+// The gradient of silu on rows, element by element, in f32, one rounding.
 // Compiled by NVRTC and, per instruction set, by the build; see ops/activation/plain.hpp.
 #pragma once
 

@@ -7,8 +7,8 @@
 
 namespace dlblas::activation {
 
-/// With the exponential and the division of eager PyTorch. A GPU's quick ones are units of the last
-/// place away, which moves roundings, and lose what is normal below −87.
+/// silu with the exponential and the division of eager PyTorch. A GPU's fast ones differ by some
+/// ulp, which moves roundings, and lose normal results below −87.
 template <typename Values>
 DLBLAS_ROW Values eager_silu(const Values& x) {
 #if defined(__CUDACC_RTC__)

@@ -1,6 +1,6 @@
 // The oracle of silu_mul: y = silu(gate) · up, in f64; with cast_before_mul silu(gate) is rounded
-// to the dtype, which a kernel may do apart near a tie. What the gate may be off by is that of
-// ops/silu_point.hpp; the product adds a rounding. Read next: ops/tie_ref.hpp,
+// to the dtype, and near a tie a kernel may round to the other neighbour. The gate's error is that
+// of ops/silu_point.hpp; the product adds a rounding. Read next: ops/tie_ref.hpp,
 // silu_mul_program.hpp.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The oracle of silu_mul's gradient, in f64: dgate = dy · up · silu′(gate), dup = dy · silu(gate);
-// with cast_before_mul of dy · up and silu(gate) rounded to the dtype, which a kernel may do apart
-// near a tie. What slope and value may be off by is that of ops/silu_point.hpp; products add a
-// rounding each. Read next: ops/tie_ref.hpp, silu_mul_backward_program.hpp.
+// with cast_before_mul, dy · up and silu(gate) are rounded to the dtype, and near a tie a kernel
+// may round to the other neighbour. The errors of slope and value are those of ops/silu_point.hpp;
+// each product adds a rounding. Read next: ops/tie_ref.hpp, silu_mul_backward_program.hpp.
 #pragma once
 
 #include "ops/activation/gates_ref.hpp"
@@ -32,7 +32,7 @@ void silu_mul_backward_row(Row& row) {
     const double dgate_off = slope_off * size +
                              gated.off * (std::abs(point.slope) + slope_off * kRounding) +
                              (size + std::abs(up) * 0x1p-30) * kTiny;
-    // dy · up that is rounded to ∞, times a slope that f32 may have as 0: ∞ or no number.
+    // dy · up rounded to ∞, times a slope that may be 0 in f32: ∞ or NaN.
     const bool either = cast && std::isinf(gated.value) && std::abs(point.slope) < 0x1p-119;
     row.store(kMulBackwardDgate, c, gated.value * point.slope, either ? -1 : dgate_off);
     row.store(kMulBackwardDup, c, dy * gate.value,

@@ -7,7 +7,7 @@
 namespace dlblas::activation {
 namespace {
 
-/// Outside [low, high], and NaN, is refused.
+/// Refuses values outside [1e-6, high], and NaN.
 void require(const Args& args, int scalar, const char* name, double high, const char* range) {
   const double value = args.scalars[scalar].f;
   if (value >= 1e-6 && value <= high) return;

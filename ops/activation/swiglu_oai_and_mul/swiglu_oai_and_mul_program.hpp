@@ -1,4 +1,4 @@
-// swiglu_oai_and_mul on rows: y = (u + 1) · g · σ(α · g), g = min(gate, limit), u = up inside
+// swiglu_oai_and_mul on rows: y = (u + 1) · g · σ(α · g), g = min(gate, limit), u = up clamped to
 // ±limit, in f32, one rounding. Gate and up are columns 2i and 2i + 1 of x, or its halves.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once

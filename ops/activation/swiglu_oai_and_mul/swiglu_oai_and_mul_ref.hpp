@@ -1,9 +1,9 @@
-// The oracle of swiglu_oai_and_mul: y = (u + 1) · g · σ(α·g), g = min(gate, limit), u = up inside
-// ±limit, in f64.
-// The error it allows, in units u = 2^-24: g and u are off by 1 where they are the limit, which f32
-// holds rounded, α·g by 3; u + 1 by |u| and its sum's rounding; the products make 2, g counts 1. A
-// GPU's reciprocal is 0 beyond 2^126, where |α·g| is below 88. Read next:
-// ops/activation/gates_ref.hpp, swiglu_oai_and_mul_program.hpp.
+// The oracle of swiglu_oai_and_mul: y = (u + 1) · g · σ(α·g), g = min(gate, limit), u = up clamped
+// to ±limit, in f64.
+// The error it allows, in units u = 2^-24: g and u have an error of 1 where they equal the limit,
+// which is rounded to f32, and α·g one of 3; u + 1 has one of |u| and its sum's rounding; the
+// products add 2, and g adds 1. A GPU's reciprocal is 0 beyond 2^126, where |α·g| is below 88.
+// Read next: ops/activation/gates_ref.hpp, swiglu_oai_and_mul_program.hpp.
 #pragma once
 
 #include "ops/activation/gates_ref.hpp"

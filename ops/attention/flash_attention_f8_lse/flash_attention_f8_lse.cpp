@@ -1,6 +1,6 @@
 // flash_attention_f8_lse, attention of f8 heads, softmax(scale·QKᵀ + bias)·V, and its log-sum-exp:
-// schema, oracle and implementations. q, k and v have a factor for each sequence and head of k, as
-// FlashAttention-3's. Read next: ops/attention/flash_attention_lse/flash_attention_lse.cpp.
+// schema, oracle and implementations. q, k and v each have one factor per sequence and head of k,
+// as in FlashAttention-3. Read next: ops/attention/flash_attention_lse/flash_attention_lse.cpp.
 #include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {

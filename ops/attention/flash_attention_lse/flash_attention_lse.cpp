@@ -1,5 +1,5 @@
 // flash_attention_lse, softmax(scale·QKᵀ + bias)·V and its log-sum-exp: schema, oracle and
-// implementations. Letters Hkv and G: heads of k, and heads of q for each of them.
+// implementations. Letters Hkv and G: heads of k, and heads of q per head of k.
 // Read next: ops/attention/attention_oracle.cpp (what it computes), attention_cpu.cpp and
 // attention_mma.cuh (how).
 #include "ops/attention/attention_definition.hpp"

@@ -1,5 +1,5 @@
-// flash_attention_rotary, attention over q and k that tables rotate first: schema, oracle and
-// implementations. Letters Hkv and G: heads of k, and heads of q for each of them.
+// flash_attention_rotary, attention that first rotates q and k by tables: schema, oracle and
+// implementations. Letters Hkv and G: heads of k, and heads of q per head of k.
 // Read next: ops/attention/attention_oracle.cpp (what it computes), attention_rotary.cpp,
 // attention_rotary.cuh (how).
 #include "ops/attention/attention_rotary_host.hpp"

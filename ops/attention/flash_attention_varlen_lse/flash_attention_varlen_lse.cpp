@@ -1,6 +1,6 @@
 // flash_attention_varlen_lse, attention of packed sequences: schema, oracle and implementations.
-// Lengths are the offsets' alone, on the device: nothing is read back, and a captured graph serves
-// others. Read next: ops/attention/flash_attention_lse/flash_attention_lse.cpp.
+// Only the offsets, on the device, give the lengths: nothing is read back, and a captured graph
+// also serves other lengths. Read next: ops/attention/flash_attention_lse/flash_attention_lse.cpp.
 #include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {

@@ -1,4 +1,4 @@
-// merge_attention_states, two partial attentions as one: schema, oracle and program.
+// merge_attention_states, which merges two partial attentions: schema, oracle and program.
 // Read next: merge_attention_states_program.hpp (what it computes),
 // merge_attention_states_ref.hpp (how exactly).
 #include "core/error.hpp"

@@ -1,5 +1,5 @@
-// merge_attention_states: two attention states over different keys as one over all of them. A row
-// is a head of a token; its two weights are made by each access, in f32.
+// merge_attention_states: merges two attention states over disjoint keys into one over all of them.
+// A row is one head of a token; every access recomputes its two weights, in f32.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -27,7 +27,7 @@ struct MergeAttentionStates : RowProgram {
   };
   using Kept = Loaded;
 
-  /// e^(lse − most) of both; what is below f32's smallest normal number is 0.
+  /// e^(lse − most) of both states; 0 below f32's smallest normal number.
   struct Powers {
     float most, first, second;
     DLBLAS_ROW float power(float lse, float base) {
@@ -47,7 +47,7 @@ struct MergeAttentionStates : RowProgram {
   }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
 
-  /// A state without weight counts for nothing, whatever it holds.
+  /// A state of weight 0 contributes nothing, whatever it holds.
   template <typename Words>
   DLBLAS_ROW Values part(const Words& o, float weight) {
     if (weight == 0) return Values(0.0f);

@@ -1,10 +1,10 @@
 // The oracle of merge_attention_states, in f64: w = e^(lse − most) of both states, o = Σ w·o / Σ w,
 // lse = most + log Σ w.
-// The error it allows, in units u = 2^-24. Of w, with d = most − lse, nothing at d = 0, else
-// 4 + 2.25·d (ops/norm/softmax/softmax_ref.hpp); the sum is off by these errors' mean and one
-// rounding, its reciprocal by 2, the quotient and the products by one each, the last sum by one of
-// its terms at most; second order 2. A logarithm near 1 is good to 6 u, absolute. Weights below
-// 2^-126 are 0, and their states count for nothing. Rows of lse are those of its last dimension.
+// Error bounds, in units u = 2^-24, with d = most − lse. A weight: 0 at d = 0, else 4 + 2.25·d
+// (ops/norm/softmax/softmax_ref.hpp). The sum: the weighted mean of these errors and one rounding;
+// its reciprocal 2, the quotient and the products one each, the final sum at most one of each of
+// its terms; second order 2. A logarithm near 1 is accurate to 6 u, absolute. Weights below 2^-126
+// are 0, and their states contribute nothing. A row of lse is a row of its last dimension.
 // Read next: ops/oracle_text.hpp, merge_attention_states_program.hpp.
 #pragma once
 

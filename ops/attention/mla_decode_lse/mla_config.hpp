@@ -1,4 +1,4 @@
-// What the host and the CUDA kernels of latent attention agree on: plain values.
+// Interface of the host and the CUDA kernels of latent attention: plain values.
 // Read next: mla_rows.cuh, mla_decode.cuh, mla_wgmma.cuh.
 #pragma once
 

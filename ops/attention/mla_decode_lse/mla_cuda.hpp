@@ -50,7 +50,7 @@ inline MlaParams params_of(const Args& args) {
   return p;
 }
 
-/// Sizes that kernels count in 32 bits.
+/// Checks the sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;

@@ -1,10 +1,10 @@
-// Latent attention over a paged cache on tensor cores (sm_80 and later): a block has some heads of
-// a token and a part of its keys, which lie in shared memory once, as keys and as values. Its eight
-// warps make scores of 8 keys each, a row's powers by one warp, and then each takes an eighth of
-// the latents. Parts of a sequence are joined by mla_join. In: MlaParams. Out: o and lse.
-// Numerics: f32; a power is two numbers of 16 bits (2^-16 of it lost), sums in an order that the
-// number of parts alone decides. Flow: call > validate > select > compile > [launch].  Read next:
-// device/mma.cuh, ops/attention/paged_attention_lse/paged_decode.cuh.
+// Latent attention over a paged cache on tensor cores (sm_80 and later): a block takes some heads
+// of a token and a part of its keys, which shared memory holds once, as keys and as values. Its
+// eight warps compute scores in tiles of 8 keys, then each the powers of some rows, and last each
+// an eighth of the latents. mla_join joins the parts of a sequence. In: MlaParams. Out: o and lse.
+// Numerics: f32; a power is split into two 16-bit numbers (which loses 2^-16 of it); the order of
+// sums depends on the number of parts alone. Flow: call > validate > select > compile > [launch].
+// Read next: device/mma.cuh, ops/attention/paged_attention_lse/paged_decode.cuh.
 #pragma once
 
 #include "device/attention/exponent.cuh"
@@ -21,8 +21,8 @@ namespace dlblas::attention {
 
 inline constexpr int kMlaWarps = 8;
 
-/// Bytes from a row in shared memory to the next: an odd number of 16 bytes, so that eight rows
-/// meet all banks.
+/// Bytes from one row in shared memory to the next: an odd multiple of 16, so that eight rows hit
+/// all banks.
 constexpr int mla_pitch(int columns) { return (columns / 8 | 1) * 16; }
 constexpr int mla_key_pitch(const MlaTraits& s) { return mla_pitch(s.latent + s.rotary); }
 constexpr int mla_score_pitch(const MlaDecodeConfig& c) { return c.keys + 4; }  // in floats
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
   const uint32_t powers = shared_address(scores + C.rows * kScorePitch);
   constexpr uint32_t kLow = C.rows * kPowerPitch;  // from a power's first number to its second
 
-  // A row of keys or queries: chunks of its two parts.
+  // Copies a row of keys or queries: the chunks of its two parts.
   const auto copy_row = [&](uint32_t to, const void* first, int64_t first_at, const void* second,
                             int64_t second_at, bool valid) {
     constexpr int kChunks = kDepth / 8, kFirst = S.latent / 8;
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, 1)
     }
 }
 
-/// Joins the parts of a row: a block has a head of a token.
+/// Joins the parts of a row: one block per head of a token.
 template <MlaTraits S>
 __global__ void __launch_bounds__(join_threads(S.latent))
     mla_join(const __grid_constant__ MlaParams p) {

@@ -1,6 +1,7 @@
-// mla_decode_lse on tensor cores: parts of the keys, joined by a second kernel where there are
-// several. cuda_wgmma for Hopper, cuda_decode for sm_80 and later. In: Problem, Config; Args. Out:
-// Kernel and its sources; launches. Flow: call > validate > [select] > [compile] > [launch].
+// mla_decode_lse on tensor cores: a kernel over parts of the keys, and a second one that joins them
+// if there are several. cuda_wgmma for Hopper, cuda_decode for sm_80 and later. In: Problem,
+// Config; Args. Out: Kernel and its sources; launches. Flow: call > validate > [select] > [compile]
+// > [launch].
 // Read next: mla_wgmma.cuh, mla_decode.cuh.
 #include "ops/attention/join_parts_config.hpp"
 #include "ops/attention/mla_decode_lse/mla_cuda.hpp"
@@ -8,7 +9,7 @@
 namespace dlblas::attention::mla {
 namespace {
 
-/// mla_decode.cuh's mla_shared_bytes.
+/// Equals mla_shared_bytes in mla_decode.cuh.
 std::int32_t shared_bytes_of(const MlaTraits& s, const MlaDecodeConfig& c) {
   const auto pitch = [](std::int32_t columns) { return (columns / 8 | 1) * 16; };
   return (c.rows + c.stages * c.keys) * pitch(s.latent + s.rotary) + c.rows * (c.keys + 4) * 4 +
@@ -17,7 +18,7 @@ std::int32_t shared_bytes_of(const MlaTraits& s, const MlaDecodeConfig& c) {
 
 constexpr const char* kJoin = "dlblas::attention::mla_join";
 
-/// `most`: parts that a launch may have; `least`: keys of one.
+/// `most`: parts that a launch may have; `least`: minimum keys of one part.
 std::int64_t parts_of(const std::int64_t* sizes, std::int64_t most, std::int64_t least) {
   const std::int64_t keys = sizes[kW] * sizes[kPage];
   return std::max<std::int64_t>(1, std::min(most, (keys + least - 1) / least));
@@ -28,7 +29,7 @@ void set_parts(MlaParams& p, std::int64_t parts, std::int64_t rows, const MlaTra
   p.part_o = static_cast<float*>(workspace);
   p.part_lse = p.part_o + rows * parts * s.latent;
 }
-/// Of so many parts of all rows.
+/// Bytes of `rows` rows, counted over all parts.
 std::size_t part_bytes(std::int64_t rows, const MlaTraits& s) {
   return static_cast<std::size_t>(rows * (s.latent + 1)) * 4;
 }
@@ -48,7 +49,7 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   static constexpr const char* kInclude = "ops/attention/mla_decode_lse/mla_decode.cuh";
   static constexpr const char* kEntry = "dlblas::attention::mla_decode";
   static constexpr const char* kConfigName = "dlblas::attention::MlaDecodeConfig";
-  // The number of parts, which sets the order of sums, is that of the batch.
+  // The number of parts, and with it the order of sums, depends on the batch.
   static constexpr bool kIsDeterministic = false;
   static constexpr bool kDependent = true;
 
@@ -88,8 +89,8 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   }
   static Traits traits(const Query& q, const Config&) { return traits_of(q.problem); }
   static Config preset(const Query& q) {
-    // H200, 4,096 keys (26 November 2026): 16 sequences with 128 heads 180 µs of {32, 64, 2}
-    // against 195 of {64, 32, 2}; with 16 heads 37.6 of {16, 64, 2} against 50.0 of {32, 64, 2}.
+    // H200, 4,096 keys (26 November 2026): 16 sequences with 128 heads take 180 µs with {32, 64,
+    // 2}, 195 with {64, 32, 2}; with 16 heads 37.6 with {16, 64, 2}, 50.0 with {32, 64, 2}.
     const std::int64_t heads = q.problem.dims[kH];
     for (const Config& c :
          {Config{32, 64, 2}, Config{16, 64, 2}, Config{32, 32, 3}, Config{32, 32, 2}})
@@ -105,7 +106,7 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
     return parts_of(sizes, s.units / std::max<std::int64_t>(1, units), s.config.keys);
   }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
-    // Rows that are stored: those of as many blocks as the device has units, or one part.
+    // Rows to store: those of as many blocks as the device has units, or of one part.
     return part_bytes(std::max<std::int64_t>(std::int64_t{s.units} * s.config.rows,
                                              q.problem.dims[kT] * q.problem.dims[kH]),
                       s.traits);
@@ -189,8 +190,8 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static Config preset(const Query&) { return {}; }
   static double milliseconds(const Query& q, const Config&) {
     const auto& d = q.problem.dims;
-    // Behind cuda_decode in calls of some microseconds (H200: 12.2 against 10.9 for 1 sequence of
-    // 4,096 keys and 16 heads): a first tile costs it more.
+    // cuda_decode is faster in calls of some microseconds (H200: 12.2 against 10.9 for 1 sequence
+    // of 4,096 keys and 16 heads): the first tile costs this kernel more.
     constexpr double kStart = 2e-6;
     constexpr double kPart = 0.8;       // of memory's rate
     constexpr double kMatrix = 0.55;    // of the tensor cores' rate
@@ -214,7 +215,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     return 1024 + (1 + kStages) * tile + kRows * kKeys * 2 + 2 * kRows * 4 + 128;
   }
 
-  /// Rows in reverse have no tensor map: cuda_decode's kernel stands in where a call may have them.
+  /// Reversed rows have no tensor map: cuda_decode's kernel stands in where a call may have them.
   static bool may_lie_otherwise(const Query& q) {
     for (const int i : {kQNope, kQPe, kCkv, kKpe})
       if (q.problem.tensors[i].layout != Layout::kContiguous) return true;
@@ -238,7 +239,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   }
   static std::vector<StepFn> steps(const State&) { return {run}; }
 
-  /// Of columns, rows of them, and sets of rows. False where the copy engine cannot walk it.
+  /// A map of columns, rows, and sets of rows. False if the copy engine cannot walk it.
   static bool encode(TensorMap& map, const TensorView& t, const std::int64_t (&sizes)[3],
                      std::int64_t box_rows) {
     const std::int64_t steps[3] = {1, t.strides[1], t.strides[0]};

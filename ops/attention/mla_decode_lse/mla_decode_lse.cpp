@@ -1,5 +1,5 @@
-// mla_decode_lse, DeepSeek's latent attention of one token a sequence: schema, oracle and
-// implementations. Keys are a latent and a rotary part, values are the latents.
+// mla_decode_lse, DeepSeek's latent attention of one token per sequence: schema, oracle and
+// implementations. Keys are a latent and a rotary part; values are the latents.
 // Read next: mla_decode_lse_ref.cpp (what it computes), mla_decode_lse_cpu.cpp, mla_rows.cuh,
 // mla_decode.cuh and mla_wgmma.cuh (how).
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"

@@ -1,4 +1,4 @@
-// What the parts of mla_decode_lse agree on. Read next: mla_decode_lse.cpp.
+// What the parts of mla_decode_lse share. Read next: mla_decode_lse.cpp.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@ enum Tensor : int { kQNope, kQPe, kCkv, kKpe, kPageTable, kSeqLens, kO, kLse };
 enum Letter : int { kT, kH, kR, kDr, kP, kPage, kW };
 enum Scalar : int { kScale };
 
-/// What a score is multiplied with.
+/// The factor of a score.
 inline double scale_of(const Args& args) {
   const double scale = args.scalars[kScale].f;
   const auto columns = static_cast<double>(args.letters[kR] + args.letters[kDr]);
   return scale != 0 ? scale : 1 / std::sqrt(std::max(1.0, columns));
 }
-/// Keys of a sequence: never beyond its row of the table.
+/// Number of keys of a sequence, at most those of its row of the table.
 inline std::int64_t length_of(const Args& args, std::int64_t t) {
   const TensorView& lengths = args.tensors[kSeqLens];
   const std::int64_t length =

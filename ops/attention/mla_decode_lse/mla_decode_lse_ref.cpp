@@ -1,5 +1,5 @@
-// The oracle of mla_decode_lse, in f64 and for any strides. Rows of o are heads of a token, those
-// of lse tokens. Read next: ops/attention/attend_oracle.hpp (errors), mla_decode_lse.cpp.
+// The oracle of mla_decode_lse, in f64 and for any strides. A row of o is one head of a token, a
+// row of lse one token. Read next: ops/attention/attend_oracle.hpp (errors), mla_decode_lse.cpp.
 #include "ops/attention/attend_oracle.hpp"
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
 
@@ -29,7 +29,7 @@ class Reference {
   }
 
  private:
-  /// The keys of a sequence, kept for the next row.
+  /// Decodes the keys of a sequence, and keeps them for the next row.
   void decode(std::int64_t t, std::int64_t length) {
     if (t == token_) return;
     token_ = t;

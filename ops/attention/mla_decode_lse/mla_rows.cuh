@@ -1,6 +1,7 @@
-// Latent attention over a paged cache, any case: a block has a head of a token and some columns of
-// o. It walks its keys in chunks: groups of threads make a score each, then all threads take the
-// chunk's latents, each some columns of some keys. In f32. In: MlaParams. Out: o and lse.
+// Latent attention over a paged cache, any case: a block computes one head of a token and some
+// columns of o. It walks the keys in chunks: each group of threads computes one score, then all
+// threads accumulate the chunk's latents, each some columns of some keys. In f32. In: MlaParams.
+// Out: o and lse.
 // Flow: call > validate > select > compile > [launch].  Read next:
 // ops/attention/paged_attention_lse/paged_rows.cuh (the same over heads of a cache).
 #pragma once
@@ -12,7 +13,7 @@ namespace dlblas::attention {
 
 inline constexpr int kMlaChunk = 64;  // keys
 
-/// Σ of products of columns [lane, …) of two rows.
+/// Adds to `dot` the products of two rows over this lane's columns.
 template <DType T, int kAccess, int kLanes, int kColumns>
 __device__ inline float mla_dot(const void* a, int64_t a_at, int64_t a_step, const void* b,
                                 int64_t b_at, int64_t b_step, int lane, float dot) {

@@ -21,7 +21,8 @@ struct Form : kernels::CudaForm<MlaTraits, MlaRowsConfig> {
   static Traits traits(const Query& q, const Config&) {
     const Problem& p = q.problem;
     Traits s = traits_of(p);
-    // As many columns as all of them have at a time; one where some do not lie side by side.
+    // As many columns per access as all tensors allow; one if the columns of some are not
+    // contiguous.
     const auto takes = [&](int tensor) {
       return reads_wide(p.tensors[tensor], s.access * size_of(s.type));
     };

@@ -1,11 +1,11 @@
 // Latent attention over a paged cache by Hopper's WGMMA: latents of 128, 256 or 512, rotary parts
-// of 0 or 64, pages of a multiple of 8 keys. A block has 64 heads of a token and a part of its
-// keys, 64 at a time, which lie in shared memory once, as keys and as values. One warpgroup makes
-// scores, their powers, and the first half of the latents; another the second half, from the same
-// powers in shared memory, while the first has begun the next scores; a third copies. Parts of a
-// sequence are joined by mla_join. In: MlaWgmmaParams. Out: o and lse. Numerics: f32; powers are
-// rounded to 16 bits before they meet values, sums in an order that the number of parts alone
-// decides. Flow: call > validate > select > compile > [launch].
+// of 0 or 64, pages of a multiple of 8 keys. A block takes 64 heads of a token and a part of its
+// keys, 64 at a time, which shared memory holds once, as keys and as values. One warpgroup computes
+// the scores, their powers and the first half of the latents. A second computes the other half from
+// the same powers in shared memory, while the first has begun the next scores. A third copies.
+// mla_join joins the parts of a sequence. In: MlaWgmmaParams. Out: o and lse. Numerics: f32; powers
+// are rounded to 16 bits for the product with values; the order of sums depends on the number of
+// parts alone. Flow: call > validate > select > compile > [launch].
 // Read next: device/wgmma.cuh, mla_decode.cuh (mla_join).
 #pragma once
 
@@ -20,7 +20,7 @@ namespace mla_wgmma_detail {
 inline constexpr int kRows = 64, kKeys = 64, kStages = 2, kThreads = 3 * 128;
 inline constexpr int kChunkBytes = 64 * 128;  // 64 rows of 64 columns
 
-/// Keys that a copy brings: they lie in one page.
+/// Keys per copy, all in one page.
 constexpr int box_of(int page) {
   int keys = 8;
   while (keys < kKeys && page % (2 * keys) == 0) keys *= 2;
@@ -49,7 +49,7 @@ struct Shared {
   }
 };
 
-/// A block's rows and keys.
+/// The rows and keys of a block.
 struct Part {
   int32_t token, head, count;  // heads [head, head + count)
   int32_t index, begin, end;   // keys
@@ -60,7 +60,8 @@ __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// The copying warpgroup: one warp's lanes issue; all clear what lies behind the last key.
+/// The copying warpgroup: the lanes of one warp issue; all threads clear the rows past the last
+/// key.
 template <MlaTraits S>
 __device__ __forceinline__ void produce(const MlaWgmmaParams& g, const Shared<S>& shared,
                                         const Part& part) {
@@ -109,7 +110,7 @@ __device__ __forceinline__ void produce(const MlaWgmmaParams& g, const Shared<S>
     }
   }
   if (tiles == 0 || last == kKeys) return;
-  // Rows behind the last key meet powers of 0, and may have held anything.
+  // Rows past the last key are multiplied by powers of 0, but may have held anything.
   const int32_t stage = (tiles - 1) % kStages;
   shared.landed->wait(0);
   const uint32_t tile = shared_address(shared.k + stage * Shared<S>::kTile);
@@ -123,7 +124,7 @@ __device__ __forceinline__ void produce(const MlaWgmmaParams& g, const Shared<S>
   if (thread == 0) shared.k_full[stage].arrive();
 }
 
-/// Rows g and g + 8 of a warp's 16.
+/// A thread has rows g and g + 8 of its warp's 16.
 template <MlaTraits S>
 struct Consumer {
   static constexpr WgmmaInput kInput =
@@ -165,7 +166,7 @@ struct Consumer {
     wgmma_commit();
   }
 
-  /// The warpgroup that makes scores; the other one's `follow`. Returns log2 of sums.
+  /// The warpgroup that computes scores; the other one runs follow(). Returns log2 of sums.
   __device__ __forceinline__ void lead(float (&lse)[2]) {
     const float nothing = -DeviceMath::infinity();
     const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles());
@@ -173,7 +174,7 @@ struct Consumer {
     uint32_t a[kKeys / 4];
     int32_t n = part.begin;
     uint32_t parity = 1;
-    // Powers of the tile from n on, here and in shared memory.
+    // Computes the powers of the tile from n on, in registers and in shared memory.
     const auto powers = [&] {
       const int32_t first = n + lane % 4 * 2;
       float peak[2] = {most[0], most[1]}, scale[2], base[2];
@@ -318,7 +319,7 @@ __global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
     tma_prefetch_map(g.q_nope), tma_prefetch_map(g.ckv);
     shared.start();
   }
-  // Blocks of a token's heads side by side: they read the same keys.
+  // The blocks of a token's heads are adjacent: they read the same keys.
   const uint32_t of_heads = blockIdx.x / static_cast<uint32_t>(p.blocks);
   const auto token = static_cast<int32_t>(of_heads / static_cast<uint32_t>(p.parts));
   Part part{};

@@ -1,5 +1,5 @@
 // paged_attention_lse, attention over a paged cache of keys and values: schema, oracle and
-// implementations. Heads are letters Hkv (of keys) and G (queries that share one).
+// implementations. Letters Hkv and G: heads of the cache, and heads of q per head of the cache.
 // Read next: paged_attention_lse_ref.cpp (what it computes), paged_attention_lse_cpu.cpp,
 // paged_rows.cuh, paged_decode.cuh and paged_wgmma_cuda.cpp (how).
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"

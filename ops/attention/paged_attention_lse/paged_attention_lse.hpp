@@ -1,4 +1,4 @@
-// What the parts of paged_attention_lse agree on.
+// What the parts of paged_attention_lse share.
 // Read next: paged_attention_lse.cpp.
 #pragma once
 
@@ -28,7 +28,7 @@ enum Letter : int { kT, kHkv, kG, kD, kP, kPage, kDv, kB, kW };
 enum Scalar : int { kScale, kCausal, kWindow, kSoftcap };
 enum KeyScalar : int { kKeyCausal, kKeyWindow, kKeySoftcap };
 
-/// What a score is multiplied with, apart from k_scale.
+/// The factor of a score, apart from k_scale.
 inline double scale_of(const Args& args) {
   const double scale = args.scalars[kScale].f;
   return scale != 0 ? scale : 1 / std::sqrt(std::max(1.0, static_cast<double>(args.letters[kD])));

@@ -31,7 +31,7 @@ class Job {
       for (std::int64_t t = begin; t < end; t += kQueries)
         parts_.push_back({b, t, std::min(kQueries, end - t), end});
     }
-    // Rows of no sequence see nothing.
+    // Rows that belong to no sequence see nothing.
     std::int64_t after = 0;
     for (const Part& part : parts_) {
       add_blind(after, part.first);

@@ -1,5 +1,5 @@
-// The oracle of paged_attention_lse, in f64 and for any strides. Rows of o are heads of a query,
-// those of lse queries. Read next: ops/attention/attend_oracle.hpp (errors),
+// The oracle of paged_attention_lse, in f64 and for any strides. A row of o is one head of a query,
+// a row of lse one query. Read next: ops/attention/attend_oracle.hpp (errors),
 // paged_attention_lse.cpp.
 #include "ops/attention/attend_oracle.hpp"
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
@@ -24,7 +24,7 @@ class Reference {
 
   AttendedRow row(std::int64_t t, std::int64_t h) {
     const TensorView& q = args_.tensors[kQ];
-    // Chunks of prefill round powers to 16 bits, as attention over keys in order does.
+    // Chunks of prefill round powers to 16 bits, as attention over unpaged keys does.
     AttendedRow row(q.dtype, width_, args_.has(kCuSeqlensQ) ? Powers::kOneAsIs : Powers::kTwo);
     const Sight sight = sight_of(t);
     if (sight.sequence < 0) return row;
@@ -88,8 +88,8 @@ class Reference {
     if (args_.has(kIndptr)) n += whole(args_.tensors[kIndptr], b);
     return static_cast<std::int64_t>(load_element(t, row * t.strides[0] + n * t.strides[1]));
   }
-  /// Keys and values of a head of a sequence, kept for the next row. Slots that nothing sees are
-  /// never read by row().
+  /// Decodes the keys and values of a head of a sequence, and keeps them for the next row. row()
+  /// never reads slots that nothing sees.
   void decode(std::int64_t b, std::int64_t head, std::int64_t count) {
     if (b == sequence_ && head == head_ && count <= count_) return;
     sequence_ = b, head_ = head, count_ = count;

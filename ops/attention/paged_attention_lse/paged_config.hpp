@@ -1,4 +1,4 @@
-// What the host and the CUDA kernels of attention over paged caches agree on: plain values.
+// Interface of the host and the CUDA kernels of attention over paged caches: plain values.
 // Read next: paged_rows.cuh, paged_decode.cuh.
 #pragma once
 
@@ -28,17 +28,17 @@ struct PagedDecodeConfig {
   bool bulk = false;   // rows come by Hopper's copy engine
 };
 
-/// Rows of q, heads that share one of the cache, that a tile of decoding has.
+/// Rows of q in a tile of decoding: heads that share a head of the cache.
 constexpr int decode_rows(const PagedTraits& s) { return !s.ragged && s.group <= 8 ? 8 : 16; }
-/// Bytes from a row of a tile in shared memory to the next: an odd number of 16 bytes, so that
-/// eight rows meet all banks.
+/// Bytes from one row of a tile in shared memory to the next: an odd multiple of 16, so that eight
+/// rows hit all banks.
 constexpr int decode_pitch(DType type, int columns) {
   return ((columns * size_of(type) + 15) / 16 | 1) * 16;
 }
 constexpr int decode_tile_bytes(const PagedTraits& s, const PagedDecodeConfig& c) {
   return c.keys * (decode_pitch(s.cache, s.depth) + decode_pitch(s.cache, s.width));
 }
-/// Of a warp: its ring, and at the end what it has summed.
+/// Shared memory of a warp: its ring, which holds its sums at the end.
 constexpr int decode_warp_bytes(const PagedTraits& s, const PagedDecodeConfig& c) {
   const int ring = c.stages * decode_tile_bytes(s, c);
   const int sums = decode_rows(s) * (s.width + 4) * 4;

@@ -73,7 +73,7 @@ inline PagedParams params_of(const Args& args, const PagedTraits& s) {
   return p;
 }
 
-/// The kernel that takes any case: paged_rows.cuh.
+/// The kernel for any case: paged_rows.cuh.
 struct PagedRows {
   static constexpr const char* kInclude = "ops/attention/paged_attention_lse/paged_rows.cuh";
   static constexpr const char* kEntry = "dlblas::attention::paged_rows";
@@ -86,7 +86,8 @@ struct PagedRows {
   }
   static PagedTraits rows_traits(const Problem& p) {
     PagedTraits s = traits_of(p);
-    // As many columns as all of them have at a time; one where some do not lie side by side.
+    // As many columns per access as all tensors allow; one if the columns of some are not
+    // contiguous.
     s.access = 8;
     const auto takes = [&](int tensor) {
       return reads_wide(p.tensors[tensor], s.access * size_of(p.tensors[tensor].dtype));
@@ -106,7 +107,7 @@ struct PagedRows {
   }
 };
 
-/// Sizes that kernels count in 32 bits.
+/// Checks the sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;

@@ -1,11 +1,11 @@
-// Attention over a paged cache on tensor cores (sm_80 and later), for few rows a sequence: up to 8
-// or 16 rows of q, those of the heads that share a head of the cache, are the columns of a matrix
-// instruction, keys (and then columns of values) its 16 rows. A block has a part of the keys of one
-// or more heads; each of its warps walks tiles through a ring of its own (no warp waits for
-// another), with its own running maximum, and the warps of a head join at the end. Parts of a
-// sequence are joined by paged_join. In: f16 or bf16 queries, caches of the same or f8. Out: o and
-// lse. Numerics: f32; a power is two numbers of 16 bits (2^-16 of it lost), sums in an order that
-// the number of parts alone decides. Flow: call > validate > select > compile > [launch].
+// Attention over a paged cache on tensor cores (sm_80 and later), for few rows per sequence: up to
+// 8 or 16 rows of q, from the heads that share a head of the cache, are the columns of an MMA; keys
+// (and then columns of values) are its 16 rows. A block takes a part of the keys of one or more
+// heads. Each of its warps walks tiles through a ring buffer of its own, independently of the
+// others, with its own running maximum; the warps of a head merge at the end. paged_join joins the
+// parts of a sequence. In: f16 or bf16 queries, caches of the same type or f8. Out: o and lse.
+// Numerics: f32; a power is split into two 16-bit numbers (which loses 2^-16 of it); the order of
+// sums depends on the number of parts alone. Flow: call > validate > select > compile > [launch].
 // Read next: paged_keys.cuh, device/mma.cuh.
 #pragma once
 
@@ -22,12 +22,12 @@
 
 namespace dlblas::attention {
 
-/// Which rows a block has: heads of queries [first, …) of a sequence, counted through.
+/// The rows of a block: heads of queries [first, …) of a sequence, numbered consecutively.
 struct DecodeTile {
   int32_t sequence, first;  // −1: none
 };
-/// Tiles are numbered so that a sequence's begin at starts·G/16 + its number; those behind the last
-/// sequence's rows are tiles of a sequence without keys.
+/// A sequence's tiles begin at starts·G/16 + its number; the tiles past the last sequence's rows
+/// belong to a sequence without keys.
 template <PagedTraits S>
 __device__ inline DecodeTile decode_tile(const PagedParams& p, int32_t tile) {
   constexpr int kRows = decode_rows(S), kTiles = (S.group + kRows - 1) / kRows;
@@ -57,16 +57,17 @@ struct Decode {
   static constexpr int kValuePitch = decode_pitch(S.cache, kWidth);
   static constexpr int kTile = decode_tile_bytes(S, C);
   static constexpr int kStride = C.warps / C.heads * kKeys;  // from a warp's tile to its next
-  /// Entries of the page table that a tile needs, of so many keys each. Tiles begin at multiples
-  /// of their size, so of a page that is no part or multiple of one each key is looked up.
+  /// Entries of the page table that a tile needs, each for kOfEntry keys. Tiles begin at multiples
+  /// of their size; if that neither divides the page nor is a multiple of it, each key is looked
+  /// up.
   static constexpr int kEntries = S.page % kKeys == 0   ? 1
                                   : kKeys % S.page == 0 ? kKeys / S.page
                                                         : kKeys;
   static constexpr int kOfEntry = kKeys / kEntries;
   static constexpr int kAhead = kWarp / kEntries;  // tiles whose entries a warp's lanes hold
-  /// Rows of one sequence's position see the same keys.
+  /// Rows at one position of a sequence see the same keys.
   static constexpr int kSights = S.ragged ? 2 * kEights : 1;
-  /// f16 holds little below 2^-14: powers are 2^10 times as large.
+  /// f16 holds little below 2^-14: powers are scaled by 2^10.
   static constexpr float kRaise = kBf16 ? 0.0f : 10.0f;
 
   const PagedParams& p;
@@ -86,7 +87,7 @@ struct Decode {
                     Mbarrier* barriers)
       : p(params), sequence(of), head(h), ring(to), full(barriers) {}
 
-  /// Row 8·i + g of a tile; null where there is none. Of f8, a thread has four columns side by side
+  /// Loads row 8·i + g of a tile; null: there is none. For f8, a thread has four contiguous columns
   /// of each 16.
   __device__ void load_query(int i, const char* row) {
 #pragma unroll
@@ -99,7 +100,7 @@ struct Decode {
       }
   }
 
-  /// Pages of kAhead tiles, the first of which begins at key `first`.
+  /// The pages of kAhead tiles, the first of which begins at key `first`.
   __device__ int32_t find_pages(int32_t first) const {
     const int32_t n = first + lane / kEntries * kStride + lane % kEntries * kOfEntry;
     return n < end ? static_cast<int32_t>(sequence.page(p, n)) : 0;
@@ -136,7 +137,7 @@ struct Decode {
       }
     }
   }
-  /// A lane has a row of K, or of V, at a time.
+  /// Each lane copies one row of K, or of V, at a time.
   __device__ void copy_bulk(uint32_t to, int32_t first, int count, int tile, Mbarrier& landed) {
     if (lane == 0) landed.arrive_expect_tx(count * (kDepth + kWidth) * kBytes);
 #pragma unroll
@@ -157,8 +158,8 @@ struct Decode {
       }
     }
   }
-  /// Asks for a warp's tile number `number`, which begins at `first`; what lies behind the last key
-  /// becomes 0.
+  /// Issues the copies of a warp's tile number `number`, which begins at `first`; rows past the
+  /// last key become 0.
   __device__ void fetch(int32_t first, int slot, int number) {
     if (first < end) {
       const int tile = number % kAhead, count = min(kKeys, end - first);
@@ -179,7 +180,7 @@ struct Decode {
     if constexpr (!C.bulk) cp_async_commit();
   }
 
-  /// Products of 16 keys with all rows: key g (and + 8) by rows 2q and + 1.
+  /// Products of 16 keys with all rows: key g (and g + 8) by rows 2q and 2q + 1.
   __device__ void scores(uint32_t keys, float (&s)[kEights][4]) const {
     float more[kEights][4] = {};  // of every other step: a chain half as long
     if constexpr (kNarrow) {
@@ -220,10 +221,10 @@ struct Decode {
       for (int i = 0; i < 4; ++i) s[c][i] += more[c][i];
   }
 
-  /// acc += values of 16 keys by powers: columns of values are the instruction's rows.
+  /// acc += values of 16 keys times powers; columns of values are the instruction's rows.
   __device__ void mix(uint32_t values, const uint32_t (&high)[kEights][2],
                       const uint32_t (&low)[kEights][2]) {
-    // Of f8, rows g are even columns and rows g + 8 the odd ones behind them.
+    // For f8, rows g are even columns, and rows g + 8 the odd ones that follow them.
     const int row = kNarrow ? lane % 16 : lane / 16 * 8 + lane % 8;
     const uint32_t mine = values + row * kValuePitch + (kNarrow ? 0 : lane / 8 % 2 * 16);
 #pragma unroll
@@ -254,7 +255,7 @@ struct Decode {
     return whole;
   }
 
-  /// The tile from `first` on, which has landed in `slot`.
+  /// Processes the tile from `first` on, which has arrived in `slot`.
   __device__ void take(int32_t first, int slot) {
     const uint32_t keys = ring + slot * kTile;
     float s[kHalves][kEights][4] = {};
@@ -321,7 +322,7 @@ struct Decode {
     }
   }
 
-  /// All tiles of this warp, the first of which begins at `first`.
+  /// Processes all tiles of this warp, the first of which begins at `first`.
   __device__ void walk(int32_t first) {
 #pragma unroll
     for (int c = 0; c < kEights; ++c) most[c][0] = most[c][1] = nothing();
@@ -370,7 +371,7 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
   __shared__ float maxima[C.warps][kRows], sums[C.warps][kRows];
   __shared__ Mbarrier barriers[C.bulk ? C.warps : 1][C.stages];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
-  // Heads side by side, which lie side by side in memory, then parts, then tiles.
+  // Grid order: heads first, which are contiguous in memory, then parts, then tiles.
   const auto some = static_cast<uint32_t>(p.heads) / C.heads;
   const uint32_t of_heads = blockIdx.x / some;
   const int first_head = static_cast<int>(blockIdx.x - of_heads * some) * C.heads;
@@ -381,7 +382,7 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
   const DecodeTile at = decode_tile<S>(p, tile);
   if (at.sequence < 0) return;
 
-  // Behind the last sequence lie rows that see nothing.
+  // The rows past the last sequence see nothing.
   const bool blind = S.ragged && at.sequence == p.sequences;
   Sequence<S> sequence(p, blind ? 0 : at.sequence);
   if (blind) {
@@ -427,7 +428,7 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
   of.factor = factor_of<S>(p);
   of.walk(of.begin + warp / C.heads * C.keys);
 
-  // The warps' rows side by side.
+  // Each warp stores its rows to its own shared memory.
   auto* const mine = reinterpret_cast<float*>(decode_memory + warp * kShare);
   __syncwarp();
 #pragma unroll
@@ -456,7 +457,7 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
     for (int slice = 0; slice < kSlices; ++slice)
       most = fmaxf(most, maxima[slice * C.heads + own_head][r]);
     const float base = most == nothing() ? 0 : most;
-    // A warp's sum of NaN has no maximum.
+    // A warp's maximum ignores NaN, so a NaN sum must be its own weight.
 #pragma unroll
     for (int slice = 0; slice < kSlices; ++slice) {
       const int w = slice * C.heads + own_head;
@@ -493,7 +494,7 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
   }
 }
 
-/// Joins the parts of paged_decode: a block has a row of a tile.
+/// Joins the parts of paged_decode: one block per row of a tile.
 template <PagedTraits S, PagedDecodeConfig C>
 __global__ void __launch_bounds__(join_threads(S.width))
     paged_join(const __grid_constant__ PagedParams p) {

@@ -1,6 +1,6 @@
-// paged_attention_lse on tensor cores: parts of the keys, joined by a second kernel where there are
-// several. In: Problem, Config; Args. Out: Kernel and its sources; launches. Flow: call > validate
-// > [select] > [compile] > [launch].  Read next: paged_decode.cuh.
+// paged_attention_lse on tensor cores: a kernel over parts of the keys, and a second one that joins
+// them if there are several. In: Problem, Config; Args. Out: Kernel and its sources; launches.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: paged_decode.cuh.
 #include "ops/attention/join_parts_config.hpp"
 #include "ops/attention/paged_attention_lse/paged_cuda.hpp"
 
@@ -12,7 +12,7 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
   static constexpr const char* kEntry = "dlblas::attention::paged_decode";
   static constexpr const char* kJoin = "dlblas::attention::paged_join";
   static constexpr const char* kConfigName = "dlblas::attention::PagedDecodeConfig";
-  // The number of parts, which sets the order of sums, is that of the batch.
+  // The number of parts, and with it the order of sums, depends on the batch.
   static constexpr bool kIsDeterministic = false;
   static constexpr bool kDependent = true;   // paged_join
   static constexpr std::int64_t kWaves = 4;  // of blocks, at most, where keys go in parts
@@ -51,14 +51,14 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);
     const bool divides = c.warps % c.heads == 0 && q.problem.dims[kHkv] % c.heads == 0;
-    // A block's own kilobyte, and its maxima and sums.
+    // A block's reserved kilobyte, and its maxima and sums.
     const std::int32_t bytes = c.warps * decode_warp_bytes(s, c) + 2048;
     return divides && (!c.bulk || q.device.arch >= 90) &&
            bytes <= q.device.shared_bytes_per_block &&
            bytes * c.blocks <= q.device.shared_bytes_per_unit;
   }
   static bool has_registers(const Query& q, const Config& c) {
-    // Of a thread: sums, queries and some 70 more.
+    // Per thread: sums, queries and about 70 more.
     const Traits s = traits(q, c);
     const std::int64_t wanted = decode_rows(s) / 8 * (s.width / 4 + s.depth / 8) + 70;
     if (c.keys > 16 && wanted > 200) return false;
@@ -75,10 +75,10 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
     return s;
   }
   static Config preset(const Query& q) {
-    // H200, 32 heads on 8, bf16, pages of 16 (26 November 2026; docs/notes/attention_gpu.md): where
-    // a block a multiprocessor is as many parts as there are multiprocessors, four tiles in flight
-    // (16 sequences of 8,192: 128.5 µs, two blocks with three 130.8), three of few tiles (1
-    // sequence of 8,192: 13.1 against 13.6); else two blocks (64 of 2,048: 129.4 against 133.9).
+    // H200, 32 heads on 8, bf16, pages of 16 (26 November 2026; docs/notes/attention_gpu.md). Where
+    // one block per multiprocessor occupies nearly all of them: four tiles in flight (16 sequences
+    // of 8,192: 128.5 µs; two blocks with three tiles 130.8), three if there are few tiles (1
+    // sequence of 8,192: 13.1 against 13.6). Else two blocks (64 of 2,048: 129.4 against 133.9).
     const std::int64_t units = units_of(traits_of(q.problem), q.problem.dims);
     const std::int64_t each = units > 0 ? q.device.units / units : 0;
     const bool one = each * units * 8 >= std::int64_t{q.device.units} * 7;
@@ -98,13 +98,14 @@ struct Form : kernels::CudaForm<PagedTraits, PagedDecodeConfig> {
                                         : sizes[kB] * ((s.group + rows - 1) / rows);
     return tiles * sizes[kHkv];
   }
-  /// Units that are met at a time.
+  /// Units that run at the same time.
   static std::int64_t slots_of(const State& s) {
     return std::int64_t{s.units} * s.config.blocks * s.config.heads;
   }
-  /// Parts of each sequence's keys: as many as fill one wave of blocks; where that leaves a tenth
-  /// of it empty, or the last of several, more and shorter ones. H200: a wave that is 0.48 full
-  /// takes 0.58 of a full one's time, 0.73 full 0.85. Of a window the table's length says little.
+  /// Parts of each sequence's keys: as many as fill one wave of blocks. If that leaves a tenth of
+  /// the wave empty, or of the last wave of several, more and shorter parts. H200: a wave that is
+  /// 0.48 full takes 0.58 of a full one's time, 0.73 full 0.85. With a window, the table's length
+  /// says little.
   static std::int64_t parts_of(const State& s, const std::int64_t* sizes) {
     const std::int64_t units = std::max<std::int64_t>(1, units_of(s.traits, sizes));
     const std::int64_t slots = slots_of(s), length = sizes[kW] * sizes[kPage];

@@ -1,4 +1,4 @@
-// Which keys a row of q sees, and where they lie in a paged cache; scores and their powers of 2.
+// The keys that a row of q sees, and where they are in a paged cache; scores and their powers of 2.
 // Read next: paged_rows.cuh, paged_decode.cuh.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace dlblas::attention {
 
-/// −∞: the logarithm of a sum of nothing.
+/// −∞: the logarithm of an empty sum.
 __device__ inline float nothing() { return -DeviceMath::infinity(); }
 
 /// Keys [first, end).
@@ -65,7 +65,7 @@ struct Sequence {
     s.first = min(s.first, s.end);
     return s;
   }
-  /// The page of key n, and the offset of it from there.
+  /// The page of key n; offset() locates the key in it.
   __device__ int64_t page(const PagedParams& p, int32_t n) const {
     return table[n / S.page * p.table_at[1]];
   }
@@ -74,7 +74,7 @@ struct Sequence {
   }
 };
 
-/// A score times log2 e: `factor` is scale · k_scale, times log2 e where there is no softcap.
+/// A score times log2 e. `factor` is scale · k_scale · log2 e, or scale · k_scale / softcap.
 template <PagedTraits S>
 __device__ inline float logit(const PagedParams& p, float score, float factor) {
   if constexpr (S.softcap)
@@ -89,7 +89,7 @@ __device__ inline float factor_of(const PagedParams& p) {
   return S.softcap ? scale / p.softcap : scale;
 }
 
-/// kCount elements as f32, side by side and aligned, or one.
+/// Loads kCount elements as f32: contiguous and aligned, or one.
 template <DType T, int kCount>
 __device__ inline void load_floats(float (&out)[kCount], const void* base, int64_t offset) {
   const Vec<T, kCount> v = load_vec<T, kCount, kCount * size_of(T)>(base, offset);

@@ -1,6 +1,7 @@
-// Attention over a paged cache, any case: a block has a head of a row of q and some columns of o.
-// It walks its keys in chunks: groups of threads make a score each, then all threads take the
-// chunk's values, each some columns of some keys. In f32. In: PagedParams. Out: o and lse.
+// Attention over a paged cache, any case: a block computes one head of a row of q and some columns
+// of o. It walks the keys in chunks: each group of threads computes one score, then all threads
+// accumulate the chunk's values, each some columns of some keys. In f32. In: PagedParams. Out: o
+// and lse.
 // Flow: call > validate > select > compile > [launch].  Read next: paged_keys.cuh.
 #pragma once
 

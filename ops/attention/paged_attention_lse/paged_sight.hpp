@@ -1,4 +1,5 @@
-// Which keys a query of paged_attention_lse sees, and where they lie: for the CPU implementations.
+// The keys that a query of paged_attention_lse sees, and where they are: for the CPU
+// implementations.
 // Read next: paged_attention_lse_cpu.cpp.
 #pragma once
 
@@ -15,7 +16,7 @@ class Pages {
  public:
   explicit Pages(const Args& args) : args_(args), page_(args.letters[kPage]) {}
 
-  /// Rows of q of a sequence.
+  /// The rows of q of a sequence.
   std::pair<std::int64_t, std::int64_t> queries(std::int64_t b) const {
     if (!args_.has(kCuSeqlensQ)) return {b, b + 1};
     const TensorView& starts = args_.tensors[kCuSeqlensQ];
@@ -31,7 +32,7 @@ class Pages {
     }
     return std::clamp<std::int64_t>(whole(args_.tensors[kSeqLens], b), 0, pages * page_);
   }
-  /// Keys that a query at a position sees.
+  /// The keys that a query at a position sees.
   std::pair<std::int64_t, std::int64_t> sight(std::int64_t position, std::int64_t length) const {
     std::int64_t first = 0, end = length;
     if (args_.scalars[kCausal].i != 0) end = std::clamp<std::int64_t>(position + 1, 0, length);

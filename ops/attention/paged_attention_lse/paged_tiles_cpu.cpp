@@ -1,6 +1,7 @@
 // paged_attention_lse of bf16 on CPUs with AMX, where sequences may have several queries. A task is
-// some rows of a sequence with the heads that share one of the cache; a block's keys are gathered
-// from their pages and packed once for all of them. In: Problem; Args. Out: Kernel; o and lse.
+// some rows of a sequence with the heads that share a head of the cache; a block's keys are
+// gathered from their pages and packed once for all rows. In: Problem; Args. Out: Kernel; o and
+// lse.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: ../attention_tiles_cpu.hpp.
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -77,8 +78,8 @@ class Job {
   }
 
  private:
-  /// Rows [first, first + count) of a sequence's, or of rows of none: a position's heads, then the
-  /// next.
+  /// Rows [first, first + count) of a sequence, or of the rows that belong to none: all heads of
+  /// one position, then of the next.
   struct Part {
     std::int64_t b, begin, end, first, count;  // b −1: of no sequence
   };
@@ -151,7 +152,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 double estimate(const Query& q, const Config&) {
   const auto size = [&](int letter) { return static_cast<double>(q.problem.dims[letter]); };
-  // As that of the other levels: sequences are half as long as their pages allow.
+  // As the other levels estimate: sequences are half as long as their pages allow.
   const double heads = size(kHkv) * std::max(1.0, size(kB));
   return tiles_ms(
       q,

@@ -7,7 +7,7 @@
 namespace dlblas::attention::paged {
 namespace {
 
-/// `rows`: of the kernel for strides that the copy engine does not walk.
+/// `rows`: traits of the kernel for strides that the copy engine cannot walk.
 struct WgmmaTraits {
   AttentionTraits of;
   PagedTraits rows;
@@ -62,7 +62,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     space.require(table(), "registers and shared memory hold a block of whole pages",
                   [copy](const Config& c) { return fits(copy, c); });
   }
-  /// As attention over keys in order has it (attention_cuda.cpp), but that pages divide a block.
+  /// As for attention over unpaged keys (attention_cuda.cpp), except that a block must hold whole
+  /// pages, or a page whole blocks.
   static Config preset(const Query& q) {
     const std::int64_t d = q.problem.dims[kD];
     const bool codes = is_f8(q.problem.tensors[kKCache].dtype);
@@ -126,7 +127,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const TensorView &lse = args.tensors[kLse], &starts = args.tensors[kCuSeqlensQ];
     p.lse = static_cast<float*>(lse.data);
     p.lse_at[1] = lse.strides[1], p.lse_at[2] = lse.strides[0];
-    // Sequence 0 is of the rows before the first one.
+    // Sequence 0 holds the rows before the first one.
     p.cu_q = static_cast<const std::int32_t*>(starts.data) - starts.strides[0];
     p.cu_k = p.cu_q, p.cu_q_at = p.cu_k_at = starts.strides[0];
     p.batches = static_cast<std::int32_t>(args.letters[kB] + 1);

@@ -1,4 +1,4 @@
-// Which matrix of a batch a block has. Read next: batched_mma.cuh, batched_fma.cuh.
+// Selects a block's matrix of the batch. Read next: batched_mma.cuh, batched_fma.cuh.
 #pragma once
 
 #include "ops/gemm/batched/batched_config.hpp"
@@ -6,7 +6,7 @@
 
 namespace dlblas::gemm {
 
-/// Moves the product to the block's matrix; false: there is none.
+/// Points the product at the block's matrix; false if there is none.
 template <BatchedTraits S>
 __device__ __forceinline__ bool enter_matrix(GemmParams<MatmulEpilogue<S.epilogue>>& product,
                                              const BatchedStrides& batch) {

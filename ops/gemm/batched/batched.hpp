@@ -1,6 +1,6 @@
-// What the operators of batched products share: out[b] = act(a[b] · m[b] + bias), where m[b] is
-// b[b] or its transpose. Their tensors and scalars are matmul's, so one matrix of a batch is a
-// problem, or a call, of matmul.
+// What the batched products share: out[b] = act(a[b] · m[b] + bias), where m[b] is b[b] or its
+// transpose. Their tensors and scalars are matmul's, so each matrix of a batch is a problem, or a
+// call, of matmul.
 // Read next: batched_each.cpp, batched_cuda.cpp.
 #pragma once
 
@@ -12,35 +12,34 @@ namespace dlblas::gemm {
 
 enum BatchedLetter : int { kBatch, kBatchedM, kBatchedK, kBatchedN };
 
-/// b is [B, N, K]: rows of it are columns of the product, as a linear layer or keys have them.
+/// by_rows: b is [B, N, K], so its rows are the product's columns (a linear layer's weight, keys).
 struct BatchedOp {
   bool by_rows;
 };
 
-/// Matrix i of a tensor [B, rows, columns]; or its transpose.
+/// Matrix i of a tensor [B, rows, columns], or its transpose.
 TensorView matrix_at(const TensorView& t, std::int64_t i, bool transposed);
-/// Elements between matrices; 0 where there is one.
+/// Elements from one matrix to the next; 0 where there is only one.
 std::int64_t batch_stride(const TensorView& t);
-/// The call of matmul that matrix i is.
+/// Matrix i as a call of matmul.
 Args matrix_args(const BatchedOp& op, const Args& args, std::int64_t i);
-/// The problem of matmul that each matrix is, as the forms of tensor cores see it: rows at a
-/// stride.
+/// Each matrix as a problem of matmul, as the tensor-core forms see it: rows at a stride.
 Problem matrix_problem(const BatchedOp& op, const Problem& problem);
 
-/// A call of matmul for each matrix.
+/// One matmul call per matrix.
 Implementation batched_each(const BatchedOp& op, DeviceType backend);
-/// One launch for all.
+/// One launch for all matrices.
 std::vector<Implementation> batched_cuda(const BatchedOp& op);
-/// The rival.
+/// cuBLASLt, the rival.
 Implementation batched_cublaslt(const BatchedOp& op);
 
-/// All of the operator but its schema and formula.
+/// Fills in everything but the schema and the formula.
 template <bool kByRows>
 void add_batched(OperatorDef& def) {
   static constexpr BatchedOp kOp = {kByRows};
   def.family = "gemm";
   def.letters = {"B", "M", "K", "N"};
-  // Rows [b, m] of the result, one matrix after the other.
+  // Result rows are numbered over [b, m]: one matrix after the other.
   def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                      OracleOut* out) {
     const std::int64_t m = args.letters[kBatchedM], n = args.letters[kBatchedN];

@@ -1,5 +1,5 @@
 // What the host code and the CUDA kernels of batched products share: what the Problem fixes, the
-// tiles there are to choose from, the strides between matrices.
+// candidate tiles, the strides between matrices.
 // In: nothing but plain values; read by the host compiler and by NVRTC.
 // Read next: batched_mma.cuh, batched_fma.cuh.
 #pragma once
@@ -13,12 +13,12 @@ struct BatchedTraits {
   MatmulEpilogueTraits epilogue;
 };
 
-/// Knob of both forms: an index of their tiles.
+/// Knob of both forms: an index into their tiles.
 struct BatchedConfig {
   int32_t tile;
 };
 
-/// Blocks hold at most 64 × 64 sums a warp; those with few rows are for small matrices.
+/// At most 64 × 64 sums per warp; tiles of few rows are for small matrices.
 inline constexpr GemmMmaConfig kBatchedMmaTiles[] = {
     {128, 128, 64, 3, 2, 2, 4, 1}, {128, 64, 64, 4, 2, 2, 4, 1}, {64, 128, 64, 4, 2, 2, 4, 1},
     {64, 64, 64, 4, 2, 2, 4, 1},   {32, 64, 64, 4, 1, 2, 1, 1},  {16, 64, 64, 4, 1, 2, 1, 1},
@@ -28,7 +28,7 @@ inline constexpr GemmFmaConfig kBatchedFmaTiles[] = {
     {128, 128, 16, 8, 8}, {128, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}};
 inline constexpr int kBatchedFmaCount = sizeof kBatchedFmaTiles / sizeof kBatchedFmaTiles[0];
 
-/// Matrices along grid.y, then along grid.z.
+/// Matrices are spread along grid.y first, then along grid.z.
 inline constexpr int64_t kBatchedRow = 32768;
 
 /// Strides in elements.

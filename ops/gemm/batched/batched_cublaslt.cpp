@@ -1,4 +1,4 @@
-// cuBLASLt's batched products as a rival: matmul's, with strides between matrices.
+// cuBLASLt's batched products as a rival: matmul's code, with strides between matrices.
 // In: a Problem, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // ops/gemm/matmul/cuda/matmul_cublaslt.cpp.

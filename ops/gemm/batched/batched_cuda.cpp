@@ -1,4 +1,4 @@
-// The CUDA forms of batched products: one launch for all matrices, the tile of a block by the sizes
+// The CUDA forms of batched products: one launch for all matrices, with a tile chosen for the sizes
 // of one. In: a Problem, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: batched_mma.cuh.
 #include <algorithm>
@@ -22,8 +22,9 @@ std::int64_t blocks_of(std::int64_t m, std::int64_t n, std::int64_t block_m, std
   return ceil_div(m, block_m) * ceil_div(n, block_n);
 }
 
-/// Tiles in turn on every multiprocessor, two side by side, as long as their multiply-adds; never
-/// faster than memory. Not measured yet: `rate`, and the part of memory's rate.
+/// Each multiprocessor runs its share of the tiles, two side by side, at `rate` multiply-adds per
+/// second; memory bandwidth bounds the whole. Not measured yet: `rate`, and the part of memory's
+/// rate that is reached.
 double estimate_ms(const Query& q, int block_m, int block_n, double rate) {
   const Problem p = matrix_problem(q.user<BatchedOp>(), q.problem);
   const auto batch = static_cast<double>(q.problem.dims[kBatch]);
@@ -37,7 +38,7 @@ double estimate_ms(const Query& q, int block_m, int block_n, double rate) {
   return 1e3 * (std::max(turns * depth * block_m * block_n / rate, memory) + 4e-6);
 }
 
-/// A form whose one knob is its tile.
+/// A form whose only knob is its tile.
 template <typename Form>
 struct BatchedForm : MatmulForm<Form, BatchedConfig> {
   using Base = MatmulForm<Form, BatchedConfig>;
@@ -151,7 +152,7 @@ struct Fma : BatchedForm<Fma> {
   static constexpr const auto& kTiles = kBatchedFmaTiles;
   static constexpr int kCount = kBatchedFmaCount;
 
-  /// As matmul's where it has many sums.
+  /// As in matmul's form of many sums.
   static std::int32_t span(const Query& q) {
     constexpr std::int64_t kLong = 128;
     return q.problem.dims[kBatchedK] > kLong ? kLong : 0;

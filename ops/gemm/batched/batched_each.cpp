@@ -1,6 +1,6 @@
-// A batched product as a call of matmul for each matrix: what a CPU does, and, on a GPU, what is
-// best where each matrix fills the device. In: a Problem, later the Args of a call. Out: a Kernel
-// of one step, whose part is matmul's chosen implementation.
+// A batched product as one matmul call per matrix: the CPU's way, and the best one on a GPU where
+// each matrix fills the device. In: a Problem, later the Args of a call. Out: a Kernel of one step,
+// whose part is matmul's chosen implementation.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp.
 #include <algorithm>
 #include <utility>
@@ -76,8 +76,8 @@ Args matrix_args(const BatchedOp& op, const Args& args, std::int64_t i) {
   return one;
 }
 
-/// A plain matrix has a stride of rows, and may be broadcast over the batch or its rows: kernels
-/// that take a stride take 0.
+/// A plain matrix has a row stride. It may be broadcast over the batch or over its rows: kernels
+/// that take a stride accept 0.
 Problem matrix_problem(const BatchedOp& op, const Problem& p) {
   Problem one = p;
   one.dims[kM] = p.dims[kBatchedM], one.dims[kK] = p.dims[kBatchedK];
@@ -113,7 +113,7 @@ Implementation batched_each(const BatchedOp& op, DeviceType backend) {
   impl.same_bits = [](const Query&) {
     return Support::no("adds up in another order than a launch for all matrices");
   };
-  // Launches that follow each other overlap but little.
+  // Consecutive launches hardly overlap.
   impl.estimate = [](const Query& q, const Config&) {
     constexpr double kEnds = 3.5e-3;  // of a launch; not measured yet
     const Problem p = matrix_problem(q.user<BatchedOp>(), q.problem);

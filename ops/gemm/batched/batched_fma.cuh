@@ -1,5 +1,5 @@
-// Batched products in f32 multiply-adds: any dtype, strides and alignment. A block has a tile of
-// one matrix, and the mainloop and the epilogue are matmul's.
+// Batched products in f32 multiply-adds: any dtype, strides and alignment. Each block computes one
+// tile of one matrix with matmul's mainloop and epilogue.
 // Flow: call > validate > select > compile > [launch].  Read next: device/gemm/fma_mainloop.cuh.
 #pragma once
 

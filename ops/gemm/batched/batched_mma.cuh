@@ -1,5 +1,5 @@
-// Batched products on tensor cores, sm_80 and later: a block has a tile of one matrix, and the
-// mainloop and the epilogue are matmul's.
+// Batched products on tensor cores, sm_80 and later: each block computes one tile of one matrix
+// with matmul's mainloop and epilogue.
 // Flow: call > validate > select > compile > [launch].  Read next: device/gemm/mma_mainloop.cuh.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace dlblas::gemm {
 
-/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes, for which it spills
-/// before sm_90, and where a block is of one warp's rows.
+/// Blocks per multiprocessor that ptxas plans for. 0 leaves the choice to ptxas, which then spills
+/// before sm_90, and where a block has the rows of one warp.
 template <GemmMmaConfig C>
 constexpr int batched_blocks() {
 #if __CUDA_ARCH__ < 900

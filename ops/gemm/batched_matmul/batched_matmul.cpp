@@ -1,4 +1,4 @@
-// batched_matmul: schema; what it computes and how is that of all batched products.
+// batched_matmul: schema; oracle and implementations are shared by all batched products.
 // Read next: ops/gemm/batched/batched.hpp.
 #include "ops/gemm/batched/batched.hpp"
 

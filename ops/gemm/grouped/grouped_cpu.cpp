@@ -1,7 +1,7 @@
-// Grouped products on CPUs: one matrix product a group, by matmul's code. Groups of few rows stream
-// their matrix; the others pack it. In: a Problem, later the Args of a call. Out: a Kernel of one
-// step. Numerics: a matrix that lies along K streams as dot products, which add up otherwise than
-// packed ones; under kDeterministic it is packed for any number of rows.
+// Grouped products on CPUs: one matrix product per group, with matmul's code. Groups of few rows
+// stream their matrix; others pack it. In: a Problem, later the Args of a call. Out: a Kernel of
+// one step. Numerics: a matrix contiguous along K streams as dot products, whose sums have another
+// order than packed ones; under kDeterministic it is packed for any number of rows.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/gemm/run.hpp.
 #include <algorithm>
 

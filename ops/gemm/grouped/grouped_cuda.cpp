@@ -1,6 +1,6 @@
-// The CUDA forms of grouped products: traits and parameters, which tile an average group suggests,
-// and their launch. The grid covers every division into groups: it depends on the sizes that the
-// host knows alone. In: a Problem, later the Args of a call. Out: a Kernel of one step.
+// The CUDA forms of grouped products: traits and parameters, the tile chosen for an average group,
+// and the launch. The grid covers any division into groups: it depends only on sizes that the host
+// knows. In: a Problem, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_mma.cuh.
 #include "ops/gemm/grouped/grouped_cuda.hpp"
 
@@ -32,15 +32,15 @@ const TraitsTable<GemmOutTraits>& out_table() {
   return *table;
 }
 
-/// Each group's matrix is contiguous along N: [E, K, N] as [E, N, K].
+/// Each group's matrix is contiguous along N: [E, K, N] viewed as [E, N, K].
 bool is_turned(const TensorTraits& t) { return t.layout == Layout::kMatricesTransposed; }
 bool rows_are_plain(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
          t.layout == Layout::kRowsOuter;
 }
 
-/// Of one knob's tile: the tiles that every multiprocessor has in turn, as long as its
-/// multiply-adds or the copies; never faster than memory.
+/// The estimate for one tile size: each multiprocessor runs its share of the tiles, each bound by
+/// its multiply-adds or its copies; memory bandwidth bounds the whole.
 double estimate_ms(const Query& q, const GroupedOp& op, int block_m, int block_n, double rate,
                    int side_by_side) {
   const Problem& p = q.problem;
@@ -58,8 +58,8 @@ double estimate_ms(const Query& q, const GroupedOp& op, int block_m, int block_n
   return 1e3 * (std::max(turns * std::max(products, copies), memory) + 5e-6);
 }
 
-/// Whether tensor cores take every number of such rows and groups: a single row is aligned wherever
-/// the next one would begin.
+/// Whether tensor cores take any number of such rows and groups: rows are multiples of 16 bytes, so
+/// a next row would be aligned, too.
 bool takes_any_batch(const Query& q) {
   const auto& op = q.user<GroupedOp>();
   const auto& sizes = q.problem.dims;
@@ -75,7 +75,7 @@ struct Mma : GroupedForm<Mma> {
   static constexpr const auto& kTiles = kGroupedMmaTiles;
   static constexpr int kCount = kGroupedMmaCount;
 
-  /// As matmul's: tensor cores truncate where they add.
+  /// As in matmul: tensor cores truncate when they add.
   static std::int32_t span(const Query& q) {
     constexpr std::int64_t kLongestChain = 16384;
     return q.problem.dims[op_of(q).k] > kLongestChain ? 2048 : 0;
@@ -131,7 +131,7 @@ GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args) {
   to.gemm.a = p.a.data, to.gemm.a_row = p.a.row, to.gemm.a_col = p.a.col;
   to.gemm.b[0] = p.b.data, to.gemm.b_row = p.b.row, to.gemm.b_col = p.b.col;
   to.gemm.m = p.m, to.gemm.n = p.n, to.gemm.k = p.k;
-  // Nothing lies a stride away in a dimension of 1, but a copy of 0 bytes wants an aligned address.
+  // The stride of a dimension of size 1 leads nowhere, but a 0-byte copy needs an aligned address.
   if (p.m == 1) to.gemm.a_row = 0;
   if (p.k == 1) to.gemm.a_col = to.gemm.b_row = 0;
   if (p.n == 1) to.gemm.b_col = 0;
@@ -220,7 +220,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
   if (op.kind != GroupKind::kRows)
     return groups * std::ceil(static_cast<double>(p.dims[op.m]) / block_m) * columns;
   const auto rows = static_cast<double>(p.dims[op.m]);
-  // Half a tile is empty at the end of an average group.
+  // On average, the last tile of a group is half empty.
   const double with_rows = std::min(groups, rows), average = rows / std::max(1.0, with_rows);
   const double tiles = average <= block_m ? 1 : average / block_m + 0.5;
   return with_rows * tiles * columns;

@@ -8,7 +8,7 @@
 
 namespace dlblas::gemm {
 
-/// A call's parameters, as every kernel with GroupedOut takes them.
+/// The call parameters of every kernel with GroupedOut.
 struct GroupedGpuParams {
   GemmCall gemm;
   GroupedOut epilogue;
@@ -21,17 +21,17 @@ std::string grouped_literal(const GroupedTraits& traits);
 std::string groups_literal(const GroupTraits& traits);
 std::string out_literal(const GemmOutTraits& traits);
 
-/// Blocks that cover every division into groups.
+/// Blocks that cover any division into groups.
 std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
                             std::int64_t groups, std::int64_t block_m, std::int64_t block_n);
-/// No more tiles than a grid has blocks, at the smallest tile.
+/// Whether a grid has enough blocks even with the smallest tile.
 Support grouped_fits_grid(const GroupedOp& op, const Problem& problem);
 /// f16 or bf16, a and b contiguous in one dimension with 16-byte aligned rows.
 Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& problem);
-/// Tiles of an average group over what it needs; the tiles in all.
+/// Tiles of all groups, if each has the average size.
 double grouped_tiles(const GroupedOp& op, const Problem& problem, int block_m, int block_n);
 
-/// A form whose one knob is its tile.
+/// A form whose only knob is its tile.
 template <typename Form>
 struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   static constexpr bool kDependent = true;
@@ -91,7 +91,7 @@ struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
 };
 
-/// The form of sm_90a.
+/// The sm_90a form.
 Implementation grouped_wgmma(const GroupedOp& op);
 
 }  // namespace dlblas::gemm

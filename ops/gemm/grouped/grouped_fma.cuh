@@ -1,5 +1,5 @@
-// Grouped products in f32 multiply-adds: any dtype, strides and alignment. A block has a tile of
-// one group, and the mainloop is matmul's.
+// Grouped products in f32 multiply-adds: any dtype, strides and alignment. Each block computes one
+// tile of one group with matmul's mainloop.
 // Flow: call > validate > select > compile > [launch].  Read next: device/gemm/groups.cuh,
 // device/gemm/fma_mainloop.cuh.
 #pragma once
@@ -12,7 +12,7 @@
 namespace dlblas::gemm {
 
 template <GroupedTraits S, GroupedConfig T>
-// Two or four blocks a multiprocessor: ptxas would plan for more, and spill.
+// Two or four blocks per multiprocessor: left alone, ptxas plans for more and spills.
 __global__ void __launch_bounds__(kGroupedFmaTiles[T.tile].threads(),
                                   512 / kGroupedFmaTiles[T.tile].threads())
     grouped_fma(const __grid_constant__ GroupedParams<GroupedEpilogue<S.out>> p) {

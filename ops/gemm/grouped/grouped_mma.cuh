@@ -1,5 +1,5 @@
-// Grouped products on tensor cores, sm_80 and later: a block has a tile of one group, and the
-// mainloop is matmul's. Rows of another group are neither read nor written.
+// Grouped products on tensor cores, sm_80 and later: each block computes one tile of one group with
+// matmul's mainloop. It neither reads nor writes rows of other groups.
 // Flow: call > validate > select > compile > [launch].  Read next: device/gemm/groups.cuh,
 // device/gemm/mma_mainloop.cuh.
 #pragma once

@@ -8,8 +8,8 @@ namespace {
 
 double size_of_letter(const Problem& p, int letter) { return static_cast<double>(p.dims[letter]); }
 
-/// The last two dimensions of a tensor of two or three as a matrix. Strides of dimensions of 1 mean
-/// nothing, and become 1.
+/// The last two dimensions of a tensor of rank 2 or 3 as a matrix. The stride of a dimension of
+/// size 1 is meaningless and becomes 1.
 GroupedMatrix matrix_of(const TensorView& t) {
   const int last = t.rank - 1;
   const auto stride = [&](int i) { return t.shape[i] == 1 ? 1 : t.strides[i]; };
@@ -58,7 +58,8 @@ double grouped_bytes(const GroupedOp& op, const Problem& p) {
 Bound grouped_bound(const GroupedOp& op, const Problem& p) {
   const FloatTraits out = float_traits(p.tensors[op.out].dtype);
   const double count = size_of_letter(p, op.k) + 2;
-  // Products and sums below f32's normal range: half its smallest step, or all of them.
+  // Products and sums below f32's normal range: half its smallest step each, or all of the value
+  // where they are flushed.
   const bool flushes = p.tensors[kGroupedA].dtype == DType::kBF16;
   const double step = flushes ? 0x1p-126 : float_traits(DType::kF32).tiny / 2;
   return {.magnitude = kRounding,

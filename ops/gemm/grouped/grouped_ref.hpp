@@ -1,7 +1,7 @@
-// The oracle of grouped products: sums in f64, and what error is allowed. One text for the three
-// operators, which differ in which terms an element has. Two roundings come on top of the sum's; of
-// bf16, products with an operand below f32's normal range may count as zero (as CPUs' dot products
-// of bf16 take them).
+// The oracle of grouped products: sums in f64, and the allowed error. One text serves the three
+// operators, which differ only in the terms of an element. Two roundings are allowed beyond the
+// sum's; for bf16, products with an operand below f32's normal range may count as zero (as in the
+// CPUs' bf16 dot products).
 // Read next: device/oracle/sum_error.hpp, ops/oracle_text.hpp.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Factors {
   double a, b;
 };
 
-/// Columns of the row: each the sum of `terms` products of factors(column, i).
+/// Stores the row's columns, each the sum of `terms` products factors(column, i).
 template <typename Row, typename Terms>
 void store_sums(Row& row, int64_t columns, int64_t terms, const Terms& factors) {
   const bool flushes = row.dtype(0) == DType::kBF16;
@@ -41,7 +41,7 @@ void store_sums(Row& row, int64_t columns, int64_t terms, const Terms& factors) 
   });
 }
 
-/// A row that no group has.
+/// A row in no group.
 template <typename Row>
 void store_nothing(Row& row, int64_t columns) {
   row.each(columns, [&](auto n) { row.store(0, n, 0, -1); });

@@ -1,5 +1,5 @@
-// Grouped products on Hopper's WGMMA: the kernel of device/gemm/wgmma_groups.cuh with a tile of the
-// list. Flow: call > validate > select > compile > [launch].  Read next: grouped_wgmma_cuda.cpp.
+// Grouped products on Hopper's WGMMA: the kernel of device/gemm/wgmma_groups.cuh with a listed
+// tile. Flow: call > validate > select > compile > [launch].  Read next: grouped_wgmma_cuda.cpp.
 #pragma once
 
 #include "device/gemm/wgmma_groups.cuh"

@@ -1,5 +1,5 @@
-// What the WGMMA forms of grouped products share on the host: what the kernel asks of sizes and of
-// rows, and a call. In: a call's products as strided matrices. Out: the launch.
+// What the WGMMA forms of grouped products share on the host: the kernel's requirements on sizes
+// and rows, and a call. In: a call's products as strided matrices. Out: the launch.
 // Read next: grouped_wgmma_cuda.cpp, ops/gemm/grouped_block/grouped_block_wgmma_cuda.cpp.
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace dlblas::gemm {
 
-/// Sizes, rows of a and of the result at one pitch, and groups that a table holds.
+/// Requires sizes in range, one pitch for the rows of a and of the result, and no more groups than
+/// the table holds.
 Support supports_grouped_wgmma(const GroupedOp& op, const Problem& problem);
 
 /// What a kernel was compiled for, and how it is launched.
@@ -22,15 +23,16 @@ struct GroupedWgmmaForm {
   bool dependent;
 };
 
-/// One call: 0, or the driver's code. A reversed or an overlapping view has the layout class of a
-/// plain one: a copy stands in for it. `finish` may add operands.
+/// Runs one call; returns 0 or the driver's error code. A reversed or overlapping view has the
+/// layout class of a plain one, so a copy stands in for it. `finish` may add operands.
 int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct& p,
                     const GroupedWgmmaForm& form, const Context& context,
                     const cuda::Function& kernel,
                     const std::function<void(GroupedWgmmaCall&)>& finish);
 
-/// Seconds of a product of average groups: tiles one after the other on every multiprocessor, at
-/// `part` of `flops`, each `ends` longer; copies come out of L2; all weights once through memory.
+/// The estimate for average groups: each multiprocessor runs tile after tile at `part` of `flops`,
+/// `turn` seconds longer each, and `once` per call; copies come from L2; all weights cross memory
+/// once.
 struct GroupedTileTime {
   double part, flops, bytes;  // of an element of K of a row
   double turn, once;          // what a tile's end costs, and what comes once

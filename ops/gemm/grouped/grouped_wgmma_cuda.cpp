@@ -1,5 +1,5 @@
-// Grouped products on Hopper's WGMMA: which problems it takes, which tile an average group
-// suggests, and its launch: as many persistent blocks as multiprocessors, whatever the groups are.
+// Grouped products on Hopper's WGMMA: the supported problems, the tile chosen for an average group,
+// and the launch of at most one persistent block per multiprocessor, whatever the groups are.
 // In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_wgmma.cuh.
 #include "core/rates.hpp"
@@ -17,7 +17,7 @@ bool one_pitch(const TensorTraits& t) {
 struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  // Bits repeat, but are others than cuda_mma's, which takes what this one refuses.
+  // Bits repeat, but differ from those of cuda_mma, which takes what this form refuses.
   static constexpr bool kIsDeterministic = false;
   static constexpr const auto& kTiles = kGroupedWgmmaTiles;
   static constexpr std::int64_t kLongestChain = 16384;
@@ -39,8 +39,8 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     }();
     return *knobs;
   }
-  /// Of kDepth a chain is as long as a group, which may have all rows: sums become totals every
-  /// 2,048, as in cuda_mma.
+  /// For kDepth a chain is as long as a group, which may have all rows: sums are added to totals
+  /// every 2,048 terms, as in cuda_mma.
   static std::int32_t span(const Query& q) {
     const GroupedOp& op = op_of(q);
     return op.kind == GroupKind::kDepth && q.problem.dims[op.k] > kLongestChain ? 2048 : 0;
@@ -58,7 +58,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
   static bool fits(const Query& q, int tile) {
     const GemmWgmmaConfig& c = kTiles[tile];
-    // Totals are as many registers again as sums.
+    // Totals take as many registers again as the sums.
     return bytes_of(q, tile) <= q.device.shared_bytes_per_block &&
            (span(q) == 0 || (c.sums() <= 96 && c.block_k <= 64));
   }
@@ -91,9 +91,9 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
                   [allowed](const Config& c) { return (allowed >> c.tile & 1u) != 0; });
   }
 
-  /// Tiles one after the other on every multiprocessor; copies come out of L2; all weights once
-  /// through memory. Within 15 % of an H200's times but for 64 × 128 of short groups, which are
-  /// more (26 November 2026, docs/notes/gemm.md).
+  /// Each multiprocessor runs tile after tile; copies come from L2; all weights cross memory once.
+  /// Within 15 % of the times on an H200, except 64 × 128 tiles of short groups, which take longer
+  /// (26 November 2026, docs/notes/gemm.md).
   static double milliseconds(const Query& q, const Config& config) {
     const GroupedOp& op = op_of(q);
     const GemmWgmmaConfig& c = kTiles[config.tile];

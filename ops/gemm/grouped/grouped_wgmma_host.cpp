@@ -11,7 +11,7 @@
 namespace dlblas::gemm {
 namespace {
 
-/// The same matrix `elements` on.
+/// The same matrix, `elements` further on.
 Columns from_element(Columns c, std::int64_t elements, DType type) {
   c.data = static_cast<const char*>(c.data) + elements * size_of(type);
   return c;
@@ -53,7 +53,7 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
   const GemmWgmmaConfig& c = *form.tile;
   const bool by_depth = op.kind == GroupKind::kDepth, plain_b = form.b_by_depth;
   const std::int64_t rows = op.kind == GroupKind::kRows ? p.m : p.groups * p.m;
-  // Rows of all groups lie at one pitch; a group's only row is a group away from the next.
+  // The rows of all groups have one pitch; groups of a single row are one group stride apart.
   const std::int64_t out_pitch = p.m > 1 ? p.out.row : p.out.group;
   const Columns a = by_depth ? Columns{p.a.data, p.m, p.k, p.a.col}
                              : Columns{p.a.data, p.k, rows, p.m > 1 ? p.a.row : p.a.group};

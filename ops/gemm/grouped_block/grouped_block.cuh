@@ -1,11 +1,11 @@
-// Grouped products of f8 with scales of blocks, sm_80 and later, any layout: a block has a tile of
-// one group. Codes become f16, which holds them all, and mma.sync multiplies 128 of K; then the
-// sums are multiplied by their factor and added in f32.
-// In: codes, scales, sizes of groups. Out: rows of the groups alone, rounded once.
+// Block-scaled grouped products of f8, sm_80 and later, any layout: each block computes one tile of
+// one group. Codes become f16, which represents all of them; mma.sync multiplies 128 of K, and the
+// sums are multiplied by their factor and accumulated in f32.
+// In: codes, scales, sizes of groups. Out: the groups' rows only, rounded once.
 //
-//   registers ← global (128 of K)   while   sums of the 128 before, from shared memory
+//   registers ← global (128 of K)   while   sums of the previous 128, from shared memory
 //
-// Four neighbours of K are one word of a thread's: K is permuted alike in a and weight.
+// A thread's 32-bit word holds four neighbours of K: a and weight permute K in the same way.
 // Flow: call > validate > select > compile > [launch].  Read next: grouped_block_config.hpp,
 // device/gemm/groups.cuh.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace dlblas::gemm {
 
-/// Four codes of a word as two words of two f16.
+/// The four codes of a 32-bit word as two words of two f16.
 template <DType kType>
 __device__ __forceinline__ void codes_to_f16(uint32_t codes, uint32_t& low, uint32_t& high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -32,7 +32,8 @@ __device__ __forceinline__ void codes_to_f16(uint32_t codes, uint32_t& low, uint
         : "=r"(low), "=r"(high)
         : "r"(codes));
 #else
-  // A code above eight zeros; e5m2 then is f16, e4m3 has one bit of exponent less, biased by 8.
+  // Each code above eight zero bits: e5m2 then is f16; e4m3 has one exponent bit less, and a bias
+  // that is lower by 8.
   const uint32_t words[] = {__byte_perm(codes, 0, 0x1404), __byte_perm(codes, 0, 0x3424)};
   uint32_t made[2];
 #pragma unroll
@@ -51,8 +52,8 @@ __device__ __forceinline__ void codes_to_f16(uint32_t codes, uint32_t& low, uint
 #endif
 }
 
-/// 16 codes of any stride, of which `left` are there. Not inlined: 16 loads at a dozen places would
-/// compile for seconds.
+/// 16 codes of any stride, of which `left` exist. Not inlined: 16 loads at a dozen call sites would
+/// take seconds to compile.
 __device__ __noinline__ uint4 gather_codes(const uint8_t* from, int64_t stride, int64_t left) {
   uint32_t words[4] = {};
 #pragma unroll
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kGroupedBlockThreads)
   __shared__ __align__(16) unsigned char a_tile[C.block_m * LoadA::kPitch];
   __shared__ __align__(16) unsigned char b_tile[C.block_n * LoadB::kPitch];
 
-  // Scalars alone: a copy of p.gemm for enter_group to move keeps p.gemm's values (NVRTC 13).
+  // Scalars only: a copy of p.gemm that enter_group moves keeps p.gemm's values (NVRTC 13).
   constexpr uint32_t kBand = 8;
   const auto columns = static_cast<uint32_t>((p.gemm.n + C.block_n - 1) / C.block_n);
   const GroupTile at = find_tile<S.groups, C.block_m>(p.groups, blockIdx.x, columns);

@@ -1,5 +1,5 @@
-// What the operators of grouped products with scales of blocks share; tensors are a, weight,
-// offsets or counts, a_scale, weight_scale, and the result.
+// What the block-scaled grouped products share. Their tensors are a, weight, offsets or counts,
+// a_scale, weight_scale, and the result.
 // Read next: grouped_block_ref.hpp, ops/gemm/grouped/grouped.hpp.
 #pragma once
 
@@ -9,12 +9,12 @@ namespace dlblas::gemm {
 
 inline constexpr int kGroupedAScale = 3, kGroupedWeightScale = 4, kGroupedBlockResult = 5;
 
-/// What the oracle says of the sums, or, below f32's normal range, its smallest step for each part;
-/// then one rounding to the result's dtype.
+/// Allows the oracle's error of the sums; below f32's normal range, its smallest step per part of
+/// K; then one rounding to the result's dtype.
 Bound grouped_block_bound(const GroupedOp& op, const Problem& problem);
 
 std::vector<Implementation> grouped_block_cpu(const GroupedOp& op);
-/// Every layout and architecture; of e4m3 along K, Hopper's.
+/// The first takes every layout and architecture; the second, e4m3 along K on Hopper.
 Implementation grouped_block_cuda(const GroupedOp& op);
 Implementation grouped_block_wgmma(const GroupedOp& op);
 

@@ -1,4 +1,4 @@
-// What the host code and the CUDA kernel of grouped products with scales of blocks share.
+// What the host code and the CUDA kernel of the block-scaled grouped products share.
 // Read next: grouped_block.cuh, device/gemm/groups_config.hpp.
 #pragma once
 
@@ -19,7 +19,7 @@ struct GroupedBlockConfig {
 struct GroupedBlockTile {
   int32_t block_m, block_n, warps_m, warps_n;
 };
-/// Columns of a tile lie in one block of scales.
+/// All columns of a tile share one block of scales.
 inline constexpr GroupedBlockTile kGroupedBlockTiles[] = {
     {64, 64, 2, 2}, {32, 128, 1, 4}, {16, 128, 1, 4}};
 inline constexpr int kGroupedBlockCount = sizeof kGroupedBlockTiles / sizeof kGroupedBlockTiles[0];

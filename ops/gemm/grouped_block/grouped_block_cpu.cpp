@@ -1,7 +1,7 @@
-// Grouped products of f8 with scales of blocks on CPUs. With AMX each group is a scaled product of
-// its own; else 64 rows of a group become f32, then each row of the weight, and their products are
-// added over 128 of K at a time. Threads divide columns.
-// In: a Problem, later the Args of a call. Out: a Kernel of one step. Numerics: one order of sums.
+// Block-scaled grouped products of f8 on CPUs. With AMX each group is a separate scaled product;
+// otherwise 64 rows of a group are widened to f32, then each row of the weight, and their products
+// are summed over 128 of K at a time. Threads divide columns. In: a Problem, later the Args of a
+// call. Out: a Kernel of one step. Numerics: a fixed order of sums.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_block_ref.hpp,
 // ops/gemm/scaled/scaled_tiles.hpp.
 #include <algorithm>
@@ -44,7 +44,7 @@ void widen(const void* data, std::int64_t at, std::int64_t stride, std::int64_t 
   for (std::int64_t i = 0; i < count; ++i) to[i] = values[from[i * stride]];
 }
 
-/// Eight sums side by side, added in one order.
+/// Eight independent partial sums, combined in a fixed order.
 float dot(const float* a, const float* b, std::int64_t count) {
   float sums[8] = {};
   std::int64_t k = 0;
@@ -54,7 +54,7 @@ float dot(const float* a, const float* b, std::int64_t count) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-/// One call at work.
+/// One running call.
 struct Run {
   const Args& args;
   const GroupedOp& op;
@@ -96,7 +96,7 @@ struct Run {
   }
 };
 
-/// f(group, its first row, one behind the last) of all groups that have rows.
+/// Calls f(group, first row, one past the last row) for every group that has rows.
 template <typename F>
 void each_group(const GroupedOp& op, const GroupedProduct& p, const Args& args, const F& f) {
   const TensorView& sizes = args.tensors[kGroupedSizes];
@@ -143,7 +143,7 @@ struct TilesState {
   scaled::Tiles tiles;
 };
 
-/// A matrix of a group's, from `row` on; `turned`: its last dimension is the product's first.
+/// A group's matrix from `row` on; `turned`: its last dimension is the product's first.
 scaled::ScaledMatrix matrix_of(const TensorView& t, std::int64_t group, std::int64_t row,
                                bool turned) {
   const std::int64_t *strides = t.strides + t.rank - 2,

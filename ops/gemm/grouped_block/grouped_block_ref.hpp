@@ -1,6 +1,6 @@
-// The oracle of grouped products with scales of blocks: the sum over every 128 of K of
-// f32(a_scale · weight_scale) · Σ a · weight, in f64, where a row has a group; the error it allows
-// is that of the scaled products, whose tensor cores these use. Read next:
+// The oracle of the block-scaled grouped products: for each row in a group, the f64 sum over blocks
+// of 128 of K of f32(a_scale · weight_scale) · Σ a · weight. The allowed error is that of the
+// scaled products, which use the same tensor cores. Read next:
 // ops/gemm/scaled/scaled_ref.hpp, ops/gemm/grouped/grouped_ref.hpp.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace dlblas::gemm {
 
 enum BlockTensor : int { kBlockA, kBlockWeight, kBlockSizes, kBlockAScale, kBlockWeightScale };
 
-/// Columns of a row that belongs to `group`; `columns` and `depth` are N and K.
+/// Stores the columns of a row of `group`; `columns` and `depth` are N and K.
 template <typename Row>
 void store_block_sums(Row& row, int64_t group, int64_t columns, int64_t depth) {
   constexpr int64_t kBlock = scaled::kOracleGroup;

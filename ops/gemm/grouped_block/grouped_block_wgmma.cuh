@@ -1,5 +1,5 @@
-// Grouped products of e4m3 with scales of blocks on Hopper's WGMMA: the kernel of
-// device/gemm/wgmma_groups.cuh with the main loop of codes and a tile of the list.
+// Block-scaled grouped products of e4m3 on Hopper's WGMMA: the kernel of
+// device/gemm/wgmma_groups.cuh with the main loop for codes and a listed tile.
 // Flow: call > validate > select > compile > [launch].  Read next: grouped_block_wgmma_cuda.cpp.
 #pragma once
 

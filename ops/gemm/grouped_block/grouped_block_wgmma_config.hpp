@@ -7,7 +7,7 @@
 
 namespace dlblas::gemm {
 
-/// The second is the first with room for a table of many groups.
+/// The second is the first with one stage less: room for a table of many groups.
 inline constexpr GemmWgmmaConfig kGroupedBlockWgmmaTiles[] = {
     {false, 128, 128, 64, 2, false, GemmShare::kNone, 1, 6, false, 8},
     {false, 128, 128, 64, 2, false, GemmShare::kNone, 1, 5, false, 8},

@@ -1,5 +1,5 @@
-// Grouped products of e4m3 with scales of blocks on Hopper's WGMMA: which problems it takes, which
-// tile an average group suggests, and its launch. Codes are pairs to the copy engine.
+// Block-scaled grouped products of e4m3 on Hopper's WGMMA: the supported problems, the tile chosen
+// for an average group, and the launch. The copy engine sees pairs of codes.
 // In: a Problem, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_block_wgmma.cuh,
 // ops/gemm/grouped/grouped_wgmma.hpp, device/gemm/wgmma_codes.cuh.
@@ -21,7 +21,7 @@ struct CodeTraits {
 struct Form : kernels::CudaForm<CodeTraits, GroupedBlockConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  // Bits repeat, but are others than cuda_mma's, which takes what this one refuses.
+  // Bits repeat, but differ from those of cuda_mma, which takes what this form refuses.
   static constexpr bool kIsDeterministic = false;
   static constexpr const auto& kTiles = kGroupedBlockWgmmaTiles;
 
@@ -70,7 +70,7 @@ struct Form : kernels::CudaForm<CodeTraits, GroupedBlockConfig> {
     space.require(table(), "shared_memory_fits", {"tile"},
                   [allowed](const Config& c) { return (allowed >> c.tile & 1u) != 0; });
   }
-  /// A tile of 128 × 128 takes 0.41 µs for 128 of K (docs/notes/gemm.md, 8-bit codes).
+  /// A tile of 128 × 128 takes 0.41 µs per 128 of K (docs/notes/gemm.md, 8-bit codes).
   static double milliseconds(const Query& q, const Config& config) {
     const GemmWgmmaConfig& c = kTiles[config.tile];
     const double part = c.block_m == 128   ? (c.block_n > 128 ? 0.9 : 0.91)

@@ -1,4 +1,4 @@
-// grouped_gemm_k: schema and oracle; kernels are those of all grouped products.
+// grouped_gemm_k: schema and oracle; the kernels are shared by all grouped products.
 // Read next: grouped_gemm_k_ref.hpp (what it computes), ops/gemm/grouped/grouped.hpp.
 #include "ops/gemm/grouped_gemm_k/grouped_gemm_k_ref.hpp"
 

@@ -1,4 +1,4 @@
-// The oracle of grouped_gemm_k: out[e] = aᵀ · b over the rows of group e; 0 where it has none.
+// The oracle of grouped_gemm_k: out[e] = aᵀ · b over the rows of group e; 0 for an empty group.
 // Read next: ops/gemm/grouped/grouped_ref.hpp.
 #pragma once
 

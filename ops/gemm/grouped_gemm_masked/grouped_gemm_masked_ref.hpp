@@ -1,5 +1,5 @@
-// The oracle of grouped_gemm_masked: out[e, m] = a[e, m] · weight[e]ᵀ of the rows below
-// masked_m[e]; the others are undefined. Read next: ops/gemm/grouped/grouped_ref.hpp.
+// The oracle of grouped_gemm_masked: out[e, m] = a[e, m] · weight[e]ᵀ for m < masked_m[e]; other
+// rows are undefined. Read next: ops/gemm/grouped/grouped_ref.hpp.
 #pragma once
 
 #include "ops/gemm/grouped/grouped_ref.hpp"

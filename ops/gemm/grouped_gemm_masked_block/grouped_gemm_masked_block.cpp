@@ -1,5 +1,5 @@
-// grouped_gemm_masked_block: schema and oracle; kernels are those of all grouped products
-// with scales of blocks. Read next: grouped_gemm_masked_block_ref.hpp,
+// grouped_gemm_masked_block: schema and oracle; the kernels are shared by all block-scaled
+// grouped products. Read next: grouped_gemm_masked_block_ref.hpp,
 // ops/gemm/grouped_block/grouped_block.hpp.
 #include "ops/gemm/grouped_gemm_masked_block/grouped_gemm_masked_block_ref.hpp"
 

@@ -1,5 +1,6 @@
-// The oracle of grouped_gemm_masked_block: the first rows of each expert times its weight, with
-// scales; the others are undefined. Read next: ops/gemm/grouped_block/grouped_block_ref.hpp.
+// The oracle of grouped_gemm_masked_block: scaled products of the first masked_m[e] rows of group
+// e with its weight; other rows are undefined. Read next:
+// ops/gemm/grouped_block/grouped_block_ref.hpp.
 #pragma once
 
 #include "ops/gemm/grouped_block/grouped_block_ref.hpp"

@@ -1,5 +1,5 @@
-// The oracle of grouped_gemm_rows: out[m] = a[m] · weight[e]ᵀ of the group e that has row m; a row
-// of none is undefined. Read next: ops/gemm/grouped/grouped_ref.hpp.
+// The oracle of grouped_gemm_rows: out[m] = a[m] · weight[e]ᵀ, e being the group that contains row
+// m; a row in no group is undefined. Read next: ops/gemm/grouped/grouped_ref.hpp.
 #pragma once
 
 #include "ops/gemm/grouped/grouped_ref.hpp"

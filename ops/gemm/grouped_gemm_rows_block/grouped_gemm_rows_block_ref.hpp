@@ -1,5 +1,5 @@
-// The oracle of grouped_gemm_rows_block: rows of a group times its weight, with scales; a row of no
-// group is undefined. Read next: ops/gemm/grouped_block/grouped_block_ref.hpp.
+// The oracle of grouped_gemm_rows_block: scaled products of a group's rows with its weight; a row
+// in no group is undefined. Read next: ops/gemm/grouped_block/grouped_block_ref.hpp.
 #pragma once
 
 #include "ops/gemm/grouped_block/grouped_block_ref.hpp"

@@ -1,4 +1,4 @@
-// linear_residual: schema, oracle, and its program's places. All forms come from these.
+// linear_residual: schema, oracle, and the operands of its program. All forms come from these.
 // Read next: linear_residual_product.hpp (what it computes), linear_residual_ref.hpp (how exactly),
 // src/kernels/product.hpp.
 #include "core/source_hash.hpp"

@@ -1,7 +1,7 @@
 // The oracle of linear_residual: y = act(row_scale · column_scale · (x · weightᵀ) + bias) +
-// residual, in f64. The error it allows, in units u = 2^-24: of the sum as ops/dot_ref.hpp has it,
-// times the scales; two roundings more for these; bias and activation as matmul_ref.hpp has them;
-// and one of the last sum. Read next: ops/oracle_text.hpp, linear_residual.cpp.
+// residual, in f64. Allowed error, in units u = 2^-24: that of the sum (ops/dot_ref.hpp) times the
+// scales; two roundings for the scales; those of bias and activation (matmul_ref.hpp); and one for
+// the final addition. Read next: ops/oracle_text.hpp, linear_residual.cpp.
 #pragma once
 
 #include "ops/dot_ref.hpp"
@@ -37,7 +37,7 @@ void linear_residual_row(Row& row) {
     const double scaled = dot.sum * scale, bias = column(kLinearBias, c, 0);
     const double residual = row.has(kLinearResidual) ? row.load(kLinearResidual, c) : 0;
     const double active = activate(scaled + bias, activation);
-    // Of infinities and NaN no error is allowed: they are what they are.
+    // Infinities and NaN must match exactly.
     if (!std::isfinite(scaled + bias)) return row.store(0, c, active + residual, 0);
     const double before =
         (epilogue_roundings(activation) + 2) * (std::abs(scaled) + std::abs(bias));

@@ -1,5 +1,5 @@
-// lora_shrink and lora_expand on NVIDIA GPUs, any layout: blocks along x have a token, along y
-// parts of its elements; some lanes of a warp share an element and add up its products in one
+// lora_shrink and lora_expand on NVIDIA GPUs, any layout: blockIdx.x is the token, blockIdx.y a
+// part of its elements; some lanes of a warp share an element and add its products in a fixed
 // order. Numerics: f32, one rounding, at the store. Flow: call > validate > select > compile >
 // [launch]. Read next: lora_config.hpp.
 #pragma once

@@ -1,5 +1,5 @@
-// What lora_shrink and lora_expand share: bound and implementations of y[t] += scale · x[t] ·
-// weight[token_lora[t]]ᵀ. Read next: lora_ref.hpp, lora_impl.cpp.
+// What lora_shrink and lora_expand share: the bound and the implementations of y[t] += scale ·
+// x[t] · weight[token_lora[t]]ᵀ. Read next: lora_ref.hpp, lora_impl.cpp.
 #pragma once
 
 #include <vector>

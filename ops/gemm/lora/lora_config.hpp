@@ -1,4 +1,4 @@
-// What the host and the CUDA kernel of lora_shrink and lora_expand agree on. Read next: lora.cuh.
+// What the host and the CUDA kernel of lora_shrink and lora_expand share. Read next: lora.cuh.
 #pragma once
 
 #include "device/types.hpp"

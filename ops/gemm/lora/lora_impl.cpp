@@ -19,7 +19,7 @@ double products(const Problem& p) {
   return static_cast<double>(p.dims[kLoraT]) * static_cast<double>(p.dims[kLoraN]) *
          static_cast<double>(p.dims[kLoraK]);
 }
-/// Tokens of an adapter read the same weights: at most one of each adapter.
+/// Tokens of one adapter share its weights: each adapter counts at most once.
 double bytes_of(const Problem& p) {
   const auto t = static_cast<double>(p.dims[kLoraT]), n = static_cast<double>(p.dims[kLoraN]),
              k = static_cast<double>(p.dims[kLoraK]);
@@ -60,7 +60,7 @@ float element(const void* data, std::int64_t at) {
   }
 }
 
-/// Eight sums side by side, added in one order.
+/// Eight independent partial sums, combined in a fixed order.
 template <DType kType>
 float dot(const float* x, const void* weight, std::int64_t row, std::int64_t stride,
           std::int64_t depth) {
@@ -190,7 +190,7 @@ struct Form : kernels::CudaForm<LoraTraits, NoKnobs> {
 
 }  // namespace
 
-/// Products that vanish below f32's normal range, and the store's rounding.
+/// Allows for products that vanish below f32's normal range, and for the store's rounding.
 Bound lora_bound(const Problem& p, int) {
   const FloatTraits out = float_traits(p.tensors[kLoraY].dtype);
   const double count = static_cast<double>(p.dims[kLoraK]) + 4;

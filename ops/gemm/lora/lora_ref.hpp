@@ -1,7 +1,8 @@
-// The oracle of lora_shrink and lora_expand, which differ in names alone:
-// y[t, n] += scale · Σ_k x[t, k] · weight[l, n, k] where token t has adapter l; others stay.
-// The error it allows, in roundings of f32: the sum's, times scale; of the product with scale, and
-// of the last addition. Read next: device/oracle/sum_error.hpp, ops/oracle_text.hpp.
+// The oracle of lora_shrink and lora_expand, which differ only in names:
+// y[t, n] += scale · Σ_k x[t, k] · weight[l, n, k] where token t has adapter l; the rows of other
+// tokens are unchanged. Allowed error, in f32 roundings: the sum's, times scale, plus those of the
+// product with scale and of the final addition. Read next: device/oracle/sum_error.hpp,
+// ops/oracle_text.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"

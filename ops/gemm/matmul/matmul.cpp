@@ -21,7 +21,7 @@ double bytes_of_b(const Problem& p) {
 
 namespace {
 
-// Rows of three and more dimensions are served where they lie at one stride.
+// Tensors of three and more dimensions are supported where their rows have a single stride.
 void check_rows(const Args& args) {
   for (const int i : {int{kA}, int{kOut}}) {
     const TensorView& t = args.tensors[i];

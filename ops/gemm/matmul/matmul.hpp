@@ -12,38 +12,37 @@
 
 namespace dlblas::gemm {
 
-/// A factor or the result as a matrix: all leading dimensions are rows, at one stride.
+/// A factor or the result as a matrix: all leading dimensions become rows, at one stride.
 TensorView flat(const TensorView& t);
 /// Strides, dtypes and exact sizes of one call. Strides of dimensions of size 1 mean nothing and
 /// become 1, so that kernels see them as contiguous.
 MatmulParams matmul_params(const Args& args);
-/// The product of a call. Partial sums may wait in an out of f32 with contiguous rows.
+/// The product of a call. An f32 result with contiguous rows may hold partial sums.
 GemmJob product_of(const MatmulParams& p);
 
-/// How the CPU kernels add up: alike in every implementation and configuration. Under
-/// `deterministic` M has no say, so that a row has the same bits in any batch.
+/// The CPU kernels' order of sums: the same in every implementation and configuration. Under
+/// `deterministic` it does not depend on M, so a row has the same bits in any batch.
 GemmSumOrder sums_of(const Problem& problem);
 
 /// Blocked forms, widest instruction set first.
 void append_blocked(std::vector<Implementation>& to);
 /// Few-row forms.
 void append_rows(std::vector<Implementation>& to);
-/// The rival.
+/// oneDNN, the rival.
 void append_onednn(std::vector<Implementation>& to);
 
 void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
                       OracleOut* out);
 Bound matmul_bound(const Problem& problem, int result);
 
-/// What estimates are made of, in double: products of sizes that no machine holds overflow
-/// integers.
+/// Terms of the estimates, in double: products of sizes that no machine holds overflow integers.
 double multiply_adds(const Problem& problem);
 double bytes_of_b(const Problem& problem);
 
 using kernels::kPacking;
 using kernels::ProductLevel;
-/// The levels of this build, widest first. `f16_part`: 1×4096×4096, AMD Zen 4, 2 threads, November
-/// 2026.
+/// The levels of this build, widest first. `f16_part` was measured at 1×4096×4096, AMD Zen 4, 2
+/// threads, November 2026.
 struct MatmulLevels {
 #if defined(DLBLAS_X86)
   ProductLevel avx512 = {&avx512::kMatmulCode, 16};

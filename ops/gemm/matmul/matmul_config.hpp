@@ -1,8 +1,8 @@
-// What the host code and the instruction-set objects of matmul share beside the product itself
+// What the host code and the instruction-set objects of matmul share besides the product itself
 // (cpu/gemm/job.hpp): parameters, and the entry points that each level defines in its own
 // namespace.
-// In: nothing but plain values; no inline function may appear here, an instruction-set object would
-// keep its own copy of it for everyone.
+// In: nothing but plain values; no inline functions, since the linker could keep an instruction-set
+// object's copy for everyone.
 // Flow: [launch] fills the parameters.  Read next: cpu/matmul_cpu.cpp.
 #pragma once
 

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(MatmulOracleParams::kTile* MatmulOracleParams:
   const int64_t row = listed < p.num_rows ? p.rows[listed] : 0;
   matmul_oracle::Sums sums;
   for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
-    // Past the ends zeros: they change no sum.
+    // Zeros past the ends change no sum.
     const bool has_a = listed < p.num_rows && k0 + tx < p.k, has_b = column < p.n && k0 + ty < p.k;
     const double a =
         has_a ? load_element(p.a, row * p.a_strides[0] + (k0 + tx) * p.a_strides[1]) : 0;

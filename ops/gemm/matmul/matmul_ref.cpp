@@ -1,7 +1,7 @@
-// The oracle of matmul: f64 sums over the listed rows of the result, and what error is allowed.
-// In: Args with any strides. Out: value and magnitude of each element: the roundings of f32 that
-// its sum, its bias and its activation may be off by, as matmul_ref.hpp says. Numerics: products of
-// two f32 are exact in f64; even and odd k are added apart, each in order. Read next:
+// The oracle of matmul: f64 sums over the listed rows of the result, and the allowed error.
+// In: Args with any strides. Out: value and magnitude of each element. The magnitude is the allowed
+// number of f32 roundings of sum, bias and activation, see matmul_ref.hpp. Numerics: products of
+// two f32 are exact in f64; even and odd k are summed separately, each in order. Read next:
 // matmul_ref.hpp, device/oracle/sum_error.hpp, registry/operator.hpp, matmul.cpp.
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace dlblas::gemm {
 namespace {
 
-/// Columns side by side: 4 + 4 accumulators of two doubles stay in the 16 registers of plain SSE2.
+/// Columns at a time: 4 + 4 accumulators of two doubles stay in the 16 registers of plain SSE2.
 constexpr int kColumns = 8;
 using Pair = double __attribute__((vector_size(16)));
 using Mask = std::int64_t __attribute__((vector_size(16)));
@@ -24,7 +24,7 @@ double element(const TensorView& t, std::int64_t row, std::int64_t col) {
   return load_element(t, row * t.strides[0] + col * t.strides[1]);
 }
 
-/// What one row times a panel adds up to, kColumns side by side.
+/// The sums of one row times a panel of kColumns columns.
 struct PanelSums {
   double even[kColumns] = {}, odd[kColumns] = {};
   double size[kColumns] = {}, squares[kColumns] = {}, path[kColumns] = {}, lanes[kColumns] = {};
@@ -46,8 +46,8 @@ void add(double* to, Pair v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-/// Adds k <= kSumStep products of a row with a panel, [k][kColumns]. Twice over the products, so
-/// that sums stay in registers.
+/// Adds k <= kSumStep products of a row with a panel, [k][kColumns]. Two passes over the products,
+/// so that sums stay in registers.
 void multiply_step(const double* a, const double* panel, int k, PanelSums& sums) {
   const Mask no_sign = {INT64_MAX, INT64_MAX};
   Pair parts[2][kPairs] = {}, size[kPairs] = {}, squares[kPairs] = {};
@@ -83,7 +83,7 @@ PanelSums multiply_row(const double* a, const double* panel, std::int64_t k) {
 }
 
 /// Σ|a·b| over the products with an operand below f32's normal range: CPUs' bf16 dot products
-/// (AVX512-BF16, inside oneDNN) count such operands as zero, whatever the mode of the caller.
+/// (AVX512-BF16, inside oneDNN) count such operands as zero, whatever the caller's mode.
 double subnormal_part(const double* a, const double* panel, std::int64_t k) {
   double part = 0;
   for (std::int64_t i = 0; i < k; ++i) {
@@ -129,8 +129,8 @@ void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t n
   }
 }
 
-/// Roundings of the sum, or, below f32's normal range, half its smallest step for each product (all
-/// of it, where such products count as zero); then one rounding to the result's dtype.
+/// Allows the sum's roundings; below f32's normal range, half its smallest step per product (2^-126
+/// where such products count as zero); then one rounding to the result's dtype.
 Bound matmul_bound(const Problem& problem, int) {
   const auto activation = static_cast<Activation>(problem.scalars[kActivation]);
   const double count = static_cast<double>(problem.dims[kK]) + 1 + epilogue_roundings(activation);

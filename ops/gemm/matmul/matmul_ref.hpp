@@ -1,5 +1,5 @@
-// What matmul's oracles, the host's and the device's, make of a sum in f64: the result, and how far
-// an error of the sum reaches. One text for both, which differ in how they walk. Read next:
+// The last step of matmul's oracles on host and device: the result of a sum in f64, and its allowed
+// error. One text for both, which differ in how they walk. Read next:
 // ops/gemm/matmul/matmul_ref.cpp, matmul_oracle.cuh.
 #pragma once
 
@@ -25,26 +25,26 @@ DLBLAS_ORACLE double activate(double x, Activation activation) {
   return x;
 }
 
-/// How much an activation can stretch a difference: the largest |slope|, rounded up.
+/// How much an activation can amplify a difference: the largest |slope|, rounded up.
 DLBLAS_ORACLE double lipschitz(Activation activation) {
   if (activation == Activation::kGelu) return 1.13;
   if (activation == Activation::kSilu) return 1.1;
   return 1;
 }
 
-/// Errors of a sum of k products of a's dtype.
+/// The error model of a sum of k products of a's dtype.
 DLBLAS_ORACLE SumModel matmul_sum_model(DType dtype, std::int64_t k) {
   return sum_model(k, dtype != DType::kF32);
 }
 
-/// Roundings after the sum, relative to what the activation gets: two where a bias is added and
-/// the result of f32 is rounded; with exp and erf good to 1.5e-7, 14 more.
+/// Roundings after the sum, relative to the activation's input: two for adding a bias and rounding
+/// the f32 result; 14 more for exp and erf, which are good to 1.5e-7.
 DLBLAS_ORACLE double epilogue_roundings(Activation activation) {
   return activation == Activation::kGelu || activation == Activation::kSilu ? 16 : 2;
 }
 
-/// The roundings of f32 that an element may be off by: of its sum, bias and activation, times how
-/// far an error in the sum can move the result. `lost`: Σ|a·b| over products that may count as 0.
+/// An element's allowed error in f32 roundings: those of its sum, bias and activation, times how
+/// much the activation can amplify them. `lost`: Σ|a·b| over products that may count as 0.
 DLBLAS_ORACLE double magnitude_of(const SumModel& model, const SumSizes& sums, double lost,
                                   double sum, double bias, Activation activation) {
   const double roundings = sum_error(model, sums) + lost / kRounding;

@@ -1,6 +1,6 @@
-// The products of codes compiled for AMX: i8 with sums in i32, f8 as bf16 with sums in f32. Scales
-// of rows and columns wait until the end; of blocks, each 128 of K are added up in tiles, and then
-// by multiply-adds with their scales.
+// The products of codes compiled for AMX: i8 with sums in i32, f8 as bf16 with sums in f32. Row and
+// column scales are applied at the end. With block scales, tiles sum 128 of K at a time, and
+// multiply-adds accumulate those sums with their scales.
 // Everything but the tables below has internal linkage: see cpu/simd.hpp for why. Read next:
 // cpu/gemm/codes.hpp, scaled_finish.hpp, scaled_tiles.cpp.
 #include "cpu/gemm/codes.hpp"
@@ -14,7 +14,7 @@ namespace {
 using gemm::scaled::kGroup;
 using gemm::scaled::TilesCall;
 
-/// `to` becomes the columns of `from`, which has rows of `width` floats; whole vectors of both.
+/// Transposes `from`, `height` rows of `width` floats, into `to`; both are whole vectors.
 DLBLAS_INLINE void turn_tile(const float* from, int64_t height, int64_t width, float* to) {
   for (int64_t i = 0; i < height; i += kWidth) {
     for (int64_t j = 0; j < width; j += kWidth) {
@@ -28,7 +28,8 @@ DLBLAS_INLINE void turn_tile(const float* from, int64_t height, int64_t width, f
   }
 }
 
-/// 16 sums in f32: of i8 of one span i32, of several two floats, `low` behind the others.
+/// 16 scaled sums of i8 as f32. The sums of one span are i32; those of several are pairs of floats,
+/// the second in `low`.
 DLBLAS_INLINE Vec scale_integers(Vec factor, const float* sums, const float* low) {
   __m512d scaled[2];
   DLBLAS_UNROLL
@@ -46,7 +47,7 @@ DLBLAS_INLINE Vec scale_integers(Vec factor, const float* sums, const float* low
                             _mm512_cvtpd_ps(scaled[1]), 1);
 }
 
-/// kIntegers: sums are i32, or from several spans two floats each.
+/// kIntegers: sums are i32, or pairs of floats where K has several spans.
 template <bool kIntegers>
 struct TilesEpilogue {
   using Params = TilesCall;
@@ -94,8 +95,8 @@ DLBLAS_INLINE Vec load_sums(const float* from) {
   return kIntegers ? _mm512_cvtepi32_ps(_mm512_castps_si512(v)) : v;
 }
 
-/// A tile's sums over one group of K, with their scales: out = before + scales · sums. Where there
-/// are none before, it begins at 0.
+/// Adds a tile's sums over one group of K, scaled: out = before + scales · sums, where `before` is
+/// 0 if there is none.
 template <bool kIntegers>
 DLBLAS_OUTLINE void promote(const TilesCall& call, int64_t group, GemmTile tile, const float* sums,
                             const TileArgs& t, bool first) {
@@ -115,7 +116,7 @@ DLBLAS_OUTLINE void promote(const TilesCall& call, int64_t group, GemmTile tile,
   }
 }
 
-/// Adds up scaled sums of groups in f32.
+/// Accumulates the scaled sums of groups in f32.
 template <typename Terms>
 struct BlockCore : PairCore<Terms> {
   static constexpr int kStep = 256;

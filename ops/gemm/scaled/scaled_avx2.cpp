@@ -1,5 +1,5 @@
-// The scaled products for AVX2 with FMA and F16C: 8 lanes. The build gives this file its flags by
-// its suffix. Everything but the pointer below has internal linkage: see cpu/simd.hpp for why. Read
+// The scaled products for AVX2 with FMA and F16C: 8 lanes. The file name's suffix selects its build
+// flags. Everything but the pointer below has internal linkage: see cpu/simd.hpp for why. Read
 // next: scaled_simd.hpp.
 #include "ops/gemm/scaled/scaled_simd.hpp"
 

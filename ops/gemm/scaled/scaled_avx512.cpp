@@ -1,4 +1,4 @@
-// The scaled products for AVX-512: 16 lanes. The build gives this file its flags by its suffix.
+// The scaled products for AVX-512: 16 lanes. The suffix of the file name selects its build flags.
 // Everything but the pointer below has internal linkage: see cpu/simd.hpp for why. Read next:
 // scaled_simd.hpp.
 #include "ops/gemm/scaled/scaled_simd.hpp"

@@ -1,11 +1,11 @@
-// The i8 product of rows' and columns' scales for AVX512_VNNI: vpdpbusd adds four products of u8
-// and s8 to an i32. b's codes become u8 by + 128, and a row's sums begin at −128 times the sum of
-// its codes of a: exact, since i32 wraps and the whole sum of a span fits. Spans are added in f64.
+// The i8 product with row and column scales for AVX512_VNNI: vpdpbusd adds four products of u8 and
+// s8 to an i32. Adding 128 makes b's codes u8, and a row's sums start at −128 times the sum of a's
+// codes in that row: exact, since i32 wraps and a span's whole sum fits. Spans are added in f64.
 //
 //   tiles   b packed a block at a time, [K / 4][64 columns][4]; up to 6 rows × 64 columns
-//   dots    b's columns lie along K: 6 rows × 4 columns of 64 terms at a time, nothing is packed
+//   dots    b's columns are contiguous along K, and not packed: 6 rows × 4 columns × 64 terms
 //
-// The build gives this file its flags by its suffix. Everything but the table below has internal
+// The suffix of the file name selects its build flags. Everything but the table below has internal
 // linkage: see cpu/simd.hpp for why. Read next: scaled_vnni.cpp, scaled_finish.hpp.
 #include "ops/gemm/scaled/scaled_finish.hpp"
 #include "ops/gemm/scaled/scaled_vnni_config.hpp"
@@ -26,7 +26,7 @@ using Codes = __m512i;
 constexpr int64_t kBytes = sizeof(Codes);
 constexpr int kDotRows = 6, kDotColumns = 4;
 
-/// n codes that lie `stride` bytes apart, the first 64 at most; zeros above.
+/// n codes, at most 64, that are `stride` bytes apart; the other bytes are zero.
 DLBLAS_INLINE Codes load_codes(const uint8_t* from, int64_t stride, int64_t n) {
   if (stride == 1 && n >= kBytes) return _mm512_loadu_si512(from);
   if (n <= 0) return _mm512_setzero_si512();
@@ -45,7 +45,7 @@ DLBLAS_INLINE Codes broadcast_four(const int8_t* from) {
   return _mm512_set1_epi32(four);
 }
 
-/// a's codes of panels [p0, p1), and where their sums begin.
+/// Packs a's codes of panels [p0, p1), and computes the values at which their sums start.
 void pack_codes(const ScaledJob& p, const VnniRows& rows, int64_t p0, int64_t p1) {
   const auto height = static_cast<int>(rows.height);
   const Codes places =
@@ -71,14 +71,14 @@ void pack_codes(const ScaledJob& p, const VnniRows& rows, int64_t p0, int64_t p1
   }
 }
 
-/// Vector v, of 4, of the 64 columns of a group at depth k, in a packed block of this depth (a
-/// multiple of 4). Of each 16 bytes of columns the first four are in vector 0, the next in vector
-/// 1, …: as bytes turn without a permutation.
+/// Vector v of the 4 that hold a group's 64 columns at depth k, in a packed block of this depth (a
+/// multiple of 4). Of every 16 columns, the first four are in vector 0, the next four in vector 1,
+/// …: the order that unpacking bytes gives without a permutation.
 DLBLAS_INLINE uint8_t* packed_at(uint8_t* block, int64_t depth, int64_t group, int64_t k, int v) {
   return block + (group * depth + k) * kVnniColumns + v * kBytes;
 }
 
-/// Rows of b, or any strides: four of K by 64 columns turn at a time.
+/// Packs b by rows, or with any strides: transposes four of K × 64 columns at a time.
 DLBLAS_OUTLINE void pack_rows_of_b(const ScaledMatrix& b, int64_t k0, int64_t depth, int64_t j,
                                    int64_t columns, uint8_t* to, int64_t to_depth) {
   for (int64_t k = 0; k < depth; k += 4) {
@@ -102,7 +102,8 @@ DLBLAS_OUTLINE void pack_rows_of_b(const ScaledMatrix& b, int64_t k0, int64_t de
   }
 }
 
-/// Columns of b that lie along K: 64 of K by 16 columns turn at a time, four bytes together.
+/// Packs columns of b that are contiguous along K: transposes 64 of K × 16 columns at a time, in
+/// units of four bytes.
 DLBLAS_OUTLINE void pack_columns_of_b(const ScaledMatrix& b, int64_t k0, int64_t depth, int64_t j,
                                       int64_t columns, uint8_t* to, int64_t to_depth) {
   for (int64_t g = 0; g * kVnniColumns < columns; ++g) {
@@ -124,7 +125,7 @@ DLBLAS_OUTLINE void pack_columns_of_b(const ScaledMatrix& b, int64_t k0, int64_t
   }
 }
 
-/// kRows rows × 64 columns of sums: they begin at `starts`, or where that is null go on.
+/// kRows rows × 64 columns of sums, which start at `starts` or, where that is null, continue.
 template <int kRows>
 DLBLAS_OUTLINE void multiply_tile(const int8_t* a, const uint8_t* b, int64_t steps,
                                   const int32_t* starts, int32_t* to, int64_t pitch) {
@@ -162,8 +163,8 @@ using Tile = void (*)(const int8_t*, const uint8_t*, int64_t, const int32_t*, in
 constexpr Tile kTiles[kVnniRows] = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
                                     multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
-/// Packs [k0, k0 + depth) × [j, j + columns) of b, and adds its products to the part's sums; after
-/// each panel `after` may take those, which are still in the caches.
+/// Packs [k0, k0 + depth) × [j, j + columns) of b, and adds its products to the part's sums; calls
+/// `after` for each panel while its sums are still in the caches.
 template <typename F>
 DLBLAS_INLINE void multiply_block(const ScaledJob& p, const VnniRows& rows, const VnniPart& part,
                                   int64_t k0, int64_t depth, int64_t j, int64_t columns,
@@ -187,7 +188,7 @@ DLBLAS_INLINE void multiply_block(const ScaledJob& p, const VnniRows& rows, cons
   }
 }
 
-/// The sums of four vectors' lanes, side by side.
+/// The horizontal sums of four vectors, in one vector.
 DLBLAS_INLINE __m128i add_lanes(Codes a, Codes b, Codes c, Codes d) {
   const Codes ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
   const Codes cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
@@ -197,7 +198,7 @@ DLBLAS_INLINE __m128i add_lanes(Codes a, Codes b, Codes c, Codes d) {
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/// kRows rows by four columns of b, of which n count; a's rows are `pitch` bytes apart.
+/// kRows rows × four columns of b, of which n count; a's rows are `a_pitch` bytes apart.
 template <int kRows>
 DLBLAS_OUTLINE void multiply_dots(const ScaledMatrix& b, int64_t k0, int64_t depth, int64_t j,
                                   int64_t n, const int8_t* a, int64_t a_pitch,
@@ -241,7 +242,7 @@ using Dots = void (*)(const ScaledMatrix&, int64_t, int64_t, int64_t, int64_t, c
 constexpr Dots kDots[kDotRows] = {multiply_dots<1>, multiply_dots<2>, multiply_dots<3>,
                                   multiply_dots<4>, multiply_dots<5>, multiply_dots<6>};
 
-/// One span's sums of columns [j, j + columns); panels are rows.
+/// One span's sums for columns [j, j + columns); each panel is one row.
 void multiply_columns(const ScaledJob& p, const VnniRows& rows, const VnniPart& part, int64_t k0,
                       int64_t depth, int64_t j, int64_t columns, int64_t pitch) {
   const int32_t* starts = rows.starts + k0 / kVnniSpan * rows.panels;
@@ -255,7 +256,7 @@ void multiply_columns(const ScaledJob& p, const VnniRows& rows, const VnniPart& 
   }
 }
 
-/// 64 sums as the tiles leave them, in the order of columns.
+/// Reorders 64 sums from the tiles' order to that of the columns.
 DLBLAS_INLINE void put_in_order(const int32_t* from, int32_t* to) {
   const Codes a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + 16);
   const Codes c = _mm512_loadu_si512(from + 32), d = _mm512_loadu_si512(from + 48);
@@ -267,8 +268,8 @@ DLBLAS_INLINE void put_in_order(const int32_t* from, int32_t* to) {
   _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(ab_odd, cd_odd, 0xdd));
 }
 
-/// f(row of the part, first column, columns that count, their sums) of panels [p0, p1): 64 columns
-/// at a time, those of a row one after the other, as they are stored.
+/// Calls f(row of the part, first column, columns that count, their sums) for panels [p0, p1): 64
+/// columns at a time, row by row, as they are stored.
 template <typename F>
 DLBLAS_INLINE void each_row(const VnniRows& rows, const VnniPart& part, int64_t p0, int64_t p1,
                             int64_t columns, int64_t pitch, bool in_order, const F& f) {

@@ -1,6 +1,6 @@
-// The scaled products for SSE2 or NEON: 4 lanes. The build gives this file its flags by its suffix.
-// Everything but the pointer below has internal linkage: see cpu/simd.hpp for why. Read next:
-// scaled_simd.hpp.
+// The scaled products for SSE2 or NEON: 4 lanes. The suffix of the file name selects its build
+// flags. Everything but the pointer below has internal linkage: see cpu/simd.hpp for why.
+// Read next: scaled_simd.hpp.
 #include "ops/gemm/scaled/scaled_simd.hpp"
 
 namespace dlblas::baseline {

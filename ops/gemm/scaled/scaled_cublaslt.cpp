@@ -1,7 +1,7 @@
-// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale per side, or per row
-// and a column, without fast accumulation. Its list of heuristics is the space: knob `algo` is a
-// place in it. In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step.
-// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ.
+// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale per side, or one per row
+// and per column, without fast accumulation. Its heuristic list is the search space: knob `algo`
+// indexes it. In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step.
+// cuBLASLt's matrices are column-major: the product is computed as outᵀ = bᵀ · aᵀ.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp,
 // ops/gemm/matmul/cuda/matmul_cublaslt.cpp.
 #include <algorithm>
@@ -30,7 +30,7 @@ const ConfigTable<Config>& table() {
   return *t;
 }
 
-/// One product, as a call has it or as a Problem's bucket would.
+/// The sizes of one product: a call's, or those of a Problem's bucket.
 struct Sizes {
   std::int64_t m, n, k, a_pitch, b_pitch, out_pitch;
 };
@@ -44,7 +44,7 @@ struct State {
 };
 static_assert(sizeof(State) <= Kernel::kStateBytes);
 
-/// Descriptors of one product; `valid` when cuBLASLt took them all.
+/// Descriptors of one product; `valid` if cuBLASLt accepted them all.
 struct Product {
   CublasLt::Description description;
   CublasLt::Layout b, a, out;
@@ -78,7 +78,7 @@ struct Product {
   }
 };
 
-/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone.
+/// cuBLASLt's list for one product, best guess first. Split-K sums are reduced in f32 only.
 std::vector<CublasLt::Choice> choices_of(const State& state, const Product& x,
                                          std::size_t workspace, int wanted) {
   const CublasLt& lt = cuda::cublaslt();
@@ -103,14 +103,14 @@ std::vector<CublasLt::Choice> choices_of(const State& state, const Product& x,
   return list;
 }
 
-/// A pointer that is aligned as scales are: its value is read, never what it points to.
+/// A pointer aligned as scales are. cuBLASLt reads its value, never what it points to.
 const void* somewhere() { return reinterpret_cast<const void*>(std::uintptr_t{256}); }
 
 bool is_each(const Problem& p, int tensor, std::int64_t size) {
   return size > 1 && !is_broadcast(p.tensors[tensor].layout) && p.ones[tensor] == 0;
 }
 
-/// Fills everything but the algorithm. The device's context is current.
+/// Fills in everything but the algorithm. The device's context must be current.
 State start_state(const Problem& p) {
   State state{};
   state.handle = cuda::cublaslt_handle(p.device_index);
@@ -124,14 +124,14 @@ std::vector<CublasLt::Choice> bucket_choices(const State& state) {
   return choices_of(state, Product(state, state.bucket, somewhere(), somewhere()), kMaxWorkspace,
                     kListed);
 }
-/// How long the list is on this device; without one, as long as it may be.
+/// The length of the list on this device; without a device, the maximum.
 std::int64_t listed(const Problem& p) {
   if (!cuda::unavailable().empty()) return kListed;
   const cuda::CurrentDevice current(p.device_index);
   return static_cast<std::int64_t>(bucket_choices(start_state(p)).size());
 }
 
-/// cuda::error_text has the words for both.
+/// cuda::error_text describes both kinds of code.
 constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
@@ -171,7 +171,7 @@ Support supports(const Query& q) {
   if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0)
     return Support::no("a dimension is zero");
   if (p.tensors[kA].dtype != DType::kF8E4M3) return Support::no("cuBLASLt's i8 has no scales");
-  // Pitches that differ from these are not in the key.
+  // Other pitches are not part of the key.
   const bool a_along = p.tensors[kA].layout == Layout::kContiguous;
   if (!a_along) return Support::no("{} has gaps, or is not contiguous along K", tensor(kA));
   if (p.tensors[kB].layout != Layout::kTransposed)
@@ -214,8 +214,8 @@ double estimate(const Query& q, const dlblas::Config& config) {
          1e-6 * table().from_config(config).algo;
 }
 
-/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
-/// zeros loads it.
+/// cuBLASLt loads a kernel at its first product, which must not happen inside a graph capture: one
+/// product of zeros loads it beforehand.
 void multiply_once(const State& state) {
   constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
   const Sizes& s = state.bucket;

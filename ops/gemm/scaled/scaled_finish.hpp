@@ -1,5 +1,5 @@
-// What becomes of a row's sums in the scaled products on CPUs: scales, bias, one rounding to f32
-// before the store's. In: sums of any type that f64 holds. Out: a row of the result.
+// The epilogue of the scaled products on CPUs: scales, bias, one rounding to f32 before the
+// store's. In: a row's sums, of any type that f64 holds. Out: a row of the result.
 // Compiled once per instruction set.  Read next: cpu/gemm/epilogue.hpp, scaled_simd.hpp.
 #pragma once
 
@@ -26,8 +26,8 @@ DLBLAS_INLINE GemmMatrix gemm_matrix(const ScaledMatrix& m) {
   return {m.data, m.row, m.col, m.type};
 }
 
-/// Columns [j, j + n) of row i, n at most kStrip; `scales`: those of the columns, null where sums
-/// have theirs.
+/// Stores columns [j, j + n) of row i, n at most kStrip. `scales`: the columns' scales; null where
+/// the sums are scaled already.
 template <typename Sum>
 DLBLAS_OUTLINE void finish_row(const ScaledJob& p, int64_t i, int64_t j, int64_t n,
                                const float* scales, const Sum* total) {
@@ -46,7 +46,7 @@ DLBLAS_OUTLINE void finish_row(const ScaledJob& p, int64_t i, int64_t j, int64_t
       });
 }
 
-/// The scales of columns [j, j + n), side by side.
+/// The scales of columns [j, j + n), contiguous in `to`.
 DLBLAS_INLINE void load_scales(const ScaledJob& p, int64_t j, int64_t n, float* to) {
   for (int64_t c = 0; c < n; ++c) to[c] = scale_at(p.b_scale, 0, j + c);
 }

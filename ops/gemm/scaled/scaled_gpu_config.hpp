@@ -7,8 +7,8 @@
 
 namespace dlblas::gemm::scaled {
 
-/// Terms of K that are added up before a scale multiplies them, or before an f32 sum goes to
-/// another; of blocks, columns of b with one scale.
+/// Terms of K summed before a scale multiplies them, or before an f32 sum is added to its total;
+/// with block scales, also columns of b per scale.
 inline constexpr int kScaleGroup = 128;
 
 /// What the Problem fixes.
@@ -24,7 +24,7 @@ struct ScaledTraits {
   bool aligned;    // every element is aligned to its size
 };
 
-/// A block has block_m × 128 elements of the result; 128 of K at a time, in two halves.
+/// A block computes block_m × 128 elements of the result, 128 of K at a time in two halves.
 struct ScaledMmaConfig {
   int32_t block_m;
 
@@ -44,7 +44,7 @@ struct ScaledProgramTraits {
   bool each_row, each_column;  // has a scale of its own; else one is for all
 };
 
-/// One call. Strides in elements; a scale that is one for all has strides of 0.
+/// One call. Strides in elements; a single scale for all has strides of 0.
 struct ScaledParams {
   const void *a, *b;
   int64_t a_row, a_col, b_row, b_col;
@@ -55,7 +55,7 @@ struct ScaledParams {
   int64_t m, n, k;
 };
 
-/// A copy to rows along K; pitch is a multiple of 16.
+/// A copy into rows contiguous along K; pitch is a multiple of 16.
 struct ScaledPlainParams {
   static constexpr int kTile = 64, kThreads = 256;
   const uint8_t* from;

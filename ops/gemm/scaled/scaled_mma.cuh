@@ -1,10 +1,10 @@
-// The scaled products on tensor cores of sm_80 and later: codes become f16, which holds all of i8
-// and of e4m3, and mma.sync multiplies those. Any strides, any alignment, any sizes.
+// The scaled products on tensor cores of sm_80 and later: codes become f16, which represents all of
+// i8 and of e4m3, and mma.sync multiplies them. Any strides, any alignment, any sizes.
 // In: codes, scales, a bias. Out: rows and columns of the result, one rounding.
-// Numerics: f32 sums of 128 terms in one order, exact for i8; then f32 multiply-adds with the
-// factors of blocks, f32 sums, or i32 sums of i8. So no configuration changes a bit.
+// Numerics: f32 sums of 128 terms in a fixed order, exact for i8; then f32 multiply-adds with block
+// factors, f32 sums, or i32 sums for i8. Every configuration gives the same bits.
 //
-//   registers ← global (half of 128 of K)   while   sums += shared (the half before)
+//   registers ← global (half of 128 of K)   while   sums += shared (the previous half)
 //   total += factor · sums                  after every second half
 //
 // Flow: [launch], of scaled_mma_cuda.cpp.  Read next: scaled_gpu_config.hpp, device/mma_tile.cuh.
@@ -17,11 +17,11 @@
 
 namespace dlblas::gemm::scaled {
 
-/// Four codes of a word as two words of two f16.
+/// The four codes of a 32-bit word as two words of two f16.
 template <DType kType>
 __device__ __forceinline__ void widen_codes(uint32_t codes, uint32_t& low, uint32_t& high) {
   if constexpr (kType == DType::kI8) {
-    // 1024 + (code + 128) in f16 has the code in its lowest bits.
+    // 1024 + (code + 128) in f16 has code + 128 in its lowest bits.
     const uint32_t biased = codes ^ 0x80808080u;
     asm("{\n\t.reg .b32 h;\n\tmov.b32 h, 0x64806480;\n\t"
         "prmt.b32 %0, %2, 0x64646464, 0x4140;\n\tprmt.b32 %1, %2, 0x64646464, 0x4342;\n\t"
@@ -41,8 +41,8 @@ __device__ __forceinline__ void widen_codes(uint32_t codes, uint32_t& low, uint3
   }
 }
 
-/// How a block reads kRows rows (of a, or columns of b) × 64 of K: a thread has runs of 16 codes of
-/// one row, which wait in registers while the tile before is multiplied.
+/// How a block reads kRows rows (of a, or columns of b) × 64 of K: a thread loads runs of 16 codes
+/// of one row and keeps them in registers while the previous tile is multiplied.
 template <DType kType, int kRows, bool kAlong, bool kVector>
 struct ScaledLoader {
   static constexpr int kThreads = ScaledMmaConfig::kThreads, kRuns = kRows * 4;
@@ -50,7 +50,7 @@ struct ScaledLoader {
   const uint8_t* base;
   int64_t row_stride, k_stride, rows_left;
 
-  /// Neighbouring threads read neighbours in memory.
+  /// Neighbouring threads read neighbouring addresses.
   __device__ static __forceinline__ int row_of(int run) { return kAlong ? run / 4 : run % kRows; }
   __device__ static __forceinline__ int part_of(int run) { return kAlong ? run % 4 : run / kRows; }
 
@@ -74,7 +74,7 @@ struct ScaledLoader {
         runs[i] = load_run(row_of(run), k + part_of(run) * 16, depth);
     }
   }
-  /// As MmaTile lays rows of 64 f16.
+  /// In MmaTile's layout of rows of 64 f16.
   __device__ __forceinline__ void store(const uint4 (&runs)[kCount], unsigned char* tile) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ float scale_at(const void* scales, int64_t at) {
   return float_from_bits(load_vec < DType::kF32, 1, S.aligned ? 4 : 1 > (scales, at).words[0]);
 }
 
-/// What sums of groups add up in.
+/// The type that accumulates the sums of groups.
 template <bool kIntegers>
 struct ScaledTotal {
   using Type = float;
@@ -108,7 +108,7 @@ struct ScaledTotal<true> {
   using Type = int32_t;
 };
 
-/// A warp's sums and where they stand.
+/// A warp's sums and their place in the result.
 template <ScaledTraits S, ScaledMmaConfig C>
 class ScaledSums {
  public:

@@ -1,4 +1,4 @@
-// The scaled products that take everything on a GPU. In: any Problem. Out: a Kernel of one step.
+// The general GPU form of the scaled products. In: any Problem. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: scaled_mma.cuh.
 #include <algorithm>
 #include <cmath>
@@ -10,13 +10,13 @@
 namespace dlblas::gemm::scaled {
 namespace {
 
-/// Sums of i8 up to here fit into i32: 2^17 products of 2^14, less one.
+/// The longest sums of i8 that fit into i32: 2^17 − 1 products of 2^14.
 constexpr std::int64_t kLongestInteger = (std::int64_t{1} << 17) - 1;
 
 bool along_k(const TensorTraits& t, bool k_is_last) {
   return k_is_last ? t.layout != Layout::kTransposed : t.layout == Layout::kTransposed;
 }
-/// Rows along K begin at multiples of 16 bytes and are without gaps.
+/// Rows are contiguous along K and begin at multiples of 16 bytes.
 bool is_vector(const TensorTraits& t, bool k_is_last) {
   const bool rows = k_is_last ? t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided
                               : t.layout == Layout::kTransposed;
@@ -60,8 +60,8 @@ struct Form : kernels::CudaForm<ScaledTraits, ScaledMmaConfig> {
                          static_cast<double>(ceil_div(p.dims[kN], Config::kColumns));
     const double waves = std::ceil(tiles / q.device.units);
     const auto depth = static_cast<double>(p.dims[kK]) + Config::kDepth;
-    // Not measured yet: a third of the rate of f16, and codes one by one where they do not lie
-    // along K.
+    // Not measured yet: a third of the f16 rate, and single-code loads where codes are not
+    // contiguous along K.
     const double part = 0.3 * c.block_m / (c.block_m + 32) * (s.b_vector ? 1 : 0.4);
     const double products =
         waves * 2 * depth * c.block_m * Config::kColumns / (part * unit_rates(q.device).half_flops);

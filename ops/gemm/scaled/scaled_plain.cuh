@@ -1,7 +1,7 @@
-// Codes of any strides as rows along K of a plain matrix, for kernels that read no other: 64 rows ×
-// 64 of K a block, by way of shared memory, so that both sides are read and written along what is
-// contiguous. In: a matrix of bytes. Out: rows at multiples of 16 bytes; what lies behind K up to
-// the pitch is 0. Read next: scaled_wgmma_cuda.cpp.
+// Copies codes of any strides to a plain matrix of rows along K, for kernels that read no other: 64
+// rows × 64 of K per block, through shared memory, so both reads and writes are coalesced.
+// In: a matrix of bytes. Out: rows at multiples of 16 bytes, zero from K to the pitch.
+// Read next: scaled_wgmma_cuda.cpp.
 #pragma once
 
 #include "device/types.hpp"

@@ -1,5 +1,5 @@
-// The oracle of the scaled products: f64 sums of the listed rows, group by group, and what error is
-// allowed. In: Args with any strides. Read next: scaled_ref.hpp, registry/operator.hpp.
+// The oracle of the scaled products: f64 sums of the listed rows, group by group, and the allowed
+// error. In: Args with any strides. Read next: scaled_ref.hpp, registry/operator.hpp.
 #include <algorithm>
 #include <vector>
 
@@ -11,8 +11,8 @@
 namespace dlblas::gemm::scaled {
 namespace {
 
-/// Element (row, col) of a tensor whose leading dimensions are rows; of a scale that is one for
-/// all, that.
+/// Element (row, col) of a tensor whose leading dimensions are rows; a single scale stands for all
+/// rows.
 class Matrix {
  public:
   Matrix(const TensorView& t) : t_(t), rows_(rows_of(t)) {}
@@ -67,8 +67,8 @@ double work_per_row(const Problem& p) {
   return 3 * static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
 }
 
-/// The error of the sum, or, below f32's normal range, half its smallest step for each group; then
-/// one rounding to the result's dtype.
+/// Allows the error of the sum; below f32's normal range, its smallest step per group; then one
+/// rounding to the result's dtype.
 Bound bound(const Problem& p, int) {
   const FloatTraits out = float_traits(p.tensors[kOut].dtype);
   const double groups = static_cast<double>(ceil_div(p.dims[kK], kGroup));
@@ -77,7 +77,7 @@ Bound bound(const Problem& p, int) {
           .absolute = out.tiny + (groups + 4) * float_traits(DType::kF32).tiny};
 }
 
-/// Rows of three and more dimensions are served where they lie at one stride.
+/// Tensors of three and more dimensions are supported where their rows have a single stride.
 void check_rows(const Args& args) {
   const std::string op(args.schema->name);
   for (const int i : {int{kA}, int{kAScale}, int{kOut}}) {

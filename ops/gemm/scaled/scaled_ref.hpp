@@ -1,18 +1,17 @@
-// What the oracles of the scaled products, the host's and the device's, make of one element: the
-// value in f64, and how far a kernel may be from it. One text for both, which differ in how they
-// walk.
+// One element of the scaled products' oracles, on host and device: its value in f64, and how far a
+// kernel may be from it. One text for both, which differ in how they walk.
 //
 //   out = Σ_g f_g · S_g + bias,   S_g = Σ a·b over group g of K,   f_g = a_scale · b_scale in f32
 //
-// i8: S_g is exact in every kernel (i32 sums, or f32 sums of at most 128 terms); what is left are
-// the roundings of f_g · S_g and of the sums of groups.
+// i8: S_g is exact in every kernel (i32 sums, or f32 sums of at most 128 terms); the roundings of
+// f_g · S_g and of the sums of groups remain.
 // e4m3: Hopper's tensor core aligns the products of an instruction (32 of K) and its accumulator to
-// the largest of them and cuts what is below 13 bits under it; kernels take the sum out every 128
-// of K. In units u = 2^-13 of the largest of products and partial sums of 128, doubled, since the
-// hardware is documented nowhere, a cut takes half a unit in the mean, always towards zero, which
-// adds up where products have one sign, and differs from that by 0.29 units in the root mean
-// square, which walks: 2·√n is six deviations and more. What the mean of a group may differ from
-// half a unit walks as well.
+// the largest of them and truncates what is more than 13 bits below it; kernels take the sum out
+// every 128 of K. The unit u is 2^-13 of the largest product or partial sum of 128, doubled because
+// the hardware is undocumented. A truncation loses half a unit on average, always towards zero,
+// which adds up where products have one sign. Its deviation from that mean, 0.29 units root mean
+// square, is a random walk: 2·√n is at least six standard deviations. The deviation of a group's
+// mean from half a unit is a random walk as well.
 // Read next: scaled_ref.cpp, scaled_oracle.cuh, device/oracle/sum_error.hpp.
 #pragma once
 
@@ -25,7 +24,7 @@ inline constexpr int kOracleGroup = 128;
 
 class ScaledWalk {
  public:
-  /// `exact`: sums of a group are.
+  /// `exact`: whether the sum of a group is exact.
   DLBLAS_ORACLE explicit ScaledWalk(bool exact) : exact_(exact) {}
   DLBLAS_ORACLE void add(double product) {
     sum_ += product;
@@ -46,7 +45,7 @@ class ScaledWalk {
     ++groups_;
   }
   DLBLAS_ORACLE double total() const { return total_; }
-  /// How far a kernel's total may be off, and its product with one factor more.
+  /// Allowed error of a kernel's total, including its product with one more factor.
   DLBLAS_ORACLE double magnitude() const {
     const double steps = 6 + 2 * std::sqrt(groups_);
     return kRounding * steps * size_ + std::abs(one_sided_) + std::sqrt(squares_);
@@ -58,7 +57,7 @@ class ScaledWalk {
   double total_ = 0, size_ = 0, one_sided_ = 0, squares_ = 0, groups_ = 0;
 };
 
-/// Of a walk over groups with factors, or over groups of factor 1 and then one for all.
+/// For a walk over groups with factors, or over groups of factor 1 with one factor for all.
 DLBLAS_ORACLE double scaled_value(const ScaledWalk& walk, double whole, double bias) {
   return whole * walk.total() + bias;
 }

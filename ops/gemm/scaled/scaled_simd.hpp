@@ -1,5 +1,5 @@
-// The scaled products on CPUs: 128 of K at a time in f32, which is exact for i8, then with their
-// scales into f64. In: codes of any strides, through a table of their values. Out: rows and columns
+// The scaled products on CPUs: sums of 128 of K in f32, which is exact for i8, are scaled and
+// accumulated in f64. In: codes of any strides, and a table of their values. Out: rows and columns
 // of the result, one rounding to f32 before the store's.
 // Compiled once per instruction set.  Read next: scaled_finish.hpp, scaled_cpu.cpp.
 #pragma once
@@ -13,7 +13,7 @@ namespace {
 using gemm::scaled::kGroup;
 using gemm::scaled::ScaledPart;
 
-/// The values of kWidth codes, side by side in memory.
+/// The values of kWidth contiguous codes.
 DLBLAS_INLINE Vec load_codes(const float* values, const uint8_t* codes) {
 #if defined(__AVX512F__)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
@@ -27,7 +27,7 @@ DLBLAS_INLINE Vec load_codes(const float* values, const uint8_t* codes) {
   return load<DType::kF32>(lanes);
 #endif
 }
-/// Of the first n of them, n above 0; code 0 is 0.
+/// The values of the first n codes, n > 0; the other lanes are 0, the value of code 0.
 DLBLAS_INLINE Vec load_first_codes(const float* values, const uint8_t* codes, int64_t n) {
   if (n >= kWidth) return load_codes(values, codes);
   uint8_t some[kWidth] = {};
@@ -35,8 +35,8 @@ DLBLAS_INLINE Vec load_first_codes(const float* values, const uint8_t* codes, in
   return load_codes(values, some);
 }
 
-/// Codes [row, row + rows) × [col, col + cols) as f32 at to[r · pitch + c]. `to` has room for whole
-/// vectors of rows and of columns.
+/// Stores codes [row, row + rows) × [col, col + cols) as f32 at to[r · pitch + c]. `to` has room
+/// for whole vectors of rows and of columns.
 DLBLAS_OUTLINE void widen_codes(const float* values, const ScaledMatrix& m, int64_t row,
                                 int64_t col, int64_t rows, int64_t cols, float* to, int64_t pitch) {
   if (m.col == 1) {
@@ -64,8 +64,8 @@ DLBLAS_OUTLINE void widen_codes(const float* values, const ScaledMatrix& m, int6
   }
 }
 
-/// Sums over `depth` of kRows rows of a, [row][kGroup], with kVectors vectors of b,
-/// [depth][kStrip].
+/// Products of kRows rows of a, [row][kGroup], and kVectors vectors of b, [depth][kStrip], summed
+/// over `depth`.
 template <int kRows, int kVectors>
 DLBLAS_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, float* to) {
   Vec sums[kRows][kVectors];
@@ -93,7 +93,7 @@ DLBLAS_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, 
   }
 }
 
-/// One group of a block of rows with a strip of columns: `total` += factor · sums.
+/// One group of K, for some rows and a strip of columns: `total` += factor · sums.
 template <int kRows>
 DLBLAS_OUTLINE void multiply_rows(const ScaledJob& p, int64_t i, int64_t rows, int64_t j,
                                   int64_t group, int64_t depth, const float* a, const float* b,

@@ -1,7 +1,7 @@
 // Products of codes on CPUs with AMX: i8 with sums in i32, which are exact; f8 as bf16, with sums
 // in f32. In: a Problem, later the Args of a call. Out: a Kernel of one step.
-// Numerics: one order of sums in every configuration; i8 with scales of rows and columns has the
-// bits of the levels of scaled_cpu.cpp.
+// Numerics: the same order of sums in every configuration; i8 with row and column scales has the
+// same bits as the levels of scaled_cpu.cpp.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: scaled_amx.cpp.
 #include "ops/gemm/scaled/scaled_tiles.hpp"
 
@@ -25,7 +25,7 @@ constexpr ProductLevel kE4m3 = {&avx512::kE4m3Amx, 16, 1, Multiplier::kTiles};
 constexpr ProductLevel kE4m3Block = {&avx512::kE4m3BlockAmx, 16, 1, Multiplier::kTiles};
 constexpr ProductLevel kE5m2Block = {&avx512::kE5m2BlockAmx, 16, 1, Multiplier::kTiles};
 
-/// So many rows of a multiply i8 columns of b where they lie.
+/// Up to this many rows of a, i8 columns of b are multiplied in place.
 constexpr std::int64_t kFewRows = 64;
 
 int threads_of(const Query& q) { return std::max<int>(1, q.problem.threads); }
@@ -56,7 +56,7 @@ Config heuristic(const Query& q) {
   return kernels::fit_blocked(q, blocked_of(q), tiles_config(product_of(q), threads_of(q)));
 }
 
-/// Sums of i8 are those of every other level.
+/// Sums of i8 equal those of every other level.
 Support same_bits(const Query& q) {
   if (kernels::op_of<Scales>(q) == Scales::kChannel && q.problem.tensors[kA].dtype == DType::kI8)
     return Support::yes();
@@ -75,13 +75,13 @@ Kernel prepare(const Query& q, const Config& config) {
   return make_kernel({step}, s, workspace_bytes(s, p.m, p.n, p.k));
 }
 
-/// Floats of the table of a's scales of blocks, and of a group's.
+/// Floats of one group, and of all, in the table of a's block scales.
 std::int64_t scales_pitch(std::int64_t m) { return round_up(m, kTilesRows); }
 std::int64_t scales_floats(const Tiles& s, std::int64_t m, std::int64_t k) {
   return s.blocks ? ceil_div(k, kGroup) * scales_pitch(m) : 0;
 }
 
-/// Each group's scales of all rows, side by side; zeros behind them.
+/// Makes each group's scales of all rows contiguous, padded with zeros.
 void gather_scales(const ScaledJob& job, float* to) {
   const std::int64_t pitch = scales_pitch(job.m);
   const auto* const from = static_cast<const float*>(job.a_scale.data);
@@ -131,8 +131,8 @@ CpuGemmConfig tiles_config(const TilesProduct& p, int threads) {
 }
 
 // Granite Rapids, one thread of a busy machine, b 4096×4096, November 2026, ms: i8 along K, 1 row
-// 0.72, 64 1.23, 512 8.7; along N 1.9, 3.3 and 13.5; e4m3 along K 2.1, 3.9 and 17, of blocks 25.
-// The tables of rates are half as fast as that.
+// 0.72, 64 1.23, 512 8.7; along N 1.9, 3.3 and 13.5; e4m3 along K 2.1, 3.9 and 17, with block
+// scales 25. The rate tables assume half that speed.
 double tiles_ms(const Query& q, const TilesProduct& p) {
   const double threads = threads_of(q);
   const auto m = static_cast<double>(round_up(p.m, 16)), n = static_cast<double>(p.n),

@@ -1,5 +1,5 @@
-// What host code and the AMX object of the products of codes share: one call, and the code of each
-// kind. No inline function may appear here, see scaled_config.hpp. Read next:
+// What host code and the AMX object of the products of codes share: one call, and the code for each
+// kind. No inline functions here, see scaled_config.hpp. Read next:
 // ops/gemm/scaled/scaled_amx.cpp, scaled_tiles.cpp.
 #pragma once
 
@@ -8,19 +8,19 @@
 
 namespace dlblas::gemm::scaled {
 
-/// A call at the epilogue. `turned`: the product is that of b's columns with a's rows, whose tiles
-/// are columns of the result.
+/// A call as the epilogue sees it. `turned`: the product is b's columns times a's rows, so rows of
+/// a tile are columns of the result.
 struct TilesCall {
   ScaledJob job;
   bool turned;
-  /// Of blocks: a's scales, [group][pitch], with room for whole tiles of rows.
+  /// With blocks: a's scales, [group][pitch], with room for whole tiles of rows.
   const float* a_scales;
   int64_t pitch;
 };
-/// Rows that tiles may have beyond the call's: the table of scales has room for them.
+/// Tiles may have more rows than the call: the table of scales is padded to a multiple of these.
 inline constexpr int64_t kTilesRows = 64;
 
-/// Order of sums: i8 is exact in each span, of e4m3 the unit adds up 32 terms, and blocks 128.
+/// Order of sums: i8 is exact within a span; the unit sums 32 terms of e4m3, and 128 with blocks.
 inline constexpr GemmSumOrder kI8Tiles = {64, 64, 65536};
 inline constexpr GemmSumOrder kBlockTiles = {128, 128, 8192};
 

@@ -1,5 +1,5 @@
-// The i8 product of rows' and columns' scales on CPUs with AVX512_VNNI: sums in i32, four products
-// a lane. Threads share packed rows of a, then divide columns or rows. In: a Problem, later the
+// The i8 product with row and column scales on CPUs with AVX512_VNNI: sums in i32, four products
+// per lane. Threads share packed rows of a, then divide columns or rows. In: a Problem, later the
 // Args of a call. Out: a Kernel of one step. Same bits as the levels of scaled_cpu.cpp: all sums
 // are exact.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: scaled_avx512vnni.cpp.
@@ -15,7 +15,7 @@ namespace dlblas::gemm::scaled {
 #if defined(DLBLAS_X86)
 namespace {
 
-/// The most rows of a that are packed at a time, whole tiles: b is packed again for the next.
+/// Maximum rows of a packed at a time, in whole tiles: b is packed again for the next ones.
 constexpr std::int64_t kMostRows = 96 * kVnniRows;
 constexpr std::int64_t kLine = 64;
 /// The configuration that packs nothing.
@@ -30,7 +30,7 @@ const ConfigTable<VnniConfig>& table() {
   return *knobs;
 }
 
-/// Columns of b lie along K.
+/// Columns of b are contiguous along K.
 bool is_along_k(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
 Support supports(const Query& q) {
@@ -41,7 +41,7 @@ Support supports(const Query& q) {
   return Support::yes();
 }
 
-/// Where columns are read as they lie, nothing is packed: the other knobs change nothing.
+/// Dots read columns in place and pack nothing: the other knobs have no effect.
 void constrain(const Query& q, Space& space) {
   const bool along_k = is_along_k(q.problem);
   space.require(table(), "dots_lie_along_k", {"dots"},
@@ -72,7 +72,7 @@ double estimate(const Query& q, const Config& config) {
   const double threads = std::max<int>(1, p.threads);
   const auto m = static_cast<double>(p.dims[kM]), n = static_cast<double>(p.dims[kN]),
              k = static_cast<double>(p.dims[kK]);
-  // Of dots 8 rows take twice as long as 4 (Cascade Lake, Granite Rapids).
+  // With dots, 8 rows take twice as long as 4 (Cascade Lake, Granite Rapids).
   constexpr double kAsFloats = 4, kPack = 8;
   const bool dots = table().from_config(config).dots;
   const double kPart = dots ? 0.4 : 0.8, pack = dots ? 0 : kPack * n * k;
@@ -88,7 +88,7 @@ struct State {
   int slots;
 };
 
-/// The most rows that tiles of those at work have: panels share what the last one lacks.
+/// Upper bound on the padded rows of a batch: panels are balanced, so each pads by at most one.
 std::int64_t padded_rows(std::int64_t m) {
   const std::int64_t rows = std::min(m, kMostRows);
   return rows + ceil_div(rows, kVnniRows);
@@ -116,8 +116,8 @@ VnniPart room_of_slot(const Room& room, char* memory) {
   return part;
 }
 
-/// Packs some rows, and multiplies them with all columns: whole 64 of those to a thread; rows where
-/// there are fewer than threads.
+/// Packs some rows and multiplies them with all columns. Each thread takes whole strips of 64
+/// columns, or rows where there are fewer strips than threads.
 void multiply_rows(const ScaledJob& p, const State& s, const VnniRows& rows, const Room& room,
                    const Context& context, char* memory) {
   const VnniCode& code = avx512::kVnniCode;

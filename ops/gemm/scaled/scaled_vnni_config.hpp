@@ -1,5 +1,5 @@
-// What the host code and the AVX512_VNNI object of the i8 product share: packed rows, room of a
-// task, and the functions. No inline function may appear here, see scaled_config.hpp. Read next:
+// What the host code and the AVX512_VNNI object of the i8 product share: packed rows, a task's
+// memory, and the functions. No inline functions here, see scaled_config.hpp. Read next:
 // ops/gemm/scaled/scaled_avx512vnni.cpp, scaled_vnni.cpp.
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace dlblas::gemm::scaled {
 
-/// Terms of K whose sum fits i32, and so does 128 times the sum of a's codes.
+/// Terms of K for which the sum, and 128 times the sum of a's codes, fit i32.
 inline constexpr int64_t kVnniSpan = 65536;
 /// Columns of b that are packed together, and the bytes of a vector.
 inline constexpr int64_t kVnniColumns = 64;
 inline constexpr int64_t kVnniMostColumns = 2048;
-/// The most rows of a register tile.
+/// Maximum rows of a register tile.
 inline constexpr int64_t kVnniRows = 6;
 
 struct VnniConfig {
@@ -22,7 +22,7 @@ struct VnniConfig {
 };
 
 /// Some rows of a, packed: panels of `height` rows, each [K / 4][height][4] bytes, zeros past K and
-/// past the last row. A row of its own stays what it is.
+/// past the last row. A panel of one row keeps that row's order.
 struct VnniRows {
   int64_t first, count;    // of the call's rows
   int64_t height, panels;  // height · panels: count or some more

@@ -1,5 +1,5 @@
-// The scaled products on Hopper's WGMMA: scales of rows and columns and the bias as an epilogue
-// program; scales of blocks are the main loop's. In: f32 sums. Out: one rounding.  Read next:
+// The scaled products on Hopper's WGMMA: an epilogue program applies row and column scales and the
+// bias; the main loop applies block scales. In: f32 sums. Out: one rounding.  Read next:
 // device/gemm/wgmma_codes.cuh, device/gemm/wgmma_program.cuh.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace dlblas::gemm::scaled {
 
-/// One f32 for all.
+/// One f32 for all rows or columns.
 struct ScaledOne {
   uint32_t bits;
   template <class At>
@@ -57,7 +57,7 @@ template <ScaledProgramTraits S>
 struct ScaledProgram : GemmProgram {
   static constexpr DType kOut = S.out;
   static constexpr bool kBlockScales = S.blocks;
-  // Of scales over blocks two each: see wgmma_codes.cuh.
+  // Block scales take two operands each: see wgmma_codes.cuh.
   enum Operands { kAScale = 0, kBScale = 2, kBias = 4 };
 
   template <class At>

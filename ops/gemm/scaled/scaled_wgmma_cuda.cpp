@@ -1,5 +1,5 @@
-// The scaled products on Hopper's 8-bit WGMMA: which configurations exist, what they are expected
-// to take, and the launch. In: a Problem whose codes lie along K, later the Args of a call. Out: a
+// The scaled products on Hopper's 8-bit WGMMA: which configurations exist, their estimated times,
+// and the launch. In: a Problem, later the Args of a call; codes not along K are copied. Out: a
 // Kernel of one step. Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // scaled_wgmma.cuh, device/gemm/wgmma_codes.cuh, docs/notes/gemm.md.
 #include <algorithm>
@@ -26,13 +26,13 @@ struct Grid {
                (c.share == GemmShare::kA ? round_up(tiles_n, c.cluster) : tiles_n)),
         stages(ceil_div(p.dims[kK], 2 * kStage)) {
     if (c.share == GemmShare::kK) blocks *= c.cluster, stages = ceil_div(stages, c.cluster);
-    // Clusters of four leave out what is no multiple of four in a processing cluster: 120 of 132.
+    // Clusters of four leave the units of a GPC beyond a multiple of four idle: 120 of 132 work.
     const std::int64_t units = c.cluster == 4 ? device.units * 10 / 11 : device.units;
     waves = ceil_div(blocks, std::max<std::int64_t>(1, units / c.cluster * c.cluster));
   }
 };
 
-/// Each function is one constraint. It reads no knob that its constraint does not name.
+/// Each function is one constraint and reads only the knobs that its constraint names.
 struct Rules {
   std::int64_t m, n, groups;
   bool many;    // values beside the sums: i8 that becomes f32 in the main loop, a bias of f32
@@ -63,12 +63,12 @@ struct Rules {
     return widths && c.warpgroups == c.block_m / 64 && c.block_m <= 128;
   }
   bool block_m_distinct(const GemmWgmmaConfig& c) const { return c.block_m == 64 || m > 64; }
-  /// Odd widths are for waves that they fill better.
+  /// Odd widths serve where they fill waves better.
   bool block_n_distinct(const GemmWgmmaConfig& c) const {
     const bool odd = c.block_n % 64 != 0 && c.block_n > 64;
     return c.block_n == 16 || (odd || c.block_n == 192 ? c.block_n <= n : c.block_n / 2 < n);
   }
-  /// Large tiles read less: small ones where large ones leave much of the device idle.
+  /// Large tiles read less; small ones serve where large ones leave much of the device idle.
   bool tile_is_large(const GemmWgmmaConfig& c) const {
     if (c.block_n >= 64) return true;
     return ceil_div(m, c.block_m) * ceil_div(n, 2 * c.block_n) < device.units;
@@ -86,7 +86,7 @@ struct Rules {
   bool exists(const GemmWgmmaConfig& c) const {
     return valid(c) && c.shared_bytes(true, 0) <= device.shared_bytes_per_block;
   }
-  /// The deepest ring, or one stage less; no deeper than K.
+  /// The deepest ring that fits, or one stage less; no deeper than K.
   bool ring_is_deep(const GemmWgmmaConfig& c) const {
     GemmWgmmaConfig o = c;
     std::int32_t deepest = 2;
@@ -108,7 +108,7 @@ double limits(double a, double b, double order) {
   return std::pow(std::pow(a, order) + std::pow(b, order), 1 / order);
 }
 
-/// Of a copy in the workspace.
+/// Bytes of a copy in the workspace.
 constexpr std::int64_t copy_bytes(std::int64_t rows, std::int64_t k) {
   return round_up(rows * round_up(k, 16), 256);
 }
@@ -210,15 +210,15 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     require("group_matters", {"block_m", "block_n", "group_m"}, &Rules::group_matters);
   }
 
-  /// As matmul's model (matmul_wgmma_cuda.cpp), simpler; not fitted yet.
+  /// A simpler form of matmul's model (matmul_wgmma_cuda.cpp); not fitted yet.
   static double milliseconds(const Query& q, const GemmWgmmaConfig& c) {
     const Problem& p = q.problem;
     const Grid grid(p, c, q.device);
     const Rates unit = unit_rates(q.device);
     const double m = c.block_m, n = c.block_n;
-    // Tensor cores multiply 8 bits 2.66 times as fast as cuBLAS does f16, and wait for shared
-    // memory: each instruction reads 64 rows of A and all of B there, where the copies go as well.
-    // H100 or H200, 25 November 2026: 0.41 µs of 128 × 128, 0.33 of 128 × 64.
+    // Tensor cores multiply 8-bit codes 2.66 times as fast as cuBLAS does f16, and wait for shared
+    // memory: each instruction reads 64 rows of A and all of B there, and the copies write there.
+    // H100 or H200, 25 November 2026: 0.41 µs for 128 × 128, 0.33 for 128 × 64.
     const double products = 2 * m * n * 128 / (2.66 * unit.half_flops);
     const double clock = 1.47 * unit.half_flops / 4096;
     const double shared = (m / 64 * (64 + n) + m + n) / clock;
@@ -242,7 +242,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
                                ? kBarriers * c.cluster + 4.0 * (c.cluster - 1) * m * n /
                                                              (kWords * unit.alone_bytes_per_s)
                                : 0;
-    // Copies: a launch each, every code read and written.
+    // Each copy is one launch that reads and writes every code.
     const Traits s = traits(q, c);
     const auto k = static_cast<double>(p.dims[kK]);
     const auto copy = [&](bool plain, std::int64_t rows) {
@@ -293,9 +293,9 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
 };
 
-/// Rows of codes along K, as pairs: as they lie, or a copy. A reversed or an overlapping view has
-/// the layout class of a plain one, and no place in the workspace. No data: no memory for it, or
-/// `code`.
+/// Rows of codes along K as pairs, in place or copied. A reversed or overlapping view has the
+/// layout class of a plain one, so no place in the workspace: its copy is allocated. Without data
+/// in the result, memory ran out or the copy failed with `code`.
 kernels::WgmmaMatrix rows_of_codes(const void* data, std::int64_t k, std::int64_t rows,
                                    std::int64_t row, std::int64_t col, bool plain, void* place,
                                    const Context& context, const cuda::Function& copy, int& code) {
@@ -332,7 +332,7 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
   const kernels::WgmmaMatrix a = rows(p.a, p.m, p.a_row, p.a_col, s.traits.plain_a, place_a),
                              b = rows(p.b, p.n, p.b_col, p.b_row, s.traits.plain_b, place_b);
   if (copied != 0) return copied;
-  // A result with rows in another order or too far apart goes by way of a plain one.
+  // A result whose rows are reversed, overlap or are too far apart is computed in a plain buffer.
   const bool plain = p.m <= 1 || (p.out_row >= p.n && p.out_row < std::int64_t{1} << 31);
   const std::int64_t pitch = plain ? std::max(p.out_row, p.n) : p.n;
   const auto out_bytes = static_cast<std::size_t>(size_of(out_type));

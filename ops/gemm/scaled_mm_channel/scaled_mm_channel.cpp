@@ -1,4 +1,4 @@
-// scaled_mm_channel: schema; oracle and implementations are those of all scaled products.
+// scaled_mm_channel: schema; oracle and implementations are shared by all scaled products.
 // Read next: ops/gemm/scaled/scaled_ref.hpp (what it computes), scaled_mma.cuh, scaled_cpu.cpp.
 #include "ops/gemm/scaled/scaled.hpp"
 

@@ -1,4 +1,4 @@
-// store_kv_cache, new keys and values into a paged cache: schema, oracle and program.
+// store_kv_cache, which writes new keys and values to a paged cache: schema, oracle and program.
 // Read next: store_kv_cache_program.hpp (what it computes), store_kv_cache_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp"

@@ -1,5 +1,5 @@
-// store_kv_cache: heads of k and v into the rows of paged caches that slots name. Values keep their
-// bits where types agree and nothing is scaled; f8 saturates.
+// store_kv_cache: writes heads of k and v to the rows of paged caches that slots name. Values keep
+// their bits if the types agree and nothing is scaled; f8 saturates.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

@@ -1,8 +1,8 @@
-// The oracle of store_kv_cache: cache[slot / page, slot % page] = x / scale in f64, clamped to what
-// f8 holds; all other elements are what they were.
-// The error it allows: none without a conversion. Else the quotient is rounded to f32 and then to
-// the cache's type, half a step each; what was not written is given as it is, and has no other
-// number within half a step. Read next: registry/operator.hpp, store_kv_cache_program.hpp.
+// The oracle of store_kv_cache: cache[slot / page, slot % page] = x / scale in f64, clamped to the
+// range of f8; all other elements keep their values.
+// Error bounds: none without a conversion. Else the quotient is rounded to f32 and then to the
+// cache's type, half a step each. Elements that are not written are reported as they are; half a
+// step admits no other number. Read next: registry/operator.hpp, store_kv_cache_program.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"
@@ -12,7 +12,7 @@ namespace dlblas::kv_cache {
 enum StoreTensor : int { kK, kV, kKCache, kVCache, kSlots, kKScale, kVScale };
 enum StoreLetter : int { kT, kHkv, kD, kP, kPage };
 
-/// Which token a slot of the caches gets: what rows share is 1 more for each slot. Row t.
+/// Records the token of row t as that of its slot: token + 1 in the values that rows share.
 template <typename Row>
 void keep_token(Row& row, std::int64_t slots) {
   const double slot = row.load_column(kSlots, row.index());
@@ -20,7 +20,7 @@ void keep_token(Row& row, std::int64_t slots) {
     row.keep(static_cast<std::int64_t>(slot), static_cast<double>(row.index() + 1));
 }
 
-/// A row of a cache, which is a head of a slot; result `cache`.
+/// Stores a row of a cache, one head of a slot, as result `cache`.
 template <typename Row>
 void store_head(Row& row, int cache, std::int64_t heads, std::int64_t width) {
   const std::int64_t at = row.index(), token = static_cast<std::int64_t>(row.kept(at / heads)) - 1;

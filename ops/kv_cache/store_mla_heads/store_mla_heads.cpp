@@ -1,5 +1,5 @@
-// store_mla_heads, latents and rotary keys into two paged caches: schema and oracle; the program is
-// store_kv_cache's, whose two tensors may have different numbers of heads. Read next:
+// store_mla_heads, which writes latents and rotary keys to two paged caches: schema and oracle. The
+// program is store_kv_cache's, whose two tensors may have different numbers of heads. Read next:
 // ops/kv_cache/api.py (store_mla_cache), ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp.
 #include "ops/kv_cache/store_mla_heads/store_mla_heads_ref.hpp"
 

@@ -1,5 +1,5 @@
-// The oracle of store_mla_heads: that of store_kv_cache, for tensors with head counts of their own.
-// Its tensors stand in the order of store_kv_cache's. Read next:
+// The oracle of store_mla_heads: that of store_kv_cache, for tensors with different numbers of
+// heads. Its tensors are in the order of store_kv_cache's. Read next:
 // ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp.
 #pragma once
 
@@ -13,7 +13,7 @@ template <typename Row>
 void store_mla_heads_shared(Row& row) {
   keep_token(row, row.size(kMlaP) * row.size(kMlaPage));
 }
-/// The two caches have different numbers of heads, so of rows.
+/// The two caches have different numbers of heads, and so of rows.
 template <typename Row>
 void store_mla_heads_row(Row& row) {
   const std::int64_t slots = row.size(kMlaP) * row.size(kMlaPage), width = row.size(kMlaD);

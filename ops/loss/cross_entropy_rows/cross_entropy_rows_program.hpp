@@ -1,5 +1,5 @@
-// cross_entropy_rows: a row's loss and log Σ e^x, in one read: the maximum and the sum of powers in
-// one reduction; with label smoothing, Σ w·x in a second one over what is kept.
+// cross_entropy_rows: a row's loss and log Σ e^x, in one read. One reduction gives the maximum and
+// the sum of powers; with label smoothing, a second one over the kept elements gives Σ w·x.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

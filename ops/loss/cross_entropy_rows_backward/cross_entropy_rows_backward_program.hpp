@@ -1,6 +1,6 @@
-// cross_entropy_rows' gradient in the logits: with p = e^(x − lse) and t the row's target,
+// cross_entropy_rows' gradient for the logits: with p = e^(x − lse) and t the row's target,
 // dx = p·(g·((1 − ε)·w_t + ε/C·Σw) + dlse) − g·ε/C·w − [c = t]·g·(1 − ε)·w_t; under a soft cap
-// times 1 − tanh². One read, one write; parts of a row never meet. Compiled by NVRTC and, per
+// times 1 − tanh². One read, one write; parts of a row are independent. Compiled by NVRTC and, per
 // instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -37,8 +37,9 @@ struct CrossEntropyRowsBackward : RowProgram {
     const RowCall& call = at.call;
     const int64_t target = at.number();
     const bool ignored = target == call.n[0];
-    if (ignored && !at.option(kHasDlse)) return at.store(kDx, Values(0.0f));
     const float dlse = at.option(kHasDlse) ? at.load_value(kDlse) : 0.0f;
+    // The logits of an ignored row may be NaN or infinite: nothing is multiplied by 0.
+    if (ignored && dlse == 0) return at.store(kDx, Values(0.0f));
     float factor = dlse, taken = 0, shared = 0;
     if (!ignored) {
       const float g = at.load_value(kDloss);

@@ -1,9 +1,9 @@
 // The oracle of cross_entropy_rows' gradient, in f64: with p = e^(x − lse) and the row's target t,
 // d = p·(g·((1 − ε)·w_t + ε/C·Σw) + dlse) − g·ε/C·w − [c = t]·g·(1 − ε)·w_t, under a soft cap times
 // 1 − (x / cap)² of the capped logit.
-// The error it allows, in units u = 2^-24: p is an exponential of a difference that is rounded once
-// and that the cap moves; the factors take five roundings of each part, the differences one each,
-// and the cap's slope 19·2 of its square and two. Read next: ops/loss/cross_entropy_ref.hpp,
+// Error bounds, in units u = 2^-24: p is the exponential of a difference that is rounded once and
+// has the error of the capped logit. The factors take five roundings of each part, the differences
+// one each, the cap's slope 19·2 of its square and two. Read next: ops/loss/cross_entropy_ref.hpp,
 // cross_entropy_rows_backward_program.hpp.
 #pragma once
 
@@ -36,7 +36,7 @@ void cross_entropy_rows_backward_row(Row& row) {
   const double factor = dlse + taken + all;
   const double factor_off = 5 * (std::abs(dlse) + std::abs(taken) + std::abs(all));
   row.each(of.width(), [&](auto c) {
-    if (ignored && !row.has(kCrossBackwardDlse)) return row.store(0, c, 0, 0);
+    if (ignored && dlse == 0) return row.store(0, c, 0, 0);
     const double x = of.x(c), below = lse - x, p = std::exp(-below);
     const double p_off = p * (std::min(norm::power_error(std::abs(below)) + of.x_off(c), 0x1p24));
     const double spread = of.smoothing() != 0 ? shared * of.weight(c) : 0;

@@ -12,7 +12,7 @@ namespace dlblas::mlp {
 
 /// Blocked and few-row forms on CPUs, widest instruction set first.
 void append_cpu(std::vector<Implementation>& to);
-/// matmul's own choice for each product, on either kind of device.
+/// matmul's own choice for each product, on CPUs and GPUs.
 void append_composed(std::vector<Implementation>& to);
 void append_gemv_cuda(std::vector<Implementation>& to);
 void append_rows_cuda(std::vector<Implementation>& to);

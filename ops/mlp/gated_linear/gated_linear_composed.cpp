@@ -1,6 +1,6 @@
-// gated_linear out of two products by matmul's own choice, in f32, and a pass that gates them:
-// what serves where one pass over x loses, and the rival of all that make one. In: a Problem, later
-// the Args of a call. Out: a Kernel of one step with two parts; the sums wait in the workspace.
+// gated_linear composed of two f32 products by matmul's own choice and a pass that gates them: for
+// where one pass over x loses, and the rival of all forms that make one. In: a Problem, later the
+// Args of a call. Out: a Kernel of one step with two parts; the workspace holds the sums.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: core/nested.hpp,
 // cuda/gated_linear_finish.cuh.
 #include <algorithm>
@@ -42,7 +42,8 @@ Support supports(const Query& q) {
   return Support::yes();
 }
 
-/// Bytes of a product's sums, rounded up to what libraries want of a workspace behind them.
+/// Bytes of a product's sums, rounded up to the alignment that libraries need of the workspace
+/// behind them.
 std::int64_t sum_bytes(std::int64_t rows, std::int64_t columns) {
   return round_up(rows * columns * std::int64_t{sizeof(float)}, 256);
 }
@@ -50,7 +51,7 @@ std::size_t workspace_of(const Problem& p) {
   return static_cast<std::size_t>(2 * sum_bytes(p.dims[kT], p.dims[kF]));
 }
 
-/// Both products; returns where their sums are.
+/// Runs both products; returns where their sums are.
 struct Sums {
   float* of[2];
 };
@@ -96,7 +97,7 @@ const GatedLinearCode& code_of(const DeviceInfo& device) {
 Kernel prepare_cpu(const Query& q, const Config&) {
   return make_kernel({run_cpu}, &code_of(q.device), workspace_of(q.problem));
 }
-/// The products at the rate of f32, or the weights from memory; the sums once more.
+/// The products at f32's rate, or reading the weights; then the pass over the sums.
 double estimate_cpu(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const double threads = std::max<int>(1, p.threads);
@@ -125,7 +126,7 @@ struct Finish : kernels::CudaForm<GatedLinearTraits, None> {
     return {{"ops/mlp/gated_linear/cuda/gated_linear_finish.cuh",
              gated_text("gated_finish", s.traits), 0}};
   }
-  /// As cuBLASLt's, of both, with sums of f32 written and read.
+  /// cuBLASLt's estimate for both products, then writing and reading the f32 sums.
   static double milliseconds(const Query& q, const None&) {
     const Problem& p = q.problem;
     constexpr double kProducts = 0.93, kMemory = 0.8;

@@ -1,6 +1,5 @@
-// The oracle of gated_linear: y = act(x · Wgᵀ) ⊙ (x · Wuᵀ), in f64. The error it allows, in units
-// u = 2^-24: of each sum as ops/dot_ref.hpp has it, of the gate and the product as
-// ops/mlp/gate_ref.hpp.
+// The oracle of gated_linear: y = act(x · Wgᵀ) ⊙ (x · Wuᵀ), in f64. Allowed error, in units
+// u = 2^-24: for each sum see ops/dot_ref.hpp, for the gate and the product ops/mlp/gate_ref.hpp.
 // Read next: ops/oracle_text.hpp, gated_linear.cpp.
 #pragma once
 

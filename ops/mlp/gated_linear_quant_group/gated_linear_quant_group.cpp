@@ -1,6 +1,6 @@
-// gated_linear_quant_group: schema, oracle, its program's places on Hopper, and what serves
-// elsewhere: two products by matmul's own choice in f32, side by side in the workspace, and
-// silu_and_mul_quant_group of them, rows in pieces.
+// gated_linear_quant_group: schema, oracle, its program on Hopper, and the form for elsewhere: two
+// f32 products by matmul's own choice, side by side in the workspace, then silu_and_mul_quant_group
+// of them, some rows at a time.
 // Read next: gated_linear_quant_group_product.hpp (what it computes),
 // gated_linear_quant_group_ref.hpp (how exactly), src/kernels/product.hpp, core/nested.hpp.
 #include <algorithm>
@@ -22,7 +22,7 @@ std::int64_t piece_of(std::int64_t rows, std::int64_t columns) {
   return std::min(rows,
                   std::max<std::int64_t>(1, kMaxBytes / (8 * std::max<std::int64_t>(1, columns))));
 }
-/// Both products' sums, [rows, 2F]; of one of them.
+/// The sums of both products, [rows, 2F]; below, those of one of them.
 TensorView sums_at(void* data, std::int64_t rows, std::int64_t columns, const Device& device) {
   TensorView t;
   t.data = data, t.dtype = DType::kF32, t.device = device;
@@ -77,7 +77,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   return 0;
 }
 
-/// The products at the rate of the dtype, or the weights from memory; the sums written and read.
+/// The products at the dtype's rate, or reading the weights; then writing and reading the sums.
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const double sums = 8.0 * static_cast<double>(p.dims[kT]) * static_cast<double>(p.dims[kF]);

@@ -1,4 +1,4 @@
-// gated_linear_quant_group as a product program: silu(sum₀) · sum₁, and a scale for 128 columns.
+// gated_linear_quant_group as a product program: silu(sum₀) · sum₁, one scale per 128 columns.
 // Read next: device/gemm/product.hpp, gated_linear_quant_group_ref.hpp (how exactly).
 #pragma once
 

@@ -1,5 +1,5 @@
-// The oracle of gated_linear_quant_group: y = silu(x · Wgᵀ) ⊙ (x · Wuᵀ) as gated_linear's, never
-// rounded, then codes and scales as ops/quant_ref.hpp has them of values that are made.
+// The oracle of gated_linear_quant_group: y = silu(x · Wgᵀ) ⊙ (x · Wuᵀ) as in gated_linear, never
+// rounded, then its codes and scales as ops/quant_ref.hpp defines them for computed values.
 // Read next: ops/mlp/gate_ref.hpp, ops/quant_ref.hpp, gated_linear_quant_group.cpp.
 #pragma once
 

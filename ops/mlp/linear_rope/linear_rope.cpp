@@ -1,4 +1,4 @@
-// linear_rope: schema, oracle, and its program's places. All forms come from these.
+// linear_rope: schema, oracle, and the operands of its program. All forms come from these.
 // Read next: linear_rope_product.hpp (what it computes), linear_rope_ref.hpp (how exactly),
 // src/kernels/product.hpp.
 #include "core/error.hpp"
@@ -10,7 +10,7 @@
 namespace dlblas::mlp {
 namespace {
 
-/// Columns of the result: pairs of heads, and the rest.
+/// Columns of the result: the pairs of the rotated heads, and the rest.
 std::int64_t columns(const std::int64_t* letters) {
   return 2 * letters[kRopeHeads] * letters[kRopeDh] + letters[kRopeV];
 }

@@ -1,4 +1,4 @@
-// linear_rope as a product program: a bias, then pairs of channels are turned, in f32.
+// linear_rope as a product program: adds a bias, then rotates pairs of channels, in f32.
 // Read next: device/gemm/product.hpp, linear_rope_ref.hpp (how exactly).
 #pragma once
 

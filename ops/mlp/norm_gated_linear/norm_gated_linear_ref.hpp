@@ -1,5 +1,5 @@
 // The oracle of norm_gated_linear: x̂ = rms_norm(x, rms_w, eps), y = act(x̂ · Wgᵀ) ⊙ (x̂ · Wuᵀ), in
-// f64. The error it allows: ops/mlp/norm_ref.hpp and gate_ref.hpp. Read next:
+// f64. For the allowed error see ops/mlp/norm_ref.hpp and gate_ref.hpp. Read next:
 // norm_gated_linear.cpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// norm_linear: schema, oracle, and its implementation out of rms_norm and matmul.
+// norm_linear: schema, oracle, and its implementation, composed of rms_norm and matmul.
 // Read next: norm_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
 #include "ops/mlp/norm_linear/norm_linear_ref.hpp"
 

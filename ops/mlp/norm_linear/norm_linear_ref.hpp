@@ -1,5 +1,5 @@
-// The oracle of norm_linear: y = rms_norm(x, rms_w, eps) · weightᵀ, in f64. The error it allows:
-// ops/mlp/norm_ref.hpp. Read next: norm_linear.cpp.
+// The oracle of norm_linear: y = rms_norm(x, rms_w, eps) · weightᵀ, in f64. For the allowed error
+// see ops/mlp/norm_ref.hpp. Read next: norm_linear.cpp.
 #pragma once
 
 #include "ops/mlp/norm_ref.hpp"

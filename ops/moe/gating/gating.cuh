@@ -1,10 +1,10 @@
-// Capacity gating: the choices and gates of each token, and how many choices of a chunk of tokens
-// each expert has (moe_gate), where these begin, as in ops/moe/sort (moe_gate_scan), what a place
-// below the capacity makes of a choice, and the weights of those that stay (moe_gate_place). The
-// gradient is gating_gradient.cuh's.
-// In: logits [T, E]. Numerics: f32; means over tokens in f32 over those of a block (of a warp where
-// rows are read again), and f64 over these; logits are compared exactly. Atomics only count: one
-// order, one result.
+// Capacity gating: each token's choices and gates, and how often a chunk of tokens chooses each
+// expert (moe_gate); where these choices begin, as in ops/moe/sort (moe_gate_scan); the slots of
+// the choices whose place is below the capacity, and their weights (moe_gate_place). The gradient
+// is in gating_gradient.cuh.
+// In: logits [T, E]. Numerics: f32; means over tokens are summed in f32 within a block (within a
+// warp if rows are read again), and in f64 across them; logits are compared exactly. Atomics only
+// count, so results do not depend on their order.
 // Flow: call > validate > select > compile > [launch].  Read next: gating_config.hpp.
 #pragma once
 
@@ -40,7 +40,7 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-/// Of a lane's part of a row: f32 while it is short.
+/// The type of a sum over a lane's part of a row: f32 while the part is short.
 template <bool kShort>
 struct SumOf {
   using Type = float;
@@ -50,7 +50,7 @@ struct SumOf<false> {
   using Type = double;
 };
 
-/// A row of logits over the lanes of a warp: lane l has experts l, l + 32, …
+/// A row of logits spread over the lanes of a warp: lane l has experts l, l + 32, …
 template <MoeGateTraits S>
 struct Row {
   static constexpr int kHeld = S.held > 0 ? S.held : 1;
@@ -65,7 +65,7 @@ struct Row {
   __device__ __forceinline__ float load(int32_t expert) const {
     return load_one<S.type, S.aligned>(logits, at + expert * column);
   }
-  /// f(expert, logit, place): place counts a lane's experts.
+  /// f(expert, logit, place); place is the index among the lane's experts.
   template <typename F>
   __device__ __forceinline__ void each(const F& f) const {
     if constexpr (S.held > 0) {
@@ -98,7 +98,8 @@ struct Row {
   }
 };
 
-/// Larger keys come first: NaN, then logits as they are ordered, equal ones from the lower expert.
+/// Larger keys come first: NaN, then logits in descending order; equal ones start at the lower
+/// expert.
 __device__ inline uint32_t order_of(float logit) {
   const uint32_t bits = bits_of_float(logit + 0.0f);  // −0 is 0
   if (logit != logit) return ~0u;
@@ -107,15 +108,15 @@ __device__ inline uint32_t order_of(float logit) {
 
 }  // namespace moe_gating
 
-/// A warp has tokens of its own; the block counts the choices of all of them, the first, second and
-/// further ones apart.
+/// Each warp takes its own tokens; the block counts the choices of all of them, with separate
+/// counters for first, second and further choices.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ MoeGateParams p) {
   using namespace moe_gating;
   extern __shared__ int32_t gate_memory[];  // counters, where there is room, and sums of warps
   wait_for_dependencies();
   launch_dependents();
-  // Uniform to the compiler: shuffles within the loop are no calls.
+  // Warp-uniform for the compiler: shuffles within the loop need no calls.
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarp, 0);
   const int lane = Row<S>::lane();
   const int64_t part = blockIdx.x * static_cast<int64_t>(kMoeWarps) + warp;
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
   const auto in_table = [&](int32_t choice, int32_t expert) {
     return p.counts + (static_cast<int64_t>(expert) * p.choices + choice) * p.blocks + blockIdx.x;
   };
-  // f(choice, expert), of the block's counters.
+  // f(choice, expert) for each of the block's counters.
   const auto each_counter = [&](const auto& f) {
 #pragma unroll 1
     for (int32_t choice = 0; choice < p.choices; ++choice)
@@ -202,8 +203,8 @@ __global__ void __launch_bounds__(kMoeThreads) moe_gate(const __grid_constant__ 
   });
 }
 
-/// One warp per expert: where its choices begin in each chunk, its first choices, its term of
-/// l_aux.
+/// One warp per expert: computes where its choices begin in each chunk, the number of its first
+/// choices, and its term of l_aux.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_scan(const __grid_constant__ MoeGateScanParams p) {
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(kMoeThreads)
   p.terms[expert] = p.tokens > 0 ? p.sort.experts * (sum / tokens) * (first / tokens) : 0.0;
 }
 
-/// A token's weights: its gates over the sum of those that stay. By the lane that has stored
+/// A token's weights: its gates over the sum of those that stay. Called by the lane that stored
 /// `kept`.
 template <MoeGateTraits S>
 __device__ inline void weigh(const MoeGatePlaceParams& p, int64_t token) {
@@ -246,8 +247,8 @@ __device__ inline void weigh(const MoeGatePlaceParams& p, int64_t token) {
                                            stays(j) ? p.gates[item(j)] / divisor : 0.0f);
 }
 
-/// The first warps walk all choices of a chunk of tokens; the others write 0 into slots that stay
-/// empty, and the first of them adds up l_aux.
+/// The first warps each walk all choices of one chunk of tokens; the others write 0 into slots that
+/// stay empty, and the first of them adds up l_aux.
 template <MoeGateTraits S>
 __global__ void __launch_bounds__(kMoeThreads)
     moe_gate_place(const __grid_constant__ MoeGatePlaceParams p) {

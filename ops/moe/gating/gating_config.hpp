@@ -1,5 +1,5 @@
-// What the host, the CPU's instruction-set objects and the CUDA kernels of capacity gating agree
-// on: plain values. Choice j of token t is item j·T + t everywhere. Read next: gating.cuh.
+// Plain structs shared by the host, the CPU's instruction-set objects and the CUDA kernels of
+// capacity gating. Choice j of token t is item j·T + t everywhere. Read next: gating.cuh.
 #pragma once
 
 #include "ops/moe/sort/sort_config.hpp"
@@ -21,12 +21,13 @@ struct MoeGradientTraits {
   bool aligned, aligned_results;
 };
 inline constexpr int kMoeGateTokens = 8;  // of a warp
-/// Of a block, which counts their choices: chunks of the sort.
+/// Tokens of a block, which counts their choices: one chunk of the sort.
 inline constexpr int kMoeGateChunk = kMoeGateTokens * kMoeWarps;
 inline constexpr int kMoeMaxHeld = 16;
-/// Whether a warp keeps a row of logits, or reads it again.
+/// True if a warp keeps a row of logits; else it reads the row again.
 constexpr bool holds_rows(int64_t experts) { return experts <= kMoeMaxHeld * 32; }
-/// Counters of a block in shared memory, at most; more are counted in the table.
+/// The most counters that a block keeps in shared memory; if there are more, it counts in the
+/// table.
 inline constexpr int kMoeGateCounters = 4096;
 
 struct MoeGateParams {
@@ -74,7 +75,7 @@ struct MoeGateBackwardParams {
 };
 static_assert(sizeof(MoeGateBackwardParams) == 128, "host and device read the same bytes");
 
-/// What a CPU does with a row of logits, side by side.
+/// What a CPU does with a contiguous row of logits.
 struct MoeGatePasses {
   /// x = the row in f32, gates = its softmax.
   void (*softmax)(DType type, const void* row, int64_t count, float* x, float* gates);
@@ -82,8 +83,8 @@ struct MoeGatePasses {
   /// slopes.
   void (*powers)(DType type, const void* row, int64_t count, const double* slopes, float* x,
                  double* gates, double* of);
-  /// values = gates · scale · (slopes − mean), in f64 until it is rounded; `to`: and a row of the
-  /// type from them.
+  /// values = gates · scale · (slopes − mean), in f64 until they are rounded; if `to` is given,
+  /// also as a row of `type`.
   void (*gradient)(DType type, const double* gates, const double* slopes, int64_t count,
                    double scale, double mean, float* values, void* to);
 };

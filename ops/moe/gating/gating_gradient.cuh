@@ -1,8 +1,8 @@
-// The gradient of capacity gating in the logits. A token has some lanes of a warp, a lane some
-// accesses of its row, so that sums over a token take few steps and few instructions serve several.
-// In: logits [T, E], what l_aux gives each expert's gate, the choices that stayed and their
-// gradients. Numerics: gates are off by their power of e and two roundings; sums and differences
-// are f64, and nothing is lost where terms cancel. No atomics, one order.
+// The gradient of capacity gating in the logits. Some lanes of a warp share a token, each with some
+// accesses of its row, so that sums over a token take few steps and each instruction serves several
+// tokens. In: logits [T, E], the gradient of l_aux in each expert's gate, the choices that stayed
+// and their gradients. Numerics: gates have the error of their power of e and two roundings; sums
+// and differences are in f64, so nothing is lost where terms cancel. No atomics, one order.
 // Flow: call > validate > select > compile > [launch].  Read next: gating.cuh.
 #pragma once
 
@@ -12,15 +12,15 @@ namespace dlblas::moe {
 
 namespace moe_gating {
 
-/// e^(x − most) within 2.5 roundings, however far x is below: what the difference loses is added to
-/// what is left of it beside a power of two. Below 2^-125 it may be 0.
+/// e^(x − most) within 2.5 roundings, however far x is below: the rounding error of the difference
+/// is added to the exponent's fraction. Results below 2^-125 may be 0.
 __device__ inline float power_of(float x, float most) {
   const float d = x - most, whole = rintf(d * kLog2E), taken = d - x;
   const float lost = (x - (d - taken)) - (most + taken);
   float f = fmaf(d, 1.44269502f, -whole);  // log2 e in two parts
   f = fmaf(d, 1.92596299e-8f, f);
   f = fmaf(lost, kLog2E, f);
-  // 2^f for |f| ≤ 0.51: f · log 2 and its powers over factorials.
+  // 2^f for |f| ≤ 0.51: the Taylor series in f · log 2.
   float y = 1.54035304e-4f;
   y = fmaf(y, f, 1.33335581e-3f);
   y = fmaf(y, f, 9.61812911e-3f);
@@ -31,8 +31,8 @@ __device__ inline float power_of(float x, float most) {
   return d < -126.0f ? 0.0f : y;
 }
 
-/// 1 / x within 2 roundings of f64, where f32 holds x: a division calls a function, around which
-/// ptxas spills.
+/// 1 / x within 2 roundings of f64, for x in f32's range: a division is a function call, around
+/// which ptxas spills.
 __device__ inline double inverse_of(double x) {
   double y = DeviceMath::reciprocal(static_cast<float>(x));
 #pragma unroll
@@ -40,8 +40,8 @@ __device__ inline double inverse_of(double x) {
   return y;
 }
 
-/// A token's logits over kLanes lanes: access i of lane l has the experts from (i · kLanes + l) ·
-/// kVec on.
+/// A token's logits over S.lanes lanes: access i of lane l begins at expert (i · S.lanes + l) ·
+/// kVec.
 template <MoeGradientTraits S>
 struct GradientRow {
   static constexpr int kVec = S.vec, kHeld = S.held > 0 ? S.held : 1;
@@ -55,7 +55,7 @@ struct GradientRow {
   __device__ float load(int32_t expert) const {
     return load_one<S.type, S.aligned>(logits, at + expert * column);
   }
-  /// f(first expert, logits, access) for each access of this lane that is in the row.
+  /// f(first expert, logits) for each access of this lane within the row.
   template <typename F>
   __device__ void each(const F& f) {
     if constexpr (S.held > 0) {
@@ -88,9 +88,9 @@ struct GradientRow {
 
 }  // namespace moe_gating
 
-/// dlogits = g · (a − Σ_e g · a), a being what l_aux gives an expert's gate; for a choice that
-/// stayed w · (dw − Σ w · dw) besides, w being its weight. Where weights are g / eps, Σ w · dw is
-/// taken from all experts' gates instead.
+/// dlogits = g · (a − Σ_e g · a), where a is the gradient of l_aux in an expert's gate; a choice
+/// that stayed adds w · (dw − Σ w · dw), where w is its weight. If weights are g / eps, Σ w · dw is
+/// subtracted from a of all experts instead.
 template <MoeGradientTraits S>
 __global__ void __launch_bounds__(kMoeThreads, 3)
     moe_gate_backward(const __grid_constant__ MoeGateBackwardParams p) {

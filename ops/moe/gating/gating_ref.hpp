@@ -1,20 +1,20 @@
-// What the oracles of capacity gating share: the softmax of a row in f64, and how far f32 kernels
-// may be off, in units of 2^-24. An element's e^(x − max) is off by 4 units and 2.25 for each of
-// max − x (ops/norm/softmax/softmax_ref.hpp); the quotient adds two roundings, the sum those of its
-// terms. Read next: ops/moe/topk_gating_slots/topk_gating_slots_ref.hpp.
+// Shared by the oracles of capacity gating: the softmax of a row in f64, and the error f32 kernels
+// may have, in units of 2^-24. An element's e^(x − max) has an error of 4 + 2.25·(max − x) units
+// (ops/norm/softmax/softmax_ref.hpp); the quotient adds two roundings, the sum those of its terms.
+// Read next: ops/moe/topk_gating_slots/topk_gating_slots_ref.hpp.
 #pragma once
 
 #include "ops/oracle_text.hpp"
 
 namespace dlblas::moe {
 
-/// Of a row: its largest logit, the sum of its powers, and how far all of its gates are off.
+/// Of a row: its largest logit, the sum of its powers, and the error that all of its gates share.
 struct GateSums {
   double most, sum, common;
 
   double power(double x) const { return std::exp(x - most); }
   double gate(double x) const { return power(x) / sum; }
-  /// Of a gate, relative: what is its own, and with what all of a row have.
+  /// The relative error of a gate: its own, and together with the one that the row shares.
   double own_error(double x) const { return most > x ? 4 + 2.25 * std::min(most - x, 128.0) : 0; }
   double gate_error(double x) const { return common + own_error(x); }
 };
@@ -31,7 +31,7 @@ GateSums gate_sums(const Row& row, int logits, std::int64_t experts) {
   return gates;
 }
 
-/// The least that gates are divided by.
+/// The smallest value that gates are divided by.
 inline double least_sum(DType result) { return float_traits(result).eps; }
 
 }  // namespace dlblas::moe

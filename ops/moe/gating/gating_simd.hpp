@@ -1,4 +1,4 @@
-// A row of capacity gating on CPUs, once for every instruction set.
+// A row of capacity gating on CPUs, compiled once per instruction set.
 // In: a row of logits. Out: MoeGatePasses. Flow: call > validate > select > compile > [launch].
 // Read next: cpu/lines.hpp, ops/moe/gating/gating_config.hpp.
 #pragma once
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBlock = 1024;  // columns whose sum is f32
 
-/// x = the row in f32; its largest element, NaN where there is one.
+/// x = the row in f32. Returns its largest element, NaN if it has one.
 float widen(DType type, const void* row, int64_t count, float* x) {
   widen_row(type, row, count, x);
   Vec most = broadcast(-__builtin_inff());
@@ -48,7 +48,7 @@ using Doubles = double __attribute__((vector_size(kHalf * sizeof(double))));
 using Floats = float __attribute__((vector_size(kHalf * sizeof(float))));
 using Longs = int64_t __attribute__((vector_size(kHalf * sizeof(double))));
 
-/// e^d of d ≤ 0, to 1e-9 of it; of d below −700, e^−700.
+/// e^d for d ≤ 0, to a relative 1e-9; e^−700 for d below −700.
 DLBLAS_INLINE Doubles power(Doubles d) {
   constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453, kWhole = 0x1.8p52;
   const Doubles least = Doubles{} - 700;  // of NaN none is less: it stays
@@ -82,7 +82,8 @@ void powers(DType type, const void* row, int64_t count, const double* slopes, fl
   for (int n = 0; n < kHalf; ++n) of[0] += all[n], of[1] += sloped[n];
 }
 
-/// gates · scale · (slopes − mean), in f64, rounded to f32; `to`: and to a row of the type.
+/// gates · scale · (slopes − mean), in f64, rounded to f32; if `to` is given, also to a row of
+/// `type`.
 void gradient(DType type, const double* gates, const double* slopes, int64_t count, double scale,
               double mean, float* values, void* to) {
   for (int64_t i = 0; i < count; ++i)

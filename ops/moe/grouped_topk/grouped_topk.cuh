@@ -1,8 +1,8 @@
-// grouped_topk of rows of any length: one warp per row. Scores are made once and kept in shared
+// grouped_topk of rows of any length: one warp per row. Scores are computed once and kept in shared
 // memory as ranks, so the two largest of a group, the groups and the experts are found by comparing
-// integers, and ties go to the lower number. In: logits [T, E], bias [E]. Out: weights and ids
-// [T, topk + shared]. Numerics: f32; to renormalise, powers are over the largest of the chosen, so
-// that no sum of them underflows. Flow: call > validate > select > compile > [launch].
+// integers, and ties go to the lower index. In: logits [T, E], bias [E]. Out: weights and ids
+// [T, topk + shared]. Numerics: f32; to renormalise, powers are relative to the largest chosen one,
+// so that their sum cannot underflow. Flow: call > validate > select > compile > [launch].
 // Read next: grouped_topk_config.hpp, grouped_topk_row.cuh, device/row/base.hpp (RowRank).
 #pragma once
 
@@ -26,7 +26,7 @@ struct Row {
   int lane;
 
   __device__ uint32_t& rank(int32_t c) const { return ranks[grouped_topk_place(c)]; }
-  /// f(group, the lane's part of it) for all groups, in steps that all lanes make.
+  /// f(group, the lane's part of it) for all groups; all lanes take the same number of steps.
   template <typename F>
   __device__ void each_group(const F& f) const {
     const int part = lane % p.lanes;
@@ -34,7 +34,7 @@ struct Row {
       f(first + lane / p.lanes, part);
   }
 
-  /// The sum of the two best of each group.
+  /// Ranks each group by the sum of its two best scores.
   __device__ void rank_groups() const {
     each_group([&](int32_t g, int part) {
       uint32_t best = 0, second = 0;
@@ -50,7 +50,7 @@ struct Row {
       if (g < p.groups && part == 0) groups[g] = RowRank::of(sum_of_two(best, second), g);
     });
   }
-  /// Experts of all but the best groups are not to be taken.
+  /// Excludes the experts of all but the best groups.
   __device__ void drop_groups() const {
     each_group([&](int32_t g, int part) {
       int32_t before = 0;
@@ -61,7 +61,7 @@ struct Row {
         for (int32_t j = part; j < p.group; j += p.lanes) rank(g * p.group + j) = 0;
     });
   }
-  /// The best of the lane's own columns; 0: there is none.
+  /// The best of the lane's own columns; 0 if none is left.
   __device__ uint64_t best_of_lane() const {
     uint64_t best = 0;
     for (int32_t c = lane; c < p.experts; c += kWarp) {
@@ -73,8 +73,8 @@ struct Row {
   }
 };
 
-/// The row's experts where places are more than lanes hold: a lane writes the ids of its places as
-/// they are taken, and reads them back. Weights as in put_row().
+/// Stores the row's experts if there are more places than lanes hold: a lane writes the ids of its
+/// places as they are taken, and reads them back. Weights as in put_row().
 template <GroupedTopkTraits S, typename Start>
 __device__ inline void put_many(const Row& row, const Start& start, float most, float sum) {
   const GroupedTopkParams& p = row.p;
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(C.warps * 32)
     put_many<S>(row, start, most, sum);
     return;
   }
-  // Place r is the lane's r % 32; a lane has two at most.
+  // Place r belongs to lane r % 32; a lane has at most two.
   int32_t column[2] = {0, 0};
   uint64_t best = row.best_of_lane();
   for (int32_t r = 0; r < p.topk; ++r) {

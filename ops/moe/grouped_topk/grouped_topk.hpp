@@ -1,4 +1,4 @@
-// What the parts of grouped_topk agree on. Read next: ops/moe/grouped_topk/grouped_topk.cpp.
+// Shared by the parts of grouped_topk. Read next: ops/moe/grouped_topk/grouped_topk.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum Scalar : int {
 };
 enum Scoring : int { kSigmoid, kSoftmax };
 
-/// Experts of a token that a warp's lanes hold: two each.
+/// Experts of a token that a warp's lanes hold, two each.
 inline constexpr std::int64_t kHeldTopk = 64;
 
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);

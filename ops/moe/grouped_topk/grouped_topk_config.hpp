@@ -1,5 +1,5 @@
-// What the host, the CPU's instruction-set objects and the CUDA kernel of grouped_topk agree on:
-// plain values. Read next: ops/moe/grouped_topk/grouped_topk.cuh, grouped_topk_simd.hpp.
+// Plain structs shared by the host, the CPU's instruction-set objects and the CUDA kernels of
+// grouped_topk. Read next: ops/moe/grouped_topk/grouped_topk.cuh, grouped_topk_simd.hpp.
 #pragma once
 
 #include "device/dtype.hpp"
@@ -16,9 +16,9 @@ struct GroupedTopkTraits {
   bool many;     // topk is above 64: more places than lanes hold
 };
 
-/// A row in a warp's registers. Where groups are chosen, a group is 32, 16, … 1 lanes, as many as
-/// all groups leave it; else all columns are one group of 32. A lane has as many columns of its
-/// group as that takes; the last lanes may have fewer, or none.
+/// A row in a warp's registers. If groups are chosen, a group has 32, 16, … 1 lanes, as many as the
+/// number of groups allows; else all columns are one group of 32 lanes. A lane has as many columns
+/// of its group as that takes; the last lanes may have fewer, or none.
 struct GroupedTopkLanes {
   DType type;
   DType bias_type;
@@ -54,7 +54,8 @@ struct GroupedTopkParams {
 static_assert(sizeof(GroupedTopkParams) == 3 * 144 + 9 * 8 + 9 * 4 + 4,
               "host and device read the same bytes");
 
-/// Where a warp keeps column c: columns of neighbouring groups lie in other banks.
+/// The place where a warp keeps column c, padded so that columns of neighbouring groups are in
+/// different banks.
 constexpr int32_t grouped_topk_place(int32_t c) { return c + c / 32; }
 /// 32-bit words of shared memory per row: its experts' ranks, then 64 bits per group.
 constexpr int32_t grouped_topk_words(int32_t experts, int32_t groups) {
@@ -78,7 +79,7 @@ struct GroupedTopkPasses {
 
 }  // namespace dlblas::moe
 
-// One entry per instruction set, in objects of their own.
+// One entry per instruction set, each in its own object file.
 namespace dlblas::baseline {
 moe::GroupedTopkPasses grouped_topk_passes();
 }

@@ -1,6 +1,6 @@
-// grouped_topk on CPUs: scores by vectors, one implementation per instruction-set level; groups and
-// experts by the ranks that the rows' skeletons use. Flow: call > validate > [select] > [compile] >
-// [launch].  Read next: grouped_topk_simd.hpp, device/row/base.hpp (RowRank).
+// grouped_topk on CPUs: vectorised scores, one implementation per instruction-set level; groups and
+// experts are chosen by the ranks that the row skeletons use. Flow: call > validate > [select] >
+// [compile] > [launch]. Read next: grouped_topk_simd.hpp, device/row/base.hpp (RowRank).
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -37,8 +37,8 @@ struct State {
   std::int64_t grain;
 };
 
-/// The `count` first of ranks that are offered in any order, at `ranks`. Many are sorted at the
-/// end: there is room for all that are offered.
+/// The `count` largest of the ranks offered, in any order, kept at `ranks`. A large count is sorted
+/// in finish(): `ranks` must then have room for all that are offered.
 class Best {
  public:
   Best(std::int64_t count, std::uint64_t* ranks) : count_(count), ranks_(ranks) {}
@@ -67,7 +67,7 @@ class Best {
   std::uint64_t* ranks_;
 };
 
-/// What a task works with.
+/// The state of a task.
 class Task {
  public:
   Task(const Args& args, const State& state)
@@ -116,7 +116,7 @@ class Task {
     for (std::int64_t e = 0; stride != 1 && e < count; ++e)
       to[e] = static_cast<float>(load_element(from, at + e * stride));
   }
-  /// Marks the groups with the largest sums of two.
+  /// Marks the groups with the largest sums of their two best.
   void mark_groups() {
     const std::int64_t most = args_.scalars[kTopkGroups].i;
     kept_.assign(static_cast<std::size_t>(groups_), most == groups_);
@@ -196,7 +196,7 @@ double estimate(const Query& q, const dlblas::Config&) {
   const auto rows = static_cast<double>(q.problem.dims[kT]);
   const auto experts = static_cast<double>(q.problem.dims[kE]);
   const double units = std::max(1.0, std::min<double>(q.problem.threads, rows));
-  // Choosing takes the most: some 40 operations per expert that no vector does.
+  // Choosing dominates: some 40 scalar operations per expert.
   return 1e3 * launch_s(q.device) + kernels::rates_of(q).roofline_ms(units, rows * experts * 4,
                                                                      rows * experts * 400,
                                                                      DType::kF32);

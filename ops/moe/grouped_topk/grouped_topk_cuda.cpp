@@ -22,7 +22,7 @@ const ConfigTable<GroupedTopkConfig>& config_table() {
   return *knobs;
 }
 
-/// The members that the traits of both kernels have.
+/// The members that both kernels' traits have in common.
 template <typename Traits>
 Traits common_traits(const Query& q) {
   const auto& tensors = q.problem.tensors;
@@ -38,7 +38,7 @@ Traits common_traits(const Query& q) {
   return s;
 }
 
-/// Milliseconds of a launch whose rows each take these operations.
+/// Milliseconds of a launch with this many operations per row.
 double time_of(const Query& q, double operations) {
   const auto rows = static_cast<double>(q.problem.dims[kT]);
   const double bytes =
@@ -47,7 +47,7 @@ double time_of(const Query& q, double operations) {
   return 1e3 * launch_s(q.device) + roofline_ms(q.device, bytes, rows * operations, DType::kF32);
 }
 
-/// The step between rows, where they lie on one.
+/// The stride between rows, if there is a single one.
 std::int64_t row_stride(const TensorView& t) {
   for (int i = t.rank - 2; i >= 0; --i)
     if (t.shape[i] != 1) return t.strides[i];
@@ -85,7 +85,7 @@ GroupedTopkParams params_of(const Args& args, int warps, cuda::Launch& how) {
   return p;
 }
 
-/// Rows in registers. f32, E = 256 in 8 groups, topk 8: 570 instructions a row, of which 21 a
+/// Rows in registers. f32, E = 256 in 8 groups, topk 8: 570 instructions per row, 21 of them per
 /// place.
 struct LanesForm : kernels::CudaForm<GroupedTopkLanes, GroupedTopkConfig> {
   static constexpr const char* kInclude = "ops/moe/grouped_topk/grouped_topk_lanes.cuh";
@@ -106,7 +106,7 @@ struct LanesForm : kernels::CudaForm<GroupedTopkLanes, GroupedTopkConfig> {
     return *members;
   }
 
-  /// Groups that are chosen among: one where all are taken.
+  /// The groups to choose from; 1 if all are taken.
   static std::int64_t groups_of(const Query& q) {
     const std::int64_t* scalars = q.problem.scalars;
     const bool all = scalars[kKeyTopkGroups] == scalars[kKeyGroups];
@@ -127,7 +127,7 @@ struct LanesForm : kernels::CudaForm<GroupedTopkLanes, GroupedTopkConfig> {
     return Support::yes();
   }
 
-  /// Columns that an access of these may take: the lane's and the group's are whole accesses.
+  /// The largest access, in columns, such that a lane's and a group's columns are whole accesses.
   static std::int32_t access_of(const Query& q, std::int64_t columns, std::int64_t group) {
     std::int32_t access = 8;
     for (const int i : {kLogits, kBias}) {
@@ -198,7 +198,7 @@ struct Form : kernels::CudaForm<GroupedTopkTraits, GroupedTopkConfig> {
     return s;
   }
 
-  /// Bytes of shared memory a row.
+  /// Bytes of shared memory per row.
   static std::int64_t row_bytes(const Query& q) {
     const std::int64_t groups = std::max<std::int64_t>(1, q.problem.scalars[kKeyGroups]);
     return std::int64_t{4} * grouped_topk_words(static_cast<std::int32_t>(q.problem.dims[kE]),

@@ -1,8 +1,9 @@
-// grouped_topk of rows in registers: one warp per row, neighbouring columns in a lane, whole lanes
-// a group. Ranks are 32 bits, so the two best of a group, the groups and the experts are warp
-// maxima of integers. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared].
-// Numerics: as grouped_topk.cuh, the same order of ties. Flow: call > validate > select > compile >
-// [launch]. Read next: grouped_topk_config.hpp (how columns lie in lanes), grouped_topk_row.cuh.
+// grouped_topk of rows in registers: one warp per row; a lane has neighbouring columns, and a group
+// has whole lanes. Ranks are 32 bits, so the two best of a group, the groups and the experts are
+// warp maxima of integers. In: logits [T, E], bias [E]. Out: weights and ids [T, topk + shared].
+// Numerics: as in grouped_topk.cuh, with the same order of ties. Flow: call > validate > select >
+// compile > [launch]. Read next: grouped_topk_config.hpp (how columns lie in lanes),
+// grouped_topk_row.cuh.
 #pragma once
 
 #include "ops/moe/grouped_topk/grouped_topk_row.cuh"
@@ -20,14 +21,14 @@ struct Lane {
   uint32_t ranks[N];
 
   __device__ Lane(const GroupedTopkParams& params, uint32_t number) : p(params), lane(number) {}
-  /// Column j of a lane, and where it lies in its group.
+  /// Column j of a lane, and its position in its group.
   __device__ int32_t column_of(uint32_t from, int j) const {
     return static_cast<int32_t>(from / S.lanes) * p.group + place_of(from, j);
   }
   __device__ static int32_t place_of(uint32_t from, int j) {
     return static_cast<int32_t>(from % S.lanes) * N + j;
   }
-  /// True if column j of the lane is one of its group. Known for whole accesses.
+  /// True if column j of the lane is in its group; the same for all columns of an access.
   __device__ bool holds(int j) const {
     return S.full ||
            (static_cast<int32_t>(lane / S.lanes) < p.groups && place_of(lane, j) < p.group);
@@ -49,7 +50,7 @@ struct Lane {
     }
   }
 
-  /// Experts of all but the best groups are not to be taken.
+  /// Excludes the experts of all but the best groups.
   __device__ void drop_groups() {
     uint32_t best = 0, second = 0;
 #pragma unroll
@@ -72,8 +73,9 @@ struct Lane {
     for (int j = 0; j < N; ++j) ranks[j] = kept ? ranks[j] : 0;
   }
 
-  /// The experts in order where no two of them have one rank: else false. The r-th rank is the
-  /// largest below the last one: of rank − last, modulo 2³², one instruction a column.
+  /// Takes the experts in order if no two of them have the same rank; else returns false. The r-th
+  /// rank is the largest below the last one: the maximum of rank − last, modulo 2³², which takes
+  /// one instruction per column.
   __device__ bool take_different(int32_t (&column)[kPlaces]) const {
     uint32_t rank[kPlaces] = {}, votes[kPlaces] = {}, last = 0;
 #pragma unroll 1
@@ -105,7 +107,7 @@ struct Lane {
     }
     return __all_sync(~0u, different);
   }
-  /// The same of any ranks, from the lower column up: what is taken is marked.
+  /// The same for any ranks, lower columns first: taken columns are marked.
   __device__ void take_any(int32_t (&column)[kPlaces]) {
 #pragma unroll 1
     for (uint32_t r = 0; r < static_cast<uint32_t>(p.topk); ++r) {

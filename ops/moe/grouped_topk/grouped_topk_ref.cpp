@@ -1,11 +1,11 @@
 // The oracle and the judge of grouped_topk, in f64.
 //
-// Errors, in units of u = 2^-24. Of a score: topk_sigmoid_ref.hpp's and topk_softmax_ref.hpp's; a
-// sum with the bias rounds once more. The best two of a group are off by no more than the worst of
-// its scores, each, and their sum rounds. What is chosen is right where errors allow it: an expert
-// of a group that could be among the best, and no smaller than those left. Where inputs are equal,
-// so are scores, and the lower one comes first. Weights are judged for the experts that were
-// chosen. Read next: registry/operator.hpp (Judgement), ops/moe/topk_ref.hpp.
+// Errors, in units of u = 2^-24: a score has that of topk_sigmoid_ref.hpp or topk_softmax_ref.hpp;
+// the sum with the bias rounds once more. Each of a group's best two has at most the largest error
+// of the group's scores, and their sum rounds. A choice is right if errors allow it: an expert of a
+// group that could be among the best, and not certainly smaller than an expert left out. Equal
+// inputs have equal scores, and the lower index comes first. Weights are judged for the experts
+// that were chosen. Read next: registry/operator.hpp (Judgement), ops/moe/topk_ref.hpp.
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +37,8 @@ class Row {
     for (std::size_t e = 0; e < logits_.size(); ++e) {
       const double score = softmax_ ? power(logits_[e], max_) / sum_ : power(logits_[e], 0);
       biased_[e] = score + bias_[e];
-      // All scores have one sum below them: without a bias its error puts none before another.
+      // All scores are divided by the same sum: without a bias, its error does not change their
+      // order.
       const double shared = softmax_ && args.has(kBias) ? sum_error_ : 0;
       errors_[e] = kRounding * (score * (shared + error(logits_[e], softmax_ ? max_ : 0)) +
                                 std::abs(biased_[e])) +
@@ -58,7 +59,7 @@ class Row {
     return order;
   }
 
-  /// The weights of these experts, those of `shared` more, and their errors.
+  /// The weights of these experts, and of `shared` more, with their errors.
   void weigh(const std::vector<std::int64_t>& ids, std::int64_t shared, double* weights,
              double* errors) const {
     double shift = softmax_ ? max_ : 0;
@@ -97,13 +98,13 @@ class Row {
   std::int64_t first_of(std::int64_t g) const { return g * width_; }
   std::int64_t end_of(std::int64_t g) const { return (g + 1) * width_; }
 
-  /// True if every right result takes expert a before b, where both may be taken.
+  /// True if every right result takes expert a before b, provided both may be taken.
   bool before(std::int64_t a, std::int64_t b) const {
     const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
     if (alike(i, j)) return a < b;
     return apart(biased_[i], errors_[i], biased_[j], errors_[j], a < b);
   }
-  /// The same of groups.
+  /// The same for groups.
   bool group_before(std::int64_t a, std::int64_t b) const {
     const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
     if (groups_alike(i, j)) return a < b;
@@ -116,7 +117,7 @@ class Row {
     const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
     return same(logits_[i], logits_[j]) && same(bias_[i], bias_[j]);
   }
-  /// Values that f32 tells apart in one way alone.
+  /// True if a is larger whatever the errors are; `lower` decides between equal NaNs or infinities.
   static bool apart(double a, double a_error, double b, double b_error, bool lower) {
     if (std::isnan(a) || std::isnan(b))
       return larger(a, b) || (std::isnan(a) && std::isnan(b) && lower);
@@ -182,18 +183,19 @@ class Row {
   double max_ = -std::numeric_limits<double>::infinity(), sum_ = 0, sum_error_ = 0;
 };
 
-/// The groups that are taken where these are, of which experts were chosen.
+/// The groups that must have been kept, given the groups of the chosen experts.
 class Kept {
  public:
   explicit Kept(const Row& row) : row_(row), taken_(static_cast<std::size_t>(row.groups())) {}
-  /// Takes a group, and those that come before it. False: they are too many.
+  /// Takes a group, and those that come before it. False if these are too many.
   bool take(std::int64_t group) {
     for (std::int64_t g = 0; g < row_.groups(); ++g)
       if (g == group || row_.group_before(g, group)) mark(g);
     return count_ <= row_.kept();
   }
   bool has(std::int64_t group) const { return taken_[static_cast<std::size_t>(group)]; }
-  /// True if there may be as many as are wanted, the others bringing none before this one.
+  /// True if the required number of groups can be reached with groups that have no expert which
+  /// certainly comes before `last`.
   bool can_be_filled(std::int64_t last) {
     std::vector<bool> closed(taken_.size());
     for (std::int64_t g = 0; g < row_.groups(); ++g) {
@@ -223,7 +225,8 @@ class Kept {
   std::int64_t count_ = 0;
 };
 
-/// Judges the ids of a row: wrong(r) for each wrong place. Returns what weights are judged for.
+/// Judges the ids of a row: calls wrong(r) for each wrong place. Returns the experts that weights
+/// are judged for.
 template <typename Wrong>
 std::vector<std::int64_t> judge_ids(const Row& row, const std::vector<double>& ids,
                                     const double* best, std::int64_t topk, const Wrong& wrong) {
@@ -238,7 +241,7 @@ std::vector<std::int64_t> judge_ids(const Row& row, const std::vector<double>& i
     if (there) taken[static_cast<std::size_t>(id)] = true;
     if (!there || !kept.take(row.group_of(id))) wrong(r), sound = false;
   }
-  // Once all groups are known of which there must be experts: none of theirs is left out.
+  // Now all groups that must be kept are known: no larger expert of theirs may be left out.
   std::fill(taken.begin(), taken.end(), false);
   for (std::int64_t r = 0; sound && r < topk; ++r) {
     const std::int64_t id = chosen[static_cast<std::size_t>(r)];

@@ -1,5 +1,5 @@
-// What the kernels of grouped_topk share: ranks, scores, and the weights of the experts that were
-// chosen. A rank is 32 bits, ordered as the values are; 0 marks an expert that may not be taken.
+// Shared by the kernels of grouped_topk: ranks, scores, and the weights of the chosen experts. A
+// rank has 32 bits and is ordered as the values are; 0 marks an expert that may not be taken.
 // Read next: grouped_topk_lanes.cuh (rows in registers), grouped_topk.cuh (of any length).
 #pragma once
 
@@ -24,7 +24,7 @@ __device__ inline void store_word(void* base, int64_t offset, uint32_t word) {
   store_vec<DType::kF32, 1, (kAligned ? 4 : 1)>(base, offset, v);
 }
 
-/// NaN above all: the sum is 0x7fffffff of any NaN, and +0 of −0.
+/// NaN ranks above all: adding 0 gives 0x7fffffff for any NaN, and +0 for −0.
 __device__ inline uint32_t rank_of(float value) {
   const uint32_t bits = bits_of_float(value + 0.0f);
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
@@ -44,7 +44,7 @@ __device__ inline float power_of(float x, float shift) {
   return DeviceMath::exp(DeviceMath::min(x, 0.0f) - shift) *
          DeviceMath::reciprocal(1.0f + DeviceMath::exp(-size));
 }
-/// The same where sigmoids are not shifted, with one power less.
+/// The same with one exponential less, since sigmoids are not shifted here.
 template <bool kSoftmax>
 __device__ inline float score_of(float x, float shift) {
   if constexpr (kSoftmax) return power_of<true>(x, shift);
@@ -52,7 +52,7 @@ __device__ inline float score_of(float x, float shift) {
   return (x < 0 ? power : 1.0f) * DeviceMath::reciprocal(1.0f + power);
 }
 
-/// Σ of a group's two best; `second` 0: there is one.
+/// The sum of a group's two best; `second` is 0 if there is only one.
 __device__ inline float sum_of_two(uint32_t best, uint32_t second) {
   const float one = value_of(best);
   return second ? one + value_of(second) : one;
@@ -70,8 +70,8 @@ struct RowStart {
   }
 };
 
-/// Weights and ids of the experts that a row's warp has chosen, and of the shared ones. Place r is
-/// the lane's r % 32. `most` and `sum`: of the softmax.
+/// Stores weights and ids of the experts that a row's warp has chosen, and of the shared ones.
+/// Place r belongs to lane r % 32. `most` and `sum` are those of the softmax.
 template <bool kSoftmax, DType T, bool kAligned, int kPlaces, typename Start>
 __device__ inline void put_row(const GroupedTopkParams& p, const Start& start, int lane,
                                const int32_t (&column)[kPlaces], float most, float sum) {

@@ -1,6 +1,6 @@
-// The scores of one row of grouped_topk, once for every instruction set; what is chosen by them is
-// plain C++ (grouped_topk_cpu.cpp). Numerics: cpu/math.hpp. Flow: call > validate > select >
-// compile > [launch].  Read next: cpu/math.hpp.
+// The scores of one row of grouped_topk, compiled once per instruction set; the choice among them
+// is plain C++ (grouped_topk_cpu.cpp). Numerics: cpu/math.hpp. Flow: call > validate > select >
+// compile > [launch]. Read next: cpu/math.hpp.
 #pragma once
 
 #include "cpu/math.hpp"
@@ -10,7 +10,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// f(first column, columns that count) for a row's vectors.
+/// f(first column, number of valid columns) for each vector of a row.
 template <typename F>
 DLBLAS_INLINE void each_vector(int64_t count, const F& f) {
   for (int64_t i = 0; i < count; i += kWidth)

@@ -1,6 +1,7 @@
-// moe_align: items to their places, and what is between: padding, and the expert of each block.
-// The first warps walk chunks, the others take a block of the result each; no two write the same.
-// Flow: call > validate > select > compile > [launch].  Read next: ops/moe/sort/sort.cuh.
+// moe_align: writes items to their places, and what is between: padding, and the expert of each
+// block. The first warps walk chunks, the others take one block of the result each; no two write
+// the same element. Flow: call > validate > select > compile > [launch]. Read next:
+// ops/moe/sort/sort.cuh.
 #pragma once
 
 #include "ops/moe/moe_align/moe_align_config.hpp"
@@ -8,7 +9,7 @@
 
 namespace dlblas::moe {
 
-/// The last expert whose group begins at `position` or before it: its group holds it.
+/// The last expert whose group begins at or before `position`: its group contains `position`.
 __device__ inline int32_t expert_at(const MoeSortParams& p, int32_t position) {
   int32_t low = 0, high = p.experts;  // bases[low] <= position < bases[high]
   while (high - low > 1) {

@@ -1,4 +1,4 @@
-// What the host and the CUDA kernel of moe_align agree on. Read next: moe_align.cuh.
+// Shared by the host and the CUDA kernel of moe_align. Read next: moe_align.cuh.
 #pragma once
 
 #include "ops/moe/sort/sort_config.hpp"

@@ -10,7 +10,7 @@
 
 namespace dlblas::moe {
 
-/// The expert of each item of ids [T, topk], row by row; −1 where what stands there is none.
+/// The expert of each item of ids [T, topk], row by row; −1 where the id is not an expert.
 inline std::vector<std::int64_t> experts_of(const TensorView& ids, std::int64_t experts) {
   std::vector<std::int64_t> found;
   for (std::int64_t t = 0; t < ids.shape[0]; ++t)

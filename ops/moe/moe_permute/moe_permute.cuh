@@ -1,5 +1,5 @@
-// moe_permute: the position of each choice, then one block per token, which reads its row once and
-// writes it to each of its positions.
+// moe_permute: computes the position of each choice; then one block per token reads the token's row
+// once and writes it to each of its positions.
 // Flow: call > validate > select > compile > [launch].  Read next: ops/moe/sort/sort.cuh.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the host and the CUDA kernels of moe_permute agree on. Read next: moe_permute.cuh.
+// Shared by the host and the CUDA kernels of moe_permute. Read next: moe_permute.cuh.
 #pragma once
 
 #include "ops/moe/sort/sort_config.hpp"

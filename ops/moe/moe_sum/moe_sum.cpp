@@ -32,7 +32,7 @@ OperatorDef moe_sum() {
             .fill = [](const Args& args, RowCall& call) { call.n[0] = args.letters[kMoeSumK]; },
             .choose =
                 [](const Problem& problem, std::int32_t* options) {
-                  // As many as a thread's registers hold at a time; more are a loop.
+                  // Unrolled if a thread's registers hold all layers at a time; else a loop.
                   const std::int64_t layers = problem.dims[kMoeSumK];
                   options[0] = layers <= 8 ? static_cast<std::int32_t>(layers) : 0;
                 }});

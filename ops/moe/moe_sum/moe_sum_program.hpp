@@ -1,5 +1,5 @@
-// moe_sum: the sum of what a token's experts gave, in f32, from the first to the last, one
-// rounding. Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// moe_sum: the sum of the outputs of a token's experts, in f32, from first to last, one rounding.
+// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"

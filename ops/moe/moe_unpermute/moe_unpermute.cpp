@@ -1,5 +1,5 @@
-// moe_unpermute: the weighted sum of what a token's experts gave, from where moe_permute put its
-// rows. Schema, oracle, and kernels for CPUs and NVIDIA GPUs.
+// moe_unpermute: the weighted sum of the outputs of a token's experts, read from where moe_permute
+// put the rows. Schema, oracle, and kernels for CPUs and NVIDIA GPUs.
 // Read next: moe_unpermute_ref.hpp (what it computes), moe_unpermute.cuh, moe_unpermute_simd.hpp.
 #include <vector>
 
@@ -33,7 +33,7 @@ constexpr Level kAvx512 = {avx512::moe_unpermute_passes};
 
 constexpr std::int64_t kTile = 2048;  // columns whose sums stay in the nearest cache
 
-/// Columns of a row side by side: where they lie, or gathered as f32.
+/// Contiguous columns of a row: in place, or gathered as f32.
 struct Columns {
   const void* at;
   DType type;

@@ -1,4 +1,4 @@
-// What the host, the CPU's instruction-set objects and the CUDA kernel of moe_unpermute agree on.
+// Shared by the host, the CPU's instruction-set objects and the CUDA kernel of moe_unpermute.
 // Read next: moe_unpermute.cuh, moe_unpermute_simd.hpp.
 #pragma once
 
@@ -25,7 +25,7 @@ struct MoeUnpermuteParams {
 };
 static_assert(sizeof(MoeUnpermuteParams) == 120, "host and device read the same bytes");
 
-/// What a CPU does with columns of a row, side by side.
+/// What a CPU does with contiguous columns of a row.
 struct MoeUnpermutePasses {
   /// sums[i] += weight · row[i].
   void (*add)(DType type, const void* row, int64_t count, float weight, float* sums);

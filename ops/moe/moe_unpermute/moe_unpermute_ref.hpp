@@ -1,7 +1,7 @@
 // The oracle of moe_unpermute, in f64: y[t] = Σ_j weights[t, j] · rows[inverse[t, j]].
-// The error it allows, in units of 2^-24: a rounding of each product, and of each partial sum, or
-// what roundings of so many walk apart, where that is less (device/oracle/sum_error.hpp). The last
-// one is, for f32, the store's. Read next: moe_unpermute.cuh.
+// The error it allows, in units of 2^-24: one rounding of each product, plus one of each partial
+// sum or the random walk of so many roundings, if that is less (device/oracle/sum_error.hpp). In
+// f32, the last one is the store's. Read next: moe_unpermute.cuh.
 #pragma once
 
 #include "ops/oracle_text.hpp"

@@ -1,4 +1,4 @@
-// moe_unpermute on columns of a row, once for every instruction set.
+// moe_unpermute on columns of a row, compiled once per instruction set.
 // In: a row and its weight. Out: MoeUnpermutePasses. Flow: call > validate > select > compile >
 // [launch].  Read next: cpu/simd.hpp, moe_unpermute.cpp.
 #pragma once

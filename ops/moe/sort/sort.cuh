@@ -1,8 +1,8 @@
-// Items sorted by expert, in their order within an expert: counts of each chunk (moe_count), added
-// up over the chunks of an expert (moe_scan) and over experts (moe_bases); then a kernel of the
-// operator walks the chunks again and knows each item's place. No atomics: one order, one result.
-// In: ids of experts. Out: counts, totals, bases. Flow: call > validate > select > compile >
-// [launch].  Read next: ops/moe/moe_align/moe_align.cuh (a kernel that places items).
+// Sorts items by expert, stable within an expert: counts the items of each chunk (moe_count), adds
+// the counts up over an expert's chunks (moe_scan) and over experts (moe_bases); then a kernel of
+// the operator walks the chunks again and knows each item's place. No atomics: one order, one
+// result. In: ids of experts. Out: counts, totals, bases. Flow: call > validate > select > compile
+// > [launch]. Read next: ops/moe/moe_align/moe_align.cuh (a kernel that places items).
 #pragma once
 
 #include "device/reduce.cuh"
@@ -13,7 +13,7 @@ namespace dlblas::moe {
 
 namespace moe_sort {
 
-/// A 32-bit word; its address is aligned to itself, or to nothing.
+/// A 32-bit word; its address is aligned to 4 bytes, or not at all.
 template <bool kAligned>
 __device__ inline int32_t load_word(const void* base, int64_t offset) {
   return static_cast<int32_t>(load_vec<DType::kI32, 1, (kAligned ? 4 : 1)>(base, offset).words[0]);
@@ -25,7 +25,7 @@ __device__ inline void store_word(const MoeColumn& to, int64_t index, int32_t va
   store_vec<DType::kI32, 1, (kAligned ? 4 : 1)>(to.data, index * to.stride, word);
 }
 
-/// An index in a table; −1 where it is not in [0, count).
+/// An index in a table; −1 if it is not in [0, count).
 template <MoeSortTraits S>
 __device__ inline int32_t load_index(const void* table, int64_t offset, int32_t count) {
   int32_t low, high;
@@ -55,8 +55,8 @@ __device__ inline Counters counters_of(const MoeSortParams& p, int32_t chunk) {
   return {warp_counters + static_cast<int>(threadIdx.x) / kWarp * p.experts, 1};
 }
 
-/// The items of a chunk in order: f(item, expert, counter), the counter being what it was before
-/// this item; then it is one more. expert −1 counts nothing. All lanes of the warp are here.
+/// Walks the items of a chunk in order: f(item, expert, counter), with the counter's value before
+/// the item increments it. Expert −1 counts nothing. All lanes of the warp must call it.
 template <MoeSortTraits S, int kChunk = kMoeChunk, typename F>
 __device__ inline void walk_chunk(const MoeSortParams& p, int32_t chunk, const Counters& counters,
                                   const F& f) {
@@ -82,7 +82,7 @@ __device__ inline int64_t warp_of_grid() {
   return blockIdx.x * static_cast<int64_t>(kMoeWarps) + threadIdx.x / kWarp;
 }
 
-/// Counters that begin at counts of the chunks before, with the bases of groups where `based`.
+/// Counters that start at the counts of the preceding chunks, plus the bases of groups if `based`.
 __device__ inline Counters begin_counters(const MoeSortParams& p, int32_t chunk, bool based) {
   const Counters counters = counters_of(p, chunk);
   for (int32_t e = static_cast<int>(threadIdx.x) % kWarp; e < p.experts; e += kWarp) {
@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kMoeThreads) moe_count(const __grid_constant__
     p.counts[static_cast<int64_t>(e) * p.chunks + chunk] = counters.at[e];
 }
 
-/// One warp per expert: its counts become those of the chunks before, and their sum its total.
+/// One warp per expert: each count becomes the sum over the preceding chunks; the total is the sum
+/// of all.
 __device__ inline void scan_expert(const MoeSortParams& p, int32_t expert) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int32_t* counts = p.counts + static_cast<int64_t>(expert) * p.chunks;
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kMoeThreads) moe_scan(const __grid_constant__ 
   if (expert < p.experts) scan_expert(p, static_cast<int32_t>(expert));
 }
 
-/// One block: where groups begin, each as long as its total, rounded up to `block`.
+/// One block: computes where groups begin, each as long as its total rounded up to `block`.
 template <MoeSortTraits S>
 __global__ void __launch_bounds__(kMoeScanThreads)
     moe_bases(const __grid_constant__ MoeSortParams p) {

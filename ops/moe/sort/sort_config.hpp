@@ -1,7 +1,7 @@
-// What the host and the CUDA kernels of sorts by expert agree on: plain values.
-// An item is a choice of a token, item i being choice i % inner of token i / inner. Items are cut
-// into chunks, of which a warp counts the experts; counts are added up in the order of the chunks,
-// so an item's place is that of a stable sort, whatever ran first.
+// Plain structs shared by the host and the CUDA kernels of sorts by expert.
+// An item is a choice of a token: item i is choice i % inner of token i / inner. Items are divided
+// into chunks, and one warp counts a chunk's experts; counts are added in chunk order, so an item's
+// place is that of a stable sort, whatever ran first.
 // Read next: ops/moe/sort/sort.cuh (device), ops/moe/sort/sort_cuda.hpp (host).
 #pragma once
 
@@ -17,10 +17,11 @@ inline constexpr int kMoeChunk = 256;    // items of a warp
 inline constexpr int kMoeThreads = 256;  // of a block
 inline constexpr int kMoeWarps = kMoeThreads / 32;
 inline constexpr int kMoeScanThreads = 1024;
-/// Experts up to which a warp counts in shared memory; above, in the table of counts itself.
+/// The most experts that a warp counts in shared memory; if there are more, it counts in the table
+/// itself.
 inline constexpr int kMoeSharedExperts = 1024;
 
-/// One sort. Experts outside [0, experts) name nothing: such items are in no group.
+/// One sort. Items whose expert is outside [0, experts) are in no group.
 struct MoeSortParams {
   const void* ids;  // [items / inner, inner]
   int64_t outer_stride, inner_stride;
@@ -35,7 +36,7 @@ struct MoeSortParams {
 };
 static_assert(sizeof(MoeSortParams) == 80, "host and device read the same bytes");
 
-/// A column of i32 that a kernel writes.
+/// A strided column of a tensor; those that sorts write are i32.
 struct MoeColumn {
   void* data;
   int64_t stride;

@@ -1,6 +1,6 @@
-// Items sorted by expert on CPUs, in their order within an expert: parts of the items are counted,
-// counts are added up in the order of experts and parts, and each part gives its items their
-// places. The same places on any number of threads. In: item -> expert. Out: place(item, expert,
+// Sorts items by expert on CPUs, stable within an expert: counts each part of the items, adds the
+// counts up in the order of experts and parts, then gives the items of each part their places.
+// Places are the same on any number of threads. In: item -> expert. Out: place(item, expert,
 // position). Read next: ops/moe/moe_align/moe_align.cpp.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace dlblas::moe {
 
-/// Experts of items as a tensor [T, topk] of i32 or i64 names them; −1 for what is no expert.
+/// The experts of items, from a tensor [T, topk] of i32 or i64; −1 for an id that is no expert.
 class ExpertIds {
  public:
   ExpertIds(const TensorView& ids, std::int64_t experts)
@@ -43,7 +43,7 @@ class ExpertIds {
 
 class CpuSort {
  public:
-  /// Parts that are counted at a time, for a call of so many threads.
+  /// Parts that are counted in parallel, for a call with this many threads.
   static std::int64_t parts_of(std::int64_t items, std::int64_t threads) {
     constexpr std::int64_t kMin = 4096;  // items that are worth a task
     return std::clamp<std::int64_t>(items / kMin, 1, std::max<std::int64_t>(1, threads));
@@ -81,7 +81,8 @@ class CpuSort {
     }
     bases_[experts_] = static_cast<std::int32_t>(next);
   }
-  /// place(item, expert, position); −1 and −1 for an item of no expert. Once, after count().
+  /// Calls place(item, expert, position), with −1 and −1 for an item of no expert. Use once, after
+  /// count().
   template <typename ExpertOf, typename Place>
   void place(const Context& context, const ExpertOf& expert_of, const Place& place) const {
     each_part(context, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
@@ -92,7 +93,7 @@ class CpuSort {
       }
     });
   }
-  /// Where an expert's group begins; that of `experts` is the end of all.
+  /// Where an expert's group begins; base(experts) is the end of all.
   std::int64_t base(std::int64_t expert) const { return bases_[expert]; }
   /// Where an expert's items end, once they are placed.
   std::int64_t end_of(std::int64_t expert) const {

@@ -14,7 +14,7 @@ inline std::int64_t chunks_of(std::int64_t items) { return (items + kMoeChunk - 
 inline std::int64_t blocks_for_warps(std::int64_t warps) {
   return (warps + kMoeWarps - 1) / kMoeWarps;
 }
-/// Of counts, totals and bases; a multiple of 16.
+/// Bytes of counts, totals and bases; a multiple of 16.
 inline std::size_t sort_bytes(std::int64_t chunks, std::int64_t experts) {
   const std::int64_t words = experts * chunks + 2 * experts + 1;
   return static_cast<std::size_t>((words * 4 + 15) / 16 * 16);
@@ -24,7 +24,8 @@ inline unsigned walk_bytes(std::int64_t experts) {
   return static_cast<unsigned>(experts > kMoeSharedExperts ? 0 : 4 * kMoeWarps * experts);
 }
 
-/// Of ids [*, inner], read as rows of `inner`; the tables lie at the workspace's beginning.
+/// The parameters for ids [*, inner], read as rows of `inner`; the tables are at the start of the
+/// workspace.
 inline MoeSortParams sort_params(const void* ids, std::int64_t outer_stride,
                                  std::int64_t inner_stride, std::int64_t items, std::int64_t inner,
                                  std::int64_t experts, std::int64_t block, void* workspace) {
@@ -98,12 +99,12 @@ inline bool is_aligned(const TensorTraits& t, int bytes) { return (1 << t.align_
 inline std::int64_t stride_of(const TensorView& t, int axis) {
   return t.shape[axis] <= 1 ? 0 : t.strides[axis];
 }
-/// True if elements of the last dimension are side by side.
+/// True if the last dimension is contiguous.
 inline bool has_rows(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
          t.layout == Layout::kRowsOuter;
 }
-/// Threads of a block that walks a row, `access` elements each.
+/// Threads of a block that walks a row in accesses of `access` elements.
 inline int threads_for(std::int64_t width, int access) {
   const std::int64_t warps = (width / access + 31) / 32;
   return static_cast<int>(32 * std::clamp<std::int64_t>(warps, 1, kMoeWarps));

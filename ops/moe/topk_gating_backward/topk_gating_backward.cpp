@@ -24,7 +24,8 @@ double bytes_of(const Problem& problem) {
 
 // ---- CPUs ----
 
-/// One call, as its tasks see it: in f64, an element rounded to f32 and from there to its type.
+/// One call, as its tasks see it: computed in f64; each element is rounded to f32, then to its
+/// type.
 class Job {
  public:
   Job(const Args& args, const MoeGatePasses& passes)
@@ -63,7 +64,7 @@ class Job {
     const TensorView& t = args_.tensors[tensor];
     return load_element(t, at * t.strides[0]);
   }
-  /// Those that are kept, of each expert the first.
+  /// Finds the choices that are kept; of each expert only the first.
   void find_kept(std::int64_t t, std::vector<Choice>& kept) const {
     kept.clear();
     for (std::int64_t j = 0; j < choices_; ++j) {
@@ -136,7 +137,7 @@ constexpr int kLanesOfWarp = 32;
 struct Form : kernels::CudaForm<MoeGradientTraits, NoKnobs> {
   static constexpr bool kSearched = false;
 
-  /// Accesses of 16 bytes, two of a lane; else one logit, of a whole warp.
+  /// Accesses of 16 bytes, two per lane; else of one logit, with a whole warp per token.
   static Traits traits(const Query& q, const Config&) {
     const TensorTraits* const t = q.problem.tensors;
     const TensorTraits &logits = t[kGateGradLogits], &to = t[kGateGradOut];

@@ -1,13 +1,14 @@
 // The oracle of topk_gating_backward, in f64. With g = softmax(logits), D the sum of a token's kept
-// gates and D' = max(D, eps): an expert's gate gets a = dl_aux · E · first_choices / T², that of a
-// kept choice besides s = dw / D' − [D ≥ eps] · Σ dw · g / D'², and dlogits = g · (a + s − Σ_e g ·
-// (a + s)). With w = g / D' this is g · (a − Σ g · a) + w · (dw − Σ w · dw) where D ≥ eps, and
-// g · (a − Σ g · a − Σ w · dw) + w · dw elsewhere: what is computed here and in kernels.
-// The error it allows, in units of 2^-24, counts each rounding in full: a power e^(x − max) is off
-// by 2.5 (the largest is 1), a gate by two more and by what their sum is, products by one each;
-// sums and differences are f64, so that a mean is off by the powers it is made of alone, each on
-// its distance from that mean: what all have in common cancels. A token whose D is as near to eps
-// as its error is undefined: either side is right. Read next: ops/moe/gating/gating_ref.hpp,
+// gates and D' = max(D, eps): the gradient of an expert's gate is a = dl_aux · E · first_choices /
+// T², plus, for a kept choice, s = dw / D' − [D ≥ eps] · Σ dw · g / D'², and dlogits = g · (a + s −
+// Σ_e g · (a + s)). With w = g / D' this is g · (a − Σ g · a) + w · (dw − Σ w · dw) where D ≥ eps,
+// and g · (a − Σ g · a − Σ w · dw) + w · dw elsewhere, which is what this oracle and the kernels
+// compute.
+// The error it allows, in units of 2^-24, counts each rounding in full: a power e^(x − max) has an
+// error of 2.5 (the largest is exactly 1), a gate two more and that of the sum of powers, each
+// product one. Sums and differences are in f64, so a mean only has the errors of its powers, each
+// times its distance from that mean: the error they share cancels. A token whose D is as near to
+// eps as its error is undefined: either side is right. Read next: ops/moe/gating/gating_ref.hpp,
 // ops/moe/gating/gating.cuh.
 #pragma once
 
@@ -30,7 +31,7 @@ template <typename Row>
 class KeptChoices {
  public:
   explicit KeptChoices(const Row& row) : row_(row) {}
-  /// f(expert, its weight's gradient) for each.
+  /// f(expert, its weight's gradient) for each of them.
   template <typename F>
   void each(const F& f) const {
     for (std::int64_t j = 0; j < row_.size(kGateGradK); ++j) {
@@ -40,7 +41,7 @@ class KeptChoices {
       if (counts) f(e, gradient(j));
     }
   }
-  /// The gradient of an expert's weight; false: it was not kept.
+  /// The gradient of an expert's weight; false if the expert was not kept.
   bool find(std::int64_t e, double& dw) const {
     for (std::int64_t j = 0; j < row_.size(kGateGradK); ++j) {
       if (expert(j) != e) continue;
@@ -111,8 +112,8 @@ void topk_gating_backward_row(Row& row) {
       off = weight * (std::abs(rest) * (power_error(e) + shared + 3) + (divided ? along_off : 0));
     }
     const double value = gate * (a - mean) + own;
-    // Gates below 2^-125 may be 0, in a weight and in the sum of weights, too; sums in f64 are off
-    // by next to nothing of their terms.
+    // Gates below 2^-125 may be 0, in a weight and in the sum of weights, too; sums in f64 have a
+    // negligible error relative to their terms.
     const double flushed =
         (std::abs(a) + std::abs(mean) + along_size / least + 2 * gradients / divisor) * 0x1p-101;
     const double nearly = gate * (std::abs(a) + std::abs(mean) + along_size / divisor) * 0x1p-20;

@@ -1,5 +1,5 @@
 // topk_gating_slots, capacity gating with the capacity as an argument: schema, oracle, and kernels
-// for CPUs and NVIDIA GPUs. `dlblas.topk_gating` (ops/moe/api.py) makes the capacity.
+// for CPUs and NVIDIA GPUs. `dlblas.topk_gating` (ops/moe/api.py) computes the capacity.
 // Read next: topk_gating_slots_ref.hpp (what it computes), ops/moe/gating/gating.cuh (how).
 #include <vector>
 
@@ -34,7 +34,7 @@ struct CpuState {
 };
 constexpr std::int64_t kPart = 256;  // tokens whose gates are added up together
 
-/// The largest of x that come after `last` in order, −1 where there are none.
+/// The index that follows `last` in descending order of x; −1 if there is none.
 std::int64_t next_of(const float* x, std::int64_t count, std::int64_t last) {
   std::int64_t best = -1;
   for (std::int64_t e = 0; e < count; ++e) {
@@ -120,7 +120,7 @@ class Job {
       }
     }
   }
-  /// l_aux and the first choices.
+  /// Computes l_aux and the numbers of first choices.
   void balance() const {
     double l_aux = 0;
     std::vector<std::int32_t> first(static_cast<std::size_t>(experts_));
@@ -177,13 +177,13 @@ struct Form : kernels::CudaForm<MoeGateTraits, NoKnobs> {
   static constexpr bool kSearched = false;
   static constexpr bool kDependent = true;
 
-  /// The workspace: tables of the sort, choices, gates, sums of gates, terms of l_aux.
+  /// The workspace: tables of the sort, terms of l_aux, choices, gates, sums of gates.
   struct Layout {
     std::int64_t tokens, experts, choices;
-    /// Of tokens; blocks of moe_gate.
+    /// Chunks of tokens, which are the blocks of moe_gate.
     std::int64_t segment_chunks() const { return (tokens + kMoeGateChunk - 1) / kMoeGateChunk; }
     std::int64_t chunks() const { return choices * segment_chunks(); }
-    /// Sums of gates of an expert: of blocks, or of warps that read rows again.
+    /// Sums of gates per expert: one per block, or one per warp if rows are read again.
     std::int64_t parts() const { return segment_chunks() * (holds_rows(experts) ? 1 : kMoeWarps); }
     std::int64_t counters() const {
       return choices * experts <= kMoeGateCounters ? choices * experts : 0;

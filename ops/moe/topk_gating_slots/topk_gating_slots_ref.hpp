@@ -1,10 +1,10 @@
 // The oracle of topk_gating_slots, in f64. Logits are compared exactly, so choices, slots and
 // tables are right or wrong; weights and l_aux have errors, in units of 2^-24:
-//   a weight is e^(x − max) over the sum of those that stay: 5 units, a rounding for each of them,
-// and what the powers are off by; where the sum is below eps, the gate's own errors.
-//   l_aux is a mean of gates over tokens. Those of a token have some roundings, n at most, that
-// know nothing of each other or of another token's: 0.5·√n in the root mean square, six deviations
-// over all tokens; and the sums' own: 7 over the tokens of a warp, half a step each.
+//   a weight is e^(x − max) over the sum of those that stay: 5 units, one rounding for each of
+// them, and the errors of the powers; if the sum is below eps, the gate's own errors.
+//   l_aux is a mean of gates over tokens. A token's gates have at most n roundings, independent of
+// each other and of other tokens': 0.5·√n in the root mean square, six standard deviations over all
+// tokens; plus the sums' own: 7 over the tokens of a warp, half a step each.
 // Read next: ops/moe/gating/gating_ref.hpp, ops/moe/gating/gating.cuh.
 #pragma once
 

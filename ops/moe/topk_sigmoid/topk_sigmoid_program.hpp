@@ -1,7 +1,7 @@
 // topk_sigmoid of rows: the topk largest of sigmoid(logits), in order, with their columns. To
-// renormalise, weights are over the largest one's e^x where that is below 1: σ(x)·e^-s with
-// s = min(largest, 0), so that no sum of them underflows. Compiled by NVRTC and, per instruction
-// set, by the build; see device/row/program.hpp.
+// renormalise, weights are divided by the largest one's e^x if that is below 1: σ(x)·e^-s with s =
+// min(largest, 0), so that their sum cannot underflow. Compiled by NVRTC and, per instruction set,
+// by the build; see device/row/program.hpp.
 #pragma once
 
 #include "ops/moe/topk_rows.hpp"

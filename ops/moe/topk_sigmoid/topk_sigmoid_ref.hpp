@@ -1,7 +1,7 @@
-// The gates of topk_sigmoid in f64. The error they allow, in units of 2^-24: of e^−d, with
-// d = shift − min(x, 0), nothing at d = 0, else 4 + 2.25·d (ops/norm/softmax/softmax_ref.hpp); of
-// 1 + e^−|x| 6, its reciprocal 2, the product 1. The chosen are summed one by one; their
-// sum's reciprocal, the product and second order make 4. Read next: ops/moe/topk_ref.hpp.
+// The gates of topk_sigmoid in f64. The error they allow, in units of 2^-24: for e^−d, with d =
+// shift − min(x, 0), nothing at d = 0, else 4 + 2.25·d (ops/norm/softmax/softmax_ref.hpp); 6 for 1
+// + e^−|x|, 2 for its reciprocal, 1 for the product. The chosen are summed one by one; their sum's
+// reciprocal, the product and second-order terms add 4. Read next: ops/moe/topk_ref.hpp.
 #pragma once
 
 #include "ops/moe/topk_ref.hpp"

@@ -1,5 +1,5 @@
 // topk_softmax of rows: the topk largest of softmax(logits), in order, with their columns. Columns
-// are taken one by one, the largest logit first; weights are e^(x − largest). Where they are not
+// are taken one by one, the largest logit first; weights are e^(x − largest). If they are not
 // renormalised, one reduction gives Σ e^(x − max) of the row. Compiled by NVRTC and, per
 // instruction set, by the build; see device/row/program.hpp.
 #pragma once

@@ -22,7 +22,7 @@ class SoftmaxGates {
   }
   double gate(std::int64_t e) const { return power(at(e)) / sum_; }
   double gate_error(std::int64_t e) const { return gate(e) * (error_ + error(at(e))); }
-  /// Of the exponential and the product; the sum is the same for all.
+  /// The error of the exponential and the product; the sum is the same for all.
   double own_error(std::int64_t e) const { return gate(e) * (error(at(e)) + 1); }
   /// The weights of these experts, and their errors.
   void weigh(const std::vector<std::int64_t>& ids, double* weights, double* errors) const {

@@ -1,4 +1,4 @@
-// layer_norm of h = round(x + residual), which is residual_out; statistics are h's.
+// layer_norm of h = round(x + residual), which is residual_out; the statistics are those of h.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The oracle of add_layer_norm: h = round(x + residual), residual_out = h, y = layer_norm(h).
-// From h on everything is f64. Read next: ops/norm/layer_norm/layer_norm_ref.hpp, norm_ref.hpp.
+// Everything after h is f64. Read next: ops/norm/layer_norm/layer_norm_ref.hpp, norm_ref.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm/layer_norm_ref.hpp"

@@ -1,6 +1,6 @@
-// The oracle of add_rms_norm: h = round(x + residual), residual_out = h, y = rms_norm(h). The sum
-// is made in f32 and rounded to x's dtype, as PyTorch does: exact to the bit in every
-// implementation. From h on everything is f64. Read next: ops/norm/norm_ref.hpp.
+// The oracle of add_rms_norm: h = round(x + residual), residual_out = h, y = rms_norm(h). h is
+// computed in f32 and rounded to x's dtype, as in PyTorch: bit-exact in every implementation.
+// Everything after h is f64. Read next: ops/norm/norm_ref.hpp.
 #pragma once
 
 #include "ops/norm/norm_ref.hpp"

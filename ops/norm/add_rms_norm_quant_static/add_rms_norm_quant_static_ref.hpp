@@ -1,5 +1,5 @@
-// The oracle of add_rms_norm_quant_static: codes of a normalised sum, under the scale that is
-// given. Read next: ops/norm/rms_norm_quant_ref.hpp, which has the formula and the error it allows.
+// The oracle of add_rms_norm_quant_static: codes of a normalised sum, with the given scale.
+// Read next: ops/norm/rms_norm_quant_ref.hpp, which has the formula and the error it allows.
 #pragma once
 
 #include "ops/norm/rms_norm_quant_ref.hpp"

@@ -1,4 +1,4 @@
-// The oracle of add_rms_norm_quant_token: codes of a normalised sum, a row is one group.
+// The oracle of add_rms_norm_quant_token: codes of a normalised sum; a row is one group.
 // Read next: ops/norm/rms_norm_quant_ref.hpp, which has the formula and the error it allows.
 #pragma once
 

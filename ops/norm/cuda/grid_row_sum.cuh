@@ -1,6 +1,7 @@
-// The sum of a row that blocks of the whole grid share: every block stores its part, the last one
-// adds them in the order of blocks and publishes the total, and blocks that need it wait. Memory is
-// cleared before the launch (zero_fill.cuh). Read next: ops/norm/cuda/norm_split.cuh.
+// The sum of a row shared by blocks of the whole grid: every block stores its part, the last one to
+// arrive adds the parts in block order and publishes the total, and blocks that need the total wait
+// for it. The memory is cleared before the launch (zero_fill.cuh). Read next:
+// ops/norm/cuda/norm_split.cuh.
 #pragma once
 
 #include "ops/norm/cuda/norm_stages.cuh"
@@ -18,7 +19,7 @@ __device__ inline uint32_t arrive(uint32_t* counter) {
   return before;
 }
 
-/// The block's first warp stores part `member` of a row; the warp of the last part publishes the
+/// The block's first warp stores part `member` of a row; the warp that arrives last publishes the
 /// sum.
 __device__ inline void publish_part(double part, int64_t row, int member,
                                     const GridRowSum& row_sum) {
@@ -35,7 +36,7 @@ __device__ inline void publish_part(double part, int64_t row, int member,
 #pragma unroll 1  // once per row; four at a time are a tenth of the kernel's code
   for (int i = lane; i < row_sum.members; i += kWarp) total += __ldcg(parts + i);
   total = warp_sum_in_loop(total);  // once per row
-  // 0 is "not there": a row of zeros says so by the sign.
+  // 0 means "not there yet": a total of zero is published as −1.
   if (lane == 0) {
     total = total == 0 ? -1.0 : total;
     asm volatile("st.release.gpu.global.f64 [%0], %1;" ::"l"(row_sum.totals + row), "d"(total)

@@ -1,6 +1,6 @@
-// What the norm kernels on NVIDIA GPUs have in common: traits from the Problem, the layouts they
-// take, the model, the parameters of a call. Flow: call > validate > [select] > [compile] >
-// [launch].  Read next: ops/norm/cuda/norm_ring_cuda.cpp.
+// Shared by the norm kernels on NVIDIA GPUs: traits from the Problem, the accepted layouts, the
+// cost model, the parameters of a call. Flow: call > validate > [select] > [compile] > [launch].
+// Read next: ops/norm/cuda/norm_ring_cuda.cpp.
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 #include <algorithm>
@@ -46,7 +46,8 @@ NormCudaTraits traits_of(const Query& q) {
   traits.align = 1 << log2;
   const std::int64_t row_bytes = problem.dims[kC] * size_of(traits.type);
   const auto weight_bytes = [&] { return norm_elements(traits) * size_of(traits.weight); };
-  // The weight is read in as many elements as x, 16 bytes at a time or all of them.
+  // An access of the weight has as many elements as one of x, read 16 bytes at a time or, if fewer,
+  // at once.
   while (traits.align > 1 &&
          (row_bytes % traits.align != 0 || (weighted && norm_elements(traits) > 1 &&
                                             traits.weight_align < std::min(16, weight_bytes()))))

@@ -1,7 +1,7 @@
-// Host side of the norm kernels that are made by hand for NVIDIA GPUs, beside those of the row
-// programs: what their own files (norm_<kernel>_cuda.cpp) share. In: where an operator's tensors
-// stand in its schema. Out: its CUDA implementations. Flow: call > validate > [select] > [compile]
-// > [launch]. Read next: ops/norm/cuda/norm_cuda.cpp, ops/norm/cuda/norm_ring_cuda.cpp.
+// Host side of the hand-written norm kernels for NVIDIA GPUs, which complement those of the row
+// programs: what their own files (norm_<kernel>_cuda.cpp) share. In: the positions of an operator's
+// tensors in its schema. Out: its CUDA implementations. Flow: call > validate > [select] >
+// [compile] > [launch]. Read next: ops/norm/cuda/norm_cuda.cpp, ops/norm/cuda/norm_ring_cuda.cpp.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,30 @@ namespace dlblas::norm {
 /// The members of NormCudaTraits, for the JIT.
 const TraitsTable<NormCudaTraits>& norm_traits_table();
 
-// Of a Query about an implementation of a forward operator; Implementation::user is its
+// These take a Query about an implementation of a forward operator; its Implementation::user is a
 // NormTensors:
 
-/// The traits of a problem's kernels, but for `full`.
+/// The traits of a problem's kernels, except `full`.
 NormCudaTraits traits_of(const Query& q);
-/// Accesses of one row.
+/// Accesses per row.
 std::int64_t accesses(const Query& q);
-/// Contiguous weight, and rows at one stride each with contiguous elements.
+/// Requires a contiguous weight, and rows of contiguous elements at one stride per tensor.
 Support supports_rows(const Query& q);
 /// Bytes that a call has to read and write.
 double bytes_of(const Query& q);
-/// Milliseconds for `bytes` at the rate of a copy, where blocks that hold `concurrent` rows work at
-/// a time; it only ranks candidates before anything is measured.
+/// Milliseconds for `bytes` at copy rate, when the blocks that run at a time hold `concurrent`
+/// rows; only ranks candidates before anything is measured.
 double model_ms(const Query& q, double bytes, double concurrent);
-/// The parameters of a call whose rows are at one stride.
+/// The parameters of a call whose rows have one stride.
 NormCudaParams params_of(const NormTensors& at, const Args& args);
 
-/// Where a call asks for the same bits in any batch, one of the row program's kernels serves.
+/// Refuses calls that require the same bits in any batch: a kernel of the row program serves those.
 Support has_other_bits(const Query& q);
 
-/// What the forward kernels have in common. Each waits for the kernels before it before it touches
-/// memory, so a dependent launch can always be asked for. The weight, too, may be the work of the
-/// kernel before (an optimizer's step, a cast): nothing of the caller's is read ahead of that wait.
-/// 4096×4096 bf16 on H200, 2026-11-21: 18.7 → 18.4 µs, 1×4096 1.7 → 1.3.
+/// Common to the forward kernels. Each waits for the preceding kernels before it touches memory, so
+/// a dependent launch is always allowed. The preceding kernel may have written the weight, too (an
+/// optimizer step, a cast): none of the caller's memory is read before that wait. 4096×4096 bf16 on
+/// H200, 2026-11-21: 18.7 → 18.4 µs, 1×4096 1.7 → 1.3.
 template <typename Config>
 struct NormForm : kernels::CudaForm<NormCudaTraits, Config> {
   static constexpr bool kDependent = true;
@@ -49,14 +49,14 @@ struct NormForm : kernels::CudaForm<NormCudaTraits, Config> {
   static Support same_bits(const Query& q) { return has_other_bits(q); }
 };
 
-/// Where the tensors stand, for a call.
+/// The positions of the tensors, for a call.
 template <typename State>
 const NormTensors& tensors_of(const State& state) {
   return *static_cast<const NormTensors*>(state.user);
 }
 
-/// A workspace for the sums of `rows` rows, of `members` blocks each: what is zero before the
-/// launch lies first; its first 16 bytes are the kernel's own.
+/// A workspace for the sums of `rows` rows, each shared by `members` blocks. The part that is
+/// zeroed before the launch comes first; its first 16 bytes belong to the kernel.
 struct GridRowSumLayout {
   std::int64_t rows, members;
   std::int64_t arrived_at() const { return 16 + rows * 8; }
@@ -69,7 +69,7 @@ int zero_workspace(std::int64_t bytes, const Kernel& kernel, const Context& cont
                    void* workspace, bool dependent);
 KernelSource zero_fill_source();
 
-// One file each; `tensors` lives as long as the process:
+// One file each; `tensors` must live as long as the process:
 Implementation cuda_ring(const NormTensors& tensors);
 Implementation cuda_split(const NormTensors& tensors);
 

@@ -1,6 +1,6 @@
-// What the host and the CUDA kernels of the norm family agree on: traits from the Problem, one
-// searched configuration a kernel, the parameters of a launch. Read by g++, clang and NVRTC alike,
-// so nothing of the system may be included. Flow: call > validate > select > [compile] > [launch].
+// Shared by the host and the CUDA kernels of the norm family: traits from the Problem, one searched
+// configuration per kernel, the parameters of a launch. Compiled by g++, clang and NVRTC alike, so
+// it must not include system headers. Flow: call > validate > select > [compile] > [launch].
 // Read next: ops/norm/cuda/norm_cuda.hpp (host), ops/norm/cuda/norm_stages.cuh (device).
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace dlblas::norm {
 
-/// What a kernel is compiled for. One access is `align` bytes, which divide the address of every
-/// row and its length; below the element's size, elements are read byte by byte.
+/// What a kernel is compiled for. One access is `align` bytes, which divides the address and the
+/// length of every row; if it is below the element's size, elements are read byte by byte.
 struct NormCudaTraits {
   DType type;               // of x, residual and both results
   DType weight;             // type, or f32; type where there is none
@@ -19,13 +19,14 @@ struct NormCudaTraits {
   int32_t weight_align;     // bytes, of the weight's address; 0: there is none
   bool full;                // threads and vectors hold exactly one row: no bounds to check
 };
-/// Elements of one access.
+/// Elements per access.
 constexpr int norm_elements(const NormCudaTraits& s) {
   return s.align < size_of(s.type) ? 1 : s.align / size_of(s.type);
 }
 
-/// cuda_ring: rows stream through shared memory; each warp keeps a ring of its own. A warp beside
-/// the `threads` sums rows up, and the blocks of a row meet in the workspace, a cooperative grid.
+/// cuda_ring: rows stream through shared memory, each warp through its own ring buffer. One warp
+/// more than `threads` adds up the rows' sums; the blocks of a row exchange theirs through the
+/// workspace, which needs a cooperative launch.
 struct NormRingConfig {
   int32_t threads = 512;
   int32_t vectors = 8;  // accesses of one thread and row
@@ -57,7 +58,7 @@ struct NormCudaParams {
 };
 static_assert(sizeof(NormCudaParams) == 120, "host and device read the same bytes");
 
-/// The sums of rows that blocks of the whole grid share: in the workspace.
+/// The sums of rows shared by blocks of the whole grid, in the workspace.
 struct GridRowSum {
   uint32_t* arrived;  // [rows] parts that are there; 0 before the launch
   double* totals;     // [rows] sums of squares; 0 (before the launch): not there, negative: zero
@@ -88,24 +89,25 @@ static_assert(sizeof(NormRingParams) == 136, "host and device read the same byte
 constexpr int kMaxBlockThreads = 1024;
 constexpr int kMaxNamedBarriers = 15;  // beside that of __syncthreads
 
-/// Registers of a thread that holds `vectors` accesses of the row and of the weight.
+/// Registers per thread that holds `vectors` accesses of the row and of the weight.
 constexpr int norm_registers_needed(const NormCudaTraits& s, int vectors) {
   const int row = (norm_elements(s) * size_of(s.type) + 3) / 4;
   const int weight = (norm_elements(s) * size_of(s.weight) + 3) / 4;
   return vectors * (row + weight) + 32;
 }
-/// True if this configuration compiles for these traits. Host spaces and static_asserts in kernels.
+/// True if this configuration compiles for these traits. Used by the host's search spaces and by
+/// the kernels' static_asserts.
 constexpr bool valid(const NormCudaTraits& s, const NormSplitConfig& c, int) {
   return c.threads > 32 && c.threads <= kMaxBlockThreads && c.blocks * c.threads <= 1536 &&
          norm_registers_needed(s, c.vectors) * c.threads * c.blocks <= 65536;
 }
 
-/// Copies of the parts of a row that so many blocks of cuda_ring share.
+/// Copies of a row's partial sums, if `blocks` blocks of cuda_ring share the row.
 constexpr int norm_ring_copies(int blocks) { return blocks < 64 ? 1 : 8; }
-/// Stages of a row of cuda_ring.
+/// Stages per row of cuda_ring.
 constexpr int norm_ring_stages(const NormRingConfig& c) { return c.vectors / c.step; }
-/// Stages between a sum and its result: what fits in shared memory beside the stages in flight.
-/// With `add`, both x and residual are in flight, and only h stays. At most three rows.
+/// Stages between a sum and its result: as many as fit in shared memory beside the stages in
+/// flight, at most three rows. With `add`, both x and residual are in flight, but only h is kept.
 constexpr int norm_ring_lag(const NormCudaTraits& s, const NormRingConfig& c) {
   const int room = 227 * 1024 - 3072;
   const int lag = room / (c.threads * c.step * 16) - c.depth * (s.add ? 2 : 1);

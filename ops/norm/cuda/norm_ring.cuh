@@ -1,19 +1,18 @@
-// RMS norm of long rows as a stream: blocks stay on their multiprocessors, the copy engine brings
-// later rows while one row is summed and the row before written, so reads and writes never take
-// turns. The blocks of a group share each row. Each warp streams on its own, through a ring of its
-// own in shared memory:
+// RMS norm of long rows as a stream: blocks are persistent, and the copy engine loads later rows
+// while one row is summed and an earlier one written, so reads and writes always overlap. The
+// blocks of a group share each row. Each warp streams independently, through its own ring buffer in
+// shared memory:
 //
 //      stage k         k + 1 … k + depth            k − lag
 //   wait > sum it    in flight                    write its result, then ask for stage k + depth
 //
-// The only wait between warps is for a row's total, which is several stages old when it is needed:
-// one extra warp adds the warps' sums, exchanges them with the group's other blocks through global
-// memory, and returns the total through barriers in shared memory. So no thread that writes results
-// issues a fence.
-// In: x [T, C], weight [C], and residual; rows aligned to 16 bytes. Out: y, and residual_out. A
-// row's elements are in shared memory before it is written, so results may lie where x and residual
-// do. Flow: call > validate > select > compile > [launch].  Read next:
-// ops/norm/cuda/norm_stages.cuh.
+// Warps wait on each other only for a row's total, which is several stages old by the time it is
+// needed: one extra warp adds the warps' sums, exchanges them with the group's other blocks through
+// global memory, and returns the total through barriers in shared memory. So no thread that writes
+// results issues a fence.
+// In: x [T, C], weight [C], and residual; rows aligned to 16 bytes. Out: y, and residual_out. A row
+// is in shared memory before any of it is written, so results may alias x and residual. Flow: call
+// > validate > select > compile > [launch]. Read next: ops/norm/cuda/norm_stages.cuh.
 #pragma once
 
 #include "device/bulk_copy.cuh"
@@ -23,19 +22,19 @@
 
 namespace dlblas::norm {
 
-/// Numbers of a configuration, in stages unless said otherwise.
+/// Sizes that follow from a configuration, in stages unless stated otherwise.
 template <NormCudaTraits S, NormRingConfig C>
 struct RingShape {
   static constexpr int kStages = norm_ring_stages(C), kLag = norm_ring_lag(S, C);
   static constexpr int kDepth = C.depth, kSlots = kDepth + kLag;
   static constexpr int kWarps = C.threads / kWarp;
   static constexpr int kStage = C.step * kWarp;  // accesses of a warp
-  /// Rows that a warp may have summed before it needs the total of the first of them; and one
-  /// more set of sums, for the slowest warp.
+  /// Rows that a warp may have summed before it needs the total of the first of them, plus one more
+  /// set of sums for the slowest warp.
   static constexpr int kSets = (kLag + 1) / kStages + 2;
 };
 
-/// A block's sums on their way: warps' parts to the warp of sums, the row's total back.
+/// A block's sums in flight: the warps' parts to the summing warp, and the row's total back.
 template <NormCudaTraits S, NormRingConfig C>
 struct RingSums {
   using Shape = RingShape<S, C>;
@@ -44,7 +43,8 @@ struct RingSums {
   Mbarrier summed[Shape::kSets], ready[Shape::kSets];
   Mbarrier full[Shape::kWarps * Shape::kDepth];  // of each warp: stages in flight
 
-  /// Every thread; then a barrier. In a loop it would be a tenth of the kernel's code.
+  /// Called by every thread, and followed by a barrier. A loop would be a tenth of the kernel's
+  /// code.
   __device__ void init() {
     const int i = threadIdx.x;
     if (i < Shape::kWarps * Shape::kDepth) full[i].init(1);
@@ -53,9 +53,9 @@ struct RingSums {
   }
 };
 
-/// The sum of a row over the blocks of a group: each stores its part, in kCopies, so that many
-/// blocks do not all read one place of L2. Values and flags are the same words (0 is "not there",
-/// so a sum of zero says −0): no fence, no order.
+/// The sum of a row over the blocks of a group. Each stores its part kCopies times, so that many
+/// blocks do not all read the same address in L2. Value and flag are one word (0 means "not there",
+/// so a sum of zero is stored as −0): no fence and no ordering is needed.
 template <int kBlocks>
 struct RingRowSum {
   static constexpr int kCopies = norm_ring_copies(kBlocks), kRow = kCopies * kBlocks;
@@ -64,9 +64,9 @@ struct RingRowSum {
   __device__ static void store(double* to, double part) {
     asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(part) : "memory");
   }
-  /// Before any block's publish_part: this block's parts of `rows` rows are not there; the first
-  /// row's are at `row`, the next one's `step` further. One statement, as the waits: a loop takes
-  /// the compiler 2 ms.
+  /// Called before any block's publish_part: marks this block's parts of `rows` rows as not there.
+  /// The first row's parts are at `row`, each next row's `step` further. A single asm statement,
+  /// like the waits: a loop costs 2 ms of compile time.
   __device__ void clear(double* row, int rows, int64_t step, int lane) const {
     asm volatile(
         "{\n .reg .pred p;\n .reg .b64 at;\n .reg .s32 left;\n mov.b64 at, %0;\n"
@@ -76,8 +76,9 @@ struct RingRowSum {
         "r"(lane < kCopies ? rows : 0), "l"(step * 8)
         : "memory");
   }
-  /// From a block's part to the row's total, by a warp; every lane gets it. What is there is not
-  /// asked for again: all parts in each turn, two at a time, took 2 % longer (H200, 16×4194304).
+  /// Adds this block's part and returns the row's total to every lane of the calling warp. Parts
+  /// that have arrived are not loaded again: loading all parts in each turn, two at a time, took
+  /// 2 % longer (H200, 16×4194304).
   __device__ double total(double* row, double part, int lane) const {
     constexpr int kEach = (kBlocks + kWarp - 1) / kWarp;
     if (lane < kCopies) store(row + lane * kBlocks + member, part == 0 ? -0.0 : part);
@@ -106,8 +107,8 @@ struct RingRowSum {
   }
 };
 
-/// The group's rows, and this block's columns of them: a row is kStages fronts, a front is divided
-/// evenly among the blocks, so that all blocks together read one piece of memory after the other.
+/// The group's rows, and this block's columns of them: a row is kStages fronts, and each front is
+/// divided evenly among the blocks, so that together they read memory sequentially.
 template <NormCudaTraits S, NormRingConfig C>
 struct RingRows {
   int64_t group, groups;  // rows group, group + groups, …
@@ -126,7 +127,7 @@ struct RingRows {
     begin = most * static_cast<int>(blockIdx.x % C.blocks);
     share = min(most, front - begin);
   }
-  /// Where the first of the rows has its access `first`, and from one row to the next.
+  /// Address of access `first` in the first of the rows; `step`: bytes from one row to the next.
   __device__ char* start(const void* base, int64_t stride, int first) const {
     return static_cast<char*>(at_element<S.type>(base, group * stride)) + int64_t{first} * 16;
   }
@@ -145,7 +146,7 @@ struct NormRing {
   Mbarrier* full;
   int first, left, lane;  // this lane's access of a front; the warp's and those behind it there
 
-  /// Accesses of the warp's part of a stage.
+  /// Accesses in the warp's part of a stage.
   __device__ int count(int stage) const {
     if constexpr (S.full) return Shape::kStage;
     return max(0, min(min(left, Shape::kStage), rows.width - stage * rows.front - first + lane));
@@ -153,9 +154,9 @@ struct NormRing {
   __device__ bool holds(int stage, int j) const {
     return S.full || j * kWarp + lane < count(stage);
   }
-  /// Bytes from a row's pointer to a stage of it.
+  /// Byte offset of a stage from its row's pointer.
   __device__ int64_t bytes(int stage) const { return int64_t{stage * rows.front} * 16; }
-  /// This lane's access `j` of a slot of the ring, and of a place among the residuals.
+  /// Address of this lane's access `j` in a slot of the ring, and in a place for residuals.
   __device__ uint32_t slot(int slot, int j = 0) const {
     return kept + (slot * Shape::kStage + j * kWarp) * 16;
   }
@@ -163,7 +164,8 @@ struct NormRing {
     return residuals + (place * Shape::kStage + j * kWarp) * 16;
   }
 
-  /// Squares of a stage that has landed; with `add`, h takes x's place and is written.
+  /// Adds the squares of a stage that has arrived; with `add`, h replaces x in its slot and is
+  /// written out.
   __device__ void sum(Squares& squares, char* to, int stage, int at, int place) const {
 #pragma unroll
     for (int j = 0; j < C.step; ++j) {
@@ -182,8 +184,9 @@ struct NormRing {
   }
 
   using Weights = NormWeightVec<S>[C.step];
-  /// Of the stage that is written next: from L2, which the rows leave first. Held in registers over
-  /// all rows they cost more than they save (H200, 16×4194304: 79 µs for 76).
+  /// Loads the weights of the stage that is written next. They hit L2, since the rows are evicted
+  /// first. Holding them in registers over all rows costs more than it saves (H200, 16×4194304: 79
+  /// µs versus 76).
   __device__ void load_weights(Weights& weights, int stage) const {
     constexpr int N = norm_elements(S);
 #pragma unroll
@@ -193,7 +196,7 @@ struct NormRing {
             p.weight, (int64_t{stage * rows.front} + first + j * kWarp) * N);
   }
 
-  /// The result of a stage whose row has its total.
+  /// Writes the result of a stage whose row's total is known.
   __device__ void write(char* to, int stage, int at, const Weights& weights,
                         RowScale<S.type> scale) const {
 #pragma unroll
@@ -206,8 +209,8 @@ struct NormRing {
     }
   }
 
-  /// Squares of the warp's part of a row again, in f64; its last stage is in slot `at`. One loop:
-  /// loops take the compiler longest.
+  /// Sums the squares of the warp's part of a row again, in f64; its last stage is in slot `at`. A
+  /// single loop, since loops take the longest to compile.
   __device__ double sum_wide(int at) const {
     constexpr int N = Vector::kWords;
     double sum = 0;
@@ -223,7 +226,7 @@ struct NormRing {
   }
 };
 
-/// A stage of a row; those before row 0 count down from it.
+/// A stage of a row; stages before row 0 have negative rows.
 template <int kStages>
 struct RingStage {
   int row, stage;
@@ -237,7 +240,7 @@ struct RingStage {
   }
 };
 
-/// What one lane of a warp asks the copy engine for: stage after stage, row after row.
+/// The copies that one lane of a warp issues: stage after stage, row after row.
 template <NormCudaTraits S, NormRingConfig C>
 struct RingRequests {
   using Shape = RingShape<S, C>;
@@ -252,7 +255,7 @@ struct RingRequests {
         residual_step(ring.rows.step(ring.p.residual_stride)),
         rows(ring.rows.count) {}
 
-  /// The next stage, to slot `to` and barrier `place`.
+  /// Issues the copy of the next stage to slot `to`, tracked by barrier `place`.
   __device__ void ask(const NormRing<S, C>& ring, int to, int place) {
     if (rows == 0) return;
     const uint32_t bytes = ring.count(stage) * 16;
@@ -269,7 +272,7 @@ struct RingRequests {
   }
 };
 
-/// The warp of sums: rows in order, until the last one's total is handed back.
+/// The summing warp: takes rows in order, until it has returned the last one's total.
 template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>& rows,
                               RingSums<S, C>& sums) {
@@ -294,15 +297,15 @@ __device__ inline void add_up(const NormRingParams& params, const RingRows<S, C>
   }
 }
 
-/// A warp's part of a row is complete; its last stage is in slot `at`.
+/// Publishes a warp's complete part of a row; its last stage is in slot `at`.
 template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void publish_part(const NormRing<S, C>& ring, const Squares& squares, int at,
                                     int set, RingSums<S, C>& sums) {
   const float sum = squares.sum();
-  // Each lane judges its own part, which leaves f32 where the row does; with eps = 0 it also does
-  // where the lane has zeros alone. A vote, so that the compiler knows the lanes to go one way:
-  // shuffles after a loop that some lanes alone may have run need code for lanes that went apart,
-  // which was a fifth of the kernel.
+  // Each lane tests its own part, which leaves f32's range where the row does; with eps = 0, also
+  // where the lane holds only zeros. The vote tells the compiler that the branch is uniform:
+  // shuffles after a loop that only some lanes may have run need code for diverged lanes, which was
+  // a fifth of the kernel.
   const bool wide = __any_sync(0xffffffffu, leaves_f32(sum, ring.p));
   const double part = warp_sum(wide ? ring.sum_wide(at) : sum);
   if (ring.lane > 0) return;
@@ -310,20 +313,20 @@ __device__ inline void publish_part(const NormRing<S, C>& ring, const Squares& s
   sums.summed[set].arrive();
 }
 
-/// All other warps: the stream.
+/// All other warps: the streaming loop.
 template <NormCudaTraits S, NormRingConfig C>
 __device__ inline void stream_rows(const NormRing<S, C>& ring, RingSums<S, C>& sums) {
   using Shape = RingShape<S, C>;
   constexpr int kStages = Shape::kStages, kLag = Shape::kLag, kDepth = Shape::kDepth;
   const NormCudaParams& p = ring.p;
   RingRequests<S, C> requests(ring);
-  // The weight first: it would wait behind the rows (H200, 16×4194304: 75.4 → 74.7 µs).
+  // Load the weight first: it would queue behind the rows (H200, 16×4194304: 75.4 → 74.7 µs).
   typename NormRing<S, C>::Weights weights;
   ring.load_weights(weights, 0);
 
-  // Each turn asks for a stage, sums the one that was asked for kDepth turns ago, and writes the
-  // one that was summed kLag turns ago; stages before the first row's and behind the last's are
-  // skipped. The slot of the stage to write is the slot of the stage to ask for.
+  // Each turn issues the load of one stage, sums the stage issued kDepth turns ago, and writes the
+  // stage summed kLag turns ago; stages before the first row and after the last are skipped. The
+  // stage to load reuses the slot of the stage just written.
   RingStage<kStages> sum = RingStage<kStages>::before(kDepth);
   RingStage<kStages> write = RingStage<kStages>::before(kDepth + kLag);
   RingPlace<Shape::kSlots> summed = {kLag, 0}, written;
@@ -377,7 +380,8 @@ __global__ void __launch_bounds__(C.threads + kWarp, 1)
   __syncthreads();
   wait_for_dependencies();
   launch_dependents();
-  // Known to be the same for a warp: its shuffles need no code for the case that lanes went apart.
+  // The shuffle makes the index warp-uniform for the compiler: later shuffles need no code for
+  // diverged lanes.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / kWarp), 0);
   const int lane = threadIdx.x % kWarp;
   if (warp == Shape::kWarps) {

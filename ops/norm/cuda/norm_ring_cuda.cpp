@@ -1,5 +1,5 @@
-// cuda_ring: long rows streamed through shared memory by blocks that stay; the blocks of a row meet
-// in a workspace, so all of them have to run at the same time: a cooperative launch.
+// cuda_ring: long rows streamed through shared memory by persistent blocks. The blocks of a row
+// exchange sums through a workspace, so all must run at the same time: a cooperative launch.
 // In: Problem, Config. Out: Kernel and its sources; then the launch. Flow: call > validate >
 // [select] > [compile] > [launch].  Read next: ops/norm/cuda/norm_ring.cuh (the kernel).
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMinAccesses = 2048;
 constexpr std::int64_t kMaxRows = 1 << 30;
 constexpr std::int32_t kRingVectors[] = {2, 4, 8, 16};
-/// Accesses of a block's part of a row below which more blocks are not worth their meeting.
+/// Fewest accesses of a row per block: below, more blocks are not worth their synchronisation.
 constexpr std::int64_t kMinPart = 2048;
 
 std::int32_t ring_vectors(std::int64_t accesses, std::int64_t threads) {
@@ -23,10 +23,10 @@ std::int32_t ring_vectors(std::int64_t accesses, std::int64_t threads) {
   return 0;
 }
 
-/// Groups of blocks that run at a time.
+/// Groups of blocks that run concurrently.
 std::int64_t groups_of(const NormRingConfig& c, std::int32_t units) { return units / c.blocks; }
 
-/// The least number of groups that takes as few rounds as the most would.
+/// The smallest number of groups that needs no more rounds than `most` groups.
 std::int64_t balanced(std::int64_t rows, std::int64_t most) {
   const std::int64_t rounds = (rows + most - 1) / most;
   return (rows + rounds - 1) / rounds;
@@ -62,15 +62,15 @@ struct Ring : NormForm<NormRingConfig> {
            valid(traits_of(q), c, q.device.arch);
   }
 
-  /// The most stages in flight that fit, up to three.
+  /// Sets the most stages in flight that fit, up to three.
   static bool settle(const Query& q, NormRingConfig* c) {
     for (c->depth = 3; c->depth > 0; --c->depth)
       if (fits(q, *c)) return true;
     return false;
   }
 
-  /// The fewest blocks per row that fit, with eight accesses per thread before sixteen. None:
-  /// vectors = 0.
+  /// The fewest blocks per row that fit, with up to eight accesses per thread before sixteen.
+  /// vectors = 0 if none fit.
   static NormRingConfig preset(const Query& q) {
     NormRingConfig c;
     for (const int most : {8, 16})
@@ -115,7 +115,7 @@ struct Ring : NormForm<NormRingConfig> {
   static std::int32_t shared_bytes(const Query&, const State& state) {
     return norm_ring_bytes(state.traits, state.config);
   }
-  /// The parts of every row's sum, for the most rows that the Problem's bucket holds.
+  /// The parts of every row's sum, for the largest number of rows in the Problem's bucket.
   static std::size_t workspace_bytes(const Query& q, const State& state) {
     const std::int32_t blocks = state.config.blocks;
     return static_cast<std::size_t>(q.problem.dims[kT]) * norm_ring_copies(blocks) * blocks *

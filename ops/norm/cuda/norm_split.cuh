@@ -1,10 +1,10 @@
 // RMS norm of long rows, divided over the whole grid: a chunk's squares are summed, and `lag` rows
-// later, when the row's sum is there and its elements still lie in L2, the chunk is read again and
-// scaled. So memory is read once and few rows are in flight.
-// Blocks take items (row, chunk) in order from a ticket: an item first sums its chunk, without
-// waiting, then scales the same chunk of the row `lag` before, whose sums were all taken by
-// earlier tickets. So a waiting block waits only for blocks that run and will not wait: no
-// cooperative launch, any grid, any neighbours on the device.
+// later, when the row's sum is known and its elements are still in L2, the chunk is read again and
+// scaled. So DRAM is read once, and few rows are in flight.
+// Blocks draw items (row, chunk) in order from a ticket counter: an item first sums its chunk,
+// without waiting, then scales the same chunk of the row `lag` rows earlier, whose sums all belong
+// to earlier tickets. So a block waits only for sums of blocks that are running and need not wait:
+// no cooperative launch, any grid size, any other work on the device.
 // In: x [T, C], weight [C], and residual. Out: y, and residual_out.
 // Flow: call > validate > select > compile > [launch].  Read next: ops/norm/cuda/norm_tile.cuh.
 #pragma once
@@ -31,11 +31,11 @@ __device__ inline void sum_chunk(Tile tile, int64_t row, int chunk, RowSum<C.thr
   const double part = leaves_f32(sum, call)
                           ? squares_wide<S>(h_of<S>(call, row), start, start + tile.width, threads)
                           : sum;
-  // RowSum's barrier came after every thread's writes of h: thread 0 publishes them with the sum.
+  // RowSum's barrier follows every thread's writes of h: thread 0 publishes them with the sum.
   if (threadIdx.x < kWarp) publish_part(part, row, chunk, p.row_sum);
 }
 
-/// Scales chunk `chunk` of a row whose sums are on their way.
+/// Scales chunk `chunk` of a row whose sums are complete or in progress.
 template <NormCudaTraits S, NormSplitConfig C, typename Tile>
 __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* shared,
                                    const NormSplitParams& p) {
@@ -45,7 +45,7 @@ __device__ inline void scale_chunk(Tile tile, int64_t row, int chunk, double* sh
   typename Tile::Weights weights;
   typename Tile::Row h;
   tile.load_weights(weights, call.weight, start);
-  // Only this item writes x: its loads may start before the sum is there.
+  // Only this item writes its part of x, so its loads may be issued before the sum is known.
   if constexpr (!S.add) tile.load(h, call.x, row * call.x_stride + start);
   const double total = wait_total(row, shared, p.row_sum);
   if constexpr (S.add) tile.load(h, call.residual_out, row * call.residual_out_stride + start);

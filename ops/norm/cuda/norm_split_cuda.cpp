@@ -1,4 +1,4 @@
-// cuda_split: long rows divided over the grid, two steps: the counters cleared, then the norm.
+// cuda_split: long rows divided over the grid, in two steps: clear the counters, then the norm.
 // In: Problem, Config. Out: Kernel with its two sources and a workspace; then the launches.
 // Flow: call > validate > [select] > [compile] > [launch].
 // Read next: ops/norm/cuda/norm_split.cuh (the kernel).
@@ -37,7 +37,7 @@ struct Split : NormForm<NormSplitConfig> {
     const std::int64_t chunk = std::int64_t{c.threads} * c.vectors * norm_elements(state.traits);
     const std::int64_t chunks = (width + chunk - 1) / chunk;
     const std::int64_t grid = std::int64_t{state.units} * c.blocks;
-    // A chunk's result comes at least `ahead` rounds of the grid after its sum.
+    // A chunk's result follows its sum by at least `ahead` rounds of the grid.
     const std::int64_t lag = std::min(rows, (grid * c.ahead + chunks - 1) / chunks);
     return {{rows, chunks}, lag, std::min(grid, (rows + lag) * chunks)};
   }
@@ -48,7 +48,8 @@ struct Split : NormForm<NormSplitConfig> {
     if (row < kMinAccesses)
       return Support::no("a row has {} accesses; fewer than {} are not worth dividing", row,
                          kMinAccesses);
-    // With the smallest chunk of the space, 128 accesses, and every row counted twice.
+    // An upper bound: chunks of 128 accesses (the space has none below 512), every row counted
+    // twice.
     if (q.problem.dims[kT] > kMaxItems / 2 / (row / 128 + 1))
       return Support::no("{} rows of {} accesses are too many items", q.problem.dims[kT], row);
     return Support::yes();
@@ -75,7 +76,7 @@ struct Split : NormForm<NormSplitConfig> {
     return kClear + model_ms(q, 1.12 * bytes_of(q), 1);
   }
 
-  /// For the most rows that the Problem's bucket holds.
+  /// For the largest number of rows in the Problem's bucket.
   static std::size_t workspace_bytes(const Query& q, const State& state) {
     return static_cast<std::size_t>(
         divide(state, q.problem.dims[kT], q.problem.dims[kC]).row_sum.bytes());

@@ -1,8 +1,8 @@
-// The stages that every norm kernel is made of, on one access of N elements: h = x or
+// The stages of every norm kernel, on one access of N elements: h = x or
 // round(x + residual), the sum of squares, the scale, the result.
 // Numerics: squares are summed in f32 in chains of at most a few hundred terms, then in trees;
-// one rounding at the store. Where a sum leaves the range of f32 (values below 1e-15 with eps = 0,
-// or above 1e19) the row is summed again in f64, element by element, and scaled in two exact steps.
+// one rounding at the store. If a sum leaves the range of f32 (values below 1e-15 with eps = 0, or
+// above 1e19), the row is summed again in f64, element by element, and scaled in two exact steps.
 // Read next: ops/norm/cuda/norm_ring.cuh.
 #pragma once
 
@@ -18,7 +18,7 @@ using NormVec = Vec<S.type, norm_elements(S)>;
 template <NormCudaTraits S>
 using NormWeightVec = Vec<S.weight, norm_elements(S)>;
 
-/// Accesses to a row's tensors: element offsets from their base.
+/// Accesses to a row's tensors, at element offsets from a base.
 template <NormCudaTraits S, Cache kCache = Cache::kDefault>
 __device__ inline NormVec<S> load_row(const void* base, int64_t offset) {
   return load_vec<S.type, norm_elements(S), S.align, kCache>(base, offset);
@@ -35,8 +35,9 @@ __device__ inline NormWeightVec<S> load_weight(const void* base, int64_t offset)
     return load_vec<S.weight, norm_elements(S), S.weight_align, kCache>(base, offset);
 }
 
-/// The same bits, but the compiler cannot know: it keeps the words over a barrier, and not the
-/// twice as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
+/// Returns the same bits, which the compiler cannot know: across a barrier it keeps the packed
+/// words, not the twice as many floats unpacked from them before (64 registers instead of 102, for
+/// 4 accesses of bf16).
 template <DType T, int N>
 __device__ inline Vec<T, N> hide(Vec<T, N> v, uint32_t zero) {
   if constexpr (size_of(T) == 2)
@@ -55,7 +56,7 @@ __device__ inline NormVec<S> add_residual(const NormVec<S>& x, const NormVec<S>&
   return h;
 }
 
-/// A thread's sum of squares, in four chains: a chain is the latency of a row in registers.
+/// A thread's sum of squares, in four chains: the chain sets the latency of a row in registers.
 struct Squares {
   float chains[4] = {0, 0, 0, 0};
 
@@ -75,8 +76,8 @@ struct Squares {
   __device__ float sum() const { return (chains[0] + chains[1]) + (chains[2] + chains[3]); }
 };
 
-/// Did a sum of squares, of a row or a part of one, lose in f32 what the mean needs? Never for NaN.
-/// A large eps makes the mean leave it, and is infinite in f32 above 3.4e38.
+/// True if a sum of squares, of a row or a part of one, lost in f32 what the mean needs; false for
+/// NaN. A large eps pushes the mean out of f32's range, and is itself infinite in f32 above 3.4e38.
 __device__ inline bool leaves_f32(float sum, const NormCudaParams& p) {
   const float mean = fmaf(sum, p.inverse_width_f32, p.eps_f32);
   return sum > 0x1p126f || mean < 0x1p-100f || mean > 0x1p126f;
@@ -96,9 +97,10 @@ __device__ inline RowScale<T> row_scale(double sum, const NormCudaParams& p) {
   return {1, norm_scale(static_cast<float>(sum), p)};
 }
 
-/// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor goes onto
-/// packed words: the compiler, which cannot know it, keeps these over a barrier, and not the twice
-/// as many floats that it already made of them (102 registers for 64, at 4 accesses of bf16).
+/// y = h · scale · (weight + offset), or with h · scale rounded first. The first factor multiplies
+/// packed words: the compiler, which does not know its value, keeps these across a barrier, not the
+/// twice as many floats unpacked from them before (64 registers instead of 102, for 4 accesses of
+/// bf16).
 template <NormCudaTraits S>
 __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& weight,
                                        RowScale<S.type> scale, float offset) {
@@ -128,7 +130,7 @@ __device__ inline NormVec<S> normalize(NormVec<S> h, const NormWeightVec<S>& wei
   return y;
 }
 
-// One element; its address is aligned to itself, or to nothing.
+// One element; its address is aligned to the element's size, or less.
 template <DType T, int kAlign>
 __device__ inline float load_element(const void* base, int64_t offset) {
   float v[1];
@@ -147,16 +149,16 @@ __device__ inline void* at_element(const void* base, int64_t offset) {
   return const_cast<char*>(static_cast<const char*>(base)) + offset * size_of(T);
 }
 
-/// Column `i` of those that a thread has from `first` on: in accesses kThreads apart. One loop over
-/// them instead of one in another is a tenth of a kernel's compile time.
+/// Column `i` of a thread's own, which start at `first` and come in accesses kThreads apart. One
+/// loop over them instead of two nested ones saves a tenth of a kernel's compile time.
 template <NormCudaTraits S, int kThreads>
 __device__ inline int64_t own_column(int64_t first, uint64_t i) {
   constexpr int N = norm_elements(S);
   return first + static_cast<int64_t>(i / N * (kThreads * N) + i % N);
 }
 
-/// Squares of h's columns `first`, first + step, … before `end`, where f32 lost them: read again
-/// and summed one by one in f64, which is right, a hundred times slower, and little code.
+/// Sum of squares of h's columns `first`, first + step, … below `end`, where f32 lost it: reads
+/// them again and sums them one by one in f64. Correct, a hundred times slower, and little code.
 template <NormCudaTraits S>
 __device__ inline double squares_wide(const void* h, int64_t first, int64_t end, int step) {
   double sum = 0;
@@ -167,8 +169,8 @@ __device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
   }
   return sum;
 }
-/// All columns from `first` to before `end`, for every one of the threads that share them: each
-/// warp reads them all. Results may lie where h does, so the function ends after all have read.
+/// The same over all columns [first, end), for every thread that shares them: each warp reads them
+/// all. Results may alias h, so the function returns only after all threads have read.
 template <NormCudaTraits S, int kThreads>
 __device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
                                       const RowSum<kThreads>& threads) {
@@ -180,7 +182,7 @@ __device__ inline double squares_wide(const void* h, int64_t first, int64_t end,
   return sum;
 }
 
-/// Where a row's h is: x, or residual_out once it is written.
+/// The address of a row's h: x, or residual_out once it is written.
 template <NormCudaTraits S>
 __device__ inline const void* h_of(const NormCudaParams& p, int64_t row) {
   return at_element<S.type>(S.add ? p.residual_out : p.x,

@@ -1,5 +1,5 @@
-// What one thread holds of a row, or of a chunk of one, in registers: kVectors accesses of N
-// elements, kThreads apart, so that neighbours read neighbouring memory.
+// One thread's part of a row, or of a chunk of one, in registers: kVectors accesses of N elements,
+// kThreads apart, so that accesses are coalesced.
 // Read next: ops/norm/cuda/norm_split.cuh.
 #pragma once
 
@@ -18,15 +18,15 @@ struct NormTile {
   int first;  // the thread's first column
   int width;  // columns of the row; with S.full the tile is all of them
 
-  /// Of the columns that are left, as many as fit.
+  /// Takes as many of the columns left as fit.
   __device__ void hold(int64_t left) {
     width = static_cast<int>(min(left, static_cast<int64_t>(kColumns)));
   }
   __device__ int column(int i) const { return first + i * kThreads * N; }
   __device__ bool holds(int i) const { return S.full || column(i) < width; }
 
-  /// Whole accesses go by predicates, others by branches. Full rows have neither: with more than
-  /// four accesses the statements are what is compiled sooner, with more than eight they spill.
+  /// 16-byte accesses are predicated, others branch. Full rows need neither, but with more than
+  /// four accesses the predicated statements compile faster; with more than eight they spill.
   static constexpr bool kGuarded = S.align == 16 && (!S.full || (kVectors > 4 && kVectors <= 8));
 
   template <Cache kCache = Cache::kDefault>
@@ -49,7 +49,7 @@ struct NormTile {
       else if (holds(i))
         store_row<S, kCache>(at, i * kThreads * N, row[i]);
   }
-  /// The row's place in shared memory.
+  /// From the row's place in shared memory; keep() writes it.
   __device__ void load_kept(Row& row, const void* base, int64_t offset) const {
     const void* at = at_element<S.type>(base, offset + first);
 #pragma unroll

@@ -1,4 +1,4 @@
-// First step where blocks exchange sums through the workspace: sets all counters to 0.
+// First step of kernels whose blocks exchange sums through the workspace: sets all counters to 0.
 // Read next: ops/norm/cuda/grid_row_sum.cuh.
 #pragma once
 

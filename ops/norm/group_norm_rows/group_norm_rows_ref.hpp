@@ -1,7 +1,7 @@
-// The oracle of group_norm_rows: y = (x − mean)/√(var + eps)·weight + bias, in f64, and silu of it.
-// The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times |weight|; the
-// product and the sum with the bias round once each. silu moves by 1.1 of that at most, and adds
-// its own (ops/silu_point.hpp). Read next: group_norm_rows_program.hpp.
+// The oracle of group_norm_rows: y = (x − mean)/√(var + eps)·weight + bias, in f64, and optionally
+// silu. The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times
+// |weight|; the product and the sum with the bias round once each. silu amplifies that by at most
+// 1.1, and adds its own (ops/silu_point.hpp). Read next: group_norm_rows_program.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"

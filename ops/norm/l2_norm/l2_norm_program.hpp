@@ -1,5 +1,5 @@
 // l2_norm of rows: y = x / max(√Σx², eps) = x · rsqrt(max(Σx², eps²)), squares summed in f32, one
-// rounding. Rows whose sum leaves f32 are summed again in f64.
+// rounding. Rows whose sum leaves f32's range are summed again in f64.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -46,7 +46,7 @@ struct L2Norm : RowProgram {
   DLBLAS_ROW double square_of(double sum, const RowCall& call) {
     return sum < call.d[kEpsSquare64] ? call.d[kEpsSquare64] : sum;
   }
-  /// Never for NaN. Where f32 lost the sum, eps may be what counts, or not.
+  /// False for NaN. Where f32 lost the sum, only f64 can tell whether the sum or eps is larger.
   template <typename Total>
   DLBLAS_ROW bool lost(Stage<0>, Total sum, const RowCall& call) {
     const Total square = square_of(sum, call);

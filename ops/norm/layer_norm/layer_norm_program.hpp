@@ -1,8 +1,9 @@
 // layer_norm of rows: y = (x − mean) · rsqrt(var + eps) · weight + bias, in f32, one rounding.
 // The variance comes from the differences to the mean, never from E[x²] − E[x]². Their sum corrects
-// the mean: rows at 1e4 ± 1 come out as well as others. They are scaled by a power of 2 before they
-// are squared (kScale), so that rows of 1e25 have a variance. Variant 1: blocks of a cluster take
-// differences to the mean of their own columns, and meet once.
+// the mean: rows at 1e4 ± 1 are as accurate as others. They are scaled by a power of 2 (kScale)
+// before they are squared, so that rows around 1e25 have a finite variance. Variant 1: each block
+// of a cluster takes differences to the mean of its own columns, and the blocks synchronise only
+// once.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -41,7 +42,7 @@ struct LayerNorm : RowProgram {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    // Zeros where there are none, which nothing reads: g++ 12 warns.
+    // Zeros if absent; nothing reads them, but g++ 12 warns otherwise.
     columns.weight = at.option(kHasWeight) ? at.load_column(kWeight) : at.zeros(kWeight);
     columns.bias = at.option(kHasBias) ? at.load_column(kBias) : at.zeros(kBias);
   }

@@ -1,7 +1,7 @@
 // The oracle of layer_norm: y = (x − mean)/√(var + eps)·weight + bias, in f64, biased variance.
-// The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times |weight|; one
-// rounding of y where there is a weight or a bias, since both together are one fma. Without either
-// x̂ is y. Read next: ops/oracle_text.hpp, layer_norm_program.hpp.
+// The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times |weight|,
+// plus one rounding of y if there is a weight or a bias (both together are one fma). Without
+// either, y is x̂. Read next: ops/oracle_text.hpp, layer_norm_program.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"
@@ -11,7 +11,7 @@ namespace dlblas::norm {
 enum LayerNormTensor : int { kLayerNormX, kLayerNormWeight, kLayerNormBias, kLayerNormY };
 enum LayerNormScalar : int { kLayerNormEps };
 
-/// Result 0 of a row x(column); `weight` and `bias` are tensors' places.
+/// Stores result 0 of a row x(column); `weight` and `bias` are positions of tensors.
 template <typename Row, typename X>
 void layer_normed(Row& row, int weight, int bias, const X& x) {
   const auto width = row.size(kLayerNormC);

@@ -24,7 +24,7 @@ OperatorDef layer_norm_backward() {
   def.bound = [](const Problem& problem, int result) {
     const DType dtype = problem.tensors[kGradDx + result].dtype;
     const FloatTraits out = float_traits(dtype);
-    // dweight and dbias are rounded from f64; an f32 dx is its last product's own rounding.
+    // dweight and dbias are rounded from f64; an f32 dx has no rounding beyond its last product's.
     return Bound{.magnitude = kRounding * (1 + out.eps),
                  .value = result == 0 && dtype == DType::kF32 ? 0 : out.eps / 2,
                  .absolute = out.tiny};

@@ -1,6 +1,6 @@
 // The gradient of layer_norm on rows. With x̂ = (x − mean)·r and g = dy·weight:
 // dx = r·(g − mean_C(g) − x̂·mean_C(g·x̂)); over all rows, dweight = Σ dy·x̂ and dbias = Σ dy.
-// Mean and r are layer_norm's own first two stages. In f32, one rounding.
+// Mean and r come from layer_norm's own first two stages. In f32, one rounding.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dlblas::norm {
 
-/// Operands 0 and 1, x and weight, are where layer_norm has them; it has no bias here.
+/// Operands 0 and 1, x and weight, are those of layer_norm; there is no bias here.
 template <typename Target>
 struct LayerNormBackward : LayerNorm<Target> {
   using Forward = LayerNorm<Target>;

@@ -1,18 +1,18 @@
 // The oracle of layer_norm's gradient, in f64: with x̂ = (x − mean)·r and g = dy·weight,
 // dx = r·(g − mean_C(g) − x̂·mean_C(g·x̂)), dweight = Σ_T dy·x̂, dbias = Σ_T dy.
-// The error it allows, in units u = 2^-24; e is x̂'s (layer_norm_moments.hpp), w is 1 where there is
-// a weight, since g is rounded then.
-//   mean(g): what its sum brings (RowWalk), w of each |g|, 2 for 1/C and the product with it.
-//   mean(g·x̂): the same of the products; of e, two roundings of each term, x̂'s shift of mean(g),
-// which all terms have in common, and x̂'s factor; and 1 where a chain begins.
-//   dx: of the bracket, w of g, both means' errors (x̂ times the second's), e times the second mean,
-// one rounding of g − mean(g) and one of all; times r, which is off by V/2 + 5, and the
-// product's 1.
-//   dweight: a term is off by e·|dy| + |dy·x̂|, dbias: by nothing; their sums: FoldedColumn. And a
-// rounding from f64.
-// Products of two errors are 2 % at most, since V·u is at most 2^-6. f32's least is absolute.
-// Undefined is what layer_norm leaves so, and sums beyond 2^126. Read next:
-// layer_norm_backward_program.hpp.
+// The error it allows, in units u = 2^-24. e is the error of x̂ (layer_norm_moments.hpp); w is 1 if
+// there is a weight, since g is then rounded, else 0.
+//   mean(g): the error of its sum (RowWalk), w of each |g|, and 2 for 1/C and the product with it.
+//   mean(g·x̂): the same for the products; from e, two roundings of each term, x̂'s shift times
+// mean(g), which all terms share, and x̂'s factor; and 1 where a chain begins.
+//   dx: in the bracket, w of g, the errors of both means (the second one's times x̂), e times the
+// second mean, one rounding of g − mean(g) and one of the whole; then r, with an error of V/2 + 5,
+// and 1 for the product with it.
+//   dweight: a term has an error of e·|dy| + |dy·x̂|; dbias: none. Their sums: FoldedColumn, plus
+// one rounding from f64.
+// Products of two errors add at most 2 %, since V·u is at most 2^-6. f32's smallest normal number
+// is an absolute error. Undefined are the rows that layer_norm leaves undefined, and sums beyond
+// 2^126. Read next: layer_norm_backward_program.hpp.
 #pragma once
 
 #include "device/oracle/fold.hpp"

@@ -1,10 +1,11 @@
-// The oracle of layernorm_gated_rows, in f64: v = x·silu(z) before, or x; x̂ = (v − mean)·rstd, of
-// an rms_norm v·rstd; y = x̂·weight + bias, times silu(z) behind. The error it allows, in units u =
-// 2^-24: that of x̂ (layer_norm_moments.hpp; without a mean, the root's, ops/mean_square.hpp). A
-// gated v is off by its gate's share and one rounding, G·|v|: x̂ is then off by rstd·G·(|v| +
-// mean|v|), and by its factor, G·mean(|d|·(|v| + mean|v|)) of var + eps. The product with the
-// weight and the sum with the bias round once each, the gate behind adds its own. Read next:
-// ops/silu_point.hpp, layernorm_gated_rows_program.hpp.
+// The oracle of layernorm_gated_rows, in f64: v = x·silu(z) with the gate before the norm, else x;
+// x̂ = (v − mean)·rstd, for an rms_norm v·rstd; y = x̂·weight + bias, times silu(z) with the gate
+// after it. The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp; without a
+// mean, the root's, ops/mean_square.hpp). A gated v has the error of its gate and one rounding,
+// G·|v|: x̂ then has an error of rstd·G·(|v| + mean|v|), and its factor one of G·mean(|d|·(|v| +
+// mean|v|)) relative to var + eps. The product with the weight and the sum with the bias round once
+// each; a gate after the norm adds its own error. Read next: ops/silu_point.hpp,
+// layernorm_gated_rows_program.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"

@@ -11,8 +11,8 @@ struct LogSoftmax : SoftmaxRow<Target, SoftmaxLog, false> {
   using Base = SoftmaxRow<Target, SoftmaxLog, false>;
   using typename Base::Access, typename Base::Kept, typename Base::Stats, typename Base::Values;
   static constexpr Operand<1> kY{};
-  /// Elements, as values: a CPU then takes the maximum first, as for softmax. Both in one reduction
-  /// take twice as long, 5 times for rows of 128.
+  /// Keeps the elements as values: a CPU then finds the maximum first, as for softmax. Maximum and
+  /// sum in one reduction take twice as long, 5 times for rows of 128.
   static constexpr bool kRemembers = Target::kKeeps && !Base::kOnline;
 
   DLBLAS_ROW void store(const Kept& kept, const RowProgram::Columns&, const Stats& stats,

@@ -1,8 +1,8 @@
 // The oracle of log_softmax's gradient, in f64: dx = dy − e^y·s, s = Σ dy.
-// The error it allows, in units u = 2^-24: of s, what its sum brings (RowWalk) and its rounding; of
-// e^y, 4 + 1.25·|y| (a GPU's exponential, of a rounded product with a rounded log2 e); 1 of the
-// product (a CPU without fma) and 1 of the difference, second order 1. Where e^y is below 2^-125,
-// it may be 0. Undefined: rows whose sum leaves f32, and elements whose e^y does.
+// The error it allows, in units u = 2^-24: for s, the error of its sum (RowWalk) and its rounding;
+// for e^y, 4 + 1.25·|y| (a GPU's exponential of a rounded product with a rounded log2 e); 1 for the
+// product (a CPU without fma), 1 for the difference, and 1 of second order. An e^y below 2^-125 may
+// be 0. Undefined: rows whose sum leaves f32's range, and elements whose e^y does.
 // Read next: ops/oracle_text.hpp, log_softmax_backward_program.hpp.
 #pragma once
 

@@ -1,8 +1,8 @@
 // rms_norm of rows: y = x · rsqrt(mean(x²) + eps) · (weight + weight_offset), squares summed in
-// f32, one rounding. Rows whose mean leaves f32 are summed again in f64. With cast_before_weight
-// what the weight is multiplied with is rounded, too. AddRmsNorm, which derives from it, makes the
-// row itself a sum. Compiled by NVRTC and, per instruction set, by the build; see
-// device/row/program.hpp.
+// f32, one rounding. Rows whose mean leaves f32's range are summed again in f64. With
+// cast_before_weight, the value is rounded before it is multiplied by the weight, too. AddRmsNorm
+// derives from it and makes the row itself a sum. Compiled by NVRTC and, per instruction set, by
+// the build; see device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"
@@ -42,7 +42,7 @@ struct RmsNorm : RowProgram {
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
     // No weight: zeros, and an offset of 1. On CPUs there are zeros to load (norm_rows.cpp), so
-    // that no access looks at an option.
+    // that no access tests an option.
     if constexpr (kOptionsAreConstants) {
       columns.weight = at.option(kHasWeight) ? at.load_column(kWeight) : at.zeros(kWeight);
     } else {
@@ -65,7 +65,7 @@ struct RmsNorm : RowProgram {
   DLBLAS_ROW double mean_of(double sum, const RowCall& call) {
     return Math::quotient(sum, call.width, call.d[kInverseWidth64]) + call.d[kEps64];
   }
-  /// Never for NaN. A large eps makes the mean leave f32, too.
+  /// False for NaN. A large eps pushes the mean out of f32's range, too.
   template <typename Total>
   DLBLAS_ROW bool lost(Stage<0>, Total sum, const RowCall& call) {
     const Total mean = mean_of(sum, call);

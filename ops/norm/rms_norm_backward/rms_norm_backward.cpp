@@ -1,5 +1,5 @@
 // rms_norm_backward: schema, oracle and ordered implementations. Serves the backward of rms_norm,
-// and of add_rms_norm with x = residual_out and dresidual = the gradient that arrives there.
+// and of add_rms_norm with x = residual_out and dresidual = the gradient of residual_out.
 // Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp (what it computes),
 // rms_norm_backward_cpu.cpp and rms_norm_backward_cuda.cpp (how).
 #include "ops/norm/rms_norm_backward/rms_norm_backward.hpp"
@@ -14,7 +14,8 @@ Bound bound_of(const Problem& problem, int result) {
   const FloatTraits traits = float_traits(dtype);
   Bound bound;
   bound.magnitude = kRounding * (1 + traits.eps);
-  // dweight is rounded from f64 or a last f32 sum; an f32 dx is its last operation's own rounding.
+  // dweight is rounded from f64 or a last f32 sum; an f32 dx has no rounding beyond its last
+  // operation's.
   bound.value = result == kResultDx && dtype == DType::kF32 ? 0 : traits.eps / 2;
   bound.absolute = traits.tiny / 2 + 0x1p-149;
   return bound;

@@ -1,4 +1,4 @@
-// What the parts of rms_norm_backward agree on: where its tensors stand, and how rows are divided.
+// Shared by the parts of rms_norm_backward: the positions of its tensors, and its implementations.
 // Read next: ops/norm/rms_norm_backward/rms_norm_backward.cpp.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dlblas::norm::backward {
 
-/// Those that have rows.
+/// The tensors that have rows.
 inline constexpr Tensor kRowTensors[] = {kDy, kX, kDresidual, kDx};
 
 inline bool has(const Problem& problem, Tensor tensor) {

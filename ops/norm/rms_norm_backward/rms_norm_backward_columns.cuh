@@ -1,8 +1,8 @@
-// rms_norm_backward for any width and any layout: one kernel makes r and s of every row, a second
-// takes a tile of columns down a group of rows. Everything is read twice, so it is for what
-// cuda_registers does not hold. In: dy, x [T, C], weight [C], and dresidual, each with strides of
-// its own. Out: dx, and partial sums of dweight [groups, C] in f32. Numerics: the sums behind r and
-// s in f64. Flow: call > validate > select > compile > [launch].
+// rms_norm_backward for any width and any layout: one kernel computes r and s of every row, a
+// second walks a tile of columns down a group of rows. Everything is read twice, so it serves what
+// cuda_registers cannot hold. In: dy, x [T, C], weight [C], and dresidual, each with its own
+// strides. Out: dx, and partial sums of dweight [groups, C] in f32. Numerics: the sums behind r and
+// s are in f64. Flow: call > validate > select > compile > [launch].
 // Read next: ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh.
 #pragma once
 
@@ -21,8 +21,8 @@ __device__ inline int64_t row_offset(const StridedView& t, int64_t row) {
   }
   return offset;
 }
-/// The same. Accesses of several elements are for rows at one stride: the divisions
-/// of row_offset are calls, over which too many registers would be saved.
+/// The same. Accesses of several elements require rows at one stride: the divisions of row_offset
+/// are calls, and too many registers would be saved across them.
 template <NormCudaTraits S>
 __device__ inline int64_t offset_of_row(const StridedView& t, int64_t row) {
   if constexpr (norm_elements(S) > 1)
@@ -30,13 +30,13 @@ __device__ inline int64_t offset_of_row(const StridedView& t, int64_t row) {
   else
     return row_offset(t, row);
 }
-/// Between columns.
+/// The stride between columns.
 __device__ inline int64_t column_stride(const StridedView& t) {
   return t.rank > 0 ? t.strides[t.rank - 1] : 0;
 }
 
-/// Blocks of a multiprocessor that ptxas plans for; 0: as many as it likes. Before sm_90 it likes
-/// eight of single f32 elements, and spills for them.
+/// Blocks per multiprocessor that ptxas plans for; 0: its own choice. Before sm_90 it chooses eight
+/// for single f32 elements, and spills.
 template <NormCudaTraits S>
 constexpr int scales_blocks() {
 #if __CUDA_ARCH__ < 900
@@ -45,7 +45,7 @@ constexpr int scales_blocks() {
   return 0;
 }
 
-/// scales[row] of every row: C.threads threads per row.
+/// Computes scales[row] of every row, with C.threads threads per row.
 template <NormCudaTraits S, BackwardColumnsConfig C>
 __global__ void __launch_bounds__(kBackwardColumnsBlock, scales_blocks<S>())
     norm_backward_scales(const __grid_constant__ BackwardColumnsParams p) {
@@ -76,7 +76,8 @@ __global__ void __launch_bounds__(kBackwardColumnsBlock, scales_blocks<S>())
     static_cast<BackwardScale*>(p.scales)[row] = backward_scale(sums, p.call);
 }
 
-/// dx and a group's sums of dweight. Blocks are tiles of C.threads · N columns, then groups.
+/// Computes dx and each group's sums of dweight. Blocks are numbered by tile of C.threads · N
+/// columns first, then by group.
 template <NormCudaTraits S, BackwardColumnsConfig C>
 __global__ void __launch_bounds__(kBackwardColumnsBlock)
     norm_backward_columns(const __grid_constant__ BackwardColumnsParams p) {

@@ -17,7 +17,7 @@ const ConfigTable<BackwardColumnsConfig>& columns_table() {
   return *knobs;
 }
 
-/// How rows are divided among groups, each a tile's block or a part of one.
+/// How rows are divided into groups; each group is a block of a tile, or part of one.
 struct Groups {
   std::int64_t rows;    // of a group
   std::int64_t blocks;  // of a tile
@@ -45,11 +45,11 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
     return 9e-3 + 1.5 * copy_ms(q, 2);
   }
 
-  // A block takes `rows_here` rows of a tile, which is `columns` wide.
+  // A block takes `rows_here` rows at a time of a tile, which is `columns` wide.
   static std::int64_t rows_here(const State& s) { return kBackwardColumnsBlock / s.config.threads; }
   static std::int64_t columns(const State& s) { return s.config.threads * norm_elements(s.traits); }
 
-  /// Blocks of a tile that fill the device.
+  /// Blocks per tile that fill the device.
   static std::int64_t wanted_blocks(const State& s, std::int64_t width) {
     constexpr std::int64_t kBlocksPerUnit = 8;
     const std::int64_t tiles = std::max<std::int64_t>(1, ceil_div(width, columns(s)));
@@ -63,7 +63,7 @@ struct Columns : BackwardForm<BackwardColumnsConfig> {
     groups.blocks = ceil_div(rows, groups.rows * rows_here(s));
     return groups;
   }
-  /// The most blocks of a tile for any number of rows up to this one.
+  /// An upper bound of the blocks per tile, for any number of rows up to this one.
   static std::int64_t most_blocks(const State& s, std::int64_t rows, std::int64_t width) {
     const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMaxRowsInF32} * rows_here(s));
     return std::min(rows, std::max(wanted_blocks(s, width), short_chains));

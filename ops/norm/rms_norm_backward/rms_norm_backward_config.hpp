@@ -1,9 +1,9 @@
-// What the CPU kernels of rms_norm_backward agree on: traits, the searched configuration, one row's
-// arguments. PODs and enums only, since the instruction-set objects include this file and must hold
-// no shared function. A row is two passes: `sum` makes its two sums, the host turns them into r and
-// s, `write` makes dx and adds the row to a partial dweight. Flow: call > validate > select >
-// compile > [launch].  Read next: ops/norm/rms_norm_backward/rms_norm_backward_cpu.cpp,
-// rms_norm_backward_simd.hpp.
+// Shared by the CPU kernels of rms_norm_backward: traits, the searched configuration, one row's
+// arguments. PODs and enums only, since the instruction-set objects include this file and must
+// define no shared function. A row takes two passes: `sum` computes its two sums, the host turns
+// them into r and s, and `write` computes dx and adds the row to a partial dweight. Flow: call >
+// validate > select > compile > [launch]. Read next:
+// ops/norm/rms_norm_backward/rms_norm_backward_cpu.cpp, rms_norm_backward_simd.hpp.
 #pragma once
 
 #include <stdint.h>
@@ -13,8 +13,7 @@
 namespace dlblas::norm {
 
 /// Terms of a row's sums are added in f32 over at most this many elements, then in f64: the error
-/// does not grow with the width, and the order depends on nothing but the width and the
-/// configuration.
+/// does not grow with the width, and the order depends only on the width and the configuration.
 inline constexpr int64_t kBackwardBlock = 4096;
 
 struct RmsNormBackwardTraits {
@@ -30,7 +29,7 @@ struct RmsNormBackwardConfig {
   int32_t task_kib = 64;  // bytes of dy and x per task: below, threads cost more than they bring
 };
 
-/// One row. Elements are contiguous; pointers may be aligned to nothing.
+/// One row. Elements are contiguous; pointers may be unaligned.
 struct BackwardRow {
   int64_t width;
   const void* dy;
@@ -52,7 +51,7 @@ inline constexpr int kMaxPair = 32;
 struct BackwardPasses {
   BackwardSums (*sum)(const BackwardRow& row);
   void (*write)(const BackwardRow& row, float r, float s);
-  /// Element i of the row has its sum at place[i % pair] of its pair; past the last whole pair, at
+  /// The sum of the row's element i is at place[i % pair] of its pair; past the last whole pair, at
   /// i.
   int32_t pair;
   unsigned char place[kMaxPair];
@@ -60,7 +59,7 @@ struct BackwardPasses {
 
 }  // namespace dlblas::norm
 
-// One entry per instruction set, in objects of their own: norm_<isa>.cpp.
+// One entry per instruction set, each in its own object: rms_norm_backward_<isa>.cpp.
 namespace dlblas::baseline {
 norm::BackwardPasses backward_passes(const norm::RmsNormBackwardTraits& traits,
                                      const norm::RmsNormBackwardConfig& config);

@@ -1,8 +1,9 @@
-// rms_norm_backward on CPUs: one implementation per instruction-set level. Rows are divided into
-// chunks by the sizes alone; a chunk is one thread's and adds to a partial dweight of its own, in
-// f32; the chunks are added up in order, in f64. So results are the same bits on any number of
-// threads. In: Problem, Config; Args. Out: Kernel; dx and dweight. Flow: call > validate > [select]
-// > [compile] > [launch].  Read next: ops/norm/rms_norm_backward/rms_norm_backward_simd.hpp.
+// rms_norm_backward on CPUs: one implementation per instruction-set level. The sizes alone decide
+// how rows are divided into chunks; one thread takes a chunk and adds to the chunk's own partial
+// dweight in f32; the partial sums are added in order, in f64. So results have the same bits on any
+// number of threads. In: Problem, Config; Args. Out: Kernel; dx and dweight. Flow: call > validate
+// > [select] > [compile] > [launch]. Read next:
+// ops/norm/rms_norm_backward/rms_norm_backward_simd.hpp.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,15 +34,16 @@ constexpr std::int64_t kMaxChunks = 64;  // while they have few rows: as many th
 constexpr std::int64_t kMaxRows = 256;   // a chunk: terms of dweight in f32
 static_assert(kMaxRows <= kMaxRowsInF32);
 
-/// Rows of a chunk. Each chunk's partial dweight is written and read once in f32: eight rows of dy,
-/// x and dx are six times as many bytes, or more; rows so wide that one is work enough stand alone.
+/// Rows per chunk. Each chunk's partial dweight is written and read once in f32: eight rows of dy,
+/// x and dx are at least six times as many bytes. A row that is enough work by itself may be a
+/// chunk alone.
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t kElements = 32768;
   const std::int64_t least =
       std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, width), 1, 8);
   return std::clamp((rows + kMaxChunks - 1) / kMaxChunks, least, kMaxRows);
 }
-/// The most chunks that any number of rows up to this one makes.
+/// An upper bound of the chunks, for any number of rows up to this one.
 std::int64_t most_chunks(std::int64_t rows) {
   return std::min(rows, std::max(kMaxChunks, (rows + kMaxRows - 1) / kMaxRows));
 }
@@ -77,7 +79,7 @@ struct Job {
     const TensorView& t = tensor(i);
     return t.shape[t.rank - 1] <= 1 ? 1 : t.strides[t.rank - 1];
   }
-  /// Where a partial dweight has the sum of column c.
+  /// The index of column c's sum in a partial dweight.
   std::int64_t place(std::int64_t c) const {
     const std::int64_t pair = state->passes.pair;
     return c < width / pair * pair ? c - c % pair + state->passes.place[c % pair] : c;
@@ -115,12 +117,11 @@ void run_row_exactly(const Job& job, std::int64_t t, float* partial) {
   }
 }
 
-// Mean squares and mean products outside of this range lost bits, or all of them, on their way
-// through f32.
+// Mean squares and mean products outside this range lost some or all of their bits in f32.
 constexpr double kMin = 0x1p-100, kMax = 0x1p126;
 
-// Products below 2^-126 lost bits as well, and a root above 1 makes these visible. Not in rows
-// whose dy is 0, as that of masked tokens is.
+// Products below 2^-126 lost bits as well, which a root above 1 makes visible. Rows whose dy is 0,
+// as for masked tokens, have nothing to lose.
 bool loses_products(const Job& job, std::int64_t t, double square, double product) {
   if (square >= 1 || std::abs(product) >= kMin) return false;
   const auto* dy = static_cast<const char*>(job.row(kDy, t));
@@ -163,21 +164,21 @@ void run_chunks(const Job& job, std::int64_t begin, std::int64_t end, bool unit_
   }
 }
 
-// One column of dweight in f64: where a chunk's sum left the range of f32, though the whole may
-// not.
+// One column of dweight in f64, for a column whose chunk sums left the range of f32, though the
+// whole may not.
 double sum_column(const Job& job, std::int64_t c) {
   const DType dtype = job.tensor(kDx).dtype;
   double sum = 0;
   for (std::int64_t t = 0; t < job.rows && !std::isnan(sum); ++t) {
     double n = job.element(kX, t, c) * job.scales[t];
-    // In f32 nothing is cast: an n that is 0 there would make a NaN of an infinite dy.
+    // In f32 nothing is cast: an n rounded to 0 would turn an infinite dy into NaN.
     if (job.state->cast && dtype != DType::kF32) n = round_to(dtype, n);
     sum += job.element(kDy, t, c) * n;
   }
   return sum;
 }
 
-// Columns [begin, end) of dweight: the chunks' sums, first to last.
+// Blocks [begin, end) of 256 columns of dweight: adds the chunks' sums, first to last.
 void add_chunks(const Job& job, std::int64_t chunks, std::int64_t begin, std::int64_t end) {
   const TensorView& dweight = job.tensor(kDweight);
   const std::int64_t stride = job.width <= 1 ? 1 : dweight.strides[0];
@@ -233,7 +234,7 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   return 0;
 }
 
-// ---- what is decided before --------------------------------------------------------------------
+// ---- before the call ---------------------------------------------------------------------------
 
 const ConfigTable<RmsNormBackwardConfig>& table() {
   static const auto* knobs = new ConfigTable<RmsNormBackwardConfig>{

@@ -1,6 +1,6 @@
-// rms_norm_backward on NVIDIA GPUs: cuda_registers, one read of dy and x and one write of dx; and
-// what every CUDA implementation of it shares. In: Problem, Config; Args. Out: Kernel and its
-// sources; launches. Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// rms_norm_backward on NVIDIA GPUs: cuda_registers, which reads dy and x once and writes dx once;
+// and what all its CUDA implementations share. In: Problem, Config; Args. Out: Kernel and its
+// sources; launches. Flow: call > validate > [select] > [compile] > [launch]. Read next:
 // ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh,
 // ops/norm/rms_norm_backward/rms_norm_backward_columns_cuda.cpp.
 #include "ops/norm/rms_norm_backward/rms_norm_backward_cuda.hpp"
@@ -41,7 +41,7 @@ NormCudaTraits traits_of(const Problem& problem) {
   const std::int64_t row_bytes = problem.dims[kC] * size_of(s.type);
   while (s.align > 1 && row_bytes % s.align != 0) s.align /= 2;
   s.weight_align = weighted ? 1 << problem.tensors[kWeight].align_log2 : 0;
-  // An access of several elements is of words.
+  // An access of several elements consists of 32-bit words.
   if (!supports_rows(problem) || (weighted && s.weight_align < 4))
     s.align = std::min(s.align, size_of(s.type));
   return s;
@@ -123,7 +123,8 @@ const ConfigTable<BackwardRegistersConfig>& registers_table() {
   return *knobs;
 }
 
-/// True if threads and vectors hold a row, and less of either would not.
+/// True if threads and vectors hold a row, and half the vectors (of one vector, half the threads)
+/// would not.
 bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersConfig& c) {
   const std::int64_t access = static_cast<std::int64_t>(c.threads) * norm_elements(s);
   if (access * c.vectors < width) return false;
@@ -131,9 +132,9 @@ bool fits(const NormCudaTraits& s, std::int64_t width, const BackwardRegistersCo
   return c.threads == 8 || access / 2 < width;
 }
 
-/// Two accesses per thread where that holds the width; 512 threads per multiprocessor, which leaves
-/// each 128 registers; no more rows per block than give every multiprocessor one. `threads` 0: none
-/// fits.
+/// Two accesses per thread if they hold the width; 512 threads per multiprocessor, which leaves 128
+/// registers each; only as many rows per block as leave every multiprocessor a block. `threads` is
+/// 0 if none fits.
 BackwardRegistersConfig default_registers(const Problem& problem, const DeviceInfo& device) {
   const NormCudaTraits s = traits_of(problem);
   const std::int64_t width = problem.dims[kC];
@@ -186,8 +187,8 @@ struct Registers : BackwardForm<BackwardRegistersConfig> {
     return 6e-3 + copy_ms(q, 1);
   }
 
-  /// Blocks for a number of rows: as many as run at once, and more where a thread would add up too
-  /// many rows in f32. Grows with the rows, so a bucket's end bounds it.
+  /// Blocks for a number of rows: as many as are resident at once, or more if a thread would
+  /// otherwise add too many rows in f32. Grows with the rows, so a bucket's end is an upper bound.
   static std::int64_t blocks_for(const State& s, std::int64_t rows) {
     const std::int64_t resident = static_cast<std::int64_t>(s.units) * s.config.blocks;
     const std::int64_t short_chains = ceil_div(rows, std::int64_t{kMaxRowsInF32} * s.config.rows);

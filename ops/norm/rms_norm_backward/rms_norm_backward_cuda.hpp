@@ -1,6 +1,6 @@
 // What the CUDA implementations of rms_norm_backward share on the host. Both leave partial sums of
-// dweight in f32 in the workspace, for rows that sizes, device and configuration alone divide; a
-// last kernel, `fold`, adds them up in one order. Read next:
+// dweight in f32 in the workspace; only sizes, device and configuration decide how rows are
+// divided. A last kernel, `fold`, adds them in a fixed order. Read next:
 // ops/norm/rms_norm_backward/rms_norm_backward_cuda.cpp.
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace dlblas::norm::backward {
 
-/// Contiguous weight, and rows at one stride each with contiguous elements.
+/// Requires a contiguous weight, and rows of contiguous elements at one stride per tensor.
 Support supports_rows(const Problem& problem);
-/// `full` is for the kernel that fills a row to say.
+/// Leaves `full` to the kernel that holds a whole row.
 NormCudaTraits traits_of(const Problem& problem);
-/// Where a call asks for the same bits in any batch: the problem whose kernel and configuration
-/// serve this width, for it has a fixed number of rows.
+/// For calls that require the same bits in any batch: a problem with a fixed number of rows, whose
+/// kernel and configuration serve this width.
 Problem typical_rows(const Problem& problem);
 
-/// What both kernels have in common.
+/// Common to both kernels.
 template <typename Config>
 struct BackwardForm : kernels::CudaForm<NormCudaTraits, Config> {
   static const TraitsTable<NormCudaTraits>& traits_table() { return norm_traits_table(); }
@@ -30,18 +30,19 @@ struct BackwardForm : kernels::CudaForm<NormCudaTraits, Config> {
 };
 
 BackwardCudaParams params_of(const Args& args, void* partials);
-/// The last step: `groups` partial sums of each column; none where there are no rows.
+/// The last step: adds `groups` partial sums per column; there are none without rows.
 int fold(const Args& args, const cuda::Function& entry, const void* partials, std::int64_t groups,
          const Context& context);
 KernelSource fold_source(const Problem& problem);
 
-/// Milliseconds of a H200 to read dy and x `passes` times and write dx once: only ratios choose.
+/// Milliseconds to read dy and x `passes` times and write dx once, at a copy rate measured on an
+/// H200: only ratios matter.
 double copy_ms(const Query& q, int passes);
 
 /// True if cuda_registers serves this problem.
 Support supports_registers(const Query& q);
 
-/// rms_norm_backward_cuda.cpp and rms_norm_backward_columns_cuda.cpp.
+/// Defined in rms_norm_backward_cuda.cpp and rms_norm_backward_columns_cuda.cpp.
 Implementation cuda_registers();
 Implementation cuda_columns();
 

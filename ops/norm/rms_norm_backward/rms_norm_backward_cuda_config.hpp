@@ -1,6 +1,6 @@
-// What the host and the CUDA kernels of rms_norm_backward agree on: configurations and parameters.
-// Traits are NormCudaTraits, whose `add` says that dresidual is given. Read by g++, clang and NVRTC
-// alike. Flow: call > validate > select > [compile] > [launch].  Read next:
+// Shared by the host and the CUDA kernels of rms_norm_backward: configurations and parameters.
+// Traits are NormCudaTraits; `add` means that dresidual is given. Compiled by g++, clang and NVRTC
+// alike. Flow: call > validate > select > [compile] > [launch]. Read next:
 // ops/norm/rms_norm_backward/rms_norm_backward_cuda.cpp (host),
 // ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh (device).
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace dlblas::norm {
 
-/// cuda_registers: a row of x and of dy, and its share of dweight, live in registers.
+/// cuda_registers: a row of x and of dy, and its share of dweight, are held in registers.
 struct BackwardRegistersConfig {
   int32_t threads = 256;  // of one row
   int32_t vectors = 2;    // accesses of one thread
@@ -19,11 +19,11 @@ struct BackwardRegistersConfig {
   bool prefetch = true;   // the next row is asked for before this one's sums are waited for
 };
 
-/// cuda_columns: sums by rows, then dx and dweight by columns, which read everything again.
+/// cuda_columns: sums by rows, then dx and dweight by columns, which reads everything again.
 struct BackwardColumnsConfig {
   int32_t threads = 256;  // of one row, in both kernels
 };
-/// Threads of a block in cuda_columns: as many rows of `threads` as fit.
+/// Threads per block in cuda_columns: as many rows of `threads` as fit.
 inline constexpr int kBackwardColumnsBlock = 256;
 
 /// One call. Strides are in elements, between rows.
@@ -43,7 +43,7 @@ struct BackwardCudaParams {
 };
 static_assert(sizeof(BackwardCudaParams) == 128, "host and device read the same bytes");
 
-/// cuda_columns: whatever the layouts are.
+/// cuda_columns, for any layouts.
 struct BackwardColumnsParams {
   BackwardCudaParams call;
   StridedView dy, x, dresidual, dx;  // leading dimensions of one stride are one; the columns
@@ -66,7 +66,7 @@ struct BackwardFoldParams {
   int64_t dweight_stride, width, groups;
 };
 static_assert(sizeof(BackwardFoldParams) == 40, "host and device read the same bytes");
-/// Its blocks: columns × parts of the groups.
+/// Its blocks have columns × parts threads; each part takes a share of the groups.
 inline constexpr int kFoldColumns = 32, kFoldParts = 32;
 
 /// 32-bit words that a thread of cuda_registers holds while it waits for a row's sums.
@@ -78,10 +78,10 @@ constexpr int backward_held_words(const NormCudaTraits& s, const BackwardRegiste
 /// True if this configuration compiles for these traits.
 constexpr bool valid(const NormCudaTraits& s, const BackwardRegistersConfig& c) {
   const int block = c.threads * c.rows;
-  // Without bounds to check, one access is still floats, and floats again once they are rounded,
-  // when the next is begun.
+  // Without bounds checks, the next access begins while one is still held as floats, both unrounded
+  // and rounded.
   const int rounded = s.full && s.cast_before_weight ? 2 * norm_elements(s) : 0;
-  // Registers come in steps of 8 per thread, and a thread has 255 at most.
+  // Registers are allocated in steps of 8 per thread, and a thread has at most 255.
   const int registers = (backward_held_words(s, c) + rounded + 40 + 7) / 8 * 8;
   return block >= 64 && block <= kMaxBlockThreads && block * c.blocks <= 1536 &&
          (c.threads <= 32 || c.rows <= kMaxNamedBarriers) && registers <= 248 &&

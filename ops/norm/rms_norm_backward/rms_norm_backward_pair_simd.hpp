@@ -11,7 +11,7 @@ namespace {
 /// Elements of one step of the main loops.
 constexpr int kPair = 2 * kWidth;
 
-/// NaNs on their way to E stem from E, or from arithmetic, unless an f32 weight brings its own.
+/// NaNs to be rounded to E come from E or from arithmetic, unless an f32 weight brings its own.
 template <DType E, DType W>
 constexpr Nans kNans = E != DType::kF32&& W == DType::kF32 ? Nans::kAny : Nans::kShort;
 

@@ -1,20 +1,21 @@
 // The oracle of rms_norm_backward, in f64:
 //   r = 1/sqrt(mean_C(x²) + eps), n = x·r, g = dy·(weight + weight_offset), s = mean_C(g·n)
 //   dx = r·(g − n·s) + dresidual       dweight = Σ_T dy·n, n rounded first with cast_before_weight
-// (the derivative of that rounding is taken as 1, so dx knows nothing of it). dweight has no rows:
-// it is made where row 0 is asked for, from all rows of x and dy.
+// (the derivative of that rounding is taken as 1, so dx does not depend on it). dweight has no
+// rows: it is computed when row 0 is requested, from all rows of x and dy.
 //
-// The error a kernel may make, in roundings u = 2^-24. A = |weight| + |offset|, G = |dy|·A.
-//   r: e = 5 and what the sum of squares brings, as in norm_ref.hpp; n: e + 1; g: 2
-//   s: the walk of a sum of g·x along chains of at most sum_chain(C) terms, as in
-//      device/oracle/sum_error.hpp; 3 for g and the product, e for r, 3 for the mean and its
-//      product with r, all of |s|
-//   n·s: s' error of |n|, and e + 2 of |n·s|; then dx: the difference and the product with r, e + 2
-//      of r·|g − n·s|; dresidual's addition, 1 of |dx|
-//   dweight: at most e + 2 of each |dy·n|, which differ from row to row and walk: two of their
-//      root sum of squares; but where rows' squares are alike, and 1 more, errors of one sign. Then
-//      the walk of a sum of T terms: kernels add at most kMaxRowsInF32 in f32, such sums in f64.
-// Read next: ops/norm/norm_ref.hpp, ops/oracle_text.hpp.
+// The error a kernel may have, in roundings u = 2^-24. A = |weight| + |offset|, G = |dy|·A.
+//   r: e = 5 and the error of the sum of squares, as in norm_ref.hpp; n: e + 1; g: 2
+//   s: the random walk of a sum of g·x along chains of at most sum_chain(C) terms, as in
+//       device/oracle/sum_error.hpp; then, relative to |s|, 3 for g and the product, e for r, and
+//       3 for the mean and its product with r
+//   n·s: the error of s times |n|, and e + 2 of |n·s|; then dx: e + 2 of r·|g − n·s| for the
+//       difference and the product with r, and 1 of |dx| for the addition of dresidual
+//   dweight: at most e + 2 of each |dy·n|. These errors differ from row to row and walk: twice the
+//       root of their sum of squares. But those from equal squares in a row, and 1 more, may have
+//       one sign and add up. Then the walk of a sum of T terms: kernels add at most
+//       kMaxRowsInF32 terms in f32, and those sums in f64. Read next: ops/norm/norm_ref.hpp,
+// ops/oracle_text.hpp.
 #pragma once
 
 #include "ops/norm/norm_ref.hpp"
@@ -26,15 +27,15 @@ namespace backward {
 enum Tensor : int { kDy, kX, kWeight, kDresidual, kDx, kDweight };
 enum Result : int { kResultDx, kResultDweight };
 
-/// Terms of dweight that a kernel adds up in f32, one after the other, at most; it adds such sums
-/// in f64. So the error of dweight does not grow with the batch. A part of the oracle's bound.
+/// The most terms of dweight that a kernel adds in f32, one after the other; it adds those sums in
+/// f64. So the error of dweight does not grow with the batch. Part of the oracle's bound.
 inline constexpr int kMaxRowsInF32 = 1024;
 
 inline constexpr double kTiny = 0x1p-126;  // below, roundings of f32 are absolute
-/// Roundings of r but for those of the sum after it.
+/// Roundings of r, beside those of its sum.
 inline constexpr double kRoot = kNormRoundings - 1;
 
-/// r of a row, and the roundings that its sum brings: alike ones, and others.
+/// r of a row, and the roundings of its sum: those of equal squares, and the random walk.
 struct Scale {
   double r, alike, walk;
 };
@@ -61,7 +62,7 @@ void dx_of_row(Row& row) {
   const auto normed = [&](auto c) { return row.load(kX, c) * scale.r; };
   const SumWalk products =
       row.sum_walk(width, [&](auto c) { return row.load(kDy, c) * factor(c) * normed(c); });
-  // Five more where lanes are added up.
+  // Five more for the additions across lanes.
   const auto chain = static_cast<std::int64_t>(sum_chain(width)) + 6;
   const SumModel model = sum_model(std::min(width, chain), false);
   const double mean = products.sum() / n, root = kRoot + scale.alike + scale.walk;
@@ -117,7 +118,7 @@ void dweight_of_columns(Row& row) {
 
 }  // namespace backward
 
-/// What dweight needs of each row: r, and the roundings of its own.
+/// What dweight needs of each row: r, and the row's own roundings.
 template <typename Row>
 void rms_norm_backward_shared(Row& row) {
   const backward::Scale scale = backward::scale_of(row, row.size(kC));

@@ -1,8 +1,8 @@
 // rms_norm_backward with the row in registers: dy and x are read once, dx is written once. Blocks
-// stay: each of their groups of threads takes every so many rows, and holds its columns' sums of
-// dweight in registers until the end. In: dy, x [T, C], weight [C], and dresidual. Out: dx, and
-// partial sums of dweight [blocks, C] in f32. Flow: call > validate > select > compile > [launch].
-// Read next: ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh.
+// are persistent: each of their groups of threads walks the rows at a fixed stride, and holds its
+// columns' sums of dweight in registers until the end. In: dy, x [T, C], weight [C], and dresidual.
+// Out: dx, and partial sums of dweight [blocks, C] in f32. Flow: call > validate > select > compile
+// > [launch]. Read next: ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh.
 #pragma once
 
 #include "ops/norm/rms_norm_backward/rms_norm_backward_stages.cuh"
@@ -36,8 +36,9 @@ struct BackwardRegisters {
       weights[i] = holds(i) ? load_weight<S>(base, column(i)) : NormWeightVec<S>::zero();
   }
 
-  /// The row's sums over its threads, and what they make. Where f32 is of no use the threads agree
-  /// on it; rows that share a warp come along, and keep their own.
+  /// Reduces the row's sums over its threads and returns its scale. If f32 cannot hold them, all
+  /// threads of the row take the f64 path; other rows of the same warp go along, and keep their f32
+  /// result.
   __device__ BackwardScale scale(const Row& x, const Row& dy, const Weights& weights, int64_t row,
                                  const BackwardCudaParams& p, Sum& threads) const {
     GradientSums mine;
@@ -53,7 +54,7 @@ struct BackwardRegisters {
   }
 };
 
-/// The groups of a block add their sums in order; the first writes the block's.
+/// Adds the sums of a block's groups in order; the first group writes the block's sums.
 template <NormCudaTraits S, BackwardRegistersConfig C>
 __device__ inline void store_block(const BackwardRegisters<S, C>& at, const BackwardCudaParams& p,
                                    typename BackwardRegisters<S, C>::Sums& sums, int local,
@@ -92,15 +93,15 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
 
   const int64_t step = static_cast<int64_t>(gridDim.x) * C.rows, last = p.rows - 1;
   int64_t base = static_cast<int64_t>(blockIdx.x) * C.rows;
-  // Threads of a row that is not there work on the last one, write nothing and add nothing: rows
-  // that share a warp stay together.
+  // Threads without a row work on the last one, but write nothing and add nothing: rows that share
+  // a warp stay converged.
   int64_t row = min(base + local, last);
   typename At::Row x, dy, dresidual = {}, next_x, next_dy;
   at.load(x, p.x, row * p.x_stride);
   at.load(dy, p.dy, row * p.dy_stride);
   while (base <= last) {
     const bool mine = base + local <= last;
-    // Changes with the row, as far as the compiler knows: weights stay packed.
+    // For all the compiler knows, this changes with the row, so weights stay packed.
     const uint32_t zero = p.zero & static_cast<uint32_t>(base);
     const int64_t next = min(base + step + local, last);
     if constexpr (S.add) at.load(dresidual, p.dresidual, row * p.dresidual_stride);

@@ -73,12 +73,12 @@ norm::BackwardSums sum_gradient(const norm::BackwardRow& row) {
   return total;
 }
 
-/// What does not change along a row, in every lane.
+/// What is constant along a row, broadcast to every lane.
 struct Scales {
   Vec r, minus_s;
 };
 
-/// dx, and n = x · r as dweight takes it.
+/// Stores dx, and adds dy · n to dweight, with n = x · r.
 template <DType E, DType W, bool kAdd, bool kCast>
 DLBLAS_INLINE void write_gradient2(const norm::BackwardRow& row, int64_t i, Scales k) {
   constexpr Nans kN = kNans<E, W>;
@@ -92,7 +92,7 @@ DLBLAS_INLINE void write_gradient2(const norm::BackwardRow& row, int64_t i, Scal
     store2<E, kN>(at<E>(row.dx, i), mul2(t, splat2(k.r)));
   }
   if constexpr (kCast) n = round2<E, kNans<E, E>>(n);
-  // In the lanes' order: no permutation per row. The host knows it from `place`.
+  // In lane order: no permutation per row. The host undoes it with `place`.
   float* sum = row.dweight + i;
   store<DType::kF32>(sum, fma(dy.a, n.a, load<DType::kF32>(sum)));
   store<DType::kF32>(sum + kWidth, fma(dy.b, n.b, load<DType::kF32>(sum + kWidth)));
@@ -136,7 +136,7 @@ norm::BackwardPasses pick_gradient(const norm::RmsNormBackwardTraits& traits,
   } else {
     passes.write = cast ? write_gradient<E, W, false, true> : write_gradient<E, W, false, false>;
   }
-  // Where the lanes of a pair hold their elements: load2 of the numbers 0, 1, 2, ….
+  // Finds which element each lane of a pair holds: load2 of the numbers 0, 1, 2, ….
   float numbers[kPair], lanes[kPair];
   for (int i = 0; i < kPair; ++i) numbers[i] = static_cast<float>(i);
   const Pair order = load2<DType::kF32, E>(numbers);

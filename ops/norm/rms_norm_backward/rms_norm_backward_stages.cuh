@@ -1,8 +1,9 @@
 // The stages of the gradient kernels, on one access of N elements: the two sums behind r and s, dx,
-// and the row's terms of dweight. And the kernel that ends them all: dweight from partial sums.
-// Numerics: f32, where a row's sums leave its range f64; one rounding, at the store. No atomics:
-// the order of additions depends on sizes and configuration. Flow: call > validate > select >
-// compile > [launch].  Read next: ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh.
+// and the row's terms of dweight. And the kernel that runs last: dweight from partial sums.
+// Numerics: f32, or f64 where a row's sums leave f32's range; one rounding, at the store. No
+// atomics: the order of additions depends on sizes and configuration. Flow: call > validate >
+// select > compile > [launch]. Read next:
+// ops/norm/rms_norm_backward/rms_norm_backward_registers.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
@@ -48,8 +49,8 @@ struct GradientSums {
 struct WideGradientSums {
   double squares = 0, products = 0;
 
-  /// A thread's columns of a row, from `first` to before `end`: from memory, one by one, which
-  /// takes next to no registers from the usual path.
+  /// A thread's columns of a row in [first, end), read from memory one by one, which costs the
+  /// usual path almost no registers.
   template <NormCudaTraits S, int kThreads>
   __device__ void take(const BackwardCudaParams& p, int64_t row, int64_t first, int64_t end) {
 #pragma unroll 1
@@ -65,7 +66,7 @@ struct WideGradientSums {
       products += dy * (weight + p.weight_offset) * x;
     }
   }
-  /// Over the row's threads: one after the other, in code that is compiled once.
+  /// Reduces both sums over the row's threads, one after the other, in code that is compiled once.
   template <int kThreads>
   __device__ void add_up(RowSum<kThreads>& threads) {
 #pragma unroll 1
@@ -77,12 +78,13 @@ struct WideGradientSums {
   }
 };
 
-/// Did the f32 sums of a row lose what r and s need? Never where x has a NaN: then all is NaN.
+/// True if the f32 sums of a row lost what r and s need. False if x has a NaN: then all is NaN.
 __device__ inline bool leaves_f32(SumPair sums, const BackwardCudaParams& p) {
   const float mean = fmaf(sums.first, p.inverse_width_f32, p.eps_f32);
   return sums.first > 0x1p126f || mean < 0x1p-100f || mean > 0x1p126f ||
          (sums.first == sums.first && !(fabsf(sums.second) <= 0x1p126f)) ||
-         // Products below 2^-126 lost bits; r above 1 shows it. Rows whose dy is 0 have none.
+         // Products below 2^-126 lost bits; r above 1 makes that visible. If dy is 0 there are
+         // none.
          (mean < 1 && sums.second != 0 && fabsf(sums.second) * p.inverse_width_f32 < 0x1p-100f);
 }
 
@@ -95,8 +97,9 @@ __device__ inline BackwardScale scale_by(const WideGradientSums& sums, const Bac
                                          float first, float second) {
   return {first, second, static_cast<float>(sums.products * p.inverse_width * first * second)};
 }
-/// For any row: where the mean leaves f32, powers of 2 bring it back. Above 2^220 only eps is as
-/// large, and below 2^-330 all of x is 0: what f32 has no room for then is 0, or infinite, in dx.
+/// For any row: if the mean leaves f32's range, powers of 2 bring it back. Above 2^220 only eps can
+/// be that large, and below 2^-330 all of x is 0: what f32 cannot hold is then 0, or infinite, in
+/// dx.
 __device__ inline BackwardScale backward_scale(const WideGradientSums& sums,
                                                const BackwardCudaParams& p) {
   const double mean = fma(sums.squares, p.inverse_width, p.eps);
@@ -106,13 +109,13 @@ __device__ inline BackwardScale backward_scale(const WideGradientSums& sums,
   if (mean > 0x1p300) return scale_by(sums, p, root(0x1p-420) * 0x1p-84f, 0x1p-126f);
   if (mean > 0 && mean < 0x1p-330)
     return scale_by(sums, p, fminf(root(0x1p450) * 0x1p98f, 0x1p127f), 0x1p127f);
-  // The exact factor first: small elements leave the denormals before they are rounded.
+  // The exact factor comes first: small elements leave the denormal range before they are rounded.
   if (mean < 0x1p-100) return scale_by(sums, p, 0x1p50f, root(0x1p220) * 0x1p60f);
   const float second = mean > 0x1p220 ? 0x1p-100f : mean > 0x1p120 ? 0x1p-66f : 1.0f;
   return scale_by(sums, p, root(static_cast<double>(second) * second), second);
 }
 
-/// dx of one access, and its terms added to `sums`.
+/// Returns dx of one access, and adds its terms of dweight to `sums`.
 template <NormCudaTraits S>
 __device__ inline NormVec<S> write_gradient(const NormVec<S>& x, const NormVec<S>& dy,
                                             const NormWeightVec<S>& weight,
@@ -142,7 +145,8 @@ __device__ inline NormVec<S> write_gradient(const NormVec<S>& x, const NormVec<S
   return dx;
 }
 
-/// partials[group, column …] of one thread's N columns. N divides the width where it is above 1.
+/// Stores one thread's N columns at partials[group, column …]. If N is above 1, it divides the
+/// width.
 template <int N>
 __device__ inline void store_partial(const BackwardCudaParams& p, int64_t group, int64_t column,
                                      const float (&sums)[N]) {
@@ -151,8 +155,8 @@ __device__ inline void store_partial(const BackwardCudaParams& p, int64_t group,
   store_vec(p.partials, group * p.width + column, v);
 }
 
-/// dweight from [groups, width] partial sums, in f64, in one order. One block: kFoldColumns
-/// columns.
+/// dweight from [groups, width] partial sums, in f64, in a fixed order. One block takes
+/// kFoldColumns columns.
 template <DType kWeight, int kAlign>
 __global__ void __launch_bounds__(kFoldColumns* kFoldParts)
     norm_backward_fold(const __grid_constant__ BackwardFoldParams p) {

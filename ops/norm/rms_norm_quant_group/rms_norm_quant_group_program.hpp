@@ -1,5 +1,5 @@
-// rms_norm of rows in 8 bits, a scale for each group of columns: y as rms_norm's, in f32;
-// scale = max |y| / 448 of each group, q = y / scale, to nearest even, saturated.
+// rms_norm of rows with 8-bit results, one scale per group of columns: y as in rms_norm, in f32;
+// scale = max |y| / 448 of each group, q = y / scale rounded to nearest even, saturated.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

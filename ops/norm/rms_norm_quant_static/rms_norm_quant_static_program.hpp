@@ -1,5 +1,5 @@
-// rms_norm of rows in 8 bits under a scale that is given: y as rms_norm's, in f32; q = y / scale,
-// to nearest even, saturated.
+// rms_norm of rows with 8-bit results and a given scale: y as in rms_norm, in f32; q = y / scale
+// rounded to nearest even, saturated.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -23,7 +23,7 @@ struct RmsNormQuantStatic : RmsNormCodes<Target> {
     float rstd;
   };
 
-  // A quotient: the reciprocal of a denormal scale would be infinite.
+  // A quotient, because the reciprocal of a denormal scale would be infinite.
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
     const Values y = normed(kept, columns, stats.rstd, at);

@@ -10,7 +10,7 @@ namespace {
 enum ScaleRowsKey : int { kKeyOffset, kKeyCast };  // Problem::scalars
 
 void choose(const Problem& problem, std::int32_t* options) {
-  // A value in f32 is already rounded to f32.
+  // An f32 value is already rounded to f32.
   options[1] = problem.tensors[kScaleRowsWeight].dtype != DType::kAbsent;
   options[0] = options[1] != 0 && problem.scalars[kKeyCast] != 0 &&
                problem.tensors[kScaleRowsX].dtype != DType::kF32;

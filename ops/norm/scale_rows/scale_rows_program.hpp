@@ -1,6 +1,7 @@
-// scale_rows: y = x · scale of the row · (weight + weight_offset), each product made in f32, one
-// rounding. With cast_before_weight what the weight is multiplied with is rounded, too. Compiled by
-// NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// scale_rows: y = x · scale of the row · (weight + weight_offset), each product computed in f32,
+// one rounding. With cast_before_weight, the value is rounded before it is multiplied by the
+// weight, too. Compiled by NVRTC and, per instruction set, by the build; see
+// device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"

@@ -1,5 +1,5 @@
-// The oracle of scale_rows: y = x · scale · (weight + weight_offset), exact to the bit. A product
-// of two f32 is exact in f64, so that each rounding here is the one that a kernel makes. Read next:
+// The oracle of scale_rows: y = x · scale · (weight + weight_offset), bit-exact. A product of two
+// f32 values is exact in f64, so each rounding here is the one that a kernel makes. Read next:
 // ops/oracle_text.hpp, scale_rows_program.hpp.
 #pragma once
 

@@ -1,8 +1,8 @@
 // The oracle of softmax's gradient, in f64: dx = y·(dy − s), s = Σ dy·y.
-// The error it allows, in units u = 2^-24: of s, what its sum brings (RowWalk), the roundings of
-// its terms, which a CPU without fma makes (half a step each, 2^⌊log2⌋), and its own; of dy − s
-// one, and one of the product: |y|·(s_off + |dy − s|) + |dx|. f32's least is absolute. Undefined:
-// rows whose sum leaves f32.
+// The error it allows, in units u = 2^-24: for s, the error of its sum (RowWalk), the roundings of
+// its terms on a CPU without fma (half a step each, 2^⌊log2⌋), and its own rounding; one for dy −
+// s, and one for the product: |y|·(s_off + |dy − s|) + |dx|. f32's smallest normal number is an
+// absolute error. Undefined: rows whose sum leaves f32's range.
 // Read next: ops/oracle_text.hpp, softmax_backward_program.hpp.
 #pragma once
 

@@ -1,5 +1,5 @@
-// dequantize_channel of rows: y = q · scale, a scale of each column, rounded once. Compiled by
-// NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// dequantize_channel of rows: y = q · scale, one scale per column, rounded once. Compiled by NVRTC
+// and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"

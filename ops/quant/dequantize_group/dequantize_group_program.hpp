@@ -1,5 +1,5 @@
-// dequantize_group of rows: y = q · scale, the scale of each group of columns, rounded once.
-// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// dequantize_group of rows: y = q · scale, one scale per group of columns, rounded once. Compiled
+// by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"

@@ -1,4 +1,4 @@
-// dequantize_mxfp8: schema and oracle; kernels are those of all microscaling values.
+// dequantize_mxfp8: schema and oracle; its kernels are those of all microscaling values.
 // Read next: ops/quant/mx_values_ref.hpp (how exactly), ops/quant/mx_values.hpp.
 #include "ops/quant/dequantize_mxfp8/dequantize_mxfp8_ref.hpp"
 

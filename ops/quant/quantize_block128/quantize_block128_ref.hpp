@@ -1,4 +1,4 @@
-// The oracle of quantize_block128: a scale for 128 by 128 elements. Read next:
+// The oracle of quantize_block128: one scale per 128 by 128 elements. Read next:
 // ops/quant/tiles_ref.hpp.
 #pragma once
 

@@ -27,7 +27,7 @@ OperatorDef quantize_group() {
                                          .group = "group",
                                          .reduces_groups = true,
                                          .fill = fill_scales<kQuantizeScaleDtype>});
-  // Its scales may lie down the columns.
+  // This implementation takes scales stored column by column, too.
   static constexpr QuantGroupsOp kGroups = {.group_letter = kQuantizeGroup,
                                             .powers = kQuantizeScaleDtype};
   def.implementations.push_back(quant_groups_cuda(kGroups));

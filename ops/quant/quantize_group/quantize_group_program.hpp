@@ -1,5 +1,5 @@
-// quantize_group of rows: scale = max |x| / largest of each group of columns, q = x / scale, to
-// nearest even, saturated. Compiled by NVRTC and, per instruction set, by the build; see
+// quantize_group of rows: scale = max |x| / largest of each group of columns, q = x / scale rounded
+// to nearest even, saturated. Compiled by NVRTC and, per instruction set, by the build; see
 // device/row/program.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// quantize_static of rows: q = x / scale, one scale for all, to nearest even, saturated.
+// quantize_static of rows: q = x / scale, one scale for all, rounded to nearest even, saturated.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -22,7 +22,7 @@ struct QuantizeStatic : RowProgram {
 
   DLBLAS_ROW void load(Loaded& in, const Access& at) { in.x = at.load(kX); }
   DLBLAS_ROW void keep(Kept& kept, const Loaded& in, const Access&) { kept = in; }
-  // A quotient: the reciprocal of a denormal scale would be infinite.
+  // A quotient, because the reciprocal of a denormal scale would be infinite.
   DLBLAS_ROW void store(const Kept& kept, const Columns&, const Stats&, const Access& at) {
     at.store(kQ, quotient(values(kept.x), at.load_scalar(kScale, 1.0f)));
   }

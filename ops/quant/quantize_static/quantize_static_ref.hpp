@@ -1,5 +1,4 @@
-// The oracle of quantize_static: codes under a scale that is given. Read next:
-// ops/quant_ref.hpp.
+// The oracle of quantize_static: codes with a given scale. Read next: ops/quant_ref.hpp.
 #pragma once
 
 #include "ops/quant_ref.hpp"

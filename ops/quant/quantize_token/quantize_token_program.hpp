@@ -1,5 +1,5 @@
-// quantize_token of rows: scale = max_K |x| / largest, q = x / scale, to nearest even, saturated.
-// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// quantize_token of rows: scale = max_K |x| / largest, q = x / scale rounded to nearest even,
+// saturated. Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "device/row/program.hpp"

@@ -1,4 +1,4 @@
-// apply_rotary_pos_emb, rotary embeddings by tables with a row for each token: schema, oracle and
+// apply_rotary_pos_emb, rotary embeddings with tables of one row per token: schema, oracle and
 // program. Read next: apply_rotary_pos_emb_program.hpp (what it computes),
 // apply_rotary_pos_emb_ref.hpp (how exactly).
 #include "kernels/rows.hpp"

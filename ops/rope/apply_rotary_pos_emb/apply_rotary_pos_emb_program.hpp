@@ -1,6 +1,6 @@
-// apply_rotary_pos_emb: rotation by tables with a row for each token. Their first half belongs to a
-// pair's first channel, their second half to its second; all heads of a token share them. With
-// cast_before_sum both products are rounded before they are added.
+// apply_rotary_pos_emb: rotation by tables with one row per token. The first half of a row is for
+// the first channel of each pair, the second half for the second; all heads of a token share it.
+// With cast_before_sum, both products are rounded before they are added.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

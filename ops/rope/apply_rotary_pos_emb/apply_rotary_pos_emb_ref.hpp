@@ -1,4 +1,4 @@
-// The oracle of apply_rotary_pos_emb: the tables' row of the token. Read next:
+// The oracle of apply_rotary_pos_emb: rotation by the token's row of the tables. Read next:
 // ops/rope/rotation_ref.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// fused_rotary_emb, rotary embeddings whose tables are made as they are used: schema, oracle and
+// fused_rotary_emb, rotary embeddings that compute their tables on the fly: schema, oracle and
 // program. Read next: fused_rotary_emb_program.hpp (what it computes), fused_rotary_emb_ref.hpp
 // (how exactly).
 #include "core/error.hpp"
@@ -46,7 +46,8 @@ OperatorDef fused_rotary_emb() {
   def.check = check;
   kernels::RowOp op = {.program = "fused_rotary_emb",
                        .width = "Dh",
-                       .operands = {"q|k", "q_out|k_out", "inv_freq", "position_ids"}};
+                       .operands = {"q|k", "q_out|k_out", "inv_freq", "position_ids"},
+                       .any_number = {"position_ids"}};
   op.heads = [](const std::int64_t* letters, bool) { return rotated_heads(letters[kFusedDh], 0); };
   op.span = rotation_span<0>, op.crosses = rotation_crosses<0>;
   op.registers = 48, op.access_registers = 20;

@@ -1,5 +1,5 @@
-// fused_rotary_emb: rotation by angles that are made here, position / scaling · inv_freq, in f32.
-// All heads of a token share them, so a CPU makes them once for all.
+// fused_rotary_emb: rotation by angles computed here, position / scaling · inv_freq, in f32. All
+// heads of a token share them, so a CPU computes them once for all.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

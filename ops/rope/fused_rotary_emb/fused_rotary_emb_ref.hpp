@@ -1,11 +1,11 @@
-// The oracle of fused_rotary_emb, in f64: angle = position / scaling · inv_freq, then pairs turned
+// The oracle of fused_rotary_emb, in f64: angle = position / scaling · inv_freq, then pairs rotated
 // by its cosine and sine.
-// The error it allows, in units u = 2^-24. What kernels round of the angle grows with it: a
-// position below 2^24 is exact in f32, so is the quotient where scaling is 1, and the one product
-// is rounded: |angle|·u; each of position, scaling and quotient that is not exact adds one. An
-// angle off by δ moves a cosine by δ·|sin| + δ²/2 and a sine by δ·|cos| + δ²/2, and neither by more
-// than 2. Both functions are good to 2 units of the last place, which are 4u. The rotation adds its
-// own roundings. Angles above 2^100 are undefined: f32 may not hold them. Read next:
+// The error it allows, in units u = 2^-24. The rounding error of the angle grows with the angle: a
+// position below 2^24 is exact in f32, so is the quotient if scaling is 1, and only the product is
+// rounded: |angle|·u; each of position, scaling and quotient that is not exact adds as much. An
+// error of δ in the angle changes a cosine by δ·|sin| + δ²/2 and a sine by δ·|cos| + δ²/2, and
+// neither by more than 2. Both functions are good to 2 ulp, which are 4u. The rotation adds its own
+// roundings. Angles above 2^100 are undefined: f32 may not hold them. Read next:
 // ops/rope/rotation_ref.hpp, fused_rotary_emb_program.hpp.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace dlblas::rope {
 enum FusedRotaryTensor : int { kFusedQ, kFusedK, kFusedPositions, kFusedFrequency };
 enum FusedRotaryLetter : int { kFusedT, kFusedH, kFusedDh, kFusedHkv };
 
-/// A cosine and a sine, and what kernels' may be off by, in units u.
+/// A cosine and a sine, and the errors a kernel's may have, in units u.
 struct MadeRotation {
   double cos, sin, cos_error, sin_error;
   bool lost;

@@ -1,5 +1,5 @@
-// mrope_heads: rotation by rows of a table, of which three positions choose one for each section of
-// a head's pairs: time, height and width of a patch.
+// mrope_heads: rotation by rows of a table. Three positions, time, height and width of a patch,
+// each select the row for one section of a head's pairs.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -18,7 +18,7 @@ struct MropeHeads : Rotation<Target> {
   struct Columns {
     Values cos, sin;
   };
-  /// Columns of the table's rows, each section's from its own. Most accesses lie in one section.
+  /// Columns of the table, each section's from its own row. Most accesses lie within one section.
   DLBLAS_ROW Values sections(const Access& at, int shift) {
     const int64_t first = at.call.n[kFirst], second = at.call.n[kSecond];
     const int64_t begin = at.column(), end = begin + Target::kElements;

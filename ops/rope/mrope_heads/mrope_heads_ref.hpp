@@ -1,6 +1,6 @@
-// The oracle of mrope_heads: pairs before `first` turn by the table's row at the first position,
-// those before `second` at the second one, the others at the third. Read next:
-// ops/rope/rotation_ref.hpp.
+// The oracle of mrope_heads: pairs before `first` are rotated by the table's row at the first
+// position, those before `second` by the one at the second, the others by the one at the third.
+// Read next: ops/rope/rotation_ref.hpp.
 #pragma once
 
 #include "ops/rope/rope/rope_ref.hpp"

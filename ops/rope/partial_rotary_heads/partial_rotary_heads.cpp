@@ -1,5 +1,5 @@
-// partial_rotary_heads, what DeepSeek's latent attention does to its heads before it: schema,
-// oracle and program. Read next: partial_rotary_heads_program.hpp (what it computes),
+// partial_rotary_heads, which prepares the heads of DeepSeek's latent attention: schema, oracle and
+// program. Read next: partial_rotary_heads_program.hpp (what it computes),
 // partial_rotary_heads_ref.hpp (how exactly).
 #include <algorithm>
 
@@ -11,9 +11,9 @@ namespace dlblas::rope {
 
 namespace {
 
-/// As compiled for sm_90: an access of 16 bits takes 48 where heads are as few and as narrow as
-/// models have them, two take 108; more with wider channels or addresses, or where a row ends
-/// within the threads.
+/// Registers as compiled for sm_90: one access of 16-bit elements takes 48 if heads are as few and
+/// as narrow as in real models, two take 108; more with wider channels or addresses, or if rows do
+/// not fill the threads.
 std::int32_t registers(const RowTraits& traits, const RowConfig& c) {
   constexpr int kCos = 4, kNarrow = 256;
   const auto narrow = [](std::int32_t channels) { return channels <= kNarrow; };

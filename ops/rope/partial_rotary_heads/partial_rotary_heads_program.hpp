@@ -1,6 +1,7 @@
-// partial_rotary_heads: q's last channels turned; of kv, keys with k_pe turned after them, and
-// values with zeros after them. q's heads, then kv's: one read and one write of everything.
-// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// partial_rotary_heads: rotates q's last channels, and splits kv into keys, followed by the rotated
+// k_pe, and values, followed by zeros. Takes q's heads, then kv's: everything is read once and
+// written once. Compiled by NVRTC and, per instruction set, by the build; see
+// device/row/program.hpp.
 #pragma once
 
 #include "ops/rope/latent_heads.hpp"

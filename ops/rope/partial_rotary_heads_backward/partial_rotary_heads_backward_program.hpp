@@ -1,5 +1,5 @@
-// partial_rotary_heads's gradients in q and kv: q's last channels turned back; of kv, the plain
-// channels of the keys' gradient and the values' own.
+// The gradients of partial_rotary_heads in q and kv: dq has q's last channels rotated back; dkv has
+// the plain channels of the keys' gradient, then the values' gradient.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

@@ -1,5 +1,5 @@
-// partial_rotary_heads's gradient in k_pe: the keys' last channels added up over heads, in f32, one
-// after the other, then turned back.
+// The gradient of partial_rotary_heads in k_pe: adds the keys' last channels over heads, in f32 and
+// in order, then rotates the sum back.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

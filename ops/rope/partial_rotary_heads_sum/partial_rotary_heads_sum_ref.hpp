@@ -1,6 +1,6 @@
-// The oracle of partial_rotary_heads' gradient in k_pe: Σ over heads of what arrives, in f64,
-// turned back. The error it allows of a sum: f32 adds from the first to the last, a rounding of
-// each partial sum, or what roundings of so many terms walk apart, where that is less
+// The oracle of partial_rotary_heads' gradient in k_pe: Σ over heads of the incoming gradient, in
+// f64, rotated back. The error it allows for a sum: f32 adds from first to last, so one rounding of
+// each partial sum, or the random walk of so many roundings, if that is less
 // (device/oracle/sum_error.hpp). Read next: ops/rope/latent_heads_ref.hpp,
 // partial_rotary_heads_sum_program.hpp.
 #pragma once

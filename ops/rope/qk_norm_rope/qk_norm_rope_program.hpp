@@ -1,8 +1,8 @@
-// qk_norm_rope: each head of q and k normalised by itself, then its first pairs rotated by the row
-// of a table that the token's position chooses. A head is a group of columns; a column is a pair of
-// channels: kPairs that are rotated and, behind them, kCopies that are not, which are neighbours or
-// lie half of those channels apart, as rotated ones do. One rounding, at the store, into k_out and
-// its cache alike.
+// qk_norm_rope: normalises each head of q and k by itself, then rotates its first pairs by the
+// table row that the token's position selects. A head is a group of columns; a column is a pair of
+// channels: kPairs that are rotated, then kCopies that are not. The channels of a pair are
+// adjacent, or kPairs apart if rotated and kCopies apart if not. One rounding, at the store, for
+// k_out and its cache alike.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -46,7 +46,7 @@ struct QkNormRope : NormRotation<Target> {
     kept.factor = Base::factor_of(static_cast<typename Base::Total>(sum), at.call);
   }
 
-  /// The weight is read here, since q's and k's differ: heads share the columns.
+  /// The weight is read here, since q's and k's differ, while all heads share the Columns.
   template <typename Stats>
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats&, const Access& at) {
     Target::part([&]() DLBLAS_ROW_LAMBDA { store_head(kept, columns, at); });

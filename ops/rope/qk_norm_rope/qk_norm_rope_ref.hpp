@@ -1,6 +1,6 @@
-// The oracle of qk_norm_rope: heads normalised, then turned by the table's row at the token's
-// position; in the cache at the token's slot, where other rows stay what they were. Read next:
-// ops/rope/normed_heads_ref.hpp, qk_norm_rope_program.hpp.
+// The oracle of qk_norm_rope: heads normalised, then rotated by the table's row at the token's
+// position; also in the cache at the token's slot, while other rows of the cache stay unchanged.
+// Read next: ops/rope/normed_heads_ref.hpp, qk_norm_rope_program.hpp.
 #pragma once
 
 #include "ops/rope/normed_heads_ref.hpp"

@@ -1,6 +1,6 @@
-// rms_norm_rope: a token's heads, normalised over all of them, then rotated by the token's row of
-// tables, of which the first half belongs to both channels of a pair; one rounding, at the store.
-// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// rms_norm_rope: normalises a token over all its heads, then rotates them by the token's row of the
+// tables, whose first half serves both channels of a pair; one rounding, at the store. Compiled by
+// NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
 #include "ops/rope/norm_rotation.hpp"
@@ -34,8 +34,8 @@ struct RmsNormRope : NormRotation<Target> {
     stats.factor = Base::factor_of(sum, call);
   }
 
-  /// The weight is read here: over the reduction it would take as many registers as the row, or
-  /// twice as many in f32, which spill.
+  /// The weight is read here: held across the reduction, it would take as many registers as the
+  /// row, or twice as many in f32, and spill.
   DLBLAS_ROW void store(const Kept& kept, const Columns& columns, const Stats& stats,
                         const Access& at) {
     const auto &cos = values(columns.cos), &sin = values(columns.sin);

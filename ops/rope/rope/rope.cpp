@@ -7,7 +7,7 @@
 namespace dlblas::rope {
 namespace {
 
-/// Channels after the pairs are columns of their own, but in place.
+/// Channels after the pairs are columns of their own, except in place.
 kernels::RowHeads heads(const std::int64_t* letters, bool in_place) {
   return rotated_heads(letters[kRopeDh], in_place ? 0 : letters[kRopeDn]);
 }

@@ -1,5 +1,5 @@
-// rope: rotation by rows of a table that positions choose. A table's row is cos, then sin, one of
-// each for a pair; all heads of a token share it.
+// rope: rotation by the table rows that positions select. A row holds cos, then sin, one of each
+// per pair; all heads of a token share it.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The oracle of rope: the row of the table at the token's position. Read next:
+// The oracle of rope: rotation by the table's row at the token's position. Read next:
 // ops/rope/rotation_ref.hpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// filter_rows: schema, reference and judge; kernels are those of all sampling.
+// filter_rows: schema, reference and judge; all sampling operators share the kernels.
 // Read next: ops/sampling/law.hpp (what it computes), ops/sampling/sampling.cuh (how).
 #include "ops/sampling/sampling.hpp"
 

@@ -1,4 +1,4 @@
-// causal_conv1d_batch: schema and oracle; kernels are those of all causal convolutions.
+// causal_conv1d_batch: schema and oracle; all causal convolutions share the kernels.
 // Read next: ops/ssm/conv_ref.hpp (how exactly), ops/ssm/conv.hpp.
 #include "ops/ssm/causal_conv1d_batch/causal_conv1d_batch_ref.hpp"
 

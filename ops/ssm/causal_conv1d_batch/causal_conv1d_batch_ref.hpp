@@ -1,4 +1,4 @@
-// The oracle of causal_conv1d_batch: rows of y and of the state are channels of a batch.
+// The oracle of causal_conv1d_batch: a row of y, or of the state, is one channel of one sequence.
 // Read next: ops/ssm/conv_ref.hpp.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The oracle of causal_conv1d_varlen: rows of y are channels, those of the state channels of a
-// sequence. Tokens of no sequence are undefined. Read next: ops/ssm/conv_ref.hpp.
+// The oracle of causal_conv1d_varlen: a row of y is a channel, a row of the state one channel of
+// one sequence. Tokens of no sequence are undefined. Read next: ops/ssm/conv_ref.hpp.
 #pragma once
 
 #include "ops/ssm/conv_ref.hpp"

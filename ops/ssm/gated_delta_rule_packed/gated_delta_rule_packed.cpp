@@ -1,7 +1,7 @@
-// gated_delta_rule_packed, linear attention with a state that forgets (Qwen3-Next): schema, and the
-// CPU form, a head of a sequence a task, whose state is f32 until the sequence ends. Heads of v are
-// letters H (heads of q and k) and R (heads of v to each). In: Problem; Args. Out: Kernel; o and
-// the state. Flow: call > validate > [select] > compile > [launch].  Read next:
+// gated_delta_rule_packed, linear attention with a state that decays (Qwen3-Next): schema, and the
+// CPU form, which has one task per head of a sequence and keeps the state in f32 until the sequence
+// ends. Letters H and R: heads of q and k, and heads of v per head of q. In: Problem; Args. Out:
+// Kernel; o and the state. Flow: call > validate > [select] > compile > [launch].  Read next:
 // gated_delta_rule_packed_ref.cpp (how exactly), gated_delta_rule_packed.cuh.
 #include "ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed.hpp"
 

@@ -1,5 +1,6 @@
-// gated_delta_rule_packed on NVIDIA GPUs, any strides: a block has 32 columns of a head's state in
-// shared memory, f32, and walks the sequence token by token; eight threads share a column's rows.
+// gated_delta_rule_packed on NVIDIA GPUs, any strides: a block holds 32 columns of a head's state
+// in shared memory, in f32, and walks the sequence token by token; eight threads share a column's
+// rows.
 // In: DeltaParams. Out: o and the state. Numerics: f32; the state is rounded once, at the end.
 // Flow: call > validate > select > compile > [launch].  Read next:
 // gated_delta_rule_packed_config.hpp, gated_delta_rule_packed_ref.cpp.
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(kDeltaThreads)
     state[i * kDeltaColumns + column] =
         there ? load<S.state, S.aligned>(p.state, state_at + i * p.state_at[2]) : 0.0f;
   for (int64_t t = begin; t < end; ++t) {
-    // Warp 0 reads k, warp 1 q: the others have read the last ones at the barrier before.
+    // Warp 0 reads k, warp 1 q: all warps read the previous ones before the last barrier.
     if (part < 2) {
       const void* from = part == 0 ? p.k : p.q;
       const int64_t* at = part == 0 ? p.k_at : p.q_at;

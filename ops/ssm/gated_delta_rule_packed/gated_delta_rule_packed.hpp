@@ -1,4 +1,4 @@
-// What the parts of gated_delta_rule_packed agree on. Read next: gated_delta_rule_packed.cpp.
+// What the parts of gated_delta_rule_packed share. Read next: gated_delta_rule_packed.cpp.
 #pragma once
 
 #include "ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed_config.hpp"

@@ -1,4 +1,4 @@
-// What the host and the CUDA kernel of gated_delta_rule_packed agree on: plain values. Read next:
+// Interface of the host and the CUDA kernel of gated_delta_rule_packed: plain values. Read next:
 // gated_delta_rule_packed.cuh.
 #pragma once
 
@@ -13,7 +13,7 @@ struct DeltaTraits {
   bool aligned;  // every element is aligned to its size
 };
 
-/// A block has so many columns of a head's state, a warp's worth, and parts of its rows.
+/// A block has this many columns of a head's state, one per lane, and this many parts of its rows.
 inline constexpr int kDeltaColumns = 32, kDeltaParts = 8;
 inline constexpr int kDeltaThreads = kDeltaColumns * kDeltaParts;
 inline constexpr float kDeltaEps = 1e-6f;  // beside Σx² of qk_l2norm

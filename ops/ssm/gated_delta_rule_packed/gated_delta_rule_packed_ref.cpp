@@ -1,15 +1,18 @@
-// The oracle of gated_delta_rule_packed: all sequences and heads in f64, a token after the other.
-// Errors, in units u = 2^-24. A column of the state is off by a vector, whose length N is carried
-// from token to token: a token multiplies it with I − β·k·kᵀ, which makes it at most
-// max(1, |1 − β·|k|²|) times as long, and with e^g; the token's own roundings are added. Element i
-// gets k_i times what k·state is off by, at most |k|·N, and its own roundings, so it is carried
-// beside N, and the smaller one counts. N alone would allow each element what the column is off by.
-//   A sum over K: sum_error of one chain (device/oracle/sum_error.hpp). e^: 4 of all of a state
-// alike, its product 1. What a token's own roundings do to its o is told by q·k and by q's
-// products; six deviations of what differs. The factor that normalises k or q has half of its sum's
-// error and 3 more, of what it multiplies; each product with it rounds once more. Errors of tokens
-// add up plainly: a constant g is off alike. Keys that are not normalised multiply errors by β·|k|²
-// a token, in any kernel. Read next: gated_delta_rule_packed.cpp, device/oracle/sum_error.hpp.
+// The oracle of gated_delta_rule_packed: all sequences and heads in f64, token by token.
+// Error bounds, in units u = 2^-24. The error of a column of the state is a vector, whose length N
+// is carried from token to token: a token multiplies it by I − β·k·kᵀ, which makes it at most
+// max(1, |1 − β·|k|²|) times as long, and by e^g; then the token's own roundings are added. Element
+// i receives k_i times the error of k·state, at most |k|·N, and its own roundings; this bound is
+// carried beside N, and the smaller one counts. N alone would allow each element the error of the
+// whole column.
+//   A sum over K: sum_error of one chain (device/oracle/sum_error.hpp). e^g: 4, the same for the
+// whole state; its product 1. The effect of a token's own roundings on its o follows from q·k and
+// q's
+// products; six standard deviations of what differs. The factor that normalises k or q has half of
+// its sum's error and 3 more, relative to what it multiplies; each product with it rounds once
+// more. Errors of tokens add up linearly: a constant g has the same error each time. Keys that are
+// not normalised multiply errors by β·|k|² per token, in any kernel. Read next:
+// gated_delta_rule_packed.cpp, device/oracle/sum_error.hpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -23,7 +26,7 @@ namespace {
 constexpr double kLost = 0x1p100;              // f32 may not hold more: not judged
 constexpr double kMin = 0x1p-125 / kRounding;  // kernels make 0 of what is smaller
 
-/// Results and errors of all rows.
+/// Results and error bounds of all rows.
 struct Whole {
   std::vector<double> o, o_off, state, state_off;
 };
@@ -75,7 +78,7 @@ class Head {
     return std::min(element_off(i, j), off_[static_cast<std::size_t>(j)]);
   }
   double magnitude(double off) const { return lost_ ? -1 : 1.05 * off; }
-  /// What a row of q or k has: its length, and what the factor that normalises it is off by.
+  /// The length of a row of q or k, and the error of the factor that normalises it.
   struct Row {
     double length, factor_off;
   };
@@ -116,7 +119,8 @@ class Head {
       const double change = beta * rest;
       const double change_off =
           std::abs(beta) * (sum_off(dot, k_row, each) + std::abs(rest)) + 2 * std::abs(change);
-      // Of what is added to the state, relative to k: by this token's roundings, and by old ones.
+      // Error of what is added to the state, relative to k: from this token's roundings, and from
+      // old ones.
       const double added_off = change_off + (k_row.factor_off + each) * std::abs(change) +
                                std::abs(beta) * scaled_off(dot);
       const double passed = std::abs(beta) * k_size * old;
@@ -142,12 +146,12 @@ class Head {
       to_.o_off[place] = magnitude(std::abs(scale) * o_off);
     }
   }
-  /// What a sum of products is off by because of its second factors, scaled by e^g: 4 of all that
-  /// they have in common, and a rounding of each.
+  /// Error of a sum of products from its second factors, which are scaled by e^g: 4 that they have
+  /// in common, and one rounding of each.
   static double scaled_off(const SumWalk& sum) {
     return 4 * std::abs(sum.sum()) + 2.5 * std::sqrt(sum.sizes().squares);
   }
-  /// Of a sum of products with a normalised row.
+  /// Error of a sum of products with a normalised row.
   double sum_off(const SumWalk& sum, const Row& row, double each) const {
     const SumSizes sizes = sum.sizes();
     const double products =

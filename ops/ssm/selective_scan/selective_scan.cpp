@@ -1,5 +1,5 @@
 // selective_scan, a state-space model over whole sequences: schema, oracle and implementations.
-// Channels are letters G (groups that share B and C) and R (channels of a group).
+// Letters G and R: groups that share B and C, and channels per group.
 // Read next: selective_scan_ref.cpp (what it computes), selective_scan_cpu.cpp and
 // selective_scan.cuh (how).
 #include "ops/ssm/selective_scan/selective_scan.hpp"

@@ -1,10 +1,10 @@
 // A state-space model over whole sequences: a block takes some channels of a group, and the
-// sequence chunk by chunk. A chunk is scanned by all threads, each with some steps in order: h →
-// P·h + S is what several steps do, and such pairs are joined in any grouping. In: u, delta, z
+// sequence chunk by chunk. All threads scan a chunk, each over some consecutive steps: several
+// steps act as h → P·h + S, and the composition of such pairs is associative. In: u, delta, z
 // [batch, channels, L], A [channels, N], B and C [batch, groups, N, L]. Out: y [batch, channels,
 // L], the last state [batch, channels, N] f32. Numerics: f32; the order of a scan depends on the
-// configuration alone, that of the sum over N on nothing. Flow: call > validate > select > compile
-// > [launch].  Read next: ops/ssm/step.cuh.
+// configuration alone, and that of the sum over N is fixed. Flow: call > validate > select >
+// compile > [launch].  Read next: ops/ssm/step.cuh.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -15,7 +15,7 @@ namespace dlblas::ssm {
 
 namespace selective_scan_detail {
 
-/// Steps [begin, begin + kItems) of a line; 0 beyond its end.
+/// Loads steps [begin, begin + kItems) of a line; 0 beyond its end.
 template <DType T, int kItems, bool kWide>
 __device__ inline void load_steps(float (&out)[kItems], const void* base, int64_t offset,
                                   int64_t stride, int64_t begin, int64_t length) {
@@ -60,11 +60,11 @@ struct Steps {
   float factor, sum;
   __device__ float after(float h) const { return fmaf(factor, h, sum); }
 };
-/// `first`, then `second`.
+/// The composition of `first`, then `second`.
 __device__ inline Steps joined(Steps first, Steps second) {
   return {second.factor * first.factor, second.after(first.sum)};
 }
-/// Of the lanes up to this one.
+/// Inclusive scan over the lanes of a warp.
 __device__ inline Steps warp_scan(Steps own, int lane) {
 #pragma unroll
   for (int distance = 1; distance < kWarp; distance *= 2) {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(K.threads)
       static_cast<int>(blockIdx.x - all_groups * static_cast<uint32_t>(p.blocks)) * kChannels;
   const int64_t batch = all_groups / static_cast<uint32_t>(p.groups);
   const int64_t group = all_groups - batch * p.groups;
-  // Channels beyond the group's last repeat it, and write nothing.
+  // Channels beyond the group's last one repeat it, and write nothing.
   int64_t channel[kChannels];
 #pragma unroll
   for (int k = 0; k < kChannels; ++k)
@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(K.threads)
         before[k] = {__shfl_up_sync(~0u, own.factor, 1), __shfl_up_sync(~0u, own.sum, 1)};
         h[k] = carried[k * p.width + n];
       }
-      // One barrier a scan: the other half of of_warps is written before the next, and this one
-      // again only behind it.
+      // One barrier per scan: the next scan writes the other half of of_warps, and this half is
+      // written again only after that scan's barrier.
       __syncthreads();
 #pragma unroll
       for (int k = 0; k < kChannels; ++k) {
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(K.threads)
           h[k] = fmaf(factor[k][i], h[k], added);
           y[k][i] = fmaf(c[i], h[k], y[k][i]);
         }
-        // Every thread read it before the barrier.
+        // Every thread has read it before the barrier.
         if (thread == K.threads - 1) carried[k * p.width + n] = h[k];
       }
     }

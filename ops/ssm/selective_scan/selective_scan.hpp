@@ -1,4 +1,4 @@
-// What the parts of selective_scan agree on. Read next: selective_scan.cpp.
+// What the parts of selective_scan share. Read next: selective_scan.cpp.
 #pragma once
 
 #include <vector>

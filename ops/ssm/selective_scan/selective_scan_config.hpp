@@ -1,4 +1,4 @@
-// What the host and the CUDA kernel of selective_scan agree on: plain values.
+// Interface of the host and the CUDA kernel of selective_scan: plain values.
 // Read next: selective_scan.cuh.
 #pragma once
 

@@ -1,6 +1,6 @@
 // selective_scan on CPUs: one implementation per instruction-set level. A task is some channels of
-// a group over the whole sequence, block by block of steps: B and C of a block are turned over once
-// for all of them, so that a step reads its rows side by side.
+// a group over the whole sequence, in blocks of steps: B and C of a block are transposed once for
+// all channels, so that each step reads contiguous rows.
 // In: Problem, Config; Args. Out: Kernel; y and the last state. Flow: call > validate > [select] >
 // [compile] > [launch].  Read next: ops/ssm/steps_simd.hpp.
 #include "ops/ssm/selective_scan/selective_scan.hpp"
@@ -16,7 +16,7 @@ struct State {
   SsmPasses passes;
 };
 
-/// What a task holds: rows of A and of the state for its channels, B and C of a block of steps.
+/// Buffers of a task: rows of A and of the state for its channels, B and C of a block of steps.
 struct Scratch {
   std::vector<float> memory;
   float *a, *state, *b, *c;
@@ -100,7 +100,7 @@ class Job {
       write(passes_, scratch.state + k * width_, line(kState, part.b, part.first + k, 0, width_));
   }
 
-  /// [N, steps] of a group as [steps, N].
+  /// Transposes [N, steps] of a group to [steps, N].
   void turn_over(int i, const Part& part, std::int64_t begin, std::int64_t count, float* to) const {
     const TensorView& t = tensor(i);
     if (t.strides[2] == 1) {

@@ -54,7 +54,7 @@ struct Form : kernels::CudaForm<SelectiveScanTraits, SelectiveScanConfig> {
     return s;
   }
 
-  /// By sizes of a row alone, so that a row has the same bits in any batch.
+  /// Depends on the sizes of a row alone, so that a row has the same bits in any batch.
   static Config preset(const Query& q) {
     const auto& dims = q.problem.dims;
     Config c;
@@ -70,8 +70,8 @@ struct Form : kernels::CudaForm<SelectiveScanTraits, SelectiveScanConfig> {
     for (const Letter letter : {kBatch, kG, kR, kL})
       steps *= static_cast<double>(q.problem.dims[letter]);
     const double bytes = 3 * steps * size_of(type_of(q.problem, kU));
-    // Of a step and element of the state: an exponential, a quarter as fast as a product, and some
-    // products twice.
+    // Per step and element of the state: an exponential, a quarter as fast as a product, and some
+    // products computed twice.
     constexpr double kOperations = 24;
     const double operations = kOperations * steps * static_cast<double>(q.problem.dims[kN]);
     return 1e3 * launch_s(q.device) + roofline_ms(q.device, bytes, operations, DType::kF32);

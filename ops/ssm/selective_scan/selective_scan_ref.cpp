@@ -1,4 +1,4 @@
-// The oracle of selective_scan, in f64 and for any strides: one channel after the other, step by
+// The oracle of selective_scan, in f64 and for any strides: one channel after another, step by
 // step. Read next: ops/ssm/step_oracle.hpp (the step, and what it allows).
 #include <cmath>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace dlblas::ssm::scan {
 namespace {
 
-/// An element by its place in each dimension.
+/// The element at these indices.
 template <typename... Places>
 double element(const TensorView& t, Places... places) {
   const std::int64_t at[] = {static_cast<std::int64_t>(places)...};
@@ -18,7 +18,7 @@ double element(const TensorView& t, Places... places) {
   return load_element(t, offset);
 }
 
-/// What a reference says of one element.
+/// Stores the reference's result for one element.
 void put(const OracleOut& out, std::int64_t at, DType type, const Rounded& r, bool lost) {
   const double stored = round_to(type, r.value);
   out.value[at] = std::isinf(stored) ? stored : r.value;

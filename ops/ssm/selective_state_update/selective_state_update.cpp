@@ -1,5 +1,5 @@
-// selective_state_update, one token of a state-space model for each sequence: schema, oracle and
-// implementations. Heads are letters G (groups that share B and C) and R (heads of a group).
+// selective_state_update, one token of a state-space model per sequence: schema, oracle and
+// implementations. Letters G and R: groups that share B and C, and heads per group.
 // Read next: selective_state_update_ref.hpp (what it computes), selective_state_update_cpu.cpp and
 // selective_state_update.cuh (how).
 #include "ops/ssm/selective_state_update/selective_state_update.hpp"
@@ -24,7 +24,7 @@ OperatorDef selective_state_update() {
   def.bound = [](const Problem& problem, int judged) {
     return step_bound(problem.tensors[judged == 0 ? update::kY : update::kState].dtype);
   };
-  // A row of the state, and in the oracle's memory one of y beside it.
+  // A row of the state, and a row of y beside it in the oracle's memory.
   def.work_per_row = [](const Problem& problem) {
     return 100.0 * static_cast<double>(problem.dims[update::kN]) +
            static_cast<double>(problem.dims[update::kP]);

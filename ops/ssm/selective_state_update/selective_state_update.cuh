@@ -1,8 +1,8 @@
-// One token of a state-space model: a part of a warp for a row of the state, which is read and
+// One token of a state-space model: a part of a warp takes a row of the state, which is read and
 // written once. In: state [batch, heads, P, N], x and dt [batch, heads, P], A [heads, P, N], B and
-// C [batch, groups, N]. Out: the state, y [batch, heads, P]. Numerics: f32; y is of the state
-// before it is rounded; sums over N in an order that N alone decides. Flow: call > validate >
-// select > compile > [launch].  Read next: ops/ssm/step.cuh.
+// C [batch, groups, N]. Out: the state, y [batch, heads, P]. Numerics: f32; y uses the state before
+// it is rounded; the order of sums over N depends on N alone. Flow: call > validate > select >
+// compile > [launch].  Read next: ops/ssm/step.cuh.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(K.warps* kWarp)
   const int64_t h = head - batch * p.heads, group = h / p.group_heads;
   const int64_t first = (part * kGroups + static_cast<int>(threadIdx.x) / kLanes) * kRows;
 
-  // Rows beyond the head's last read it, and write nothing: all lanes reach the sums below.
+  // Rows beyond the head's last one reread it, and write nothing: all lanes reach the sums below.
   int64_t row[kRows];
   float x[kRows], dt[kRows], y[kRows];
 #pragma unroll

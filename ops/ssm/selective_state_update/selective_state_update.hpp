@@ -1,4 +1,4 @@
-// What the parts of selective_state_update agree on. Read next: selective_state_update.cpp.
+// What the parts of selective_state_update share. Read next: selective_state_update.cpp.
 #pragma once
 
 #include <vector>

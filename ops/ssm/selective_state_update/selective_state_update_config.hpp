@@ -1,4 +1,4 @@
-// What the host and the CUDA kernel of selective_state_update agree on: plain values.
+// Interface of the host and the CUDA kernel of selective_state_update: plain values.
 // Read next: selective_state_update.cuh.
 #pragma once
 
@@ -15,7 +15,7 @@ struct StateUpdateTraits {
   int32_t access;   // columns of a thread
   int32_t columns;  // N
 };
-/// Threads of a row: a part of a warp, by N alone, so that a row's sum has one order.
+/// Threads per row: a part of a warp, chosen by N alone, so that a row's sum has one order.
 constexpr int state_update_lanes(const StateUpdateTraits& s) {
   int lanes = 1;
   while (lanes < 32 && lanes * s.access < s.columns) lanes *= 2;

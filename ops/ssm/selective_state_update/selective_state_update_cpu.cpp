@@ -40,7 +40,7 @@ class Job {
     std::int64_t b, h, first, count;
   };
   const TensorView& tensor(int i) const { return args_.tensors[i]; }
-  /// Of a tensor [batch, heads, P], or [heads, P].
+  /// The line of a tensor [batch, heads, P], or [heads, P].
   Line line(int i, const Part& part) const {
     const TensorView& t = tensor(i);
     const bool batched = t.rank == 3;

@@ -46,8 +46,8 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
     s.d = type_of(p, kD), s.z = type_of(p, kZ), s.bias = type_of(p, kDtBias);
     s.softplus = p.scalars[0] != 0;
     s.columns = static_cast<std::int32_t>(p.dims[kN]);
-    // 16 bytes of the state; fewer columns where N has no such parts. By sizes alone: see
-    // state_update_lanes.
+    // 16 bytes of the state per access; fewer columns where that does not divide N. By sizes alone:
+    // see state_update_lanes.
     s.access = 16 / size_of(s.state);
     while (s.columns % s.access != 0) s.access /= 2;
     s.wide = rows_are_wide(p.tensors[kState], s.access) && rows_are_wide(p.tensors[kB], s.access) &&
@@ -56,14 +56,14 @@ struct Form : kernels::CudaForm<StateUpdateTraits, StateUpdateConfig> {
     return s;
   }
 
-  /// Rows of a block.
+  /// Rows per block.
   static std::int64_t rows_of_block(const Traits& s, const Config& c) {
     return std::int64_t{c.warps} * 32 / state_update_lanes(s) * c.rows;
   }
   static Config preset(const Query& q) {
     Config c;
     if (q.problem.dims[kN] == 0) return c;
-    // Fewer rows per thread where all of them do not fill the device.
+    // Fewer rows per thread if all rows do not fill the device.
     const auto& dims = q.problem.dims;
     double heads = 1;
     for (const Letter letter : {kBatch, kG, kR}) heads *= static_cast<double>(dims[letter]);

@@ -1,4 +1,4 @@
-// The oracle of selective_state_update, in f64. Rows of y are heads, those of the state channels.
+// The oracle of selective_state_update, in f64. A row of y is a head, a row of the state a channel.
 // Read next: ops/ssm/step_oracle.hpp (the step, and what it allows).
 #pragma once
 
@@ -11,7 +11,7 @@ enum Tensor : int { kState, kX, kDt, kA, kB, kC, kD, kZ, kDtBias, kY };
 enum Letter : int { kBatch, kG, kR, kP, kN };
 enum Scalar : int { kSoftplus };
 
-/// One channel of a head, which is one of all batches'.
+/// One channel of a head; heads are numbered over all batches.
 template <typename Row>
 struct Channel {
   const Row& row;

@@ -1,4 +1,4 @@
-// awq_dequantize: schema and oracle; kernels are those of all 4-bit weights.
+// awq_dequantize: schema and oracle; the kernels are shared by all 4-bit weights.
 // Read next: ops/w4/weights_ref.hpp (how exactly), ops/w4/dequantize.hpp.
 #include "ops/w4/awq_dequantize/awq_dequantize_ref.hpp"
 

@@ -1,4 +1,4 @@
-// gptq_dequantize: schema and oracle; kernels are those of all 4-bit weights.
+// gptq_dequantize: schema and oracle; the kernels are shared by all 4-bit weights.
 // Read next: ops/w4/weights_ref.hpp (how exactly), ops/w4/dequantize.hpp.
 #include "ops/w4/gptq_dequantize/gptq_dequantize_ref.hpp"
 

@@ -1,4 +1,4 @@
-// mm_w4a16_gptq: schema and oracle; kernels are those of all weights of 4 bits.
+// mm_w4a16_gptq: schema and oracle; the kernels are shared by all 4-bit weights.
 // Read next: ops/w4/weights_ref.hpp (how exactly), ops/w4/product.hpp.
 #include "ops/w4/mm_w4a16_gptq/mm_w4a16_gptq_ref.hpp"
 

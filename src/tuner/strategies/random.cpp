@@ -19,7 +19,7 @@ class Random : public Strategy {
       if (first) decks_.push_back({space.points[id].implementation, {}, -1});
       decks_.back().ids.push_back(static_cast<int>(id));
     }
-    // std::shuffle's order is the library's own: ours must not change with it.
+    // std::shuffle's order depends on the standard library: ours must not.
     for (Deck& deck : decks_)
       for (std::size_t i = deck.ids.size(); i > 1; --i)
         std::swap(deck.ids[i - 1], deck.ids[draw(i)]);

@@ -1,4 +1,4 @@
-// linear_residual's code of each level. Read next: linear_residual_simd.hpp.
+// linear_residual's code for each instruction set. Read next: linear_residual_simd.hpp.
 #pragma once
 
 #include "cpu/gemm/product.hpp"

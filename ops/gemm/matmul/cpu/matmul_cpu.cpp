@@ -44,9 +44,9 @@ GemmJob product_of(const MatmulParams& p) {
   return job;
 }
 
-// By what OpenBLAS 0.3.31 adds up: dot products of 16 or 64 lanes for a vector and, up to a million
-// products, for up to eight columns; shorter chains, up to a million products, for a few rows (seen
-// with AVX2 alone); else chains as these.
+// Follows the order of OpenBLAS 0.3.31: dot products of 16 or 64 lanes for a vector and, up to a
+// million products, for up to eight columns; shorter chains, up to a million products, for a few
+// rows (seen with AVX2 only); otherwise chains like kLongSums.
 GemmSumOrder sums_of(const Problem& p) {
   const std::int64_t n = p.dims[kN], k = p.dims[kK];
   const bool any_batch = p.flags & kDeterministic;

@@ -1,6 +1,6 @@
-// The end of every matmul row: bias, activation, one rounding, store.
+// The epilogue of a matmul row: bias, activation, one rounding, store.
 // In: f32 sums of one row's columns. Out: elements of the result, any column stride.
-// Numerics: exp to about 2 ulp, erf to 1.5e-7 absolute; NaN and infinities as the formulas give.
+// Numerics: exp to about 2 ulp, erf to 1.5e-7 absolute; NaN and infinities follow the formulas.
 // Compiled once per instruction set, for both forms.  Read next: cpu/gemm/epilogue.hpp.
 #pragma once
 
@@ -30,7 +30,7 @@ DLBLAS_INLINE Vec exponential(Vec x) {
   p = fma(p, r, broadcast(1.0f / 6));
   p = fma(p, r, broadcast(0.5f));
   p = fma(fma(p, r, broadcast(1.0f)), r, broadcast(1.0f));
-  // Two factors: 2^128 itself is no f32.
+  // Two factors, since 2^128 itself is not an f32.
   const Ints whole = __builtin_convertvector(n, Ints);
   const Ints half = whole >> 1;
   const Vec scale_a = (Vec)((half + 127) << 23), scale_b = (Vec)((whole - half + 127) << 23);
@@ -51,7 +51,7 @@ DLBLAS_INLINE Vec error_function(Vec x) {
   return x < zero() ? -y : y;
 }
 
-/// NaN goes through every activation: comparisons with it are false and keep x.
+/// NaN passes through every activation: comparisons with it are false and keep x.
 DLBLAS_INLINE Vec activate(Vec x, Activation activation) {
   switch (activation) {
     case Activation::kRelu:
@@ -71,7 +71,7 @@ struct MatmulEpilogue {
   using Params = MatmulParams;
   static constexpr int kParts = 1;
 
-  /// f32 sums with nothing to add are the result.
+  /// Where nothing follows the sums, they are the f32 result itself.
   static const GemmMatrix* plain(const Params& p) {
     const bool is_plain = p.out.type == DType::kF32 && p.out.col == 1 && !p.bias.data &&
                           p.activation == Activation::kNone;

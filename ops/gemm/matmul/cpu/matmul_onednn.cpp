@@ -1,8 +1,8 @@
 // oneDNN's matmul as a rival on equal terms: same checks, same search, same oracle.
 // In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
-// only M's bucket and a primitive one M: primitives of the last exact shapes are kept aside.
-// oneDNN wants positive strides of plain matrices: an operand that lies otherwise (a reversed or an
-// overlapping view has the same layout class) is copied for the call, which is slow and right.
+// only M's bucket, a primitive one exact M: the primitives of the last exact shapes are cached.
+// oneDNN needs plain matrices with positive strides. Any other operand (a reversed or overlapping
+// view has the same layout class) is copied for the call, which is slow but correct.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/onednn.hpp.
 #include <algorithm>
 #include <array>
@@ -20,12 +20,12 @@ namespace {
 
 using Handle = OneDnn::Handle;
 constexpr int kOperands = 4;  // a, b, bias, out: gemm::Tensor's order
-// oneDNN 3.2 adds up a column of few in one f32 chain of K terms, on CPUs without AVX-512 every one.
-// Of equal terms, which round alike, 2^17 are off by half of what the oracle allows, 2^18 by four
-// times as much.
+// oneDNN 3.2 sums each column in one f32 chain of K terms where columns are few, and always on CPUs
+// without AVX-512. Equal terms round alike: 2^17 of them have an error of half of what the oracle
+// allows, 2^18 of four times as much.
 constexpr std::int64_t kMostTerms = 1 << 16;
 
-/// What a primitive is made for.
+/// What a primitive is built for.
 struct Shape {
   std::int64_t m, n, k;
   std::int64_t strides[kOperands][2];
@@ -34,7 +34,7 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// Frees with the function it was made with; null is allowed.
+/// A handle, or null, that its matching function destroys.
 using Owned = std::unique_ptr<void, int (*)(Handle)>;
 template <typename Make>
 Owned owned(int (*destroy)(Handle), Make&& make) {
@@ -76,7 +76,7 @@ Owned attributes(const OneDnn& d, Activation activation) {
   return attr;
 }
 
-/// The description of the matmul, without its code; null when oneDNN refuses.
+/// The description of the matmul, without its code; null if oneDNN refuses.
 Owned describe(const OneDnn& d, const Shape& s, std::array<Owned, kOperands>& descriptors) {
   const std::int64_t dims[kOperands][2] = {{s.m, s.k}, {s.k, s.n}, {1, s.n}, {s.m, s.n}};
   for (int i = 0; i < kOperands; ++i) {
@@ -115,8 +115,8 @@ std::shared_ptr<const Primitive> make_primitive(const Shape& shape) {
   return p;
 }
 
-/// The primitives of the last exact shapes, for the process; the oldest is replaced first. A
-/// primitive in use outlives its place here. One that was lost is cheap to make: oneDNN caches the
+/// The process-wide cache of primitives for the last exact shapes; the oldest is replaced first. A
+/// primitive in use outlives its eviction. Rebuilding an evicted one is cheap: oneDNN caches the
 /// code.
 class Primitives {
  public:
@@ -141,7 +141,7 @@ Primitives& primitives() {
   return *kept;
 }
 
-/// Element by element between two matrices of the same dtype.
+/// Copies element by element between two matrices of the same dtype.
 void copy_matrix(const GemmMatrix& from, const GemmMatrix& to, std::int64_t rows,
                  std::int64_t cols) {
   const auto size = std::int64_t{size_of(from.type)};
@@ -154,7 +154,7 @@ void copy_matrix(const GemmMatrix& from, const GemmMatrix& to, std::int64_t rows
   }
 }
 
-/// True when oneDNN can take the matrix as it lies; strides of size-1 dimensions are set to fit.
+/// True if oneDNN can take the matrix in place; strides of size-1 dimensions are set to fit.
 bool is_plain(GemmMatrix& m, std::int64_t rows, std::int64_t cols) {
   if (rows == 1 && cols == 1) m.row = m.col = 1;
   if (cols == 1 && m.row == 1) m.col = rows;
@@ -162,11 +162,11 @@ bool is_plain(GemmMatrix& m, std::int64_t rows, std::int64_t cols) {
   return (m.col == 1 && m.row >= cols) || (m.row == 1 && m.col >= rows);
 }
 
-/// Contiguous stand-ins for the operands that oneDNN cannot take as they lie. All of a call's
-/// memory is one block: a context's alloc may hand out the same memory every time.
+/// Contiguous stand-ins for the operands that oneDNN cannot take in place. All of a call's memory
+/// is one block: a context's alloc may return the same memory every time.
 class Staging {
  public:
-  /// Lays the operand out anew, without memory, where it must be.
+  /// Plans a contiguous layout for the operand where it needs one; allocates nothing.
   void plan(GemmMatrix& m, std::int64_t rows, std::int64_t cols) {
     if (!m.data || is_plain(m, rows, cols)) return;
     items_[count_++] = {&m, m, rows, cols, bytes_};
@@ -175,7 +175,7 @@ class Staging {
   }
   std::int64_t bytes() const { return bytes_; }
 
-  /// Gives the stand-ins their memory, and those of inputs their values.
+  /// Gives the stand-ins their memory, and copies the inputs to theirs.
   void fill(char* memory, const GemmMatrix& out) {
     for (int i = 0; i < count_; ++i) {
       const Item& item = items_[i];
@@ -268,7 +268,7 @@ int step(const Args& args, const Context& context, const Kernel&, void*) {
   return 0;
 }
 
-/// A shape as the Problem knows it, operands without gaps.
+/// The shape that a Problem describes, for operands without gaps.
 Shape typical_shape(const Problem& p) {
   const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
   const std::int64_t dims[kOperands][2] = {{m, k}, {k, n}, {1, n}, {m, n}};
@@ -298,13 +298,13 @@ Support supports(const Query& q) {
   }
   if (p.dims[kK] > kMostTerms)
     return Support::no("oneDNN may add up K in one chain: too inexact beyond {}", kMostTerms);
-  // As seen in 3.2 and 3.13, on a CPU with AVX-512 that has no bf16 instructions.
+  // Seen in 3.2 and 3.13, on a CPU with AVX-512 but without bf16 instructions.
   if (p.dims[kK] % 2 != 0 && size_of(p.tensors[kA].dtype) == 2) {
     return Support::no(
         "oneDNN takes two of a 16-bit K at a time: an Inf that ends an odd one "
         "becomes NaN");
   }
-  // As seen in 3.2; the others keep both.
+  // Seen in 3.2; the other activations keep both.
   if (p.scalars[kActivation] == static_cast<int>(Activation::kRelu)) {
     return Support::no("oneDNN's relu turns NaN into 0");
   }
@@ -329,8 +329,8 @@ Support supports(const Query& q) {
 
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
-  // As our own widest code: on AMD Zen 4 within 6 % for f32. bf16 differs by machine, from half of
-  // f32 to twice: measuring decides.
+  // The estimate of our own widest code: within 6 % for f32 on AMD Zen 4. bf16 ranges from half of
+  // f32's speed to twice it, depending on the machine: measurement decides.
   const Rates rates = unit_rates(q.device, q.device.isa_hardware);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
   return rates.roofline_ms(threads, bytes_of_b(p) / kPacking, 2 * multiply_adds(p), DType::kF32) +

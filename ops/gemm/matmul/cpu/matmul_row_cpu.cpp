@@ -29,13 +29,13 @@ bool b_is_row_major(const Problem& p) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided;
 }
 
-/// A single column is contiguous along K, too; streamed it would fill one lane of a vector.
+/// A single column is contiguous along K, too; streamed, it would fill only one lane of a vector.
 bool takes_dots(const Problem& p) {
   const bool column = p.dims[kN] == 1 && p.tensors[kB].layout == Layout::kContiguous;
   return !b_is_row_major(p) || (column && !(p.flags & kDeterministic));
 }
 
-/// Do rows share a few columns at a time, whatever block_n?
+/// Whether rows share a few columns at a time, whatever block_n is.
 bool shares(const Problem& p) { return shares_columns(takes_dots(p), p.dims[kM]); }
 
 Support supports(const Query& q) {
@@ -51,7 +51,7 @@ Support supports(const Query& q) {
   return Support::yes();
 }
 
-/// More rows than this form takes are the blocked form's, which adds up as the streams of this one.
+/// The blocked form takes more rows than this one; it sums in the same order as the streams here.
 Support same_bits(const Query& q) {
   if (const Support alone = kernels::bits_beside_units(q, q.problem.tensors[kA].dtype); !alone)
     return alone;

@@ -1,6 +1,6 @@
 // Activations of matmul's sums on GPUs, in f32, without branches and in few registers.
-// Numerics: exp within 2 + |x| units of the last place, erf within 1.5e-7, of both what weighs in a
-// result of x's size; NaN and Inf propagate, through relu too.  Read next: matmul_epilogue.cuh,
+// Numerics: exp within 2 + |x| ulp, erf within 1.5e-7, both as far as they weigh in a result of x's
+// size; NaN and Inf propagate, through relu too.  Read next: matmul_epilogue.cuh,
 // matmul_wgmma.cuh.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dlblas::gemm {
 
-/// e^x and 1 / x of the hardware.
+/// The hardware's e^x and 1 / x.
 __device__ __forceinline__ float exp_fast(float x) {
   float y = 1.44269504088896341f * x;
   asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(y));

@@ -1,10 +1,10 @@
-// cuBLASLt's matmul as a rival on equal terms: same checks, same search, same oracle. Its list of
-// heuristics is the space: knob `algo` is a place in it.
+// cuBLASLt's matmul as a rival on equal terms: same checks, same search, same oracle. Its heuristic
+// list is the search space: knob `algo` indexes it.
 // In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step. A Problem holds
-// only M's bucket and no pitches: for others cuBLASLt is asked once for its first choice, or, where
-// a measurement chose another place in the list, whether that algorithm serves them.
-// cuBLASLt's matrices are column-major: the product is taken as outᵀ = bᵀ · aᵀ. A batch of products
-// is one call, with strides between matrices.
+// only M's bucket and no pitches: for other sizes cuBLASLt is asked once for its first choice, or,
+// if a measurement chose another entry of the list, whether that algorithm supports them.
+// cuBLASLt's matrices are column-major: the product is computed as outᵀ = bᵀ · aᵀ. A batch of
+// products is one call, with strides between matrices.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_cublaslt.hpp,
 // src/cuda/cublaslt.hpp.
 #include <algorithm>
@@ -33,7 +33,7 @@ int data_type(DType t) {
   return kTypes[static_cast<int>(t)];
 }
 
-/// Descriptors of one product; `valid` when cuBLASLt took them all.
+/// Descriptors of one product; `valid` if cuBLASLt accepted them all.
 struct Product {
   CublasLt::Description description;
   CublasLt::Layout b, a, out;
@@ -72,13 +72,13 @@ struct Product {
   }
 };
 
-/// What an algorithm may depend on beside the Problem: M, the pitches of b, a, out, and the batch.
+/// What an algorithm may depend on besides the Problem: M, the pitches of b, a, out, and the batch.
 using Size = std::array<std::int64_t, 8>;
 Size sizes_of(const Operands& o, const LtBatch& batch) {
   return {o.out.cols, o.b.pitch, o.a.pitch, o.out.pitch, batch.count, batch.b, batch.a, batch.out};
 }
 
-/// What a kernel keeps, until it is released.
+/// A kernel's state, until it is released.
 struct LtState {
   MatmulTraits traits;
   std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
@@ -88,7 +88,7 @@ struct LtState {
   bool first;                 // it is the first of the list
   std::size_t workspace = 0;  // bytes: what the sizes of the bucket want
 
-  /// Algorithms of other sizes of the bucket, the last few; the oldest is replaced first.
+  /// Algorithms for the last few other sizes of the bucket; the oldest is replaced first.
   struct Known {
     Size size{-1, 0, 0, 0};
     CublasLt::Algorithm algorithm;
@@ -98,10 +98,10 @@ struct LtState {
   std::size_t next = 0;
 };
 
-/// cuBLASLt's list for one product, best guess first. Sums of parts of K meet in f32 alone: meeting
-/// in f16 or bf16, which torch.mm allows, rounds each part, and one rounding at the store is the
-/// operator's promise. It costs nothing where tiles fill the device, since K is whole there; few
-/// rows, where K is split, have forms of our own.
+/// cuBLASLt's list for one product, best guess first. Split-K sums are reduced in f32 only: f16 or
+/// bf16, which torch.mm allows, would round each part, and the operator promises one rounding, at
+/// the store. This costs nothing where tiles fill the device, since K is whole there; few rows,
+/// where K is split, have forms of our own.
 std::vector<CublasLt::Choice> choices_of(const LtState& state, const Product& x,
                                          std::size_t workspace, int wanted) {
   const CublasLt& lt = cuda::cublaslt();
@@ -132,14 +132,14 @@ std::vector<CublasLt::Choice> choices_of(const LtState& state, const Product& x,
   return list;
 }
 
-/// Fills everything but the choice. The device's context is current.
+/// Fills in everything but the choice. The device's context must be current.
 void start_state(const Problem& p, LtState& state) {
   state.traits = matmul_traits(p);
   for (const int i : {kA, kB, kBias, kOut}) state.align[i] = 1u << p.tensors[i].align_log2;
   state.handle = cuda::cublaslt_handle(p.device_index);
 }
 
-/// The operands of the bucket's size: without gaps, or the smallest ones that keep the alignment.
+/// The operands of the bucket's size: without gaps, or with the smallest that keep the alignment.
 Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
   const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
   const auto columns = [&](int i, std::int64_t rows, std::int64_t cols) {
@@ -152,13 +152,13 @@ Operands bucket_operands(const Problem& p, const MatmulTraits& s) {
           s.gemm.a_by_depth ? columns(kA, k, m) : columns(kA, m, k), columns(kOut, n, m)};
 }
 
-/// Matrices of the bucket's size, one behind the other.
+/// Matrices of the bucket's size, back to back.
 LtBatch bucket_batch(const Operands& o, std::int64_t count) {
   if (count == 1) return {};
   return {count, o.a.cols * o.a.pitch, o.b.cols * o.b.pitch, o.out.cols * o.out.pitch};
 }
 
-/// The most that the first choices of a few of the bucket's sizes want.
+/// The largest workspace that the first choices for a few of the bucket's sizes need.
 std::size_t wanted_workspace(const Problem& p, std::int64_t count, const LtState& state) {
   constexpr int kSizes = 4;
   std::size_t most = state.choice.workspace_bytes;
@@ -180,15 +180,16 @@ std::size_t wanted_workspace(const Problem& p, std::int64_t count, const LtState
 std::vector<CublasLt::Choice> bucket_choices(const Problem& p, std::int64_t count,
                                              const LtState& state) {
   const MatmulTraits& s = state.traits;
-  // A pointer that is as aligned as the bias: its value is read, never what it points to.
+  // A pointer as aligned as the bias. cuBLASLt reads its value, never what it points to.
   const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{state.align[kBias]});
   const Operands o = bucket_operands(p, s);
   return choices_of(state, Product(o, bucket_batch(o, count), s, bias), kMaxWorkspace, kListed);
 }
 
-/// This size's algorithm; false where nothing serves it. Sizes of a bucket lie up to a half apart:
-/// its first choice took 1.15 to 1.33 times that of M = 147 … 387 themselves (H200, 25 November
-/// 2026). In a capture, which may load no kernel, an unknown size gets the bucket's if that serves.
+/// Finds this size's algorithm; false if none supports it. Sizes in a bucket differ by up to half:
+/// the bucket's first choice took 1.15 to 1.33 times as long as those of M = 147 … 387 themselves
+/// (H200, 25 November 2026). In a capture, which must not load a kernel, an unknown size gets the
+/// bucket's algorithm if that supports it.
 bool algorithm_for(LtState& state, const Product& x, const Size& size, void* stream,
                    CublasLt::Algorithm& algorithm) {
   algorithm = state.choice.algorithm;
@@ -215,23 +216,23 @@ bool algorithm_for(LtState& state, const Product& x, const Size& size, void* str
   return true;
 }
 
-/// cuda::error_text has the words for both.
+/// cuda::error_text describes both kinds of code.
 constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
-/// The same matrix `elements` on.
+/// The same matrix, `elements` further on.
 Columns moved(Columns c, std::int64_t elements, DType type) {
   c.data = static_cast<const char*>(c.data) + elements * size_of(type);
   return c;
 }
 
-/// Of each matrix, from and to where they lie `from_apart` and `to_apart` elements apart.
+/// Copies each matrix; matrices are `from_apart` and `to_apart` elements apart.
 void copy_batch(const Columns& from, std::int64_t from_apart, const Columns& to,
                 std::int64_t to_apart, std::int64_t count, DType type, void* stream) {
   for (std::int64_t i = 0; i < count; ++i)
     copy_columns(moved(from, i * from_apart, type), moved(to, i * to_apart, type), type, stream);
 }
 
-/// Matrices that cuBLASLt takes: as they lie, or plain ones.
+/// Matrices that cuBLASLt takes: in place, or plain stand-ins.
 Columns stand_in_batch(const Columns& c, std::int64_t count, std::int64_t& apart, DType type,
                        const Context& context) {
   if (c.fits() && (count == 1 || apart >= 0)) return c;
@@ -244,7 +245,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   return cublaslt_multiply(kernel, matmul_gpu_params(args), {}, context, workspace);
 }
 
-/// How long the list is on this device; without one, as long as it may be.
+/// The length of the list on this device; without a device, the maximum.
 std::int64_t listed(const Problem& p, std::int64_t count) {
   if (!cuda::unavailable().empty()) return kListed;
   const cuda::CurrentDevice current(p.device_index);
@@ -258,9 +259,9 @@ std::size_t span_of(const Columns& c, DType type) {
   return static_cast<std::size_t>(((c.cols - 1) * c.pitch + c.rows) * size_of(type));
 }
 
-/// cuBLASLt loads a kernel at its first product, which must not be inside a capture: one product of
-/// zeros, all operands in one piece of scratch, loads it. What fails here says so at the call; a
-/// product that needs more than kMaxScratch is loaded there as well.
+/// cuBLASLt loads a kernel at its first product, which must not happen inside a graph capture: one
+/// product of zeros, all operands in the same scratch memory, loads it beforehand. The call reports
+/// what fails here, and loads a product that needs more than kMaxScratch.
 void multiply_once(const Problem& p, const LtState& state) {
   constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
   const MatmulTraits& s = state.traits;
@@ -322,8 +323,8 @@ Support cublaslt_supports(const Problem& p, std::int64_t count) {
   if (s.epilogue.out != s.gemm.type && s.epilogue.out != DType::kF32) {
     return Support::no("cuBLASLt writes a's dtype or f32");
   }
-  // Seen on H200 with cuBLAS 13 in seven of eight algorithms listed: two roundings, and where the
-  // sum cancels, a result with no right digit.
+  // Seen on H200 with cuBLAS 13 in seven of the eight algorithms listed: two roundings, and where
+  // the sum cancels, a result without a correct digit.
   if (s.epilogue.has_bias && s.epilogue.out != DType::kF32) {
     return Support::no("cuBLASLt rounds the product before it adds the bias");
   }
@@ -334,8 +335,8 @@ Support cublaslt_supports(const Problem& p, std::int64_t count) {
     return Support::no("cuBLASLt reads a contiguous bias alone");
   }
   if (s.epilogue.activation != Activation::kNone) {
-    // relu is max(x, 0), which loses NaN; gelu is the tanh form, ours erf; the others are not
-    // there.
+    // relu is max(x, 0), which loses NaN; gelu is the tanh form, ours is erf; the others do not
+    // exist.
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
   }
   if (Support sizes = supports_sizes(p); !sizes) return sizes;
@@ -352,15 +353,15 @@ void cublaslt_constrain(const Problem& p, std::int64_t count, Space& space) {
 double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& device,
                    const Config& config) {
   // cuBLAS through torch.mm on H200s, 21 and 26 November 2026: 700 to 800 TFLOP/s bf16 on large
-  // shapes, less where K is short, since each tile's end costs; 48 f32; the memory's full rate with
-  // 64 rows; 2.5 µs more where few tiles make it split K.
+  // shapes, less where K is short, since each tile's end costs time; 48 f32; memory's full rate
+  // with 64 rows; 2.5 µs more where few tiles make it split K.
   const DType dtype = p.tensors[kA].dtype;
   const auto matrices = static_cast<double>(count);
   const double part = dtype == DType::kF32 ? 0.915 : 1.05;  // of what the device sustains
   const double operations = matrices * 2 * multiply_adds(p) / part;
   const auto tiles = matrices * static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
-  // A tile, K not split.
+  // One tile, if K is not split.
   const double whole =
       2 * static_cast<double>(p.dims[kK]) * 128 * 64 / (part * unit_rates(device).flops(dtype));
   const double split = tiles < 0.7 * device.units ? std::min(2.5e-6, whole) : 0;
@@ -368,9 +369,9 @@ double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& devic
   const double ends = dtype == DType::kF32 ? 0 : kEnd * std::floor(tiles / (4.0 * device.units));
   const double ms = roofline_ms(device, matrices * matmul_bytes(p), operations, dtype) +
                     1e3 * (split + ends + 3.2e-6);
-  // The rows of a call lie anywhere in M's bucket. An algorithm is chosen for each number of them,
-  // but tiles of cuda_wgmma for a bucket's end and a few sizes below: at 29 random M they took 1.04
-  // of cuBLAS's time, at ends of buckets 0.98 (H200). Estimates of the end alone would hide it.
+  // A call's M may be anywhere in its bucket. cuBLASLt chooses an algorithm for each M, cuda_wgmma
+  // tiles for the bucket's end and a few sizes below: it took 1.04 of cuBLAS's time at 29 random M,
+  // 0.98 at ends of buckets (H200). Estimates for the end alone would hide this.
   constexpr std::int64_t kOneTile = 64;
   const std::int64_t m = p.dims[kM];
   const bool any = m > kOneTile && bucket_before(m) + 1 < m;

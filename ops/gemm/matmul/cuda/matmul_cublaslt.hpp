@@ -1,4 +1,4 @@
-// cuBLASLt's product as matmul and batched products use it. Problems are those of one matrix, of
+// cuBLASLt's product, as matmul and the batched products use it. A Problem describes one matrix, of
 // which there are `count`. Read next: matmul_cublaslt.cpp.
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace dlblas::gemm {
 
-/// A place in cuBLASLt's list.
+/// An index into cuBLASLt's list.
 struct CublasLtConfig {
   std::int32_t algo;
 };
 const ConfigTable<CublasLtConfig>& cublaslt_table();
 
-/// Matrices, and elements from one to the next.
+/// The number of matrices, and the elements from one to the next.
 struct LtBatch {
   std::int64_t count = 1, a = 0, b = 0, out = 0;
 };
@@ -21,10 +21,10 @@ Support cublaslt_supports(const Problem& matrix, std::int64_t count);
 void cublaslt_constrain(const Problem& matrix, std::int64_t count, Space& space);
 double cublaslt_ms(const Problem& matrix, std::int64_t count, const DeviceInfo& device,
                    const Config& config);
-/// `multiply` is the step, and calls cublaslt_multiply.
+/// `multiply` is the kernel's step, which calls cublaslt_multiply.
 Kernel cublaslt_kernel(const char* op, const Problem& matrix, std::int64_t count,
                        const Config& config, StepFn multiply);
-/// 0, or a code that cuda::error_text has words for.
+/// Returns 0, or a code that cuda::error_text describes.
 int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& params, const LtBatch& batch,
                       const Context& context, void* workspace);
 

@@ -15,7 +15,7 @@ bool is_aligned(const TensorTraits& t) {
 }
 
 /// True if 16-byte stores can write rows of the result. A result that is not allocated yet has no
-/// pitch; it will be N.
+/// pitch; its pitch will be N.
 bool has_vector_rows(const Problem& p) {
   const TensorTraits& out = p.tensors[kOut];
   if (out.align_log2 < kAlignCap) return false;
@@ -31,7 +31,7 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t spa
   g.type = p.tensors[kA].dtype;
   g.a_by_depth = p.tensors[kA].layout != Layout::kTransposed;
   g.b_by_depth = p.tensors[kB].layout == Layout::kTransposed;
-  // A problem holds M's bucket: an a that is contiguous along M may end anywhere.
+  // A Problem holds M's bucket: rows along M of a call's a may end anywhere in it.
   g.a_whole = g.a_by_depth && p.dims[kK] % 8 == 0;
   g.b_whole = p.dims[g.b_by_depth ? kK : kN] % 8 == 0;
   g.aligned = std::all_of(p.tensors, p.tensors + kOperands, is_aligned);
@@ -47,8 +47,8 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t spa
   return s;
 }
 
-// Where much of the device idles, as exact as cuBLAS where that splits K: 1,024 terms.
-// Elsewhere cuBLAS keeps one chain as well; beyond 16,384 no chain is left to grow.
+// Where much of the device is idle, cuBLAS splits K: spans of 1,024 terms are as exact. Elsewhere
+// cuBLAS keeps one chain as well; no chain here grows beyond 16,384 terms.
 std::int32_t tensor_core_span(const Problem& p, std::int64_t chain, bool is_cheap) {
   constexpr std::int32_t kShort = 1024, kLong = 2048;
   constexpr std::int64_t kLongestChain = 16384;
@@ -65,7 +65,7 @@ MatmulGpuParams matmul_gpu_params(const Args& args) {
   p.a_row = c.a.row, p.a_col = c.a.col;
   p.b_row = c.b.row, p.b_col = c.b.col;
   p.m = c.m, p.n = c.n, p.k = c.k;
-  // Nothing lies a stride away in a dimension of 1, but a copy of 0 bytes wants an aligned address.
+  // The stride of a dimension of size 1 leads nowhere, but a 0-byte copy needs an aligned address.
   if (p.m == 1) p.a_row = 0;
   if (p.k == 1) p.a_col = p.b_row = 0;
   if (p.n == 1) p.b_col = 0;

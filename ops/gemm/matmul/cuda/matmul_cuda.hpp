@@ -1,5 +1,5 @@
 // What the GPU forms of matmul share on the host: traits and parameters from Problem and Args, and
-// the reasons for which all of them refuse.
+// the reasons why they refuse a Problem.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: matmul_mma_cuda.cpp.
 #pragma once
 
@@ -12,27 +12,27 @@
 
 namespace dlblas::gemm {
 
-/// What the Problem fixes: of the product, and of act(sum + bias).
+/// What the Problem fixes of the product and of act(sum + bias).
 struct MatmulTraits {
   GemmTraits gemm;
   MatmulEpilogueTraits epilogue;
 };
-/// A call's parameters, as the kernels with matmul's epilogue take them.
+/// The call parameters of the kernels with matmul's epilogue.
 struct MatmulGpuParams {
   GemmCall gemm;
   MatmulEpilogueParams epilogue;
 };
 
-/// `rows`, `span`: what GemmTraits says of them.
+/// `rows`, `span`: see GemmTraits.
 MatmulTraits matmul_traits(const Problem& problem, std::int32_t rows = 0, std::int32_t span = 0);
-/// GemmTraits::span of the forms on tensor cores, which truncate where they add: f16, values in
-/// [0, 1), the error of one chain is 0.09 roundings a term (H200; cuBLAS's chains are the same).
+/// GemmTraits::span of the tensor-core forms. Tensor cores truncate when they add: for f16 values
+/// in [0, 1), one chain has an error of 0.09 roundings per term (H200; so do cuBLAS's chains).
 /// `chain`: terms of one f32 sum without spans.
 std::int32_t tensor_core_span(const Problem& problem, std::int64_t chain, bool is_cheap);
 MatmulGpuParams matmul_gpu_params(const Args& args);
 
-/// A matrix for forms that take no stride but one pitch: `rows` neighbours, `cols` of them a pitch
-/// apart.
+/// A matrix for forms that take a single pitch: `cols` columns of `rows` contiguous elements, a
+/// pitch apart.
 struct Columns {
   const void* data;
   std::int64_t rows, cols, pitch;
@@ -42,23 +42,23 @@ struct Operands {
   Columns b, a, out;
 };
 Operands operands_of(const MatmulGpuParams& params, const GemmTraits& s);
-/// A reversed or an overlapping view has the layout class of a plain one: a plain matrix stands in
-/// for it, which is slow and right; its pitch is a multiple of `unit`. No data without memory.
+/// A reversed or overlapping view has the layout class of a plain one: a plain matrix, whose pitch
+/// is a multiple of `unit`, stands in for it, which is slow but correct. Null data: out of memory.
 Columns stand_in(const Columns& c, DType type, const Context& context, std::int64_t unit = 1);
-/// Memory for a plain matrix of these sizes, in any case.
+/// Allocates a plain matrix of these sizes, whether `c` fits or not.
 Columns packed(const Columns& c, DType type, const Context& context, std::int64_t unit = 1);
-/// Column by column, on the stream.
+/// Copies column by column, on the stream.
 void copy_columns(const Columns& from, const Columns& to, DType type, void* stream);
 inline constexpr int kNoMemory = 2;  // a step's code: CUDA_ERROR_OUT_OF_MEMORY
 
-/// `kernel` of device/gemm/ with matmul's epilogue, both in `include`; `config`: C++ text.
-/// MatmulEpilogueTraits, for the JIT.
+/// For the JIT: the members of MatmulEpilogueTraits, and `kernel` of device/gemm/ with matmul's
+/// epilogue, both in `include`; `config`: C++ text.
 const TraitsTable<MatmulEpilogueTraits>& epilogue_table();
 KernelSource matmul_source(std::string_view include, std::string_view kernel,
                            const MatmulTraits& traits, std::string_view config,
                            std::int32_t shared_bytes);
 
-/// What the GPU forms have in common. A form has kKernel, its kernel, and kInclude, where it is.
+/// What the GPU forms share. A form defines kKernel, its kernel, and kInclude, the header with it.
 template <typename Form, typename Config>
 struct MatmulForm : kernels::CudaForm<MatmulTraits, Config> {
   static constexpr bool kDependent = true;
@@ -78,12 +78,12 @@ struct MatmulForm : kernels::CudaForm<MatmulTraits, Config> {
 Support supports_tensor_cores(const Problem& problem);
 /// Every element is aligned to its size.
 Support supports_alignment(const Problem& problem);
-/// Under kDeterministic: do tensor cores take every batch of rows that lie like these? A row alone
+/// Under kDeterministic: whether tensor cores take any number of rows in this layout. A single row
 /// may be aligned where several are not.
 bool tensor_cores_take_any_batch(const Problem& p);
-/// Sizes that 32-bit counts hold.
+/// 32-bit counts can hold the sizes.
 Support supports_sizes(const Problem& problem);
-/// No more tiles than a grid has blocks.
+/// A grid has enough blocks for the tiles.
 Support supports_grid(const Problem& problem);
 
 /// Bytes of all operands and of the result, each once.

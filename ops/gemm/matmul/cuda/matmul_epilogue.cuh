@@ -1,6 +1,6 @@
 // The epilogue of matmul on GPUs: bias, activation, one rounding, the store.
-// In: f32 sums of neighbouring columns, the call's parameters. Out: out, written inside the matrix
-// alone.
+// In: f32 sums of neighbouring columns, the call's parameters. Out: the result, written only inside
+// the matrix.
 // Numerics: those of matmul_activate.cuh.  Read next: device/gemm/mma_mainloop.cuh.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The matmul that takes everything on a GPU: IEEE f32, any strides, any alignment.
+// The general matmul on GPUs: IEEE f32, any strides, any alignment.
 // In: any Problem. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // device/gemm/fma_mainloop.cuh, matmul_epilogue.cuh.

@@ -1,5 +1,5 @@
-// The matmul of one to four rows on GPUs (decoding one sequence): b streams from memory once, whole
-// lines a warp, and f32 multiply-adds keep up.
+// The matmul of one to four rows on GPUs (decoding one sequence): b streams from memory once, each
+// warp reads whole lines, and f32 multiply-adds keep up.
 // In: a Problem of f16 or bf16 with at most four rows and b contiguous along K. Out: a Kernel of
 // one step. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: device/gemm/gemv_mainloop.cuh, kernels/gemm_gemv.hpp.

@@ -1,4 +1,4 @@
-// What the host code and the GPU kernels of matmul share beside the product itself
+// What the host code and the GPU kernels of matmul share besides the product itself
 // (device/gemm/config.hpp): the epilogue's traits (from the Problem) and parameters (of one call).
 // In: nothing but plain values; read by the host compiler and by NVRTC.
 // Flow: [compile] writes traits as template values, [launch] the parameters.

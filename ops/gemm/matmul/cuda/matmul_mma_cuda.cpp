@@ -1,6 +1,6 @@
-// The tensor-core matmul for sm_80 and later: what a configuration is expected to take, which one
-// is the default, and its launch. In: a Problem of f16 or bf16, later the Args of a call. Out: a
-// Kernel of one step, or of two with split_k > 1 (sums of parts of K, then their sum). Flow: call >
+// The tensor-core matmul for sm_80 and later: the estimated time of a configuration, the default
+// one, and the launch. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one
+// step, or of two with split_k > 1 (sums of parts of K, then their sum). Flow: call >
 // validate > [select] > [compile] > [launch].  Read next: matmul_mma_space.cpp,
 // matmul_epilogue.cuh.
 #include <algorithm>
@@ -14,27 +14,27 @@
 namespace dlblas::gemm {
 namespace {
 
-// Everything below that ranks configurations is fitted to one H200, bf16, 21 November 2026: 23
-// times of 11 shapes within 8 %, but up to 11 % below the largest, which meet the card's power
-// limit. Other GPUs take the shape of the model with a lower peak.
+// The model below is fitted to one H200, bf16, 21 November 2026: within 8 % of 23 times of 11
+// shapes, but up to 11 % below those of the largest, which hit the card's power limit. Other GPUs
+// use the same model with a lower peak.
 
-/// In double: sizes that no device holds overflow integers. At least one.
+/// In double, since sizes that no device holds overflow integers. At least one.
 double blocks_in_grid(const GemmMmaConfig& c, const Problem& p) {
   const auto m = static_cast<double>(ceil_div(p.dims[kM], c.block_m));
   const auto n = static_cast<double>(ceil_div(p.dims[kN], c.block_n));
   return std::max(1.0, m * n) * c.split_k;
 }
 
-/// Blocks that are in fact side by side.
+/// Blocks that actually share a multiprocessor.
 int resident_blocks(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   return static_cast<int>(std::min<double>(blocks_a_unit(c, p, device),
                                            std::ceil(blocks_in_grid(c, p) / device.units)));
 }
 
-/// Multiply-adds a second of one multiprocessor by mma.sync: 0.82 of what the instruction gives
-/// without memory (629 TFLOP/s on an H200), and a part of what Hopper's tensor cores do by wgmma.
-/// Fewer than 64×64 sums per warp wait for shared memory, and four warps alone for each other at
-/// every barrier.
+/// Multiply-adds per second of one multiprocessor with mma.sync: 0.82 of the instruction's rate
+/// without memory (629 TFLOP/s on an H200), and a fraction of what Hopper's tensor cores do with
+/// wgmma. Warps of fewer than 64×64 sums wait for shared memory; four warps alone wait for each
+/// other at every barrier.
 double unit_rate(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
   const double peak = (device.arch >= 90 ? 0.6964 : 0.917) * unit_rates(device).half_flops / 2;
   const double reuse = 1.0 * c.warp_m() * c.warp_n() / (c.warp_m() + c.warp_n());
@@ -43,13 +43,13 @@ double unit_rate(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& dev
   return peak * std::min(1.0, 0.45 + 0.55 * reuse / 32) * together * (c.block_k == 32 ? 0.93 : 1);
 }
 
-/// Bytes of operands over the rate of memory, or over what the rings in flight draw from it. Where
-/// blocks come in waves, the last wave leaves some of the device idle.
+/// Bytes of the operands over memory's rate, or over what the rings in flight draw from it. With
+/// several waves of blocks, the last one leaves some of the device idle.
 double memory_seconds(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device) {
   constexpr double kLatency = 1.6e-6;  // of a tile's copies, under load
   const double blocks = blocks_in_grid(c, p);
   const double at_once = 1.0 * device.units * blocks_a_unit(c, p, device);
-  // Blocks side by side wait for the same tile; up to four are counted once.
+  // Neighbouring blocks wait for the same tile: for up to four of them it counts once.
   const auto shared_by = [](std::int64_t size, int block) {
     return static_cast<double>(std::clamp<std::int64_t>(ceil_div(size, block), 1, 4));
   };
@@ -58,15 +58,15 @@ double memory_seconds(const Problem& p, const GemmMmaConfig& c, const DeviceInfo
       (c.block_m / shared_by(p.dims[kN], c.block_n) + c.block_n / shared_by(p.dims[kM], c.block_m));
   const double in_flight = std::min(blocks, at_once) * (c.stages - 1) * tile;
   const double idle = blocks > at_once ? std::ceil(blocks / at_once) * at_once / blocks : 1;
-  // A row-major b comes in short runs: not measured where memory is the limit, and guessed low.
+  // A row-major b is read in short runs: not measured where memory is the limit, and guessed low.
   const double runs = p.tensors[kB].layout == Layout::kTransposed ? 1 : 0.75;
   return idle * matmul_bytes(p) / std::min(runs * memory_bytes_per_s(device), in_flight / kLatency);
 }
 
-/// Blocks one after another on the fullest multiprocessor, each as long as its multiply-adds or its
-/// copies; never faster than memory; a twentieth of the copies, in favour of tiles that share more;
-/// and the launches. Filling the ring and storing sums cost as many depths as `ends`: fewer where
-/// another block multiplies meanwhile.
+/// The fullest multiprocessor runs its blocks one after another, each bound by its multiply-adds or
+/// its copies; memory bounds the whole. Adds a twentieth of the copies, in favour of tiles that
+/// share more, and the launches. Filling the ring and storing sums cost as much as `ends` terms of
+/// K: fewer where another block multiplies meanwhile.
 double estimate_ms(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device) {
   const double blocks = blocks_in_grid(c, p);
   const double ends = resident_blocks(c, p, device) < 2 ? 190 : 60;
@@ -76,7 +76,7 @@ double estimate_ms(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& d
   const double in_turn =
       full * blocks_a_unit(c, p, device) + std::ceil((blocks - full * at_once) / device.units);
   const double products = depth * c.block_m * c.block_n / unit_rate(c, p, device);
-  // From L2 to one multiprocessor.
+  // Copies from L2 to one multiprocessor.
   const double copies = depth * 2 * (c.block_m + c.block_n) / unit_rates(device).alone_bytes_per_s;
   const double sums = static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) * c.split_k;
   const double partial = c.split_k > 1 ? 1.6e-6 + 8 * sums / cache_bytes_per_s(device) : 0;
@@ -105,7 +105,7 @@ struct Mma : MatmulForm<Mma, GemmMmaConfig> {
     return estimate_ms(q.problem, c, q.device);
   }
 
-  /// Of each of the eight large products that were measured it takes the fastest tile.
+  /// Picks the fastest tile for each of the eight large products that were measured.
   static GemmMmaConfig preset(const Query& q) {
     return kernels::least_estimate<Mma>(q, {16, 32, 64, 2, 1, 2, 1, 1});
   }

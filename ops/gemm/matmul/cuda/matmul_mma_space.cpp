@@ -1,4 +1,4 @@
-// Which configurations of the tensor-core matmul exist, and which are worth a search on a problem
+// Which configurations of the tensor-core matmul exist, and which are worth searching for a problem
 // and a device; see matmul_mma_space.hpp. Tiles need not be powers of two: what counts is that the
 // last wave of blocks is nearly full (192 × 176 gives 4096 × 2112 exactly two blocks for each of
 // 132 multiprocessors). Read next: matmul_gpu_config.hpp (valid), matmul_mma_cuda.cpp (the model).
@@ -15,11 +15,11 @@ namespace dlblas::gemm {
 namespace {
 
 constexpr int kSmallestM = 16, kSmallestN = 32;
-/// Of a warp: 64 × 64 and their pairs on the way to shared memory spill on sm_90.
+/// Per warp: 64 × 64 sums and their pairs on the way to shared memory spill on sm_90.
 constexpr int kMaxCarriedSums = 3072;
 constexpr int kWarps[] = {1, 2, 4};  // along either side of a block
 
-/// A tile's rows of 16-byte chunks are divided among the block's threads without a rest.
+/// A tile's rows of 16-byte chunks divide evenly among the block's threads.
 bool copies_divide(const GemmMmaConfig& c, const GemmTraits& s) {
   const auto divides = [&](bool by_depth, int outer, int warp_outer) {
     const int chunks = (by_depth ? c.block_k : outer) / 8;
@@ -32,7 +32,7 @@ bool copies_divide(const GemmMmaConfig& c, const GemmTraits& s) {
 
 bool exists(const GemmMmaConfig& c, const GemmTraits& s) { return valid(c) && copies_divide(c, s); }
 
-/// Each function is one constraint. It reads no knob that its constraint does not name.
+/// Each function is one constraint and reads only the knobs that its constraint names.
 struct Rules {
   std::int64_t m, n, k;
   bool one_part;  // `deterministic`: no batch size may change a bit
@@ -58,7 +58,7 @@ struct Rules {
     return c.shared_bytes(mma_span(problem, c, device)) <= device.shared_bytes_per_block;
   }
 
-  /// At most half beyond what the smallest blocks would compute.
+  /// Computes at most half more than the smallest blocks would.
   bool block_m_wastes_little(const GemmMmaConfig& c) const {
     return 2 * round_up(m, c.block_m) <= 3 * round_up(m, kSmallestM);
   }
@@ -66,9 +66,9 @@ struct Rules {
     return 2 * round_up(n, c.block_n) <= 3 * round_up(n, kSmallestN);
   }
 
-  /// Larger and squarer tiles read less: none below half of a multiprocessor's share, unless 12,288
-  /// sums or a quarter of what the matrix offers are reached; none three times as long as wide by
-  /// choice.
+  /// Larger and squarer tiles read less. Excludes tiles below half of a multiprocessor's share,
+  /// unless they reach 12,288 sums or a quarter of what the matrix allows, and tiles three times as
+  /// long as wide where squarer ones are possible.
   bool tile_is_large(const GemmMmaConfig& c) const {
     const double area = 1.0 * c.block_m * c.block_n;
     const double share = static_cast<double>(m) * static_cast<double>(n) / device.units;
@@ -76,13 +76,13 @@ struct Rules {
                                            std::min<std::int64_t>(round_up(n, kSmallestN), 256));
     const bool narrow = (c.block_n >= 3 * c.block_m && c.block_m * 3 <= m) ||
                         (c.block_m >= 3 * c.block_n && c.block_n * 3 <= n);
-    // Tiles whose carried sums take a quarter of shared memory leave room for their rings.
+    // Tiles whose carried sums take a quarter of shared memory still leave room for their rings.
     const double most = carries ? std::min(12288.0, device.shared_bytes_per_block / 32.0) : 12288.0;
     return area >= std::min({share / 2, reach / 4, most}) && !narrow;
   }
 
-  /// 32 where three stages of 64 do not fit, 128 where tiles are so small that barriers count (and
-  /// that registers hold the carried sums, too, on sm_80).
+  /// 32 where three stages of 64 do not fit; 128 where tiles are so small that barriers matter (and
+  /// that, on sm_80, registers hold the carried sums, too).
   bool depth_suits_tile(const GemmMmaConfig& c) const {
     if (c.block_k == 32) {
       return 3 * (c.block_m + c.block_n) * 128 > device.shared_bytes_per_block;
@@ -90,7 +90,7 @@ struct Rules {
     return c.block_k == 64 || (c.block_m <= 64 && c.block_m * c.block_n <= (carries ? 4096 : 8192));
   }
 
-  /// Of the ways to place so many warps, the squarest loads least from shared memory.
+  /// Among arrangements of the same number of warps, the squarest loads least from shared memory.
   bool warps_are_square(const GemmMmaConfig& c) const {
     if (!exists(c, traits)) return false;
     for (GemmMmaConfig o = c; const int warps_m : kWarps) {
@@ -103,7 +103,7 @@ struct Rules {
     }
     return true;
   }
-  /// Four; eight while each has 1,024 sums, or where four have too many to carry; two where the
+  /// Four warps; eight if each has 1,024 sums, or where four have too many to carry; two where the
   /// tile has no room for four.
   bool warps_suit_tile(const GemmMmaConfig& c) const {
     const int warps = c.warps_m * c.warps_n;
@@ -116,14 +116,14 @@ struct Rules {
     });
   }
 
-  /// Order matters where blocks come in waves, and where there are bands to make.
+  /// The order of blocks matters with several waves and enough rows of blocks to make bands.
   bool group_matters(const GemmMmaConfig& c) const {
     const bool matters = ceil_div(m, c.block_m) > 4 &&
                          blocks(c) > std::int64_t{device.units} * blocks_a_unit(c, problem, device);
     return (c.group_m > 1) == matters;
   }
 
-  /// Parts of K pay where blocks do not fill the device, and each part keeps a few tiles.
+  /// Splitting K pays where blocks do not fill the device and each part keeps a few tiles.
   bool split_is_useful(const GemmMmaConfig& c) const {
     if (c.split_k == 1) return true;
     return !one_part && blocks(c) < device.units && blocks(c) * c.split_k <= 2 * device.units &&
@@ -134,8 +134,8 @@ struct Rules {
            4 * blocks(c) * c.split_k >= 3 * device.units;
   }
 
-  /// Three stages at least, and as many as leave the blocks side by side that the grid has. A few
-  /// rows want no more than 48 KiB in flight: there depth is searched from that on.
+  /// At least three stages, and as many as still allow the blocks per multiprocessor that the grid
+  /// has. Small tiles need no more than 48 KiB in flight: from there on, every depth is searched.
   bool ring_is_deepest(const GemmMmaConfig& c) const {
     const std::int64_t tiles = ceil_div(ceil_div(k, c.block_k), c.split_k);
     const std::int64_t wanted = ceil_div(blocks(c) * c.split_k, device.units);
@@ -181,7 +181,7 @@ std::int32_t mma_span(const Problem& p, const GemmMmaConfig& c, const DeviceInfo
 }
 
 int blocks_a_unit(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device) {
-  // Sums, two sets of fragments, and 40 more.
+  // The sums, two sets of fragments, and 40 more.
   const int registers = c.warp_m() * c.warp_n() / 32 + (c.warp_m() + c.warp_n()) / 2 + 40;
   return std::clamp<int>(
       device.shared_bytes_per_unit / (c.shared_bytes(mma_span(p, c, device)) + 1024), 1,

@@ -1,5 +1,5 @@
-// The configurations of the tensor-core matmul that are worth a search.
-// In: a Problem and a device. Out: knobs, and rules that leave some 10 to 110 points of them.
+// The configurations of the tensor-core matmul that are worth searching.
+// In: a Problem and a device. Out: knobs, and rules that leave some 10 to 110 configurations.
 // Flow: [select] of matmul_mma_cuda.cpp.  Read next: matmul_mma_space.cpp, core/space.hpp.
 #pragma once
 
@@ -18,7 +18,7 @@ void constrain_mma(const Problem& p, const DeviceInfo& device, Space& space);
 /// GemmTraits::span of a configuration.
 std::int32_t mma_span(const Problem& p, const GemmMmaConfig& c, const DeviceInfo& device);
 
-/// Blocks that share a multiprocessor: by shared memory, and by registers.
+/// Blocks per multiprocessor, as shared memory and registers allow.
 int blocks_a_unit(const GemmMmaConfig& c, const Problem& p, const DeviceInfo& device);
 
 }  // namespace dlblas::gemm

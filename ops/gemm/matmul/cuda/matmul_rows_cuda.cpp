@@ -15,7 +15,7 @@ constexpr int kMaxRows = 16;  // of one tensor-core instruction
 
 bool b_by_depth(const Problem& p) { return p.tensors[kB].layout == Layout::kTransposed; }
 
-/// Registers of the loads in flight and the sums, 32-bit words per thread.
+/// 32-bit registers per thread for the loads in flight and the sums.
 std::int64_t words_in_flight(const GemmRowsConfig& c, const Problem& p) {
   const int rows = p.dims[kM] <= 8 ? 1 : 2;
   const int words = b_by_depth(p) ? c.columns / 8 * 4 + rows * 4 : c.columns / 4 + rows * 2;
@@ -38,7 +38,7 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
     return *t;
   }
 
-  /// Rows 8 … 15 cost loads and registers: they exist in a kernel of their own.
+  /// Rows 8 … 15 cost loads and registers: only a separate kernel has them.
   static MatmulTraits traits(const Query& q, const GemmRowsConfig& c) {
     const Problem& p = q.problem;
     return matmul_traits(p, p.dims[kM] <= 8 ? 8 : kMaxRows,
@@ -66,10 +66,10 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
                   });
   }
 
-  /// Two blocks of 16 warps fill a multiprocessor: H200, bf16, 4096 × 4096, 1, 8 and 16 rows, 21
-  /// November 2026: 16 columns, two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18, half
-  /// the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b 64 columns
-  /// took 16.1 to 17.4 µs on half of the multiprocessors.
+  /// Two blocks of 16 warps fill a multiprocessor. H200, bf16, 4096 × 4096, 1, 8 and 16 rows, 21
+  /// November 2026: 16 columns with two tiles in flight 12.8 to 13.4 µs; half the warps 15 to 18,
+  /// half the columns 14.4, twice the columns 17 (cuBLAS 13.5 to 13.9). With a row-major b, 64
+  /// columns took 16.1 to 17.4 µs on half of the multiprocessors.
   static GemmRowsConfig preset(const Query& q) {
     const Problem& p = q.problem;
     GemmRowsConfig c{b_by_depth(p) ? 16 : 64, 16, 2};
@@ -86,11 +86,11 @@ struct FewRows : MatmulForm<FewRows, GemmRowsConfig> {
     const auto blocks =
         static_cast<double>(std::max<std::int64_t>(1, ceil_div(p.dims[kN], c.columns)));
     const double rows = static_cast<double>(std::max<std::int64_t>(1, p.dims[kM]));
-    // From L2, beside the stream of b, which hides nine tenths of it.
+    // Each block reads a from L2; the stream of b hides nine tenths of it.
     const double a_again =
         0.1 * blocks * rows * static_cast<double>(p.dims[kK]) * 2 / cache_bytes_per_s(q.device);
-    // Memory is kept busy by 56 KB in flight per multiprocessor (half of that where whole rows of b
-    // are read), of two blocks: one waits while the other adds its warps' sums.
+    // 56 KB in flight per multiprocessor keep memory busy (half of that where whole rows of b are
+    // read), given two blocks: one waits for memory while the other adds its warps' sums.
     const double warps = std::min(32.0, blocks / q.device.units * c.warps);
     const double in_flight = warps * c.unroll * c.columns * 64;
     const double busy =

@@ -1,5 +1,5 @@
-// The matmul on Hopper's WGMMA: what a configuration is expected to take, which one is the default,
-// and its launch. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one
+// The matmul on Hopper's WGMMA: the estimated time of a configuration, the default one, and the
+// launch. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one
 // step. Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // matmul_wgmma_space.cpp, device/gemm/wgmma_mainloop.cuh, docs/notes/gemm.md.
 #include <algorithm>
@@ -14,21 +14,22 @@
 namespace dlblas::gemm {
 namespace {
 
-// What ranks configurations is fitted to 110 times of 14 products on an H100, bf16, 24 November
-// 2026, and, what concerns memory and ends of tiles, to 800 of 70 on an H200 two days later
-// (docs/notes/gemm.md; tests/cpp/test_matmul_space.cpp has the first and what the fit is worth). On
-// that H100 cuBLAS sustained 690 TFLOP/s, 0.93 of what the table of rates says for an H200: factors
-// of rates are 1.07 times what it did, so that estimates compare with cublaslt's.
+// The model below is fitted to 110 times of 14 products on an H100, bf16, 24 November 2026, and,
+// for memory and the ends of tiles, to 800 times of 70 products on an H200 two days later
+// (docs/notes/gemm.md; tests/cpp/test_matmul_space.cpp has the first set and the quality of the
+// fit). On that H100 cuBLAS sustained 690 TFLOP/s, 0.93 of the rate table's value for an H200: rate
+// factors are 1.07 times those of that H100, so that estimates compare with cublaslt's.
 
-/// Limits near each other slow each other down: the larger of a and b, and more where they meet.
+/// Two limits slow each other down: the larger of a and b, and more where they are nearly equal.
 double limits(double a, double b, double order) {
   return std::pow(std::pow(a, order) + std::pow(b, order), 1 / order);
 }
 
-/// Seconds for 64 of K of a tile while L2 serves `crowd` of the device. Tensor cores multiply; each
-/// instruction reads 64 rows of A and all columns of B from shared memory, where the copies of each
-/// stage go as well, 128 bytes a clock; and the copies come out of L2. 128 × 128: 512 clocks of
-/// products, 640 of shared memory, but products draw the power that lowers the clock.
+/// Seconds per 64 of K of a tile while L2 serves a fraction `crowd` of the device. Three limits:
+/// the tensor cores; shared memory at 128 bytes per clock, where each instruction reads 64 rows of
+/// A and all columns of B, and the copies of each stage are written; and the copies from L2.
+/// 128 × 128: 512 clocks of products, 640 of shared memory, but products draw the power that lowers
+/// the clock.
 double step_seconds(const GemmWgmmaConfig& c, const DeviceInfo& device, double crowd) {
   constexpr double kProducts = 1.12;  // of what cuBLAS sustains
   constexpr double kClock = 1.47;     // of the clock at which products would take cuBLAS's time
@@ -40,20 +41,20 @@ double step_seconds(const GemmWgmmaConfig& c, const DeviceInfo& device, double c
   const double read = m / 64 * (64 + n) * 128, written = (m + n) * 128;
   const double clock = kClock * unit.half_flops / kFlopsAClock;
   const double shared = (read + written) / (kBytesAClock * clock);
-  // Under multicast a neighbour brings half of one operand.
+  // Under multicast a neighbour copies half of one operand.
   const double brought =
       (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
   const double copied = crowd * brought * 128 / (kFromL2 * unit.alone_bytes_per_s);
-  // Measured, not explained: widths that are odd multiples of 16 take longer. Rings of three dry
-  // up; pairs wait for each other, and more where two warpgroups wait for one stage.
+  // Measured, not explained: widths that are odd multiples of 16 take longer. Rings of three run
+  // dry; paired blocks wait for each other, more so where two warpgroups wait for one stage.
   const double odd = c.block_n % 32 == 16 ? 1.06 : 1, dry = c.stages * c.steps() < 4 ? 1.03 : 1;
   const double together = c.pingpong ? 1 : 1.01;
   const double pair = c.multicast() ? (c.pingpong ? 1.01 : 1.02) : 1;
   return limits(products, limits(shared, copied, 3), 8) * odd * dry * together * pair;
 }
 
-/// Tiles one after the other; the last ones have L2 to themselves. A tile's epilogue takes as long
-/// as it is, unless the other warpgroup multiplies meanwhile.
+/// Tiles run one after the other; the last ones have L2 to themselves. Each epilogue costs its full
+/// time, unless the other warpgroup multiplies meanwhile.
 double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   constexpr double kEpilogue = 1.6e-6;
   const WgmmaGrid grid(p, c);
@@ -64,8 +65,8 @@ double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceI
   return steps * static_cast<double>(grid.chain) / 64 + (c.pingpong ? 1 : waves) * kEpilogue;
 }
 
-/// All operands once through memory, which few blocks cannot keep busy, nor copies of rows that are
-/// not there; a little longer where several rows of tiles read b; and the ends of tiles.
+/// All operands cross memory once. Few blocks cannot keep it busy, nor can copies of rows past the
+/// end. Takes a little longer where several rows of tiles read b; adds the ends of tiles.
 double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   constexpr double kLatency = 1.6e-6, kEnds = 6.4e-6;  // of a stage's copies, under load; of a wave
   constexpr double kAlone = 0.7;                       // of what one multiprocessor draws
@@ -84,8 +85,8 @@ double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceIn
   const double again = 1 + kAgain * std::min(3.0, readers - 1);
   const double rate = std::min({memory_bytes_per_s(device), in_flight / kLatency,
                                 kAlone * at_once * unit_rates(device).alone_bytes_per_s});
-  // Measured, not explained: 9 to 64 rows by 28672 × 8192 take 118 to 126 µs in every tile, where
-  // cuBLAS takes 110 to 118 (two H200s); weights of up to 134 MB take as long as cuBLAS's.
+  // Measured, not explained: 9 to 64 rows by 28672 × 8192 take 118 to 126 µs with every tile, where
+  // cuBLAS takes 110 to 118 (two H200s); weights of up to 134 MB take as long as with cuBLAS.
   const double bytes = matmul_bytes(p), large = bytes > 3e8 ? 1.06 : 1;
   return bytes * large * again / (useful * busy * rate) +
          kEnds * static_cast<double>(grid.waves(c, device) - 1);
@@ -93,7 +94,7 @@ double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceIn
 
 double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   const double product = product_seconds(p, c, device), memory = memory_seconds(p, c, device);
-  // Sums of parts of K go to the blocks that store them, and meet there.
+  // Split-K sums are sent to the blocks that store them, which add them up.
   constexpr double kBarriers = 0.43e-6, kWords = 0.3, kMulticast = 1e-6;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
   const double meeting =
@@ -102,7 +103,7 @@ double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo&
       : c.multicast() && c.block_m == 64 ? kMulticast
                                          : 0;
   const double spans = wgmma_span(p, c, device) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
-  // Where nothing else decides: groups of 16 rows, the deeper ring.
+  // Ties go to groups of 16 rows and the deeper ring.
   const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);
   return 1e3 * (limits(product, memory, 8) + meeting + spans + order + 1.5e-6);
 }

@@ -16,7 +16,7 @@ constexpr int kSizes = 8;                              // of a bucket that are l
 constexpr std::int64_t kLeastRows = 64;                // fewer are one tile, and memory's time
 constexpr double kWorth[] = {1.02, 1.04, 1.08, 1.16};  // a tile stays where another is no faster
 
-/// The fastest at one size, as the model has it.
+/// The fastest configuration at one size, by the model.
 struct Best {
   std::int64_t m;
   GemmWgmmaConfig config;
@@ -29,7 +29,7 @@ Problem with_rows(const Problem& p, std::int64_t m) {
   return at;
 }
 
-/// In descending order of M, the bucket's end left out.
+/// In descending order of M, without the bucket's end.
 std::vector<Best> fastest_of(const Query& q, WgmmaModel model) {
   std::vector<Best> all;
   const std::int64_t end = q.problem.dims[kM], before = bucket_before(end);
@@ -50,7 +50,7 @@ std::vector<Best> fastest_of(const Query& q, WgmmaModel model) {
   return all;
 }
 
-/// The last problem's: a search asks again for each configuration.
+/// Caches the last problem's result: a search asks again for each configuration.
 std::vector<Best> remembered(const Query& q, WgmmaModel model) {
   static std::mutex* const mutex = new std::mutex;
   struct Last {

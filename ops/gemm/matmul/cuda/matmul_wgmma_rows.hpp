@@ -1,9 +1,10 @@
-// The tiles of a bucket of M: a Problem holds its end, calls have any number of rows down to the
-// end of the bucket before, and a tile that fills the last wave at the one leaves much of it idle
-// at the other (H200: 1,073 × 4,096 × 14,336 took 1.42 of cuBLAS's time with the tile of M =
-// 1,536). In: a configuration for the bucket's end, the model. Out: up to three others, each for
-// calls of at most so many rows, with the same traits: kernels that are compiled beside it, and one
-// is chosen at the launch. Flow: [select] and [compile] of matmul_wgmma_cuda.cpp, [launch]. Read
+// The tiles of a bucket of M. A Problem holds the bucket's end, calls have any number of rows down
+// to the end of the previous bucket, and a tile that fills the last wave at one end may leave much
+// of it idle at the other (H200: 1,073 × 4,096 × 14,336 took 1.42 times as long as cuBLAS with the
+// tile of M = 1,536). In: a configuration for the bucket's end, the model. Out: up to three others
+// with the same traits, each for calls of up to a number of rows. All kernels are compiled
+// together, and the launch chooses one. Flow: [select] and [compile] of matmul_wgmma_cuda.cpp,
+// [launch]. Read
 // next: matmul_wgmma_rows.cpp.
 #pragma once
 
@@ -29,7 +30,7 @@ struct FewerRows {
   PackedWgmma tiles[kMost];
 
   GemmWgmmaConfig config(int i) const { return tiles[i].config(); }
-  /// -1: the one for the bucket's end.
+  /// -1: the configuration for the bucket's end.
   int index_for(std::int64_t m) const {
     int found = -1;
     while (found + 1 < count && m <= rows[found + 1]) ++found;
@@ -39,7 +40,7 @@ struct FewerRows {
 
 using WgmmaModel = double (*)(const Problem&, const GemmWgmmaConfig&, const DeviceInfo&);
 
-/// What the model says is faster than `config` where M is smaller.
+/// The configurations that, by the model, are faster than `config` for smaller M.
 FewerRows for_fewer_rows(const Query& q, const GemmWgmmaConfig& config, WgmmaModel model);
 
 }  // namespace dlblas::gemm

@@ -1,6 +1,7 @@
-// Which configurations of the WGMMA matmul exist, and which are worth a search on a problem and a
-// device; see matmul_wgmma_space.hpp. Every winner of the measurements in docs/notes/gemm.md lies
-// in them. Read next: device/gemm/wgmma_config.hpp (valid), matmul_wgmma_cuda.cpp (the model).
+// Which configurations of the WGMMA matmul exist, and which are worth searching for a problem and a
+// device; see matmul_wgmma_space.hpp. They include every winner of the measurements in
+// docs/notes/gemm.md. Read next: device/gemm/wgmma_config.hpp (valid), matmul_wgmma_cuda.cpp (the
+// model).
 #include "ops/gemm/matmul/cuda/matmul_wgmma_space.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace dlblas::gemm {
 namespace {
 
-/// Each function is one constraint. It reads no knob that its constraint does not name.
+/// Each function is one constraint and reads only the knobs that its constraint names.
 struct Rules {
   std::int64_t m, n, k;
   MatmulTraits traits;
@@ -34,22 +35,22 @@ struct Rules {
     return ceil_div(rows(c), c.block_m) * ceil_div(columns(c), c.block_n);
   }
 
-  /// Few rows of a; or tiles of 128 and more rows of b in few waves, where a width that divides the
-  /// rows of a fills the last one. Results that stmatrix can turn.
+  /// For few rows of a; or for tiles of 128 and more rows of b in few waves, where a width that
+  /// divides the rows of a fills the last wave. stmatrix must be able to transpose the result.
   bool swap_is_useful(const GemmWgmmaConfig& c) const {
     if (!c.swapped) return true;
     if (size_of(traits.epilogue.out) != 2) return false;
     return m <= 256 || (c.block_m >= 128 && n % 64 == 0 && tiles(c) <= 4 * device.units);
   }
-  /// No row of tiles that is mostly empty, but the smallest there is.
+  /// Excludes rows of tiles that are mostly empty, except with the smallest tile.
   bool block_m_wastes_little(const GemmWgmmaConfig& c) const {
     return c.block_m == 64 || 4 * round_up(rows(c), c.block_m) <= 5 * round_up(rows(c), 64);
   }
-  /// An eighth at most, or the narrowest tile that holds all columns; swapped, the narrowest of as
-  /// many tiles. Up to 256 rows of a there are as many as 128 at a time hold, for b is read again
-  /// for each. Along N a box is 64 wide: whole boxes, and one always. A width that is no multiple
-  /// of 16 is stored in narrow pieces: few columns, or swapped, where a piece is 8 rows of 128
-  /// bytes.
+  /// Wastes an eighth at most, or is the narrowest tile that holds all columns; swapped, the
+  /// narrowest for the same number of tiles. For up to 256 rows of a that number is the one at 128
+  /// rows per tile, since b is read again for each. Along N a box is 64 wide: only whole boxes, and
+  /// one box always. A width that is not a multiple of 16 is stored in narrow pieces: only for few
+  /// columns, or swapped, where a piece is 8 rows of 128 bytes.
   bool block_n_wastes_little(const GemmWgmmaConfig& c) const {
     const bool by_depth = wgmma_b_by_depth(problem, c);
     if (!by_depth && c.block_n % 64 != 0) return false;
@@ -65,15 +66,15 @@ struct Rules {
         return false;
     return true;
   }
-  /// Larger tiles read less: none below half of a multiprocessor's share, unless 128 × 96; or
-  /// 128 × 64 where K is so long that carried sums take shared memory.
+  /// Larger tiles read less. Excludes tiles below half of a multiprocessor's share, unless they
+  /// reach 128 × 96, or 128 × 64 where K is so long that carried sums take shared memory.
   bool tile_is_large(const GemmWgmmaConfig& c) const {
     const double share = static_cast<double>(m) * static_cast<double>(n) / device.units;
     const bool covers = c.block_n >= columns(c);
     const double most = tensor_core_span(problem, k, false) > 0 ? 128 * 64 : 128 * 96;
     return covers || c.block_m * c.block_n >= std::min(share / 2, most);
   }
-  /// Small tiles take more of K at a time, since barriers count there; large ones more stages.
+  /// Small tiles take more of K at a time, since barriers matter there; large ones, more stages.
   bool depth_suits_tile(const GemmWgmmaConfig& c) const {
     const int sides = c.block_m + c.block_n;
     if (c.block_k > 64 && c.block_k > round_up(k, 64)) return false;
@@ -89,11 +90,11 @@ struct Rules {
                                                : 2) &&
            (!c.pingpong || c.block_m == 128);
   }
-  /// One stores while the other multiplies: where there is a next tile.
+  /// One warpgroup stores while the other multiplies: useful only where there is a next tile.
   bool pingpong_has_a_next(const GemmWgmmaConfig& c) const {
     return !c.pingpong || tiles(c) > device.units;
   }
-  /// 192 sums, a bias and a function beside them spilled, and 96 of three warpgroups.
+  /// A bias and a function beside 192 sums spilled, as they did beside 96 with three warpgroups.
   bool registers_suffice(const GemmWgmmaConfig& c) const {
     const MatmulEpilogueTraits& e = traits.epilogue;
     const bool function = e.activation == Activation::kGelu || e.activation == Activation::kSilu;
@@ -101,9 +102,9 @@ struct Rules {
     const int most = c.warpgroups == 3 ? (more ? 88 : 96) : (more ? 176 : 192);
     return c.block_m / 64 / (c.pingpong ? 1 : c.warpgroups) * c.block_n / 2 <= most;
   }
-  /// Multicast costs a microsecond and pays in waves, or where a whole a of some rows goes to every
-  /// multiprocessor; of four blocks only 30 clusters fit. Parts of K fill a device that tiles do
-  /// not, and each keeps a few stages.
+  /// Multicast costs a microsecond. It pays with several waves, or where every multiprocessor reads
+  /// the whole of an a of some rows; only 30 clusters of four blocks fit. Splitting K fills a
+  /// device that tiles do not, and each part keeps a few stages.
   bool cluster_is_useful(const GemmWgmmaConfig& c) const {
     if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
     if (c.share == GemmShare::kNone) return true;
@@ -117,7 +118,7 @@ struct Rules {
       return c.share == GemmShare::kB && m > 64 && tiles(c) <= device.units;
     return c.block_m >= 128 && tiles(c) > device.units;
   }
-  /// Three blocks for five multiprocessors at least, or the smallest tiles.
+  /// At least three blocks per five multiprocessors, or the smallest tiles.
   bool device_is_filled(const GemmWgmmaConfig& c) const {
     if (c.block_m == 64 && (c.swapped || c.block_n <= 64)) return true;
     return 5 * tiles(c) * (c.share == GemmShare::kK ? c.cluster : 1) >= 3 * device.units;
@@ -127,7 +128,7 @@ struct Rules {
            c.shared_bytes(wgmma_b_by_depth(problem, c), wgmma_span(problem, c, device)) <=
                device.shared_bytes_per_block;
   }
-  /// The deepest ring, or one stage less; no deeper than what a block has to do.
+  /// The deepest ring that fits, or one stage less; no deeper than a block's work.
   bool ring_is_deep(const GemmWgmmaConfig& c) const {
     const WgmmaGrid grid(problem, c);
     const std::int64_t work = ceil_div(grid.chain, c.block_k) * grid.waves(c, device);
@@ -142,7 +143,7 @@ struct Rules {
   bool weight_leaves_first(const GemmWgmmaConfig& c) const {
     return c.weight_once == (ceil_div(m, c.swapped ? c.block_n : c.block_m) == 1);
   }
-  /// Order matters where tiles come in waves and in many rows.
+  /// The order of tiles matters with several waves and many rows of tiles.
   bool group_matters(const GemmWgmmaConfig& c) const {
     const bool matters = ceil_div(rows(c), c.block_m) > 8 && tiles(c) > device.units;
     return c.group_m == 8 || (matters && c.group_m == 16);
@@ -164,8 +165,8 @@ WgmmaGrid::WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c)
 }
 
 std::int64_t WgmmaGrid::waves(const GemmWgmmaConfig& c, const DeviceInfo& device) const {
-  // Clusters of four leave out what is no multiple of four in a processing cluster: H200, 120 of
-  // 132.
+  // Clusters of four leave the units of a GPC beyond a multiple of four idle: 120 of an H200's 132
+  // work.
   const std::int64_t units = c.cluster == 4 ? device.units * 10 / 11 : device.units;
   return ceil_div(blocks, std::max<std::int64_t>(1, units / c.cluster * c.cluster));
 }
@@ -175,7 +176,7 @@ bool wgmma_b_by_depth(const Problem& p, const GemmWgmmaConfig& c) {
                    : p.tensors[kB].layout == Layout::kTransposed;
 }
 
-// Where cuBLAS would split K its chains are short, and ours have to be (as in cuda_mma).
+// Where cuBLAS would split K its chains are short, and ours must be, too (as in cuda_mma).
 std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
   const bool splits = 4 * ceil_div(p.dims[kM], 128) * ceil_div(p.dims[kN], 64) < 3 * device.units;
   return tensor_core_span(p, WgmmaGrid(p, c).chain, splits);

@@ -1,5 +1,5 @@
-// The configurations of the WGMMA matmul that are worth a search.
-// In: a Problem and a device. Out: knobs, and rules that leave up to a few hundred points of them.
+// The configurations of the WGMMA matmul that are worth searching.
+// In: a Problem and a device. Out: knobs, and rules that leave up to a few hundred configurations.
 // Flow: [select] of matmul_wgmma_cuda.cpp.  Read next: matmul_wgmma_space.cpp, core/space.hpp.
 #pragma once
 
@@ -22,13 +22,13 @@ struct WgmmaGrid {
   std::int64_t chain;             // terms of K of one block
 
   WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c);
-  /// Tiles one after the other on the fullest multiprocessor.
+  /// Tiles that the fullest multiprocessor computes one after the other.
   std::int64_t waves(const GemmWgmmaConfig& c, const DeviceInfo& device) const;
 };
 
 /// GemmTraits::span of a configuration.
 std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device);
-/// True if the kernel's B lies along K.
+/// True if the kernel's B is contiguous along K.
 bool wgmma_b_by_depth(const Problem& p, const GemmWgmmaConfig& c);
 
 }  // namespace dlblas::gemm

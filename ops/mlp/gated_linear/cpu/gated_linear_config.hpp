@@ -1,6 +1,6 @@
 // What the host code and the instruction-set objects of gated_linear share. In: nothing but plain
-// values; no inline function may appear here, an instruction-set object would keep its own copy of
-// it for everyone. Read next: gated_linear_cpu.cpp.
+// values; no inline functions, since the linker could keep an instruction-set object's copy for
+// everyone. Read next: gated_linear_cpu.cpp.
 #pragma once
 
 #include "cpu/gemm/job.hpp"
@@ -14,7 +14,7 @@ struct GatedCpuParams {
   Gate gate;
 };
 
-/// y = gate(sums[0]) · sums[1] of rows [begin, end), where both sums are f32 matrices.
+/// y = gate(sums[0]) · sums[1] for rows [begin, end), where both sums are f32 matrices.
 struct GatedLinearFinish {
   GatedCpuParams out;
   GemmMatrix sums[2];

@@ -1,6 +1,6 @@
 // gated_linear on CPUs: one pass over x for both products, in blocks or, for few rows, with the
 // weights streaming through once. In: a Problem, later the Args of a call. Out: a Kernel of one
-// step. Sums begin and end where K says, so no configuration changes a bit.
+// step. K alone divides the sums, so every configuration gives the same bits.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: cpu/gemm/run.hpp,
 // gated_linear_simd.hpp.
 #include "ops/mlp/gated_linear/cpu/gated_linear_config.hpp"
@@ -50,7 +50,7 @@ GemmMatrix matrix_of(const TensorView& t) {
   const TensorView m = flat(t);
   return {m.data, m.strides[0], m.strides[1], m.dtype};
 }
-/// A weight [F, K] is the b [K, N] of a product with its dimensions exchanged.
+/// A weight [F, K], with its dimensions exchanged, is the b [K, N] of a product.
 GemmJob job_of(const Args& args) {
   GemmJob job{};
   job.a = matrix_of(args.tensors[kX]);
@@ -78,10 +78,10 @@ Kernel prepare(const Query& q, const Config& config) {
 
 // ---- few rows ----
 
-/// Weights whose rows are contiguous are dot products; contiguous along F they stream as rows.
+/// Weights with contiguous rows are read as dot products; those contiguous along F stream as rows.
 bool takes_dots(const Problem& p) { return p.tensors[kGate].layout != Layout::kTransposed; }
 
-/// Do rows share a few columns at a time, whatever block_n?
+/// Whether rows share a few columns at a time, whatever block_n is.
 bool shares(const Problem& p) { return shares_columns(takes_dots(p), p.dims[kT]); }
 
 Support supports_row(const Query& q) {
@@ -185,7 +185,7 @@ void append_tiles(std::vector<Implementation>& to) {
 }
 #endif
 
-/// `knobs`: of few rows; null: of blocks, which units multiply, too.
+/// `knobs`: those of the few-row form; null: the blocked form, which bf16 units run as well.
 std::vector<Implementation> levels(const Implementation& base, const char* prefix,
                                    const KnobTable* knobs) {
   const auto of = [&](const ProductLevel& level) { return knobs ? knobs : &knobs_of(level); };

@@ -1,5 +1,5 @@
-// What a level's code of gated_linear is: products with its epilogue, and the epilogue of sums that
-// lie in memory. Compiled once per instruction set.
+// gated_linear's code for an instruction set: products with its epilogue, and the epilogue for sums
+// in memory. Compiled once per instruction set.
 // Read next: cpu/gemm/code.hpp, gated_linear_simd.hpp.
 #pragma once
 

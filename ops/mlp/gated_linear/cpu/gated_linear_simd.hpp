@@ -1,4 +1,4 @@
-// The end of every row of gated_linear: gate, product, one rounding, store. Compiled once per
+// The epilogue of a row of gated_linear: gate, product, one rounding, store. Compiled once per
 // instruction set.
 // Read next: cpu/gemm/epilogue.hpp, ops/mlp/gate_simd.hpp.
 #pragma once

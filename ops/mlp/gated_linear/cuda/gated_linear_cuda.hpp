@@ -1,5 +1,5 @@
 // What the GPU forms of gated_linear share on the host: traits and parameters from Problem and
-// Args, and the reasons for which they refuse. Read next: gated_linear_mma_cuda.cpp.
+// Args, and the reasons why they refuse a Problem. Read next: gated_linear_mma_cuda.cpp.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct GatedGpuTraits {
   GemmTraits gemm;
   GatedLinearTraits gated;
 };
-/// A call's parameters, as the kernels take them.
+/// The kernels' call parameters.
 struct GatedGpuParams {
   GemmCall gemm;
   GatedLinearParams gated;
@@ -31,18 +31,18 @@ std::string gated_text(std::string_view name, const GatedLinearTraits& traits);
 
 /// f16 or bf16; x and both weights contiguous along K, rows 16-byte aligned.
 Support supports_tensor_cores(const Problem& p);
-/// Sizes that 32-bit counts of tiles hold.
+/// 32-bit counts can hold the sizes and the tiles.
 Support supports_sizes(const Problem& p);
-/// Under kDeterministic: does the tensor-core form take every batch of rows that lie like these?
+/// Under kDeterministic: whether the tensor-core form takes any number of rows in this layout.
 bool tensor_cores_take_any_batch(const Problem& p);
 
 inline constexpr int kNoMemory = 2;  // a step's code: CUDA_ERROR_OUT_OF_MEMORY
-/// A matrix of `rows` whose columns are neighbours, copied on the stream to one with the smallest
-/// pitch of whole 16 bytes: for views that a form cannot read. Null data without memory.
+/// Copies a matrix with contiguous rows, on the stream, to one with the smallest pitch of whole 16
+/// bytes: for views that a form cannot read. Null data: out of memory.
 TensorView packed_copy(const TensorView& matrix, const Context& context);
-/// Row by row, on the stream.
+/// Copies row by row, on the stream.
 void copy_rows(const TensorView& from, const TensorView& to, void* stream);
-/// Weights whose rows have other pitches are copied to plain ones, which is slow and right. 0, or
+/// Copies weights whose row pitches differ to plain ones, which is slow but correct. Returns 0 or
 /// kNoMemory.
 int align_weights(const Args& args, const Context& context, GemmCall& call);
 

@@ -1,5 +1,5 @@
-// Epilogues of gated_linear on GPUs: y = gate(sums[0]) · sums[1], one rounding. Of both products at
-// once; or of one after the other, where the first leaves its sums in f32.
+// Epilogues of gated_linear on GPUs: y = gate(sums[0]) · sums[1], one rounding. For both products
+// at once, or for one after the other, where the first stores its sums in f32.
 // Read next: device/gemm/epilogue.cuh, ops/mlp/gate.cuh.
 #pragma once
 
@@ -23,7 +23,7 @@ struct GatedEpilogue {
   }
 };
 
-/// The first product's sums, in f32.
+/// Stores the first product's sums, in f32.
 template <GatedLinearTraits S>
 struct FirstEpilogue {
   using Params = GatedLinearParams;
@@ -38,7 +38,7 @@ struct FirstEpilogue {
   }
 };
 
-/// The second product's sums meet those of the first.
+/// Combines the second product's sums with those of the first.
 template <GatedLinearTraits S>
 struct SecondEpilogue {
   using Params = GatedLinearParams;

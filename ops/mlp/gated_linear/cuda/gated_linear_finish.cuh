@@ -1,4 +1,4 @@
-// The end of gated_linear as a kernel of its own, behind two products in f32: a thread has
+// gated_linear's epilogue as a separate kernel after two f32 products: each thread takes
 // kFinishColumns neighbours of a row. Read next: gated_linear_composed.cpp.
 #pragma once
 

@@ -1,6 +1,6 @@
-// The gated_linear that takes everything on a GPU: IEEE f32, any strides, any alignment; one
-// product after the other, the first one's sums in f32 in the workspace. In: any Problem. Out: a
-// Kernel of two steps. Flow: call > validate > [select] > [compile] > [launch].
+// The general gated_linear on GPUs: IEEE f32, any strides, any alignment; one product after the
+// other, with the first one's f32 sums in the workspace. In: any Problem. Out: a Kernel of two
+// steps. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: device/gemm/fma_mainloop.cuh, gated_linear_epilogue.cuh.
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -53,7 +53,7 @@ struct Fma : kernels::CudaForm<GatedGpuTraits, GemmFmaConfig> {
   static std::size_t workspace_bytes(const Query& q, const State&) {
     return static_cast<std::size_t>(q.problem.dims[kT] * q.problem.dims[kF]) * sizeof(float);
   }
-  /// The gate's weight may lie otherwise than the other one.
+  /// The two weights may have different layouts.
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     GemmTraits second = s.traits.gemm;
     second.b_by_depth = q.problem.tensors[kUp].layout != Layout::kTransposed;

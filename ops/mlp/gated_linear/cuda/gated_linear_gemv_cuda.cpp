@@ -1,5 +1,6 @@
 // The gated_linear of one to four rows on GPUs (decoding one sequence): both weights stream from
-// memory once, whole lines a warp. In: a Problem of f16 or bf16. Out: a Kernel of one step.
+// memory once, and each warp reads whole lines. In: a Problem of f16 or bf16. Out: a Kernel of one
+// step.
 // Flow: call > validate > [select] > [compile] > [launch].
 // Read next: device/gemm/gemv_mainloop.cuh, kernels/gemm_gemv.hpp.
 #include "core/source_hash.hpp"
@@ -13,7 +14,7 @@ kernels::GemvSizes sizes_of(const Problem& p) {
   return {p.dims[kT], 2 * p.dims[kF], p.dims[kK], 2};
 }
 
-/// `columns` counts those of both weights: they alternate.
+/// `columns` counts the columns of both weights, which alternate.
 struct Gemv : kernels::CudaForm<GatedGpuTraits, GemvConfig> {
   static constexpr bool kDependent = true;
   static constexpr bool kIsDeterministic = false;  // the order of sums depends on the configuration

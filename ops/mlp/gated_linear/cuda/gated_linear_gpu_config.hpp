@@ -1,4 +1,4 @@
-// What the host code and the GPU kernels of gated_linear share beside the products themselves
+// What the host code and the GPU kernels of gated_linear share besides the products themselves
 // (device/gemm/config.hpp). In: nothing but plain values; read by the host compiler and by NVRTC.
 // Read next: gated_linear_epilogue.cuh.
 #pragma once
@@ -18,14 +18,14 @@ struct GatedLinearTraits {
   constexpr GemmOutTraits stored() const { return {out, out_vector, aligned}; }
 };
 
-/// One call. `sums`: f32 of the first product, [m, n], for forms that make one after the other.
+/// One call. `sums`: the first product in f32, [m, n], for forms that run one after the other.
 struct GatedLinearParams {
   GemmOut y;
   float* sums;
   int64_t columns;
 };
 
-/// y = gate(sums[0]) · sums[1], elementwise: the end of two products in f32.
+/// y = gate(sums[0]) · sums[1], elementwise: the epilogue of two f32 products.
 struct GatedFinishParams {
   GemmOut y;
   const float* sums[2];  // [rows, columns] each

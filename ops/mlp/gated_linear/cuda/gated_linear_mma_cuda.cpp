@@ -1,5 +1,5 @@
-// The tensor-core gated_linear for sm_80 and later: which configurations are worth a search, what
-// one is expected to take, and its launch. Tiles count the columns of both weights, which
+// The tensor-core gated_linear for sm_80 and later: which configurations are worth searching, the
+// estimated time of one, and its launch. Tiles count the columns of both weights, which
 // alternate. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // device/gemm/mma_mainloop.cuh, gated_linear_epilogue.cuh.
@@ -86,8 +86,8 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
                   });
   }
 
-  /// As matmul's, in short: blocks one after the other on the fullest multiprocessor, each as long
-  /// as its multiply-adds, and memory.
+  /// A short form of matmul's model: the fullest multiprocessor runs its blocks one after another,
+  /// each bound by its multiply-adds or its copies; memory bounds the whole.
   static double milliseconds(const Query& q, const GemmMmaConfig& c) {
     const Problem& p = q.problem;
     const DeviceInfo& device = q.device;
@@ -105,13 +105,13 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
     const double products = in_turn * depth * c.block_m * c.block_n / rate;
     const double in_flight =
         std::min(blocks, at_once) * (c.stages - 1) * 2.0 * 64 * (c.block_m / 4.0 + c.block_n);
-    // From L2 to one multiprocessor; weights are read again for each row of blocks.
+    // Copies from L2 to one multiprocessor; each row of blocks reads the weights again.
     const double copies =
         in_turn * depth * 2 * (c.block_m + c.block_n) / unit_rates(device).alone_bytes_per_s;
     const double again =
         1 + 0.3 * std::min(3.0, static_cast<double>(ceil_div(p.dims[kT], c.block_m)) - 1);
     // 1 to 16 rows, 235 MB: 59.6 to 60.2 µs on an H200 where cuda_wgmma took 63.6, 26 November
-    // 2026. Taller tiles were not timed since: their share is of the form before.
+    // 2026. Taller tiles have not been timed since: their share is that of the previous form.
     const double part = c.block_m == 16 ? 0.99 : 0.62;
     const double memory =
         again * bytes_of(p) / std::min(part * memory_bytes_per_s(device), in_flight / 1.6e-6);

@@ -14,13 +14,13 @@ namespace {
 constexpr int kMaxRows = 16;  // of one tensor-core instruction
 constexpr int kDepth = 32;    // of a tile of K
 
-/// Registers of the loads in flight and the sums, 32-bit words per thread.
+/// 32-bit registers per thread for the loads in flight and the sums.
 std::int64_t words_in_flight(const GemmRowsConfig& c, const Problem& p) {
   const int rows = p.dims[kT] <= 8 ? 1 : 2;
   return std::int64_t{c.unroll} * (c.columns / 8 * 4 + rows * 4) + c.columns / 2;
 }
 
-/// `columns` counts those of both weights: they alternate.
+/// `columns` counts the columns of both weights, which alternate.
 struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
   static constexpr bool kDependent = true;
   static constexpr bool kIsDeterministic = false;  // the order of sums depends on the configuration
@@ -52,7 +52,7 @@ struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
                   });
   }
 
-  /// As matmul's of twice the columns.
+  /// matmul's preset for twice the columns.
   static GemmRowsConfig preset(const Query& q) {
     const Problem& p = q.problem;
     GemmRowsConfig c{16, 16, 2};
@@ -74,7 +74,7 @@ struct FewRows : kernels::CudaForm<GatedGpuTraits, GemmRowsConfig> {
     const double in_flight = warps * c.unroll * c.columns * 64;
     const double busy =
         std::min(1.0, in_flight / 56e3) * (blocks < 1.5 * q.device.units ? 0.75 : 1);
-    // Two streams a column: an H200 drew 2.5 TB/s of 235 MB, where WGMMA drew 3.5 (November 2026).
+    // Two streams per column: an H200 read 235 MB at 2.5 TB/s, WGMMA at 3.5 (November 2026).
     constexpr double kMemory = 0.53;
     return 1e3 * (bytes_of(p) / (kMemory * memory_bytes_per_s(q.device) * busy) + x_again + 3e-6);
   }

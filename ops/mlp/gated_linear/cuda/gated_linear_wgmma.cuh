@@ -20,9 +20,9 @@ struct GatedProgram : GemmProgram {
   }
 };
 
-/// The same values, a strip's gates not before the strip before is stored. ptxas hoists gates over
-/// the barriers between strips, which spills where sums leave few registers; it cannot hoist what
-/// needs the result of a volatile load.
+/// The same values, but no strip's gates are computed before the previous strip is stored. ptxas
+/// hoists gates above the barriers between strips, which spills where sums leave few registers; it
+/// cannot hoist what depends on a volatile load.
 template <GatedLinearTraits S>
 struct GatedProgramInTurn : GatedProgram<S> {
   template <class At>

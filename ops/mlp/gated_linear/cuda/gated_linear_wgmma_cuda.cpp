@@ -1,5 +1,5 @@
-// gated_linear on Hopper's WGMMA. A tile's block_n columns are half the gate's and half the
-// other's. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
+// gated_linear on Hopper's WGMMA. Half of a tile's block_n columns are the gate's, half the other
+// weight's. In: a Problem of f16 or bf16, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next:
 // device/gemm/wgmma_mainloop.cuh, gated_linear_wgmma.cuh, kernels/wgmma_space.hpp (the model).
 #include <vector>
@@ -15,7 +15,8 @@ namespace {
 
 using C = GemmWgmmaConfig;
 
-/// 192 sums and a gate's function spilled 16 bytes in 256 × 192 together, in no ping-pong.
+/// 192 sums and a gate's function spilled 16 bytes where two warpgroups share a 256 × 192 tile, and
+/// none with ping-pong.
 kernels::WgmmaShape shape_of(const Query& q) {
   const Problem& p = q.problem;
   return {{p.dims[kT], 2 * p.dims[kF], p.dims[kK]},
@@ -82,8 +83,8 @@ struct Wgmma : kernels::CudaForm<GatedGpuTraits, C> {
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
 };
 
-/// A view that a tensor map cannot hold, reversed or overlapping, has the layout class of a plain
-/// one.
+/// A reversed or overlapping view, which a tensor map cannot describe, has the layout class of a
+/// plain one.
 bool fits(const TensorView& t) {
   return t.shape[0] <= 1 || (t.strides[0] >= t.shape[1] && t.strides[0] < std::int64_t{1} << 31);
 }

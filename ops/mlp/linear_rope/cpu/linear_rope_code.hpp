@@ -1,4 +1,4 @@
-// linear_rope's code of each level: the pass over sums. Read next: cpu/gemm/product_finish.hpp.
+// linear_rope's pass over sums, for each instruction set. Read next: cpu/gemm/product_finish.hpp.
 #pragma once
 
 #include "cpu/gemm/product.hpp"
