@@ -71,9 +71,9 @@ FORMS = [name for name, op in OPERATIONS.items() if op.operator in BLOCKS]
 class Arguments:
     """Of one operation: positional ones for torch, named ones for the library."""
 
-    def __init__(self, name: str, optional: bool) -> None:
+    def __init__(self, name: str, optional: bool, sizes: dict[str, int] | None = None) -> None:
         self.op = OPERATIONS[name]
-        self.sizes = BLOCKS[self.op.operator].sizes
+        self.sizes = sizes or BLOCKS[self.op.operator].sizes
         function = _functions.FUNCTIONS[self.op.operator]
         row = next(r for r in _native.info()["operators"] if r["name"] == self.op.operator)
         self.params = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
@@ -92,6 +92,11 @@ class Arguments:
                 self.scalars[i] = self._scalar(p)
                 self.named[p["name"]] = self.scalars[i]
         # (name, code, bits, shape, …) of each result, as the library validates the same call
+        self.expected: Any = ()
+        if sizes is None:
+            self.validate()
+
+    def validate(self) -> None:
         self.expected = _functions.native["results"](self.op.operator, (), self.named)
         for r, (_, code, bits, shape, *_) in enumerate(self.expected):
             i = self.op.num_inputs + r
@@ -198,6 +203,37 @@ def test_fakes_refuse_what_the_library_refuses() -> None:
                 assert library == fake, (name, spec.name, wrong)
                 refused += library
     assert refused > 300
+
+
+def test_fakes_agree_where_a_factor_is_0() -> None:
+    """``Hkv*G`` with Hkv = 0 does not give G, which matters only where a result has it alone. Of
+    every operator with such a product, those of the library too."""
+    served = set()
+    for name, op in OPERATIONS.items():
+        terms = [term for spec in op.tensors for dim in spec.dims for term in dim.terms]
+        factors = {letter for t in terms if t.times for letter in (t.letter, t.times)}
+        if name != op.operator:
+            continue
+        for letter in factors:
+            known = BLOCKS[name].sizes if name in BLOCKS else SIZES
+            arguments = Arguments(name, True, {**known, letter: 0})
+            library = says_no(arguments.validate)
+            meta = arguments.positional(
+                lambda i, shape, dtype: torch.empty(shape, dtype=dtype, device="meta")
+            )
+            if library:  # by its schema; operators of the library have checks of their own
+                assert name not in BLOCKS or says_no(lambda n=name, v=meta: operator(n)(*v)), name
+                continue
+            results = made(operator(name)(*meta))
+            shapes = [arguments.shapes[op.num_inputs + r] for r in op.returned]
+            assert [tuple(result.shape) for result in results] == shapes, (name, letter)
+            served.add((name, letter))
+    assert served >= {
+        ("flash_attention_lse", "Hkv"), ("flash_attention_backward", "Hkv"),
+        ("flash_attention_varlen_f8_lse", "Hkv"), ("flash_attention_rotary", "Hkv"),
+        ("paged_attention_lse", "Hkv"), ("awq_dequantize", "R"), ("selective_scan", "G"),
+        ("selective_state_update", "G"), ("gated_delta_rule_packed", "H"),
+    }  # fmt: skip
 
 
 def says_no(call: Any) -> bool:

@@ -109,6 +109,45 @@ def test_one_call_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran == ["_batched_nt", "_batched", "_batched"]
 
 
+def test_an_out_that_meets_an_input_is_refused_before_the_first_call() -> None:
+    """Matrices of one call are written before those of the next are read."""
+    torch = pytest.importorskip("torch")
+    base = torch.randn(2, 4, 8, 8).transpose(0, 1)
+    other = torch.randn(3, 2, 8, 8).transpose(0, 1).contiguous().transpose(0, 1)
+    before = base.clone()
+    for turn in (lambda t: t, lambda t: t.numpy()):
+        part, out, whole = (turn(t) for t in (base[:3], base[1:], other))
+        for a, b, name in ((part, whole, "a"), (whole, part, "b")):
+            with pytest.raises(errors.ArgumentError, match=f"bmm: out overlaps {name}; expected"):
+                dlblas.bmm(a, b, out=out)
+    with pytest.raises(errors.ArgumentError, match="bmm: out overlaps bias"):
+        dlblas.bmm(other, other, bias=base[3, 1, 7], out=base[1:])
+    twice = torch.zeros(3, 1, 8, 8).expand(3, 2, 8, 8)
+    with pytest.raises(errors.ArgumentError, match="bmm: out overlaps itself"):
+        dlblas.bmm(other, other, out=twice)
+    assert torch.equal(base, before) and not twice.any()
+
+
+def test_an_out_beside_its_inputs_in_one_memory() -> None:
+    """Heads of one projection, and slices of a cache: apart, though their spans are not."""
+    torch = pytest.importorskip("torch")
+    fused = torch.randn(2, 5, 3, 4, 8)
+    q, _, v = (fused[:, :, i].transpose(1, 2) for i in range(3))
+    weight = torch.randn(2, 4, 8, 8)
+    wanted = q @ weight
+    assert dlblas.bmm(q, weight, out=v) is v
+    torch.testing.assert_close(v, wanted, rtol=1e-4, atol=1e-4)
+    lines = torch.randn(2, 3, 7, 16, 16).transpose(0, 1)
+    a, out = lines[..., 2:5, :, :8], lines[..., 2:5, :, 8:]
+    wanted = a @ a[..., :8, :]
+    assert dlblas.bmm(a, a[..., :8, :].clone(), out=out) is out
+    torch.testing.assert_close(out, wanted, rtol=1e-4, atol=1e-4)
+    turned = random(4, 3, 6, 6)[::-1, ::2]  # steps back
+    dlblas.bmm(turned, turned, out=turned.copy())
+    meta = torch.empty(3, 2, 4, 5, device="meta").transpose(0, 1)  # no memory: nothing to compare
+    assert dlblas.bmm(meta, meta.mT, out=torch.empty(2, 3, 4, 4, device="meta")).is_meta
+
+
 def batches(torch: Any) -> list[tuple[Any, Any]]:
     """a and b by how they lie, leaves all of them."""
     draw = torch.randn

@@ -90,6 +90,71 @@ def test_a_class_that_is_not_there_is_no_number(device: str) -> None:
     assert x.grad.isnan().any(-1).tolist() == [False, True, True]
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_an_ignored_row_may_hold_anything(reduction: str, bad: float, device: str) -> None:
+    """Its logits reach neither the loss, nor the z-loss, nor a gradient."""
+    torch.manual_seed(3)
+    target = torch.tensor([-100, 1, 2], device=device)
+    for how in (
+        {"lse_square_scale": 1e-2},
+        {"lse_square_scale": 1e-2, "label_smoothing": 0.1, "softcap": 5.0},
+        {"weight": torch.rand(70, device=device), "lse_square_scale": 1e-2},
+        {},
+    ):
+        x = torch.randn(3, 70, device=device)
+        good = x.clone().requires_grad_()
+        x[0, :: 1 + (bad == float("inf"))] = bad
+        x.requires_grad_()
+        options = {**how, "reduction": reduction, "return_z_loss": True}
+        got, want = (dlblas.cross_entropy(one, target, **options) for one in (x, good))
+        assert torch.equal(got[0], want[0]) and torch.equal(got[1], want[1])
+        got[0].sum().backward()
+        want[0].sum().backward()
+        assert torch.equal(x.grad, good.grad) and not x.grad[0].any()
+        host = {k: v.cpu().numpy() if hasattr(v, "cpu") else v for k, v in options.items()}
+        by_numpy = dlblas.cross_entropy(x.detach().cpu().numpy(), target.cpu().numpy(), **host)
+        np.testing.assert_allclose(by_numpy[0], want[0].detach().cpu(), rtol=1e-5)
+        np.testing.assert_allclose(by_numpy[1], want[1].detach().cpu(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", [[1, 5, -100], [1, -1, -100], [2**40, 1, 0]])
+def test_weights_and_a_class_that_is_not_there(target: list[int], device: str) -> None:
+    """NaN, as without weights: no weight beyond the last is read, which would be an error of
+    torch's on the host and poison a context on a GPU."""
+    x, weight = torch.randn(3, 5, device=device), torch.rand(5, device=device)
+    labels = torch.tensor(target, device=device)
+    assert dlblas.cross_entropy(x, labels, weight).isnan()
+    assert np.isnan(
+        dlblas.cross_entropy(x.cpu().numpy(), labels.cpu().numpy(), weight.cpu().numpy())
+    )
+    rows = dlblas.cross_entropy(x, labels, weight, reduction="none")
+    there = (labels == -100) | ((labels >= 0) & (labels < 5))
+    assert torch.equal(rows.isnan(), ~there)
+    none = torch.full((3,), -100, device=device)
+    assert dlblas.cross_entropy(x[:, :0], none, weight[:0]).isnan()  # no class at all
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_class_weights_of_the_dtype_of_the_logits(
+    dtype: Any, smoothing: float, device: str
+) -> None:
+    x = torch.randn(6, 9, device=device).to(dtype).requires_grad_()
+    target = torch.randint(0, 9, (6,), device=device)
+    weight = torch.rand(9, device=device).to(dtype)
+    got = dlblas.cross_entropy(x, target, weight, label_smoothing=smoothing)
+    want = dlblas.cross_entropy(x, target, weight.float(), label_smoothing=smoothing)
+    assert torch.equal(got, want) and got.dtype is torch.float32
+    assert torch.equal(torch.autograd.grad(got, x)[0], torch.autograd.grad(want, x)[0])
+    if dtype is torch.float16:
+        host = [t.detach().cpu().numpy() for t in (x, target, weight)]
+        by_numpy = dlblas.cross_entropy(*host, label_smoothing=smoothing)
+        np.testing.assert_allclose(by_numpy, want.detach().cpu(), rtol=1e-6)
+    with pytest.raises(errors.UnsupportedDtypeError, match="weight has dtype"):
+        dlblas.cross_entropy(x.float(), target, weight)
+
+
 def test_both_results_have_gradients(device: str) -> None:
     x = torch.randn(5, 33, device=device, requires_grad=True)
     target = torch.randint(0, 33, (5,), device=device)
@@ -135,11 +200,26 @@ def test_numpy_has_it_too() -> None:
         ({"reduction": "max"}, "reduction is not offered; expected mean, sum, none, got 'max'"),
         ({"label_smoothing": 1.5}, "label_smoothing is out of range; expected 0 … 1, got 1.5"),
         ({"softcap": -1.0}, "softcap is out of range"),
+        ({"ignore_index": None}, "ignore_index is of another type; expected an integer, got None"),
+        ({"ignore_index": None, "reduction": "none"}, "ignore_index is of another type"),
+        ({"ignore_index": 2**70}, "ignore_index is too large; expected a 64-bit integer"),
+        ({"lse_square_scale": None}, "lse_square_scale is of another type; expected a number"),
+        (
+            {"lse_square_scale": "a", "return_z_loss": True},
+            "lse_square_scale is of another type; expected a number, got str",
+        ),
     ],
 )
 def test_bad_arguments(given: dict[str, Any], words: str) -> None:
+    x, target = torch.randn(3, 5), torch.arange(3)
     with pytest.raises(errors.ArgumentError, match=words):
-        dlblas.cross_entropy(torch.randn(3, 5), torch.arange(3), **given)
+        dlblas.cross_entropy(x, target, **given)
+    with pytest.raises(errors.ArgumentError, match=words):
+        dlblas.cross_entropy(x.numpy(), target.numpy(), **given)
+    if given.get("softcap") is None and "label_smoothing" not in given:
+        given = {k: v for k, v in given.items() if k != "return_z_loss"}
+        with pytest.raises(errors.ArgumentError, match=words):
+            dlblas.fused_linear_cross_entropy(x, torch.randn(7, 5), target, **given)
 
 
 def test_smoothed_weights_need_their_sum() -> None:

@@ -39,21 +39,32 @@ def test_rms_norm_writes_where_it_is_told(arrays) -> None:
     np.testing.assert_array_equal(residual, expected[1])
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"out_residual": True}, "out_residual is given; expected None without a residual"),
-        ({"out": True, "residual": True}, "out_residual is missing; expected out and out_residual"),
-        ({"out_residual": True, "residual": True}, "out is missing; expected out and out_residual"),
-    ],
-)
-def test_rms_norm_refuses_half_of_two_results(arrays, given, words) -> None:
+@pytest.mark.parametrize("package", ["numpy", "torch"])
+@pytest.mark.parametrize("name", ["out", "out_residual"])
+def test_rms_norm_makes_the_result_that_has_no_place(arrays, name, package) -> None:
     x, weight, residual = arrays
-    before = x.copy(), residual.copy()
+    expected = dlblas.add_rms_norm(x, weight, residual)
+    if package == "torch":
+        torch = pytest.importorskip("torch")
+        x, weight, residual = (
+            torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) for a in arrays
+        )
+        expected = dlblas.add_rms_norm(x, weight, residual)
+    place = expected[0] * 0
+    got = rms_norm.rms_norm(x, weight, residual=residual, **{name: place})
+    assert got[name == "out_residual"] is place
+    for one, want in zip(got, expected, strict=True):
+        assert one.dtype == want.dtype and bool((one == want).all())
+
+
+def test_rms_norm_refuses_a_sum_of_nothing(arrays) -> None:
+    x, weight, residual = arrays
+    words = "out_residual is given; expected None without a residual"
     with pytest.raises(dlblas.errors.ArgumentError, match=words):
-        rms_norm.rms_norm(x, weight, **dict.fromkeys(given, residual))
-    np.testing.assert_array_equal(x, before[0])
-    np.testing.assert_array_equal(residual, before[1])
+        rms_norm.rms_norm(x, weight, out_residual=residual)
+    for value in (None, [1.0], "ab"):
+        with pytest.raises(dlblas.errors.ArgumentError, match="hidden_states is no array"):
+            rms_norm.rms_norm(value, weight, residual=residual, out=x)
 
 
 def test_add_rms_norm_rounds_before_the_weight(arrays) -> None:

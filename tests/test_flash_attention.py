@@ -6,6 +6,7 @@ Values of every shape are the harness's (tests/test_cases.py). Read next: ops/at
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import dlblas
@@ -171,14 +172,6 @@ def test_a_bias_alone_may_be_learned() -> None:
     torch.library.opcheck(torch.ops.dlblas.flash_attention_lse.default, [q, k, v, bias])
 
 
-def test_tables_of_rotations_that_require_grad_are_refused() -> None:
-    from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
-
-    q, k, v, cos, sin = drawn((2, 9, 4, 16), (2, 9, 2, 16), (2, 9, 2, 16), (9, 16), (9, 16))
-    with pytest.raises(dlblas.errors.ArgumentError, match="cos requires grad"):
-        FusedRotaryAndFA.apply(q.requires_grad_(), k, v, cos.requires_grad_(), sin)
-
-
 def test_a_bias_is_added() -> None:
     q, k, v, bias = drawn((2, 5, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16), (1, 4, 5, 7))
     made = dlblas.flash_attention(q, k, v, bias=bias)
@@ -221,12 +214,49 @@ def test_fused_rotary_and_fa_is_both() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [({"scale": 0.0}, "scale"), ({"window": -3}, "window"), ({"softcap": -1.0}, "softcap"),
-     ({"scale": float("nan")}, "scale")],
+     ({"scale": float("nan")}, "scale"), ({"scale": np.float32(0)}, "scale leaves nothing"),
+     ({"scale": np.int64(0)}, "scale leaves nothing"),
+     ({"scale": torch.tensor(0.0)}, "scale leaves nothing"),
+     ({"scale": torch.ones(2)}, "scale has the wrong type"), ({"scale": np.True_}, "scale has"),
+     ({"scale": torch.ones((), requires_grad=True)}, "scale requires grad")],
 )  # fmt: skip
 def test_scalars_that_mean_nothing_are_refused(given: Any, named: str) -> None:
     q, k, v = drawn((1, 3, 2, 8), (1, 3, 2, 8), (1, 3, 2, 8))
     with pytest.raises(dlblas.errors.ArgumentError, match=named):
         dlblas.flash_attention(q, k, v, **given)
+
+
+@pytest.mark.parametrize("scale", [np.float32(0.5), Fraction(1, 2), torch.tensor(0.5)], ids=repr)
+def test_a_scale_is_any_packages_number(scale: Any) -> None:
+    q, k, v = drawn((1, 3, 2, 8), (1, 3, 2, 8), (1, 3, 2, 8))
+    wanted = dlblas.flash_attention(q, k, v, scale=0.5)
+    assert torch.equal(dlblas.flash_attention(q, k, v, scale=scale), wanted)
+    compiled = torch.compile(dlblas.flash_attention, backend="aot_eager")
+    assert torch.equal(compiled(q, k, v, scale=scale), wanted)
+
+
+@pytest.mark.parametrize("where", ["cpu", "meta"])
+def test_no_heads_at_all(where: str) -> None:
+    """Hkv = 0 leaves the heads of q for each of k unknown, and they do not matter."""
+    q, k, v = (torch.zeros(2, n, 0, 16, device=where) for n in (5, 9, 9))
+    for bias in (None, torch.zeros(2, 0, 5, 9, device=where), torch.zeros(1, 1, 5, 9).to(where)):
+        o, lse = dlblas.flash_attention(q, k, v, bias=bias, return_lse=True)
+        assert o.shape == (2, 5, 0, 16) and lse.shape == (2, 0, 5)
+    of_q, of_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device=where) for n in (5, 9))
+    packed = [t.flatten(0, 1) for t in (q, k, v)]
+    assert dlblas.flash_attention_varlen(*packed, of_q, of_k).shape == (10, 0, 16)
+    tables = torch.zeros(2, 9, 16, device=where)
+    assert dlblas.fused_rotary_and_fa(k, k, k, tables, tables).shape == (2, 9, 0, 16)
+    codes = [t.to(torch.float8_e4m3fn) for t in (q, k, v)]
+    assert dlblas.flash_attention(*codes).dtype == torch.bfloat16
+    ours = [t.clone().requires_grad_() for t in (q, k, v)]
+    dlblas.flash_attention(*ours).sum().backward()
+    assert all(t.grad.shape == t.shape for t in ours)
+    compiled = torch.compile(dlblas.flash_attention, backend="aot_eager", fullgraph=True)
+    assert compiled(q, k, v).shape == (2, 5, 0, 16)
+    for given in ((torch.zeros(2, 5, 3, 16).to(where), k, v), (q, k, v[..., :0, :, :])):
+        with pytest.raises(dlblas.errors.ShapeMismatchError, match=r": [qv] (has|does not fit)"):
+            dlblas.flash_attention(*given)
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
@@ -317,3 +347,20 @@ def test_none_is_no_array(missing: str) -> None:
     for call in (dlblas.fused_rotary_and_fa, FusedRotaryAndFA.apply):
         with pytest.raises(dlblas.errors.ArgumentTypeError, match=f": {missing} is no array"):
             call(**given)
+
+
+def test_tables_with_a_dimension_of_heads() -> None:
+    """[S, 1, D] is no [B, 1, D], though the batch is as long as a sequence. Gradients too."""
+    from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
+
+    q, k, v, cos, sin = drawn((5, 5, 4, 16), (5, 5, 2, 16), (5, 5, 2, 16), (5, 16), (5, 16))
+    for call in (dlblas.fused_rotary_and_fa, FusedRotaryAndFA.apply):
+        for tables in ((cos, sin), (cos[:, :8], sin[:, :8])):
+            one = tuple(t[:, None] for t in tables)
+            assert torch.equal(call(q, k, v, *one), call(q, k, v, *tables))
+            leaf = q.clone().requires_grad_()
+            grads = [
+                torch.autograd.grad(call(leaf, k, v, *t).square().sum(), leaf)[0]
+                for t in (one, tables)
+            ]
+            assert torch.equal(*grads)

@@ -142,6 +142,36 @@ def test_the_class_has_gradients_without_another_forward(halves: bool) -> None:
         torch.testing.assert_close(mine.grad, its.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("learned", [(3,), (3, 4), (0, 4), (0, 1, 2, 3, 4)], ids=str)
+def test_the_class_has_gradients_of_tables(learned: tuple[int, ...]) -> None:
+    given = drawn(2, 9, 4, 2, 16, 8)
+    ours, theirs = (
+        [t.clone().requires_grad_(i in learned) for i, t in enumerate(given)] for _ in range(2)
+    )
+    FusedRotaryAndFA.apply(*ours).square().sum().backward()
+    wanted(*theirs).square().sum().backward()
+    for i in learned:
+        torch.testing.assert_close(ours[i].grad, theirs[i].grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_the_class_refuses_tables_in_words(learned: bool) -> None:
+    q, k, v, cos, sin = drawn(2, 9, 4, 2, 16, 8)
+    q.requires_grad_(learned)
+    for other in (cos[:, :4], cos[0, 0, 0], cos.expand(3, -1, -1), cos[None, None]):
+        with pytest.raises(dlblas.errors.ShapeMismatchError, match="cos has"):
+            FusedRotaryAndFA.apply(q, k, v, other, sin)
+    arrays = cos.numpy(), sin.numpy()
+    if learned:
+        with pytest.raises(dlblas.errors.ArgumentTypeError, match="cos is a NumPy array"):
+            FusedRotaryAndFA.apply(q, k, v, *arrays)
+    else:
+        made = FusedRotaryAndFA.apply(q, k, v, *arrays)
+        assert torch.equal(made, FusedRotaryAndFA.apply(q, k, v, cos, sin))
+        whole = FusedRotaryAndFA.apply(*(t.numpy() for t in (q, k, v)), *arrays)
+        assert torch.equal(torch.from_numpy(whole), made)
+
+
 def test_opcheck() -> None:
     given = drawn(2, 5, 4, 2, 16, 8)
     torch.library.opcheck(torch.ops.dlblas.flash_attention_rotary.default, tuple(given))

@@ -7,6 +7,7 @@ python/dlblas/_linear_cross_entropy.py.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -72,6 +73,52 @@ def test_loss_and_gradients(
         assert torch.equal(g, a)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_logits_of_an_ignored_row_may_overflow(reduction: str, device: str) -> None:
+    """They reach neither the losses nor a gradient."""
+    torch.manual_seed(3)
+    x = torch.randn(3, 16, device=device).half()
+    weight = torch.randn(20, 16, device=device).half().requires_grad_()
+    target = torch.tensor([-100, 1, 2], device=device)
+    results = []
+    for first in (x[0].clone(), torch.full((16,), 6e4, device=device).half()):
+        x[0] = first
+        one = x.clone().requires_grad_()
+        loss, z_loss = dlblas.fused_linear_cross_entropy(
+            one, weight, target, lse_square_scale=1e-2, reduction=reduction, return_z_loss=True
+        )
+        grads = torch.autograd.grad(loss.sum(), (one, weight))
+        results.append((loss, z_loss, *grads))
+    for good, bad in zip(*results, strict=True):
+        assert torch.equal(good, bad) and bad.isfinite().all()
+    assert not (x @ weight.t()).isfinite().all()
+
+
+@pytest.mark.parametrize("target", [[1, 20, -100], [1, -1, -100]])
+def test_weights_and_a_class_that_is_not_there(target: list[int], device: str) -> None:
+    x, weight = torch.randn(3, 16, device=device), torch.randn(20, 16, device=device)
+    labels, classes = torch.tensor(target, device=device), torch.rand(20, device=device)
+    assert dlblas.fused_linear_cross_entropy(x, weight, labels, ce_weight=classes).isnan()
+    none = torch.full((3,), -100, device=device)
+    empty = dlblas.fused_linear_cross_entropy(x, weight[:0], none, ce_weight=classes[:0])
+    assert empty.isnan()
+
+
+def test_class_weights_of_the_dtype_of_x(device: str) -> None:
+    x = torch.randn(6, 16, device=device).bfloat16()
+    weight = torch.randn(20, 16, device=device).bfloat16()
+    target = torch.randint(0, 20, (6,), device=device)
+    classes = torch.rand(20, device=device).bfloat16()
+    for smoothing in (0.0, 0.1):
+        got, want = (
+            dlblas.fused_linear_cross_entropy(
+                x, weight, target, ce_weight=c, label_smoothing=smoothing
+            )
+            for c in (classes, classes.float())
+        )
+        assert torch.equal(got, want)
+
+
 def test_only_what_requires_grad_and_no_bias(device: str) -> None:
     x, weight = torch.randn(6, 16, device=device), torch.randn(20, 16, device=device)
     target = torch.randint(0, 20, (6,), device=device)
@@ -106,6 +153,36 @@ def test_parts_cover_all_rows() -> None:
         parts = fused.parts_of(rows, 151936, 2)
         assert [i for first, last in parts for i in range(first, last)] == list(range(rows))
     assert len(fused.parts_of(8192, 151936, 2)) == 10
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("of", ["x", "weight", "bias"])
+def test_a_second_derivative_is_refused(of: str, reduction: str, device: str) -> None:
+    """A penalty of a gradient's size: nothing of it may be left out in silence."""
+    leaves = {"x": (6, 16), "weight": (20, 16), "bias": (20,)}
+    given = {n: torch.randn(s, device=device, requires_grad=True) for n, s in leaves.items()}
+    target = torch.arange(6, device=device)
+    x, weight, bias = given.values()
+    loss = dlblas.fused_linear_cross_entropy(x, weight, target, bias, reduction=reduction).sum()
+    (grad,) = torch.autograd.grad(loss, given[of], create_graph=True)
+    assert grad.requires_grad and loss.isfinite()
+    with pytest.raises(errors.UnsupportedError, match="entropy: gradient is not different"):
+        torch.autograd.grad(loss + 10 * grad.square().sum(), weight)
+    loss = dlblas.fused_linear_cross_entropy(x, weight, target, bias, reduction=reduction).sum()
+    (again,) = torch.autograd.grad(loss, given[of])
+    assert torch.equal(again, grad) and not again.requires_grad
+
+
+def test_a_gradient_alone_keeps_no_input(device: str) -> None:
+    """Its gradients were made forward: x is free before backward."""
+    x = torch.randn(6, 16, device=device, requires_grad=True)
+    rows, weight = x * 2, torch.randn(20, 16, device=device)
+    gone = weakref.ref(rows)
+    target = torch.arange(6, device=device)
+    loss = dlblas.fused_linear_cross_entropy(rows, weight, target)
+    del rows
+    assert gone() is None
+    loss.backward()
 
 
 def test_what_is_refused(device: str) -> None:

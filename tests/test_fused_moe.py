@@ -195,3 +195,13 @@ def test_nothing_waits_and_a_graph_follows_the_offsets() -> None:
     ids.copy_(torch.stack([torch.randperm(8)[:2] for _ in range(64)]).int())
     graph.replay()
     assert torch.equal(y, dlblas.fused_moe(x, w13, w2, weights, ids))
+
+
+def test_tokens_of_a_batch() -> None:
+    x, w13, w2, weights, ids = made(np.random.default_rng(4), 6, 4, 4, 2)
+    x, w13, w2, weights = (v.astype("f") for v in (x, w13, w2, weights))
+    want = dlblas.fused_moe(x, w13, w2, weights, ids, renormalize=True)
+    batch = [v.reshape(2, 3, -1) for v in (x, weights, ids)]
+    got = dlblas.fused_moe(batch[0], w13, w2, *batch[1:], renormalize=True)
+    assert got.shape == batch[0].shape
+    np.testing.assert_array_equal(got.reshape(want.shape), want)

@@ -11,7 +11,7 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
-from dlblas.errors import ShapeMismatchError
+from dlblas.errors import ArgumentTypeError, ShapeMismatchError
 
 torch = pytest.importorskip("torch")
 
@@ -67,8 +67,14 @@ def test_what_does_not_fit() -> None:
     x, weight, cos, sin = arguments()
     with pytest.raises(ShapeMismatchError, match="x has another shape; expected a last dimension"):
         dlblas.fused_rmsnorm_rope(x[..., :-1], weight, cos, sin)
-    with pytest.raises(ShapeMismatchError, match="of 3 heads of 32 columns each"):
-        dlblas.fused_rmsnorm_rope(x, weight, cos, sin, num_heads=3)
+    for heads, words in ((3, "4 or 2"), (1, "4 or 2"), (0, "4 or 2")):
+        with pytest.raises(ShapeMismatchError, match=f"num_heads does not fit; expected {words} f"):
+            dlblas.fused_rmsnorm_rope(x, weight, cos, sin, num_heads=heads)
+    wide = torch.randn(S, 40)
+    with pytest.raises(ShapeMismatchError, match="num_heads does not fit; expected a divisor of 1"):
+        dlblas.fused_rmsnorm_rope(x, weight, wide, wide, num_heads=3)
+    with pytest.raises(ShapeMismatchError, match=r"cos has another shape; .* dimension of 32"):
+        dlblas.fused_rmsnorm_rope(x, weight, wide, wide, num_heads=4)
     with pytest.raises(ShapeMismatchError, match="cos has another shape"):
         dlblas.fused_rmsnorm_rope(x, weight, cos[:3], sin)
     with pytest.raises(ShapeMismatchError, match="weight"):
@@ -128,3 +134,54 @@ def test_no_heads_have_gradients_of_nothing() -> None:
     dlblas.fused_rmsnorm_rope(x, weight, cos, cos).sum().backward()
     assert x.grad.shape == x.shape and weight.grad.shape == (0,)
     assert cos.grad.shape == cos.shape and not cos.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tables_of_half_the_width(dtype: Any) -> None:
+    """Where the number of heads says D: the first halves are all that is read."""
+    x, weight, cos, sin = arguments(dtype)
+    want = dlblas.fused_rmsnorm_rope(x, weight, cos, sin)
+    halves = cos[:, : D // 2], sin[:, : D // 2]
+    for tables in (halves, tuple(t[:, None] for t in halves), (halves[0], sin)):
+        got = dlblas.fused_rmsnorm_rope(x, weight, *tables, num_heads=H)
+        assert torch.equal(got, want)
+    arrays = [t.float().numpy() for t in (x, weight, *halves)]
+    torch.testing.assert_close(
+        torch.from_numpy(dlblas.fused_rmsnorm_rope(*arrays, num_heads=H)),
+        dlblas.fused_rmsnorm_rope(*(t.float() for t in (x, weight, cos, sin))),
+    )
+    module = dlblas.nn.FusedRMSNormRoPE(H * D, D, dtype=dtype)
+    module.load_state_dict({"weight": weight})
+    torch._dynamo.reset()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for run in (module, compiled):
+        assert torch.equal(run(x, *halves), want)
+    leaves = [t.clone().requires_grad_() for t in (x, weight, *halves)]
+    whole = [t.clone().requires_grad_() for t in (x, weight, cos, sin)]
+    dlblas.fused_rmsnorm_rope(*leaves, num_heads=H).square().sum().backward()
+    dlblas.fused_rmsnorm_rope(*whole).square().sum().backward()
+    for ours, theirs in zip(leaves, whole, strict=True):
+        assert torch.equal(ours.grad, theirs.grad[..., : ours.shape[-1]])
+
+
+def test_a_one_before_the_columns_where_the_batch_is_as_long_as_a_sequence() -> None:
+    x, weight, cos, sin = arguments()
+    x = torch.randn(S, S, H * D)
+    want = dlblas.fused_rmsnorm_rope(x, weight, cos, sin)
+    assert torch.equal(dlblas.fused_rmsnorm_rope(x, weight, cos[:, None], sin[:, None]), want)
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "kind"),
+    [(("x", 8), "hidden_dim .* expected an integer, got str", ArgumentTypeError),
+     ((None, 8), "hidden_dim .* expected an integer, got None", ArgumentTypeError),
+     ((64.0, 8), "hidden_dim .* expected an integer, got float", ArgumentTypeError),
+     ((64, 8.0), "head_dim .* expected an integer, got float", ArgumentTypeError),
+     ((64, [8]), "head_dim .* expected an integer, got list", ArgumentTypeError),
+     ((-8, 8), "hidden_dim does not fit; expected 0 or more, got -8", ShapeMismatchError),
+     ((64, 0), "head_dim does not fit; expected an even divisor", ShapeMismatchError)],
+)  # fmt: skip
+def test_sizes_of_the_module(given: Any, words: str, kind: Any) -> None:
+    with pytest.raises(kind, match=f"FusedRMSNormRoPE: {words}"):
+        dlblas.nn.FusedRMSNormRoPE(*given)
+    assert dlblas.nn.FusedRMSNormRoPE(np.int64(64), np.int64(8)).num_heads == 8

@@ -35,9 +35,7 @@ def outcome_of(op: str, name: str, dtype: str = "f32", layout: str = "contiguous
 def spoil(monkeypatch: pytest.MonkeyPatch, after: Callable[[Call, int], None]) -> None:
     run = Call.run
 
-    def spoiled(
-        self: Call, pattern: int, threads: int = 0, deterministic: bool = False
-    ) -> None:
+    def spoiled(self: Call, pattern: int, threads: int = 0, deterministic: bool = False) -> None:
         run(self, pattern, threads, deterministic)
         after(self, threads)
 

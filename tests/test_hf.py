@@ -132,6 +132,20 @@ def test_rotations_and_their_gradients_are_the_original_to_the_bit(dtype: Any, d
         assert differing(plain[0].transpose(1, 2), theirs(q, k, cos, sin)[0]) > q.numel() // 10
 
 
+def test_a_second_derivative_of_rotations_is_the_originals() -> None:
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as theirs
+
+    torch.manual_seed(5)
+    leaves = [torch.randn(1, 2, 5, 8, requires_grad=True) for _ in range(2)]
+    cos, sin = torch.randn(2, 1, 5, 8)
+    found = []
+    for rotate in (hf._rotary(theirs), theirs):
+        q, k = rotate(*leaves, cos, sin)
+        firsts = torch.autograd.grad(q.pow(3).sum() + (q * k).sum(), leaves, create_graph=True)
+        found.append(torch.autograd.grad(sum(g.square().sum() for g in firsts), leaves))
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_gated_products_are_torchs_to_the_bit(dtype: Any, device: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
-from dlblas import _faces, _made_of
+from dlblas import _arguments, _faces, _made_of
 from dlblas.errors import ArgumentError, ArgumentTypeError, UnknownOperatorError
 
 NAMES = [name for name in _faces.__all__ if callable(getattr(dlblas, name))]
@@ -86,6 +86,81 @@ def test_words_for_what_is_no_array() -> None:
     ):
         with pytest.raises(ArgumentTypeError, match=words):
             call()
+
+
+def function(
+    x: Any, kind: str, flag: bool, count: int = 2, by: float = 1.0, extra: Any = None
+) -> None:
+    """What _arguments.py reads of a function: its annotations."""
+
+
+GOOD = {"x": np.ones(3), "kind": "a", "flag": True}
+
+
+def blamed(reason: Exception, **given: Any) -> tuple[str, str]:
+    """(argument, words), empty where none explains the error."""
+    words = _arguments.of_another_type("f", function, (), {**GOOD, **given}, reason)
+    return ("", "") if words is None else (words.argument, str(words))
+
+
+def test_an_argument_that_fits_is_not_blamed() -> None:
+    """For an error of another cause: not a string or a bool that its annotation wants, although
+    they have no shape, and the bool may be the very object that was asked for one."""
+    asked = AttributeError("'bool' object has no attribute 'sum'", obj=True)
+    for reason in (ValueError("not enough values"), TypeError("unsupported"), asked):
+        assert blamed(reason) == ("", "")
+        assert blamed(reason, count=3, by=2, extra=0.5) == ("", "")
+        assert blamed(reason, extra=None) == ("", "")
+
+
+def test_the_argument_that_explains_an_error_is_blamed() -> None:
+    reason = TypeError("unsupported operand")
+    for given, argument, words in (
+        ({"count": None}, "count", "expected an integer, got None"),
+        ({"by": None}, "by", "expected a number, got None"),
+        ({"by": "1"}, "by", "expected a number, got str"),
+        ({"kind": None}, "kind", "expected a string, got None"),
+        ({"kind": 3}, "kind", "expected a string, got int"),
+        ({"x": None}, "x", "x is missing; expected a torch tensor or a NumPy array"),
+        ({"x": "ab"}, "x", "x has no shape"),
+        ({"x": [1.0]}, "x", "got list; pass numpy.asarray(x)"),
+        ({"x": 3}, "x", "got int"),
+        # What is plainly of another type comes before what an array may be.
+        ({"x": [1.0], "count": "2"}, "count", "expected an integer"),
+    ):
+        got = blamed(reason, **given)
+        assert got[0] == argument and words in got[1], got
+    array = np.ones(3)
+    got = blamed(AttributeError("no attribute 'device'", obj=array), x=array)
+    assert got[0] == "x" and "x is a NumPy array; expected a torch tensor" in got[1]
+    assert blamed(AttributeError("no attribute 'shape'", obj=GOOD["flag"]), x=[1])[0] == ""
+
+
+def test_names_of_others_say_it_too() -> None:
+    """What is written in Python outside ops/ too, a class by its __init__."""
+
+    @_arguments.hinted
+    def called(x: Any, count: int = 1) -> Any:
+        return x.shape[count - 1]
+
+    @_arguments.hinted
+    class Made:
+        def __init__(self, size: int, kind: str = "a") -> None:
+            self.size = 2 ** (size + 1), kind + ""
+
+    assert called(np.ones((2, 3)), 2) == 3 and Made(1).size == (4, "a")
+    for call, words in (
+        (lambda: called(None), "called: x is missing"),
+        (lambda: called([1.0]), "called: x has no shape"),
+        (lambda: called(np.ones(3), "1"), "called: count is of another type"),
+        (lambda: Made(None), "Made: size is of another type; expected an integer, got None"),
+        (lambda: Made(1, 2), "Made: kind is of another type; expected a string, got int"),
+        (lambda: Made(), "Made: size is missing"),
+    ):
+        with pytest.raises(ArgumentTypeError, match=words):
+            call()
+    with pytest.raises(IndexError):  # an error of another cause stays what it is
+        called(np.ones(3), 4)
 
 
 def test_what_they_are_made_of() -> None:

@@ -95,4 +95,14 @@ def test_a_scale_of_0_is_refused() -> None:
     lengths = torch.tensor([5], dtype=torch.int32)
     with pytest.raises(dlblas.errors.ArgumentError, match="mla_decode: scale leaves nothing"):
         dlblas.mla_decode(*parts, lengths, scale=0.0)
+    with pytest.raises(dlblas.errors.ArgumentError, match="mla_decode: scale leaves nothing"):
+        dlblas.mla_decode(*parts, lengths, scale=torch.tensor(0.0))
     dlblas.mla_decode(*parts, lengths, scale=-0.5)
+
+
+def test_what_a_cpu_refuses() -> None:
+    q, cache, table = made([5], 2, torch.float32)
+    assert call(q, cache, table, torch.tensor([16], dtype=torch.int32)).shape == (1, 2, 512)
+    for lengths, other, named in (([17], table, "seq_lens"), ([5], table + 3, "page_table")):
+        with pytest.raises(dlblas.errors.ArgumentError, match=f"{named} is out of bounds"):
+            call(q, cache, other, torch.tensor(lengths, dtype=torch.int32))

@@ -129,6 +129,36 @@ def test_fused_gated_mlp_activates_up(act: str, device: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("wide", [torch.float32, torch.bfloat16], ids=str)
+def test_fused_gated_mlp_converts_its_weights(wide: Any, device: str) -> None:
+    """As Triton Fused Operators' kernel does: x's dtype is the result's, weights have any."""
+    x, gate, up = leaves(device, torch.float16, (3, 64), (40, 64), (40, 64))
+    weights = [t.detach().to(wide).requires_grad_() for t in (gate, up)]
+    wanted = dlblas.fused_gated_mlp(x, *(t.to(x.dtype) for t in weights))
+    for call in (dlblas.fused_gated_mlp, torch.ops.dlblas.fused_gated_mlp):
+        y = call(x, *weights)
+        assert y.dtype is torch.float16 and torch.equal(y, wanted)
+    for leaf, g in zip(weights, torch.autograd.grad(y.sum(), weights), strict=True):
+        assert g.dtype is leaf.dtype and g.any()
+    mixed = dlblas.fused_gated_mlp(x, gate, weights[1])
+    assert mixed.dtype is torch.float16 and mixed.isfinite().all()
+    module = dlblas.nn.FusedGatedMLP(64, 40, device=device)  # f32, as it comes
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True, dynamic=True)
+    for call in (module, compiled):
+        assert call(x.detach()).dtype is torch.float16
+    with pytest.raises(errors.UnsupportedDtypeError, match="gate_weight has dtype f64"):
+        dlblas.fused_gated_mlp(x, gate.double(), up)
+    with pytest.raises(errors.UnsupportedDtypeError, match="w_up has dtype f32"):
+        dlblas.gated_mlp(x, gate, up.float())  # which is no name of theirs
+
+
+def test_fused_gated_mlp_converts_arrays_of_numpy() -> None:
+    x, gate, up = (torch.randn(s).numpy() for s in ((3, 64), (40, 64), (40, 64)))
+    wanted = dlblas.fused_gated_mlp(*(t.astype("f2") for t in (x, gate, up)))
+    got = dlblas.fused_gated_mlp(x.astype("f2"), gate, up)
+    assert got.dtype == wanted.dtype and (got == wanted).all()
+
+
 def test_names_that_are_not_offered() -> None:
     x, w = torch.randn(3, 8), torch.randn(4, 8)
     with pytest.raises(ValueError, match="activate is not offered"):

@@ -145,3 +145,37 @@ def test_in_torch(device: str) -> None:
 
     compiled = torch.compile(mixture, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x), mixture(x))
+
+
+def test_tokens_of_a_batch(device: str) -> None:
+    """[B, S, C] and [B, S, topk]: there and back, in torch, traced and in NumPy."""
+    ids, x = draw(12, 3, 5, device).view(3, 4, 3), torch.randn(3, 4, 16, device=device)
+    weights = torch.rand(3, 4, 3, device=device)
+    flat = ids.flatten(0, 1)
+    rows, offsets, inverse = dlblas.moe_permute(x.flatten(0, 1), flat, 5)
+    want = dlblas.moe_unpermute(rows, inverse, weights.flatten(0, 1))
+
+    def mixture(x: Any, ids: Any, weights: Any) -> Any:
+        made = dlblas.moe_permute(x, ids, 5)
+        return *made, dlblas.moe_unpermute(made[0], made[2], weights)
+
+    apart = x.transpose(0, 1).contiguous().transpose(0, 1)
+    torch._dynamo.reset()
+    compiled = torch.compile(mixture, fullgraph=True, backend="aot_eager")
+    places = (torch.empty_like(rows), torch.empty_like(offsets), inverse.view(3, 4, 3) * 0)
+    assert dlblas.moe_permute(x, ids, 5, out=places) is places
+    y = torch.empty(4, 3, 16, device=device).transpose(0, 1)  # no view joins its tokens
+    assert dlblas.moe_unpermute(places[0], places[2], weights, out=y) is y
+    used = offsets[-1]
+    for got in (mixture(x, ids, weights), mixture(apart, ids, weights),
+                compiled(x, ids, weights), (*places, y)):  # fmt: skip
+        assert got[2].shape == ids.shape and got[3].shape == x.shape
+        assert torch.equal(got[0][:used], rows[:used]) and torch.equal(got[1], offsets)
+        assert torch.equal(got[2].flatten(0, 1), inverse)
+        assert torch.equal(got[3].flatten(0, 1), want)
+    for a, b in zip(dlblas.moe_align(ids, 5, 4), dlblas.moe_align(flat, 5, 4), strict=True):
+        assert torch.equal(a, b)
+    array = dlblas.moe_permute(x.cpu().numpy(), ids.cpu().numpy(), 5)[2]
+    np.testing.assert_array_equal(array.reshape(12, 3), inverse.cpu().numpy())
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="topk_ids has other leading dimens"):
+        dlblas.moe_permute(x, flat, 5)

@@ -226,8 +226,32 @@ def test_what_modules_refuse() -> None:
     words = "GeluAndMul: approximate is not offered; expected 'none' or 'tanh', got 'erf'"
     with pytest.raises(dlblas.errors.ArgumentError, match=words):
         dlblas.nn.GeluAndMul("erf")
+    for value in ([], None, 3):
+        with pytest.raises(dlblas.errors.ArgumentError, match="approximate is not offered"):
+            dlblas.nn.GeluAndMul(value)
     assert repr(dlblas.nn.GeluAndMul("tanh")) == "GeluAndMul(approximate='tanh')"
     assert repr(dlblas.nn.LayerNorm(8)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True)"
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("FP8Linear", (8, 4)), ("FusedGatedMLP", (8, 16)), ("GatedMLP", (8, 16)),
+        ("GroupNorm", (2, 4)), ("LayerNorm", (8,)), ("Linear", (8, 4)), ("RMSNorm", (8,)),
+    ],
+)  # fmt: skip
+def test_sizes_that_are_none_are_refused_by_name(name: str, good: tuple[int, ...]) -> None:
+    """Where the module is made, in words of ours: not by torch's allocator, not at a call."""
+    cls = getattr(dlblas.nn, name)
+    cls(*good)
+    names = list(inspect.signature(cls).parameters)
+    for place in range(len(good)):
+        for value in (None, "x", 2.5, [], -3, 2**70):
+            with pytest.raises(
+                (dlblas.errors.ArgumentError, dlblas.errors.ShapeMismatchError)
+            ) as e:
+                cls(*good[:place], value, *good[place + 1 :])
+            assert e.value.argument == names[place], (value, str(e.value))
 
 
 MADE = {

@@ -110,12 +110,76 @@ def test_group_norm_of_nothing(shape: tuple[int, ...], device: str) -> None:
         assert dlblas.group_norm(x, 2, *vectors, out=out) is out
 
 
+def turned(dtype: Any, device: str) -> Any:
+    """[2, 8, 4, 4] that no view makes rows of groups: a result goes there by way of a copy."""
+    made = torch.zeros(2, 8, 4, 4, dtype=dtype, device=device)
+    return made.to(memory_format=torch.channels_last)
+
+
+def test_a_result_of_another_memory_order(device: str) -> None:
+    x, out = torch.randn(2, 8, 4, 4, device=device), turned(torch.float32, device)
+    assert dlblas.group_norm(x, 2, out=out) is out
+    assert torch.equal(out, dlblas.group_norm(x, 2))
+    columns = torch.empty(6, 4, device=device).t()
+    y = torch.randn(4, 6, device=device)
+    dlblas.layernorm_gated(y, None, group_size=3, out=columns)
+    assert torch.equal(columns, dlblas.layernorm_gated(y, None, group_size=3))
+    again = turned(torch.float32, device)
+    torch._dynamo.reset()
+    call = torch.compile(
+        lambda x, out: dlblas.group_norm(x, 2, out=out), backend="aot_eager", fullgraph=True
+    )
+    call(x, again)
+    assert torch.equal(again, out)
+
+
+def test_a_place_that_does_not_fit(device: str) -> None:
+    """By way of a copy as without: nothing is converted, nothing written."""
+    x = torch.randn(2, 8, 4, 4, device=device)
+    plain = torch.zeros(2, 8, 4, 4, dtype=torch.int32, device=device)
+    for out in (plain, turned(torch.int32, device), turned(torch.float64, device)):
+        with pytest.raises(errors.UnsupportedDtypeError, match="out has dtype"):
+            dlblas.group_norm(x, 2, out=out)
+        assert not out.any()
+    one = torch.zeros(1, 8, 4, 4, device=device).to(memory_format=torch.channels_last)
+    leaf = turned(torch.float32, device).requires_grad_()
+    for out, words in (
+        (one.expand(2, 8, 4, 4), "out overlaps itself"),
+        (leaf, "out requires grad"),
+        (turned(torch.float32, device).to_sparse(), "out is not a dense tensor"),
+        ([1.0], "out has no shape"),
+        ("x", "out has no shape"),
+    ):
+        with pytest.raises(errors.ArgumentError, match=words) as caught:
+            dlblas.group_norm(x, 2, out=out)
+        assert caught.value.argument == "out"
+    with pytest.raises(errors.ArgumentError, match="x requires grad"):
+        dlblas.group_norm(x.requires_grad_(), 2, out=turned(torch.float32, device))
+    frozen = np.zeros((2, 4, 4, 8), np.float32).transpose(0, 3, 1, 2)
+    frozen.flags.writeable = False
+    with pytest.raises(errors.ArgumentError, match="out is read-only"):
+        dlblas.group_norm(x.detach().cpu().numpy(), 2, out=frozen)
+
+
+@pytest.mark.parametrize("count", [True, None, 2.0, "2"])
+def test_a_number_of_groups_is_an_integer(count: Any) -> None:
+    for x in (torch.randn(2, 8, 4), np.ones((2, 8, 4), np.float32)):
+        with pytest.raises(errors.ArgumentTypeError, match=r"groups .*expected an integer"):
+            dlblas.group_norm(x, count)
+        if count is not None:
+            with pytest.raises(errors.ArgumentTypeError, match=r"group_size .*expected an int"):
+                dlblas.layernorm_gated(x, None, group_size=count)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda x: dlblas.group_norm(x, 3), "a number of channels that 3 groups divide, got 8"),
+        (
+            lambda x: dlblas.group_norm(x, 3),
+            "groups does not fit; expected a divisor of 8, .*, got 3",
+        ),
         (lambda x: dlblas.group_norm(x, 2, torch.ones(7)), r"weight does not fit; expected \[8\]"),
-        (lambda x: dlblas.layernorm_gated(x, group_size=4, weight=None), "groups of 4 divide"),
+        (lambda x: dlblas.layernorm_gated(x, None, group_size=4), "group_size .* divisor of 6"),
         (lambda x: dlblas.layernorm_gated(x, None, torch.ones(3)), "bias does not fit"),
         (lambda x: dlblas.layernorm_gated(x, None, None, x[:1]), "z does not fit"),
     ],

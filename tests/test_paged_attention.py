@@ -276,6 +276,46 @@ def test_caches_beyond_two_to_the_31_elements_on_a_cpu() -> None:
     assert far.abs().max() > 0
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sinks_have_the_dtype_of_q_or_f32(device: str, dtype: Any) -> None:
+    cache = Cache(device, dtype, [37, 0, 64], 4, 2, 64, 16)
+    q, sinks = cache.queries(3), torch.tensor([-1.5, 0.0, 2.25, 0.5])
+    o, lse = cache.expected(q, [1] * 3)
+    with_sink = torch.logaddexp(lse, sinks.double())
+    agree(cache.call(q, sinks=sinks.to(device, dtype)), (o * (lse - with_sink).exp()[..., None],
+          with_sink), dtype)  # fmt: skip
+    got = cache.call(q, sinks=sinks.to(device, dtype))
+    for mine, other in zip(got, cache.call(q, sinks=sinks.to(device)), strict=True):
+        assert torch.equal(mine, other)
+    assert torch.equal(got[1][1].cpu(), sinks) and not got[0][1].any()  # it sees nothing
+
+
+def test_sinks_of_other_dtypes_are_refused() -> None:
+    given = small(sinks=torch.zeros(4, dtype=torch.float16))
+    for other in (given, small(sinks=np.zeros(4)), small(sinks=torch.zeros(4).double())):
+        with pytest.raises(errors.UnsupportedDtypeError, match="sinks has"):
+            dlblas.paged_attention(**other)
+    learned = small(sinks=torch.zeros(4, requires_grad=True))
+    with pytest.raises(errors.ArgumentError, match="sinks requires grad"):
+        dlblas.paged_attention(**learned)
+    halves = small(sinks=given["sinks"])
+    halves.update((name, halves[name].half()) for name in ("q", "k_cache", "v_cache"))
+    wanted = dlblas.paged_attention(**halves)
+    compiled = torch.compile(dlblas.paged_attention, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(**halves), wanted)
+    arrays = {name: x.numpy() for name, x in halves.items()}
+    assert np.array_equal(dlblas.paged_attention(**arrays), wanted.numpy())
+
+
+def test_no_heads_at_all() -> None:
+    given = small(q=torch.zeros(2, 0, 16), k_cache=torch.zeros(5, 16, 0, 16))
+    o, lse = dlblas.paged_attention(**{**given, "v_cache": given["k_cache"]}, return_lse=True)
+    assert o.shape == (2, 0, 16) and lse.shape == (2, 0)
+    with pytest.raises(errors.ShapeMismatchError, match=r"q has size 4 .*; expected 0 \(Hkv\*G"):
+        dlblas.paged_attention(**small(k_cache=given["k_cache"], v_cache=given["k_cache"]))
+
+
 def test_rows_without_offsets_are_one_a_sequence() -> None:
     cache = Cache("cpu", torch.float32, [3, 4], 2, 1, 8, 4)
     with pytest.raises(dlblas.errors.ShapeMismatchError, match="one a sequence"):
@@ -301,6 +341,7 @@ def by_pages(last: list[int]) -> dict[str, Any]:
     [
         ({"scale": 0.0}, errors.ArgumentError, "scale leaves nothing of q and k; expected"),
         ({"scale": 0}, errors.ArgumentError, "scale leaves nothing of q and k"),
+        ({"scale": np.float32(0)}, errors.ArgumentError, "scale leaves nothing of q and k"),
         ({"window": -1}, errors.ArgumentError, "window is out of range; expected 0 or more"),
         ({"window": (3, 0)}, errors.ArgumentTypeError, "window is no number of keys"),
         ({"q": None}, errors.ArgumentTypeError, "q is no array; expected"),
@@ -329,8 +370,16 @@ def test_tables_that_are_no_three_vectors() -> None:
 @pytest.mark.parametrize("last", [[20, 3], [16, -1]], ids=str)
 def test_a_last_page_has_a_pages_keys_at_most(last: list[int]) -> None:
     dlblas.paged_attention(**by_pages([16, 1]))
+    given = by_pages([0, 0])
+    o, lse = dlblas.paged_attention(**given, return_lse=True)
+    table = {"page_table": torch.tensor([[0, 1], [2, 0]]).int()}
+    length = {"seq_lens": torch.tensor([16, 0]).int()}
+    one = dlblas.paged_attention(**{**given, **table, **length}, return_lse=True)
+    assert torch.equal(lse[0], one[1][0]) and torch.isinf(lse[1]).all() and not o[1].any()
     given = by_pages(last)
-    with pytest.raises(errors.ArgumentError, match="last_page_len is out of range; expected 1 to"):
+    with pytest.raises(
+        errors.ArgumentError, match="last_page_len is out of range; expected 0 to 16, "
+    ):
         dlblas.paged_attention(**given)
     arrays = {k: v.numpy() for k, v in given.items() if isinstance(v, torch.Tensor)}
     arrays["page_table"] = tuple(t.numpy() for t in given["page_table"])

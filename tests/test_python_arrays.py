@@ -371,3 +371,127 @@ class TestTorch:
             product.backward()
         with torch.inference_mode():
             dlblas.rms_norm(x, w, out=torch.empty(4, 8))
+
+
+def of(array):
+    made = dlblas.Array(array.shape, str(array.dtype).replace("float", "f").replace("int", "i"))
+    np.asarray(made)[...] = array
+    return made
+
+
+@pytest.mark.parametrize(
+    "key",
+    [0, -1, (0, 1), (Ellipsis, 1), (slice(None, None, -1), 2), (None, 0), slice(1, 1), (0, 1, 2),
+     (Ellipsis, None), (slice(None), slice(0, 3, 2), None, slice(3, 0, -1)), Ellipsis, ()],
+)  # fmt: skip
+def test_parts_of_an_own_array_are_views(key):
+    x = RNG.standard_normal((2, 3, 4)).astype("f")
+    own = of(x)
+    part = own[key]
+    assert isinstance(part, dlblas.Array) and np.may_share_memory(*map(np.asarray, (own, own)))
+    for got in (np.asarray(part), np.from_dlpack(part), np.asarray(part.reshape((-1,)))):
+        np.testing.assert_array_equal(got.reshape(x[key].shape), x[key])
+    assert np.may_share_memory(np.asarray(part), np.asarray(own)) or 0 in part.shape
+    own[key] = of(2 * np.asarray(x[key], "f"))
+    x[key] = 2 * x[key]
+    np.testing.assert_array_equal(np.asarray(own), x)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_own_array_is_reshaped_as_numpys(seed):
+    """A view where NumPy makes one, a copy elsewhere, of turned and cut arrays."""
+    rng = np.random.default_rng(seed)
+    x = draw(*rng.integers(1, 5, rng.integers(1, 5)))
+    own = of(x)
+    x = np.asarray(own)
+    for _ in range(2):
+        i, j = rng.integers(0, x.ndim, 2)
+        cut = tuple(slice(None, None, (1, 1, -1, 2)[k]) for k in rng.integers(0, 4, x.ndim))
+        x, own = x.swapaxes(i, j)[cut], own.swapaxes(int(i), int(j))[cut]
+    flat = x.size
+    for shape in {(-1,), (1, flat, 1), (2, flat // 2) if flat % 2 == 0 else (flat,),
+                  (x.shape[0], flat // x.shape[0]), (*x.shape[:-1], 1, x.shape[-1])}:  # fmt: skip
+        got, want = np.asarray(own.reshape(shape)), x.reshape(shape)
+        np.testing.assert_array_equal(got, want)
+        assert np.may_share_memory(got, x) == np.may_share_memory(want, x)
+
+
+def test_what_is_no_part_of_an_own_array():
+    own = dlblas.Array((2, 3), "f32")
+    for key in (2, -3, (0, 0, 0)):
+        with pytest.raises(IndexError):
+            own[key]
+    for value in (1.0, np.ones(3, "f"), dlblas.Array((2,), "f32"), dlblas.Array((3,), "f16")):
+        with pytest.raises(dlblas.errors.ArgumentError, match="Array: value does not fit"):
+            own[0] = value
+    assert len(list(own)) == 2  # iteration ends
+
+
+def test_operators_read_and_write_turned_own_arrays():
+    x = RNG.standard_normal((4, 3, 8)).astype("f")
+    own, w = of(x), of(np.ones(8, "f"))
+    y = dlblas.rms_norm(own.swapaxes(0, 1)[::-1], w)
+    assert isinstance(y, dlblas.Array) and y.shape == (3, 4, 8)
+    np.testing.assert_allclose(
+        np.asarray(y), expect(x.swapaxes(0, 1)[::-1], np.ones(8)), rtol=1e-5, atol=1e-6
+    )
+    place = dlblas.Array((4, 3, 2, 8), "f32")
+    np.asarray(place)[...] = 0
+    dlblas.rms_norm(own, w, out=place[:, :, 1])
+    np.testing.assert_array_equal(np.asarray(place)[:, :, 0], 0)
+    np.testing.assert_allclose(
+        np.asarray(place)[:, :, 1], expect(x, np.ones(8)), rtol=1e-5, atol=1e-6
+    )
+
+
+def draw(*shape):
+    return RNG.standard_normal(shape).astype("f")
+
+
+FUNCTIONS = {
+    "group_norm": lambda f, x: f(x(2, 8, 3), 4, x(8), x(8)),
+    "layernorm_gated": lambda f, x: f(x(3, 8), x(8), x(8), x(3, 8), 1e-6, 4),
+    "fused_rmsnorm_rope": lambda f, x: f(x(2, 3, 16), x(16), x(3, 1, 4), x(3, 1, 4), 1e-6, 2),
+    "partial_rotary_emb": lambda f, x: f(
+        x(2, 3, 4, 24), x(2, 3, 1, 8), x(2, 3, 4, 28), x(3, 8), x(3, 4)
+    ),
+    "apply_rotary_pos_emb": lambda f, x: f(x(2, 3, 4, 8), x(2, 3, 2, 8), x(3, 8), x(3, 8)),
+    "halves": lambda f, x: dlblas.apply_rotary_pos_emb(
+        x(2, 3, 4, 8), x(2, 3, 2, 8), x(3, 4), x(3, 4), x(2, 3, 4, 8)
+    ),
+    "fused_rotary_emb": lambda f, x: f(x(2, 3, 4, 8), x(2, 3, 2, 8), x(1, 3, to=5), x(4)),
+    "mrope": lambda f, x: f(x(3, 4, 8), x(3, 2, 8), x(3, 3, to=5), x(5, 8), (1, 1, 2)),
+    "rope": lambda f, x: f(x(2, 3, 4, 8), x(2, 3, 2, 8), x(2, 3, to=5), x(5, 8), rotary_dim=8),
+    "fused_rotary_and_fa": lambda f, x: f(
+        x(2, 3, 4, 8), x(2, 3, 2, 8), x(2, 3, 2, 8), x(3, 4), x(3, 4)
+    ),
+    "softmax": lambda f, x: f(x(3, 5), dim=0),
+    "bmm": lambda f, x: f(x(2, 3, 8), x(2, 8, 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_take_own_arrays(name):
+    """What NumPy gets, on dlblas.Array: the result type where there is no NumPy."""
+    made = []
+
+    def array(*shape, to=0):
+        made.append(RNG.integers(0, to, shape) if to else draw(*shape))
+        return made[-1]
+
+    function = getattr(dlblas, name, None)
+    want = FUNCTIONS[name](function, array)
+    again = iter(made)
+    got = FUNCTIONS[name](function, lambda *shape, to=0: of(next(again)))
+    if not isinstance(want, tuple):
+        got, want = (got,), (want,)
+    for x, y in zip(got, want, strict=True):
+        assert isinstance(x, dlblas.Array)
+        np.testing.assert_array_equal(np.asarray(x), y)
+
+
+def test_a_loss_needs_arithmetic():
+    with pytest.raises(
+        dlblas.errors.ArgumentTypeError, match=r"target has no arithmetic; .* Array"
+    ):
+        dlblas.cross_entropy(of(draw(3, 8)), of(np.arange(3)))

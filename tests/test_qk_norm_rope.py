@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -203,7 +204,86 @@ def test_scaled_tables() -> None:
     ((4, 64, 1e4, {"rope_type": "dynamic"}), "scaling"),
     ((4, 64, 1e4, {"rope_type": "linear"}), "scaling"),
     ((4, 64, 1e4, {"rope_type": "llama3", "factor": 8.0}), "scaling"),
+    (([0, 1], 64), "end_or_positions"), ((1.5, 64), "end_or_positions"),
+    ((np.arange(4), 64), "end_or_positions"),
 ])  # fmt: skip
 def test_tables_refused(arguments: Any, name: str) -> None:
     with pytest.raises(errors.ArgumentError, match=f"rope_tables: {name}"):
         dlblas.rope_tables(*arguments)
+
+
+YARN = {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+OF_MODELS = {
+    "deepseek_v3": YARN | {"beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0},
+    "deepseek_v2_lite": YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},
+    "gpt_oss": YARN | {"factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False},
+    "unequal": YARN | {"mscale": 1.0, "mscale_all_dim": 0.5},
+    "one_alone": YARN | {"mscale": 0.707},
+    "of_all_alone": YARN | {"mscale_all_dim": 0.707},
+    "zero": YARN | {"mscale": 1.0, "mscale_all_dim": 0.0},
+    "attention_factor": YARN | {"attention_factor": 1.25, "mscale": 1.0, "mscale_all_dim": 1.0},
+    "whole": YARN | {"truncate": True},
+    "qwen": YARN | {"factor": 4.0, "original_max_position_embeddings": 32768},
+}
+
+
+def yarn(dim: int, theta: float, scaling: dict[str, Any]) -> tuple[Any, float]:
+    """YaRN once more, in torch and f64: frequencies, and the factor of both tables."""
+    plain = theta ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    factor, seen = scaling["factor"], scaling["original_max_position_embeddings"]
+    pairs = [
+        dim * math.log(seen / (turns * 2 * math.pi)) / (2 * math.log(theta))
+        for turns in (scaling.get("beta_fast", 32), scaling.get("beta_slow", 1))
+    ]
+    if scaling.get("truncate", True):
+        pairs = [math.floor(pairs[0]), math.ceil(pairs[1])]
+    first, last = max(pairs[0], 0), min(pairs[1], dim - 1)
+    divided = ((torch.arange(dim // 2) - first) / (last - first)).clamp(0, 1)
+    m = [0.1 * scaling.get(name, 0) * math.log(factor) + 1 for name in ("mscale", "mscale_all_dim")]
+    given = scaling.get("mscale") and scaling.get("mscale_all_dim")
+    made = m[0] / m[1] if given else 0.1 * math.log(factor) + 1
+    return plain * (1 - divided) + plain / factor * divided, scaling.get("attention_factor", made)
+
+
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_yarn_as_models_have_it(name: str) -> None:
+    scaling = OF_MODELS[name]
+    for dim, theta in ((64, 1e4), (128, 150000.0)):
+        turns, factor = yarn(dim, theta, scaling)
+        angles = torch.arange(50, dtype=torch.float64)[:, None] * turns
+        made = dlblas.rope_tables(50, dim, theta, scaling | {"rope_theta": theta})
+        for got, want in zip(made, (angles.cos(), angles.sin()), strict=True):
+            assert (got.double() - want * factor).abs().max() <= 2.0**-23 * factor
+    if name in ("deepseek_v3", "deepseek_v2_lite"):
+        assert made[0].max() == 1
+
+
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_yarn_is_that_of_transformers(name: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    utils = pytest.importorskip("transformers.modeling_rope_utils")
+    config = transformers.LlamaConfig(
+        hidden_size=256, num_attention_heads=4, head_dim=64, max_position_embeddings=163840,
+        rope_parameters=OF_MODELS[name] | {"rope_theta": 1e4},
+    )  # fmt: skip
+    turns, factor = utils.ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")
+    at = torch.tensor([1])
+    for got, of in zip(dlblas.rope_tables(at, 64, 1e4, OF_MODELS[name]), (torch.cos, torch.sin),
+                       strict=True):  # fmt: skip
+        torch.testing.assert_close(got[0], of(turns) * factor, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    ({"finetuned": True}, r"keys of yarn: .*mscale_all_dim, truncate, got 'finetuned'"),
+    ({"low_freq_factor": 1.0}, r"keys of yarn: .* got 'low_freq_factor'"),
+    ({"truncate": "no"}, "a truncate of True or False, got 'no'"),
+    ({"mscale": "1"}, "a positive mscale, got '1'"), ({"mscale": -1.0}, "a positive mscale, got"),
+    ({"attention_factor": 0.0}, r"a positive attention_factor, got 0\.0"),
+    ({"rope_theta": 1e6}, r"a rope_theta of theta, 10000\.0, got 1000000\.0"),
+    ({"type": "linear", "rope_type": "linear"}, "keys of linear: rope_type, type, rope_theta, fac"),
+])  # fmt: skip
+def test_what_a_scaling_does_not_say(more: dict[str, Any], words: str) -> None:
+    """A key that is passed over in silence would change a model."""
+    with pytest.raises(errors.ArgumentError, match=f"rope_tables: scaling .* expected {words}"):
+        dlblas.rope_tables(4, 64, 1e4, YARN | more)
+    assert dlblas.rope_tables(np.int64(4), 64, 1e4, YARN | {"finetuned": None})[0].shape == (4, 32)

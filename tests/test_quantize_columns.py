@@ -138,7 +138,15 @@ def test_what_is_refused() -> None:
         dlblas.quantize(x, "tensor", scale=0.5, scale_dtype="ue8m0")
     with pytest.raises(dlblas.Error, match="scale_dtype"):
         dlblas.quantize(x, "token", scale_dtype="f16")
-    array = dlblas.Array((4, 256), "f32")
+
+
+def test_an_own_array_has_columns_too() -> None:
+    x = made((2, 3, 256))
+    array = dlblas.Array((2, 3, 256), "f32")
     np.asarray(array)[...] = x
-    with pytest.raises(dlblas.errors.ArgumentTypeError, match="NumPy"):
-        dlblas.quantize(array, "token", scale_layout="column_major_tma")
+    for granularity in ("group32", "group128"):
+        _, scale = dlblas.quantize(array, granularity, scale_layout="column_major_tma")
+        _, want = dlblas.quantize(x, granularity, scale_layout="column_major_tma")
+        assert isinstance(scale, dlblas.Array)
+        np.testing.assert_array_equal(np.asarray(scale), want)
+        assert np.asarray(scale).strides == want.strides

@@ -139,6 +139,134 @@ def test_a_scale_that_is_given_is_kept() -> None:
         assert caught.value.argument == "scale"
 
 
+@pytest.mark.parametrize("dtype", LARGEST)
+@pytest.mark.parametrize("shape", [(6, 320), (2, 3, 40), (77,), (1,), (3, 0), (0, 5)])
+def test_what_a_given_scale_gave_comes_back(shape: tuple[int, ...], dtype: str) -> None:
+    """Of a number, and of one element in any form that quantize takes."""
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    want = None
+    for scale in (0.5, np.float32(0.5), np.full((), 0.5, "f"), np.full((1,), 0.5, "f")):
+        q, given = dlblas.quantize(x, "tensor", dtype, scale)
+        assert given is scale
+        y = dlblas.dequantize(q, given)
+        assert y.shape == shape
+        want = np.asarray(q).astype(np.float32) / 2 if want is None else want
+        np.testing.assert_array_equal(y, want)
+    whole = dlblas.quantize(x, "tensor", dtype, 1)  # an integer
+    np.testing.assert_array_equal(
+        dlblas.dequantize(*whole), np.asarray(whole[0]).astype(np.float32)
+    )
+    torch = pytest.importorskip("torch")
+    t = torch.from_numpy(x)
+    for scale in (0.5, torch.tensor(0.5), torch.tensor([0.5])):
+        y = dlblas.dequantize(*dlblas.quantize(t, "tensor", dtype, scale))
+        assert torch.equal(y, torch.from_numpy(want))
+
+
+def test_a_number_for_a_scale_of_what_is_no_array() -> None:
+    for q in (None, [1], "ab"):
+        with pytest.raises(dlblas.errors.ArgumentTypeError, match="q is no array"):
+            dlblas.dequantize(q, 0.5)
+    for scale in (None, "a", [0.5], True):
+        with pytest.raises(dlblas.errors.ArgumentTypeError, match="scale is no array"):
+            dlblas.dequantize(np.ones((2, 3), np.int8), scale)
+    q = dlblas.Array((2, 3), "i8")
+    assert dlblas.dequantize(q, 0.5).shape == (2, 3)
+
+
+def places_that_do_not_fit() -> list[tuple[Any, str]]:
+    frozen = np.empty((), np.float32)
+    frozen.flags.writeable = False
+    return [
+        (np.empty((), np.int32), r"out\[1\] \(scale\) has dtype i32; expected f32, got i32"),
+        (np.empty((), np.float64), r"out\[1\] \(scale\) has dtype f64; expected f32"),
+        (np.empty((3,), np.float32), r"out\[1\] \(scale\) has another shape; expected \(\)"),
+        (frozen, r"out\[1\] \(scale\) is read-only"),
+        ("foo", r"out\[1\] \(scale\) is no array to write to; .* got str"),
+        (7.5, r"out\[1\] \(scale\) is no array to write to; .* got float"),
+    ]
+
+
+@pytest.mark.parametrize(("place", "words"), places_that_do_not_fit())
+def test_a_place_that_does_not_fit_a_given_scale(place: Any, words: str) -> None:
+    """Neither is the scale converted or broadcast, nor are the codes written before."""
+    x, weight = np.ones((4, 128), np.float32), np.ones(128, np.float32)
+    wide = np.ones((4, 256), np.float32)
+    hidden = np.zeros((4, 128), np.float32)
+    for dtype, call in (
+        ("i8", lambda q: dlblas.quantize(x, "tensor", "i8", 2.5, out=(q, place))),
+        ("i8", lambda q: dlblas.silu_and_mul_quant(
+            wide, "tensor", dtype="i8", scale=2.5, out=(q, place))),
+        ("f8", lambda q: dlblas.rms_norm_quant(
+            x, weight, granularity="tensor", scale=2.5, out=(q, place))),
+        ("f8", lambda q: dlblas.add_rms_norm_quant(
+            x, weight, x, granularity="tensor", scale=2.5, out=(q, place, hidden))),
+    ):  # fmt: skip
+        q = np.zeros((4, 128), np.int8)
+        with pytest.raises(dlblas.errors.Error, match=words) as caught:
+            call(q if dtype == "i8" else q.view(ml_dtypes.float8_e4m3fn))
+        assert caught.value.argument == "out[1]" and not q.any() and not hidden.any()
+
+
+def test_results_that_are_too_few_or_too_many() -> None:
+    x, weight = np.ones((4, 128), np.float32), np.ones(128, np.float32)
+    q, place = np.zeros((4, 128), np.int8), np.empty((), np.float32)
+    f8 = q.view(ml_dtypes.float8_e4m3fn)
+    for out, got in (((q,), "1"), ((q, place, place), "3"), ([q, place], "1"), ((), "0")):
+        words = rf"quantize: out has the wrong number .*expected 2 \(q, scale\), got {got}"
+        with pytest.raises(dlblas.errors.ArgumentError, match=words):
+            dlblas.quantize(x, "tensor", "i8", 2.5, out=out)
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"rms_norm_quant: out .*expected 2"):
+        dlblas.rms_norm_quant(x, weight, granularity="tensor", scale=1.0, out=(f8,))
+    for out in ((f8, place), f8):
+        words = r"add_rms_norm_quant: out .*expected 3 \(q, scale, residual_out\)"
+        with pytest.raises(dlblas.errors.ArgumentError, match=words):
+            dlblas.add_rms_norm_quant(x, weight, x, granularity="tensor", scale=1.0, out=out)
+    assert not q.any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_where_a_given_scale_is_copied(device: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4, 128, device=device)
+    for scale in (2.5, torch.tensor(2.5, device=device), torch.tensor([2.5], device=device)):
+        for shape in ((), (1,)):
+            q = torch.zeros(4, 128, dtype=torch.int8, device=device)
+            place = torch.zeros(shape, device=device)
+            made = dlblas.quantize(x, "tensor", "i8", scale, out=(q, place))
+            assert made[0] is q and made[1] is place
+            assert place.shape == shape and place.item() == 2.5 and q.any()
+    q = torch.zeros(4, 128, dtype=torch.int8, device=device)
+    for place, words in (
+        (torch.empty((), device="meta"), "is on meta"),
+        (torch.empty((), device=device, requires_grad=True), "requires grad"),
+        (torch.empty((), device=device).to_sparse(), "is not a dense tensor"),
+    ):
+        with pytest.raises(dlblas.errors.Error, match=words):
+            dlblas.quantize(x, "tensor", "i8", 2.5, out=(q, place))
+    assert not q.any()
+    numpy = np.zeros((), np.float32), torch.tensor(2.5)
+    if device == "cpu":  # of two packages
+        dlblas.quantize(x, "tensor", "i8", numpy[1], out=(q, numpy[0]))
+        assert numpy[0] == 2.5
+        dlblas.quantize(x, "tensor", "i8", np.full((), 0.5, "f"), out=(q, torch.zeros(())))
+    array = dlblas.Array((1,), "f32")
+    dlblas.quantize(x.cpu(), "tensor", "i8", 2.5, out=(q.cpu(), array))
+    assert np.asarray(array) == 2.5
+    for place in (np.zeros((), np.float32), torch.zeros(()), dlblas.Array((), "f32")):
+        dlblas.quantize(x.cpu(), "tensor", "i8", array, out=(q.cpu(), place))
+        assert np.asarray(place) == 2.5
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x, out: dlblas.quantize(x, "tensor", "i8", 2.5, out=out),
+        backend="aot_eager", fullgraph=True,
+    )  # fmt: skip
+    place, again = torch.zeros((), device=device), torch.zeros_like(q)
+    compiled(x, (again, place))
+    assert place.item() == 2.5
+    assert torch.equal(again, dlblas.quantize(x, "tensor", "i8", 2.5)[0])
+
+
 def test_what_does_not_fit_is_refused() -> None:
     x = made((4, 200))
     q, scale = dlblas.quantize(x, "group64")

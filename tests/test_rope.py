@@ -197,15 +197,15 @@ def test_compiled_with_any_number_of_tokens(op: str) -> None:
     table = table_of(64, 32)
 
     def model(q: Any, k: Any, positions: Any) -> Any:
-        got = getattr(dlblas, op)(q * 1, k * 1, positions, table)
-        return got if op == "rope" else None
+        q, k = q * 1, k * 1
+        got = getattr(dlblas, op)(q, k, positions, table)
+        return got if op == "rope" else (q, k)
 
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
     for tokens in (3, 5, 17):
         q, k = torch.randn(tokens, 4, 32), torch.randn(tokens, 1, 32)
-        got = compiled(q, k, torch.arange(tokens))
-        if op == "rope":
-            check(got[0], expected(q, torch.arange(tokens), table, "neox"))
+        for x, got in zip((q, k), compiled(q, k, torch.arange(tokens)), strict=True):
+            check(got, expected(x, torch.arange(tokens), table, "neox"))
 
 
 def test_opcheck_of_slices() -> None:
@@ -218,17 +218,19 @@ def test_opcheck_of_slices() -> None:
 
 def test_wrong_shapes_are_refused() -> None:
     q, k, at = torch.randn(5, 2, 32), torch.randn(5, 1, 32), torch.arange(5)
-    with pytest.raises(errors.ShapeMismatchError, match="cos_sin_cache"):
+    with pytest.raises(errors.ShapeMismatchError, match=r"^rope: cos_sin_cache has size 31 in dim"):
         dlblas.rope(q, k, at, torch.randn(9, 31))
-    with pytest.raises(errors.ShapeMismatchError, match=r"cos_sin_cache|q"):
+    with pytest.raises(errors.ShapeMismatchError, match=r"^rope: q has size 32 .* at least 34"):
         dlblas.rope(q, k, at, torch.randn(9, 34))
-    with pytest.raises(errors.ShapeMismatchError, match="positions"):
+    with pytest.raises(errors.ShapeMismatchError, match=r"^rope: positions has length 4; expected"):
         dlblas.rope(q, k, torch.arange(4), torch.randn(9, 32))
-    with pytest.raises(errors.UnsupportedDtypeError, match="positions"):
+    with pytest.raises(errors.UnsupportedDtypeError, match=r"^rope: positions has dtype f32; exp"):
         dlblas.rope(q, k, torch.zeros(5), torch.randn(9, 32))
-    with pytest.raises(errors.ShapeMismatchError, match="q"):
+    with pytest.raises(
+        errors.ShapeMismatchError, match=r"^apply_rotary_pos_emb: q has size 31 in "
+    ):
         dlblas.apply_rotary_pos_emb(q[..., :31], k[..., :31], *torch.randn(2, 5, 31))
-    with pytest.raises(errors.ArgumentError, match="overlap"):
+    with pytest.raises(errors.ArgumentError, match=r"^rope_: q overlaps k; expected memory of its"):
         dlblas.rope_(q, q[:, :1], at, torch.randn(9, 32))
 
 
@@ -288,3 +290,218 @@ def test_rotary_dim_is_the_width_of_the_table() -> None:
             assert torch.equal(x, y)
         with pytest.raises(errors.ShapeMismatchError, match="rotary_dim is not the width of cos_s"):
             call(q, k, *args, rotary_dim=16)
+
+
+@pytest.mark.parametrize("batch", [2, 5, 1])
+def test_a_one_before_the_tables_columns_is_their_heads(batch: int) -> None:
+    """Also where the batch is as long as a sequence, so that [S, 1, D] could be [B, 1, D]."""
+    q, k = torch.randn(batch, 5, 4, 16), torch.randn(batch, 5, 2, 16)
+    whole = torch.randn(2, batch, 5, 16)
+    for tables in (whole, whole[..., :8]):
+        row = tables[:, 0]
+        for many, one in (
+            (row.unsqueeze(1).expand_as(tables), row[:, :, None]),  # [S, 1, D]
+            (tables, tables[:, :, :, None]),  # [B, S, 1, D]
+            (row.unsqueeze(1).expand_as(tables), row[:, None, :, None]),  # [1, S, 1, D]
+        ):
+            want = dlblas.apply_rotary_pos_emb(q, k, *many)
+            for x, y in zip(dlblas.apply_rotary_pos_emb(q, k, *one), want, strict=True):
+                assert torch.equal(x, y)
+    last = torch.randn(2, batch, 1, 16)  # one token of each sequence: [B, S, D] with S = 1
+    want = dlblas.apply_rotary_pos_emb(q[:, 0], k[:, 0], *last[:, :, 0])
+    got = dlblas.apply_rotary_pos_emb(q[:, :1], k[:, :1], *last)
+    assert all(torch.equal(x[:, 0], y) for x, y in zip(got, want, strict=True))
+    if batch == 2:  # no tables of every sequence, for all of its tokens
+        with pytest.raises(errors.ShapeMismatchError, match=r"cos has another .* got \(2, 1, 16\)"):
+            dlblas.apply_rotary_pos_emb(q, k, *last)
+
+
+class DLPackAlone:
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_places_by_name_are_checked_before_anything_is_written() -> None:
+    q, k, cos = torch.randn(5, 4, 8), torch.randn(5, 2, 8), torch.randn(5, 8)
+    at, frequencies = torch.arange(5), torch.rand(4)
+    calls: list[Any] = [
+        ("q_embed", "k_embed", lambda *to: dlblas.apply_rotary_pos_emb(q, k, cos, cos, *to)),
+        ("out_q", "out_k", lambda *to: dlblas.fused_rotary_emb(q, k, at, frequencies, 1.0, *to)),
+    ]
+    for q_name, k_name, call in calls:
+        want, right = call(), torch.zeros(5, 4, 8)
+        for wrong, kind, words in (
+            (
+                torch.zeros(5, 2, 8, dtype=torch.int32),
+                errors.UnsupportedDtypeError,
+                "has dtype i32",
+            ),
+            (torch.zeros(2, 5, 2, 8), errors.ShapeMismatchError, "has other leading dimensions"),
+            (torch.zeros(5, 2, 9), errors.ShapeMismatchError, "has size 9 in dimension 2"),
+            (torch.zeros(5, 1, 8).expand(5, 2, 8), errors.ArgumentError, "overlaps itself"),
+            ("foo", errors.ArgumentError, "is not an array"),
+        ):
+            for places in ((None, wrong), (right, wrong)):
+                with pytest.raises(kind, match=f"emb: {k_name} {words}; ") as refused:
+                    call(*places)
+                assert refused.value.argument == k_name and not right.any()
+        with pytest.raises(errors.UnsupportedDtypeError, match=f"emb: {q_name} has dtype i32; "):
+            call(torch.zeros(5, 4, 8, dtype=torch.int32))
+        one = call(right)
+        assert one[0] is right
+        assert all(torch.equal(x, y) for x, y in zip(one, want, strict=True))
+    for missing in ((None, k, cos, cos), (q, [1.0], cos, cos), (q, k, "x", cos)):
+        with pytest.raises(errors.ArgumentError) as refused:
+            dlblas.apply_rotary_pos_emb(*missing, q_embed=torch.zeros(5, 4, 8))
+        assert refused.value.argument in ("q", "k", "cos")
+    with pytest.raises(errors.ArgumentTypeError, match="apply_rotary_pos_emb: q is no array"):
+        dlblas.apply_rotary_pos_emb(
+            DLPackAlone(q.numpy()), *(x.numpy() for x in (k, cos, cos)), k_embed=k.numpy()
+        )
+
+
+def test_a_sparse_place_is_refused_in_words() -> None:
+    q, k, cos = torch.randn(5, 4, 8), torch.randn(5, 2, 8), torch.randn(5, 8)
+    with pytest.raises(errors.ArgumentError, match="emb: q_embed is not a dense tensor"):
+        dlblas.apply_rotary_pos_emb(q, k, cos, cos, torch.zeros(5, 4, 8).to_sparse())
+
+
+@pytest.mark.parametrize("wrong", [[8], "8", 8.0, torch.ones(3), np.ones(3), object()])
+def test_rotary_dim_is_an_integer(wrong: Any) -> None:
+    q, k, at, table = torch.randn(5, 4, 16), torch.randn(5, 2, 16), torch.arange(5), table_of(9, 8)
+    with pytest.raises(errors.ArgumentTypeError, match=r"^rope: rotary_dim .* expected an integer"):
+        dlblas.rope(q, k, at, table, rotary_dim=wrong)
+    with pytest.raises(errors.ArgumentTypeError, match=r"^rope: cos_sin_cache is no array"):
+        dlblas.rope(
+            *(x.numpy() for x in (q, k, at)), DLPackAlone(table.numpy()), rotary_dim=8
+        )  # fmt: skip
+
+
+# ---- more leading dimensions than one -----------------------------------------------------------
+
+
+def batched(lead: tuple[int, ...] = (2, 5)) -> tuple[Any, ...]:
+    return (
+        torch.randn(*lead, 4, 16), torch.randn(*lead, 2, 16), torch.randint(0, 9, lead),
+        table_of(9, 8),
+    )  # fmt: skip
+
+
+def joined(q: Any, k: Any, positions: Any, table: Any) -> tuple[Any, ...]:
+    return q.reshape(-1, 4, 16), k.reshape(-1, 2, 16), positions.reshape(-1), table
+
+
+def same(got: Any, want: Any) -> None:
+    for x, y in zip(got, want, strict=True):
+        assert torch.equal(torch.as_tensor(x).reshape(-1), y.reshape(-1))
+
+
+@pytest.mark.parametrize("lead", [(2, 5), (1, 5), (3, 2, 4), (0, 5)])
+def test_tokens_of_any_leading_dimensions(lead: tuple[int, ...]) -> None:
+    given = batched(lead)
+    want = dlblas.rope(*joined(*given))
+    for _ in range(2):  # the second time it is asked for first
+        got = dlblas.rope(*given, rotary_dim=8)
+        assert [x.shape for x in got] == [x.shape for x in given[:2]]
+        same(got, want)
+    same(dlblas.rope(*(x.numpy() for x in given)), want)
+    q, k, *rest = given
+    whole = torch.cat((q, k, torch.randn_like(k)), -2)  # slices of a fused projection
+    before = whole.clone()
+    dlblas.rope_(whole[..., :4, :], whole[..., 4:6, :], *rest)
+    same(whole.split([4, 2, 2], -2), (*want, before[..., 6:, :]))
+    # Leading dimensions that no view joins, to read and to write.
+    apart = torch.contiguous_format
+    turned = [x.transpose(0, -3).clone(memory_format=apart).transpose(0, -3) for x in (q, k)]
+    same(dlblas.rope(*turned, *rest), want)
+    places = [torch.empty_like(x) for x in turned]
+    assert places[0].stride() == turned[0].stride()
+    made = dlblas.rope(q, k, *rest, out=tuple(places))
+    assert made[0] is places[0] and made[1] is places[1]
+    same(made, want)
+    dlblas.rope_(*turned, *rest)
+    same(turned, want)
+    arrays = [x.numpy().copy() for x in (q, k)]
+    dlblas.rope_(*arrays, *(x.numpy() for x in rest))
+    same(arrays, want)
+
+
+def test_an_in_place_form_of_more_dimensions_returns_nothing() -> None:
+    q, k, at, table = batched()
+    for _ in range(2):
+        assert dlblas.rope_(q, k, at, table) is None
+
+
+@pytest.mark.parametrize("op", ["rope", "rope_"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_more_dimensions_compiled(op: str, dynamic: bool) -> None:
+    def model(q: Any, k: Any, *rest: Any) -> Any:
+        q, k = q * 1, k * 1
+        got = getattr(dlblas, op)(q, k, *rest)
+        return got if op == "rope" else (got, q, k)[1:]
+
+    compiled = torch.compile(model, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for lead in ((2, 5), (3, 4)):
+        given = batched(lead)
+        same(compiled(*given), dlblas.rope(*joined(*given)))
+
+
+def test_more_dimensions_on_meta_and_exported() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, *given: Any) -> Any:
+            return dlblas.rope(*given)
+
+    given = batched()
+    assert dlblas.rope(*(x.to("meta") for x in given))[0].shape == (2, 5, 4, 16)
+    for strict in (False, True):
+        made = torch.export.export(Model(), given, strict=strict).module()
+        same(made(*given), dlblas.rope(*given))
+    with pytest.raises(RuntimeError, match=r"rope: q has 4 dimensions; expected 3 \[T, H, "):
+        torch.ops.dlblas.rope(*given)  # torch's operators have one form
+
+
+def test_leading_dimensions_that_differ() -> None:
+    q, k, at, table = batched()
+    before = q.clone(), k.clone()
+    for given, name in (
+        ((q, k, at.reshape(-1), table), "positions"), ((q, k[:1], at, table), "k"),
+        ((q, k, at[:, :4], table), "positions"),
+    ):  # fmt: skip
+        for call in (dlblas.rope, dlblas.rope_):
+            with pytest.raises(errors.ShapeMismatchError, match=f": {name} has other leading dim"):
+                call(*given)
+    with pytest.raises(errors.ShapeMismatchError, match=r"out\[0\] \(q_out\) has other leading"):
+        dlblas.rope(q, k, at, table, out=(q.reshape(-1, 4, 16), k))
+    with pytest.raises(errors.ArgumentError, match="q overlaps itself"):
+        dlblas.rope_(q[:1].expand(2, 5, 4, 16), k, at, table)
+    with pytest.raises(errors.ArgumentError, match="q requires grad"):
+        dlblas.rope(q.clone().requires_grad_(), k, at, table)
+    for wrong, kind in ((None, "is missing"), ([1], "is not an array")):
+        with pytest.raises(errors.ArgumentError, match=f"positions {kind}"):
+            dlblas.rope(q, k, wrong, table)
+    assert torch.equal(q, before[0]) and torch.equal(k, before[1])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("wide", [torch.int32, torch.int64])
+def test_a_negative_position_turns_the_other_way(wide: Any, style: str, level: str) -> None:
+    """fused_rotary_emb has no table that a position could be outside of: the formula holds."""
+    q, k, frequencies = torch.randn(7, 4, 32), torch.randn(7, 2, 32), torch.rand(16)
+    at = torch.tensor([-1, 0, 1, -70, -3, 12, -2000], dtype=wide)
+    angles = (at.double()[:, None] * frequencies.double())[:, None]
+    cos, sin = (torch.cat((t, t), -1) for t in (angles.cos(), angles.sin()))
+    own = q.clone(), k.clone()
+    with dlblas.pinned("fused_rotary_emb", level):
+        made = dlblas.fused_rotary_emb(q, k, at, frequencies, style=style)
+        dlblas.fused_rotary_emb_(*own, at, frequencies, style=style)
+    for x, y, z in zip((q, k), made, own, strict=True):
+        want = turned(x, cos, sin, style)
+        off = 2.0**-23 * (2 + angles.abs().amax(-1, keepdim=True)) * x.abs().max() * 2
+        assert ((y.double() - want).abs() <= off).all() and torch.equal(y, z)

@@ -191,3 +191,122 @@ def test_partial_rotary_emb_is_exported_with_gradients(strict: bool) -> None:
     made = torch.export.export(Heads(), given, strict=strict).module()
     for a, b in zip(made(*given), dlblas.partial_rotary_emb(*given), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def whole_tables(device: str = "cpu") -> tuple[Any, ...]:
+    """[B, S, Dr] of angles, whose halves are the same."""
+    angles = torch.randn(2, 2, 5, 4, device=device)
+    return tuple(torch.cat((t, t), -1) for t in angles)
+
+
+def test_tables_of_latent_heads_in_every_shape(device: str) -> None:
+    """[S, Dr], [B, S, Dr], with a 1 before Dr, of Dr/2 columns: forward, gradients, traced."""
+    leaves = [t.to(device).detach().requires_grad_() for t in heads_before_attention()[:3]]
+    cos, sin = whole_tables(device)
+    cases = [((cos, sin), (cos[:, :, None], sin[:, :, None]))]
+    row = cos[0], sin[0]
+    many = tuple(t.expand(2, 5, 8) for t in row)
+    cases += [
+        (many, row),
+        (many, tuple(t[:, None] for t in row)),
+        (many, tuple(t[None] for t in row)),
+    ]
+    cases += [(want, tuple(t[..., :4] for t in one)) for want, one in tuple(cases)]
+    run = torch.compile(dlblas.partial_rotary_emb, fullgraph=True, backend="aot_eager")
+    for want, one in cases:
+        torch._dynamo.reset()  # there are many shapes
+        right = dlblas.partial_rotary_emb(*leaves, *want)
+        grads = torch.autograd.grad([x.square().sum() for x in right], leaves)
+        for call in (dlblas.partial_rotary_emb, PartialRotaryEmb.apply, run):
+            got = call(*leaves, *one)
+            for mine, theirs in zip(got, right, strict=True):
+                assert torch.equal(mine, theirs)
+            mine = torch.autograd.grad([x.square().sum() for x in got], leaves)
+            assert all(torch.equal(a, b) for a, b in zip(mine, grads, strict=True))
+
+
+def test_places_of_latent_heads() -> None:
+    given = [t.detach() for t in heads_before_attention()]
+    q_out, kv_out = dlblas.partial_rotary_emb(*given)
+    places = torch.zeros_like(q_out), torch.zeros_like(kv_out)
+    assert dlblas.partial_rotary_emb(*given, out=places)[1] is places[1]
+    assert torch.equal(places[0], q_out) and torch.equal(places[1], kv_out)
+    right = torch.zeros_like(q_out)
+    for out, kind, words in (
+        ((right,), errors.ArgumentError, "out is not a place for each result; expected a tuple of"),
+        ("foo", errors.ArgumentError, "out is not a place for each result; .* got str"),
+        ((right, None), errors.ArgumentTypeError, r"out\[1\] is no array; .* got None"),
+        ((right, "foo"), errors.ArgumentTypeError, r"out\[1\] is no array; .* got str"),
+        ((right, right), errors.ShapeMismatchError, r"out\[1\] \(kv_out\) has another shape"),
+        ((right[:1], kv_out), errors.ShapeMismatchError, r"out\[0\] \(q_out\) has another shape"),
+        ((right, kv_out.half()), errors.UnsupportedDtypeError, r"out\[1\] \(kv_out\) has dtype "),
+    ):
+        with pytest.raises(kind, match=f"partial_rotary_emb: {words}"):
+            dlblas.partial_rotary_emb(*given, out=out)
+        assert not right.any()
+
+
+@pytest.mark.parametrize("wrong", [None, [1.0], "x", 3, object(), np.ones((2, 5, 8), "f")])
+def test_what_is_no_tensor_has_no_gradient(wrong: Any) -> None:
+    given = heads_before_attention()
+    for at, name in enumerate(("q", "k_pe", "kv", "cos", "sin")):
+        args = [*given[:at], wrong, *given[at + 1 :]]
+        with pytest.raises(
+            errors.ArgumentTypeError, match=f"RotaryEmb.apply: {name} is no array; "
+        ):
+            PartialRotaryEmb.apply(*args)
+
+
+def test_mrope_of_a_batch() -> None:
+    q, k, positions = (
+        torch.randn(2, 5, 3, 32),
+        torch.randn(2, 5, 1, 32),
+        torch.randint(0, 8, (3, 2, 5)),
+    )
+    table, sections = torch.cat(dlblas.rope_tables(8, 32), -1), (4, 6, 6)
+    flat = q.flatten(0, 1), k.flatten(0, 1), positions.flatten(1)
+    want = dlblas.mrope(*flat, table, sections)
+    own = q.clone(), k.clone()
+    assert dlblas.mrope(*own, positions, table, sections, out=own)[0] is own[0]
+    torch._dynamo.reset()
+    run = torch.compile(dlblas.mrope, fullgraph=True, backend="aot_eager")
+    arrays = dlblas.mrope(*(x.numpy() for x in (q, k, positions, table)), sections)
+    for got in (
+        dlblas.mrope(q, k, positions, table, sections, rotary_dim=32), own,
+        run(q, k, positions, table, sections), [torch.from_numpy(x) for x in arrays],
+        torch.ops.dlblas.mrope(q, k, positions, table, sections),
+    ):  # fmt: skip
+        for x, y, like in zip(got, want, (q, k), strict=True):
+            assert x.shape == like.shape and torch.equal(x.flatten(0, 1), y)
+    with pytest.raises(errors.ShapeMismatchError, match="mrope: positions has other leading dimen"):
+        dlblas.mrope(q, k, flat[2], table, sections)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_qk_norm_rope_of_a_batch(cached: bool, device: str) -> None:
+    q, k = (torch.randn(2, 5, heads, 64, device=device) for heads in (4, 2))
+    weight = torch.rand(64, device=device) + 0.5
+    positions = torch.randint(0, 30, (2, 5), device=device)
+    table = torch.cat(dlblas.rope_tables(30, 32), -1).to(device)
+    slots = torch.randperm(12, device=device)[:10].view(2, 5)
+    cache = [torch.zeros(3, 4, 2, 64, device=device) for _ in range(3)]
+    more = [{"key_cache": c, "slots": slots} if cached else {} for c in cache]
+    want = dlblas.qk_norm_rope(
+        q.flatten(0, 1), k.flatten(0, 1), weight, weight, positions.flatten(), table,
+        **{name: x.flatten() if name == "slots" else x for name, x in more[0].items()},
+    )  # fmt: skip
+    got = dlblas.qk_norm_rope(q, k, weight, weight, positions, table, rotary_dim=32, **more[1])
+    dlblas.qk_norm_rope_(q, k, weight, weight, positions, table, **more[2])
+    for x, y, own in zip(got, want, (q, k), strict=True):
+        assert x.shape == own.shape and torch.equal(x.flatten(0, 1), y) and torch.equal(x, own)
+    assert torch.equal(cache[0], cache[1]) and torch.equal(cache[0], cache[2])
+
+
+def test_a_negative_position_of_fused_rotary_emb(device: str) -> None:
+    q, k = (torch.randn(4, heads, 32, device=device) for heads in (3, 1))
+    at, frequencies = torch.tensor([-1, 0, -9, 5], device=device), torch.rand(16, device=device)
+    angles = (at.double()[:, None] * frequencies.double())[:, None]
+    for x, got in zip((q, k), dlblas.fused_rotary_emb(q, k, at, frequencies), strict=True):
+        torch.testing.assert_close(
+            got.double(), turned(x.double(), angles.cos(), angles.sin()), rtol=0, atol=3e-5
+        )

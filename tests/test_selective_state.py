@@ -182,6 +182,48 @@ def test_refusals_write_nothing(name: str, shape: tuple[int, ...], error: Any) -
     assert torch.equal(t["state"], before)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("name", ["D", "z", "dt_bias"])
+def test_the_tensor_with_other_heads_is_the_one_that_is_refused(name: str, device: str) -> None:
+    """Not one that came before it, and the words give each tensor its own sizes: the first tensors
+    say how many heads there are, in fakes too."""
+    t = {n: x.to(device) for n, x in token(2, 4, 1, 8, 16, torch.float32).items()}
+    t[name] = torch.zeros((2, 5, 8) if name == "z" else (5, 8), device=device)
+    with pytest.raises(errors.ShapeMismatchError) as caught:
+        dlblas.selective_state_update(**t)
+    assert caught.value.argument == name
+    if device == "cpu":
+        assert "expected G*R = 4 from B [batch=2, G=1, N=16] and state [batch=2, G*R=4," in str(
+            caught.value
+        )
+    u = sequence(2, 4, 1, 6, 16, torch.float32)
+    u = {n: x.to(device) for n, x in u.items()}
+    name = {"dt_bias": "delta_bias"}.get(name, name)
+    u[name] = torch.zeros((2, 5, 6) if name == "z" else 5, device=device)
+    u["initial_state"] = torch.zeros(2, 4, 16, device=device)
+    with pytest.raises(errors.ShapeMismatchError) as caught:
+        dlblas.selective_scan(**u)
+    assert caught.value.argument == name
+
+
+def test_what_is_no_tensor_is_refused_by_name() -> None:
+    """The names of mamba_ssm slice and reshape before the operator looks."""
+    t, u = token(2, 4, 1, 8, 16, torch.float32), sequence(2, 4, 1, 6, 16, torch.float32)
+    t = {n: x[0] if n in ("A", "D", "dt_bias") else x[:, 0] for n, x in t.items()}  # without heads
+    update_names.selective_state_update(**t)
+    u.pop("initial_state", None)
+    scan_names.selective_scan(**u)
+    for function, given in (
+        (update_names.selective_state_update, t), (scan_names.selective_scan, u),
+    ):  # fmt: skip
+        for name in given:
+            optional = name in ("D", "z", "dt_bias", "delta_bias")
+            for value in ([1.0], "ab", 3, *([] if optional else [None])):
+                with pytest.raises(errors.ArgumentError) as caught:
+                    function(**{**given, name: value})
+                assert caught.value.argument == name, (name, value)
+
+
 def test_a_state_that_is_an_argument_too_is_refused() -> None:
     t = token(3, 4, 1, 8, 16, torch.float32)
     t["x"] = t["state"][..., 0]

@@ -165,16 +165,35 @@ def test_other_rows_keep_what_they_hold() -> None:
     assert dlblas.verify("silu_and_mul_quant_masked", arguments, (q, scale)).wrong == 1
 
 
-def test_counts_go_with_groups_alone() -> None:
+@pytest.mark.parametrize("dtype", LARGEST)
+@pytest.mark.parametrize("granularity", ["token", "tensor"])
+def test_counts_of_rows_without_groups(granularity: str, dtype: str) -> None:
+    """The rows that are there have the results that they have alone, whatever others hold."""
+    x, counts = made((3, 4, 64)), np.array([2, 0, 4])
+    there = np.arange(4) < counts[:, None]
+    x[~there] = np.nan
+    scale = 0.5 if granularity == "tensor" else None
+    q, scales = dlblas.silu_and_mul_quant(x, granularity, scale=scale, dtype=dtype, masked_m=counts)
+    alone = dlblas.silu_and_mul_quant(x[there], granularity, scale=scale, dtype=dtype)
+    codes = [np.asarray(a).view(np.uint8) for a in (q, alone[0])]
+    assert q.shape == (3, 4, 32) and np.array_equal(codes[0][there], codes[1])
+    if granularity == "token":
+        assert np.array_equal(np.asarray(scales)[there], alone[1])
+
+
+def test_counts_that_do_not_fit() -> None:
     x, counts = made((2, 3, 256)), np.array([1, 2])
-    for granularity in ("token", "tensor"):
-        scale = 0.5 if granularity == "tensor" else None
-        with pytest.raises(dlblas.errors.ArgumentError, match="masked_m") as caught:
-            dlblas.silu_and_mul_quant(x, granularity, scale=scale, masked_m=counts)
-        assert caught.value.argument == "masked_m"
     with pytest.raises(dlblas.errors.ArgumentError, match="group is not offered"):
         dlblas.silu_and_mul_quant_masked(x, counts, 48)
-    with pytest.raises(dlblas.errors.ShapeMismatchError):
-        dlblas.silu_and_mul_quant(x, "group128", masked_m=np.array([1, 2, 3]))
-    with pytest.raises(dlblas.errors.UnsupportedDtypeError):
-        dlblas.silu_and_mul_quant(x, "group128", masked_m=np.array([1.0, 2.0]))
+    for granularity in ("group128", "token", "tensor"):
+        how = {"scale": 0.5 if granularity == "tensor" else None}
+        for wrong, cls in (
+            (np.array([1, 2, 3]), dlblas.errors.ShapeMismatchError),
+            (np.array([1.0, 2.0]), dlblas.errors.UnsupportedDtypeError),
+        ):
+            with pytest.raises(cls) as caught:
+                dlblas.silu_and_mul_quant(x, granularity, masked_m=wrong, **how)
+            assert caught.value.argument == "masked_m"
+        with pytest.raises(dlblas.errors.ShapeMismatchError) as caught:
+            dlblas.silu_and_mul_quant(x[0], granularity, masked_m=counts, **how)
+        assert caught.value.argument == "x"

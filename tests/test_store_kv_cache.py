@@ -78,6 +78,44 @@ def test_f8_with_scales(f8: str, dtype: str, scaled: bool, level: str) -> None:
         assert same.all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("widths", [(40, 24), (16, 67), (192, 128), (8, 0), (0, 8)], ids=str)
+def test_values_of_another_width(widths: tuple[int, int], dtype: str) -> None:
+    tokens, page, heads, (d, dv) = 7, 5, 3, widths
+    projection = torch.randn(tokens, heads * (d + dv)).to(DTYPES[dtype])
+    k, v = (
+        x.view(tokens, heads, -1) if x.numel() else x.view(tokens, heads, 0)
+        for x in projection.split([heads * d, heads * dv], -1)
+    )
+    slots = torch.tensor([3, -1, 0, 19, 7, 8, 14])
+    # [P, Hkv, page, D] as it is read, too
+    for order in ((0, 1, 2, 3), (0, 2, 1, 3)):
+        made = [torch.randn(4, page, heads, n).to(DTYPES[dtype]) for n in widths]
+        k_cache, v_cache = (c.permute(order).contiguous().permute(order) for c in made)
+        wants = stored(k_cache, k, slots), stored(v_cache, v, slots)
+        dlblas.store_kv_cache(k, v, k_cache, v_cache, slots)
+        assert torch.equal(k_cache, wants[0]) and torch.equal(v_cache, wants[1])
+        before = k_cache.clone()
+        with pytest.raises(errors.ShapeMismatchError, match=r"v_cache has size .*expected Dv = "):
+            dlblas.store_kv_cache(k + 1, v, k_cache, v_cache.new_zeros(4, page, heads, 9), slots)
+        with pytest.raises(errors.ArgumentError, match="slot_mapping is out of bounds"):
+            dlblas.store_kv_cache(k + 1, v, k_cache, v_cache, slots + 1)
+        assert torch.equal(k_cache, before)
+
+
+def test_values_of_another_width_in_f8_with_scales_compiled() -> None:
+    k, v, slots = torch.randn(3, 2, 48), torch.randn(3, 2, 32), torch.tensor([4, -1, 0])
+    k_cache, v_cache = (torch.zeros(3, 2, 2, n).to(F8["f8e4m3"]) for n in (48, 32))
+    run = torch.compile(dlblas.store_kv_cache, fullgraph=True, backend="aot_eager")
+    scales = torch.tensor(0.25), torch.tensor(2.0)
+    run(k, v, k_cache, v_cache, slots, *scales)
+    for x, cache, scale in ((k, k_cache, scales[0]), (v, v_cache, scales[1])):
+        want = stored(torch.zeros(cache.shape).to(cache.dtype), (x / scale).to(cache.dtype), slots)
+        assert torch.equal(cache.float(), want.float())
+    with pytest.raises(errors.ShapeMismatchError, match="v_cache"):
+        dlblas.store_kv_cache(k, v, k_cache, k_cache.clone(), slots)
+
+
 def test_one_scale_alone() -> None:
     k, v = torch.randn(2, 3, 1, 8)
     k_cache, v_cache = torch.zeros(2, 2, 2, 1, 8).unbind()
@@ -132,3 +170,29 @@ def test_a_search_with_slots_beyond_the_tuners_pool() -> None:
     slots = torch.arange(2047, 2047 - 24, -1)
     call = dlblas.get_op("store_kv_cache", (k, k, cache, cache.clone(), slots), seconds=0.05)
     assert call.explain().as_dict()["implementation"] != "reference"
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_tokens_of_a_batch(traced: bool) -> None:
+    """[B, S, Hkv, D], slices of a projection and of a batch that no view joins."""
+    whole = torch.randn(2, 5, 8, 16)
+    slots = torch.randperm(12)[:10].view(2, 5)
+    slots[1, 2] = -1
+    apart = whole.transpose(0, 1).contiguous().transpose(0, 1)
+    run = torch.compile(dlblas.store_kv_cache, fullgraph=True, backend="aot_eager")
+    for tensor in (whole, apart):
+        k, v = tensor[..., 4:6, :], tensor[..., 6:, :]
+        _, k_cache, v_cache = caches(3, 4, 2, 16, torch.float32)
+        wants = [
+            stored(c, x.flatten(0, 1), slots.flatten()) for c, x in ((k_cache, k), (v_cache, v))
+        ]
+        for _ in range(2):
+            call = run if traced else dlblas.store_kv_cache
+            assert call(k, v, k_cache, v_cache, slots) is None
+        assert torch.equal(k_cache, wants[0]) and torch.equal(v_cache, wants[1])
+    before = k_cache.clone()
+    with pytest.raises(
+        errors.ShapeMismatchError, match="slot_mapping has other leading dimensions"
+    ):
+        dlblas.store_kv_cache(k, v, k_cache, v_cache, slots.flatten() * 0)
+    assert torch.equal(k_cache, before)

@@ -93,3 +93,18 @@ def test_none_is_no_array(missing: str) -> None:
     }  # fmt: skip
     with pytest.raises(errors.ArgumentTypeError, match=f"store_mla_cache: {missing} is no array"):
         dlblas.store_mla_cache(**given, slot_mapping=torch.arange(3))
+
+
+def test_tokens_of_a_batch() -> None:
+    whole = torch.randn(2, 5, 2, 24)
+    ckv, kpe = whole[..., 0, :16], whole[..., 1, :8]
+    slots = torch.randperm(12)[:10].view(2, 5)
+    for store, rows in (
+        (dlblas.store_mla_cache, (ckv, kpe)),
+        (dlblas.fill_kv_cache, (whole[..., :16], whole[..., 8:24])),
+    ):
+        caches = [torch.zeros(3, 4, *x.shape[2:]) for x in rows]
+        flat = [x.flatten(0, 1) for x in rows]
+        wants = [stored(c, x, slots.flatten()) for c, x in zip(caches, flat, strict=True)]
+        assert store(*rows, *caches, slots) is None
+        assert all(torch.equal(c, want) for c, want in zip(caches, wants, strict=True))

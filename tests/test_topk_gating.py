@@ -173,8 +173,16 @@ def test_refusals(device: str) -> None:
     for factor in (float("nan"), float("inf")):
         with pytest.raises(dlblas.errors.ArgumentError, match="capacity_factor is out of range"):
             dlblas.topk_gating(logits, 1, factor)
-    with pytest.raises(dlblas.errors.ShapeMismatchError, match=r"expected \[T, E\]"):
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match=r"expected \[\*T, E\]"):
         dlblas.topk_gating(logits[0], 1)
+    for call in (dlblas.topk_gating, TopKGatingFunc.apply):
+        for given, words in (
+            ((None,), "k is of another type; expected an integer, got None"),
+            ((1, None), "capacity_factor is of another type; expected a number, got None"),
+            ((1, 1.0, None), "min_capacity is of another type; expected an integer, got None"),
+        ):
+            with pytest.raises(dlblas.errors.ArgumentTypeError, match=words):
+                call(logits, *given)
 
 
 # ---- gradients ----------------------------------------------------------------------------------
@@ -332,3 +340,18 @@ def test_a_weight_of_a_lost_gate_may_be_zero() -> None:
     assert dlblas.verify("topk_gating_backward", call, exact).ok
     assert dlblas.verify("topk_gating_backward", call, np.zeros_like(exact)).ok
     assert not dlblas.verify("topk_gating_backward", call, exact + np.float32(1e-20)).ok
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_tokens_of_a_batch(traced: bool, device: str) -> None:
+    logits = torch.randn(3, 10, 8, device=device)
+    ours, theirs = (x.clone().requires_grad_() for x in (logits, logits.flatten(0, 1)))
+    run = torch.compile(dlblas.topk_gating, fullgraph=True, backend="aot_eager")
+    got = (run if traced else dlblas.topk_gating)(ours, 2)
+    want = dlblas.topk_gating(theirs, 2)
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    for results in (got, want):
+        (results[0] + results[2].square().sum()).backward()
+    assert torch.equal(ours.grad.flatten(0, 1), theirs.grad)
+    for a, b in zip(dlblas.topk_gating(logits.cpu().numpy(), 2), want, strict=True):
+        np.testing.assert_allclose(a, b.detach().cpu().numpy(), rtol=1e-5)

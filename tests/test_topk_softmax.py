@@ -179,6 +179,20 @@ def test_how_many(op: str) -> None:
     assert run(op, x, 0)[0].shape == (3, 0)
 
 
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("topk", [2**70, -(2**70)])
+def test_a_number_beyond_64_bits(op: str, topk: int) -> None:
+    """Torch has words of its own for it, which name no argument."""
+    x = np.zeros((3, 100), np.float32)
+    torch = pytest.importorskip("torch")
+    for array in (x, torch.from_numpy(x)):
+        with pytest.raises(ArgumentError, match="topk is too large; expected a 64-bit integer"):
+            run(op, array, topk)
+    places = torch.empty(3, 2), torch.empty(3, 2, dtype=torch.int32)
+    with pytest.raises(ArgumentError, match="topk is too large; expected a 64-bit integer"):
+        getattr(dlblas, op)(torch.from_numpy(x), topk, out=places)
+
+
 @pytest.mark.parametrize(("experts", "topk"), [(64, 64), (65, 65), (257, 257), (1000, 129)])
 @pytest.mark.parametrize("op", OPS)
 def test_as_many_as_there_are(op: str, experts: int, topk: int) -> None:

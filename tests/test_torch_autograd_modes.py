@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch")
 
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
-from dlblas.torch import _autograd  # noqa: E402
+import torch.nn.functional as F  # noqa: E402, N812
+from dlblas.torch import _autograd, _register  # noqa: E402
 from torch_gradients import (  # noqa: E402
     OPS,
     WAYS,
@@ -91,6 +92,132 @@ def test_a_second_derivative_is_refused(way, op, device) -> None:
     words = f"{op}: gradient is not differentiable; expected backward\\(\\) once"
     with pytest.raises(dlblas.errors.UnsupportedError, match=words):
         gradients[0].sum().backward()
+
+
+def randn(*sizes: int) -> Any:
+    return torch.randn(*sizes, requires_grad=True)
+
+
+def penalty(call: Any, leaves: list[Any]) -> tuple[Any, ...]:
+    """Gradients of the size of a call's gradients."""
+    results = call(*leaves)
+    results = results if isinstance(results, tuple) else (results,)
+    loss = sum(r.square().sum() for r in results if r.grad_fn is not None)
+    firsts = torch.autograd.grad(loss, leaves, create_graph=True)
+    assert all(g.requires_grad for g in firsts)
+    return torch.autograd.grad(sum(g.square().sum() for g in firsts), leaves)
+
+
+def rotated(q: Any, k: Any, v: Any) -> Any:
+    tables = torch.ones(1, 5, 8), torch.ones(1, 5, 8)
+    return dlblas.kernels.fused_rotary_and_fa.FusedRotaryAndFA.apply(q, k, v, *tables)
+
+
+def packed(q: Any, k: Any, v: Any) -> Any:
+    ends = torch.tensor([0, 2, 5], dtype=torch.int32)
+    return dlblas.flash_attention_varlen(q, k, v, ends, ends)
+
+
+HEADS = ((1, 5, 2, 8), (1, 5, 2, 8), (1, 5, 2, 8))
+# Every function of which a gradient has none itself, with the shapes of its leaves.
+ONCE = {
+    "cross_entropy": (lambda x: dlblas.cross_entropy(x, torch.arange(4)), (4, 5)),
+    "flash_attention": (dlblas.flash_attention, *HEADS),
+    "flash_attention's bias": (
+        lambda q, k, v, b: dlblas.flash_attention(q, k, v, bias=b), *HEADS, (1, 2, 5, 5)
+    ),
+    "flash_attention_varlen": (packed, *(s[1:] for s in HEADS)),
+    "FusedRotaryAndFA": (rotated, *HEADS),
+    "fused_rotary_and_fa": (dlblas.fused_rotary_and_fa, *HEADS, (1, 5, 8), (1, 5, 8)),
+    "gelu_tanh_and_mul": (dlblas.gelu_tanh_and_mul, (4, 6)),
+    "grouped_gemm": (
+        lambda a, b: dlblas.grouped_gemm(a, b, torch.tensor([0, 2, 4])), (4, 8), (2, 6, 8)
+    ),
+    "layer_norm": (dlblas.layer_norm, (4, 6), (6,), (6,)),
+    "norm_gated_linear": (
+        lambda *given: dlblas.norm_gated_linear(*given), (4, 6), (6,), (5, 6), (5, 6)
+    ),
+    "partial_rotary_emb": (
+        lambda q, k, kv: dlblas.partial_rotary_emb(q, k, kv, torch.ones(3, 4), torch.ones(3, 4)),
+        (1, 3, 2, 8), (1, 3, 1, 4), (1, 3, 2, 8),
+    ),
+    "rms_norm_linear": (dlblas.rms_norm_linear, (4, 6), (6,), (5, 6)),
+    "softmax": (dlblas.softmax, (4, 6)),
+    "topk_gating": (lambda x: dlblas.topk_gating(x, 2)[0], (4, 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_a_second_derivative_is_refused_of_every_function(name: str) -> None:
+    call, *shapes = ONCE[name]
+    with pytest.raises(dlblas.errors.UnsupportedError, match="gradient is not differentiable"):
+        penalty(call, [randn(*s) for s in shapes])
+
+
+def norm_and_rotation(x: Any, weight: Any, cos: Any, sin: Any) -> Any:
+    n = F.rms_norm(x, x.shape[-1:], weight, 1e-6).unflatten(-1, (2, 4))
+    (low, high), (c, s) = n.chunk(2, -1), (t[:, None, :2] for t in (cos, sin))
+    return torch.cat((low * c - high * s, high * c + low * s), -1).flatten(-2)
+
+
+def gated_norm(x: Any, weight: Any, bias: Any, z: Any) -> Any:
+    return (F.rms_norm(x, x.shape[-1:], weight, 1e-6) + bias) * F.silu(z)
+
+
+ROWS = {"row_scale": (5, 1), "column_scale": (6,), "residual": (5, 6)}
+# Formulas that torch differentiates again, and what they compute.
+TWICE = {
+    "linear": (
+        lambda x, w, b: dlblas.linear(x, w, b, "gelu"), lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        (5, 8), (6, 8), (6,),
+    ),
+    "linear with scales": (
+        lambda x, w, s, c, r: dlblas.linear(
+            x, w, activation="silu", row_scale=s, column_scale=c, residual=r
+        ),
+        lambda x, w, s, c, r: F.silu(s * c * F.linear(x, w)) + r, (5, 8), (6, 8), *ROWS.values(),
+    ),
+    "matmul": (dlblas.matmul, torch.matmul, (5, 8), (8, 6)),
+    "bmm": (dlblas.bmm, torch.bmm, (2, 5, 8), (2, 8, 6)),
+    "bmm, turned": (
+        lambda a, b: dlblas.bmm(a, b.mT, "silu"), lambda a, b: F.silu(a @ b.mT),
+        (2, 5, 8), (2, 6, 8),
+    ),
+    "gated_mlp": (
+        lambda x, g, u: dlblas.gated_mlp(x, g, u), lambda x, g, u: F.silu(x @ g.T) * (x @ u.T),
+        (5, 8), (6, 8), (6, 8),
+    ),
+    "group_norm": (
+        lambda x, w, b: dlblas.group_norm(x, 2, w, b), lambda x, w, b: F.group_norm(x, 2, w, b),
+        (2, 4, 3), (4,), (4,),
+    ),
+    "layernorm_gated": (
+        lambda x, w, b, z: dlblas.layernorm_gated(x, w, b, z, is_rms_norm=True), gated_norm,
+        (3, 8), (8,), (8,), (3, 8),
+    ),
+    "fused_rmsnorm_rope": (
+        dlblas.fused_rmsnorm_rope, norm_and_rotation, (3, 8), (8,), (3, 4), (3, 4)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_derivative_of_products_and_formulas(name: str) -> None:
+    call, formula, *shapes = TWICE[name]
+    torch.manual_seed(5)
+    leaves = [randn(*s) for s in shapes]
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    pairs = zip(penalty(call, leaves), penalty(formula, wide), strict=True)
+    for got, want in pairs:
+        assert (got.double() - want).norm() <= 1e-3 * want.norm()
+
+
+def test_each_declaration_is_among_these() -> None:
+    twice = {n for n, d in _register._declarations().items() if d.get("second") == "formula"}
+    assert twice == {
+        "matmul", "batched_matmul", "batched_matmul_nt", "linear_residual", "gated_linear",
+        "group_norm_rows", "layernorm_gated_rows", "rms_norm_rope",
+    }  # fmt: skip
 
 
 def call_out(x: Any, w: Any) -> None:

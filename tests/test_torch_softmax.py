@@ -137,6 +137,27 @@ def test_a_dimension_that_is_none() -> None:
         dlblas.softmax(x, dim=1, out=x[0, 0])
 
 
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "l2_norm"])
+@pytest.mark.parametrize("value", [None, [1.0], "ab", 3, object()])
+def test_what_is_no_array_has_no_dimension(op: str, value: Any) -> None:
+    for dim in (0, -1):
+        with pytest.raises(dlblas.errors.ArgumentError) as caught:
+            getattr(dlblas, op)(value, dim=dim)
+        assert caught.value.argument == "x"
+
+
+def test_a_sparse_place_is_refused_in_words() -> None:
+    x = torch.randn(3, 3)
+    for how in ({}, {"dim": 0}):
+        with pytest.raises(dlblas.errors.ArgumentError, match="out is not a dense tensor"):
+            dlblas.softmax(x, out=x.to_sparse(), **how)
+    ids = torch.zeros(3, 2, dtype=torch.int32).to_sparse()
+    with pytest.raises(
+        dlblas.errors.ArgumentError, match=r"out\[1\] \(ids\) is not a dense tensor"
+    ):
+        dlblas.topk_softmax(x, 2, out=(torch.empty(3, 2), ids))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     ("shape", "dim"), [((300, 70), 0), ((33, 257, 5), 1), ((1000, 3), 0), ((4, 1), 0), ((1, 9), 0)]

@@ -15,6 +15,7 @@ from dlblas import errors  # noqa: E402
 from dlblas.triton_ops import (  # noqa: E402
     FP8Format,
     dequantize_fp8,
+    kernels,
     quantize_fp8,
     quantize_fp8_with_overflow_handling,
 )
@@ -71,6 +72,47 @@ def test_extreme_tensors_have_finite_scales(value, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("value", [0.0, 1e-45, 1e-42, 2.0**-120, 3e38])
+def test_scales_of_a_format_are_those_of_the_function(value, device):
+    """Finite for every largest value, 1 where there is none."""
+    x = torch.full((3, 5), value, device=device)
+    _, scale = quantize_fp8(x)
+    kept = FP8Format.compute_scale(x)
+    torch.testing.assert_close(kept, scale, rtol=2.0**-22, atol=0)
+    assert torch.isfinite(kept) and FP8Format.is_in_range(x, kept * (1 - 2.0**-22))
+    for dim in (0, 1, -1):
+        each = FP8Format.compute_scale_per_channel(x, dim)
+        assert each.shape[dim] == 1 and torch.equal(each, kept.expand_as(each))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_scales_of_nothing(device):
+    for shape in ((0,), (3, 0), (0, 3)):
+        x = torch.empty(shape, device=device)
+        assert FP8Format.compute_scale(x).item() == 1 and FP8Format.is_in_range(x, x)
+        for dim in range(x.dim()):
+            each = FP8Format.compute_scale_per_channel(x, dim)
+            kept = [*shape]
+            kept[dim] = 1
+            assert list(each.shape) == kept and bool((each == 1).all())
+    assert torch.isnan(FP8Format.compute_scale(torch.tensor([float("nan")], device=device)))
+    for dim in (1, -2):
+        with pytest.raises(errors.ArgumentError, match="dim is out of range; expected -1 to 0"):
+            FP8Format.compute_scale_per_channel(torch.ones(3, device=device), dim)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("scale", [1e-40, -1e-40, 2.0**-127, 2.0**-135, 2.0**-126])
+def test_a_scale_whose_inverse_is_no_f32(scale, dtype, device):
+    x = torch.tensor([3e38, -1e38, 0.0, float("nan")], device=device).to(getattr(torch, dtype))
+    q, kept = quantize_fp8(x, scale)
+    want, theirs = kernels.quantize_fp8_reference(x, scale)
+    assert torch.equal(kept, theirs)
+    assert torch.equal(q.float().nan_to_num(9), want.float().nan_to_num(9)) and q[:2].float().any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_scale_is_halved_while_values_overflow(device):
     x = torch.tensor([[100.0, -200.0, 448.0]], device=device)
     for given, taken in ((0.5, 0.5), (1.0, 1.0), (2.0, 1.0), (6.0, 0.75), (8.0, 1.0)):
@@ -84,6 +126,13 @@ def test_a_scale_is_halved_while_values_overflow(device):
         with pytest.raises(errors.NumericalOverflowError, match="after 3 halvings") as caught:
             quantize_fp8_with_overflow_handling(tensor, given)
         assert caught.value.attempts == 3
+    for call in (
+        quantize_fp8_with_overflow_handling,
+        kernels.quantize_fp8_with_overflow_handling_reference,
+    ):
+        for scale in (None, 1.0, 0.0):
+            with pytest.raises(errors.NumericalOverflowError):
+                call(torch.tensor([float("inf"), 1.0], device=device), scale)
     with pytest.raises(errors.NumericalOverflowError):
         quantize_fp8_with_overflow_handling(x, 2.0, max_attempts=0)
     with pytest.raises(errors.ArgumentError, match="max_attempts"):
@@ -113,6 +162,31 @@ def test_what_does_not_fit_is_refused():
         dequantize_fp8(x, scale)
     with pytest.raises(errors.UnsupportedDtypeError):
         quantize_fp8(x.int())
+
+
+FUNCTIONS = [name for name in kernels.__all__ if "quantize_fp8" in name]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_no_tensor_is_refused_by_name(name):
+    call, q = getattr(kernels, name), torch.ones(4, 8).to(F8)
+    x = q if name.startswith("de") else torch.ones(4, 8)
+    for value in (None, [1.0], "ab", 3):
+        with pytest.raises(errors.ArgumentError) as caught:
+            call(value, 1.0)
+        assert caught.value.argument == "tensor", str(caught.value)
+    for value in ([1.0], "ab", {}):
+        with pytest.raises(errors.ArgumentTypeError, match="scale is of another type; expected a"):
+            call(x, value)
+    if name == "quantize_fp8_with_overflow_handling":
+        for value in (None, 1.5, "3"):
+            with pytest.raises(errors.ArgumentTypeError, match="max_attempts is of another type"):
+                call(x, None, value)
+    if "overflow" not in name:
+        return
+    for value in (None, [1.0], "ab", 3):
+        with pytest.raises(errors.ArgumentError):
+            FP8Format.compute_scale(value)
 
 
 def test_a_compiled_call_has_the_same_bits():

@@ -6,6 +6,7 @@ The same file runs on a GPU with -m gpu. Read next: python/dlblas/triton_ops/ker
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import pytest
@@ -43,8 +44,39 @@ def test_each_function_has_a_reference():
         assert any(getattr(kernels, name) is getattr(file, name, None) for file in files), name
     assert fp8_quantize.fp8_quantize_reference is kernels.quantize_fp8_reference
     assert fp8_quantize.fp8_dequantize_reference is kernels.dequantize_fp8_reference
-    assert triton_ops.fused_rmsnorm_rope is dlblas.fused_rmsnorm_rope
+    assert triton_ops.fused_rmsnorm_rope is rmsnorm_rope.fused_rmsnorm_rope
+    assert triton_ops.fused_gated_mlp is dlblas.fused_gated_mlp
     assert triton_ops.FusedRMSNormRoPE is dlblas.nn.FusedRMSNormRoPE
+    assert triton_ops.__version__ == dlblas.__version__  # theirs has one
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_mix_of_dtypes(device, dtype):
+    """Theirs widen what they load, and store x's dtype; the library's own takes x's and f32."""
+    torch.manual_seed(6)
+    x = torch.randn(B, S, H * D, device=device).to(dtype)
+    drawn = (torch.randn(H * D), torch.randn(S, D), torch.randn(S, D))
+    compiled = torch.compile(kernels.fused_rmsnorm_rope, backend="aot_eager", fullgraph=True)
+    near = {"rtol": 1.01 * torch.finfo(dtype).eps, "atol": 1e-5}
+    for mix in itertools.product(DTYPES, repeat=3):
+        weight, cos, sin = (t.to(device, of) for t, of in zip(drawn, mix, strict=True))
+        want = kernels.fused_rmsnorm_rope_reference(x, weight, cos, sin)
+        module = dlblas.nn.FusedRMSNormRoPE(H * D, D, device=device, dtype=weight.dtype)
+        module.weight.data.copy_(weight)
+        for got in (kernels.fused_rmsnorm_rope(x, weight, cos, sin), module(x, cos, sin)):
+            assert got.dtype is dtype
+            torch.testing.assert_close(got.detach(), want, **near)
+        gate, up = (torch.randn(5, H * D, device=device).to(of) / 8 for of in mix[:2])
+        got = kernels.fused_gated_mlp(x, gate, up)
+        want = kernels.fused_gated_mlp_reference(x, gate.to(dtype), up.to(dtype))
+        assert got.dtype is dtype
+        torch.testing.assert_close(got, want, rtol=near["rtol"], atol=1e-2)
+    other = torch.bfloat16 if dtype is torch.float16 else torch.float16
+    mixed = (drawn[0].to(device, other), *(t.to(device) for t in drawn[1:]))
+    assert compiled(x, *mixed).dtype is dtype
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError, match="weight has dtype"):
+        dlblas.fused_rmsnorm_rope(x, *mixed)
 
 
 @pytest.mark.parametrize("device", DEVICES)

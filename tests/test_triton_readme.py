@@ -75,13 +75,41 @@ def test_modules(like: dict[str, Any]) -> None:
     linear = FP8Linear(256, 256).to(like["device"])
     x = torch.randn(2, 16, 256, **like)
     cos, sin = torch.randn(16, 64, **like), torch.randn(16, 64, **like)
-    with torch.no_grad():  # of the norm: it has no gradient
-        y = norm(x, cos, sin)
-    assert mlp(y).shape == (2, 16, 384)
+    assert mlp(norm(x, cos, sin)).shape == (2, 16, 384)
     assert linear(x).shape == (2, 16, 256)
     holes = x.clone()
     holes[0, 0, 0] = torch.nan
     assert verify_nan_inf_propagation(mlp(holes), True, False)[0]
+
+
+class TransformerBlock(torch.nn.Module):
+    """Of their README: parameters f32, as modules are made, and no ``torch.no_grad``."""
+
+    def __init__(
+        self, hidden_dim: int = 256, head_dim: int = 64, intermediate_dim: int = 384
+    ) -> None:
+        super().__init__()
+        self.norm = FusedRMSNormRoPE(hidden_dim, head_dim)
+        self.mlp = FusedGatedMLP(hidden_dim, intermediate_dim, activation="silu")
+        self.proj = FP8Linear(intermediate_dim, hidden_dim)
+
+    def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+        return self.proj(self.mlp(self.norm(x, cos, sin)))
+
+
+def test_the_block_of_their_readme(like: dict[str, Any]) -> None:
+    x = torch.randn(2, 16, 256, **like)
+    cos, sin = torch.randn(16, 64, **like), torch.randn(16, 64, **like)
+    for block in (TransformerBlock().to(like["device"]), TransformerBlock().to(**like)):
+        y = block(x, cos, sin)
+        assert y.shape == x.shape and y.dtype == x.dtype and y.isfinite().all()
+        h = fused_rmsnorm_rope_reference(x, block.norm.weight, cos, sin)
+        h = fused_gated_mlp_reference(h, block.mlp.gate_weight, block.mlp.up_weight)
+        weight = block.proj.weight.float() / block.proj.weight_scale
+        wanted = torch.nn.functional.linear(h.float(), weight)
+        assert (y.float() - wanted).norm() <= 4.5e-2 * wanted.norm()
+        y.float().square().mean().backward()
+        assert all(p.grad is not None and p.grad.any() for p in block.parameters())
 
 
 def test_models_make_inputs(like: dict[str, Any]) -> None:

@@ -104,6 +104,23 @@ def test_what_is_refused() -> None:
         dlblas.mm_w4a16(x.astype("f"), words, scale, zeros, 32)
 
 
+@pytest.mark.parametrize("zeros", [True, False])
+def test_no_rows_of_a_weight(zeros: bool) -> None:
+    """Without rows a group may have any number of them."""
+    words, scale = np.zeros((0, 2), np.int32), np.zeros((0, 16), "e")
+    stored = np.zeros((0, 2), np.int32) if zeros else None
+    assert dlblas.awq_dequantize(words, scale, stored).shape == (0, 16)
+    with pytest.raises(errors.ShapeMismatchError, match=r"qweight has size 4 .*; expected 0"):
+        dlblas.awq_dequantize(np.zeros((4, 2), np.int32), scale, stored)
+    x = np.ones((3, 0), "e")
+    for format, of in (("awq", words), ("gptq", np.zeros((0, 16), np.int32))):
+        np.testing.assert_array_equal(
+            dlblas.mm_w4a16(x, of, scale, stored, 128, format), np.zeros((3, 16), "e")
+        )
+        chosen = dlblas.explain(f"mm_w4a16_{format}", x, of, scale, stored).as_dict()
+        assert chosen["implementation"] == "cpu_dequantized", chosen
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("implementation", ["cuda_packed", "cuda_dequantized"])
 @pytest.mark.parametrize("format", ["awq", "gptq"])

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._dtypes import name_of
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS, check_granularity, with_scale
-from ..errors import ArgumentError
+from ..errors import ShapeMismatchError, UnsupportedDtypeError
 
 __all__ = ["silu_and_mul_quant"]
 
@@ -19,6 +20,7 @@ _token = FUNCTIONS["silu_and_mul_quant_token"].call
 _group = FUNCTIONS["silu_and_mul_quant_group"].call
 _static = FUNCTIONS["silu_and_mul_quant_static"].call
 _masked = FUNCTIONS["silu_and_mul_quant_masked"].call
+_OP = "silu_and_mul_quant"
 
 
 def silu_and_mul_quant(
@@ -46,27 +48,44 @@ def silu_and_mul_quant(
       returned as it is (``silu_and_mul_quant_static``). One that depends on all rows takes a second
       pass: ``silu_and_mul``, then ``quantize(y, "tensor")``.
 
-    With ``masked_m`` ``[E]``, i32 or i64, and a granularity of groups, x is ``[E, M, 2F]``; expert
-    e has the first ``masked_m[e]`` rows. Others are not read, nor written in q and scale
-    (``silu_and_mul_quant_masked``). Nothing waits for a GPU to see the counts.
+    With ``masked_m`` ``[E]``, i32 or i64, x is ``[E, M, 2F]``; expert e has the first
+    ``masked_m[e]`` rows, and what q and scale hold in others means nothing. With groups those are
+    neither read nor written (``silu_and_mul_quant_masked``); ``"token"`` and ``"tensor"`` compute
+    them with the rest. Nothing waits for a GPU to see the counts.
 
     ``out=(q, scale)`` is written; a scale that was given is copied there. A part of zeros alone has
     the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"`` without a
-    scale, a scale with another one, or ``masked_m`` without groups; those of the operators. Source:
-    Shazeer, 2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    scale, or a scale with another one; ShapeMismatchError and UnsupportedDtypeError for another
+    ``masked_m``; those of the operators. Source: Shazeer, 2020; Micikevicius et al., FP8 Formats
+    for Deep Learning, 2022.
     """
-    check_granularity("silu_and_mul_quant", "silu_and_mul", granularity, scale)
+    check_granularity(_OP, "silu_and_mul", granularity, scale)
     if masked_m is not None:
         if granularity in GROUPS:
             return _masked(x, masked_m, GROUPS[granularity], dtype, out=out)
-        expected = "None with granularity " + repr(granularity)
-        raise ArgumentError.from_library(
-            f"silu_and_mul_quant: masked_m is given; expected {expected}; groups take it: "
-            f"{', '.join(GROUPS)}",
-            "silu_and_mul_quant", "masked_m", expected, type(masked_m).__name__,
-        )  # fmt: skip
+        _check_counts(x, masked_m)
     if granularity == "tensor":
-        return with_scale(lambda to: _static(x, scale, dtype, out=to), scale, out)
+        return with_scale(_OP, lambda to: _static(x, scale, dtype, out=to), scale, out)
     if granularity == "token":
         return _token(x, dtype, out=out)
     return _group(x, GROUPS[granularity], dtype, out=out)
+
+
+def _check_counts(x: Any, masked_m: Any) -> None:
+    """Of granularities whose operators do not read the counts: what the masked one would say."""
+    shape = tuple(x.shape)
+    if len(shape) != 3 or tuple(masked_m.shape) != shape[:1]:
+        name, expected, got = (
+            ("x", "[E, M, 2F] with masked_m", shape) if len(shape) != 3
+            else ("masked_m", f"{shape[:1]}, one for each of x's experts", tuple(masked_m.shape))
+        )  # fmt: skip
+        raise ShapeMismatchError.from_library(
+            f"{_OP}: {name} has another shape; expected {expected}, got {got}",
+            _OP, name, expected, str(got),
+        )  # fmt: skip
+    if name_of(masked_m.dtype) not in ("i32", "i64"):
+        expected, given = "i32, i64", name_of(masked_m.dtype) or str(masked_m.dtype)
+        raise UnsupportedDtypeError.from_library(
+            f"{_OP}: masked_m has dtype {given}; expected {expected}, got {given}",
+            _OP, "masked_m", expected, given,
+        )  # fmt: skip

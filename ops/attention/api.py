@@ -13,7 +13,7 @@ from typing import Any
 from .._functions import FUNCTIONS
 from .._given import need
 from .._scores import scale_of, window_of
-from .._spread import doubled, spread
+from .._spread import doubled, spread, without_heads
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["flash_attention", "flash_attention_v2", "flash_attention_varlen", "fused_rotary_and_fa"]
@@ -108,14 +108,14 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
 
     Pairs ``(i, i + D/2)`` turn, as in ``apply_rotary_pos_emb``; then ``flash_attention``.
 
-    q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]``,
-    ``[S, D]`` or ``[B, S, 1, D]``, where B may be 1, and D/2 columns may stand for both halves. q
-    and k stay as they are; rotated heads are rounded to q's dtype. It is ``flash_attention_rotary``
-    without a mask: on a GPU one launch for short sequences, else two, of which on Hopper the first
-    rotates k alone; ``dlblas tune flash_attention_rotary`` measures them. Gradients, in torch: o is
-    made again for them, which ``dlblas.kernels.fused_rotary_and_fa`` does without. Errors:
-    ShapeMismatchError for other tables, and those of ``flash_attention_rotary``. Source: Su et al.,
-    RoFormer, 2021; Dao, FlashAttention-2, 2023.
+    q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` or
+    ``[S, D]``, where B may be 1, with a 1 before D or without; D/2 columns may stand for both
+    halves. q and k stay as they are; rotated heads are rounded to q's dtype. It is
+    ``flash_attention_rotary`` without a mask: on a GPU one launch for short sequences, else two, of
+    which on Hopper the first rotates k alone; ``dlblas tune flash_attention_rotary`` measures them.
+    Gradients, in torch: o is made again for them, which ``dlblas.kernels.fused_rotary_and_fa`` does
+    without. Errors: ShapeMismatchError for other tables, and those of ``flash_attention_rotary``.
+    Source: Su et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.
     """
     need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
     tokens = tuple(q.shape[:-2])
@@ -146,10 +146,9 @@ def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
 
 def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
     """A table for the positions of all sequences, or of each: a view, but where it has D/2."""
+    found = tuple(table.shape)
+    table = without_heads(table, tokens)
     shape = tuple(table.shape)
-    if len(shape) == len(tokens) + 2 and shape[-2] == 1:
-        shape = (*shape[:-2], shape[-1])
-        table = table.reshape(shape)
     if 2 * shape[-1] == width:
         table, shape = doubled(table), (*shape[:-1], width)
     wanted = (*tokens, shape[-1])
@@ -157,10 +156,10 @@ def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
     if len(ahead) != len(wanted) or any(
         have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
     ):
-        expected = f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}"
+        expected = f"[S, D], [B, S, D], or these with a 1 before D, for tokens {tokens}"
         raise ShapeMismatchError.from_library(
-            f"fused_rotary_and_fa: {name} has another shape; expected {expected}, got {shape}",
-            "fused_rotary_and_fa", name, expected, str(shape),
+            f"fused_rotary_and_fa: {name} has another shape; expected {expected}, got {found}",
+            "fused_rotary_and_fa", name, expected, str(found),
         )  # fmt: skip
     rows = (ahead[0], *wanted[1:])
     return table if shape == rows else spread(table, rows)

@@ -13,10 +13,18 @@ import math
 from itertools import product
 from typing import Any
 
-from .._empty import empty
+from .._empty import empty, f8_of_bytes
 from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, flattens, need, strides_of
-from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError, UnsupportedDtypeError
+from .._overlap import check_apart
+from ..errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    Error,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+    renamed,
+)
 
 __all__ = [
     "bmm",
@@ -28,12 +36,21 @@ __all__ = [
     "scaled_mm",
 ]
 
+# What the operators' arguments are called here.
+CALLED = {
+    "fp8_gemm": {"out_dtype": "output_dtype"},
+    "grouped_gemm": {"weight": "b", "weight_scale": "b_scale", "a": "a", "a_scale": "a_scale"},
+    "int8_scaled_mm": {"a_scale": "scales_a", "b_scale": "scales_b"},
+    "linear": {"a": "x", "b": "weight", "bias": "bias", "out": "out"},
+}
+
 _matmul = FUNCTIONS["matmul"].call
 _linear_residual = FUNCTIONS["linear_residual"].call
 _batched, _batched_nt = (FUNCTIONS[name].call for name in ("batched_matmul", "batched_matmul_nt"))
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
 _quantize_tensor = FUNCTIONS["quantize_tensor"].call
+_quantize_static = FUNCTIONS["quantize_static"].call
 # Other words for the same scales.
 _GRANULARITIES = {
     "tensor": "tensor",
@@ -65,10 +82,10 @@ def bmm(
     ``[*B, M, N]``. One call of ``batched_matmul``, or of ``batched_matmul_nt`` where rows of b lie
     along K: one launch on a GPU. b ``[K, N]``, or one matrix expanded, is ``matmul``, whose leading
     dimensions are rows. Leading dimensions that do not flatten are a call for each of the first, or
-    a copy where a gradient is asked for. ``out``: where the result goes. Dtypes, activations,
-    numerics and gradients, of a, b and bias, are those of ``matmul``. Errors: ShapeMismatchError
-    for leading dimensions that differ and for another shape of ``out``; those of ``matmul``.
-    Source: torch.bmm, NumPy's matmul.
+    a copy where a gradient is asked for. ``out``: where the result goes, in memory that it does not
+    share with a, b or bias. Dtypes, activations, numerics and gradients, of a, b and bias, are
+    those of ``matmul``. Errors: ShapeMismatchError for leading dimensions that differ and for
+    another shape of ``out``; those of ``matmul``. Source: torch.bmm, NumPy's matmul.
     """
     need("bmm", a=a, b=b)
     if len(b.shape) <= 2:
@@ -85,14 +102,15 @@ def bmm(
     if out is None and asks_for_gradients(a, b, bias):
         a, b = (x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, b))
         return _one_call(a, b, activation, {"bias": bias, "out_dtype": out_dtype}).reshape(sizes)
-    if out is None:
+    own = out is None
+    if own:
         out = empty(a, sizes, out_dtype or a.dtype, "bmm")
     elif out.shape != sizes:
         raise ShapeMismatchError.from_library(
             f"bmm: out has another shape; expected {sizes}, got {out.shape}",
             "bmm", "out", str(sizes), str(out.shape),
         )  # fmt: skip
-    _multiply(a, b, out, activation, {"bias": bias, "out_dtype": out_dtype})
+    _multiply(a, b, out, activation, {"bias": bias, "out_dtype": out_dtype}, own)
     return out
 
 
@@ -104,14 +122,17 @@ def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
     return _batched(a, b, activation, **more)
 
 
-def _multiply(a: Any, b: Any, out: Any, activation: str, more: dict[str, Any]) -> None:
+def _multiply(a: Any, b: Any, out: Any, activation: str, more: dict[str, Any], apart: bool) -> None:
+    """``apart``: out is known to share no memory with the others, or the operator sees it."""
     lead = tuple(b.shape[:-2])
     one = _is_one_matrix(b, lead)
     if one and flattens(a, 1) and flattens(out, 1):
         _matmul(a, b[(0,) * len(lead)], activation, **more, out=out)
     elif len(lead) > 1 and not all(flattens(x, 2) for x in (a, b, out)):
+        if not apart:
+            check_apart("bmm", out, a=a, b=b, bias=more["bias"])
         for i in range(lead[0]):
-            _multiply(a[i], b[i], out[i], activation, more)
+            _multiply(a[i], b[i], out[i], activation, more, True)
     else:
         a, b, out = (_flat(x, lead) for x in (a, b, out))
         _one_call(a, b, activation, {**more, "out": out})
@@ -212,8 +233,9 @@ def bmm_fp8(
     a ``[*B, M, K]``, b ``[*B, K, N]`` (column-major in SGLang and FlashInfer; any strides here) are
     f8e4m3, scales dequantise: numbers or one element each -> out ``[*B, M, N]`` in ``out_dtype``:
     bf16 (None), f16 or f32. A call of ``scaled_mm_channel`` for each matrix. ``out``: where the
-    result goes. Errors: ShapeMismatchError for leading dimensions that differ and for another
-    shape of ``out``; UnsupportedDtypeError for i8; those of ``scaled_mm``.
+    result goes, in memory that it does not share with the others. Errors: ShapeMismatchError for
+    leading dimensions that differ and for another shape of ``out``; UnsupportedDtypeError for other
+    codes than f8e4m3; those of ``scaled_mm``.
     """
     need("bmm_fp8", a=a, b=b)
     _codes_are("bmm_fp8", "f8e4m3", a, b)
@@ -244,12 +266,20 @@ def bmm_fp8(
             f"bmm_fp8: out has another shape; expected {sizes}, got {tuple(out.shape)}",
             "bmm_fp8", "out", str(sizes), str(tuple(out.shape)),
         )  # fmt: skip
-    elif out_dtype is None:
-        out_dtype = out.dtype
+    else:
+        check_apart("bmm_fp8", out, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
+        out_dtype = out_dtype or out.dtype
     steps = (
         _one_for_rows(_vector("bmm_fp8", "a_scale", a_scale, a), (a.shape[-2],)),
         _vector("bmm_fp8", "b_scale", b_scale, b),
     )
+    if 0 in lead:  # no matrix: one of no rows is refused where they would be
+        _scaled_mm_channel(
+            empty(a, (0, a.shape[-1]), a.dtype, "bmm_fp8"),
+            empty(b, tuple(b.shape[-2:]), b.dtype, "bmm_fp8"),
+            _one_for_rows(_vector("bmm_fp8", "a_scale", a_scale, a), (0,)), steps[1],
+            out_dtype=out_dtype, out=empty(out, (0, sizes[-1]), out.dtype, "bmm_fp8"),
+        )  # fmt: skip
     for at in product(*map(range, lead)):
         _scaled_mm_channel(a[at], b[at], *steps, out_dtype=out_dtype, out=out[at])
     return out
@@ -283,19 +313,13 @@ def fp8_gemm(
 
 def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
     """f8 codes, and the step between them, ``[1]``."""
-    x = _f8_of_bytes(x)
+    x = f8_of_bytes(x)
     is_codes = "float8" in str(x.dtype)
     if scale is not None:
         _one("fp8_gemm", f"{name}_scale", scale)
         _above_0("fp8_gemm", f"{name}_scale", scale)
         step = 1 / _vector("fp8_gemm", f"{name}_scale", scale, x)
-        if is_codes:
-            return x, step
-        quantize: Any = FUNCTIONS["quantize_static"].call
-        given = step.reshape(())
-        if name == "b" and len(x.shape) == 2:
-            return quantize(x.swapaxes(0, 1), given, "f8e4m3").swapaxes(0, 1), step
-        return quantize(x, given, "f8e4m3"), step
+        return (x, step) if is_codes else _quantized(x, step, name)
     if is_codes:
         expected = f"the scale that made {name}"
         raise ArgumentError.from_library(
@@ -303,20 +327,23 @@ def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
             "quantize_fp8 returned",
             "fp8_gemm", f"{name}_scale", expected, "None",
         )  # fmt: skip
-    if name == "b" and len(x.shape) == 2:
-        q, step = _quantize_tensor(x.swapaxes(0, 1), "f8e4m3")
-        return q.swapaxes(0, 1), step.reshape((1,))
-    q, step = _quantize_tensor(x, "f8e4m3")
-    return q, step.reshape((1,))
+    return _quantized(x, None, name)
 
 
-def _f8_of_bytes(x: Any) -> Any:
-    """Bytes stood for f8 before torch had it."""
-    if str(x.dtype) != "torch.uint8":
-        return x
-    import torch
-
-    return x.view(torch.float8_e4m3fn)
+def _quantized(x: Any, step: Any, name: str) -> tuple[Any, Any]:
+    """Codes of floats, and their step, which is found where it is None."""
+    turned = name == "b" and len(x.shape) == 2
+    rows = x.swapaxes(0, 1) if turned else x
+    try:
+        if step is None:
+            q, found = _quantize_tensor(rows, "f8e4m3")
+            step = found.reshape((1,))
+        else:
+            q = _quantize_static(rows, step.reshape(()), "f8e4m3")
+    except Error as error:
+        names = {"x": name, "scale": f"{name}_scale"}
+        raise renamed(error, "fp8_gemm", names.get(error.argument, ""), names) from error
+    return (q.swapaxes(0, 1) if turned else q), step
 
 
 def _one(op: str, name: str, scale: Any) -> None:
@@ -340,14 +367,17 @@ def _above_0(op: str, name: str, scale: Any) -> None:
         )  # fmt: skip
 
 
+_CODES = {"i8": ("int8", "i8"), "f8e4m3": ("float8_e4m3fn", "f8e4m3")}
+
+
 def _codes_are(op: str, code: str, a: Any, b: Any) -> None:
-    """Refuses the other kind of 8-bit codes; other dtypes the operator does."""
+    """Refuses other dtypes, here where there may be no matrix to say it of."""
     for name, x in (("a", a), ("b", b)):
         dtype = str(getattr(x, "dtype", "")).rpartition(".")[2]
-        if (dtype.startswith(("float8", "f8"))) if code == "i8" else dtype in ("int8", "i8"):
+        if dtype and dtype not in _CODES[code]:
+            hint = "; scaled_mm takes both" if any(dtype in of for of in _CODES.values()) else ""
             raise UnsupportedDtypeError.from_library(
-                f"{op}: {name} has an unsupported dtype; expected {code}, got {dtype}; scaled_mm "
-                "takes both",
+                f"{op}: {name} has an unsupported dtype; expected {code}, got {dtype}{hint}",
                 op, name, code, dtype,
             )  # fmt: skip
 
@@ -465,7 +495,7 @@ def grouped_gemm(
 
     - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: rows ``offsets[e]`` to
       ``offsets[e + 1] - 1``, what ``moe_permute`` puts side by side: ``out[m] = a[m] · b[e]ᵀ``
-      (``grouped_gemm_rows``). Has a gradient, in torch;
+      (``grouped_gemm_rows``). Has a gradient, in torch, 0 for rows that no group has;
     - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: the first ``masked_m[e]``
       rows of each: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._dtypes import name_of
 from .._functions import FUNCTIONS
 from .._given import need
 from .._scores import scale_of, window_of
@@ -39,9 +40,10 @@ def fill_kv_cache(
 ) -> None:
     """Another name of ``store_kv_cache``: new keys and values into the slots of a paged cache.
 
-    k and v ``[T, Hkv, D]``, k_cache and v_cache ``[P, page, Hkv, D]`` (written), slot_mapping
-    ``[T]``: block · page + place, −1 skips a token. The cache holds ``k / k_scale``; scales are f32
-    ``[]``, absent ones 1. Dtypes, numerics and errors are store_kv_cache's.
+    k ``[*T, Hkv, D]``, v ``[*T, Hkv, Dv]``, k_cache ``[P, page, Hkv, D]`` and v_cache ``[P, page,
+    Hkv, Dv]`` (written), slot_mapping ``[*T]``: block · page + place, −1 skips a token. The cache
+    holds ``k / k_scale``; scales are f32 ``[]``, absent ones 1. Dtypes, numerics and errors are
+    store_kv_cache's.
     """
     _store_kv_cache(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
 
@@ -60,14 +62,14 @@ def store_mla_cache(
     ``ckv_cache[slot / page, slot % page] = ckv / ckv_scale``, kpe_cache alike, for slot =
     ``slot_mapping[t] ≥ 0``; a token whose slot is −1 is skipped, and nothing else changes.
 
-    ckv ``[T, C]``, kpe ``[T, R]`` (512 and 64 in DeepSeek-V2; any widths, fast where they have a
+    ckv ``[*T, C]``, kpe ``[*T, R]`` (512 and 64 in DeepSeek-V2; any widths, fast where they have a
     common divisor of 16 or more), ckv_cache ``[P, page, C]``, kpe_cache ``[P, page, R]``,
-    slot_mapping ``[T]`` i32 or i64, scales f32 ``[]``. Rows at any strides, but columns side by
+    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Rows at any strides, but columns side by
     side. Dtypes, numerics and errors are ``store_mla_heads``'s, which gets the rows in pieces.
     """
     op = "store_mla_cache"
     need(op, ckv=ckv, kpe=kpe, ckv_cache=ckv_cache, kpe_cache=kpe_cache)
-    width, rotary = (_size(op, x, name, 2) for x, name in ((ckv, "ckv"), (kpe, "kpe")))
+    width, rotary = (_size(op, x, name, 2, more=True) for x, name in ((ckv, "ckv"), (kpe, "kpe")))
     wide, narrow = (
         _size(op, x, name, 3) for x, name in ((ckv_cache, "ckv_cache"), (kpe_cache, "kpe_cache"))
     )
@@ -103,21 +105,23 @@ def paged_attention(
     - ``page_table`` i32 ``[B, W]`` and ``seq_lens`` i32 ``[B]``: key n of sequence b lies in page
       ``page_table[b, n / page]`` at ``n % page``. Or ``page_table`` is a tuple ``(indptr, indices,
       last_page_len)`` of i32 ``[B + 1]``, ``[·]`` and ``[B]``: pages ``indices[indptr[b]]`` …
-      ``indices[indptr[b + 1] − 1]``, the last one with that many keys, page at most (on CPUs a call
+      ``indices[indptr[b + 1] − 1]``, the last one with that many keys, 0 to page (on CPUs a call
       looks); ``seq_lens`` is then absent;
     - ``cu_seqlens_q`` i32 ``[B + 1]``, from 0 on: where each sequence's rows of q begin. They are
       its last tokens, whose keys are in the cache already. Absent: one row a sequence;
     - ``scale``: None is ``1 / √D``; ``causal``: a row sees no later keys;
     - ``window``: a row sees as many keys before its own, and after it unless causal;
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
-    - ``sinks`` f32 ``[H]``: ``e^sink`` counts in the denominator, and in lse;
+    - ``sinks`` ``[H]``, f32 or q's dtype: ``e^sink`` counts in the denominator, and in lse. The
+      operator takes f32; each call converts others, on a GPU with a launch of its own;
     - ``k_scale``, ``v_scale`` f32 ``[]``: what the caches' numbers are multiplied with.
 
     q is f32, f16 or bf16, o too; caches have its dtype, f8e4m3 or f8e5m2; any strides. Slots that
-    no row sees are not read. A row that sees nothing is 0, its lse −inf. Nothing waits for a GPU;
-    a captured graph serves other lengths. Errors: ArgumentError for a scale of 0, a window below 0,
-    another layout, a last page with more keys than a page has; those of ``paged_attention_lse``.
-    Source: Kwon et al., PagedAttention, 2023; FlashInfer's tables.
+    no row sees are not read. A row that sees nothing is 0, its lse −inf, or the sink where there
+    is one; a row of no sequence is 0, its lse −inf. Nothing waits for a GPU; a captured graph
+    serves other lengths. Errors: ArgumentError for a scale of 0, a window below 0, another layout,
+    a last page with more keys than a page has; those of ``paged_attention_lse``. Source: Kwon et
+    al., PagedAttention, 2023; FlashInfer's tables.
     """
     op = "paged_attention"
     need(op, q=q, k_cache=k_cache, v_cache=v_cache, page_table=page_table)
@@ -139,6 +143,8 @@ def paged_attention(
         _check_last(last, page)
         seq_lens = ((pages - 1) * page + last) * (pages > 0)
         page_table = indices[None]
+    if sinks is not None:
+        sinks = _as_f32(sinks, q)
     o, lse = _paged(
         q, k_cache, v_cache, page_table, seq_lens, cu_seqlens_q, indptr, sinks, k_scale, v_scale,
         scale=scale_of(op, scale), causal=causal, window=window_of(op, window),
@@ -197,6 +203,18 @@ def _pages(given: Any, seq_lens: Any) -> tuple[Any, Any, Any]:
     return given[0], given[1], given[2]
 
 
+def _as_f32(sinks: Any, q: Any) -> Any:
+    """Sinks of q's dtype as the operator takes them; what else there is, it judges."""
+    dtype = getattr(sinks, "dtype", None)
+    if type(dtype) is not type(getattr(q, "dtype", None)) or dtype != q.dtype:
+        return sinks
+    if name_of(dtype) not in ("f16", "bf16"):
+        return sinks
+    if hasattr(sinks, "is_cuda"):
+        return sinks.float()
+    return sinks.astype("float32") if hasattr(sinks, "astype") else sinks
+
+
 def _check_last(last: Any, page: int) -> None:
     """Where values can be read at once; a GPU's are not waited for, and end with their page."""
     if hasattr(last, "is_cuda"):
@@ -211,7 +229,7 @@ def _check_last(last: Any, page: int) -> None:
         return
     least, most = int(last.min()), int(last.max())
     if least < 0 or most > page:
-        expected = f"1 to {page}, the keys of a page"
+        expected = f"0 to {page}, the keys of a page"
         got = str(least if least < 0 else most)
         raise ArgumentError.from_library(
             f"paged_attention: last_page_len is out of range; expected {expected}, got {got}",
@@ -219,9 +237,10 @@ def _check_last(last: Any, page: int) -> None:
         )  # fmt: skip
 
 
-def _size(op: str, x: Any, name: str, rank: int, at: int = -1) -> int:
-    if len(x.shape) != rank:
-        raise _wrong(op, name, f"{rank} dimensions", tuple(x.shape))
+def _size(op: str, x: Any, name: str, rank: int, at: int = -1, *, more: bool = False) -> int:
+    if len(x.shape) < rank or (len(x.shape) > rank and not more):
+        words = f"{rank} dimensions or more" if more else f"{rank} dimensions"
+        raise _wrong(op, name, words, tuple(x.shape))
     return int(x.shape[at])
 
 

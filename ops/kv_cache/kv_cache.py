@@ -9,6 +9,7 @@ LETTERS: dict[str, str] = {
     "Hc": "heads of the latents, mostly 1",
     "Hp": "heads of the rotary keys, mostly 1",
     "D": "elements of a head",
+    "Dv": "elements of a head of values",
     "P": "pages of the cache",
     "page": "tokens of a page",
 }

@@ -8,29 +8,85 @@ python/dlblas/_linear_cross_entropy.py.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
-from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
+from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
 
 __all__ = ["cross_entropy", "fused_linear_cross_entropy"]
 
 MADE_OF = {
     "fused_linear_cross_entropy": ("matmul", "cross_entropy_rows", "cross_entropy_rows_backward_")
 }
-CALLED = {"cross_entropy": {"class_weight": "weight", "weight_sum": "weight"}}
+CALLED = {
+    "cross_entropy": {"class_weight": "weight", "weight_sum": "weight"},
+    "fused_linear_cross_entropy": {
+        "a": "x", "b": "weight", "bias": "bias", "class_weight": "ce_weight",
+        "weight_sum": "ce_weight",
+    },
+}  # fmt: skip
 
 _rows = FUNCTIONS["cross_entropy_rows"].call
 _REDUCTIONS = ("mean", "sum", "none")
 
 
-def _check_reduction(op: str, reduction: str) -> None:
+def _check_options(op: str, reduction: str, ignore_index: int, lse_square_scale: float) -> None:
     if reduction not in _REDUCTIONS:
         expected = ", ".join(_REDUCTIONS)
         raise ArgumentError.from_library(
             f"{op}: reduction is not offered; expected {expected}, got {reduction!r}",
             op, "reduction", expected, repr(reduction),
         )  # fmt: skip
+    if ignore_index is None or lse_square_scale is None:
+        name, expected = (
+            ("ignore_index", "an integer") if ignore_index is None
+            else ("lse_square_scale", "a number")
+        )  # fmt: skip
+        raise ArgumentTypeError.from_library(
+            f"{op}: {name} is of another type; expected {expected}, got None",
+            op, name, expected, "None",
+        )  # fmt: skip
+    if isinstance(ignore_index, int) and not -(2**63) <= ignore_index < 2**63:
+        expected, got = "a 64-bit integer", "an integer beyond 2^63"
+        raise ArgumentError.from_library(
+            f"{op}: ignore_index is too large; expected {expected}, got {got}",
+            op, "ignore_index", expected, got,
+        )  # fmt: skip
+
+
+def _class_weight(weight: Any, logits: Any) -> Any:
+    """Weights in the dtype of logits as f32, which the operator reads; others as they are."""
+    dtype = getattr(weight, "dtype", None)
+    if dtype is None or dtype != getattr(logits, "dtype", None):
+        return weight
+    if hasattr(weight, "new_empty"):
+        return weight.float()
+    return weight.astype("float32", copy=False) if hasattr(weight, "astype") else weight
+
+
+def _masked(values: Any, counts: Any) -> Any:
+    """0 in rows that do not count, whatever they hold: a product would keep NaN."""
+    if hasattr(values, "masked_fill"):
+        return values.masked_fill(~counts, 0.0)
+    return import_module(type(values).__module__).where(counts, values, values.dtype.type(0))
+
+
+def _sum_of_weights(weight: Any, target: Any, counts: Any) -> Any:
+    """Σ w of the targets that count. One that is no class reads some weight: its loss is NaN."""
+    classes = weight.shape[0]
+    each = weight[target.clip(0, classes - 1)] if classes else weight.sum()
+    return (each * counts).sum()
+
+
+def _no_arithmetic(target: Any) -> Error:
+    """Of an array that only holds numbers, as dlblas.Array does."""
+    expected, got = "a torch tensor or a NumPy array", type(target).__name__
+    return ArgumentTypeError.from_library(
+        f"cross_entropy: target has no arithmetic; expected {expected}, got {got}; pass "
+        "numpy.asarray() of the arrays, or call cross_entropy_rows",
+        "cross_entropy", "target", expected, got,
+    )  # fmt: skip
 
 
 def cross_entropy(
@@ -44,25 +100,33 @@ def cross_entropy(
     ``loss = (1 − ε) · w_y · (lse − x_y) + ε/C · sum_C w · (lse − x) + lse_square_scale · lse²`` of
     the row's target y; 0 where y is ignore_index. ``"mean"``: the sum over ``sum w_y`` of the rows
     that count (their number without weights), as torch's; z-losses over their number. Returns the
-    loss, with ``return_z_loss`` a tuple of it and the part that is ``lse_square_scale · lse²``.
+    loss, with ``return_z_loss`` a tuple of it and the part that is ``lse_square_scale · lse²``. An
+    ignored row adds nothing to either and has a gradient of 0, whatever its logits are.
 
-    logits ``[*T, C]`` f32, f16 or bf16, target ``[*T]`` i32 or i64, weight f32 ``[C]``. The loss is
-    f32, ``[]`` or, with ``"none"``, ``[*T]``. One read of the logits forward, one read and one
-    write backward; logits of 16 bits are never stored as f32. Errors: ArgumentError for another
-    reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is not
-    ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
+    logits ``[*T, C]`` f32, f16 or bf16, target ``[*T]`` i32 or i64, weight ``[C]`` f32 or logits'
+    dtype. The loss is f32, ``[]`` or, with ``"none"``, ``[*T]``. One read of the logits forward,
+    one read and one write backward; logits of 16 bits are never stored as f32. Errors:
+    ArgumentError for another reduction, and those of ``cross_entropy_rows``. A target outside
+    0 … C − 1 that is not ignore_index gives NaN. Source: torch's and Liger Kernel's functions of
+    this name.
     """
-    _check_reduction("cross_entropy", reduction)
+    _check_options("cross_entropy", reduction, ignore_index, lse_square_scale)
+    weight = _class_weight(weight, logits)
     total = weight.sum() if weight is not None and label_smoothing else None
     loss, lse = _rows(logits, target, weight, total, ignore_index, label_smoothing, softcap or 0.0)
     loss, lse = loss[..., 0], lse[..., 0]
     counts = target != ignore_index
-    z_loss = lse_square_scale * lse * lse * counts if lse_square_scale or return_z_loss else None
+    if isinstance(counts, bool):
+        raise _no_arithmetic(target)
+    z_loss = None
+    if lse_square_scale or return_z_loss:
+        lse = _masked(lse, counts)
+        z_loss = lse_square_scale * lse * lse
     if reduction != "none":
         rows = counts.sum() if reduction == "mean" else 1
         weights = rows
         if reduction == "mean" and weight is not None:
-            weights = (weight[target * counts] * counts).sum()
+            weights = _sum_of_weights(weight, target, counts)
         loss = loss.sum() / weights
         z_loss = z_loss.sum() / rows if z_loss is not None else None
     if lse_square_scale:
@@ -85,7 +149,7 @@ def fused_linear_cross_entropy(
 
     torch tensors. x ``[*T, H]`` f32, f16 or bf16, weight ``[V, H]`` of x's dtype (a layer's
     ``nn.Linear.weight``), target ``[*T]`` i32 or i64, bias ``[V]`` of x's dtype or f32, ce_weight
-    f32 ``[V]``, a weight of each class. The loss is f32, ``[]`` or ``[*T]``; with
+    ``[V]`` f32 or x's dtype, a weight of each class. The loss is f32, ``[]`` or ``[*T]``; with
     ``return_z_loss`` a tuple of it and its part ``lse_square_scale · lse²``, which carries no
     gradient. dlogits have x's dtype; the weight's gradient is summed in f32 over the parts, rounded
     once, and then scaled by the loss's gradient: f32 of its size is needed for a while where there
@@ -93,22 +157,31 @@ def fused_linear_cross_entropy(
     ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
     ``cross_entropy_rows``. Source: Liger Kernel's function of this name.
     """
-    _check_reduction("fused_linear_cross_entropy", reduction)
+    op = "fused_linear_cross_entropy"
+    _check_options(op, reduction, ignore_index, lse_square_scale)
     for name, value in (("x", x), ("weight", weight), ("target", target)):
         if type(value).__module__.partition(".")[0] != "torch":
             got = type(value).__name__
             raise ArgumentTypeError.from_library(
-                f"fused_linear_cross_entropy: {name} is no torch tensor; expected one, got {got}",
-                "fused_linear_cross_entropy", name, "a torch tensor", got,
+                f"{op}: {name} is no torch tensor; expected one, got {got}",
+                op, name, "a torch tensor", got,
             )  # fmt: skip
+    width = tuple(x.shape[-1:])
+    if len(weight.shape) != 2 or (width and tuple(weight.shape[1:]) != width):
+        expected, got = f"[V, {width[0] if width else 'H'}]", str(tuple(weight.shape))
+        raise ShapeMismatchError.from_library(
+            f"{op}: weight does not fit x {tuple(x.shape)}; expected {expected}, got {got}",
+            op, "weight", expected, got,
+        )  # fmt: skip
     if tuple(target.shape) != tuple(x.shape[:-1]):
         expected, got = str(tuple(x.shape[:-1])), str(tuple(target.shape))
         raise ShapeMismatchError.from_library(
-            f"fused_linear_cross_entropy: target does not fit x; expected {expected}, got {got}",
-            "fused_linear_cross_entropy", "target", expected, got,
+            f"{op}: target does not fit x; expected {expected}, got {got}",
+            op, "target", expected, got,
         )  # fmt: skip
     from .._linear_cross_entropy import Call, linear_cross_entropy
 
     call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
-    loss, z_loss = linear_cross_entropy(x, weight, target, bias, ce_weight, call)
+    classes = _class_weight(ce_weight, x)
+    loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)
     return (loss, z_loss) if return_z_loss else loss

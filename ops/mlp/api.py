@@ -12,13 +12,19 @@ import math
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._given import as_rows, flattens, need
+from .._given import as_rows, converted, flattens, need
 from .._spread import doubled, spread
-from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
+from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
 
 __all__ = ["fused_gated_mlp", "gated_mlp", "gated_mlp_quant", "rms_norm_linear"]
 
 IN_TORCH = {"rms_norm_linear": {"rope": ""}}  # a tuple of tables and numbers
+_TURNED = {"w_gate": "w_up", "w_up": "w_gate"}  # of gated_linear, whose first weight is activated
+CALLED = {
+    "fused_gated_mlp": {"w_gate": "up_weight", "w_up": "gate_weight"},
+    "gated_mlp": {"a": "x", "b": "w_down", "out": "out"},  # matmul's
+    "rms_norm_linear": {"cos": "rope[0]", "sin": "rope[1]"},
+}
 
 _gated = FUNCTIONS["gated_linear"].call
 _gated_codes = FUNCTIONS["gated_linear_quant_group"].call
@@ -51,11 +57,34 @@ def gated_mlp(
             "gated_mlp", "activate", '"gate" or "up"', repr(activate),
         )  # fmt: skip
     need("gated_mlp", x=x, w_gate=w_gate, w_up=w_up)
-    x = as_rows(x)
-    gate, up = (w_gate, w_up) if activate == "gate" else (w_up, w_gate)
-    if w_down is None:
-        return _gated(x, gate, up, activation, out=out)
-    return _matmul(_gated(x, gate, up, activation), w_down.T, out=out)
+    x, to = as_rows(x), out
+    if w_down is not None:
+        _check_down(w_down, w_gate)
+        to = None
+    if activate == "gate":
+        h = _gated(x, w_gate, w_up, activation, out=to)
+    else:
+        h = _up_activated(x, w_gate, w_up, activation, to)
+    return h if w_down is None else _matmul(h, w_down.T, out=out)
+
+
+def _up_activated(x: Any, w_gate: Any, w_up: Any, activation: str, out: Any) -> Any:
+    try:
+        return _gated(x, w_up, w_gate, activation, out=out)
+    except Error as error:
+        argument = _TURNED.get(error.argument, "")
+        raise renamed(error, "gated_mlp", argument, _TURNED) from error
+
+
+def _check_down(w_down: Any, w_gate: Any) -> None:
+    """Its columns are h's, which the caller does not know."""
+    found, gate = tuple(w_down.shape), tuple(w_gate.shape)
+    if len(gate) == 2 and (len(found) != 2 or found[1] != gate[0]):
+        expected = f"[N, {gate[0]}]"
+        raise ShapeMismatchError.from_library(
+            f"gated_mlp: w_down does not fit w_gate {gate}; expected {expected}, got {found}",
+            "gated_mlp", "w_down", expected, str(found),
+        )  # fmt: skip
 
 
 def gated_mlp_quant(
@@ -86,9 +115,10 @@ def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = 
     """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)``: the activation is on the *up* branch, as in
     Triton Fused Operators.
 
-    x ``[*T, K]``, both weights ``[F, K]`` -> ``[*T, F]``; ``activation`` is ``silu`` or ``gelu``
-    (erf). Dtypes, numerics, gradients and errors are those of ``gated_mlp``; ArgumentError, a
-    ValueError, for another activation.
+    x ``[*T, K]``, both weights ``[F, K]`` -> ``[*T, F]`` in x's dtype; ``activation`` is ``silu``
+    or ``gelu`` (erf). Weights of another dtype than x, of f32, f16 and bf16, are converted to x's:
+    a copy at every call. Dtypes, numerics, gradients and errors are else those of ``gated_mlp``;
+    ArgumentError, a ValueError, for another activation.
     """
     if activation not in ("silu", "gelu"):
         raise ArgumentError.from_library(
@@ -97,7 +127,8 @@ def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = 
             "fused_gated_mlp", "activation", '"silu" or "gelu"', repr(activation),
         )  # fmt: skip
     need("fused_gated_mlp", x=x, gate_weight=gate_weight, up_weight=up_weight)
-    return _gated(as_rows(x), up_weight, gate_weight, activation)
+    gate, up = converted(gate_weight, x), converted(up_weight, x)
+    return _gated(as_rows(x), up, gate, activation)
 
 
 def rms_norm_linear(
@@ -127,7 +158,7 @@ def rms_norm_linear(
     tables = tuple(t if t.shape[-1] == width else doubled(t) for t in tables)
     rows = _rows_of_tables(tables, tuple(x.shape[:-1]))
     if rows is not None and style != "interleaved_to_half":
-        normed = _rms_norm(as_rows(x), rms_w, eps)
+        normed = _normed(as_rows(x), rms_w, eps)
         return _linear_rope(normed, weight, *rows, heads + kv_heads, style, out=out)
     y = _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
@@ -135,6 +166,14 @@ def rms_norm_linear(
     q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
     _rotate(q, k, *(spread(table, (*tokens, width)) for table in tables), style=style)
     return y
+
+
+def _normed(x: Any, rms_w: Any, eps: float) -> Any:
+    try:
+        return _rms_norm(x, rms_w, eps)
+    except Error as error:
+        names = {"weight": "rms_w"}
+        raise renamed(error, "rms_norm_linear", names.get(error.argument, ""), names) from error
 
 
 def _rows_of_tables(tables: tuple[Any, ...], tokens: tuple[Any, ...]) -> tuple[Any, Any] | None:

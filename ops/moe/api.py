@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from .._empty import empty
 from .._functions import FUNCTIONS
+from .._given import as_matrix
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_moe", "topk_gating"]
@@ -43,11 +44,12 @@ def topk_gating(
     their experts; those that find none are dropped. ``l_aux = E · Σ_e mean_T(g)_e · mean_T(first
     choice is e)``.
 
-    logits ``[T, E]`` -> l_aux ``[]``; token_rearranged_ec_idx ``[k·T]`` i32, choice j of token t at
-    ``j·T + t``: ``expert · capacity + place``, 0 where dropped; token_exp_weights ``[k·T]``: g over
-    the sum of the token's that stay (at least eps of the dtype), 0 where dropped;
-    expert_select_token_idx ``[E · capacity]`` i64: the token in each slot, 0 in empty ones. l_aux
-    and weights have logits' dtype, with ``higher_precision`` f32. Any E, k to E.
+    logits ``[*T, E]`` (T counts tokens of all leading dimensions) -> l_aux ``[]``;
+    token_rearranged_ec_idx ``[k·T]`` i32, choice j of token t at ``j·T + t``: ``expert · capacity +
+    place``, 0 where dropped; token_exp_weights ``[k·T]``: g over the sum of the token's that stay
+    (at least eps of the dtype), 0 where dropped; expert_select_token_idx ``[E · capacity]`` i64:
+    the token in each slot, 0 in empty ones. l_aux and weights have logits' dtype, with
+    ``higher_precision`` f32. Any E, k to E.
 
     ``out``, a tuple of the four, is written. Gradients of l_aux and the weights, in torch, without
     it. Nothing waits for a GPU; the same results in every run. Under torch.compile and in
@@ -56,12 +58,14 @@ def topk_gating(
     Lepikhin et al., GShard, 2020.
     """
     shape = logits.shape
-    if len(shape) != 2:
+    if len(shape) < 2:
         raise ShapeMismatchError.from_library(
-            f"topk_gating: logits has another shape; expected [T, E], got {tuple(shape)}",
-            "topk_gating", "logits", "[T, E]", str(tuple(shape)),
+            f"topk_gating: logits has another shape; expected [*T, E], got {tuple(shape)}",
+            "topk_gating", "logits", "[*T, E]", str(tuple(shape)),
         )  # fmt: skip
-    tokens, experts = shape
+    if len(shape) > 2:
+        logits = as_matrix(logits)
+    tokens, experts = logits.shape
     if not 0 <= k <= experts:
         raise _wrong("k", f"0 to {experts} choices, one of each expert", k)
     if not abs(capacity_factor) < math.inf:  # nor NaN
@@ -96,9 +100,9 @@ def fused_moe(
 
     ``expert(e, x) = w2[e] · (silu(g) · u)``, ``[g, u] = w13[e] · x``: the gate's F rows first.
 
-    x ``[T, C]``, w13 ``[E, 2F, C]``, w2 ``[E, C, F]``, all f32, f16 or bf16; topk_weights
-    ``[T, topk]``, f32 or x's dtype; topk_ids ``[T, topk]``, i32 or i64 -> y ``[T, C]``, x's dtype.
-    With ``renormalize`` a token's weights are divided by their sum.
+    x ``[*T, C]``, w13 ``[E, 2F, C]``, w2 ``[E, C, F]``, all f32, f16 or bf16; topk_weights
+    ``[*T, topk]``, f32 or x's dtype; topk_ids ``[*T, topk]``, i32 or i64 -> y ``[*T, C]``, x's
+    dtype. With ``renormalize`` a token's weights are divided by their sum.
 
     Experts of other ranks add nothing: here are those from ``expert_offset`` on, as many as w13
     has; or, with ``expert_map`` ``[experts of all ranks]`` i32 or i64, expert e is
@@ -109,11 +113,11 @@ def fused_moe(
     Nothing waits for a GPU; a CUDA graph can hold it. No gradient. Errors: ShapeMismatchError and
     others of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
-    if len(w13.shape) != 3 or len(w2.shape) != 3 or len(x.shape) != 2:
-        _refuse_shapes(x, w13, w2, "x [T, C], w13 [E, 2F, C], w2 [E, C, F]")
+    if len(w13.shape) != 3 or len(w2.shape) != 3 or len(x.shape) < 2:
+        _refuse_shapes(x, w13, w2, "x [*T, C], w13 [E, 2F, C], w2 [E, C, F]")
     experts, width, depth = (int(size) for size in w13.shape)
-    if tuple(w2.shape) != (experts, depth, width // 2) or width % 2 or x.shape[1] != depth:
-        _refuse_shapes(x, w13, w2, "x [T, C], w13 [E, 2F, C], w2 [E, C, F]")
+    if tuple(w2.shape) != (experts, depth, width // 2) or width % 2 or x.shape[-1] != depth:
+        _refuse_shapes(x, w13, w2, "x [*T, C], w13 [E, 2F, C], w2 [E, C, F]")
     if tuple(topk_weights.shape) != tuple(topk_ids.shape):
         expected, got = str(tuple(topk_ids.shape)), str(tuple(topk_weights.shape))
         raise ShapeMismatchError.from_library(

@@ -14,7 +14,7 @@ from typing import Any
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS, check_granularity, with_scale
 from .._spread import into, spread
-from ..errors import ArgumentError, ShapeMismatchError
+from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quant"]
 
@@ -61,6 +61,7 @@ def rms_norm_quant(
     check_granularity("rms_norm_quant", "rms_norm", granularity, scale)
     if granularity == "tensor":
         return with_scale(
+            "rms_norm_quant",
             lambda to: _static(x, weight, scale, eps, weight_offset=weight_offset, out=to),
             scale, out,
         )  # fmt: skip
@@ -91,10 +92,11 @@ def add_rms_norm_quant(
     check_granularity("add_rms_norm_quant", "add_rms_norm", granularity, scale)
     if granularity == "tensor":
         return with_scale(
+            "add_rms_norm_quant",
             lambda to: _add_static(
                 x, weight, residual, scale, eps, weight_offset=weight_offset, out=to
             ),
-            scale, out, 3,
+            scale, out, ("q", "scale", "residual_out"),
         )  # fmt: skip
     if granularity == "token":
         return _add_token(x, weight, residual, eps, weight_offset=weight_offset, out=out)
@@ -122,13 +124,14 @@ def group_norm(
     if len(shape) < 2:
         raise _mismatch(op, "x", "[B, C, *spatial]", shape)
     channels = int(shape[1])
+    _check_count(op, "groups", groups)
     if groups < 1:
         raise ArgumentError.from_library(
             f"{op}: groups is out of range; expected 1 or more, got {groups}",
             op, "groups", "1 or more", str(groups),
         )  # fmt: skip
     if channels % groups:
-        raise _mismatch(op, "x", f"a number of channels that {groups} groups divide", channels)
+        raise _mismatch(op, "groups", f"a divisor of {channels}, x's channels", groups)
     rows = (int(shape[0]), groups)
     places = 1
     for size in shape[2:]:
@@ -153,7 +156,7 @@ def group_norm(
     if out is None:
         return _group_norm(*args).reshape(shape)
     _check_out(op, out, shape)
-    return into(out, wide, lambda to: _group_norm(*args, out=to))
+    return into(out, wide, lambda to: _group_norm(*args, out=to), op)
 
 
 def layernorm_gated(
@@ -177,13 +180,14 @@ def layernorm_gated(
         raise _mismatch(op, "x", "[*T, C]", shape)
     width = int(shape[-1])
     size = width if group_size is None else group_size
+    _check_count(op, "group_size", size)
     if size < 1 and width:
         raise ArgumentError.from_library(
             f"{op}: group_size is out of range; expected 1 or more, got {size}",
             op, "group_size", "1 or more", str(size),
         )  # fmt: skip
     if size and width % size:
-        raise _mismatch(op, "x", f"a last dimension that groups of {size} divide", width)
+        raise _mismatch(op, "group_size", f"a divisor of {width}, x's last dimension", size)
     rows = (*shape[:-1], width // size if size else 1, size)
 
     def of_channels(vector: Any, name: str) -> Any:
@@ -202,7 +206,17 @@ def layernorm_gated(
     if out is None:
         return _layernorm_gated(*args).reshape(shape)
     _check_out(op, out, shape)
-    return into(out, rows, lambda to: _layernorm_gated(*args, out=to))
+    return into(out, rows, lambda to: _layernorm_gated(*args, out=to), op)
+
+
+def _check_count(op: str, argument: str, count: Any) -> None:
+    """No bool, which is an int of Python's: operators take none for a size."""
+    if isinstance(count, bool):
+        expected, got = "an integer", "bool"
+        raise ArgumentTypeError.from_library(
+            f"{op}: {argument} is of another type; expected {expected}, got {got}",
+            op, argument, expected, got,
+        )  # fmt: skip
 
 
 def _check_out(op: str, out: Any, shape: tuple[int, ...]) -> None:

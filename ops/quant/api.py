@@ -14,7 +14,8 @@ from typing import Any
 
 from .._empty import bytes_of, empty
 from .._functions import FUNCTIONS
-from .._granularity import GROUPS, with_scale
+from .._given import need_arrays
+from .._granularity import GROUPS, number_beside, with_scale
 from .._spread import spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
@@ -103,7 +104,9 @@ def quantize(
                 "quantize", "scale_dtype", "'f32'", repr(scale_dtype),
             )  # fmt: skip
         if granularity == "tensor":
-            return with_scale(lambda to: _quantize_static(x, scale, dtype, out=to), scale, out)
+            return with_scale(
+                "quantize", lambda to: _quantize_static(x, scale, dtype, out=to), scale, out
+            )
         raise ArgumentError.from_library(
             f"quantize: scale is given for another granularity; expected 'tensor', got "
             f"{granularity!r}; leave scale out, and it is found",
@@ -142,8 +145,8 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
     """``y = q · scale``, rounded once: of what ``quantize`` gives.
 
     q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape says what a scale belongs to:
-    ``[]`` all of q, ``[*T, 1]`` a row, ``[*T, ceil(K / group)]`` 32, 64 or 128 columns (the
-    operator ``dequantize_group`` takes groups of any width), ``[K]`` a column
+    ``[]``, ``[1]`` or a number all of q, ``[*T, 1]`` a row, ``[*T, ceil(K / group)]`` 32, 64 or 128
+    columns (the operator ``dequantize_group`` takes groups of any width), ``[K]`` a column
     (``dequantize_channel``), ``[ceil(N / 128), ceil(K / 128)]`` 128×128 elements of a matrix, of
     NumPy arrays and torch tensors. y has q's shape and ``out_dtype``: f32 (None, the default), f16
     or bf16.
@@ -151,18 +154,21 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
     NaN of q or of a scale is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no
     granularity; those of ``dequantize_group`` and ``dequantize_channel``.
     """
+    if isinstance(scale, (int, float)) and not isinstance(scale, bool):  # a static one comes back
+        need_arrays("dequantize", q=q)
+        scale = number_beside(q, scale)
     parts = getattr(scale, "shape", None)
     if parts is None:
         expected, got = "f32, an array of one of the shapes that quantize gives", _kind(scale)
         raise ArgumentTypeError.from_library(
-            f"dequantize: scale is no array; expected {expected}, got {got}; of all of q it is one "
-            "without dimensions",
+            f"dequantize: scale is no array; expected {expected}, got {got}; of all of q it is a "
+            "number, or one without dimensions",
             "dequantize", "scale", expected, got,
         )  # fmt: skip
-    if len(parts) == 0:
+    shape = getattr(q, "shape", ())
+    if len(parts) == 0 or (len(parts) == 1 and parts[0] == 1 and len(shape) != 1):
         return _dequantize_whole(q, scale, out_dtype)
     width, columns = _last(q), _last(scale)
-    shape = getattr(q, "shape", ())
     if len(shape) > 0 and tuple(parts) == (width,):
         return _dequantize_channel(q, scale, out_dtype)
     if len(shape) == 2 and len(parts) == 2 and parts[0] != shape[0]:

@@ -96,8 +96,7 @@ struct Registers : HeldForm<QuantRegistersConfig> {
     constexpr int kRegisters = 65536;
     const int most = std::min(255, kRegisters / (c.threads * c.blocks) / 8 * 8);
     const int words = kQuantBlock * kQuantBlock * size_of(s.type) / 4 / c.threads;
-    return words + (is_narrow(s) ? 36 : 28) <= most &&
-           c.threads >= quant_held_lanes(s);
+    return words + (is_narrow(s) ? 36 : 28) <= most && c.threads >= quant_held_lanes(s);
   }
 
   static Support supports(const Query& q) {

@@ -2,7 +2,8 @@
 ``dlblas.mrope``: rotation by three positions per token; ``dlblas.partial_rotary_emb``: heads before
 latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. Behind them
 what calls of ``apply_rotary_pos_emb``, ``fused_rotary_emb``, ``rope`` and ``qk_norm_rope`` mean
-that the operators do not take: tables of other shapes, results by their names, ``rotary_dim``.
+that the operators do not take: tables of other shapes, results by their names, ``rotary_dim``, more
+leading dimensions.
 
 In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns, which
 torch.compile follows; tables are made once a model, in f64. Read next: rms_norm_rope/,
@@ -11,15 +12,19 @@ python/dlblas/_other_forms.py.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping
+from operator import index
 from typing import Any
 
+from .. import _leading
 from .._functions import FUNCTIONS
+from .._given import no_array
 from .._hooks import older_forms
 from .._latent_heads import turned_heads
-from .._spread import doubled, into, spread, table_of
-from ..errors import ArgumentError, ShapeMismatchError
+from .._rope_scaling import frequencies, refused
+from .._spread import beside, into, spread, table_of
+from ..errors import ArgumentTypeError, Error, ShapeMismatchError, renamed
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
 
@@ -54,10 +59,10 @@ def fused_rmsnorm_rope(
     n_l · sin_l``: only the first ``D/2`` columns of the tables are read, for both halves.
 
     x ``[B, S, H·D]`` (any leading dimensions, any strides), weight ``[H·D]``, cos and sin
-    ``[S, D]``, ``[B, S, D]`` or ``[B, S, 1, D]``, where B may be 1. D is the tables' width, H what
-    it leaves of x's; ``num_heads`` is checked where it is given. x is f32, f16 or bf16; weight and
-    tables have x's dtype or are f32. y is shaped as x and has its dtype; it shares no memory, or is
-    ``out``, which may be x.
+    ``[S, D]`` or ``[B, S, D]``, where B may be 1, or these with a 1 before D. H is ``num_heads``
+    and D what it leaves of x's width, and tables may have D/2 columns; without it D is the tables'
+    width. x is f32, f16 or bf16; weight and tables have x's dtype or are f32. y is shaped as x and
+    has its dtype; it shares no memory, or is ``out``, which may be x.
 
     In f32, one rounding; torch's tensors have gradients, without ``out``. Errors:
     ShapeMismatchError for widths that do not fit, and those of ``rms_norm_rope``. Source: Zhang and
@@ -65,23 +70,40 @@ def fused_rmsnorm_rope(
     """
     if len(x.shape) < 2:
         raise _wrong("x", "2 dimensions or more", tuple(x.shape))
-    width, head = int(x.shape[-1]), int(cos.shape[-1])
-    heads = width // head if head else 0
-    if heads * head != width or (num_heads is not None and num_heads != heads):
-        told = f" of {num_heads} heads" if num_heads is not None else ""
-        raise _wrong("x", f"a last dimension{told} of {head} columns each, as cos has", width)
-    tokens = tuple(x.shape[:-1])
-    shape = (*tokens, heads, head)
+    *lead, width = x.shape
+    tokens, head = tuple(lead), _head_of(int(width), int(cos.shape[-1]), num_heads)
+    shape = (*tokens, width // head if head else 0, head)
     args = (
         x.reshape(shape),
-        weight.reshape((heads, head)) if tuple(weight.shape) == (width,) else weight,
-        table_of(cos, "cos", tokens, _OP), table_of(sin, "sin", tokens, _OP), eps,
+        weight.reshape(shape[-2:]) if tuple(weight.shape) == (width,) else weight,
+        table_of(cos, "cos", tokens, _OP, head), table_of(sin, "sin", tokens, _OP, head), eps,
     )  # fmt: skip
     if out is None:
         return _rms_norm_rope(*args).reshape(x.shape)
     if tuple(out.shape) != tuple(x.shape):
         raise _wrong("out", f"x's shape {tuple(x.shape)}", tuple(out.shape))
-    return into(out, shape, lambda to: _rms_norm_rope(*args, out=to))
+    return into(out, shape, lambda to: _rms_norm_rope(*args, out=to), _OP)
+
+
+def _head_of(width: int, columns: int, num_heads: int | None) -> int:
+    """D: the tables' columns, or, where the number of heads says so, twice as many."""
+    heads = width // columns if columns else 0
+    fits = heads * columns == width
+    if fits and num_heads in (None, heads):
+        return columns
+    if num_heads is None:
+        raise _wrong("x", f"a last dimension of {columns} columns per head, as cos has", width)
+    if 0 < width == 2 * columns * num_heads:
+        return 2 * columns
+    if fits:
+        halves = f" or {heads // 2}" if heads and heads % 2 == 0 else ""
+        expected = f"{heads}{halves} for x's {width} columns and cos's {columns}"
+        raise _wrong("num_heads", expected, num_heads, problem="does not fit")
+    if num_heads < 1 or width % num_heads:
+        expected = f"a divisor of {width}, x's last dimension"
+        raise _wrong("num_heads", expected, num_heads, problem="does not fit")
+    each = width // num_heads
+    raise _wrong("cos", f"a last dimension of {each} for {num_heads} heads, or half", columns)
 
 
 def mrope(
@@ -94,14 +116,14 @@ def mrope(
     next ``sections[1]`` by row ``positions[1, t]``, the last ``sections[2]`` by
     ``positions[2, t]``.
 
-    q ``[T, H, D]``, k ``[T, Hkv, D]``, positions ``[3, T]`` i32 or i64, cos_sin_cache ``[P, R]``
-    (cosines, then sines), sections that add up to R/2; ``rotary_dim``, where it is given, is R.
-    ``out=(q, k)`` writes in place. Dtypes, numerics and errors are ``mrope_heads``'s;
+    q ``[*T, H, D]``, k ``[*T, Hkv, D]``, positions ``[3, *T]`` i32 or i64, cos_sin_cache ``[P,
+    R]`` (cosines, then sines), sections that add up to R/2; ``rotary_dim``, where it is given, is
+    R. ``out=(q, k)`` writes in place. Dtypes, numerics and errors are ``mrope_heads``'s;
     ShapeMismatchError for other positions or sections.
     Source: Wang et al., Qwen2-VL, 2024.
     """
-    if len(positions.shape) != 2 or int(positions.shape[0]) != 3:
-        raise _wrong("positions", "[3, T]", tuple(positions.shape), "mrope")
+    if len(positions.shape) < 2 or int(positions.shape[0]) != 3:
+        raise _wrong("positions", "[3, *T]", tuple(positions.shape), "mrope")
     _check_rotary_dim("mrope", cos_sin_cache, rotary_dim)
     pairs = int(cos_sin_cache.shape[-1]) // 2
     if len(sections) != 3 or min(sections) < 0 or sum(sections) != pairs:
@@ -125,9 +147,9 @@ def partial_rotary_emb(
     kv[..., Dn:] ‖ 0``. q is not written.
 
     q ``[B, S, H, Dn + Dr]`` f32, f16 or bf16, k_pe ``[B, S, 1, Dr]``, kv ``[B, S, H, Dn + Dv]``,
-    cos and sin ``[B, S, Dr]`` (or ``[S, Dr]``) in q's dtype or f32, kv_out ``[B, S, 2, H, Dn +
-    Dr]``. Any leading dimensions in the place of B and S. In f32, one rounding; what is not turned
-    keeps its bits. Gradients of q, k_pe and kv:
+    cos and sin ``[B, S, Dr]`` or ``[S, Dr]``, with a 1 before Dr or without, or of Dr/2 columns, in
+    q's dtype or f32, kv_out ``[B, S, 2, H, Dn + Dr]``. Any leading dimensions in the place of B and
+    S. In f32, one rounding; what is not turned keeps its bits. Gradients of q, k_pe and kv:
     ``dlblas.kernels.partial_rotary_emb.PartialRotaryEmb``, which this calls where one is asked for.
     ``out=(q_out, kv_out)`` is written, without gradients. Errors: ShapeMismatchError (Dr above q's
     last dimension, Dv above Dn + Dr), and those of ``partial_rotary_heads``. Source: DeepSeek-V2,
@@ -141,24 +163,16 @@ def partial_rotary_emb(
     return turned_heads(q, k_pe, kv, cos, sin, out)
 
 
-def _is_half(table: Any, width: int) -> bool:
-    return 0 < width == 2 * int(table.shape[-1])
-
-
-def _whole(table: Any, width: int) -> Any:
-    """A table of D/2 columns, which both channels of a pair read, as one of D."""
-    return doubled(table) if _is_half(table, width) else table
-
-
 def rotate_by_tables(
     q: Any, k: Any, cos: Any, sin: Any, q_embed: Any = None, k_embed: Any = None, **how: Any
 ) -> Any:
     """``apply_rotary_pos_emb`` with tables ``[·, D]`` or ``[·, D/2]``, of all tokens or fewer."""
-    op, tokens, width = "apply_rotary_pos_emb", tuple(q.shape[:-2]), int(q.shape[-1])
-    cos, sin = (
-        table_of(_whole(t, width), name, tokens, op) for name, t in (("cos", cos), ("sin", sin))
-    )
-    return _into(FUNCTIONS[op].call, (q, k, cos, sin), q_embed, k_embed, how)
+    op = "apply_rotary_pos_emb"
+    shape = tuple(getattr(q, "shape", ()))
+    if shape and hasattr(cos, "shape") and hasattr(sin, "shape"):  # else the operator refuses it
+        tokens, width = shape[:-2], shape[-1]
+        cos, sin = table_of(cos, "cos", tokens, op, width), table_of(sin, "sin", tokens, op, width)
+    return _into(op, (q, k, cos, sin), ("q_embed", "k_embed"), (q_embed, k_embed), how)
 
 
 def rotate_by_frequencies(
@@ -166,35 +180,52 @@ def rotate_by_frequencies(
     out_q: Any = None, out_k: Any = None, **how: Any,
 ) -> Any:  # fmt: skip
     """``fused_rotary_emb`` with positions ``[1, S]`` of a batch, or results by their names."""
-    op, tokens = "fused_rotary_emb", tuple(q.shape[:-2])
-    if len(tokens) > 1 and tuple(position_ids.shape) == (1, *tokens[1:]):
+    tokens = tuple(getattr(q, "shape", ())[:-2])
+    if len(tokens) > 1 and getattr(position_ids, "shape", None) == (1, *tokens[1:]):
         position_ids = spread(position_ids, tokens)
     args = (q, k, position_ids, inv_freq, scaling_factor)
-    return _into(FUNCTIONS[op].call, args, out_q, out_k, how)
+    return _into("fused_rotary_emb", args, ("out_q", "out_k"), (out_q, out_k), how)
 
 
-def _into(call: Any, args: tuple[Any, ...], q_out: Any, k_out: Any, how: dict[str, Any]) -> Any:
-    """The call's results, in the places that are given."""
-    if q_out is not None and k_out is not None:
-        call(*args, **how, out=(q_out, k_out))
-        return q_out, k_out
-    made = call(*args, **how)
-    if q_out is None and k_out is None:
-        return made
-    return tuple(_placed(m, place) for m, place in zip(made, (q_out, k_out), strict=True))
+def _into(
+    op: str, args: tuple[Any, ...], names: tuple[str, str], places: tuple[Any, Any],
+    how: dict[str, Any],
+) -> Any:  # fmt: skip
+    """The call's results, in the places that are given; the operator checks these."""
+    call, (first, second) = FUNCTIONS[op].call, places
+    if first is None and second is None:
+        return call(*args, **how)
+    if first is None or second is None:
+        name, x = ("q", args[0]) if first is None else ("k", args[1])
+        if not hasattr(x, "shape"):
+            call(*args, **how)  # refuses what is no array
+            raise no_array(op, name, x)
+        places = (beside(x), second) if first is None else (first, beside(x))
+    try:
+        call(*args, **how, out=places)
+    except Error as error:
+        raise _by_place(error, op, names) from None
+    return places
 
 
-def _placed(made: Any, place: Any) -> Any:
-    if place is None:
-        return made
-    place[...] = made
-    return place
+def _by_place(error: Error, op: str, places: tuple[str, ...]) -> Error:
+    """The error with the names that the caller knows for results."""
+    names = dict(zip(FUNCTIONS[op].results, places, strict=True))
+    outs = {f"out[{i}]": place for i, place in enumerate(places)}
+    text = re.sub(r"out\[\d\] \((\w+)\)", r"\1", str(error))
+    for name, place in {**names, **outs}.items():
+        text = re.sub(rf"{re.escape(name)}(?!\w)", place, text)
+    again = renamed(error, op, {**names, **outs}.get(error.argument, ""))
+    again.args = (text,)
+    return again
 
 
 def _tables_of_others(q: Any, cos: Any, sin: Any, **_: Any) -> bool:
     tokens, width = tuple(q.shape[:-2]), int(q.shape[-1])
-    differ = (tuple(t.shape[:-1]) != tokens or _is_half(t, width) for t in (cos, sin))
-    return len(q.shape) > 2 and any(differ)
+    differ = (
+        tuple(t.shape[:-1]) != tokens or 0 < width == 2 * int(t.shape[-1]) for t in (cos, sin)
+    )
+    return bool(tokens) and any(differ)
 
 
 def _positions_of_others(q: Any, position_ids: Any, **_: Any) -> bool:
@@ -202,7 +233,7 @@ def _positions_of_others(q: Any, position_ids: Any, **_: Any) -> bool:
     return (1, *tokens[1:]) == tuple(position_ids.shape) != tokens
 
 
-def _form(function: Any, differs: Any, *names: str) -> Any:
+def _form(op: str, function: Any, differs: Any, *names: str) -> Any:
     """The older form of an operator. ``differs``: do the tensors have shapes that it does not take?
     names are its parameters by place, those of results last."""
     places, known = names[-2:], {*names, "style", "cast_before_sum", "stream", "out"}
@@ -213,48 +244,69 @@ def _form(function: Any, differs: Any, *names: str) -> Any:
         if (
             len(given) < len(args) + len(named)
             or not given.keys() <= known
-            or not all(len(getattr(given.get(name), "shape", ())) for name in names[:4])
-            or (here and "out" in given)
-            or not (here or differs(**given))
+            or (here and given.get("out") is not None)
         ):
-            return None  # the operator's own, or nothing that is meant
+            return None  # nothing that is meant
+        needed = tuple(given.get(name) for name in names[:4])
+        if here and any(value is None for value in needed):
+            return FUNCTIONS[op].call(**{k: v for k, v in given.items() if k not in places})
+        if not here and not (
+            all(len(getattr(x, "shape", ())) for x in needed) and differs(**given)
+        ):
+            return None  # the operator's own
         return function(**given)
 
     return of
 
 
 def _of_width(op: str) -> Any:
-    """``rotary_dim`` of an operator whose tables say it."""
+    """``rotary_dim`` of an operator whose tables say it, and more leading dimensions."""
     names = tuple(p.name for p in FUNCTIONS[op].params)
     at = names.index("cos_sin_cache") if "cos_sin_cache" in names else 0
+    leading = _leading.form(op)
 
     def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        table = named.get("cos_sin_cache") if len(args) <= at else args[at]
-        if "rotary_dim" not in named or not hasattr(table, "shape"):
-            return None
+        if "rotary_dim" not in named:
+            return leading(args, named)
         rest = {**named}
-        _check_rotary_dim(op, table, rest.pop("rotary_dim"))
+        rotary_dim = rest.pop("rotary_dim")
+        table = named.get("cos_sin_cache") if len(args) <= at else args[at]
+        if table is not None:  # else it is missing
+            _check_rotary_dim(op, table, rotary_dim)
         return FUNCTIONS[op].call(*args, **rest)
 
     return of
 
 
 def _check_rotary_dim(op: str, table: Any, rotary_dim: int | None) -> None:
+    if rotary_dim is None:
+        return
+    if not hasattr(table, "shape"):
+        raise no_array(op, "cos_sin_cache", table)
+    try:
+        wanted = index(rotary_dim)
+    except TypeError:
+        got = type(rotary_dim).__name__
+        raise ArgumentTypeError.from_library(
+            f"{op}: rotary_dim is of another type; expected an integer, got {got}",
+            op, "rotary_dim", "an integer", got,
+        ) from None  # fmt: skip
     width = int(table.shape[-1]) if len(table.shape) else 0
-    if rotary_dim is not None and rotary_dim != width:
+    if wanted != width:
         raise ShapeMismatchError.from_library(
             f"{op}: rotary_dim is not the width of cos_sin_cache, cosines and sines; expected "
-            f"{width}, got {rotary_dim}",
-            op, "rotary_dim", str(width), str(rotary_dim),
+            f"{width}, got {wanted}",
+            op, "rotary_dim", str(width), str(wanted),
         )  # fmt: skip
 
 
 older_forms.update(
     apply_rotary_pos_emb=_form(
-        rotate_by_tables, _tables_of_others, "q", "k", "cos", "sin", "q_embed", "k_embed"
+        "apply_rotary_pos_emb", rotate_by_tables, _tables_of_others,
+        "q", "k", "cos", "sin", "q_embed", "k_embed",
     ),
     fused_rotary_emb=_form(
-        rotate_by_frequencies, _positions_of_others,
+        "fused_rotary_emb", rotate_by_frequencies, _positions_of_others,
         "q", "k", "position_ids", "inv_freq", "scaling_factor", "out_q", "out_k",
     ),
     rope=_of_width("rope"),
@@ -277,115 +329,61 @@ def rope_tables(
     ``0 … end − 1`` or a tensor ``[T]``, on whose device the tables are. ``cat((cos, sin), -1)`` is
     rope's cos_sin_cache; ``cat((cos, cos), -1)`` the cos of apply_rotary_pos_emb.
 
-    scaling is a model's ``rope_scaling``: ``rope_type`` (or ``type``), ``factor`` and others.
+    scaling is a model's ``rope_scaling``, computed as transformers does: ``rope_type`` (or
+    ``type``), ``factor`` and, by the type:
 
     - ``linear``: frequencies divided by factor.
     - ``llama3``: those of wavelengths above ``original_max_position_embeddings / low_freq_factor``
       divided, those below ``… / high_freq_factor`` kept, blended between.
     - ``yarn``: pairs that turn more than ``beta_fast`` (32) times in
       ``original_max_position_embeddings`` kept, fewer than ``beta_slow`` (1) divided, blended
-      between; both tables times ``attention_factor``, if absent ``0.1 · ln(factor) + 1``.
+      between, from a whole pair to a whole pair unless ``truncate`` is False; both tables times
+      ``attention_factor``, if absent ``m(mscale) / m(mscale_all_dim)`` of ``m(x) = 0.1 · x ·
+      ln(factor) + 1``, and ``m(1)`` where not both are given.
 
     Errors: ArgumentError for an odd dim, a negative end, another rope_type, a number that is
-    missing or not positive. Source: Llama 3.1, 2024; Peng et al., YaRN, 2023.
+    missing or not positive, a ``rope_theta`` other than theta, and any key that is not named here.
+    Source: Llama 3.1, 2024; Peng et al., YaRN, 2023.
     """
     if dim < 0 or dim % 2:
-        raise _refused("dim", "an even number, 0 or more", dim)
+        raise refused("dim", "an even number, 0 or more", dim)
     if not theta > 0:
-        raise _refused("theta", "a positive number", theta)
+        raise refused("theta", "a positive number", theta)
     import torch
 
-    if isinstance(end_or_positions, (int, torch.SymInt)):
-        if end_or_positions < 0:
-            raise _refused("end_or_positions", "0 or more, or a tensor [T]", end_or_positions)
-        positions = torch.arange(end_or_positions, device=device)
-    else:
+    if isinstance(end_or_positions, torch.Tensor):
         positions = end_or_positions
         if len(positions.shape) != 1:
             shape = tuple(positions.shape)
             raise _wrong("end_or_positions", "a number or a tensor [T]", shape, "rope_tables")
-    frequencies, factor = _frequencies(dim, float(theta), scaling)
-    turns = torch.tensor(frequencies, dtype=torch.float64, device=positions.device)
-    angles = positions.to(torch.float64)[:, None] * turns
+    else:
+        end = _end(end_or_positions, torch.SymInt)
+        if end < 0:
+            raise refused("end_or_positions", "0 or more, or a tensor [T]", end)
+        positions = torch.arange(end, device=device)
+    turns, factor = frequencies(dim, float(theta), scaling)
+    each = torch.tensor(turns, dtype=torch.float64, device=positions.device)
+    angles = positions.to(torch.float64)[:, None] * each
     return (angles.cos() * factor).to(torch.float32), (angles.sin() * factor).to(torch.float32)
 
 
-def _frequencies(
-    dim: int, theta: float, scaling: Mapping[str, Any] | None
-) -> tuple[list[float], float]:
-    """Of each pair, in radians a position; and what both tables are multiplied by."""
-    plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
-    if scaling is None:
-        return plain, 1.0
-    kind = scaling.get("rope_type", scaling.get("type"))
-    if kind == "linear":
-        factor = _number(scaling, "factor")
-        return [f / factor for f in plain], 1.0
-    if kind == "llama3":
-        return _llama3(plain, scaling), 1.0
-    if kind == "yarn":
-        return _yarn(plain, dim, theta, scaling)
-    raise _refused("scaling", "a rope_type of linear, llama3 or yarn", repr(kind))
+def _end(value: Any, symbol: type) -> Any:
+    if isinstance(value, (int, symbol)):
+        return value
+    try:
+        return index(value)
+    except TypeError:
+        expected, got = "an integer or a torch tensor [T]", type(value).__name__
+        raise ArgumentTypeError.from_library(
+            f"rope_tables: end_or_positions is of another type; expected {expected}, got {got}",
+            "rope_tables", "end_or_positions", expected, got,
+        ) from None  # fmt: skip
 
 
-def _llama3(plain: list[float], scaling: Mapping[str, Any]) -> list[float]:
-    factor, seen = _number(scaling, "factor"), _number(scaling, "original_max_position_embeddings")
-    low, high = _number(scaling, "low_freq_factor"), _number(scaling, "high_freq_factor")
-    if not high > low:
-        raise _refused("scaling", "a high_freq_factor above low_freq_factor", high)
-
-    def blended(f: float) -> float:
-        turns = seen * f / (2 * math.pi)
-        kept = min(1.0, max(0.0, (turns - low) / (high - low)))
-        return kept * f + (1 - kept) * f / factor
-
-    return [blended(f) for f in plain]
-
-
-def _yarn(
-    plain: list[float], dim: int, theta: float, scaling: Mapping[str, Any]
-) -> tuple[list[float], float]:
-    factor, seen = _number(scaling, "factor"), _number(scaling, "original_max_position_embeddings")
-    fast, slow = _number(scaling, "beta_fast", 32.0), _number(scaling, "beta_slow", 1.0)
-    if theta == 1:
-        raise _refused("theta", "another number than 1 with yarn", theta)
-
-    def pair_of(turns: float) -> float:
-        """The pair, a fraction, that turns so often in the positions a model has seen."""
-        return dim * math.log(seen / (turns * 2 * math.pi)) / (2 * math.log(theta))
-
-    first, last = max(math.floor(pair_of(fast)), 0), min(math.ceil(pair_of(slow)), dim - 1)
-    width = max(last - first, 0.001)
-
-    def blended(i: int, f: float) -> float:
-        divided = min(1.0, max(0.0, (i - first) / width))
-        return (1 - divided) * f + divided * f / factor
-
-    attention = 0.1 * math.log(factor) + 1 if factor > 1 else 1.0
-    return (
-        [blended(i, f) for i, f in enumerate(plain)],
-        _number(scaling, "attention_factor", attention),
-    )
-
-
-def _number(scaling: Mapping[str, Any], name: str, absent: float | None = None) -> float:
-    value = scaling.get(name)
-    if value is None and absent is not None:
-        return absent
-    if isinstance(value, (int, float)) and value > 0:
-        return float(value)
-    raise _refused("scaling", f"a positive {name}", repr(value))
-
-
-def _refused(argument: str, expected: str, got: Any) -> ArgumentError:
-    return ArgumentError.from_library(
-        f"rope_tables: {argument} is not possible; expected {expected}, got {got}",
-        "rope_tables", argument, expected, str(got),
-    )  # fmt: skip
-
-
-def _wrong(argument: str, expected: str, got: Any, op: str = _OP) -> ShapeMismatchError:
+def _wrong(
+    argument: str, expected: str, got: Any, op: str = _OP, problem: str = "has another shape"
+) -> Error:
     return ShapeMismatchError.from_library(
-        f"{op}: {argument} has another shape; expected {expected}, got {got}",
+        f"{op}: {argument} {problem}; expected {expected}, got {got}",
         op, argument, expected, str(got),
     )  # fmt: skip

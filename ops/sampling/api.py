@@ -15,6 +15,12 @@ from .._functions import FUNCTIONS
 __all__ = ["sample", "top_k_mask_logits", "top_k_renorm", "top_p_renorm"]
 
 IN_TORCH = {"sample": {"seed": "int", "offset": "int"}}
+CALLED = {
+    "sample": {"seeds": "seed", "offsets": "offset"},
+    "top_k_mask_logits": {"x": "logits", "top_k": "top_k"},
+    "top_k_renorm": {"x": "probs", "top_k": "top_k"},
+    "top_p_renorm": {"x": "probs", "top_p": "top_p"},
+}
 
 _sample, _filter = FUNCTIONS["sample_rows"].call, FUNCTIONS["filter_rows"].call
 

@@ -1,4 +1,5 @@
-"""Words for a call whose arguments a function or class does not take: the nearest name that it has.
+"""Words for a call whose arguments a function or class does not take: the nearest name that it has,
+or what an argument of another type should be.
 
 In: a function, or a class by its ``__init__``. Out: ``hinted``, the same with errors that are the
 library's. Used by: what is public and written in Python. Read next: errors.py, _made_of.py.
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from operator import index
+from typing import Any, NamedTuple, TypeVar, cast
 
-from .errors import ArgumentTypeError, Error
+from ._dtypes import name_of
+from .errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 
@@ -85,6 +88,167 @@ def not_bound(
     return None
 
 
+class _Given(NamedTuple):
+    """An argument of a call."""
+
+    name: str
+    value: Any
+    kind: str  # its annotation without "| None"
+    may_be_none: bool
+    needed: bool  # it has no default
+
+    @property
+    def got(self) -> str:
+        return "None" if self.value is None else type(self.value).__name__
+
+
+def _given(
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], first: int
+) -> list[_Given]:
+    from inspect import signature
+
+    params = dict([*signature(function).parameters.items()][first:])
+    found = []
+    for name, value in {**dict(zip(params, args, strict=False)), **named}.items():
+        if name not in params:  # of **named
+            continue
+        p = params[name]
+        annotation = str(p.annotation)
+        kind, needed = annotation.removesuffix(" | None"), p.default is p.empty
+        may_be_none = kind != annotation or p.default is None or (kind == "Any" and not needed)
+        found.append(_Given(name, value, kind, may_be_none, needed))
+    return found
+
+
+def of_another_type(
+    op: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+    reason: Exception,
+    first: int = 0,
+) -> Error | None:
+    """Words for an argument that explains an error of Python's own: it is not what its annotation
+    says, or it is no array and was used as one. None where there is no such argument: the error has
+    another cause. ``first`` as in ``not_bound``."""
+    given = _given(function, args, named, first)
+    refuse = ArgumentTypeError.from_library
+    for one in given:
+        expected, holds = _NEEDS.get(one.kind, ("", _is_any))
+        if expected and not (one.may_be_none if one.value is None else holds(one.value)):
+            return refuse(
+                f"{op}: {one.name} is of another type; expected {expected}, got {one.got}",
+                op, one.name, expected, one.got,
+            )  # fmt: skip
+    arrays = [one for one in given if one.kind in _ARRAYS]
+    for one in arrays:
+        expected = _ARRAYS[one.kind]
+        if one.value is None and not one.may_be_none:
+            return refuse(
+                f"{op}: {one.name} is missing; expected {expected}, got None",
+                op, one.name, expected, "None",
+            )  # fmt: skip
+    there = [one for one in arrays if one.value is not None]
+    asked = getattr(reason, "obj", None) if isinstance(reason, AttributeError) else None
+    for one in there:
+        if one.value is asked or not _answers(one.value, one.needed):
+            return _no_array(op, one)
+    for one in there:  # plain values: operators have words for them, what slices an array has not
+        if one.needed and isinstance(one.value, _PLAIN) and isinstance(reason, TypeError):
+            return _no_array(op, one)
+    return _of_another_form(op, given, reason)
+
+
+# By the annotation: what an argument is that has one of these.
+_ARRAYS = {"Any": "a torch tensor or a NumPy array", "torch.Tensor": "a torch tensor"}
+_PLAIN = (bool, int, float, complex, list, tuple)
+
+
+def _no_array(op: str, one: _Given) -> Error:
+    """Words for what is none, or is one of a package whose arrays have not what was asked for."""
+    expected, problem = _ARRAYS[one.kind], "has no shape, strides or dtype to read"
+    convert = "from_dlpack" if hasattr(type(one.value), "__dlpack__") else "asarray"
+    remedy = f"numpy.{convert}"
+    if type(one.value).__module__ == "numpy":
+        expected, problem, remedy = "a torch tensor", "is a NumPy array", "torch.from_numpy"
+    elif expected == "a torch tensor":
+        remedy = "torch.as_tensor"
+    return ArgumentTypeError.from_library(
+        f"{op}: {one.name} {problem}; expected {expected}, got {one.got}; pass "
+        f"{remedy}({one.name})",
+        op, one.name, expected, one.got,
+    )  # fmt: skip
+
+
+def _of_another_form(op: str, given: list[_Given], reason: Exception) -> Error | None:
+    """Words for a tensor that is not dense, or has none of the dimensions that were asked for."""
+    for one in given:
+        layout = str(getattr(one.value, "layout", "torch.strided")).removeprefix("torch.")
+        if layout != "strided":
+            return ArgumentError.from_library(
+                f"{op}: {one.name} is not a dense tensor; expected a strided layout, got {layout}; "
+                "convert it with .to_dense()",
+                op, one.name, "a strided layout", layout,
+            )  # fmt: skip
+    for one in given:
+        if isinstance(reason, IndexError) and getattr(one.value, "shape", None) == ():
+            return ShapeMismatchError.from_library(
+                f"{op}: {one.name} has no dimensions; expected one or more, got ()",
+                op, one.name, "one or more dimensions", "()",
+            )  # fmt: skip
+    return None
+
+
+def _has(*methods: str) -> Callable[[Any], bool]:
+    return lambda value: any(hasattr(type(value), method) for method in methods)
+
+
+def _is_any(_: Any) -> bool:
+    return True
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        return index(value) is not None
+    except Exception:  # whatever a foreign object raises
+        return False
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(_is_integer, value))
+
+
+# By the annotation, "| None" aside: words, and what is so of values of the type.
+_NEEDS = {
+    "str": ("a string", _has("casefold")),
+    "int": ("an integer", _is_integer),
+    "float": ("a number", _has("__float__", "__index__")),
+    "tuple[int, int, int]": ("a tuple of integers", _are_integers),
+    "Mapping[str, Any]": ("a mapping", _has("keys")),
+}
+
+
+def _answers(value: Any, needed: bool) -> bool:
+    """May it be asked for its shape and dtype, or is it what an option may be?"""
+    if isinstance(value, (str, bytes, dict, type)):
+        return not needed
+    if isinstance(value, _PLAIN):
+        return True
+    try:
+        if hasattr(value, "dtype") and all(index(size) >= 0 for size in value.shape):
+            return True
+        if callable(value) or name_of(value) is not None:
+            return True
+        return not needed and not any(hasattr(value, sign) for sign in _SIGNS_OF_ARRAYS)
+    except Exception:  # whatever a foreign object raises
+        return False
+
+
+_SIGNS_OF_ARRAYS = (
+    "shape", "__dlpack__", "__array__", "__array_interface__", "__cuda_array_interface__",
+)  # fmt: skip
+
+
 def _name_of(function: Callable[..., Any]) -> str:
     """``rms_norm``, ``FlashAttentionV2.apply``; DLBlas's ``call`` with its module's name."""
     name = function.__qualname__
@@ -93,7 +257,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def hinted(called: _Called) -> _Called:
     """The function or class; a call with arguments that it does not take is an ArgumentTypeError
-    with the nearest name.
+    with the nearest name, and one whose arguments are of another type an error that says so.
 
     A class stays the one that it is: the ``__init__`` that it has is wrapped, calls of its
     instances are not. Signature, documentation and pickled name are those of what is wrapped."""
@@ -104,17 +268,22 @@ def hinted(called: _Called) -> _Called:
     def call(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
-        except TypeError as error:
-            if isinstance(error, Error):
-                raise
-            if cls is None or not args:
-                words = not_bound(_name_of(function), function, args, named)
-            else:  # a class that has its own names the arguments of its base
+        except Error:
+            raise
+        except Exception as error:
+            name, values, first = _name_of(function), args, 0
+            if cls is not None and args:  # a class that has its own names the arguments of its base
                 own = type(args[0]) if type(args[0]).__init__ is call else cls
-                words = not_bound(own.__name__, function, args[1:], named, first=1)
+                name, values, first = own.__name__, args[1:], 1
+            words = None
+            if isinstance(error, TypeError):
+                words = not_bound(name, function, values, named, first)
+            if words is not None:
+                raise words from None
+            words = of_another_type(name, function, values, named, error, first)
             if words is None:
                 raise
-            raise words from None
+            raise words from error
 
     if cls is not None:
         cls.__init__ = call  # type: ignore[misc]

@@ -7,6 +7,7 @@ Read next: _hooks.py.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -117,10 +118,12 @@ class Spec:
 
 
 class Array:
-    """A contiguous CPU result for callers whose array type cannot be made: read it through
-    DLPack or NumPy."""
+    """A CPU result for callers whose array type cannot be made: read it through DLPack or NumPy.
 
-    __slots__ = ("_buffer", "_code", "_data", "_shape")
+    What the library returns is contiguous; parts and turned views of it need not be.
+    """
+
+    __slots__ = ("_buffer", "_code", "_data", "_shape", "_steps")
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
         _, bits = self._code = _code_and_bits(dtype)
@@ -137,6 +140,7 @@ class Array:
         self._buffer = ctypes.create_string_buffer(size + 63)
         # Kernels like 64-byte alignment.
         self._data = (ctypes.addressof(self._buffer) + 63) & ~63
+        self._steps = _packed_steps(self._shape, bits // 8)
 
     # Not to be set: they say where kernels read and write.
     @property
@@ -153,7 +157,8 @@ class Array:
         return self._data
 
     def reshape(self, shape: Sequence[int]) -> Array:
-        """The same elements in another shape, in which -1 stands for what is left."""
+        """The same elements in another shape, in which -1 stands for what is left; a copy where no
+        strides say so."""
         sizes = _integers("Array.reshape", "shape", shape, 1)
         count, known = math.prod(self._shape), math.prod(n for n in sizes if n != -1)
         sizes = tuple((count // known if known else 0) if n == -1 else n for n in sizes)
@@ -163,10 +168,78 @@ class Array:
                 f"got {tuple(shape)}; use sizes whose product this is",
                 "Array.reshape", "shape", str(count), str(tuple(shape)),
             )  # fmt: skip
+        steps = _steps_as(self._shape, self._steps, sizes)
+        if steps is not None:
+            return self._view(self._data, sizes, steps)
+        packed = self._packed()
+        return packed._view(packed._data, sizes, _packed_steps(sizes, self._code[1] // 8))
+
+    def __getitem__(self, key: Any) -> Array:
+        """A part, without a copy: integers, slices, None and Ellipsis, as in NumPy."""
+        parts = list(key) if isinstance(key, tuple) else [key]
+        if not any(part is Ellipsis for part in parts):
+            parts.append(Ellipsis)
+        data, kept = self._data, list[tuple[int, int]]()  # dimensions: size and step
+        left = list(zip(self._shape, self._steps, strict=True))
+        for i, part in enumerate(parts):
+            if part is None:
+                kept.append((1, 0))
+            elif part is Ellipsis:
+                count = len(left) - sum(other is not None for other in parts[i + 1 :])
+                kept += left[: max(count, 0)]
+                del left[: max(count, 0)]
+            elif not left:
+                raise IndexError(f"too many indices for {len(self._shape)} dimensions")
+            elif isinstance(part, slice):
+                size, step = left.pop(0)
+                places = range(*part.indices(size))
+                data += places.start * step if places else 0
+                kept.append((len(places), places.step * step))
+            else:
+                size, step = left.pop(0)
+                data += range(size)[part] * step
+        return self._view(data, tuple(size for size, _ in kept), tuple(step for _, step in kept))
+
+    def __setitem__(self, key: Any, value: Array) -> None:
+        """Copies an Array of the part's shape and dtype into it."""
+        part = self[key]
+        if not isinstance(value, Array) or (value._shape, value._code) != (part._shape, self._code):
+            expected, got = f"an Array {part.shape} of {part.dtype}", repr(value)
+            raise ArgumentError.from_library(
+                f"Array: value does not fit; expected {expected}, got {got}",
+                "Array", "value", expected, got,
+            )  # fmt: skip
+        _copy(part, value)
+
+    def swapaxes(self, first: int, second: int) -> Array:
+        """The two dimensions in each other's place, without a copy."""
+        shape, steps = list(self._shape), list(self._steps)
+        for values in (shape, steps):
+            values[first], values[second] = values[second], values[first]
+        return self._view(self._data, tuple(shape), tuple(steps))
+
+    def _view(self, data: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
         other = Array.__new__(Array)
-        other._buffer, other._code, other._data = self._buffer, self._code, self._data
-        other._shape = sizes
+        other._buffer, other._code = self._buffer, self._code
+        other._data, other._shape, other._steps = data, shape, steps
         return other
+
+    def _is_packed(self) -> bool:
+        packed = _packed_steps(self._shape, self._code[1] // 8)
+        rows = zip(self._shape, self._steps, packed, strict=True)
+        return 0 in self._shape or all(n == 1 or step == want for n, step, want in rows)
+
+    def _packed(self) -> Array:
+        """Itself, or a copy whose elements lie side by side."""
+        if self._is_packed():
+            return self
+        made = Array(self._shape, self.dtype)
+        _copy(made, self)
+        return made
+
+    @property
+    def _exchange(self) -> tuple[Any, ...]:
+        return (self._data, *self._code, self._shape, self._steps, False, -1)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -179,10 +252,12 @@ class Array:
             "shape": self.shape,
             "typestr": f"<{kind}{bits // 8}",
             "data": (self.data, False),
+            "strides": None if self._is_packed() else self._steps,
         }
 
     def __dlpack__(self, *, stream: None = None, max_version: Any = None, **_: Any) -> Any:
-        made = make_capsule(self.data, *self._code, self.shape, self)  # noqa: F821 - set, see above
+        one = self._packed()
+        made = make_capsule(one.data, *one._code, one.shape, one)  # noqa: F821 - set, see above
         return made
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -190,3 +265,69 @@ class Array:
 
     def __repr__(self) -> str:
         return f"dlblas.Array(shape={self.shape}, dtype={self.dtype!r})"
+
+
+def _packed_steps(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Bytes from element to element of each dimension, where all lie side by side."""
+    return tuple(size * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _steps_as(
+    shape: tuple[int, ...], steps: tuple[int, ...], wanted: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Of a view with another shape; None where there is none. From the last dimension on, those
+    that lie evenly are taken together, and have to be some of the wanted ones together."""
+    made, at = [0] * len(wanted), len(wanted)
+    even, parts, step = 1, 1, 0  # elements of either, and the bytes between them
+    for d in reversed(range(len(shape))):
+        step = steps[d] if even == 1 else step
+        even *= shape[d]
+        if d > 0 and (shape[d - 1] == 1 or steps[d - 1] == even * step):
+            continue
+        while at > 0 and (parts < even or wanted[at - 1] == 1):
+            at -= 1
+            made[at], parts = parts * step, parts * wanted[at]
+        if parts != even:
+            return None
+        even, parts = 1, 1
+    return tuple(made) if at == 0 or 0 in wanted or not shape else None
+
+
+def _copy(to: Array, source: Array) -> None:
+    """The elements of an array of the same shape and dtype, by runs that lie side by side."""
+    run, shape = to._code[1] // 8, list(to._shape)
+    while shape and to._steps[len(shape) - 1] == source._steps[len(shape) - 1] == run:
+        run *= shape.pop()
+    for index in itertools.product(*map(range, shape)):
+        at, start = (a._data + sum(map(operator.mul, index, a._steps)) for a in (to, source))
+        ctypes.memmove(at, start, run)
+
+
+# What NumPy, too, has of these names: _spread.py calls them of the module of an array's type.
+
+
+def broadcast_to(array: Array, shape: Sequence[int]) -> Array:
+    """Over more leading dimensions, and over those of size 1, without a copy."""
+    added = len(shape) - len(array._shape)
+    steps = (
+        0 if have == 1 else step for have, step in zip(array._shape, array._steps, strict=True)
+    )
+    return array._view(array._data, tuple(shape), (*((0,) * added), *steps))
+
+
+def concatenate(arrays: Sequence[Array], axis: int) -> Array:
+    """Arrays that lie behind each other in the last dimension, of which ``axis``, -1, is one."""
+    first = arrays[0]
+    ends = list(itertools.accumulate(array._shape[axis] for array in arrays))
+    made = Array((*first._shape[:-1], ends[-1]), first.dtype)
+    for array, end in zip(arrays, ends, strict=True):
+        made[..., end - array._shape[axis] : end] = array
+    return made
+
+
+def empty(shape: Sequence[int], dtype: Any) -> Array:
+    return Array(shape, dtype)
+
+
+def may_share_memory(first: Array, second: Array) -> bool:
+    return first._buffer is second._buffer

@@ -55,6 +55,20 @@ class Dim(NamedTuple):
         there = any(letter in (t.letter, t.times) for t in self.terms)
         return there and invertible and not square and self.divisor_letter != letter
 
+    def ignores(self, letters: list[str], sizes: Mapping[str, Any]) -> bool:
+        """Is the size the same whatever these letters are, since each is multiplied by one of size
+        0: G in ``Hkv*G`` where Hkv is 0? A symbolic size is none of them: torch makes 0 a number.
+        """
+
+        def none(letter: str) -> bool:
+            return letter not in letters and isinstance(sizes[letter], int) and sizes[letter] == 0
+
+        pairs = [(t.letter, t.times) for t in self.terms]
+        pairs += [(times, letter) for letter, times in pairs]
+        return self.divisor_letter not in letters and all(
+            bool(other) and none(other) for letter, other in pairs if letter in letters
+        )
+
     def by(self, sizes: Mapping[str, Any]) -> Any:
         """What divides."""
         return sizes[self.divisor_letter] if self.divisor_letter else self.divisor

@@ -1,5 +1,5 @@
 """Empty arrays of the caller's own package, for results that lie otherwise than the library lays
-them out: they are handed over as ``out=``, of any strides.
+them out: they are handed over as ``out=``, of any strides. And bytes as numbers, numbers as bytes.
 
 Used by: api.py of the families. Read next: ops/quant/api.py.
 """
@@ -10,11 +10,13 @@ from importlib import import_module
 from typing import Any
 
 from . import _dtypes
+from ._array import Array
 from .errors import ArgumentTypeError
 
 
 def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
-    """``shape`` elements without values, beside ``like``: a torch tensor or a NumPy array.
+    """``shape`` elements without values, beside ``like``: a torch tensor, a NumPy array or an
+    ``Array``.
 
     ``dtype`` is a name of the library's, or a dtype of that package. torch.compile follows it.
     """
@@ -31,6 +33,8 @@ def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
             if dtype.startswith(("bfloat", "float8")):  # NumPy has no such types of its own
                 dtype = getattr(import_module("ml_dtypes"), dtype)
         return import_module("numpy").empty(shape, dtype)
+    if type(like) is Array:
+        return Array(shape, dtype)
     expected, got = "a torch tensor or a NumPy array", type(like).__name__
     raise ArgumentTypeError.from_library(
         f"{op}: x has no results of another layout; expected {expected}, got {got}; hand over out= "
@@ -46,3 +50,15 @@ def bytes_of(array: Any) -> Any:
     import torch
 
     return array.view(torch.uint8)
+
+
+def f8_of_bytes(array: Any) -> Any:
+    """Bytes, which stood for f8 before torch had it, as f8e4m3; anything else as it is."""
+    dtype = str(array.dtype)
+    if dtype == "torch.uint8":
+        import torch
+
+        return array.view(torch.float8_e4m3fn)
+    if dtype == "uint8" and type(array).__module__ == "numpy":
+        return array.view(import_module("ml_dtypes").float8_e4m3fn)
+    return array

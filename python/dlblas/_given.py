@@ -1,5 +1,6 @@
-"""What functions made of operators look at before the operators do: whether a tensor is there,
-whether it may require grad, how its leading dimensions lie.
+"""What functions made of operators look at before the operators do: whether a tensor is there, of
+which dtype, whether it may require grad, how its leading dimensions lie, whether a result may be
+copied there.
 
 In: arrays of any package. Out: typed errors, and views or copies. torch.compile follows it. Used
 by: ops/<family>/api.py, kernels/, torch/. Read next: _made_of.py (other errors of such functions).
@@ -12,7 +13,15 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from .errors import ArgumentError, ArgumentTypeError, Error
+from ._dtypes import name_of
+from .errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    Error,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+)
 
 _ARRAY = "a torch tensor or a NumPy array"
 
@@ -32,10 +41,14 @@ def need_arrays(op: str, **arrays: Any) -> None:
 
 
 def no_array(op: str, name: str, value: Any, expected: str = _ARRAY) -> Error:
-    got = "None" if value is None else type(value).__name__
+    got = _kind(value)
     return ArgumentTypeError.from_library(
         f"{op}: {name} is no array; expected {expected}, got {got}", op, name, expected, got
     )
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def grad_error(op: str, argument: str) -> Error:
@@ -53,6 +66,68 @@ def strides_of(x: Any) -> tuple[int, ...] | None:
     if isinstance(found, tuple):
         return tuple(stride // x.itemsize for stride in found)
     return tuple(x.stride()) if hasattr(x, "stride") else None
+
+
+def check_place(
+    op: str, shown: str, place: Any, shapes: tuple[tuple[Any, ...], ...], dtype: str, like: Any
+) -> None:
+    """Refuses a place that a result cannot be copied to, before anything is written: another shape
+    than one of ``shapes`` or another dtype (a name of the library's) would be broadcast or
+    converted in silence. ``like``: another result of the call. ``shown``: "out[1] (scale)", say."""
+    argument = shown.partition(" ")[0]
+    if not (hasattr(place, "dtype") and hasattr(place, "shape") and hasattr(place, "__setitem__")):
+        raise ArgumentTypeError.from_library(
+            f"{op}: {shown} is no array to write to; expected {_ARRAY}, got {_kind(place)}",
+            op, argument, _ARRAY, _kind(place),
+        )  # fmt: skip
+    found, shape = name_of(place.dtype), tuple(place.shape)
+    if found != dtype:
+        got = found or str(place.dtype)
+        raise UnsupportedDtypeError.from_library(
+            f"{op}: {shown} has dtype {got}; expected {dtype}, got {got}", op, argument, dtype, got
+        )
+    if shape not in shapes:
+        expected = str(shapes[0])
+        raise ShapeMismatchError.from_library(
+            f"{op}: {shown} has another shape; expected {expected}, got {shape}",
+            op, argument, expected, str(shape),
+        )  # fmt: skip
+    there, here = (str(getattr(x, "device", "cpu")) for x in (like, place))
+    if there != here:
+        raise DeviceError.from_library(
+            f"{op}: {shown} is on {here}; expected {there}, where the other result is, got {here}",
+            op, argument, there, here,
+        )  # fmt: skip
+    check_writable(op, shown, place)
+
+
+def check_writable(op: str, shown: str, place: Any) -> None:
+    """Of a place that a copy writes: its memory can be written, each element has its own, and
+    autograd does not follow it."""
+    argument = shown.partition(" ")[0]
+    layout = str(getattr(place, "layout", "torch.strided")).removeprefix("torch.")
+    if layout != "strided":
+        raise ArgumentError.from_library(
+            f"{op}: {shown} is not a dense tensor; expected a strided layout, got {layout}; "
+            "convert it with .to_dense()",
+            op, argument, "a strided layout", layout,
+        )  # fmt: skip
+    if asks_for_gradients(place):
+        raise grad_error(op, argument)
+    if getattr(getattr(place, "flags", None), "writeable", True) is False:
+        raise ArgumentError.from_library(
+            f"{op}: {shown} is read-only; expected a writable array, got writeable=False; pass a "
+            "copy",
+            op, argument, "a writable array", "writeable=False",
+        )  # fmt: skip
+    strides = strides_of(place) or ()
+    if any(step == 0 and size > 1 for size, step in zip(place.shape, strides, strict=False)):
+        expected = "a destination in which every element has its own memory"
+        got = "a broadcast view"
+        raise ArgumentError.from_library(
+            f"{op}: {shown} overlaps itself; expected {expected}, got {got}",
+            op, argument, expected, got,
+        )  # fmt: skip
 
 
 def asks_for_gradients(*tensors: Any) -> bool:
@@ -90,3 +165,21 @@ def as_rows(x: Any) -> Any:
     if hasattr(x, "contiguous"):
         return x.contiguous()
     return import_module("numpy").ascontiguousarray(x)
+
+
+_FLOATS = ("float32", "float16", "bfloat16")
+
+
+def converted(x: Any, like: Any, to_f32: bool = False) -> Any:
+    """x in the dtype of ``like``, or in f32, which holds all of the others: a copy where it has
+    another. Of the floats that operators take; what else there is, they refuse."""
+    if getattr(x, "dtype", None) is getattr(like, "dtype", None):
+        return x
+    there, wanted = (str(getattr(t, "dtype", "")).rpartition(".")[2] for t in (x, like))
+    if there == wanted or there not in _FLOATS or wanted not in _FLOATS:
+        return x
+    if to_f32 and there == "float32":
+        return x
+    if hasattr(x, "new_empty"):
+        return x.float() if to_f32 else x.to(like.dtype)
+    return x.astype("float32" if to_f32 else like.dtype) if hasattr(x, "astype") else x

@@ -1,14 +1,19 @@
 """Granularities of 8-bit scales by name, for the operators that quantise what they compute.
 
-In: what a call says. Out: nothing, or an error. Used by: api.py of the families. Read next:
-ops/quant/api.py (the granularities of ``quantize``, which finds scales over rows as well).
+In: what a call says. Out: results with the scale that was given, or an error. Used by: api.py of
+the families. Read next: ops/quant/api.py (the granularities of ``quantize``, which finds scales
+over rows as well).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_float
+from importlib import import_module
 from typing import Any
 
+from ._array import Array
+from ._given import check_place
 from .errors import ArgumentError
 
 GROUPS = {"group32": 32, "group64": 64, "group128": 128}
@@ -38,18 +43,62 @@ def check_granularity(op: str, before: str, granularity: str, scale: Any) -> Non
         )  # fmt: skip
 
 
-def with_scale(call: Callable[[Any], Any], scale: Any, out: Any, results: int = 2) -> Any:
+def with_scale(
+    op: str,
+    call: Callable[[Any], Any],
+    scale: Any,
+    out: Any,
+    names: tuple[str, ...] = ("q", "scale"),
+) -> Any:
     """Of a static scale, which is a result without being computed: ``call(out)`` makes the others,
-    in order, and their places are those of ``out`` without the scale's, which gets a copy."""
+    in order, and their places are those of ``out`` without the scale's, which gets a copy.
+    ``names`` are those of all results."""
     if out is None:
         made = call(None)
-        q, *rest = made if results > 2 else (made,)
+        q, *rest = made if len(names) > 2 else (made,)
         return (q, scale, *rest)
-    if not isinstance(out, tuple):  # q alone
+    if not isinstance(out, (tuple, list)) and len(names) == 2:  # q alone
         return call(out), scale
+    if not isinstance(out, tuple) or len(out) != len(names):
+        expected = f"{len(names)} ({', '.join(names)})"
+        got = str(len(out)) if isinstance(out, tuple) else "1"
+        raise ArgumentError.from_library(
+            f"{op}: out has the wrong number of arrays; expected {expected}, got {got}; pass a "
+            "tuple in result order",
+            op, "out", expected, got,
+        )  # fmt: skip
     q, place, *rest = out
-    call((q, *rest) if rest else q)
     if place is None or place is scale:
+        call((q, *rest) if rest else q)
         return (q, scale, *rest)
-    place[...] = scale
+    check_place(op, "out[1] (scale)", place, ((), (1,)), "f32", q)
+    call((q, *rest) if rest else q)
+    place[...] = _as_placed(scale, place)
     return out
+
+
+def _as_placed(scale: Any, place: Any) -> Any:
+    """What is assigned there: a scale of the place's package and shape, or a number."""
+    if isinstance(scale, Array):
+        scale = c_float.from_address(scale.data).value
+    if isinstance(place, Array):
+        scale = number_beside(place, float(scale))
+    if not hasattr(scale, "shape"):
+        return scale
+    near = hasattr(scale, "new_empty") == hasattr(place, "new_empty")  # of one package
+    return scale.reshape(tuple(place.shape)) if near else float(scale)
+
+
+def number_beside(like: Any, value: float) -> Any:
+    """A number as f32 without dimensions, beside ``like``; as it is beside what cannot make one."""
+    if hasattr(like, "new_full"):
+        import torch
+
+        return like.new_full((), value, dtype=torch.float32)
+    if type(like).__module__ == "numpy":
+        return import_module("numpy").full((), value, "float32")
+    if type(like) is Array:
+        made = Array((), "f32")
+        c_float.from_address(made.data).value = value
+        return made
+    return value

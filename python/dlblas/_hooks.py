@@ -324,7 +324,7 @@ def exchange(
 
     ``runs``: for a call, and not for a question about one."""
     cls = type(obj)  # its __class__ may say anything
-    if issubclass(cls, Spec):
+    if issubclass(cls, (Spec, Array)):
         return obj._exchange
     torch = sys.modules.get("torch")
     if torch is not None and issubclass(cls, torch.Tensor):
@@ -468,7 +468,8 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
 
 
 # Of a form's name: (arguments, keywords) of a call that it refused -> the result that it has
-# nevertheless, or None: then the refusal stands. Filled by _other_forms.py.
+# nevertheless, or None: then the refusal stands. False: the call is made, and returns None, as an
+# in-place form does. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 # Forms of rows, whose calls may say dim=-1: the binding passes over it. Others: _over_dim.py.
 over_last: dict[str, bool] = dict.fromkeys(("softmax", "log_softmax", "l2_norm"), True)

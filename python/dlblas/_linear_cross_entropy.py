@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from ._functions import FUNCTIONS
-from ._given import as_matrix, grad_error
+from ._given import as_matrix, asks_for_gradients, grad_error
 
 _matmul = FUNCTIONS["matmul"].call
 _losses = FUNCTIONS["cross_entropy_rows"].call
@@ -92,8 +91,10 @@ class _Work:
         rows = self.counts.sum()
         if self.ce_weight is None:
             return one / rows, one / rows
-        safe = self.target * self.counts
-        return one / (self.ce_weight[safe] * self.counts).sum(), one / rows
+        # A target that is no class reads some weight: its loss is NaN.
+        weight, classes = self.ce_weight, self.ce_weight.shape[0]
+        each = weight[self.target.clamp(0, classes - 1)] if classes else weight.sum()
+        return one / (each * self.counts).sum(), one / rows
 
     def rows(
         self, dloss: Any = None, dz: Any = None, wanted: tuple[bool, ...] = (False, False, False)
@@ -115,7 +116,11 @@ class _Work:
             if not any(wanted):
                 continue
             log = lse[first:last]
-            dlse = None if dz is None else dz[first:last] * log
+            # Of rows that count: a product with 0 would keep another row's NaN.
+            dlse = (
+                None if dz is None
+                else torch.where(self.counts[first:last, None], dz[first:last] * log, 0.0)
+            )  # fmt: skip
             d = _dlogits(dloss[first:last], logits, target, log, dlse, *options)
             d = logits if d is None else d
             if dx is not None:
@@ -134,16 +139,27 @@ class _Work:
         return self.rows(*self.counted(dloss, dz), wanted)[2]
 
     def counted(self, dloss: Any, dz: Any) -> tuple[Any, Any]:
-        """As [T, 1]: shares of the losses, and 2 · scale · shares of the z-losses of rows that
-        count.
-        """
+        """As [T, 1]: shares of the losses, and 2 · scale · shares of the z-losses."""
         rows = self.x.shape[0]
         scale = self.call.lse_square_scale
         dloss = dloss.reshape(-1, 1).expand(rows, 1).contiguous()
         if not scale:
             return dloss, None
-        dz = 2 * scale * dz.reshape(-1, 1).expand(rows, 1)
-        return dloss, torch.where(self.counts[:, None], dz, 0.0)
+        return dloss, 2 * scale * dz.reshape(-1, 1).expand(rows, 1)
+
+
+class _Inputs(torch.autograd.Function):
+    """No values: a place in the graph behind the inputs. Gradients that were made forward depend on
+    it, and keep nothing else of the inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        ctx.count = len(inputs)
+        return inputs[0].new_empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, _: Any) -> tuple[Any, ...]:
+        return (*(None for _ in range(ctx.count)),)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -151,13 +167,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
-    ) -> tuple[Any, Any]:
+        ctx: Any, x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call,
+        graph: tuple[Any, ...],
+    ) -> tuple[Any, Any]:  # fmt: skip
         if ce_weight is not None and ce_weight.requires_grad:
             raise grad_error("fused_linear_cross_entropy", "ce_weight")
         work = _Work(x, weight, target, bias, ce_weight, call)
         wanted = (*ctx.needs_input_grad[:2], bias is not None and ctx.needs_input_grad[3])
-        ctx.wanted, ctx.call, ctx.made = wanted, call, None
+        ctx.wanted, ctx.call, ctx.made, ctx.graph = wanted, call, None, graph
         each = call.reduction == "none"
         share, z_share = work.shares()
         if each or not any(wanted):
@@ -166,22 +183,34 @@ class _LinearCrossEntropy(torch.autograd.Function):
             loss, lse, ctx.made = work.rows(*work.counted(share, z_share), wanted)
         if each and any(wanted):
             ctx.save_for_backward(x, weight, target, bias, ce_weight)
-        z_loss = call.lse_square_scale * lse * lse * work.counts
+        lse = torch.where(work.counts, lse, 0.0)
+        z_loss = call.lse_square_scale * lse * lse
         if not each:
             loss, z_loss = loss.sum() * share, z_loss.sum() * z_share
         ctx.mark_non_differentiable(z_loss)
         return (loss + z_loss if call.lse_square_scale else loss), z_loss
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dloss: Any, _: Any) -> tuple[Any, ...]:
+        if not torch.is_grad_enabled():
+            return _LinearCrossEntropy.gradients(ctx, dloss)
+        from .torch._autograd import once
+
+        made = once(
+            "fused_linear_cross_entropy", lambda: _LinearCrossEntropy.gradients(ctx, dloss),
+            (dloss, *ctx.graph),
+        )  # fmt: skip
+        return made
+
+    @staticmethod
+    def gradients(ctx: Any, dloss: Any) -> tuple[Any, ...]:
         if ctx.call.reduction == "none":
             x, weight, target, bias, ce_weight = ctx.saved_tensors
             work = _Work(x, weight, target, bias, ce_weight, ctx.call)
             dx, dweight, dbias = work.gradients(dloss, dloss, ctx.wanted)
         else:
             dx, dweight, dbias = (d if d is None else d * dloss for d in ctx.made)
-        return dx, dweight, None, dbias, None, None
+        return dx, dweight, None, dbias, None, None, None
 
 
 def linear_cross_entropy(
@@ -189,8 +218,11 @@ def linear_cross_entropy(
 ) -> tuple[Any, Any]:
     """(loss, z_loss), of any leading dimensions; with "none" a loss for each row."""
     flat = as_matrix(x)
+    graph: tuple[Any, ...] = ()
+    if asks_for_gradients(flat, weight, bias) and not torch.compiler.is_compiling():
+        graph = (_Inputs.apply(flat, weight, bias),)
     loss, z_loss = _LinearCrossEntropy.apply(
-        flat, weight, target.reshape(-1), bias, ce_weight, call
+        flat, weight, target.reshape(-1), bias, ce_weight, call, graph
     )
     if call.reduction == "none":
         return loss.reshape(target.shape), z_loss.reshape(target.shape)

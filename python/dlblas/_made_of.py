@@ -10,23 +10,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from operator import index
 from types import CodeType, FunctionType
 from typing import Any
 
-from ._arguments import not_bound
-from ._dtypes import name_of
+from ._arguments import not_bound, of_another_type
 from ._functions import FUNCTIONS, Function, Parameter, on_unknown
 from ._options import refuse as error
 from ._reports import Explanation, TuningReport, in_one_line
-from .errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    Error,
-    ShapeMismatchError,
-    UnknownOperatorError,
-    renamed,
-)
+from .errors import Error, UnknownOperatorError, renamed
 
 
 def function_named(name: str) -> Callable[..., Any] | None:
@@ -100,119 +91,6 @@ def refuse(name: str) -> None:
 on_unknown[:] = [refuse]  # one, however often this module is loaded
 
 
-def _of_another_type(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    named: Mapping[str, Any],
-    reason: Exception,
-) -> Error | None:
-    """Words for an argument that is not what its annotation says, or that was asked for what arrays
-    have; None where there is no such argument."""
-    from inspect import signature
-
-    params = signature(function).parameters
-    asked = getattr(reason, "obj", None) if isinstance(reason, AttributeError) else None
-    name, refuse = function.__name__, ArgumentTypeError.from_library
-    given = {**dict(zip(params, args, strict=False)), **named}
-    for argument, value in given.items():
-        got = "None" if value is None else type(value).__name__
-        needed = params[argument].default is params[argument].empty
-        annotation = str(params[argument].annotation)
-        plain = annotation.removesuffix(" | None")
-        if value is None and (plain != annotation or not needed):
-            continue
-        expected, holds = _NEEDS.get(plain, ("", _is_any))
-        if not holds(value):
-            return refuse(
-                f"{name}: {argument} is of another type; expected {expected}, got {got}",
-                name, argument, expected, got,
-            )  # fmt: skip
-        if value is None:
-            return refuse(
-                f"{name}: {argument} is missing; expected a torch tensor or a NumPy array, got "
-                "None",
-                name, argument, "a torch tensor or a NumPy array", "None",
-            )  # fmt: skip
-        if value is not None and (value is asked or not _answers(value, needed)):
-            expected = "a torch tensor or a NumPy array"
-            convert = "from_dlpack" if hasattr(type(value), "__dlpack__") else "asarray"
-            return refuse(
-                f"{name}: {argument} has no shape, strides or dtype to read; expected {expected}, "
-                f"got {got}; pass numpy.{convert}({argument})",
-                name, argument, expected, got,
-            )  # fmt: skip
-    return _of_another_form(name, given, reason)
-
-
-def _of_another_form(name: str, given: Mapping[str, Any], reason: Exception) -> Error | None:
-    """Words for a tensor that is not dense, or has none of the dimensions that were asked for."""
-    for argument, value in given.items():
-        layout = str(getattr(value, "layout", "torch.strided")).removeprefix("torch.")
-        if layout != "strided":
-            return ArgumentError.from_library(
-                f"{name}: {argument} is not a dense tensor; expected a strided layout, got "
-                f"{layout}; convert it with .to_dense()",
-                name, argument, "a strided layout", layout,
-            )  # fmt: skip
-    for argument, value in given.items():
-        if isinstance(reason, IndexError) and getattr(value, "shape", None) == ():
-            return ShapeMismatchError.from_library(
-                f"{name}: {argument} has no dimensions; expected one or more, got ()",
-                name, argument, "one or more dimensions", "()",
-            )  # fmt: skip
-    return None
-
-
-def _has(*methods: str) -> Callable[[Any], bool]:
-    return lambda value: any(hasattr(type(value), method) for method in methods)
-
-
-def _is_any(_: Any) -> bool:
-    return True
-
-
-def _is_integer(value: Any) -> bool:
-    try:
-        return index(value) is not None
-    except Exception:  # whatever a foreign object raises
-        return False
-
-
-def _are_integers(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(map(_is_integer, value))
-
-
-# By the annotation, "| None" aside: words, and what is so of values of the type.
-_NEEDS = {
-    "str": ("a string", _has("casefold")),
-    "int": ("an integer", _is_integer),
-    "float": ("a number", _has("__float__", "__index__")),
-    "tuple[int, int, int]": ("a tuple of integers", _are_integers),
-    "Mapping[str, Any]": ("a mapping", _has("keys")),
-}
-
-
-def _answers(value: Any, needed: bool) -> bool:
-    """May it be asked for its shape and dtype, or is it what an option may be?"""
-    if isinstance(value, (str, bytes, dict, type)):
-        return not needed
-    if isinstance(value, (bool, int, float, complex, list, tuple)):
-        return True
-    try:
-        if hasattr(value, "dtype") and all(index(size) >= 0 for size in value.shape):
-            return True
-        if callable(value) or name_of(value) is not None:
-            return True
-        return not needed and not any(hasattr(value, sign) for sign in _SIGNS_OF_ARRAYS)
-    except Exception:  # whatever a foreign object raises
-        return False
-
-
-_SIGNS_OF_ARRAYS = (
-    "shape", "__dlpack__", "__array__", "__array_interface__", "__cuda_array_interface__",
-)  # fmt: skip
-
-
 def told(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, whose errors are the library's: of arguments that it does not take or that
     are of another type, and, of an operator that it calls, with its own name. ``CALLED`` of its
@@ -226,7 +104,7 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **named)
         except Error as error:
             if error.op != name and error.argument in meant:
-                raise renamed(error, name, meant[error.argument]) from error
+                raise renamed(error, name, meant[error.argument], meant) from error
             end = f"; {name} calls it"
             if error.op not in ("", name) and error.args and not error.args[0].endswith(end):
                 error.args = (error.args[0] + end, *error.args[1:])
@@ -237,7 +115,7 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
             if outside:
                 words = not_bound(name, function, args, named)
             else:
-                words = _of_another_type(function, args, named, error)
+                words = of_another_type(name, function, args, named, error)
             if words is None:
                 raise
             raise words from (None if outside else error)

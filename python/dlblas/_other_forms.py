@@ -1,6 +1,6 @@
 """Calls that an operator's own form does not take: those that users of DLBlas have in their code,
-and those on tensors that autograd follows, or without memory, whose other arguments torch does not
-read as they are.
+those with more leading dimensions than one of tokens (_leading.py), and those on tensors that
+autograd follows, or without memory, whose other arguments torch does not read as they are.
 
 In: a call that the library has refused, or, of the older forms, that torch.compile sees. Out: what
 it means, or None, and the refusal stands. A call of the operator's own form never comes here. Read
@@ -14,7 +14,7 @@ import sys
 from operator import index, is_not
 from typing import Any
 
-from . import _over_dim
+from . import _leading, _over_dim
 from ._functions import FUNCTIONS, native
 from ._hooks import has_memory, older_forms, other_forms
 from ._torch_bridge import attach_torch
@@ -138,6 +138,7 @@ def _refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 older_forms.update(
-    matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm, **_over_dim.FORMS
-)
+    matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm, **_over_dim.FORMS,
+    **{name: _leading.form(name) for name in _leading.TOKENS},
+)  # fmt: skip
 other_forms.update({name: functools.partial(_refused, name) for name in FUNCTIONS})

@@ -53,9 +53,12 @@ def _is_followed(x: Any) -> bool:
 
 
 def _axis(name: str, x: Any, dim: Any) -> int | None:
-    """None: the last one, or of what has no dimensions, which the operator refuses."""
+    """None: the last one, or of what is no array or has no dimensions, which the operator
+    refuses."""
+    shape = getattr(x, "shape", ())
+    rank = len(shape) if isinstance(shape, tuple) else 0
     try:
-        place, rank = index(dim), len(x.shape)
+        place = index(dim)
     except TypeError:
         got = type(dim).__name__
         raise ArgumentTypeError.from_library(

@@ -6,14 +6,16 @@ kernels/partial_rotary_emb.py, which has its name. Read next: _latent_heads.py.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 
 from ._functions import FUNCTIONS
-from ._given import grad_error
-from ._latent_heads import turned_heads
+from ._given import grad_error, no_array
+from ._latent_heads import turned_by, whole_tables
 
+_OP = "PartialRotaryEmb.apply"
 _backward = FUNCTIONS["partial_rotary_heads_backward"].call
 _sum = FUNCTIONS["partial_rotary_heads_sum"].call
 
@@ -26,16 +28,31 @@ class PartialRotaryEmb(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-        for name, table in (("cos", cos), ("sin", sin)):
-            if table.requires_grad:
-                raise grad_error("PartialRotaryEmb.apply", name)
+        named = {"q": q, "k_pe": k_pe, "kv": kv, "cos": cos, "sin": sin}
+        for name, value in named.items():
+            if not isinstance(value, torch.Tensor):
+                raise no_array(_OP, name, value, "a torch tensor")
+        for name in ("cos", "sin"):
+            if named[name].requires_grad:
+                raise grad_error(_OP, name)
+        cos, sin = whole_tables(q, k_pe, cos, sin)
         ctx.save_for_backward(cos, sin)
+        results = turned_by(q.detach(), k_pe.detach(), kv.detach(), cos, sin)
         ctx.values = kv.shape[-1] - (q.shape[-1] - cos.shape[-1])
-        return turned_heads(q.detach(), k_pe.detach(), kv.detach(), cos, sin)
+        return results
 
     @staticmethod
     def backward(ctx: Any, dq_out: Any, dkv_out: Any) -> tuple[Any, ...]:
-        cos, sin = (t.expand(*dq_out.shape[:-2], t.shape[-1]) for t in ctx.saved_tensors)
+        if not torch.is_grad_enabled():
+            return PartialRotaryEmb.gradients(ctx, dq_out, dkv_out)
+        from .torch._autograd import once
+
+        make = partial(PartialRotaryEmb.gradients, ctx, dq_out, dkv_out)
+        return once("partial_rotary_emb", make, (dq_out, dkv_out))
+
+    @staticmethod
+    def gradients(ctx: Any, dq_out: Any, dkv_out: Any) -> tuple[Any, ...]:
+        cos, sin = ctx.saved_tensors
         dk, dv = dkv_out.unbind(-3)
         dq, dkv = _backward(dq_out, dk, dv, cos, sin, ctx.values)
         dk_pe = _sum(dk[..., dk.shape[-1] - cos.shape[-1] :], cos, sin)

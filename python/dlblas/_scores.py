@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._given import asks_for_gradients, grad_error
 from .errors import ArgumentError, ArgumentTypeError
 
 
@@ -15,6 +16,8 @@ def scale_of(op: str, scale: Any) -> Any:
     """None is the operators' 0: 1 / √D."""
     if scale is None:
         return 0.0
+    if not isinstance(scale, (int, float)):
+        scale = _number(op, scale)
     if isinstance(scale, (int, float)) and scale == 0:
         expected = "another number than 0, or None for 1/√D"
         raise ArgumentError.from_library(
@@ -22,6 +25,21 @@ def scale_of(op: str, scale: Any) -> Any:
             op, "scale", expected, "0",
         )  # fmt: skip
     return scale
+
+
+def _number(op: str, scale: Any) -> Any:
+    """A NumPy scalar, a fraction, a tensor of one element: Python's own number, as the operators
+    would read it. torch's symbolic numbers stay symbolic; what is no number is the operators' to
+    refuse."""
+    if asks_for_gradients(scale):
+        raise grad_error(op, "scale")
+    kind = type(scale).__name__
+    if kind in ("SymFloat", "SymInt", "bool_", "bool") or not hasattr(type(scale), "__float__"):
+        return scale
+    try:
+        return float(scale)
+    except Exception:  # of several elements, without memory, or a foreign object's own
+        return scale
 
 
 def window_of(op: str, window: Any) -> Any:

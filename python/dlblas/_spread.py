@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from ._given import check_writable
 from .errors import ShapeMismatchError
 
 
@@ -22,25 +23,54 @@ def spread(array: Any, shape: tuple[int, ...]) -> Any:
     return import_module(type(array).__module__).broadcast_to(array, shape)
 
 
-def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
-    """The table for all leading dimensions of x, without a copy."""
-    shape = tuple(table.shape)
-    if len(shape) == len(tokens) + 2 and shape[-2] == 1:
-        shape = (*shape[:-2], shape[-1])
-        table = table.reshape(shape)
-    wanted = (*tokens, shape[-1])
-    if shape == wanted:
+def table_of(
+    table: Any, name: str, tokens: tuple[int, ...], op: str, width: int | None = None
+) -> Any:
+    """The table for all leading dimensions of x: a view. Of width: one of half as many columns,
+    which both channels of a pair read, is doubled."""
+    found = shape = tuple(table.shape)
+    if width and shape and 2 * shape[-1] == width:
+        table, shape = doubled(table), (*shape[:-1], width)
+    if shape[:-1] == tokens and shape:
         return table
-    ahead = (1,) * (len(wanted) - len(shape)) + shape
-    if len(ahead) != len(wanted) or any(
-        have not in (1, want) for have, want in zip(ahead, wanted, strict=True)
-    ):
-        expected = f"[S, D], [B, S, D] or [B, S, 1, D] for tokens {tokens}"
-        raise ShapeMismatchError.from_library(
-            f"{op}: {name} has another shape; expected {expected}, got {shape}",
-            op, name, expected, str(shape),
-        )  # fmt: skip
-    return spread(table, wanted)
+    if not _is_of(shape, tokens):
+        if len(shape) > 1 and shape[-2] == 1:
+            shape = (*shape[:-2], shape[-1])
+            table = table.reshape(shape)
+        if not shape or not _spreads(shape[:-1], tokens):
+            expected = f"[S, D], [B, S, D], or these with a 1 before D, for tokens {tokens}"
+            raise ShapeMismatchError.from_library(
+                f"{op}: {name} has another shape; expected {expected}, got {found}",
+                op, name, expected, str(found),
+            )  # fmt: skip
+    return spread(table, (*tokens, shape[-1]))
+
+
+def without_heads(table: Any, tokens: tuple[int, ...]) -> Any:
+    """The table without a dimension of heads, a 1 before D."""
+    shape = tuple(table.shape)
+    if len(shape) < 2 or shape[-2] != 1 or _is_of(shape, tokens):
+        return table
+    return table.reshape((*shape[:-2], shape[-1]))
+
+
+def _is_of(shape: tuple[int, ...], tokens: tuple[int, ...]) -> bool:
+    """Are the table's dimensions before D those of tokens, as far as they are there? A 1 before D
+    is S where S is 1, else the dimension of heads."""
+    if len(shape) > 1 and shape[-2] == 1 and (not tokens or tokens[-1] != 1):
+        return False
+    return bool(shape) and _spreads(shape[:-1], tokens)
+
+
+def _spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Does a view make one of the other, as broadcasting does?"""
+    missing = len(wanted) - len(shape)
+    if missing < 0:
+        return False
+    for have, want in zip(shape, wanted[missing:], strict=True):
+        if have != 1 and have != want:
+            return False
+    return True
 
 
 def doubled(table: Any) -> Any:
@@ -50,6 +80,14 @@ def doubled(table: Any) -> Any:
 
         return torch.cat((table, table), -1)
     return import_module(type(table).__module__).concatenate((table, table), -1)
+
+
+def beside(like: Any, shape: tuple[Any, ...] | None = None) -> Any:
+    """An array without values, of the same package and dtype; as large where no shape is given."""
+    wanted = tuple(like.shape) if shape is None else shape
+    if hasattr(like, "new_empty"):
+        return like.new_empty(wanted)
+    return import_module(type(like).__module__).empty(wanted, like.dtype)
 
 
 def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
@@ -64,11 +102,15 @@ def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
     return view if shares(view, out) else None
 
 
-def into(out: Any, shape: tuple[int, ...], call: Callable[[Any], Any]) -> Any:
-    """``out``, filled by ``call`` of it as ``shape``; by way of a copy where it lies otherwise."""
+def into(out: Any, shape: tuple[int, ...], call: Callable[[Any], Any], op: str = "") -> Any:
+    """``out``, filled by ``call`` of it as ``shape``; by way of a copy where it lies otherwise. The
+    copy has out's dtype and device, so that the operator judges them as it judges out's."""
     view = reshaped(out, shape)
-    if view is None:
-        out[...] = call(None).reshape(out.shape)
-    else:
+    if view is not None:
         call(view)
+        return out
+    check_writable(op, "out", out)
+    made = beside(out, shape)
+    call(made)
+    out[...] = made.reshape(tuple(out.shape))
     return out

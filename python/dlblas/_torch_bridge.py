@@ -47,11 +47,12 @@ def attach_late_torch() -> None:
             warnings.warn(f"dlblas: torch has no operators of dlblas: {reason!r}", stacklevel=2)
 
 
-def torch_error(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
-    """What an error of torch's own dispatcher means for the arguments of a call."""
+def torch_error(name: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
+    """What an error of torch's own dispatcher means for the arguments of a call. name: that of the
+    operation, x or x_out."""
     from .torch import _refusals
 
-    return _refusals.typed(form, arguments, error)
+    return _refusals.typed(name, arguments, error)
 
 
 def connect() -> None:

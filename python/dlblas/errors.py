@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import typing as _typing
+from collections.abc import Mapping
 from typing import Any
 
 from . import _unknown
@@ -72,16 +73,33 @@ def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
     return error
 
 
-def renamed(error: Error, op: str, argument: str = "") -> Error:
-    """The same of an operator that was called as another, with another name of the argument."""
-    head = f"{error.op}: "
-    text = str(error).replace(head, f"{op}: ", 1)
-    if argument:
-        text = text.replace(f"{op}: {error.argument}", f"{op}: {argument}", 1)
+def renamed(
+    error: Error, op: str, argument: str = "", names: Mapping[str, str] | None = None
+) -> Error:
+    """The same of an operator that was called as another, with another name of the argument;
+    ``names``: what the operator's arguments are called there, wherever the text has them."""
+    head, text = f"{error.op}: ", str(error)
+    if text.startswith(head):
+        front, rest = f"{op}: ", text.removeprefix(head)
+        if argument and rest.startswith(error.argument):
+            front, rest = front + argument, rest.removeprefix(error.argument)
+        text = front + _with_names(rest, names)
     again = _rebuild(type(error), text, {**error.__dict__, "op": op})
     again.argument = argument or error.argument
+    again.expected = _with_names(again.expected, names)
     again._fill()
     return again
+
+
+def _with_names(text: Any, names: Mapping[str, str] | None) -> Any:
+    """A name of one letter may be a word: it is one of a tensor where its sizes, a bracket or a dot
+    follow."""
+    if not names or not isinstance(text, str):
+        return text
+    known = "|".join(map(re.escape, names))
+    mention = rf"(?<![\w.])(?:{known})(?![\w])"
+    single = r"(?<=\b\w)(?! ?[\[(]|[).,;]| is\)|$)"
+    return re.sub(rf"{mention}(?!{single})", lambda found: names[found[0]], text)
 
 
 def _read(

@@ -19,7 +19,6 @@ from types import MethodType, ModuleType
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from . import _unknown
 from ._arguments import hinted
@@ -168,11 +167,11 @@ class _Rotation(torch.autograd.Function):
         return _rotated(q, k, cos, sin)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dq: torch.Tensor, dk: torch.Tensor) -> Any:
         cos, sin = ctx.saved_tensors
         back = -sin.roll(sin.shape[-1] // 2, -1)
-        return (*_rotated(dq, dk, cos, back), None, None)
+        turn = _Rotation.apply if torch.is_grad_enabled() else _rotated  # linear: differentiable
+        return (*turn(dq, dk, cos, back), None, None)
 
 
 def _rotary(theirs: Callable[..., Any], exact: bool = False) -> Callable[..., Any]:

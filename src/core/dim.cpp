@@ -44,6 +44,17 @@ bool DimExpr::is_linear_in(int letter) const {
   return there && invertible && divisor_letter != letter;
 }
 
+bool DimExpr::ignores(std::uint32_t open, const std::int64_t* sizes) const {
+  const auto is_open = [open](std::int8_t letter) { return letter >= 0 && (open >> letter & 1u); };
+  if (is_open(divisor_letter)) return false;
+  for (int i = 0; i < num_terms; ++i) {
+    const std::int8_t first = terms[i].letter, second = terms[i].times;
+    if (is_open(first) && (second < 0 || is_open(second) || sizes[second] != 0)) return false;
+    if (is_open(second) && !is_open(first) && sizes[first] != 0) return false;
+  }
+  return true;
+}
+
 std::int64_t DimExpr::compute(const std::int64_t* sizes) const {
   if (num_terms == 0) return addend;
   std::int64_t sum = 0;

@@ -60,6 +60,9 @@ struct DimExpr {
   std::uint32_t letters() const;
   /// True if a size of this dimension determines `letter`, once the other letters are known.
   bool is_linear_in(int letter) const;
+  /// True if the size is the same whatever the `open` letters are: each is multiplied by a letter
+  /// of size 0, as G in `Hkv*G` where Hkv is 0. Reads only the other letters' sizes.
+  bool ignores(std::uint32_t open, const std::int64_t* sizes) const;
   /// The size once the letters are known; kTooLarge or kNoSize where there is none. For `1|M` it is
   /// M's size, so 1 only where M is 1.
   std::int64_t evaluate(const std::int64_t* sizes) const {

@@ -75,12 +75,23 @@ Fit LetterBinder::bind_dim(const DimExpr& d, int axis, std::int64_t n) {
   const std::uint32_t open = d.letters() & ~bound_;
   if (open == 0) return d.evaluate(args_.letters) == n ? Fit{} : wrong;
   const int letter = std::countr_zero(open);
-  if (!std::has_single_bit(open) || !d.is_linear_in(letter)) return {.kind = Fit::Kind::kWaits};
-  const DimExpr::Solution found = d.solve(letter, args_.letters, n);
-  if (!found.found) return found.step == 0 ? Fit{.kind = Fit::Kind::kWaits} : wrong;
-  args_.letters[letter] = found.size;
-  bound_ |= open;
-  return {};
+  if (std::has_single_bit(open) && d.is_linear_in(letter)) {
+    const DimExpr::Solution found = d.solve(letter, args_.letters, n);
+    if (found.found) {
+      args_.letters[letter] = found.size;
+      bound_ |= open;
+      return {};
+    }
+    if (found.step != 0) return wrong;
+  }
+  if (!settled(d, open)) return {.kind = Fit::Kind::kWaits};
+  return d.evaluate(args_.letters) == n ? Fit{} : wrong;
+}
+
+bool LetterBinder::settled(const DimExpr& d, std::uint32_t open) {
+  if (!d.ignores(open, args_.letters)) return false;
+  for (; open; open &= open - 1) args_.letters[std::countr_zero(open)] = 0;
+  return true;
 }
 
 Fit LetterBinder::make_shape(int tensor) {
@@ -89,7 +100,8 @@ Fit LetterBinder::make_shape(int tensor) {
   std::int64_t elements = 1;  // a size of 0 counts as 1, as in `call`
   std::int8_t axis = 0;
   for (const DimExpr& d : schema_.tensors[static_cast<std::size_t>(tensor)].dims) {
-    if (d.letters() & ~bound_) return {.kind = Fit::Kind::kWaits};
+    const std::uint32_t open = d.letters() & ~bound_;
+    if (open && !settled(d, open)) return {.kind = Fit::Kind::kWaits};
     if (d.leading && (starred_ >> d.terms[0].letter & 1u)) {
       const int like = leading_tensor_[d.terms[0].letter];
       const auto plain =

@@ -36,7 +36,8 @@ class LetterBinder {
 
   /// Binds or checks every dimension of a tensor. A dimension determines a letter when that is its
   /// only unknown; otherwise it waits, and the tensor must be bound again once more letters are
-  /// known.
+  /// known. A letter that is multiplied by 0 matters to no size: its dimension is checked without
+  /// it, and another one may bind it.
   Fit bind(int tensor);
   /// Bit i: letter i is bound.
   std::uint32_t bound() const { return bound_; }
@@ -48,12 +49,15 @@ class LetterBinder {
   std::uint8_t ones_of(int tensor) const;
   /// Bit i: tensor i may have such dimensions.
   std::uint32_t with_ones() const { return with_ones_; }
-  /// Sets letters that occur only in absent optional tensors to 0; they would stay uninitialised.
+  /// Sets letters that nothing has bound to 0; they would stay uninitialised. They occur in absent
+  /// optional tensors alone, or are multiplied by 0.
   void close();
 
  private:
   Fit bind_leading(int tensor, int letter, int leading_rank);
   Fit bind_dim(const DimExpr& d, int axis, std::int64_t n);
+  /// True if the dimension has its size although letters of it are open; these are then 0.
+  bool settled(const DimExpr& d, std::uint32_t open);
 
   const Schema& schema_;
   Args& args_;

@@ -112,17 +112,18 @@ std::string print_letters(const Schema& schema, const Args& args, std::uint32_t 
   return s;
 }
 
-// The sizes allowed for a dimension with one open letter.
+// The sizes allowed for a dimension with one open letter, or with several that it ignores.
 std::string print_choice(const Schema& schema, const Args& args, const DimExpr& d,
                          std::int64_t size, std::uint32_t bound) {
   const std::uint32_t open = d.letters() & ~bound;
   const int letter = std::bit_width(open) - 1;
   std::int64_t sizes[kMaxLetters];
   std::copy_n(args.letters, schema.letters.size(), sizes);
-  sizes[letter] = 0;
+  for (std::uint32_t left = open; left; left &= left - 1) sizes[std::countr_zero(left)] = 0;
   const std::int64_t least = d.evaluate(sizes), step = d.solve(letter, sizes, size).step;
   const std::string name =
       d.print(schema.letters) + print_letters(schema, args, d.letters() & bound);
+  if (least >= 0 && d.ignores(open, sizes)) return text(least, " (", name, ")");
   if (least >= 0 && size < least) return text("at least ", least, " (", name, ")");
   if (d.num_terms > 1 || d.addend != 0)
     return text(name, " with a whole ", schema.letters[letter].name);

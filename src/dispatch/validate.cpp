@@ -17,7 +17,8 @@ namespace {
 [[noreturn]] void throw_unbound(const Schema& schema, const Args& args, int tensor,
                                 std::uint32_t bound) {
   std::uint32_t open = 0;
-  for (const DimExpr& d : schema.tensors[tensor].dims) open |= d.letters() & ~bound;
+  for (const DimExpr& d : schema.tensors[tensor].dims)
+    if (const std::uint32_t its = d.letters() & ~bound; !d.ignores(its, args.letters)) open |= its;
   errors::unbound_letter(schema, args, tensor, std::bit_width(open) - 1);
 }
 

@@ -57,7 +57,8 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
   }
   static Support supports(const Query& q) {
     if (const Support columns = mma_has_columns(q); !columns) return columns;
-    // Decided by the weight alone, which all batches share: a row has the same bits in each of them.
+    // Decided by the weight alone, which all batches share: a row has the same bits in each of
+    // them.
     if (columns_together(q) >= 128 && !traits(q, {}).b_whole)
       return Support::no("rows of {} are not whole 16 bytes: pairs across 128 columns would spill",
                          tensor(q.user<ProductOp>().weights[0]));

@@ -107,6 +107,8 @@ struct RowOp {
   /// True if a call reads its rows once, however long they are, so that kernels need not keep them.
   /// Null: no.
   bool (*reads_once)(const Problem& problem) = nullptr;
+  /// Problems of the operator that are none of the program's. Null: all are.
+  Support (*serves)(const Problem& problem) = nullptr;
   /// Sets RowCall::options from the problem. May be null.
   void (*choose)(const Problem& problem, std::int32_t* options) = nullptr;
 };

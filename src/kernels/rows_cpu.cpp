@@ -44,7 +44,10 @@ struct RowLevel {
 };
 
 Support supports(const Query& q) {
-  if (columns_of(op_of<RowOperator>(q), q.problem) > kMaxRowWidth)
+  const RowOperator& op = op_of<RowOperator>(q);
+  if (op.op.serves)
+    if (const Support served = op.op.serves(q.problem); !served) return served;
+  if (columns_of(op, q.problem) > kMaxRowWidth)
     return Support::no("rows of more than {} columns", kMaxRowWidth);
   return Support::yes();
 }

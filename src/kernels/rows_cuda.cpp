@@ -31,6 +31,8 @@ RowConfig config_of(const RowKernel& k, const Problem& problem, const Config& co
 Support supports(const Query& q) {
   const RowKernel& k = q.user<RowKernel>();
   const Problem& problem = q.problem;
+  if (k.op->op.serves)
+    if (const Support served = k.op->op.serves(problem); !served) return served;
   const std::int64_t rows = problem.dims[k.op->rows], width = columns_of(*k.op, problem);
   if (width > kMaxRowWidth) return Support::no("rows of more than {} columns", kMaxRowWidth);
   const std::int64_t most = kMaxGrid / (is_tiled(k) ? 64 : 16);  // tiles, or blocks of a cluster

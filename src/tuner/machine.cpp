@@ -51,9 +51,9 @@ double copy_rate(const Context& context, std::int64_t bytes,
                  void (*stream_copy)(void*, const void*, std::int64_t), ClockFn clock) {
   constexpr std::int64_t kLine = 64, kPartLines = 4096;  // parts of 256 KiB
   const std::int64_t lines = std::max<std::int64_t>(1, (bytes + kLine - 1) / kLine);
-  // As the tuner measures (host_measurer.cpp): a copy that fits in one core's L2 runs warm, a larger one
-  // rotates through three times the last-level cache, so that no round finds there what the
-  // previous round left.
+  // As the tuner measures (host_measurer.cpp): a copy that fits in one core's L2 runs warm, a
+  // larger one rotates through three times the last-level cache, so that no round finds there what
+  // the previous round left.
   const std::int64_t one = lines * kLine;
   const bool warm = 2 * one <= device_info(context.device).l2_bytes;
   const std::int64_t sets =

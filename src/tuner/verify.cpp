@@ -24,7 +24,7 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-//out − ref| over the allowed error; 0 where non-finite values agree, infinity where they do not.
+// out − ref| over the allowed error; 0 where non-finite values agree, infinity where they do not.
 double error_of(double out, double ref, double allowed, DType dtype) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   if (std::isnan(ref) || std::isnan(out)) return std::isnan(ref) && std::isnan(out) ? 0 : kWrong;

@@ -109,6 +109,26 @@ TEST(Dims, SolvingGivesBackWhatWasEvaluated) {
   EXPECT_TRUE(dim_of("a//b").is_linear_in(0));
 }
 
+// No letter that is multiplied by 0 matters, and none but the others' sizes is read.
+TEST(Dims, ALetterThatIsMultipliedByZeroIsIgnored) {
+  const auto ignores = [](const char* size, std::vector<int> open, std::int64_t others) {
+    const std::int64_t letters[4] = {others, others, others, others};
+    std::int64_t sizes[4];
+    std::copy_n(letters, 4, sizes);
+    std::uint32_t bits = 0;
+    for (const int letter : open) bits |= 1u << letter, sizes[letter] = -77;
+    return dim_of(size).ignores(bits, sizes);
+  };
+  for (const char* size : {"a*b", "b*a", "3a*b+c", "a*b+2a*c", "(a*b)/128", "a*b//c", "b", "7"}) {
+    EXPECT_TRUE(ignores(size, {0}, 0)) << size;
+    EXPECT_EQ(ignores(size, {0}, 1), size == std::string("b") || size == std::string("7")) << size;
+  }
+  EXPECT_TRUE(ignores("a*b+c*b", {0, 2}, 0));
+  for (const char* size : {"a", "2a+b", "a*a", "b//a", "a*b+a", "a+1"})
+    EXPECT_FALSE(ignores(size, {0}, 0)) << size;
+  EXPECT_FALSE(ignores("a*b", {0, 1}, 0));
+}
+
 // ---- the rest of the grammar ---------------------------------------
 
 TEST(Grammar, SizeArgumentsBindLetters) {

@@ -71,19 +71,77 @@ TEST(Letters, ProductsAndSumsAreSolvedOnceOneLetterIsOpen) {
   EXPECT_EQ(call(48, 30, 4).error(),
             "l_qkv: w has size 30 in dimension 0; expected a multiple of 4 (H*D, D=4), got 30");
   EXPECT_EQ(call(48, 0, 0).error(),
-            "l_qkv: qkv has an unknown size; expected an argument that gives Hkv, got none; give "
-            "out, or the optional argument");
+            "l_qkv: qkv has size 48 in dimension 1; expected 0 (H*D+2Hkv*D, D=0), got 48");
+  EXPECT_EQ(call(0, 0, 0).error(),
+            "l_qkv: q has an unknown size; expected an argument that gives H, got none; give out, "
+            "or the optional argument");
+  EXPECT_EQ(call(48, 32, 4).none().tensor(at(0, {9})).error(),
+            "l_qkv: heads has length 9; expected H = 8 from qkv [T=5, H*D+2Hkv*D=48], got 9");
   EXPECT_EQ(
-      call(48, 32, 4).none().tensor(at(0, {9})).error(),
-      "l_qkv: qkv has size 48 in dimension 1; expected H*D+2Hkv*D, H=9, D=4 with a whole Hkv, "
-      "got 48");
+      call(52, 32, 4).none().tensor(at(0, {9})).error(),
+      "l_qkv: qkv has size 52 in dimension 1; expected H*D+2Hkv*D, H=8, D=4 with a whole Hkv, "
+      "got 52");
+}
+
+// A tensor whose dimension waits for a letter is bound as soon as that letter is known: the first
+// tensors give the letters, and a later one that does not fit is the one that is refused.
+TEST(Letters, EarlierTensorsGiveTheLetters) {
+  static const Operator& op = register_schema(
+      "l_groups(x: f[T, G*R], b: f[G, N], d: f[G*R]?, groups: f[G]?) -> y: like(x)[T, G*R]");
+  const auto call = [](std::int64_t heads, std::int64_t groups) {
+    return Call(op.forms[0]).tensor(at(0, {5, heads})).tensor(at(0, {groups, 3}));
+  };
+  Call good = call(8, 2).tensor(at(0, {8})).tensor(at(0, {2}));
+  EXPECT_EQ(good.error(), "");
+  EXPECT_EQ(letter(good, "R"), 4);
+  EXPECT_EQ(call(8, 2).tensor(at(0, {6})).error(),
+            "l_groups: d has length 6; expected G*R = 8 from b [G=2, N=3] and x [T=5, G*R=8], got "
+            "6");
+  EXPECT_EQ(call(8, 2).tensor(at(0, {7})).error(),
+            "l_groups: d has length 7; expected G*R = 8 from b [G=2, N=3] and x [T=5, G*R=8], got "
+            "7");
+  EXPECT_EQ(call(8, 2).none().tensor(at(0, {4})).error(),
+            "l_groups: groups has length 4; expected G = 2 from b [G=2, N=3], got 4");
+  EXPECT_EQ(call(8, 3).tensor(at(0, {6})).error(),
+            "l_groups: x has size 8 in dimension 1; expected a multiple of 3 (G*R, G=3), got 8");
+  static const Operator& last =
+      register_schema("l_last(x: f[T, G*R], d: f[G*R], b: f[G, N]) -> y: like(x)[T, G*R]");
   EXPECT_EQ(
-      call(88, 32, 4).none().tensor(at(0, {9})).error(),
-      "l_qkv: qkv has size 88 in dimension 1; expected H*D+2Hkv*D, H=9, D=4 with a whole Hkv, "
-      "got 88");
-  EXPECT_EQ(call(52, 32, 4).none().tensor(at(0, {9})).error(),
-            "l_qkv: w has size 32 in dimension 0; expected H*D = 36 from heads [H=9] and "
-            "qkv [T=5, H*D+2Hkv*D=52], got 32");
+      Call(last.forms[0]).tensor(at(0, {5, 8})).tensor(at(0, {6})).tensor(at(0, {2, 3})).error(),
+      "l_last: d has length 6; expected G*R = 8 from b [G=2, N=3] and x [T=5, G*R=8], got 6");
+}
+
+// Where Hkv is 0, any G fits Hkv*G: whatever needs no G is served, and 0 is the only size.
+TEST(Letters, AQuotientOfZeroIsLeftOpen) {
+  static const Operator& op = register_schema(
+      "l_heads(q: f[S, Hkv*G], k: f[Hkv], bias: f[1|Hkv*G]?, each: f[G]?) -> (y: f[Hkv*G, S], "
+      "of: f[(Hkv*G)/128])");
+  const auto call = [](std::int64_t heads, std::int64_t kv) {
+    return Call(op.forms[0]).tensor(at(0, {3, heads})).tensor(at(0, {kv}));
+  };
+  Call zero = call(0, 0);
+  EXPECT_EQ(zero.error(), "");
+  EXPECT_EQ(zero.args.result(0).shape[0], 0);
+  EXPECT_EQ(zero.args.result(0).shape[1], 3);
+  EXPECT_EQ(zero.args.result(1).shape[0], 0);
+  EXPECT_EQ(letter(zero, "G"), 0);
+  EXPECT_EQ(call(0, 0).tensor(at(0, {0})).error(), "");
+  EXPECT_EQ(call(0, 0).tensor(at(0, {1})).error(), "");
+  Call given = call(0, 0);
+  EXPECT_EQ(given.none().tensor(at(0, {7})).error(), "");
+  EXPECT_EQ(letter(given, "G"), 7);
+  EXPECT_EQ(call(4, 0).error(),
+            "l_heads: q has size 4 in dimension 1; expected 0 (Hkv*G, Hkv=0), got 4");
+  EXPECT_EQ(call(4, 0).none().tensor(at(0, {2})).error(),
+            "l_heads: q has size 4 in dimension 1; expected 0 (Hkv*G, Hkv=0), got 4");
+  EXPECT_EQ(call(0, 0).tensor(at(0, {2})).error(),
+            "l_heads: bias has length 2; expected 0 (1|Hkv*G, Hkv=0), got 2");
+  static const Operator& lone = register_schema("l_lone(q: f[Hkv*G], k: f[Hkv]) -> y: f[G]");
+  EXPECT_EQ(Call(lone.forms[0]).tensor(at(0, {0})).tensor(at(0, {0})).error(),
+            "l_lone: y has an unknown size; expected an argument that gives G, got none; give out, "
+            "or the optional argument");
+  EXPECT_EQ(Call(lone.forms[0]).tensor(at(0, {0})).tensor(at(0, {0})).out(at(100, {5})).error(),
+            "");
 }
 
 TEST(Letters, QuotientsRefuseWhatTheyCannotDivide) {

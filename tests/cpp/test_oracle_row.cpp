@@ -292,26 +292,29 @@ TEST(OracleRow, ScalesOverTiles) {
 TEST(OracleRow, RowsThatAreScattered) {
   using namespace kv_cache;
   constexpr std::int64_t kTokens = 5, kHeads = 3, kWidth = 20, kBlocks = 4, kPageRows = 2;
-  const auto fill = [&](Call& call, std::int64_t k_heads, std::int64_t v_heads) {
+  const auto fill = [&](Call& call, std::int64_t k_heads, std::int64_t v_heads,
+                        std::int64_t v_width) {
     call.add(kK, {kTokens, k_heads, kWidth}, DType::kF32, 3);
-    call.add(kV, {kTokens, v_heads, kWidth});
+    call.add(kV, {kTokens, v_heads, v_width});
     call.add(kKCache, {kBlocks, kPageRows, k_heads, kWidth}, DType::kF8E4M3);
-    call.add(kVCache, {kBlocks, kPageRows, v_heads, kWidth}, DType::kF8E4M3, 1);
+    call.add(kVCache, {kBlocks, kPageRows, v_heads, v_width}, DType::kF8E4M3, 1);
     const TensorView& slots = call.add(kSlots, {kTokens}, DType::kI32);
     const std::int32_t of[kTokens] = {6, -1, 0, 3, 7};
     std::copy(std::begin(of), std::end(of), static_cast<std::int32_t*>(slots.data));
     *static_cast<float*>(call.add(kKScale, {}).data) = 0.37f;
     for (std::int64_t row = 0; row < kBlocks * kPageRows * k_heads; ++row) call.rows.push_back(row);
   };
-  Call call("store_kv_cache");
-  fill(call, kHeads, kHeads);
-  const std::int64_t letters[] = {kTokens, kHeads, kWidth, kBlocks, kPageRows};
-  std::copy(std::begin(letters), std::end(letters), call.args.letters);
-  expect_same_shared<store_kv_cache_shared<kernels::HostRow>, store_kv_cache_row<kernels::HostRow>,
-                     store_kv_cache_shared<TeamRow<Team>>, store_kv_cache_row<TeamRow<Team>>,
-                     store_kv_cache_size>(call);
+  for (const std::int64_t v_width : {kWidth, kWidth - 7}) {
+    Call call("store_kv_cache");
+    fill(call, kHeads, kHeads, v_width);
+    const std::int64_t letters[] = {kTokens, kHeads, kWidth, v_width, kBlocks, kPageRows};
+    std::copy(std::begin(letters), std::end(letters), call.args.letters);
+    expect_same_shared<store_kv_cache_shared<kernels::HostRow>,
+                       store_kv_cache_row<kernels::HostRow>, store_kv_cache_shared<TeamRow<Team>>,
+                       store_kv_cache_row<TeamRow<Team>>, store_kv_cache_size>(call);
+  }
   Call latent("store_mla_heads");
-  fill(latent, kHeads, 1);
+  fill(latent, kHeads, 1, kWidth);
   const std::int64_t mla[] = {kTokens, kHeads, kWidth, 1, kBlocks, kPageRows};
   std::copy(std::begin(mla), std::end(mla), latent.args.letters);
   expect_same_shared<store_mla_heads_shared<kernels::HostRow>,

@@ -23,8 +23,10 @@ DOCS: dict[str, dict[str, str]] = {
             "gives infinities or NaN."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then. Page "
-            "numbers are not checked; lengths count to the table's end at most."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
+            "written then. CPUs refuse a length beyond the table and a number of no page among "
+            "those that a token sees. GPUs check neither: a length counts to the table's end at "
+            "most."
         ),
         "source": "DeepSeek-AI, DeepSeek-V2, 2024; FlashMLA.",
     },

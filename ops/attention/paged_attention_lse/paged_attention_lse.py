@@ -26,14 +26,15 @@ DOCS: dict[str, dict[str, str]] = {
             "In f32, online softmax, one rounding, at the store; with cu_seqlens_q weights may be "
             "rounded to q's 16 bits before they meet values, and denormal bf16 count as zero. What "
             "lies in slots and pages that no row sees does not show, NaN either. A row that sees "
-            "nothing, or of no sequence, is 0, its lse −inf. An infinity in what a row sees gives "
-            "infinities or NaN, and a value that is none may show in the earlier rows of its own "
-            "chunk."
+            "nothing is 0, its lse −inf, or the sink where there is one; a row of no sequence is "
+            "0, its lse −inf. An infinity in what a row sees gives infinities or NaN, and a value "
+            "that is none may show in the earlier rows of its own chunk."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. On CPUs page numbers that a row would see are checked, on a GPU none; "
-            "lengths count to the table's end at most."
+            "written then. CPUs refuse a length beyond the table and a number of no page among "
+            "those that a row sees. GPUs check neither: a length counts to the table's end at "
+            "most, and with indptr to that of the sequence's own pages, on CPUs too."
         ),
         "source": "Kwon et al., PagedAttention, 2023; Dao, Flash-Decoding, 2023.",
     },

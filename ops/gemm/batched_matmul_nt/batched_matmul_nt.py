@@ -35,4 +35,4 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # Its gradient, of batched products: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"batched_matmul_nt": {"formula": "gradient"}}
+AUTOGRAD = {"batched_matmul_nt": {"formula": "gradient", "second": "formula"}}

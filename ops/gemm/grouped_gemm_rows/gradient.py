@@ -1,6 +1,6 @@
 """The gradient of grouped_gemm_rows, by grouped products: da = dout · weight, dweight = doutᵀ · a.
 
-Rows that no group has have no defined gradient, as they have no result. Read next:
+Rows that no group has have no result, and a gradient of 0. Read next:
 ../../../python/dlblas/torch/_autograd.py.
 """
 
@@ -19,7 +19,8 @@ def grouped_gemm_rows(
     if dout is None:
         return None, None, None
     dout = dout.to(a.dtype)
-    da = torch.ops.dlblas.grouped_gemm_rows(dout, weight.transpose(1, 2), offsets)
+    da = torch.zeros_like(a, memory_format=torch.contiguous_format)
+    torch.ops.dlblas.grouped_gemm_rows_out(dout, weight.transpose(1, 2), offsets, da)
     dweight = torch.ops.dlblas.grouped_gemm_k(dout, a, offsets)
     return da, dweight, None
 

@@ -43,7 +43,7 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # Its gradient, of matmul's products: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"linear_residual": {"formula": "gradient"}}
+AUTOGRAD = {"linear_residual": {"formula": "gradient", "second": "formula"}}
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [

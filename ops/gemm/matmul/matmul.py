@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, str] = {
 
 # Letter of the schemas -> what it counts.
 # Its gradient, of its own products: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"matmul": {"formula": "gradient"}}
+AUTOGRAD = {"matmul": {"formula": "gradient", "second": "formula"}}
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [

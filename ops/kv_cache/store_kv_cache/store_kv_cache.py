@@ -8,8 +8,10 @@ DOCS: dict[str, dict[str, str]] = {
             "slot_mapping[t] ≥ 0; an absent scale is 1; nothing else changes"
         ),
         "shapes": (
-            "k and v [T, Hkv, D], k_cache and v_cache [P, page, Hkv, D], slot_mapping [T], scales "
-            "[]. Any strides: slices kv[:, 0] and kv[:, 1] of a cache [P, 2, page, Hkv, D] too."
+            "k [T, Hkv, D], v [T, Hkv, Dv], k_cache [P, page, Hkv, D], v_cache [P, page, Hkv, Dv], "
+            "slot_mapping [T], scales []. Values of another width than keys take two launches, one "
+            "for each cache. Any strides: slices kv[:, 0] and kv[:, 1] of a cache "
+            "[P, 2, page, Hkv, D] too. In Python tokens may have more leading dimensions."
         ),
         "dtypes": (
             "k f32, f16 or bf16, v k's dtype; caches k's dtype, f8e4m3 or f8e5m2; slot_mapping "

@@ -10,7 +10,7 @@
 namespace dlblas::kv_cache {
 
 enum StoreTensor : int { kK, kV, kKCache, kVCache, kSlots, kKScale, kVScale };
-enum StoreLetter : int { kT, kHkv, kD, kP, kPage };
+enum StoreLetter : int { kT, kHkv, kD, kDv, kP, kPage };
 
 /// Records the token of row t as that of its slot: token + 1 in the values that rows share.
 template <typename Row>
@@ -45,7 +45,8 @@ void store_kv_cache_shared(Row& row) {
 }
 template <typename Row>
 void store_kv_cache_row(Row& row) {
-  for (int cache = 0; cache < 2; ++cache) store_head(row, cache, row.size(kHkv), row.size(kD));
+  for (int cache = 0; cache < 2; ++cache)
+    store_head(row, cache, row.size(kHkv), row.size(cache == 0 ? kD : kDv));
 }
 
 #if !defined(__CUDACC_RTC__)

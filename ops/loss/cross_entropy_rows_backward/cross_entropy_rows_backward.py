@@ -21,8 +21,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "numerics": (
             "In f32, one read and one write, one rounding, at the store. Rows whose target is "
-            "ignore_index get dlse alone, or zeros; a target below 0 or from C on gives NaN. "
-            "Inside deterministic(), the same bits in any batch."
+            "ignore_index get p · dlse, zeros where dlse is 0 or absent; a target below 0 or from "
+            "C on gives NaN. Inside deterministic(), the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "

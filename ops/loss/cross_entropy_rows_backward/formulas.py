@@ -28,7 +28,7 @@ def cross_entropy_rows_backward(
     factor = taken + shared * total + tensors.get("dlse", 0.0)
     d = np.exp(x - tensors["lse"]) * factor - shared * weight
     d = d - (np.arange(classes) == there) * taken
-    return (d * slope,)
+    return (np.where(ignored & (tensors.get("dlse", 0.0) == 0), 0.0, d * slope),)
 
 
 FORMULAS = {"cross_entropy_rows_backward": cross_entropy_rows_backward}

@@ -38,4 +38,4 @@ LETTERS: dict[str, str] = {
 }
 
 # Its gradient, of matmul's products: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"gated_linear": {"formula": "gradient"}}
+AUTOGRAD = {"gated_linear": {"formula": "gradient", "second": "formula"}}

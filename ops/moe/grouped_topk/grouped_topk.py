@@ -13,7 +13,8 @@ DOCS: dict[str, dict[str, str]] = {
             "logits [*T, E], bias [E] or None -> weights, ids [*T, topk + "
             "num_fused_shared_experts]; num_groups divides E; topk is at most "
             "topk_groups · E / num_groups. Shared experts come last: E, E + 1, …, each with "
-            "Σ weights / scale."
+            "Σ weights / scale; they are not counted in topk, in which vLLM and SGLang include "
+            "them: pass theirs less num_fused_shared_experts."
         ),
         "dtypes": "logits f32, f16 or bf16; bias its dtype or f32; weights f32, ids i32.",
         "aliasing": "Results share no memory with logits or bias.",
@@ -24,7 +25,7 @@ DOCS: dict[str, dict[str, str]] = {
             "Inside deterministic(), the same bits in any batch."
         ),
         "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
-        "source": "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; as in vLLM, SGLang.",
+        "source": "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; as vLLM, SGLang, but for topk.",
     },
 }
 
@@ -32,7 +33,7 @@ DOCS: dict[str, dict[str, str]] = {
 ARGUMENTS: dict[str, str] = {
     "logits": "a router's score of each expert",
     "bias": "added to scores to choose, not to weigh",
-    "topk": "experts a token goes to",
+    "topk": "experts that a token goes to, without shared ones",
     "num_groups": "groups of neighbouring experts, all of one size",
     "topk_groups": "groups of which experts may be taken",
     "renormalize": "weights of a token sum up to scale",

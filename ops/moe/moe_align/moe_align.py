@@ -11,7 +11,8 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "topk_ids [T, topk], any strides -> sorted_ids [T·topk + num_experts·block], "
             "expert_ids [ceil(that / block)], num_padded [1]: what a batch could need, so that "
-            "nothing waits for a GPU. From num_padded on, sorted_ids hold T·topk, expert_ids −1."
+            "nothing waits for a GPU. From num_padded on, sorted_ids hold T·topk, expert_ids −1. "
+            "In Python tokens may have more leading dimensions."
         ),
         "dtypes": "topk_ids i32 or i64; results i32.",
         "aliasing": "Results share no memory with topk_ids.",

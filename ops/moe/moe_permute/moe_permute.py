@@ -9,7 +9,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [T, C], topk_ids [T, topk], any strides -> rows [T·topk, C], offsets "
-            "[num_experts + 1], inverse [T, topk]: what moe_unpermute takes."
+            "[num_experts + 1], inverse [T, topk]: what moe_unpermute takes. In Python tokens may "
+            "have more leading dimensions."
         ),
         "dtypes": (
             "x f32, f16, bf16, f8e4m3, f8e5m2 or i8, rows x's; topk_ids i32 or i64; tables i32."

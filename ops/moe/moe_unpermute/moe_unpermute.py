@@ -6,7 +6,7 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "y[t] = Σ_j topk_weights[t, j] · rows[inverse[t, j]]",
         "shapes": (
             "rows [R, C], inverse and topk_weights [T, topk], any strides -> y [T, C]; inverse is "
-            "moe_permute's."
+            "moe_permute's. In Python tokens may have more leading dimensions."
         ),
         "dtypes": (
             "rows f32, f16 or bf16, y rows'; inverse i32 or i64; topk_weights f32 or rows' dtype."

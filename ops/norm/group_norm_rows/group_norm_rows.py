@@ -33,4 +33,4 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # In torch's operators: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"group_norm_rows": {"formula": "gradient"}}
+AUTOGRAD = {"group_norm_rows": {"formula": "gradient", "second": "formula"}}

@@ -37,4 +37,4 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # In torch's operators: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"layernorm_gated_rows": {"formula": "gradient"}}
+AUTOGRAD = {"layernorm_gated_rows": {"formula": "gradient", "second": "formula"}}

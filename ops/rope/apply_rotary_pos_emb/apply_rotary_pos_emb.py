@@ -12,9 +12,9 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] -> q_out and k_out, shaped "
             "as q and k. Any leading dimensions, any strides: slices of a fused projection "
-            "are taken as they are. In Python tables may also be [S, 2Dh] of a batch, [*T, 1, "
-            "2Dh], or of Dh columns for both halves, and q_embed and k_embed name the results' "
-            "places."
+            "are taken as they are. In Python tables may also be [S, 2Dh] of a batch, either with "
+            "a 1 before 2Dh, or of Dh columns for both halves, and q_embed and k_embed name the "
+            "results' places."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; cos q's dtype or f32, sin cos's. Results have q's "

@@ -29,8 +29,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError (an odd head dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError (scaling_factor outside 1e-6 … 1e6); nothing is written then. A token "
-            "with a negative position is left out, unwritten."
+            "ArgumentError (scaling_factor outside 1e-6 … 1e6); nothing is written then."
         ),
         "source": "Su et al., RoFormer, 2021; the call as in DLBlas.",
     },
@@ -38,7 +37,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {
-    "position_ids": "each token's position, from 0",
+    "position_ids": "each token's position; a negative one turns the other way",
     "inv_freq": "the angle of each pair at position 1, in radians",
     "scaling_factor": "what positions are divided by: 1e-6 … 1e6",
 }

@@ -12,7 +12,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], time, height and width [T], cos_sin_cache [P, R] with R = "
-            "2Dh ≤ D = 2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides."
+            "2Dh ≤ D = 2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides. In Python "
+            "tokens may have more leading dimensions."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; cos_sin_cache q's dtype or f32; positions i32 or "
@@ -26,7 +27,8 @@ DOCS: dict[str, dict[str, str]] = {
             "ShapeMismatchError (R odd or above D), UnsupportedDtypeError, DeviceError, "
             "ArgumentError (first or second out of order); nothing is written then. A "
             "position of P or more is an ArgumentError on CPUs; on GPUs it is not checked and "
-            "reads outside the table. A token with a negative one is left out, unwritten."
+            "reads outside the table. A token with a negative one is left out, unwritten: in place "
+            "it keeps its values, and a new result has there whatever was in its memory."
         ),
         "source": "Wang et al., Qwen2-VL, 2024.",
     },

@@ -13,9 +13,9 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], q_weight and k_weight [D], positions [T], cos_sin_cache "
             "[P, R] with R = 2Dh ≤ D = 2Dh + 2Dp, key_cache [Pc, page, Hkv, D] and slots [T], both "
-            "or neither -> q_out [T, H, D], k_out [T, Hkv, D]; key_cache is written. Any "
-            "strides; slices of a fused projection run as fast as contiguous tensors, in place "
-            "too. On a GPU heads of 16 to 512 channels, a power of 2, are fast."
+            "or neither -> q_out [T, H, D], k_out [T, Hkv, D]; key_cache is written. Any strides; "
+            "slices of a fused projection are as fast, in place too. On a GPU heads of 16 to 512 "
+            "channels, a power of 2, are fast. In Python as rope: more leading dimensions, R."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; q_weight q's dtype or f32, k_weight q_weight's; "
@@ -33,7 +33,7 @@ DOCS: dict[str, dict[str, str]] = {
             "ShapeMismatchError (D or R odd, R above D), UnsupportedDtypeError, DeviceError, "
             "ArgumentError; nothing is written then. A position of P or more, or a slot outside "
             "the cache, is an ArgumentError on CPUs; on GPUs neither is checked. A token with a "
-            "negative position is left out, unwritten; a slot of −1 leaves the cache as it is."
+            "negative position is left out: new results are unwritten there. Slot −1 writes none."
         ),
         "source": "Qwen3 Technical Report, 2025; Zhang and Sennrich, 2019; Su et al., 2021.",
     },

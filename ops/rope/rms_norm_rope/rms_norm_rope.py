@@ -37,4 +37,4 @@ ARGUMENTS: dict[str, str] = {
 }
 
 # In torch's operators: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"rms_norm_rope": {"formula": "gradient"}}
+AUTOGRAD = {"rms_norm_rope": {"formula": "gradient", "second": "formula"}}

@@ -12,8 +12,9 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q [T, H, D], k [T, Hkv, D], positions [T], cos_sin_cache [P, R] with R = 2Dh ≤ D = "
             "2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides; slices of a fused "
-            "projection run as fast as contiguous tensors, in place too. In Python rotary_dim=R "
-            "may say the table's width, and is refused where it differs."
+            "projection run as fast as contiguous tensors, in place too. In Python tokens may have "
+            "more leading dimensions, q [B, S, H, ·] with positions [B, S], and rotary_dim=R may "
+            "say the table's width, which is refused where it differs."
         ),
         "dtypes": (
             "q f32, f16 or bf16, k q's dtype; cos_sin_cache q's dtype or f32; positions i32 or "
@@ -25,7 +26,8 @@ DOCS: dict[str, dict[str, str]] = {
             "ShapeMismatchError (R odd or above D), UnsupportedDtypeError, DeviceError, "
             "ArgumentError; nothing is written then. A position of P or more is an ArgumentError "
             "on CPUs; on GPUs it is not checked and reads outside the table. A token with a "
-            "negative one is left out, unwritten."
+            "negative one is left out, unwritten: in place it keeps its values, and a new result "
+            "has there whatever was in its memory."
         ),
         "source": "Su et al., RoFormer, 2021; the cache as in vLLM's rotary_embedding.",
     },

@@ -34,7 +34,7 @@ def apply_rotary_pos_emb(
     q ``[*T, H, D]``, k ``[*T, Hkv, D]``, cos and sin ``[S, D]``, ``[B, S, D]`` or with a dimension
     of 1 before D, or of D/2 columns. Pairs are ``(i, i + D/2)``; ``style="interleaved"``: ``(2i,
     2i + 1)``; ``"interleaved_to_half"``: these of q and k, those of the results. Results go into
-    q_embed and k_embed where both are given: q and k themselves for a call in place. Errors and
+    q_embed and k_embed where they are given: q and k themselves for a call in place. Errors and
     dtypes are those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
     """
     rotated: tuple[Any, Any] = _rotate(q, k, cos, sin, q_embed, k_embed, style=style)

@@ -10,11 +10,13 @@ import torch
 from .._arguments import hinted
 from .._functions import FUNCTIONS
 from .._given import as_rows, need_arrays
-from ..errors import UnsupportedDtypeError
+from ..errors import Error, UnsupportedDtypeError, renamed
 
 _norm_gated_linear = FUNCTIONS["norm_gated_linear"].call
 _HALVES = [torch.float16, torch.bfloat16]
 _E5M2 = torch.float8_e5m2
+_CODES = [_E5M2, torch.int8]
+_CALLED = {"w_gate": "w1", "w_up": "w3", "rms_w": "rms_w", "x": "x"}
 
 
 @hinted
@@ -29,12 +31,26 @@ def call(x: torch.Tensor, w1: torch.Tensor, w3: torch.Tensor, rms_w: torch.Tenso
     """
     need_arrays("ffn.call", x=x, w1=w1, w3=w3, rms_w=rms_w)
     if x.dtype not in _HALVES:
-        raise UnsupportedDtypeError(x.dtype, _HALVES, "x")
+        raise _other_dtype("x", x.dtype, _HALVES, "torch.float16 or torch.bfloat16")
     given = {"w1": w1, "w3": w3, "rms_w": rms_w}
-    if all(w.dtype in (_E5M2, torch.int8) for w in given.values()):
+    if all(w.dtype in _CODES for w in given.values()):
         given = {name: w.view(_E5M2).to(x.dtype) for name, w in given.items()}
     for name, weight in given.items():
         if weight.dtype != x.dtype:
-            raise UnsupportedDtypeError(weight.dtype, [x.dtype, _E5M2, torch.int8], name)
-    y: torch.Tensor = _norm_gated_linear(as_rows(x), given["rms_w"], given["w1"], given["w3"])
+            expected = f"{x.dtype}, as x is, or {_E5M2} or torch.int8 of all of w1, w3 and rms_w"
+            raise _other_dtype(name, weight.dtype, [x.dtype, *_CODES], expected)
+    try:
+        y: torch.Tensor = _norm_gated_linear(as_rows(x), given["rms_w"], given["w1"], given["w3"])
+    except Error as error:
+        argument = _CALLED.get(error.argument, "")
+        raise renamed(error, "ffn.call", argument, _CALLED) from error
     return y
+
+
+def _other_dtype(name: str, dtype: torch.dtype, offered: list[torch.dtype], expected: str) -> Error:
+    error = UnsupportedDtypeError(
+        f"ffn.call: {name} has an unsupported dtype; expected {expected}, got {dtype}",
+        dtype, offered, name,
+    )  # fmt: skip
+    error.op = "ffn.call"
+    return error

@@ -10,11 +10,12 @@ from typing import Any
 from .._arguments import hinted
 from .._functions import FUNCTIONS
 from .._given import as_matrix, need_arrays
-from ..errors import ShapeMismatchError
+from ..errors import Error, ShapeMismatchError, renamed
 
 __all__ = ["call", "fp8_gemm"]
 
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
+_CALLED = {"a": "a", "b": "b", "a_scale": "a_s", "b_scale": "b_s"}
 
 
 @hinted
@@ -22,8 +23,8 @@ def fp8_gemm(a: Any, b: Any, a_s: Any, b_s: Any) -> Any:
     """``a · bᵀ`` of f8e4m3 codes, scales of 1×128 of a and of 128×128 of b.
 
     a ``[…, K]``, b ``[N, K]``, a_s f32 ``[…, ceil(K / 128)]``, b_s f32 ``[ceil(N / 128),
-    ceil(K / 128)]`` -> ``[…, N]`` in ``torch.get_default_dtype()``. Sums of 128 terms are
-    multiplied by their scales and added up in f32. N and K need not divide by 128.
+    ceil(K / 128)]`` -> ``[…, N]`` in ``torch.get_default_dtype()``, of f32 where that is f64. Sums
+    of 128 terms are multiplied by their scales and added up in f32. N and K need not divide by 128.
     ``dlblas.scaled_mm`` has a bias and any ``out_dtype``. Errors: those of ``scaled_mm``.
     """
     import torch
@@ -40,9 +41,15 @@ def fp8_gemm(a: Any, b: Any, a_s: Any, b_s: Any) -> Any:
         )  # fmt: skip
     if lead and tuple(a_s.shape[:-1]) == lead:  # else the operator says what does not fit
         rows, scales = as_matrix(a), as_matrix(a_s)
-    out = _scaled_mm_block(
-        rows, b.swapaxes(0, 1), scales, b_s.swapaxes(0, 1), out_dtype=torch.get_default_dtype()
-    )
+    wanted = torch.get_default_dtype()
+    made = torch.float32 if wanted is torch.float64 else wanted
+    try:
+        out = _scaled_mm_block(rows, b.swapaxes(0, 1), scales, b_s.swapaxes(0, 1), out_dtype=made)
+    except Error as error:
+        argument = _CALLED.get(error.argument, "")
+        raise renamed(error, "fp8_gemm", argument, _CALLED) from error
+    if made is not wanted:
+        out = out.to(wanted) if hasattr(out, "new_empty") else out.astype("float64")
     return out.reshape((*lead, b.shape[0]))
 
 

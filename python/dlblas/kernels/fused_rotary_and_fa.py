@@ -1,7 +1,8 @@
 """``dlblas.kernels.fused_rotary_and_fa``: rotation of heads, then attention without a mask, with
 gradients.
 
-In: torch tensors. Out: a torch tensor. Read next: ../../../ops/attention/api.py.
+In: torch tensors; without gradients, arrays of any package. Out: one like q. Read next:
+../../../ops/attention/api.py.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import torch
 from .._arguments import hinted
 from .._faces import flash_attention, fused_rotary_and_fa
 from .._functions import FUNCTIONS
-from .._given import grad_error, need
-from .._spread import doubled
+from .._given import asks_for_gradients, need
+from .._spread import table_of
 
 __all__ = ["FusedRotaryAndFA"]
 
@@ -33,7 +34,8 @@ class _Rotation(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dq: Any, dk: Any) -> tuple[Any, ...]:
         cos, sin = ctx.saved_tensors
-        return *_rotate(dq, dk, cos, -sin.roll(sin.shape[-1] // 2, -1)), None, None
+        turn = _Rotation.apply if torch.is_grad_enabled() else _rotate  # linear: differentiable
+        return *turn(dq, dk, cos, -sin.roll(sin.shape[-1] // 2, -1)), None, None
 
 
 class FusedRotaryAndFA:
@@ -45,19 +47,18 @@ class FusedRotaryAndFA:
         """``dlblas.fused_rotary_and_fa``: q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``,
         v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` -> ``[B, S, H, Dv]``.
 
-        q and k are not modified. q, k and v have gradients, tables have none. Without gradients it
-        is that function; with them the rotation is a launch of its own, whose results are kept.
-        Dtypes, numerics and errors are those of ``dlblas.fused_rotary_and_fa``.
+        q and k are not modified; all five have gradients. With gradients of q, k and v alone, as
+        a model trains, the rotation is a launch of its own, whose results are kept. Else it is
+        that function, which computes o again for a table's gradient. Dtypes, numerics and errors
+        are those of ``dlblas.fused_rotary_and_fa``; with gradients all five are torch tensors.
         """
         need("FusedRotaryAndFA.apply", q=q, k=k, v=v, cos=cos, sin=sin)
-        if not (torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))):
+        if not asks_for_gradients(q, k, v) or cos.requires_grad or sin.requires_grad:
             return fused_rotary_and_fa(q, k, v, cos, sin)
-        for name, table in (("cos", cos), ("sin", sin)):
-            if table.requires_grad:
-                raise grad_error("FusedRotaryAndFA.apply", name)
-        cos, sin = (t.squeeze(-2) if t.ndim == 4 else t for t in (cos, sin))
-        tokens = q.shape[:-2]
-        cos, sin = (doubled(t) if 2 * t.shape[-1] == q.shape[-1] else t for t in (cos, sin))
-        cos, sin = (t.expand(*tokens, t.shape[-1]) for t in (cos, sin))
+        tokens, width = tuple(q.shape[:-2]), int(q.shape[-1])
+        cos, sin = (
+            table_of(table, name, tokens, "FusedRotaryAndFA.apply", width)
+            for name, table in (("cos", cos), ("sin", sin))
+        )
         turned_q, turned_k = _Rotation.apply(q, k, cos, sin)
         return flash_attention(turned_q, turned_k, v)

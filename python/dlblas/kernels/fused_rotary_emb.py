@@ -31,7 +31,7 @@ def fused_rotary_emb(
     Angles are ``position_ids / scaling_factor · inv_freq``.
 
     q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, position_ids ``[B, S]`` or ``[1, S]`` for all of B,
-    inv_freq ``[D/2]``. Results go into out_q and out_k where both are given: q and k themselves for
+    inv_freq ``[D/2]``. Results go into out_q and out_k where they are given: q and k themselves for
     a call in place. Errors, dtypes and numerics are those of ``dlblas.fused_rotary_emb``.
     """
     rotated: tuple[Any, Any] = _rotate(q, k, position_ids, inv_freq, scaling_factor, out_q, out_k)

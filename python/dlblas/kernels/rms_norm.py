@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._arguments import hinted
+from .._empty import empty
 from .._functions import FUNCTIONS
+from .._given import need_arrays
 from ..errors import ArgumentError
 
 _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
@@ -26,21 +28,22 @@ def rms_norm(
     """``rms_norm(x, weight, eps)``, or ``add_rms_norm`` where a residual is given.
 
     y alone without a residual, else ``(y, residual_out)``. ``out`` and ``out_residual`` are where
-    they are written; with a residual, both or none. Errors: ArgumentError for one of the two, and
-    for ``out_residual`` without a residual; those of the operators.
+    they are written; where one of them is not given, that result is new (torch tensors and NumPy
+    arrays). Errors: ArgumentError for ``out_residual`` without a residual; those of the operators.
     """
     if residual is None:
         if out_residual is not None:
-            _refuse("out_residual is given", "None without a residual")
+            raise ArgumentError.from_library(
+                "rms_norm: out_residual is given; expected None without a residual",
+                "rms_norm", "out_residual", "None without a residual", type(out_residual).__name__,
+            )  # fmt: skip
         return _rms_norm(hidden_states, weight, eps, out=out)
-    if (out is None) != (out_residual is None):
-        missing = "out" if out is None else "out_residual"
-        _refuse(f"{missing} is missing", "out and out_residual, or neither", missing)
-    both = None if out is None else (out, out_residual)
-    return _add_rms_norm(hidden_states, weight, residual, eps, out=both)
-
-
-def _refuse(what: str, expected: str, argument: str = "out_residual") -> None:
-    raise ArgumentError.from_library(
-        f"rms_norm: {what}; expected {expected}", "rms_norm", argument, expected, what
+    if out is None and out_residual is None:
+        return _add_rms_norm(hidden_states, weight, residual, eps)
+    need_arrays("rms_norm", hidden_states=hidden_states)
+    shape, dtype = tuple(hidden_states.shape), hidden_states.dtype
+    both = (
+        empty(hidden_states, shape, dtype, "rms_norm") if place is None else place
+        for place in (out, out_residual)
     )
+    return _add_rms_norm(hidden_states, weight, residual, eps, out=tuple(both))

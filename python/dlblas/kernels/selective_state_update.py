@@ -42,8 +42,9 @@ def selective_state_update(
     b, c = (t[:, None] if len(t.shape) == 2 else t for t in (B, C))
     if len(x.shape) != 2:
         return _update(state, x, dt, A, b, c, D, z, dt_bias, dt_softplus)
-    skip, bias = (None if t is None else t[None] for t in (D, dt_bias))
-    gate = None if z is None else z[:, None]
+    # What is no array goes as it is: the operator has words for it.
+    skip, bias = (t[None] if hasattr(t, "shape") else t for t in (D, dt_bias))
+    gate = z[:, None] if hasattr(z, "shape") else z
     y = _update(
         state[:, None], x[:, None], dt[:, None], A[None], b, c, skip, gate, bias, dt_softplus
     )

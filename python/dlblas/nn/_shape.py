@@ -1,4 +1,5 @@
-"""The normalised shape of modules that take torch's argument and normalise one dimension."""
+"""Sizes of modules: refused where the module is made, not at its first call; and the normalised
+shape of modules that take torch's argument and normalise one dimension."""
 
 from __future__ import annotations
 
@@ -6,10 +7,32 @@ from collections.abc import Iterable
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentTypeError, ShapeMismatchError
+from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 if TYPE_CHECKING:
     import torch
+
+
+_MOST = 1 << 56  # the library's bound
+
+
+def check_sizes(module: str, **sizes: int) -> None:
+    """Raises ArgumentTypeError for what is no integer, ArgumentError for one below 0."""
+    for name, size in sizes.items():
+        try:
+            value = index(size)
+        except TypeError:
+            expected, got = "an integer", "None" if size is None else type(size).__name__
+            raise ArgumentTypeError.from_library(
+                f"{module}: {name} is of another type; expected {expected}, got {got}",
+                module, name, expected, got,
+            ) from None  # fmt: skip
+        if not 0 <= value <= _MOST:
+            expected = "a size from 0 to 2^56"
+            raise ArgumentError.from_library(
+                f"{module}: {name} is out of range; expected {expected}, got {value}",
+                module, name, expected, str(value),
+            )  # fmt: skip
 
 
 def _listed(shape: Any) -> Iterable[Any]:
@@ -34,4 +57,5 @@ def last_dimension(
             f"got {shape}; flatten the normalised dimensions of x into its last",
             module, "normalized_shape", "1", str(shape),
         )  # fmt: skip
+    check_sizes(module, normalized_shape=shape[0])
     return shape

@@ -1,5 +1,5 @@
 """FP8Linear: a linear layer that keeps its weight as f8 codes and one scale, and nothing else of
-it.
+it. Gradients pass through it, to x and to bias.
 
 Read next: ../../../ops/gemm/api.py (the product), ../triton_ops/kernels/fp8_gemm.py.
 """
@@ -13,24 +13,73 @@ from typing import Any
 import torch
 
 from .._arguments import hinted
-from .._faces import quantize
+from .._faces import dequantize, quantize
 from .._functions import FUNCTIONS
-from .._given import as_matrix
+from .._given import as_matrix, asks_for_gradients
 from ..errors import ArgumentError, ShapeMismatchError
 from ._autocast import cast
+from ._offered import check_offered
+from ._shape import check_sizes
+from .linear import Linear
 
+_matmul = FUNCTIONS["matmul"].call
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _F8 = torch.float8_e4m3fn
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.nn.functional.relu,
+    "leaky_relu": torch.nn.functional.leaky_relu,
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+}
+
+
+def _product(
+    rows: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None,
+    out_dtype: torch.dtype,
+) -> torch.Tensor:  # fmt: skip
+    codes, steps = quantize(rows, "token", _F8)
+    y: torch.Tensor = _scaled_mm_channel(
+        codes, weight.t(), steps, (1 / scale).reshape(1), bias=bias, out_dtype=out_dtype
+    )
+    return y
+
+
+class _Product(torch.autograd.Function):
+    """Its gradients are those of x · weightᵀ + bias with the weight that the codes stand for: they
+    pass x's rounding straight through, which has a slope of 0 or none."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Any, weight: Any, scale: Any, bias: Any, out_dtype: torch.dtype
+    ) -> Any:
+        ctx.save_for_backward(weight, scale)
+        ctx.dtype, ctx.bias_dtype = rows.dtype, None if bias is None else bias.dtype
+        flat = None if bias is None else bias.detach()
+        return _product(rows.detach(), weight, scale, flat, out_dtype)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Any) -> tuple[Any, ...]:
+        weight, scale = ctx.saved_tensors
+        drows = dbias = None
+        if ctx.needs_input_grad[0]:
+            drows = _matmul(dy.to(ctx.dtype), dequantize(weight, 1 / scale, ctx.dtype))
+        if ctx.needs_input_grad[3]:
+            dbias = dy.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
+        return drows, None, None, dbias, None
 
 
 @hinted
 class FP8Linear(torch.nn.Module):
-    """``y = x · weightᵀ / weight_scale + bias`` of x ``[…, in_features]``, in x's dtype.
+    """``y = act(x · weightᵀ / weight_scale + bias)`` of x ``[…, in_features]``, in x's dtype.
 
     ``weight`` ``[out_features, in_features]`` is float8_e4m3fn, ``weight_scale`` the f32 number
     that *multiplied* it (``448 / max |weight|``): buffers, a quarter of the memory of f32. Rows of
     x are quantised when they come, each with its own scale; products as ``dlblas.scaled_mm``, one
-    rounding. Without gradient: for inference.
+    rounding. ``activation`` is that of ``dlblas.nn.Linear``, of the f32 sums: a pass of its own.
+
+    x and bias have gradients, those of the product of x, not quantised, with the weight that the
+    codes stand for; weight has none. Errors: ShapeMismatchError for x of another width; those of
+    ``dlblas.quantize``.
 
     ``state_dict`` holds weight and weight_scale. A float weight is quantised when it is loaded, so
     the state of a ``torch.nn.Linear`` loads as it is; ``FP8Linear.from_linear`` takes the layer
@@ -47,11 +96,15 @@ class FP8Linear(torch.nn.Module):
         out_features: int,
         bias: bool = False,
         *,
+        activation: str = "",
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_sizes("FP8Linear", in_features=in_features, out_features=out_features)
+        check_offered("FP8Linear", "activation", activation, ("", *_ACTIVATIONS))
         self.in_features, self.out_features = in_features, out_features
+        self.activation = activation
         codes = torch.zeros(out_features, in_features, device=device, dtype=torch.uint8)
         self.register_buffer("weight", codes.view(_F8))
         self.register_buffer("weight_scale", torch.ones((), device=device))
@@ -88,9 +141,13 @@ class FP8Linear(torch.nn.Module):
 
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear) -> FP8Linear:
-        """A layer with this one's weight, quantised, and a copy of its bias."""
+        """A layer with this one's weight, quantised, a copy of its bias, and the activation of a
+        ``dlblas.nn.Linear``."""
         has_bias, weight = linear.bias is not None, linear.weight
-        layer = cls(linear.in_features, linear.out_features, has_bias, device="meta")
+        activation = linear.activation if isinstance(linear, Linear) else ""
+        layer = cls(
+            linear.in_features, linear.out_features, has_bias, activation=activation, device="meta"
+        )
         layer.weight = torch.empty(weight.shape, device=weight.device, dtype=_F8)
         layer.weight_scale = torch.ones((), device=weight.device)
         layer.quantize_weights(weight)
@@ -99,17 +156,25 @@ class FP8Linear(torch.nn.Module):
         return layer.train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if tuple(x.shape[-1:]) != (self.in_features,):
+            expected, got = f"[…, {self.in_features}]", str(tuple(x.shape))
+            raise ShapeMismatchError.from_library(
+                f"FP8Linear: x has another width; expected {expected}, got {got}",
+                "FP8Linear", "x", expected, got,
+            )  # fmt: skip
         (x,) = cast(x)
-        rows = as_matrix(x)
-        codes, steps = quantize(rows, "token", _F8)
-        y: torch.Tensor = _scaled_mm_channel(
-            codes, self.weight.t(), steps, (1 / self.weight_scale).reshape(1),
-            bias=None if self.bias is None else self.bias.detach(), out_dtype=x.dtype,
-        )  # fmt: skip
+        product: Callable[..., torch.Tensor] = _product
+        if asks_for_gradients(x, self.bias):
+            product = _Product.apply
+        made = torch.float32 if self.activation else x.dtype
+        y = product(as_matrix(x), self.weight, self.weight_scale, self.bias, made)
+        if self.activation:
+            y = _ACTIVATIONS[self.activation](y).to(x.dtype)
         return y.reshape(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
-        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+        text = f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+        return text + (f", activation={self.activation!r}" if self.activation else "")
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> FP8Linear:
         """Codes and their scale keep their dtypes, whatever the others become."""

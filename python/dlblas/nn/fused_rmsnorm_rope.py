@@ -6,13 +6,32 @@ One parameter, ``weight``, as torch.nn.RMSNorm over the same width has. Read nex
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import torch
 
 from .._arguments import hinted
 from .._faces import fused_rmsnorm_rope
-from ..errors import ShapeMismatchError
+from .._given import converted
+from ..errors import ArgumentTypeError, ShapeMismatchError
+
+
+def _number(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        got = "None" if value is None else type(value).__name__
+        raise ArgumentTypeError.from_library(
+            f"FusedRMSNormRoPE: {name} is of another type; expected an integer, got {got}",
+            "FusedRMSNormRoPE", name, "an integer", got,
+        ) from None  # fmt: skip
+
+
+def widened(x: Any, weight: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
+    """Parameters that have neither x's dtype nor f32 as f32, and both tables of one dtype."""
+    weight, cos, sin = (converted(t, x, to_f32=True) for t in (weight, cos, sin))
+    return weight, converted(cos, sin, to_f32=True), converted(sin, cos, to_f32=True)
 
 
 @hinted
@@ -20,7 +39,8 @@ class FusedRMSNormRoPE(torch.nn.Module):
     """``fused_rmsnorm_rope(x, weight, cos, sin, eps)`` of x ``[B, S, hidden_dim]``, tables [S, D].
 
     Heads have ``head_dim`` channels; ``num_heads`` is what that makes of ``hidden_dim``. Of the
-    tables, the first ``head_dim / 2`` columns are read. Gradients of x,
+    tables, the first ``head_dim / 2`` columns are read; they may have no others. weight and tables
+    that have neither x's dtype nor f32 are converted to f32, a copy at every call. Gradients of x,
     weight and tables are torch's own operators'.
     """
 
@@ -36,6 +56,13 @@ class FusedRMSNormRoPE(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        hidden_dim, head_dim = _number("hidden_dim", hidden_dim), _number("head_dim", head_dim)
+        if hidden_dim < 0:
+            expected = "0 or more"
+            raise ShapeMismatchError.from_library(
+                f"FusedRMSNormRoPE: hidden_dim does not fit; expected {expected}, got {hidden_dim}",
+                "FusedRMSNormRoPE", "hidden_dim", expected, str(hidden_dim),
+            )  # fmt: skip
         if head_dim <= 0 or head_dim % 2 or hidden_dim % head_dim:
             raise ShapeMismatchError.from_library(
                 f"FusedRMSNormRoPE: head_dim does not fit; expected an even divisor of hidden_dim "
@@ -51,7 +78,8 @@ class FusedRMSNormRoPE(torch.nn.Module):
         torch.nn.init.ones_(self.weight)
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = fused_rmsnorm_rope(x, self.weight, cos, sin, self.eps, self.num_heads)
+        weight, cos, sin = widened(x, self.weight, cos, sin)
+        y: torch.Tensor = fused_rmsnorm_rope(x, weight, cos, sin, self.eps, self.num_heads)
         return y
 
     def extra_repr(self) -> str:

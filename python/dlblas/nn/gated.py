@@ -45,7 +45,7 @@ class GeluAndMul(_Gated):
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         ops = {"none": "gelu_and_mul", "tanh": "gelu_tanh_and_mul"}
-        if approximate not in ops:
+        if not isinstance(approximate, str) or approximate not in ops:
             expected = " or ".join(repr(name) for name in ops)
             raise ArgumentError.from_library(
                 f"GeluAndMul: approximate is not offered; expected {expected}, got {approximate!r}",

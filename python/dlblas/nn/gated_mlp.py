@@ -14,6 +14,7 @@ from .._arguments import hinted
 from .._faces import fused_gated_mlp, gated_mlp
 from ._autocast import cast
 from ._offered import check_offered
+from ._shape import check_sizes
 from .linear import Linear
 
 
@@ -40,6 +41,7 @@ class GatedMLP(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_sizes("GatedMLP", hidden_dim=hidden_dim, intermediate_dim=intermediate_dim)
         check_offered("GatedMLP", "activation", activation, ("silu", "gelu", "gelu_tanh", "relu"))
         check_offered("GatedMLP", "activate", activate, ("gate", "up"))
         self.hidden_dim, self.intermediate_dim = hidden_dim, intermediate_dim
@@ -83,6 +85,7 @@ class FusedGatedMLP(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_sizes("FusedGatedMLP", hidden_dim=hidden_dim, intermediate_dim=intermediate_dim)
         check_offered("FusedGatedMLP", "activation", activation, ("silu", "gelu"))
         self.hidden_dim, self.intermediate_dim = hidden_dim, intermediate_dim
         self.activation = activation

@@ -13,6 +13,7 @@ from .._arguments import hinted
 from .._faces import group_norm
 from ..errors import ShapeMismatchError
 from ._offered import check_offered
+from ._shape import check_sizes
 
 
 @hinted
@@ -40,6 +41,7 @@ class GroupNorm(torch.nn.Module):
         activation: str | None = None,
     ) -> None:
         super().__init__()
+        check_sizes("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_groups < 1 or num_channels % num_groups:
             raise ShapeMismatchError.from_library(
                 f"GroupNorm: num_channels does not fit; expected a number that {num_groups} groups "

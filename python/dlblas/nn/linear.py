@@ -14,6 +14,7 @@ from .._arguments import hinted
 from .._faces import linear
 from ._autocast import cast
 from ._offered import check_offered
+from ._shape import check_sizes
 
 
 @hinted
@@ -34,6 +35,7 @@ class Linear(torch.nn.Linear):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         offered = ("", "relu", "leaky_relu", "gelu", "silu")
         check_offered("Linear", "activation", activation, offered)

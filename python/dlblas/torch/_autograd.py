@@ -1,6 +1,7 @@
 """Gradients of the operators, out of a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
 operator of the library, or GRADIENTS of the room's gradient.py, in torch's own operators; or both,
-where some inputs' are rarely asked for ("formulas"). A tensor with neither is refused.
+where some inputs' are rarely asked for ("formulas"). A tensor with neither is refused. A gradient
+may be differentiated where it is a formula that says so ("second"); others refuse it.
 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
 differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
@@ -67,10 +68,8 @@ class _Formula(NamedTuple):
         arguments = self.arguments((None, *saved, *ctx.scalars, *there))
         if not torch.is_grad_enabled():
             return self.given(ctx, self.made(ctx, arguments))
-        with torch.no_grad():  # create_graph=True: gradients that refuse a second derivative
-            results = self.made(ctx, arguments)
-        graph = [t for t in (*saved, *grads) if t is not None and t.requires_grad]
-        return self.given(ctx, _Once.apply(self.op, len(results), *results, *graph))
+        made = once(self.op, lambda: self.made(ctx, arguments), (*saved, *grads))
+        return self.given(ctx, made)
 
     def made(self, ctx: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """The backward operator's results, then those of the formulas that are asked for."""
@@ -97,6 +96,7 @@ class _OfTorch(NamedTuple):
     tensors: tuple[int, ...]  # positions of the inputs that are tensors
     others: tuple[int, ...]
     gradient: Callable[..., tuple[torch.Tensor | None, ...]]
+    again: bool  # torch's autograd may follow it, for a second derivative
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
         ctx.save_for_backward(*(inputs[i] for i in self.tensors))
@@ -105,12 +105,30 @@ class _OfTorch(NamedTuple):
     def grad(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         saved = dict(zip(self.tensors, ctx.saved_tensors, strict=True))
         saved.update(zip(self.others, ctx.scalars, strict=True))
-        made = self.gradient(*(saved[i] for i in sorted(saved)), *grads)
+        arguments = (*(saved[i] for i in sorted(saved)), *grads)
+        if self.again or not torch.is_grad_enabled():
+            made = self.gradient(*arguments)
+        else:
+            graph = (*ctx.saved_tensors, *grads)
+            made = once(self.op, lambda: self.gradient(*arguments), graph)
         given = dict(zip(self.tensors, made, strict=True))
         needed = ctx.needs_input_grad  # shorter where the last arguments were left out
         return tuple(
             given.get(i) if i < len(needed) and needed[i] else None for i in range(len(saved))
         )
+
+
+def once(
+    op: str, make: Callable[[], tuple[Any, ...]], graph: tuple[torch.Tensor | None, ...]
+) -> tuple[Any, ...]:
+    """Gradients, called where they are asked for. With create_graph=True they require grad where a
+    tensor of ``graph``, which they depend on, does, and refuse a second derivative."""
+    if not torch.is_grad_enabled():
+        return make()
+    with torch.no_grad():
+        made = make()
+    depends = [t for t in graph if t is not None and t.requires_grad]
+    return _tuple(_Once.apply(op, len(made), *made, *depends))
 
 
 class _Once(torch.autograd.Function):
@@ -159,7 +177,8 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
         module = import_module(f"dlblas.ops.{op}_{declaration['formula']}")
         those = tuple(i for i, a in enumerate(forward.arguments) if _is_tensor(a))
         others = tuple(i for i in range(len(forward.arguments)) if i not in those)
-        return _OfTorch(op, those, others, module.GRADIENTS[op])
+        again = declaration.get("second") == "formula"
+        return _OfTorch(op, those, others, module.GRADIENTS[op], again)
     backward = _schema(declaration["backward"])
     saves, takes, gives = (declaration[part] for part in ("saves", "takes", "gives"))
     inputs = [a.name for a in forward.arguments]

@@ -47,7 +47,7 @@ def traceable(function: _functions.Function) -> Callable[..., Any]:
     def traced(*args: Any, **kwargs: Any) -> Any:
         result = other_form(args, kwargs)
         if result is not None:
-            return result
+            return None if result is False else result
         given = dict(zip(names, args, strict=False))
         given.update(kwargs)
         out = given.pop("out", None) if results else None

@@ -46,16 +46,21 @@ class _Binder:
     def open(self, dim: Dim) -> list[str]:
         return [letter for letter in dim.letters if letter not in self.sizes]
 
+    def settled(self, dim: Dim) -> bool:
+        """Are its letters known, or multiplied by 0?"""
+        return dim.ignores(self.open(dim), self.sizes)
+
     def evaluate(self, spec: Tensor, shape: Any, dim: Dim) -> Any:
-        """Of a dimension whose letters are known; refuses what has no size."""
+        """Of a settled dimension; refuses what has no size."""
+        sizes = {**dict.fromkeys(self.open(dim), 0), **self.sizes}
         if dim.terms and dim.divisor_letter:
             expected = f"{dim.text} with a {dim.divisor_letter} of at least 1"
-            self.require(dim.by(self.sizes) >= 1, spec, shape, expected)
+            self.require(dim.by(sizes) >= 1, spec, shape, expected)
         if dim.whole:
-            by = dim.by(self.sizes)
+            by = dim.by(sizes)
             expected = f"{dim.text} with a multiple of {by} before //"
-            self.require(dim.total(self.sizes) % by == 0, spec, shape, expected)
-        size = dim.evaluate(self.sizes)
+            self.require(dim.total(sizes) % by == 0, spec, shape, expected)
+        size = dim.evaluate(sizes)
         if dim.addend < 0:
             self.require(size >= 0, spec, shape, f"{dim.text} of at least 0")
         return size
@@ -97,7 +102,7 @@ class _Binder:
         if dim.may_be_one and size == 1:
             return True
         open_letters = self.open(dim)
-        if not open_letters:
+        if self.settled(dim):
             wanted = self.evaluate(spec, shape, dim)
             self.require(size == wanted, spec, shape, f"{dim.text} = {wanted}")
             return True
@@ -105,8 +110,6 @@ class _Binder:
         if len(open_letters) > 1 or not dim.is_linear_in(letter):
             return False
         rest, step = dim.solve(letter, self.sizes, size)
-        if isinstance(step, int) and step == 0:
-            return False
         if len(dim.terms) > 1 or dim.addend > 0:
             self.require(rest >= 0, spec, shape, f"{dim.text} with a whole {letter}")
         if not (isinstance(step, int) and step == 1):
@@ -137,14 +140,15 @@ class _Binder:
             if dim.leading and dim.plain in self.leading:
                 sizes += self.leading[dim.plain]
                 continue
-            if self.open(dim):
+            if not self.settled(dim):
                 raise self.unknown(spec)
             sizes.append(self.evaluate(spec, ("?",), dim))
         return tuple(sizes)
 
     def unknown(self, spec: Tensor) -> Error:
         """Of a tensor with a letter that no argument of this call gives."""
-        letter = next(letter for dim in reversed(spec.dims) for letter in self.open(dim))
+        dims = [dim for dim in reversed(spec.dims) if not self.settled(dim)]
+        letter = next(letter for dim in dims for letter in self.open(dim))
         return _error(
             ArgumentError, self.op.form, spec.name, "has an unknown size",
             f"an argument that gives {letter}", "none",
@@ -216,13 +220,19 @@ class _Call:
             )  # fmt: skip
         return self.binder.bind(spec, tuple(tensor.shape))
 
-    def _check_all(self, waiting: list[int]) -> None:
-        """Rounds over the tensors that wait, as long as a round binds something."""
-        while waiting:
+    def _check_all(self, places: list[int]) -> None:
+        """In order. Tensors that wait come before the next one as soon as a letter is bound:
+        earlier tensors give the letters, later ones are checked against them."""
+        waiting: list[int] = []
+        for place in places:
             known = len(self.binder.sizes)
-            waiting = [i for i in waiting if not self.check(i)]
-            if waiting and len(self.binder.sizes) == known:
-                raise self.binder.unknown(self.op.tensors[waiting[0]])
+            if not self.check(place):
+                waiting.append(place)
+            while waiting and len(self.binder.sizes) != known:
+                known = len(self.binder.sizes)
+                waiting = [i for i in waiting if not self.check(i)]
+        if waiting:
+            raise self.binder.unknown(self.op.tensors[waiting[0]])
 
     def run(self) -> Any:
         op = self.op

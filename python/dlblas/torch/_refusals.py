@@ -1,7 +1,7 @@
 """What torch's own errors mean: its dispatcher refuses tensors that no kernel of ours takes.
 
-In: the form, the arguments and the type of torch's error. Out: a typed error in our words, or None
-where torch's own say it best. Read next: bindings/python/torch.cpp.
+In: the operation's name, its arguments in torch's order and the type of torch's error. Out: a typed
+error in our words, or None where torch's own say it best. Read next: bindings/python/torch.cpp.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._functions import FUNCTIONS
 from ..errors import ArgumentError, DeviceError, Error, UnsupportedDtypeError
 from ._operations import OPERATIONS
 
@@ -45,14 +46,27 @@ def _look(op: str, name: str, tensor: torch.Tensor) -> Error | None:
     return None
 
 
-def typed(form: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
+def typed(name: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
     """The first argument that explains the error."""
-    operation = OPERATIONS.get(form)
+    operation = OPERATIONS.get(name)
     if operation is None or not issubclass(error, (NotImplementedError, RuntimeError)):
         return None
+    form = FUNCTIONS[operation.form]
+    scalars = [p.name for p in form.params if p.kind != "tensor"]
     for (kind, index), value in zip(operation.arguments, arguments, strict=False):
-        if kind == "tensor" and isinstance(value, torch.Tensor):
-            found = _look(form, operation.tensors[index].name, value)
+        if kind != "scalar" and isinstance(value, torch.Tensor):
+            own = shown = operation.tensors[index].name
+            if kind == "result":
+                own = shown = "out"
+                if len(form.results) > 1:
+                    own, shown = f"out[{index}]", f"out[{index}] ({form.results[index]})"
+            found = _look(form.name, shown, value)
             if found is not None:
+                found.argument = own
                 return found
+        if kind == "scalar" and type(value) is int and not -(2**63) <= value < 2**63:
+            return _refuse(
+                ArgumentError, form.name, scalars[index], "is too large", "a 64-bit integer",
+                "an integer beyond 2^63", "pass a smaller one",
+            )  # fmt: skip
     return None

@@ -5,7 +5,7 @@ imports torch. Read next: models.py, validation.py, kernels/, autotuner/tuner.py
 benchmark/suite.py.
 """
 
-from .. import _absent
+from .. import _absent, _native
 from . import validation
 from .autotuner import (
     FP8_GEMM_CONFIGS,
@@ -81,5 +81,7 @@ __all__ = [
     "quantize_fp8_with_overflow_handling",
     "validation",
 ]
+
+__version__ = _native.version()  # of dlblas
 
 __getattr__ = _absent.some(__name__)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from .._arguments import hinted
+from ..errors import ArgumentError
 
 __all__ = [
     "FP8Format",
@@ -181,22 +182,39 @@ class FP8Format:
     min_normal: float = 2**-6
 
     @staticmethod
+    @hinted
     def compute_scale(tensor: torch.Tensor) -> torch.Tensor:
-        """One scale in f32 that takes the largest magnitude to 448; 1 where all is zero."""
-        return FP8Format._scale_of(tensor.abs().max())
+        """One scale in f32 that takes the largest magnitude to 448; 1 where all is zero or nothing
+        is there, and at most 2¹²⁶, as ``quantize_fp8`` has it."""
+        return FP8Format._scale_of(tensor.abs().amax() if tensor.numel() else tensor.new_zeros(()))
 
     @staticmethod
+    @hinted
     def compute_scale_per_channel(tensor: torch.Tensor, dim: int = 0) -> torch.Tensor:
-        """A scale for each slice, with ``dim`` reduced to 1."""
-        return FP8Format._scale_of(tensor.abs().amax(dim=dim, keepdim=True))
+        """A scale for each slice, with ``dim`` reduced to 1. ArgumentError for a ``dim`` that the
+        tensor has not."""
+        rank = tensor.dim()
+        if not -rank <= dim < rank:
+            expected = f"{-rank} to {rank - 1}" if rank else "a tensor with dimensions"
+            raise ArgumentError.from_library(
+                f"FP8Format.compute_scale_per_channel: dim is out of range; expected {expected}, "
+                f"got {dim}",
+                "FP8Format.compute_scale_per_channel", "dim", expected, str(dim),
+            )  # fmt: skip
+        if tensor.shape[dim]:
+            return FP8Format._scale_of(tensor.abs().amax(dim=dim, keepdim=True))
+        return FP8Format._scale_of(tensor.sum(dim=dim, keepdim=True))  # zeros
 
     @staticmethod
     def _scale_of(largest: torch.Tensor) -> torch.Tensor:
         wide = largest.float()
-        scale = FP8Format.max_value / wide
+        scale = (FP8Format.max_value / wide).clamp(max=2.0**126)  # of a denormal: infinite
         return torch.where(wide == 0, torch.ones_like(wide), scale)
 
     @staticmethod
+    @hinted
     def is_in_range(tensor: torch.Tensor, scale: torch.Tensor) -> bool:
         """Does every scaled value lie within ±448? NaN does not."""
+        if not tensor.numel():
+            return True
         return bool((tensor.float() * scale).abs().max() <= FP8Format.max_value)

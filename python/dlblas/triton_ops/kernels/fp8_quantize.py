@@ -8,13 +8,17 @@ has a ``*_reference`` in torch, for people to read and tests to compare with. Re
 
 from __future__ import annotations
 
+from operator import index
+
 import torch
 
 from ..._arguments import hinted
 from ..._faces import dequantize, quantize
 from ..._functions import FUNCTIONS
+from ..._given import need_arrays
 from ...errors import (
     ArgumentError,
+    ArgumentTypeError,
     NumericalOverflowError,
     ShapeMismatchError,
     UnsupportedDtypeError,
@@ -34,12 +38,21 @@ __all__ = [
 ]
 
 _quantize_static = FUNCTIONS["quantize_static"].call
+_LEAST = 2.0**-126  # of a scale whose inverse is used: that of a denormal one may be infinite
 
 
 def _one(scale: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
     """The scale as f32 without dimensions, on the other tensor's device."""
     if not isinstance(scale, torch.Tensor):
-        return torch.full((), scale, dtype=torch.float32, device=like.device)
+        if not hasattr(type(scale), "__float__") or getattr(scale, "shape", ()) != ():
+            expected = "a number, or a tensor with one element"
+            got = "None" if scale is None else type(scale).__name__
+            raise ArgumentTypeError.from_library(
+                f"scale is of another type; expected {expected}, got {got}",
+                "", "scale", expected, got,
+            )  # fmt: skip
+        value = float(scale) if hasattr(scale, "shape") else scale  # NumPy's
+        return torch.full((), value, dtype=torch.float32, device=like.device)
     if scale.numel() != 1:
         raise ShapeMismatchError((), tuple(scale.shape), "scale")
     return scale.reshape(()).float()
@@ -53,13 +66,17 @@ def quantize_fp8(
 
     tensor is f32, f16 or bf16 of one dimension or more. Without a scale it is ``448 / max
     |tensor|``, within two roundings of f32; 1 where all is zero, and at most 2¹²⁶. A scale is a
-    number, or a tensor with one element. The scale returned is f32 without dimensions. Errors:
-    ShapeMismatchError for a scale with more elements; those of ``dlblas.quantize``.
+    number, or a tensor with one element. The scale returned is f32 without dimensions. A tensor's
+    scale below 2⁻¹²⁸, whose inverse f32 has not, makes zeros: nothing looks at its value. Errors:
+    ArgumentTypeError and ShapeMismatchError for another scale; those of ``dlblas.quantize``.
     """
+    need_arrays("quantize_fp8", tensor=tensor)
     if scale is None:
         q, step = quantize(tensor, "tensor", torch.float8_e4m3fn)
         return q, 1 / step
     one = _one(scale, tensor)
+    if not isinstance(scale, torch.Tensor) and 0 < abs(scale) < _LEAST:
+        return _quantize_static(tensor.float() * one, 1.0, torch.float8_e4m3fn), one
     return _quantize_static(tensor, 1 / one, torch.float8_e4m3fn), one
 
 
@@ -76,6 +93,7 @@ def quantize_fp8_with_overflow_handling(
     ``max_attempts``; those of ``quantize_fp8``. NaN stays NaN.
     """
     name = "quantize_fp8_with_overflow_handling"
+    max_attempts = index(max_attempts)
     if max_attempts < 0:
         raise ArgumentError.from_library(
             f"{name}: max_attempts is out of range; expected 0 or more, got {max_attempts}",
@@ -156,7 +174,8 @@ def quantize_fp8_with_overflow_handling_reference(
     largest = float(tensor.abs().amax()) if tensor.numel() else 0.0
     for halvings in range(max_attempts + 1):
         halved = one / 2**halvings
-        if not largest * float(halved) > 448 * (1 + 2.0**-20):  # NaN is not above it
+        overflows = largest * float(halved) > 448 * (1 + 2.0**-20)  # NaN is not above it
+        if not overflows and largest != float("inf"):
             return quantize_fp8_reference(tensor, halved)
     raise NumericalOverflowError(f"values leave e4m3 after {max_attempts} halvings")
 

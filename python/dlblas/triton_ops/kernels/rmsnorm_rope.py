@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 
 from ..._arguments import hinted
-from ..._faces import fused_rmsnorm_rope
-from ...nn.fused_rmsnorm_rope import FusedRMSNormRoPE
+from ..._faces import fused_rmsnorm_rope as _fused_rmsnorm_rope
+from ...nn.fused_rmsnorm_rope import FusedRMSNormRoPE, widened
 
 __all__ = [
     "FusedRMSNormRoPE",
@@ -19,6 +19,24 @@ __all__ = [
     "rmsnorm_reference",
     "rope_reference",
 ]
+
+
+@hinted
+def fused_rmsnorm_rope(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    eps: float = 1e-6,
+    num_heads: int | None = None,
+    *,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """``dlblas.fused_rmsnorm_rope`` of any mix of f32, f16 and bf16, as theirs: weight or tables
+    that have neither x's dtype nor f32 are converted to f32, a copy at every call."""
+    weight, cos, sin = widened(x, weight, cos, sin)
+    y: torch.Tensor = _fused_rmsnorm_rope(x, weight, cos, sin, eps, num_heads, out=out)
+    return y
 
 
 @hinted

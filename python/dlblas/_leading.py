@@ -1,0 +1,155 @@
+"""Operators of tokens ``[T, …]`` on tensors with more leading dimensions, ``[B, S, …]``: these are
+joined to one for the call, and parted again in its results.
+
+In: a call that such an operator has refused, of arrays of any package. Out: its results. Tensors
+are viewed where their strides allow it; others are copied, and copied back where they are written.
+torch.compile follows it. Used by: _other_forms.py, ops/rope/api.py. Read next: _spread.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ._functions import FUNCTIONS
+from ._given import check_writable, flattens, strides_of
+from ._spread import beside
+from .errors import Error, ShapeMismatchError
+
+_Form = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Tokens(NamedTuple):
+    """Which tensors of an operator begin with tokens, by how many dimensions follow them."""
+
+    inputs: dict[str, int]
+    results: tuple[int | None, ...] = ()  # None: it has no tokens
+    written: tuple[str, ...] = ()  # inputs that a form writes over
+
+
+_HEADS = {"q": 2, "k": 2}
+_MROPE = {**_HEADS, "time": 0, "height": 0, "width": 0}
+_NORMED = {**_HEADS, "positions": 0, "slots": 0}
+
+# Of a form's name. The first input says which leading dimensions there are.
+TOKENS = {
+    "rope": Tokens({**_HEADS, "positions": 0}, (2, 2)),
+    "rope_": Tokens({**_HEADS, "positions": 0}, written=("q", "k")),
+    "mrope_heads": Tokens(_MROPE, (2, 2)),
+    "mrope_heads_": Tokens(_MROPE, written=("q", "k")),
+    "qk_norm_rope": Tokens(_NORMED, (2, 2)),
+    "qk_norm_rope_": Tokens(_NORMED, written=("q", "k")),
+    "store_kv_cache": Tokens({"k": 2, "v": 2, "slot_mapping": 0}),
+    "store_mla_heads": Tokens({"ckv": 2, "kpe": 2, "slot_mapping": 0}),
+    "moe_align": Tokens({"topk_ids": 1}, (None, None, None)),
+    "moe_permute": Tokens({"x": 1, "topk_ids": 1}, (None, None, 1)),
+    "moe_unpermute": Tokens({"inverse": 1, "topk_weights": 1}, (1,)),
+}
+
+
+def form(name: str) -> _Form:
+    """The older form of an operator: its result, or None where it is no call of this kind. False
+    stands for the result of one that returns none."""
+    function, tokens = FUNCTIONS[name], TOKENS[name]
+    names = tuple(p.name for p in function.params)
+    first, behind = next(iter(tokens.inputs.items()))
+
+    def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **named}
+        shape = _shape_of(given.get(first))
+        if shape is None or len(shape) < behind + 2 or len(given) < len(args) + len(named):
+            return None
+        return _joined(name, given, shape[: len(shape) - behind])
+
+    return of
+
+
+def _shape_of(x: Any) -> tuple[Any, ...] | None:
+    """None of what does not say, and of tensors that are not dense: the operator's to refuse."""
+    try:
+        layout = str(getattr(x, "layout", "torch.strided"))
+        return tuple(x.shape) if layout == "torch.strided" else None
+    except Exception:  # whatever a foreign object raises
+        return None
+
+
+def _joined(name: str, given: dict[str, Any], lead: tuple[Any, ...]) -> Any:
+    tokens = TOKENS[name]
+    flat, copies = {**given}, []
+    for argument, behind in tokens.inputs.items():
+        x = given.get(argument)
+        if x is None:
+            continue
+        shape = _shape_of(x)
+        if shape is None:
+            return None
+        if shape[: max(0, len(shape) - behind)] != lead:
+            expected = f"those of {next(iter(tokens.inputs))}, {lead}"
+            raise _other_lead(name, argument, argument, expected, shape)
+        size = (math.prod(lead), *shape[len(lead) :])
+        view = _view(x, behind, size) if argument in tokens.written else None
+        flat[argument] = x.reshape(size) if view is None else view
+        if argument in tokens.written and view is None:
+            check_writable(name, argument, x)
+            copies.append((x, flat[argument]))
+    out = given.get("out")
+    places = out if isinstance(out, tuple) else (out,)
+    if out is not None and len(places) == len(tokens.results):
+        flat["out"] = tuple(
+            _place(name, i, place, behind, lead, copies)
+            for i, (place, behind) in enumerate(zip(places, tokens.results, strict=True))
+        )
+        if len(places) == 1:
+            flat["out"] = flat["out"][0]
+    made = FUNCTIONS[name].call(**flat)
+    for place, values in copies:
+        place[...] = values.reshape(tuple(place.shape))
+    if not tokens.results:
+        return False
+    if out is not None:
+        return out
+    parted = tuple(
+        result if behind is None else result.reshape((*lead, *result.shape[1:]))
+        for result, behind in zip(
+            made if isinstance(made, tuple) else (made,), tokens.results, strict=True
+        )
+    )
+    return parted if isinstance(made, tuple) else parted[0]
+
+
+def _place(
+    name: str, i: int, place: Any, behind: int | None, lead: tuple[Any, ...], copies: list[Any]
+) -> Any:
+    """A result's place as the operator takes it."""
+    shape = _shape_of(place)
+    if behind is None or shape is None:
+        return place
+    results = FUNCTIONS[name].results
+    argument = "out" if len(results) == 1 else f"out[{i}]"
+    shown = argument if len(results) == 1 else f"{argument} ({results[i]})"
+    if shape[: max(0, len(shape) - behind)] != lead:
+        raise _other_lead(name, argument, shown, f"{lead}", shape)
+    size = (math.prod(lead), *shape[len(lead) :])
+    view = _view(place, behind, size)
+    if view is None:
+        check_writable(name, shown, place)
+        view = beside(place, size)
+        copies.append((place, view))
+    return view
+
+
+def _view(x: Any, behind: int, size: tuple[Any, ...]) -> Any:
+    """x with its leading dimensions joined, in x's memory; None where no strides do that."""
+    if strides_of(x) is not None:
+        return x.reshape(size) if flattens(x, behind) else None
+    flat, shares = x.reshape(size), vars(import_module(type(x).__module__)).get("may_share_memory")
+    return flat if shares is not None and shares(flat, x) else None
+
+
+def _other_lead(op: str, argument: str, shown: str, expected: str, got: tuple[Any, ...]) -> Error:
+    return ShapeMismatchError.from_library(
+        f"{op}: {shown} has other leading dimensions; expected {expected}, got {got}",
+        op, argument, expected, str(got),
+    )  # fmt: skip
