@@ -149,6 +149,8 @@ Support supports_streamed(const Query& q) {
   constexpr std::int64_t kRows = 64;  // of the weight, of a stage: of one group
   const auto& op = q.user<ProductOp>();
   const Problem& p = q.problem;
+  // A tensor map has no size of 0.
+  if (op.depth(p.dims) == 0) return Support::no("K = 0: there is nothing to stream");
   if (op.group(p.dims) % kRows != 0)
     return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kRows);
   for (const int i : {int{product::kQ}, int{product::kZeros}})
