@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from dlblas import _arguments, _faces, _made_of
 from dlblas.errors import ArgumentError, ArgumentTypeError, UnknownOperatorError
+from dlpack_alone import DLPackAlone
 
 NAMES = [name for name in _faces.__all__ if callable(getattr(dlblas, name))]
 MADE_OF_NONE = {"rope_tables"}  # of torch's own operators
@@ -44,19 +45,6 @@ def test_every_one_says_what_to_name(name: str) -> None:
         assert {*named} <= {row["name"] for row in dlblas.info()["operators"]} | {
             form["name"] for row in dlblas.info()["operators"] for form in row["forms"]
         }
-
-
-class DLPackAlone:
-    """An array of a package that has nothing but DLPack."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
 
 @pytest.mark.parametrize("name", NAMES)

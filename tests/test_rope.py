@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
 from dlblas import errors  # noqa: E402
+from dlpack_alone import DLPackAlone  # noqa: E402
 from levels import LEVELS  # noqa: E402
 
 STYLES = ("neox", "interleaved", "interleaved_to_half")
@@ -314,17 +315,6 @@ def test_a_one_before_the_tables_columns_is_their_heads(batch: int) -> None:
     if batch == 2:  # no tables of every sequence, for all of its tokens
         with pytest.raises(errors.ShapeMismatchError, match=r"cos has another .* got \(2, 1, 16\)"):
             dlblas.apply_rotary_pos_emb(q, k, *last)
-
-
-class DLPackAlone:
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
 
 def test_places_by_name_are_checked_before_anything_is_written() -> None:

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from operator import index
 from typing import Any
 
 from .. import _leading
 from .._functions import FUNCTIONS
-from .._given import no_array
+from .._given import integer, no_array
 from .._hooks import older_forms
 from .._latent_heads import turned_heads
 from .._rope_scaling import frequencies, refused
 from .._spread import beside, into, spread, table_of
-from ..errors import ArgumentTypeError, Error, ShapeMismatchError, renamed
+from ..errors import Error, ShapeMismatchError, renamed
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
 
@@ -283,14 +282,7 @@ def _check_rotary_dim(op: str, table: Any, rotary_dim: int | None) -> None:
         return
     if not hasattr(table, "shape"):
         raise no_array(op, "cos_sin_cache", table)
-    try:
-        wanted = index(rotary_dim)
-    except TypeError:
-        got = type(rotary_dim).__name__
-        raise ArgumentTypeError.from_library(
-            f"{op}: rotary_dim is of another type; expected an integer, got {got}",
-            op, "rotary_dim", "an integer", got,
-        ) from None  # fmt: skip
+    wanted = integer(op, "rotary_dim", rotary_dim)
     width = int(table.shape[-1]) if len(table.shape) else 0
     if wanted != width:
         raise ShapeMismatchError.from_library(
@@ -370,14 +362,7 @@ def rope_tables(
 def _end(value: Any, symbol: type) -> Any:
     if isinstance(value, (int, symbol)):
         return value
-    try:
-        return index(value)
-    except TypeError:
-        expected, got = "an integer or a torch tensor [T]", type(value).__name__
-        raise ArgumentTypeError.from_library(
-            f"rope_tables: end_or_positions is of another type; expected {expected}, got {got}",
-            "rope_tables", "end_or_positions", expected, got,
-        ) from None  # fmt: skip
+    return integer("rope_tables", "end_or_positions", value, "an integer or a torch tensor [T]")
 
 
 def _wrong(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from importlib import import_module
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 from ._dtypes import name_of
@@ -45,6 +46,18 @@ def no_array(op: str, name: str, value: Any, expected: str = _ARRAY) -> Error:
     return ArgumentTypeError.from_library(
         f"{op}: {name} is no array; expected {expected}, got {got}", op, name, expected, got
     )
+
+
+def integer(op: str, name: str, value: Any, expected: str = "an integer") -> int:
+    """Python's own of it. Raises ArgumentTypeError for what is none."""
+    try:
+        return index(value)
+    except TypeError:
+        got = _kind(value)
+        raise ArgumentTypeError.from_library(
+            f"{op}: {name} is of another type; expected {expected}, got {got}",
+            op, name, expected, got,
+        ) from None  # fmt: skip
 
 
 def _kind(value: Any) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 from ._empty import empty
 from ._functions import FUNCTIONS
+from ._given import integer
 from ._hooks import has_memory
 from .errors import ArgumentError, ArgumentTypeError
 
@@ -57,14 +57,7 @@ def _axis(name: str, x: Any, dim: Any) -> int | None:
     refuses."""
     shape = getattr(x, "shape", ())
     rank = len(shape) if isinstance(shape, tuple) else 0
-    try:
-        place = index(dim)
-    except TypeError:
-        got = type(dim).__name__
-        raise ArgumentTypeError.from_library(
-            f"{name}: dim is of another type; expected an integer, got {got}",
-            name, "dim", "an integer", got,
-        ) from None  # fmt: skip
+    place = integer(name, "dim", dim)
     if rank == 0:
         return None
     if not -rank <= place < rank:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from .._given import integer
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 if TYPE_CHECKING:
@@ -19,14 +20,7 @@ _MOST = 1 << 56  # the library's bound
 def check_sizes(module: str, **sizes: int) -> None:
     """Raises ArgumentTypeError for what is no integer, ArgumentError for one below 0."""
     for name, size in sizes.items():
-        try:
-            value = index(size)
-        except TypeError:
-            expected, got = "an integer", "None" if size is None else type(size).__name__
-            raise ArgumentTypeError.from_library(
-                f"{module}: {name} is of another type; expected {expected}, got {got}",
-                module, name, expected, got,
-            ) from None  # fmt: skip
+        value = integer(module, name, size)
         if not 0 <= value <= _MOST:
             expected = "a size from 0 to 2^56"
             raise ArgumentError.from_library(

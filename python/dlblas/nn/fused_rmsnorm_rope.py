@@ -6,26 +6,14 @@ One parameter, ``weight``, as torch.nn.RMSNorm over the same width has. Read nex
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import torch
 
 from .._arguments import hinted
 from .._faces import fused_rmsnorm_rope
-from .._given import converted
-from ..errors import ArgumentTypeError, ShapeMismatchError
-
-
-def _number(name: str, value: Any) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        got = "None" if value is None else type(value).__name__
-        raise ArgumentTypeError.from_library(
-            f"FusedRMSNormRoPE: {name} is of another type; expected an integer, got {got}",
-            "FusedRMSNormRoPE", name, "an integer", got,
-        ) from None  # fmt: skip
+from .._given import converted, integer
+from ..errors import ShapeMismatchError
 
 
 def widened(x: Any, weight: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
@@ -56,7 +44,8 @@ class FusedRMSNormRoPE(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        hidden_dim, head_dim = _number("hidden_dim", hidden_dim), _number("head_dim", head_dim)
+        hidden_dim = integer("FusedRMSNormRoPE", "hidden_dim", hidden_dim)
+        head_dim = integer("FusedRMSNormRoPE", "head_dim", head_dim)
         if hidden_dim < 0:
             expected = "0 or more"
             raise ShapeMismatchError.from_library(
