@@ -9,11 +9,13 @@ device/pdl.cuh it does. Read next: device/pdl.cuh, src/kernels/cuda_form.hpp (kD
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import dlblas
@@ -77,6 +79,31 @@ class Arena:
         kernel((BLOCKS, 1, 1), (THREADS, 1, 1), args)
 
 
+class Call:
+    """An operator on the tensors of an arena, into places of its own."""
+
+    def __init__(self, op: str, problem: Any) -> None:
+        from dlblas.bench import problems
+
+        made = {n: problems.make_tensor(problem, n, 1, "cuda")[0] for n in problem.specs}
+        self.arena = Arena(made)
+        self.arena.write()
+        results = problems.as_list(problems.run(problem, self.arena.views))
+        out = {"out": results[0] if len(results) == 1 else tuple(results)} if results else {}
+        self.run = functools.partial(getattr(dlblas, op), **problem.scalars, **out)
+        self.results = results
+        self.written = [self.arena.views[n] for n in made if problem.facts(n)["written"]]
+
+    def __call__(self, write: Callable[[], None]) -> list[Any]:
+        """All that is written. What the operator leaves undefined is 0. Nothing runs between the
+        writer and the operator."""
+        for result in self.results:
+            result.zero_()
+        write()
+        self.run(**self.arena.views)
+        return [made.clone() for made in (*self.results, *self.written)]
+
+
 def _same(got: Any, wanted: Any) -> bool:
     """The same bits; or, where the order of sums changes from run to run, nearly the same."""
     from dlblas.bench import gpu_contest
@@ -95,24 +122,15 @@ def _try(op: str) -> tuple[int, list[str]]:
     ran, early = 0, []
     by_size = sorted(problems.problems_of(row, "bf16"), key=lambda p: p.elements_of_all())
     for problem in by_size[:1] + [p for p in by_size[1:] if p.elements_of_all() <= MOST]:
-        made = {n: problems.make_tensor(problem, n, 1, "cuda")[0] for n in problem.specs}
-        arena = Arena(made)
-        written = [n for n in made if problem.facts(n)["written"]]
-
-        def call(problem: Any = problem, arena: Any = arena, written: Any = written) -> list[Any]:
-            got = problems.as_list(problems.run(problem, arena.views))
-            return [g.clone() for g in got] + [arena.views[n].clone() for n in written]
-
+        call = Call(op, problem)
         for implementation in row["implementations"]:
             if implementation["backend"] != "cuda" or implementation["oracle"]:
                 continue
             try:
                 with dlblas.pinned(op, implementation["name"]):
-                    arena.write()
-                    wanted = call()  # compiles
+                    wanted = call(call.arena.write)  # compiles
                     torch.cuda.synchronize()
-                    arena.write_late(kernel)
-                    got = call()
+                    got = call(functools.partial(call.arena.write_late, kernel))
             except dlblas.errors.UnsupportedError:
                 continue
             torch.cuda.synchronize()

@@ -3,8 +3,8 @@
 // In: a [M, K] with contiguous rows, b [K, N] contiguous along K; f16 or bf16; K a multiple of 8;
 // rows 16-byte aligned; an epilogue. With two parts both b are alike, and their columns alternate.
 // Out: the epilogue's.
-// Numerics: a lane has two f32 multiply-add chains per result, of K / (64 · split) terms; lanes are
-// added as a tree, parts of K in order. No tensor core: no truncation.
+// Numerics: a lane has two f32 multiply-add chains per result, of at most kGemvChain terms; their
+// sums are added in order, lanes as a tree, parts of K in order. No tensor core: no truncation.
 // Flow: [launch], of ops/gemm/matmul/cuda/matmul_gemv_cuda.cpp for one.
 // Read next: epilogue.cuh, rows_mainloop.cuh (up to 16 rows).
 #pragma once
@@ -17,10 +17,28 @@ namespace dlblas {
 
 /// Elements of K in one access of a warp: eight per lane.
 inline constexpr int kGemvStep = 256;
+/// Terms of a chain. Errors of equal terms add up: of one chain of 4,096 they were 950 units of
+/// rounding, twice cuBLAS's.
+inline constexpr int kGemvChain = 128;
 
 /// Sums of a lane: two chains for each column and row.
 template <GemmTraits S, GemvConfig C>
 using GemvSums = float[C.columns][S.rows][2];
+
+/// Sums of ended chains.
+template <GemmTraits S, GemvConfig C>
+using GemvTotals = float[C.columns][S.rows];
+
+template <GemmTraits S, GemvConfig C>
+__device__ __forceinline__ void end_chains(GemvSums<S, C>& sums, GemvTotals<S, C>& totals) {
+#pragma unroll
+  for (int c = 0; c < C.columns; ++c)
+#pragma unroll
+    for (int m = 0; m < S.rows; ++m) {
+      totals[c][m] += sums[c][m][0] + sums[c][m][1];
+      sums[c][m][0] = sums[c][m][1] = 0;
+    }
+}
 
 /// `unroll` accesses to each column from k on. kGuard: some may be beyond the end of K.
 template <GemmTraits S, GemvConfig C, bool kGuard>
@@ -77,16 +95,20 @@ __global__ void __launch_bounds__(C.threads())
     columns[c] = static_cast<const char*>(p.gemm.b[c % kParts]) + n * p.gemm.b_col * 2;
   }
   GemvSums<S, C> sums = {};
-  constexpr int kBatch = kGemvStep * C.unroll;
+  GemvTotals<S, C> totals = {};
+  constexpr int kBatch = kGemvStep * C.unroll, kBatches = kGemvChain / (4 * C.unroll);
   int64_t k = warp % C.split * kBatch;
-  for (; k + kBatch <= p.gemm.k; k += C.split * kBatch)
+  for (int batch = 1; k + kBatch <= p.gemm.k; k += C.split * kBatch, ++batch) {
     gemv_batch<S, C, false>(sums, p.gemm, columns, k + lane * 8);
+    if (batch % kBatches == 0) end_chains<S, C>(sums, totals);
+  }
   if (k < p.gemm.k) gemv_batch<S, C, true>(sums, p.gemm, columns, k + lane * 8);
+  end_chains<S, C>(sums, totals);
 #pragma unroll
   for (int c = 0; c < C.columns; ++c)
 #pragma unroll
     for (int m = 0; m < S.rows; ++m) {
-      const float sum = warp_sum(sums[c][m][0] + sums[c][m][1]);
+      const float sum = warp_sum(totals[c][m]);
       if (lane == 0) shared[warp][c][m] = sum;
     }
   __syncthreads();

@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::int64_t kStep = 256;  // of K, of one access of a warp
 
-/// 32-bit registers per thread: loads in flight, a's elements, sums, addresses.
+/// 32-bit registers per thread: loads in flight, a's elements, sums and totals, addresses.
 std::int64_t words(const GemvConfig& c, std::int64_t rows) {
-  return std::int64_t{4} * c.unroll * c.columns + 8 * rows + 2 * c.columns * rows + 2 * c.columns;
+  return std::int64_t{4} * c.unroll * c.columns + 8 * rows + 3 * c.columns * rows + 2 * c.columns;
 }
 
 }  // namespace
