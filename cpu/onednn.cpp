@@ -17,7 +17,7 @@ bool bind(const Library& library, const char* symbol, Fn& fn) {
 
 bool bind_all(const Library& l, OneDnn& d) {
 #define DLBLAS_BIND(name) bind(l, "dnnl_" #name, d.name)
-  return DLBLAS_BIND(engine_create) && DLBLAS_BIND(stream_create) && DLBLAS_BIND(stream_destroy) &&
+  return DLBLAS_BIND(get_effective_cpu_isa) && DLBLAS_BIND(engine_create) && DLBLAS_BIND(stream_create) && DLBLAS_BIND(stream_destroy) &&
          DLBLAS_BIND(stream_wait) && DLBLAS_BIND(memory_desc_create_with_strides) &&
          DLBLAS_BIND(memory_desc_destroy) && DLBLAS_BIND(memory_desc_get_size) &&
          DLBLAS_BIND(memory_create) && DLBLAS_BIND(memory_destroy) &&

@@ -23,15 +23,17 @@ struct OneDnn {
     unsigned cpu_runtime, gpu_runtime;
   };
   // The values in use of oneDNN's enumerations, unchanged throughout 3.x.
-  enum DataType { kF16 = 1, kBF16 = 2, kF32 = 3 };
+  enum DataType { kF16 = 1, kBF16 = 2, kF32 = 3, kS32 = 4, kS8 = 5 };
   enum Arg { kSrc = 1, kDst = 17, kWeights = 33, kBias = 41, kScratchpad = 80 };
   enum Eltwise { kRelu = 0x20, kSwish = 0x2c, kGeluErf = 0x31 };
   enum Query { kImplInfo = 8, kScratchpadMd = 136 };
   enum Runtime : unsigned { kSequential = 1, kOpenMp = 2 };
   static constexpr int kScratchpadUser = 1;
   static constexpr int kUnimplemented = 3;
+  static constexpr int kVnni = 0x40;  // of effective_cpu_isa: AVX512_VNNI
 
   const Version* (*version)();
+  int (*get_effective_cpu_isa)();
   int (*engine_create)(Handle* engine, int kind, std::size_t index);
   int (*stream_create)(Handle* stream, Handle engine, unsigned flags);
   int (*stream_destroy)(Handle stream);

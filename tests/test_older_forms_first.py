@@ -1,5 +1,5 @@
-"""After a call in an older form the next one is asked of that form first: whatever follows, each
-call means what it meant, and errors are the operator's.
+"""After a call in an older form, the next call tries that form first. Whatever follows, each call
+keeps its meaning, and the errors are the operator's own.
 
 Read next: bindings/python/init.cpp (call_older_form), test_known_names.py.
 """

@@ -1,5 +1,5 @@
-"""Processes and threads that want one new key at the same time: it is measured once. The finer
-points are tests/cpp/test_turn.cpp's.
+"""Processes and threads that request the same new key at the same time: it is measured once.
+tests/cpp/test_turn.cpp covers the details.
 
 Read next: docs/tuning.md ("One search per key"), src/tuner/turn.hpp.
 """
@@ -48,7 +48,7 @@ def test_ranks_of_one_host_measure_a_key_once(tmp_path: pathlib.Path) -> None:
         told.append(json.loads(out.splitlines()[-1]))
     sources = [source for rank in told for source in rank["sources"]]
     assert sorted(set(sources)) == ["store", "tuned"] and sources.count("tuned") == 1, sources
-    # One of them, as many as fit into its time on a machine where three others start.
+    # One rank measures: as much as fits into its budget while three other processes start.
     measured = [rank["measured"] for rank in told]
     assert sorted(measured)[:3] == [0, 0, 0] and 0 < max(measured) <= 2 * alone["measured"] + 20
     assert len({json.dumps(rank["winners"]) for rank in told}) == 1

@@ -1,6 +1,6 @@
-"""oneDNN is there when tests run, competes for matmul, and its version is a part of what is stored.
+"""oneDNN is present when tests run, competes for matmul, and its version is part of the record.
 
-``make test`` installs it: a set-up that stops doing so must fail here, not quietly test less.
+``make test`` installs it: a set-up that stops doing so must fail here, not silently test less.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_it_competes_for_matmul(rows: int) -> None:
 
 @pytest.mark.parametrize("depth", [66, 67])
 def test_an_inf_that_ends_a_row_of_bf16_stays(depth: int) -> None:
-    """oneDNN takes two of K at a time: of an odd one the last was multiplied by zeros behind it."""
+    """oneDNN multiplies K in pairs: with an odd K, it multiplied the last value by padding zeros."""
     import ml_dtypes
 
     rng = np.random.default_rng(depth)
@@ -74,8 +74,8 @@ assert not row["supports"] and "too inexact beyond 65536" in row["reason"], row
 
 @pytest.mark.parametrize("isa", ["SSE41", "AVX2", "DEFAULT"])
 def test_long_sums_are_refused_before_they_are_inexact(isa: str) -> None:
-    """On CPUs without AVX-512 oneDNN adds up a column of few rows in one chain: of 2^18 equal terms
-    it was off by four times what the oracle allows."""
+    """On CPUs without AVX-512, oneDNN sums a column of few rows in one chain: with 2^18 equal terms
+    its error was four times what the oracle allows."""
     path = os.pathsep.join([str(pathlib.Path(dlblas.__file__).parent.parent), *sys.path])
     env = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa, "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", EQUAL_TERMS], check=True, timeout=120, env=env)

@@ -1,5 +1,5 @@
-"""An oracle that can say no: at every size of every letter of every operator, a result that is
-wrong is refused, and what the built-in implementations write passes.
+"""An oracle that can say no: at every size of every letter of every operator, it refuses a wrong
+result and accepts what the built-in implementations write.
 
 Read next: oracle_perturbations.py, docs/testing.md.
 """
@@ -33,8 +33,8 @@ SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
 LONG = (2**20, 2**22, 2**25)
 IN_A_SAMPLE = LONG[:2]  # one letter each: of 2^25 elements one takes a minute and more
 MOST_OF_MANY = 4096  # where no sum grows with a size
-# What judging a problem takes at its peak, of each element of the inputs and results in f32: 19 to
-# 88 bytes (14 operators, 25 November 2026); and how much a test may have beside the others.
+# Peak memory to judge a problem, in bytes per element of the inputs and results in f32: 19 to 88
+# (14 operators, 25 November 2026); and how much one test may use beside the others.
 BYTES_AN_ELEMENT, MOST_BYTES = 100, 13 << 29  # two matrices of two rows of 2^24
 PADDED = {"quantize_block128": 600}  # its formula in NumPy makes rows of 2 rows of 128
 
@@ -44,9 +44,9 @@ def most_elements(op: str) -> int:
 
 
 def has_many(op: str, letter: str) -> bool:
-    """Sizes whose reference takes too long or too much: of operators with many letters, q of
-    [T, H, D] and a table besides; of heads, since a row may need all of them; of rows that have one
-    value each beside whole rows, since the reference's arrays are as large as both."""
+    """Whether large sizes cost the reference too much time or memory: operators with many letters
+    (q of [T, H, D] and a table besides); heads (a row may need all of them); results with one value
+    per row beside results with whole rows (the reference's arrays are as large as both)."""
     facts = REGISTRY.operators[op]
     results = [[d["text"] for d in result["dims"]] for result in facts["results"]]
     heads = any(letter in dims[1:-1] for dims in results)
@@ -55,28 +55,28 @@ def has_many(op: str, letter: str) -> bool:
 
 
 def others_of(op: str, letter: str, size: int, rng: Any) -> int:
-    """The other letters: enough elements to tell a result's size by, few enough for seconds."""
+    """The other letters: enough elements to show a result's size, few enough to take seconds."""
     if has_many(op, letter):
         return 4 if size <= 1000 else 2
     return int(rng.integers(5, 20)) if size <= 2**16 else 4
 
 
 def within_memory(op: str, letter: str, size: int) -> tuple[int, int]:
-    """The letter's size and the others' that a test has the memory for: as asked, or half of it,
-    and so on. Beside others of 1 much says little: one value, normalised, is zero."""
+    """The letter's size and the others' that fit in a test's memory: the requested size, or half of
+    it, and so on. Others of 1 would show little: one value, normalised, is zero."""
     if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others=2)) <= most_elements(op):
         return size, 2
     return within_memory(op, letter, size // 2)
 
 
 def long_letters() -> list[tuple[str, str]]:
-    """Those that may be long beside short ones: an operator takes no k above its E, say."""
+    """Letters that can be long while the others are short (unlike k, which cannot exceed E)."""
     few = [row for row in LETTERS if not has_many(*row)]
     return [row for row in few if row[1] not in wrong.given_sizes(row[0])]
 
 
-# Of the letters that stop at MOST_OF_MANY above, one size more, others of 2; and of those that take
-# a minute or 14 GB there (24 to 256 GiB of [T·H, T·H] in f64), the power of two that does not.
+# Letters that stop at MOST_OF_MANY above get one more size, with others of 2. Those that take a
+# minute or 14 GB there (24 to 256 GiB of [T·H, T·H] in f64) get the power of two that does not.
 MORE_OF_MANY = 65537
 TAKE_LONG = {
     ("flash_attention_backward", "S"): 16384, ("flash_attention_backward", "G"): 16384,
@@ -86,8 +86,8 @@ TAKE_LONG = {
     ("merge_attention_states", "T"): 16384, ("moe_permute", "topk"): 16384,
     ("rms_norm_rope", "H"): 16384, ("flash_attention_rotary", "S"): 16384,
 }  # fmt: skip
-# Attention of heads that no model has, and MLA's 131,074 keys: what a score's rounding moves
-# weights by grows with √D, and what is visible does not: errors of FAR times it pass.
+# Attention with heads wider than any model's, and MLA's 131,074 keys: the weight error caused by a
+# score's rounding grows with √D, but the visible threshold does not: errors of FAR times it pass.
 ALL_ELEMENTS_ALONE = {
     ("flash_attention_lse", "D"), ("flash_attention_varlen_lse", "D"),
     ("flash_attention_rotary", "Dh"),
@@ -98,7 +98,7 @@ ALL_ELEMENTS_ALONE = {
 }  # fmt: skip
 
 
-# Served by calls of another operator, whose levels take part there.
+# Served by calls of another operator: the implementations for each level run there.
 OF_PARTS = {("store_kv_cache", "D"), ("store_kv_cache", "Dv")}
 
 
@@ -108,8 +108,8 @@ def letters_of_many() -> list[tuple[str, str]]:
 
 
 def refuse_all(case: Any, seed: int, long: bool = False) -> list[tuple[str, str]]:
-    """Every result and way of being wrong that was tried. Of a ``long`` sum the library itself is
-    asked about the one element that is least seen; of the others, what it allows to each."""
+    """Every result and perturbation that was tried. For a ``long`` sum, the library itself judges
+    only the least visible element; the rest is compared with the error it allows per element."""
     rng = np.random.default_rng(seed)
     tried = []
     for result in wrong.judged(case, seed):
@@ -126,7 +126,7 @@ def refuse_all(case: Any, seed: int, long: bool = False) -> list[tuple[str, str]
 
 
 def drawn(choices: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """Every operator and letter with every choice; or of every operator one, by the seed."""
+    """Every operator and letter with every choice; or one of these per operator, by the seed."""
     depth = depth_of()
     every = [(op, letter, choice) for op, letter in LETTERS for choice in choices]
     if depth.full:
@@ -136,8 +136,8 @@ def drawn(choices: tuple[str, ...]) -> list[tuple[str, str, str]]:
 
 
 def some_of(sizes: list[Any], count: int) -> list[Any]:
-    """All of them, or so many by the seed, in order: the largest, which takes every attack, and
-    others."""
+    """All sizes, or ``count`` drawn by the seed, in order: the largest, which takes every attack,
+    and others."""
     depth = depth_of()
     if depth.full or len(sizes) <= count:
         return sizes
@@ -149,8 +149,8 @@ def some_of(sizes: list[Any], count: int) -> list[Any]:
 def test_wrong_results_are_refused_at_every_size(
     op: str, letter: str, dtype: str, attacked: Callable[..., None]
 ) -> None:
-    """Each judged result by each way that can show in it: where the drawn sizes leave one out, by
-    the others."""
+    """Each judged result, perturbed in each way that can show in it. Where the drawn sizes miss
+    one, the other sizes follow."""
     rng = np.random.default_rng(11)
     sizes = [size for size in SIZES if size <= MOST_OF_MANY or not has_many(op, letter)]
     cases = [(size, others_of(op, letter, size, rng)) for size in sizes]  # whichever are drawn
@@ -166,7 +166,7 @@ def test_wrong_results_are_refused_at_every_size(
 
 
 def drawn_long() -> list[tuple[str, str, int]]:
-    """Every operator, letter and length that a sum takes; or one of each shorter length, by the
+    """Every operator, letter and length of a long sum; or one letter per shorter length, by the
     seed."""
     depth = depth_of()
     if depth.full:
@@ -183,7 +183,7 @@ def test_wrong_results_of_long_sums_are_refused(op: str, letter: str, longest: i
     assert "worst" in tried, tried
     if tried >= {"zeros", "scaled"}:
         return
-    # In a product of two sums that cancel, the terms' sizes hide any number: asked all the same.
+    # If two cancelling sums are multiplied, the terms' sizes hide any error: verify these anyway.
     for result in wrong.judged(case, seed=7):
         for name, array in wrong.of_all_elements(result).items():
             verdict = result.verify(array)
@@ -198,12 +198,12 @@ def drawn_of_many() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("op", "letter"), drawn_of_many())
 def test_wrong_results_beside_many_letters_are_refused(op: str, letter: str) -> None:
-    # Where there is no f32: sums of absolute terms overflow f16, and nothing is visible.
+    # Use bf16 where there is no f32: in f16, sums of absolute terms overflow and hide every error.
     dtypes = REGISTRY.operators[op]["tensors"][0]["dtypes"]
     dtype = "bf16" if "bf16" in dtypes and "f32" not in dtypes else "f32"
     case = wrong.problem(op, letter, MORE_OF_MANY, dtype, "normal", 2)
     if (op, letter) not in ALL_ELEMENTS_ALONE:
-        # Two groups of two rows may both be empty.
+        # Two groups of two rows may both be empty, so one of several seeds suffices.
         assert any(refuse_all(case, seed, long=True) for seed in range(7, 17))
         return
     for result in wrong.judged(case, seed=7):
@@ -229,7 +229,7 @@ def test_letters_of_many_name_letters_that_are_there() -> None:
 
 
 def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
-    """By the shapes alone, of every operator and letter that the test above may draw."""
+    """Computed from shapes alone, for every operator and letter that the test above may draw."""
     shortened = 0
     for (op, letter), longest in itertools.product(long_letters(), LONG):
         size, others = within_memory(op, letter, longest)
@@ -244,7 +244,7 @@ KINDS = ("normal", "uniform", "constant", "alternating", "halves", "alternating_
 
 
 def spread(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Values whose sums along either dimension have one sign, alternating ones, equal terms."""
+    """Terms for sums along either dimension: of one sign, of alternating signs, or equal."""
     if kind == "normal":
         return rng.standard_normal(shape)
     sizes = rng.random(shape) if not kind.endswith("constant") else np.full(shape, 0.1)
@@ -257,8 +257,8 @@ def spread(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
 
 @pytest.mark.parametrize(("op", "letter", "kind"), drawn(KINDS))
 def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: str) -> None:
-    """Every built-in one, on draws that its roundings walk along, drift along or repeat along. Our
-    own of each level take part, and oneDNN where it is found and the registry has it."""
+    """Every built-in implementation, on draws whose roundings walk, drift or repeat. Our own of
+    each level must run, and so must oneDNN where it is found and registered for the operator."""
     ran = set()
     sizes = [(7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f32"), (65536, "f16")]
     for size, dtype in some_of(sizes, 2):
@@ -309,7 +309,7 @@ def test_a_result_that_zeros_would_pass_for_is_mistrusted() -> None:
     assert dlblas.verify("matmul", (a, b), a @ b).mistrusted
 
 
-# Operators stay for the process, so this runs in one of its own.
+# Registered operators stay for the whole process, so this runs in its own process.
 DOUBLED = """
 import sys
 import numpy as np

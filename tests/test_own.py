@@ -1,7 +1,7 @@
-"""Users' own implementations of an operator that is there: NumPy and torch functions, from
-registration to serving.
+"""Users' own implementations of an existing operator: NumPy and torch functions, from registration
+to serving.
 
-Every test takes away what it registered. Read next: docs/own.md, python/dlblas/own/_register.py.
+Every test unregisters what it registered. Read next: docs/own.md, python/dlblas/own/_register.py.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def outside(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> No
 def test_a_bad_one_never_wins(bad: Any, kind: str) -> None:
     x, w = arrays(26, 80, seed=len(kind))
     dlblas.register(OP, f"bad_{bad.__name__}", bad)
-    # Few enough configurations that a slow machine comes to all of them.
+    # Few enough configurations for a slow machine to measure all of them.
     names = [f"bad_{bad.__name__}", "cpu_baseline"]
     report = dlblas.tune(OP, (x, w), seconds=30, force=True, implementations=names)
     assert report["winner"]["implementation"] != f"bad_{bad.__name__}"
@@ -131,7 +131,7 @@ def test_a_bad_one_never_wins(bad: Any, kind: str) -> None:
 
 @pytest.mark.parametrize("change", ["sub_", "mul_", "copy_"])
 def test_who_writes_its_input_fails_alone(change: str) -> None:
-    """Even where its result is right: a call would change what it was given."""
+    """Even if its result is right: a call would change its caller's input."""
     torch = pytest.importorskip("torch")
 
     def spoils(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
@@ -151,7 +151,7 @@ def test_who_writes_its_input_fails_alone(change: str) -> None:
 
 @pytest.mark.parametrize("kept", ["all", "a part"])
 def test_one_that_remembers_by_address_never_wins(kept: str) -> None:
-    """A packed copy, a descriptor, a static graph: right until what lies there changes."""
+    """A packed copy, a descriptor, a static graph: right until the memory at the address changes."""
     packed: dict[Any, Any] = {}
 
     def packs_once(
@@ -276,13 +276,13 @@ def test_registering_again_replaces_and_pins_follow_the_name() -> None:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Resident memory of this process, in bytes."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 
 
 def test_registering_again_keeps_no_function_alive() -> None:
-    """Each holds a megabyte, and has been called: nothing but the last is there in the end."""
+    """Each holds a megabyte and has been called: only the last one is alive in the end."""
     x, w = arrays()
     held, before = [], 0
 

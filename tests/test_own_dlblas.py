@@ -269,7 +269,7 @@ def test_it_is_remembered_and_measured_in_a_worker(tmp_path: pathlib.Path) -> No
 
 
 class Config:
-    """As triton.Config."""
+    """Mirrors triton.Config."""
 
     def __init__(self, kwargs: dict[str, Any], num_warps: int, num_stages: int) -> None:
         self.kwargs, self.num_warps, self.num_stages = kwargs, num_warps, num_stages

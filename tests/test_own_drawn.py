@@ -1,6 +1,5 @@
-"""What a search draws is what an operator takes, and leaves nothing that a wrong candidate could
-lean on: own_drawn_checks.py, in a process of its own, since an operator stays for the process.
-
+"""A search draws inputs that the operator accepts and that no wrong candidate can exploit:
+own_drawn_checks.py, in its own process, since a registered operator stays for the process.
 Read next: own_drawn_checks.py, src/tuner/filler.cpp.
 """
 
@@ -34,7 +33,7 @@ def size_of(row: dict[str, Any]) -> int:
 
 
 def cases() -> list[tuple[str, dict[str, Any]]]:
-    """Of each operator and arguments the largest case that is quickly done."""
+    """For each operator and set of arguments, the largest case that runs quickly."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for row in sorted(REGISTRY.rows, key=size_of):
         known = "test" in row["use"] and (row["op"], row["name"]) not in ONE_RESULT
@@ -48,7 +47,7 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
     [pytest.param(*c, id=f"{c[0]}-{c[1]['name']}") for c in some(cases(), 60, "drawn")],
 )
 def test_a_reference_has_numbers_for_what_is_drawn(op: str, row: dict[str, Any]) -> None:
-    """The built-in as a user's candidate: it is judged, and its results are no NaN."""
+    """Registers the built-in as a user's candidate: it is judged, and results are not mostly NaN."""
     facts = REGISTRY.operators[op]
     names = [p["name"] for p in facts["forms"][0]["params"]]
     results = [r["name"] for r in facts["results"]]

@@ -1,4 +1,4 @@
-"""The examples of docs/own.md run as they say, and are as short as they say.
+"""The examples of docs/own.md run as documented, and are as short as documented.
 
 Those that need a GPU say so in one sentence where there is none. Read next: test_examples.py.
 """

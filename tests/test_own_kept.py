@@ -1,6 +1,5 @@
-"""What a search measures on is one call, and what it serves are many: a function that keeps the
-first call's tensors, or what they held, or that is right for small values alone, never wins.
-
+"""A search measures on one call, but its winner serves many: a function never wins if it keeps the
+first call's tensors or their contents, or if it is right only for small values.
 Read next: own_kept_module.py, src/tuner/looks.cpp, test_looks.py (right ones lose nothing by it).
 """
 
@@ -21,7 +20,7 @@ FAILURES = ("wrong_result", "out_of_bounds", "unwritten")
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Any]:
-    """The module that registers them; not at import, where other tests would see them."""
+    """Registers them by an import here, not at module level, where other tests would see them."""
     import own_kept_module
 
     yield own_kept_module

@@ -1,5 +1,5 @@
-"""Kernels as implementations: what is checked without a GPU (binding, spaces, launches, hashes),
-and with one (results, tuning, capture). Read next: python/dlblas/own/_triton.py.
+"""Kernels as implementations: checks without a GPU (binding, spaces, launches, hashes) and with
+one (results, tuning, capture). Read next: python/dlblas/own/_triton.py.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_what_no_launch_could_do_is_refused(
 
 
 class FakeKernel:
-    """Has what ``register`` reads of a Triton kernel."""
+    """The attributes of a Triton kernel that ``register`` reads."""
 
     arg_names = ("x_ptr", "weight", "y", "eps", "weight_offset", "C", "BLOCK")
     src = "def row(): ..."
@@ -160,7 +160,7 @@ FakeAutotuner.__module__ = "triton.runtime.autotuner"
 
 
 class Heuristics:
-    """As Triton's: no text of its own, the kernel below."""
+    """Like Triton's: it has no text of its own and wraps a kernel."""
 
     arg_names = FakeKernel.arg_names
 
@@ -376,7 +376,7 @@ def test_text_that_cannot_compile_is_refused_with_its_line() -> None:
         with pytest.raises(dlblas.errors.CompileError, match=re.escape(words)) as raised:
             put(wrong)
         assert "text: " in str(raised.value) and "text" not in user_rows()
-    # What compiles for some dtypes, or some knobs, is the user's to say, by supports and where.
+    # A text may compile for some dtypes or knobs only: the user says which by supports and where.
     some = TEXT.replace("float sum = 0;", "float sum = 0; static_assert(sizeof(own::x) == 2);")
     put(some)
     put(TEXT.replace("float sum = 0;", "float sum = 0; static_assert(BLOCK == 256);"))

@@ -1,5 +1,5 @@
-"""Users' own operators: each own_*_checks.py in a process of its own, since an operator stays for
-the process and other tests look at all there are. Read next: own_operator_checks.py.
+"""Users' own operators: each own_*_checks.py runs in its own process, since an operator stays for
+the process and other tests look at every registered one. Read next: own_operator_checks.py.
 """
 
 from __future__ import annotations

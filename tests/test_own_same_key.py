@@ -1,7 +1,6 @@
-"""A user's implementation that is right for the call that was tuned, and wrong for another call of
-the same key: another size of its bucket, another run-time scalar, other indices at the same
-addresses. One decision serves them all, so such a one must not win.
-
+"""A user's implementation that is right for the tuned call but wrong for another call of the same
+key: another size in its bucket, another run-time scalar, other indices at the same addresses. One
+decision serves them all, so such an implementation must not win.
 Read next: docs/own.md, src/tuner/in_process.cpp (check_smaller), inputs.cpp (vary).
 """
 

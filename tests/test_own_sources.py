@@ -1,4 +1,4 @@
-"""What `dlblas.register` refuses, by argument, and what is part of a function's hash.
+"""What `dlblas.register` refuses, argument by argument, and what a function's hash covers.
 
 Read next: docs/own.md, python/dlblas/own/_source.py.
 """
@@ -171,7 +171,7 @@ class _Scaled:
 
 
 class _Local:
-    """Holds nothing itself: its class does."""
+    """The instance holds nothing: its class does."""
 
     def __new__(cls, by: float) -> Any:
         class Local:
@@ -273,7 +273,7 @@ def _from_text(by: Any) -> Any:
 
 
 def _reading(by: Any) -> Any:
-    """Of one text, whose ``FACTOR`` is a global of its own."""
+    """A function of the same text each time, with its own global ``FACTOR``."""
 
     def reading(x: Any, y: Any) -> None:
         y[...] = x * FACTOR  # type: ignore[name-defined]  # noqa: F821
@@ -443,7 +443,7 @@ def test_another_object_under_the_name_is_measured_anew() -> None:
 
 
 class Weak:
-    """What it holds, no text says."""
+    """No source text shows the value that it holds."""
 
     __slots__ = ("__weakref__", "by")
 

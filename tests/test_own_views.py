@@ -1,5 +1,5 @@
-"""A registered function may keep its arguments: what they read stays as long as they do. Each case
-is a process of its own, since what it asks for was a crash.
+"""A registered function may keep its arguments: the memory they view lives as long as they do. Each
+case runs in its own process, since a failure is a crash.
 
 Read next: own_view_checks.py (the cases), bindings/python/views.cpp, docs/own.md.
 """

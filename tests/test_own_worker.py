@@ -1,5 +1,5 @@
-"""Users' own implementations that crash, exit, hang or ask for too much: recorded by kind, and this
-process goes on. Read next: own_bad_module.py, docs/tuning.md "In a worker".
+"""Users' own implementations that crash, exit, hang or allocate too much: each failure is recorded
+by kind, and this process goes on. Read next: own_bad_module.py, docs/tuning.md "In a worker".
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def python(*words: str, folder: pathlib.Path | None = None) -> str:
-    """What a fresh process prints."""
+    """The standard output of a fresh process."""
     path = os.pathsep.join([PACKAGE, str(HERE), *sys.path])
     done = subprocess.run(
         [sys.executable, *words],
@@ -94,7 +94,7 @@ def python(*words: str, folder: pathlib.Path | None = None) -> str:
 def test_a_script_with_a_guard_is_imported_by_a_worker(where: str, how: str) -> None:
     script = [str(HERE / "own_script.py")] if how == "file" else ["-m", "own_script"]
     told = json.loads(python(*script, where))
-    # In a worker the crash is its own; what stands below the guard goes there by value.
+    # A worker's crash is contained there; functions defined below the guard are sent by value.
     assert told["rows"].get("script_bad") == "crash", told
     assert not told["rows"]["script_good"], told
     assert told["local"] == {"script_bad": False, "script_good": False}
@@ -202,7 +202,8 @@ print(json.dumps([report["measured_in"], len(faults), faults[-1] - faults[1]]))
 
 
 def test_the_forked_child_leaves_the_others_no_page_faults() -> None:
-    """Of 4 MiB of results in each of some hundred sets, 1000 faults in a sample: twice its time."""
+    """With 4 MiB of results in each of about a hundred sets, a sample had 1000 page faults and took
+    twice its time."""
     place, events, faults = json.loads(python("-c", FAULTS))
     assert place == "process" and events > 10 and faults < 10_000, (events, faults)
 

@@ -1,5 +1,5 @@
-"""Users' implementations that fork, or are at their worker's socket: their own failure, and never
-another's record. The finer points are tests/cpp/test_worker_socket.cpp's.
+"""Users' implementations that fork or tamper with their worker's socket: only they fail, and no
+record of another one is affected. tests/cpp/test_worker_socket.cpp covers the details.
 
 Read next: own_forking_module.py, docs/tuning.md ("In a worker").
 """
@@ -45,9 +45,9 @@ def test_a_wrong_one_beside_one_that_forks_is_never_right(names: list[str]) -> N
         for row in rows:
             kinds.setdefault(row["implementation"], []).append(row.get("failure", ""))
         assert kinds.pop("wrong") == ["wrong_result"] * 4, rows
-        # Once in each worker, and four configurations share one.
+        # Once per worker, and four configurations share a worker.
         assert set(kinds.pop("forks")) <= {"", "launch_error"}, rows
-        # Defaults beside them: the model's, and what won for the size before.
+        # Defaults beside them: the model's choice, and the winner for the previous size.
         assert kinds and set().union(*kinds.values()) == {""}, rows
         notes = [row["note"] for row in rows if row.get("failure") == "launch_error"]
         assert notes and all("the child came back from it" in note for note in notes), rows

@@ -1,6 +1,5 @@
-"""paged_attention beyond the cases that all operators have: what nobody sees may hold anything,
-tables in two forms, layouts, graphs that serve other lengths, caches beyond 2³¹ elements.
-
+"""paged_attention beyond the cases that all operators have: unseen slots may hold anything, tables
+in two forms, layouts, graphs replayed with other lengths, caches beyond 2³¹ elements.
 Read next: ops/attention/paged_attention_lse/, tests/test_cases.py.
 """
 
@@ -19,7 +18,7 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
 class Cache:
-    """Pages of random keys and values, in any order, and what attention over them is in f64."""
+    """Pages of random keys and values in any order, and attention over them in f64."""
 
     def __init__(
         self, device: str, dtype: Any, lengths: list[int], heads: int, kv_heads: int, depth: int,
@@ -49,7 +48,7 @@ class Cache:
         return cache[self.table[b, at // self.page].long(), at % self.page].double()
 
     def expected(self, q: Any, rows: list[int], window: int | None = None) -> Any:
-        """o and lse, one sequence after another, `rows` of each."""
+        """o and lse in f64, one sequence after another; ``rows`` holds the rows of each."""
         group, done = self.heads // self.kv_heads, 0
         o = torch.zeros(len(q), self.heads, self.v.shape[-1], dtype=torch.float64)
         lse = torch.full((len(q), self.heads), -torch.inf, dtype=torch.float64)
@@ -100,7 +99,7 @@ def agree(got: Any, expected: Any, dtype: Any) -> None:
 def test_what_no_row_sees_may_hold_anything(
     device: str, dtype: Any, depth: int, rows: list[int] | None
 ) -> None:
-    """NaN and infinity in the slots behind a sequence's end and in pages of nobody."""
+    """NaN and infinity in the slots beyond a sequence's end and in pages that no sequence uses."""
     cache = Cache(device, dtype, [37, 0, 1, 64, 333], 8, 2, depth, 16)
     stale = torch.ones(cache.k.shape[:2], dtype=torch.bool)
     for b, length in enumerate(cache.lengths):
@@ -199,8 +198,8 @@ WGMMA = "groups=2 keys=128 stages=2 queries=1 turns=0 persistent=1 draws="
 @pytest.mark.parametrize("draws", ["0", "1"])
 @pytest.mark.parametrize("page", [1, 16, 64])
 def test_chunks_in_a_captured_graph(draws: str, page: int) -> None:
-    """Rows of no sequence before the first one and behind the last, pages that may be gone left of
-    a window, sinks; other lengths and chunks at each replay."""
+    """Rows before the first sequence and after the last, pages left of a window that may be gone,
+    sinks; each replay has other lengths and chunks."""
     cache = Cache("cuda", torch.bfloat16, [900, 40, 513], 8, 2, 128, page)
     q = cache.queries(420)
     inputs = [x.cuda() for x in (q, cache.k, cache.v, cache.table)]

@@ -1,6 +1,5 @@
 """Values that address memory (positions, slots, offsets, lengths, page tables): a CPU call with
-one out of bounds is refused by name, whatever implementation runs, and nothing is written.
-
+one out of bounds is refused by name, whichever implementation runs, and nothing is written.
 Read next: src/dispatch/places.cpp, docs/reliability.md.
 """
 
@@ -33,7 +32,7 @@ def wild(kind: str, shape: tuple[int, ...], fill: str) -> Any:
     }[kind]
 
 
-# Fills whose values the library holds to their limit, for every operator.
+# Fills whose values the library checks against their limit, for every operator.
 BOUNDED = {"offsets", "lengths", "distinct"}
 POSITIONS = {("rope", "positions"), ("qk_norm_rope", "positions"), ("mrope_heads", "time")}
 
@@ -114,7 +113,7 @@ def paged(**changed: Any) -> Any:
 def test_entries_that_no_sequence_uses_may_hold_anything() -> None:
     o, _ = paged()
     assert np.all(o == 0)
-    # 9 tokens, of which a window of 2 before the query uses the last page alone.
+    # 12 tokens: the query and a window of 2 before it use the last page alone.
     paged(
         page_table=np.array([[-1, 77, 2], [3, -1, -1]], np.int32),
         seq_lens=np.array([12, 3], np.int32),

@@ -1,8 +1,8 @@
 """The package over the life of a process: imported twice, reloaded, in a subinterpreter, in a
-folder that is gone, under any umask, with threads that Python ends.
+deleted folder, under any umask, with threads that Python ends.
 
-Each in a process of its own, with a deadline: what is looked for is often a crash or a wait that
-never ends. Read next: bindings/python/init.cpp, bindings/python/cpython.hpp (``Entry``).
+Each test runs in its own process with a deadline: the failure looked for is often a crash or a
+hang. Read next: bindings/python/init.cpp, bindings/python/cpython.hpp (``Entry``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(
 def lines(
     program: str, tmp_path: pathlib.Path, cwd: pathlib.Path | None = None, **env: str
 ) -> list[str]:
-    """What a program prints; it must end well and without a word on its standard error."""
+    """What a program prints; it must exit with status 0 and an empty standard error."""
     done = run(program, tmp_path, cwd, **env)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout.splitlines()
@@ -267,8 +267,8 @@ def test_a_tilde_is_the_home_folder_or_refused(
 
 # ---- threads that Python ends -------------------------------------------------------------------
 
-# Python ends a daemon thread when it wants the interpreter's lock back and the process ends: inside
-# what the library has called here. Each of these runs for seconds; the main thread leaves at once.
+# When the process exits, Python ends a daemon thread that reacquires the interpreter's lock: here,
+# inside a callback of the library. Each of these runs for seconds; the main thread exits at once.
 ENDED = {
     "function": """
 @dlblas.register("rms_norm", "mine")
@@ -374,7 +374,7 @@ dlblas.rms_norm(x, w)
 
 
 def test_a_locale_with_a_decimal_comma(tmp_path: pathlib.Path) -> None:
-    """Numbers of records and of the log have a point."""
+    """Numbers in records and in the log have a decimal point."""
     if shutil.which("localedef") is None:
         pytest.skip("localedef makes the locale")
     made = tmp_path / "locales" / "de_DE.UTF-8"

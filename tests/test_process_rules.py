@@ -1,7 +1,7 @@
 """What holds in a process that forks, ends, runs many threads, streams and devices, or lacks torch.
 
-One test a rule of "Threads and processes" in docs/architecture.md; what needs a fresh process is a
-child with a deadline, since the failure looked for is often a wait that never ends. NumPy and
+One test per rule of "Threads and processes" in docs/architecture.md. A test that needs a fresh
+process runs a child with a deadline, since the failure looked for is often a hang. NumPy and
 oneDNN after a fork are in test_fork.py, locks and callbacks in tests/cpp/test_callbacks.cpp,
 capture in test_gpu_capture.py. Read next: src/core/fork.hpp.
 """
@@ -32,7 +32,7 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 def child(program: str, tmp_path: pathlib.Path, *args: str, **env: str) -> str:
-    """Runs a program; it must end by itself, well, and without a word on its standard error."""
+    """Runs a program; it must exit by itself with status 0 and an empty standard error."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, *args],
         env={**os.environ, "PYTHONPATH": str(PACKAGE), "DLBLAS_CACHE": str(tmp_path), **env},
@@ -119,7 +119,7 @@ work(device)
 
 
 def test_a_forked_child_goes_on_with_torch_tensors(device: str, tmp_path: pathlib.Path) -> None:
-    """On the CPU, on one thread, with gradients where torch has them; CUDA is refused by name."""
+    """CPU calls run on one thread, with gradients where torch has them; CUDA is refused by name."""
     assert child(FORKED, tmp_path, device).strip() == str([0] * (3 if device == "cuda" else 2))
 
 
@@ -167,7 +167,7 @@ late = Late()
 def test_calls_from_atexit(
     order: str, first_call: str, device: str, tmp_path: pathlib.Path
 ) -> None:
-    """Handlers of before and after the imports, in both orders; also as the very first call."""
+    """Handlers registered before and after the imports, in both orders; also as the first call."""
     said = child(ENDING, tmp_path, device, order, first_call).split()
     assert said == (["now"] if first_call == "early" else []) + ["first", "last", "module"]
 
@@ -181,7 +181,7 @@ def expect(x: Any, w: Any) -> Any:
 
 
 def each(bodies: list[Any]) -> None:
-    """All at once; the first failure is raised here."""
+    """Runs all bodies at once and raises the first failure here."""
     start, failures = threading.Barrier(len(bodies)), []
 
     def guarded(body: Any) -> None:
@@ -201,7 +201,7 @@ def each(bodies: list[Any]) -> None:
 
 
 def test_threads_times_streams(device: str) -> None:
-    """Each thread on two streams of its own, on problems shared with others and on new ones."""
+    """Each thread uses two streams of its own, on problems shared with others and on new ones."""
     torch = pytest.importorskip("torch")
     cuda = device == "cuda"
 
@@ -230,7 +230,7 @@ def test_threads_times_streams(device: str) -> None:
 
 @pytest.mark.gpu
 def test_a_call_runs_on_the_current_stream() -> None:
-    """Behind what the stream already has to do, in front of what follows, and on no other one."""
+    """After the work already queued on that stream, before what follows, and on no other stream."""
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
@@ -265,7 +265,7 @@ def test_a_call_runs_on_the_current_stream() -> None:
 @pytest.mark.gpu
 def test_two_devices_in_one_process() -> None:
     """Kernels, workspaces and gradients follow the tensors, from any thread; the current device
-    stays as it was."""
+    does not change."""
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:
         pytest.skip(f"{torch.cuda.device_count()} CUDA devices; two are needed")
@@ -354,7 +354,7 @@ print("fine")
 
 @pytest.mark.parametrize("part", ["cuda", "cpu"])
 def test_shims_hidden(part: str, tmp_path: pathlib.Path) -> None:
-    """A torch without CUDA, and one that is too old: an empty library stands before torch's own."""
+    """A torch without CUDA, and one that is too old: an empty library hides torch's own."""
     pytest.importorskip("torch")
     stub = tmp_path / "stub" / f"libtorch_{part}.so"
     stub.parent.mkdir()

@@ -1,4 +1,5 @@
-"""A search is seen: on terminals, in notebooks, in pipes; as a report, an operation, a CSV file.
+"""A search shows its progress: on terminals, in notebooks, in pipes; as a report, an operation, a
+CSV file.
 
 Read next: python/dlblas/_progress.py, _reports.py, _search_log.py.
 """
@@ -101,7 +102,7 @@ def test_a_pipe_has_lines_at_the_start_every_five_seconds_and_at_the_end(clock: 
 def test_the_seconds_of_a_first_call_are_counted(
     terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No event comes meanwhile."""
+    """The count goes on although no event arrives meanwhile."""
     monkeypatch.setattr(_progress, "_TICK_S", 0.01)
     monkeypatch.setattr(_progress, "_LINES_EVERY_S", 0.05)
     stream: Any = Shown(terminal)
@@ -157,7 +158,7 @@ def test_from_python_off_a_terminal() -> None:
 
 
 def test_from_python_on_a_terminal() -> None:
-    """The line comes and goes: what is left is clear."""
+    """The line is drawn and erased: nothing is left of it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", SEARCH.format(more=", progress=True")],
@@ -226,7 +227,7 @@ def test_log_has_a_row_a_measurement(tmp_path: pathlib.Path) -> None:
         header, *rows = csv.reader(opened)
     assert tuple(header) == COLUMNS
     read = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    # One that a burst of other work may have slowed is measured again: a row more.
+    # A sample that a burst of other work may have slowed is taken again: one more row.
     begun = next(i for i in range(1, len(rows)) if float(rows[i][1]) < float(rows[i - 1][1]))
     for search in (read[:begun], read[begun:]):
         tried = {(row["implementation"], row["config"]) for row in search}

@@ -1,6 +1,7 @@
-"""Properties that hold for any input, sought by Hypothesis: algebra of the operators, keys, spaces.
+"""Properties that hold for any input, searched by Hypothesis: algebra of the operators, keys,
+spaces.
 
-Derandomised, so that a run repeats the last one; few examples, so that it is quick.
+Derandomised, so that each run repeats the last one; few examples, so that it is quick.
 Read next: tests/test_harness.py.
 """
 
@@ -20,7 +21,7 @@ PROFILE = settings(max_examples=25, deadline=None, derandomize=True, database=No
 
 
 def fast(op: str) -> list[str]:
-    """The implementations that this machine can run, but for the reference."""
+    """The implementations that this machine can run, except the reference."""
     info = next(row for row in dlblas.info()["operators"] if row["name"] == op)
     spec = dlblas.Spec
     args = (spec((4, 8), "f32"), spec((8, 8), "f32")) if op == "matmul" else (spec((4, 8), "f32"),)
@@ -44,7 +45,7 @@ sizes = st.integers(1, 130)
 def test_norm_does_not_see_the_scale_of_x(
     implementation: str, seed: int, rows: int, width: int, exponent: int
 ) -> None:
-    """Without eps, powers of two leave every bit."""
+    """Without eps, scaling by a power of two changes no bit."""
     x, w = normal(seed, rows, width), normal(seed + 1, width)
     with dlblas.pinned("rms_norm", implementation):
         y = dlblas.rms_norm(x, w, 0.0)
@@ -62,7 +63,7 @@ def test_norm_is_linear_in_the_weight(
     with dlblas.pinned("rms_norm", implementation):
         y = dlblas.rms_norm(x, w)
         np.testing.assert_array_equal(dlblas.rms_norm(x, w * scale), y * scale)
-        # weight_offset is an offset of the weight: exact for weights of few bits.
+        # weight_offset is added to the weight: exact for weights of few bits.
         small = np.round(w * 4) / np.float32(4)
         shifted = dlblas.rms_norm(x, small, weight_offset=1.0)
         np.testing.assert_array_equal(shifted, dlblas.rms_norm(x, small + np.float32(1)))
@@ -84,7 +85,7 @@ def test_add_norm_is_the_norm_of_the_sum(
 
 
 def integers(seed: int, *shape: int) -> Any:
-    """Small whole numbers: f32 sums of their products are exact, in any order."""
+    """Small integers: f32 sums of their products are exact in any order."""
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
 
 
@@ -141,7 +142,7 @@ def canonical(p: dict[str, Any]) -> tuple[Any, ...]:
     """What a choice may depend on: bucketed tokens, the width, dtypes, layout, key scalars."""
     weight = p["dtype"] if p["weight"] == "same" else "f32"
     strided = bool(p["pitch"]) and p["tokens"] > 1
-    # Rows of few elements start at other alignments than rows 16 elements further apart.
+    # Every row is aligned to the largest power of two, up to 16, that divides the pitch in bytes.
     size = 4 if p["dtype"] == "f32" else 2
     pitch = (p["width"] + 16 * p["pitch"]) * size if p["tokens"] != 1 else 0
     align = min(16, pitch & -pitch) if pitch else 16
@@ -153,7 +154,7 @@ def canonical(p: dict[str, Any]) -> tuple[Any, ...]:
 def test_keys_are_equal_exactly_when_problems_are(
     one: dict[str, Any], other: dict[str, Any], taken: list[bool]
 ) -> None:
-    """``other`` takes some of its fields from ``one``: pairs that differ in little or nothing."""
+    """``other`` takes some of its fields from ``one``, so the two differ in little or nothing."""
     assume(one["tokens"] > 0 and other["tokens"] > 0)
     for name, take in zip(one, taken, strict=True):
         other[name] = one[name] if take else other[name]
@@ -172,7 +173,7 @@ def test_every_field_is_in_the_key(field: str, base: dict[str, Any]) -> None:
 @PROFILE
 @given(tokens=st.integers(1, 100_000))
 def test_buckets_hold_their_tokens(tokens: int) -> None:
-    """The upper end is what is tuned: it holds every size of its bucket, and is at most twice."""
+    """A bucket is tuned at its upper end: at least every size in it, and at most twice that."""
     bucket = bucket_of(tokens)
     assert tokens <= bucket < 2 * tokens or tokens == bucket == 1
     assert bucket_of(bucket) == bucket
@@ -184,7 +185,7 @@ def test_buckets_hold_their_tokens(tokens: int) -> None:
 def test_a_configuration_runs_or_names_the_constraint_it_breaks(
     seed: int, m: int, k: int, n: int
 ) -> None:
-    """Outside of the space it is refused with the constraint's name, inside the result is right."""
+    """Outside the space, it is refused with the constraint's name; inside, the result is right."""
     info = next(row for row in dlblas.info()["operators"] if row["name"] == "matmul")
     implementation = next(i for i in info["implementations"] if i["name"] == "cpu_baseline")
     rng = random.Random(seed)

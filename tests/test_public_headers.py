@@ -1,6 +1,5 @@
-"""What a C or C++ program may rely on: headers that compile alone and strictly, an ABI that moves
-only where it is asked for, exports that are the header's, and a reference that is complete and
-current."""
+"""What a C or C++ program may rely on: headers that compile alone and strictly, an ABI that changes
+only on request, exports that match the header, and a reference that is complete and current."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ HEADERS = sorted(
     for p in (ROOT / folder).glob("*.h*")
 )
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
-# Structures without a size of their own never grow: DLPack's, and those that stand in arrays.
+# Structures without a size member never grow: DLPack's, and those that are array elements.
 FIXED = {
     "dlblas_device",
     "dlblas_dtype",
@@ -40,7 +39,7 @@ COMPILERS = {"g++": ("g++", "gcc"), "clang++": ("clang++", "clang")}
 
 
 def compile_alone(compiler: str, header: pathlib.Path) -> str:
-    """The first complaint of a compiler about a file that includes this header alone."""
+    """A compiler's complaints (their start) about a file that includes this header alone."""
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'build/generated/include'}"]
     language = ["-x", "c", "-std=c11"] if header.suffix == ".h" else ["-x", "c++", "-std=c++20"]
     command = [compiler, *language, *STRICT, *folders, "-"]

@@ -125,7 +125,7 @@ def test_what_is_no_array(bad):
 
 
 class Exporter:
-    """DLPack alone, in the old or the new protocol."""
+    """DLPack only, in the old or the new protocol."""
 
     def __init__(self, array, versioned):
         self.array, self.versioned, self.asked = array, versioned, []
@@ -180,7 +180,7 @@ def test_array_interface_producers():
 
 
 class Interface:
-    """The array interface alone, with some of its entries replaced."""
+    """The array interface only, with some of its entries replaced."""
 
     def __init__(self, array, **changes):
         self.__array_interface__ = {**array.__array_interface__, **changes}
@@ -230,7 +230,7 @@ def test_results_follow_the_first_tensor_of_the_schema():
 
 
 def test_arrays_are_read_alike_without_the_known_layout():
-    """Where NumPy's array layout does not verify, arrays go through the array interface."""
+    """If NumPy's array layout cannot be verified, arrays go through the array interface."""
     from dlblas import _hooks
 
     x = np.asfortranarray(RNG.standard_normal((4, 24), np.float32))[::-1]
@@ -333,7 +333,7 @@ class TestTorch:
         assert torch.equal(dlblas.rms_norm(x, w), dlblas.rms_norm(x.contiguous(), w))
 
     def test_lazy_views_are_inputs_and_not_outputs(self):
-        """The memory of a view with the negative bit holds the values negated."""
+        """A view with the negative bit holds negated values in memory."""
         torch = self.torch
         x, w = torch.randn(4, 8, dtype=torch.complex64).conj().imag, torch.ones(8)
         assert x.is_neg()
@@ -399,7 +399,7 @@ def test_parts_of_an_own_array_are_views(key):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_an_own_array_is_reshaped_as_numpys(seed):
-    """A view where NumPy makes one, a copy elsewhere, of turned and cut arrays."""
+    """For transposed and sliced arrays: a view where NumPy makes a view, otherwise a copy."""
     rng = np.random.default_rng(seed)
     x = draw(*rng.integers(1, 5, rng.integers(1, 5)))
     own = of(x)
@@ -472,7 +472,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_take_own_arrays(name):
-    """What NumPy gets, on dlblas.Array: the result type where there is no NumPy."""
+    """The same results as for NumPy, on dlblas.Array, the result type where there is no NumPy."""
     made = []
 
     def array(*shape, to=0):

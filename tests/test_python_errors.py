@@ -165,7 +165,7 @@ def test_attributes():
 
 @pytest.mark.parametrize("name", ["reference\0x", "\udc80"])
 def test_a_name_that_no_c_string_holds_is_nobodys(name: str):
-    """It never ends where the NUL is: that could be a name."""
+    """It is not cut off at the NUL: what stands before it could be a valid name."""
     for call in (
         lambda: dlblas.pin("rms_norm", name),
         lambda: dlblas.pin("rms_norm", "cpu_baseline", f"task_kib=64{name}"),

@@ -1,4 +1,4 @@
-"""What `import dlblas` costs and brings along, and DLBlas' getting-started example as written.
+"""What `import dlblas` costs and loads, and DLBlas' getting-started example as written.
 
 Read next: python/dlblas/__init__.py.
 """
@@ -16,7 +16,7 @@ import dlblas
 import pytest
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(dlblas.__file__).parent.parent)}
-# Exported, and imported at their first use.
+# Exported, but imported only on first use.
 LAZY = {"spaces", "register", "register_operator", "unregister"}
 
 
@@ -41,7 +41,7 @@ def test_import_is_quick():
     clock = "time.perf_counter()"
     code = f"import time; t = {clock}; import dlblas; print(1e3 * ({clock} - t))"
     times = [float(child(code)) for _ in range(7)]
-    # 35 ms on a quiet machine, 60 promised; a loaded CI machine gets four times that.
+    # 35 ms on a quiet machine, 60 ms promised; a loaded CI machine gets four times the promise.
     assert statistics.median(times) < 240, times
 
 

@@ -1,6 +1,6 @@
-"""get_op, tune, explain, pin, the oracle and the cache from Python, each in a store of its own.
+"""get_op, tune, explain, pin, the oracle and the cache from Python, each in its own store.
 
-The store's place is read from the environment once: tests that need an empty one run in a child.
+The store's path is read from the environment once: tests that need an empty store run in a child.
 Read next: python/dlblas/tuning.py, python/dlblas/spaces.py.
 """
 
@@ -20,7 +20,7 @@ from dlblas import spaces
 
 
 def run_child(code: str, cache: Path) -> dict:
-    """Runs code in a new process with an own store; it prints one line of JSON last."""
+    """Runs code in a new process with its own store; returns the JSON on its last output line."""
     package = Path(dlblas.__file__).parent.parent
     env = {
         **os.environ,
@@ -86,7 +86,7 @@ BUDGET = (
 def test_a_budget_in_the_environment_that_is_none_is_said(
     given: str, warned: bool, tmp_path: Path
 ) -> None:
-    """As of the other variables, once, and the default holds."""
+    """As for the other variables: one warning, and the default applies."""
     package = Path(dlblas.__file__).parent.parent
     env = {"DLBLAS_CACHE": str(tmp_path), "PYTHONPATH": str(package), "DLBLAS_TUNE_SECONDS": given}
     done = subprocess.run(
@@ -393,7 +393,7 @@ def test_a_space_that_leaves_nothing_of_the_chosen_implementations():
 
 
 class TestDeterministic:
-    """oneDNN is the one implementation here whose bits may vary."""
+    """oneDNN is the only implementation here whose bits may vary."""
 
     A, B = np.ones((64, 64), np.float32), np.ones((64, 64), np.float32)
 
@@ -403,7 +403,7 @@ class TestDeterministic:
             pytest.skip(f"onednn: {self.reason()}")
 
     def reason(self):
-        """Why oneDNN does not serve this problem; None where it may."""
+        """Why oneDNN does not serve this problem; None if it may."""
         rows = dlblas.explain("matmul", self.A, self.B).as_dict()["candidates"]
         row = next(row for row in rows if row["implementation"] == "onednn")
         return None if row["supports"] else row["reason"]

@@ -1,7 +1,7 @@
-"""qk_norm_rope and fused_rotary_emb on torch tensors as serving code has them: slices of a fused
+"""qk_norm_rope and fused_rotary_emb on torch tensors as serving code passes them: slices of a fused
 projection, in place, partial rotations; and the tables of rope_tables.
 
-Shapes, layouts and special values are in ops/rope/*/cases.json; this file is what they cannot say.
+Shapes, layouts and special values are in ops/rope/*/cases.json; this file tests what they cannot.
 Read next: ops/rope/normed_heads_ref.hpp.
 """
 
@@ -27,7 +27,7 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:
-    """The formula in f64: cos and sin [T, 1, pairs]."""
+    """The formula in f64; cos and sin are [T, 1, pairs]."""
     pairs = cos.shape[-1]
     apart = slice(0, pairs), slice(pairs, 2 * pairs)
     near = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
@@ -45,7 +45,7 @@ def normed(x: Any, weight: Any, eps: float) -> Any:
 
 
 def check(got: Any, want: Any) -> None:
-    """A dozen roundings of f32 of terms below 2·|x|, and one of the dtype."""
+    """A dozen f32 roundings of terms below 2·|x|, and one rounding to the dtype."""
     size = want.abs().amax(-1, keepdim=True) if want.numel() else want
     bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 24 * 2.0**-24 * size + 1e-7
     assert ((got.double() - want).abs() <= bound).all()
@@ -128,7 +128,7 @@ def test_fused_rotary_emb_by_its_old_name(dtype: str, level: str) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_far_positions(level: str) -> None:
-    """The angle is rounded once, by |angle| · 2^-24, and nothing else grows with it."""
+    """The angle is rounded once, by |angle| · 2^-24; no other error grows with it."""
     q, k = torch.randn(64, 2, 32), torch.randn(64, 1, 32)
     positions = torch.randint(0, 1 << 20, (64,))
     frequencies = 1e4 ** -(torch.arange(0, 32, 2) / 32)
@@ -170,7 +170,7 @@ def test_rope_tables() -> None:
 
 
 def frequencies(dim: int, theta: float, scaling: dict[str, Any]) -> Any:
-    """At position 1 angles are frequencies, up to π."""
+    """At position 1, the angles are the frequencies, up to π."""
     cos, sin = dlblas.rope_tables(torch.tensor([1]), dim, theta, scaling)
     return torch.atan2(sin[0].double(), cos[0].double())
 
@@ -228,7 +228,7 @@ OF_MODELS = {
 
 
 def yarn(dim: int, theta: float, scaling: dict[str, Any]) -> tuple[Any, float]:
-    """YaRN once more, in torch and f64: frequencies, and the factor of both tables."""
+    """An independent YaRN, in torch and f64: the frequencies, and the factor of both tables."""
     plain = theta ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     factor, seen = scaling["factor"], scaling["original_max_position_embeddings"]
     pairs = [
@@ -283,7 +283,7 @@ def test_yarn_is_that_of_transformers(name: str) -> None:
     ({"type": "linear", "rope_type": "linear"}, "keys of linear: rope_type, type, rope_theta, fac"),
 ])  # fmt: skip
 def test_what_a_scaling_does_not_say(more: dict[str, Any], words: str) -> None:
-    """A key that is passed over in silence would change a model."""
+    """Silently ignoring a key would change a model."""
     with pytest.raises(errors.ArgumentError, match=f"rope_tables: scaling .* expected {words}"):
         dlblas.rope_tables(4, 64, 1e4, YARN | more)
     assert dlblas.rope_tables(np.int64(4), 64, 1e4, YARN | {"finetuned": None})[0].shape == (4, 32)

@@ -1,7 +1,7 @@
-"""Quantisation beside its cases: every code of every type comes back, special rows, groups of any
+"""Quantisation beyond its cases: every code of every type comes back, special rows, groups of any
 width, and what the oracle refuses.
 
-Every level that this CPU has is asked. Read next: ops/quant_ref.hpp, ops/quant_scale.hpp.
+Every level that this CPU has is tested. Read next: ops/quant_ref.hpp, ops/quant_scale.hpp.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def codes(dtype: str) -> Any:
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 def test_codes_come_back(level: str, dtype: str, kind: str) -> None:
-    """A row that holds the largest value has the scale 1: what a type can hold stays as it is."""
+    """A row that holds the type's largest value has scale 1: representable values stay unchanged."""
     values = codes(dtype)
     x = np.resize(values, (3, 7 * 256)).astype(getattr(ml_dtypes, kind, kind))
     x[:, ::256] = LARGEST[dtype]
@@ -119,7 +119,7 @@ def test_as_the_formula_in_torch(granularity: str, dtype: str) -> None:
     wanted = parts.abs().amax(-1) / 448
     assert torch.equal(scale, wanted)
     codes_ = (parts / wanted[..., None]).to(torch.float8_e4m3fn).flatten(-2)
-    # A quotient on a tie, which 16-bit inputs have, may be rounded either way.
+    # A quotient on a tie, as 16-bit inputs produce, may be rounded either way.
     steps = codes_.view(torch.uint8).int() - q.view(torch.uint8).int()
     assert steps.abs().max() <= 1 and (steps != 0).float().mean() < 2e-3
     y = dlblas.dequantize_group(q, scale, group, out_dtype=x.dtype)

@@ -1,6 +1,5 @@
-"""``dlblas.quantize`` and ``dlblas.dequantize``: each granularity is the operator that it names, on
-NumPy, on torch, compiled, and without either; what is not offered says so.
-
+"""``dlblas.quantize`` and ``dlblas.dequantize``: each granularity calls the operator that it names,
+on NumPy, on torch, compiled, and without either; what is not offered is refused in words.
 The same file runs on a GPU with -m gpu. Read next: ops/quant/api.py, test_quantize.py.
 """
 
@@ -28,14 +27,14 @@ def scale_shape(shape: tuple[int, ...], granularity: str) -> tuple[int, ...]:
 
 
 def spread(scale: Any, shape: tuple[int, ...], granularity: str) -> Any:
-    """A scale for each element."""
+    """The scale of each element."""
     if granularity in WIDTHS:
         return np.repeat(scale, WIDTHS[granularity], axis=-1)[..., : shape[-1]]
     return np.broadcast_to(scale, shape)
 
 
 def largest(x: Any, granularity: str) -> Any:
-    """The largest |x| of each part that has a scale."""
+    """The largest |x| of each part that has its own scale."""
     if granularity == "tensor":
         return np.abs(x).max()
     if granularity == "channel":
@@ -142,7 +141,7 @@ def test_a_scale_that_is_given_is_kept() -> None:
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("shape", [(6, 320), (2, 3, 40), (77,), (1,), (3, 0), (0, 5)])
 def test_what_a_given_scale_gave_comes_back(shape: tuple[int, ...], dtype: str) -> None:
-    """Of a number, and of one element in any form that quantize takes."""
+    """For a scale given as a number, or as one element in any form that quantize takes."""
     x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
     want = None
     for scale in (0.5, np.float32(0.5), np.full((), 0.5, "f"), np.full((1,), 0.5, "f")):
@@ -189,7 +188,7 @@ def places_that_do_not_fit() -> list[tuple[Any, str]]:
 
 @pytest.mark.parametrize(("place", "words"), places_that_do_not_fit())
 def test_a_place_that_does_not_fit_a_given_scale(place: Any, words: str) -> None:
-    """Neither is the scale converted or broadcast, nor are the codes written before."""
+    """The scale is neither converted nor broadcast, and no code is written before the refusal."""
     x, weight = np.ones((4, 128), np.float32), np.ones(128, np.float32)
     wide = np.ones((4, 256), np.float32)
     hidden = np.zeros((4, 128), np.float32)

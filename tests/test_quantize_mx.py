@@ -1,6 +1,5 @@
 """Microscaling formats: codes by hand and by ml_dtypes, values that come back, special blocks, the
-face on NumPy and torch, compiled; what is not offered says so.
-
+public functions on NumPy and torch, compiled; what is not offered is refused in words.
 The same file runs on a GPU with -m gpu. Read next: ops/quant/mx_ref.hpp, ops/quant/api.py.
 """
 
@@ -20,7 +19,7 @@ FORMATS = ("mxfp8", "mxfp4", "nvfp4")
 
 
 def halves(q: Any) -> Any:
-    """The codes of packed bytes, in order."""
+    """The 4-bit codes of packed bytes, in order."""
     bytes_ = np.asarray(q).view(np.uint8)
     return np.stack([bytes_ & 15, bytes_ >> 4], -1).reshape(*bytes_.shape[:-1], -1)
 
@@ -32,7 +31,7 @@ def made(rows: int, width: int, seed: int = 1) -> Any:
 
 def test_codes_by_hand() -> None:
     x = np.zeros((1, 32), np.float32)
-    # Largest 6: 2^(2 - 2). Ties go to the even code, and what is beyond 6 saturates.
+    # The scale is 2^(2 - 2), as for a largest 6. Ties go to the even code; beyond 6 saturates.
     x[0, :16] = [6, 7.9, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, -5.01, -0.25, -0.26, 0.2, 1, -6, 3]
     q, scale = dlblas.quantize_mxfp4(x)
     assert np.asarray(scale).view(np.uint8).tolist() == [[127]]
@@ -92,7 +91,7 @@ def test_there_and_back(format: str, width: int) -> None:
     assert y.shape == x.shape and y.dtype == np.float32
     starts = np.arange(0, width, group)
     amax = np.repeat(np.maximum.reduceat(np.abs(x), starts, axis=-1), group, -1)[..., :width]
-    # Half a step of a normal number, the smallest steps of a block, and what saturates.
+    # Bounds: half a step of a normal number, the smallest step of a block, and saturation.
     saturated = {"mxfp8": 0.125, "mxfp4": 0.25, "nvfp4": 0.07}[format]
     least = {"mxfp8": 2.0**-17, "mxfp4": 2.0**-3, "nvfp4": 2.0**-3}[format]
     error = np.abs(y - x)
@@ -169,7 +168,7 @@ def test_in_torch_and_compiled(format: str, device: str) -> None:
     for rows, width in ((6, 160), (3, 258)):
         x = torch.from_numpy(made(rows, width)).to(device, torch.bfloat16)
         eager = round_trip(x)
-        # The same scale of the whole: torch's division on a GPU may round it otherwise.
+        # Pass the same global scale to both: torch's division on a GPU may round it otherwise.
         whole = [t.cpu().numpy() for t in eager[2:-1]]
         wanted = round_trip_numpy((x * 2).float().cpu().numpy(), format, *whole)
         for ours, theirs in zip(eager[:2], wanted, strict=True):

@@ -1,4 +1,4 @@
-"""The letters of the gated and the plain activations, and their rows of the README.
+"""Schema letters of the gated and plain activations, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """

@@ -1,8 +1,9 @@
-"""``dlblas.silu_and_mul_quant``: the gated product in 8 bits, by the granularity of its scales.
+"""``dlblas.silu_and_mul_quant``: the gated product in 8 bits, dispatched by scale granularity.
 
-In: arrays of any package that the operators take. Out: what the operators of this family return;
-nothing is computed here, and torch.compile follows it. Read next: silu_and_mul_quant_token/,
-silu_and_mul_quant_group/, silu_and_mul_quant_static/, silu_and_mul_quant_masked/.
+In: arrays of any package that the operators accept. Out: the results of this family's operators;
+this module computes nothing, and torch.compile traces through it. Read next:
+silu_and_mul_quant_token/, silu_and_mul_quant_group/, silu_and_mul_quant_static/,
+silu_and_mul_quant_masked/.
 """
 
 from __future__ import annotations
@@ -37,27 +38,27 @@ def silu_and_mul_quant(
     ``y = silu(x[:F]) · x[F:]`` in f32, never rounded to x's dtype; ``q = y / scale`` rounded to
     nearest even and saturated; ``largest`` is 448 (f8e4m3), 57344 (f8e5m2) or 127 (i8).
 
-    x ``[*T, 2F]`` is f32, f16 or bf16; q ``[*T, F]`` has ``dtype``; scale is f32. What has a scale
-    of its own, ``granularity``, says scale's shape:
+    x ``[*T, 2F]`` is f32, f16 or bf16; q ``[*T, F]`` has ``dtype``; scale is f32. ``granularity``
+    says which elements share a scale, and so the shape of scale:
 
-    - ``"token"``, a row: ``scale = max |y| / largest``, ``[*T, 1]``
+    - ``"token"``: one scale per row, ``scale = max |y| / largest``, ``[*T, 1]``
       (``silu_and_mul_quant_token``);
-    - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns, of which the last group
-      may have fewer: ``[*T, ceil(F / group)]`` (``silu_and_mul_quant_group``);
-    - ``"tensor"``, all of x, with ``scale``, a tensor of shape ``[]`` or a number, as calibrated:
-      returned as it is (``silu_and_mul_quant_static``). One that depends on all rows takes a second
-      pass: ``silu_and_mul``, then ``quantize(y, "tensor")``.
+    - ``"group32"``, ``"group64"``, ``"group128"``: one per group of neighbouring columns, the last
+      of which may be narrower: ``[*T, ceil(F / group)]`` (``silu_and_mul_quant_group``);
+    - ``"tensor"``: one for all of x. Requires ``scale``, a calibrated tensor of shape ``[]`` or a
+      number, which is returned unchanged (``silu_and_mul_quant_static``). A scale that depends on
+      all rows takes a second pass: ``silu_and_mul``, then ``quantize(y, "tensor")``.
 
-    With ``masked_m`` ``[E]``, i32 or i64, x is ``[E, M, 2F]``; expert e has the first
-    ``masked_m[e]`` rows, and what q and scale hold in others means nothing. With groups those are
+    With ``masked_m`` ``[E]``, i32 or i64, x is ``[E, M, 2F]`` and expert e has the first
+    ``masked_m[e]`` rows; q and scale are undefined in the others. With groups those rows are
     neither read nor written (``silu_and_mul_quant_masked``); ``"token"`` and ``"tensor"`` compute
-    them with the rest. Nothing waits for a GPU to see the counts.
+    them with the rest. Nothing waits for a GPU to read the counts.
 
-    ``out=(q, scale)`` is written; a scale that was given is copied there. A part of zeros alone has
-    the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"`` without a
-    scale, or a scale with another one; ShapeMismatchError and UnsupportedDtypeError for another
-    ``masked_m``; those of the operators. Source: Shazeer, 2020; Micikevicius et al., FP8 Formats
-    for Deep Learning, 2022.
+    ``out=(q, scale)`` receives the results, with a copy of a given scale. A row or group of zeros
+    has the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"``
+    without a scale, or a scale with another granularity; ShapeMismatchError and
+    UnsupportedDtypeError for an invalid ``masked_m``; those of the operators. Source: Shazeer,
+    2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
     check_granularity(_OP, "silu_and_mul", granularity, scale)
     if masked_m is not None:
@@ -72,7 +73,7 @@ def silu_and_mul_quant(
 
 
 def _check_counts(x: Any, masked_m: Any) -> None:
-    """Of granularities whose operators do not read the counts: what the masked one would say."""
+    """Checks masked_m as the masked operator does, for the operators that do not read it."""
     shape = tuple(x.shape)
     if len(shape) != 3 or tuple(masked_m.shape) != shape[:1]:
         name, expected, got = (

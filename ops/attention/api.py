@@ -1,8 +1,8 @@
 """``dlblas.flash_attention``, ``dlblas.flash_attention_varlen``: attention as models call it; and
 DLBlas' ``flash_attention_v2`` and ``fused_rotary_and_fa``.
 
-In: arrays of any package that the operators take. Out: what the operators return; nothing is
-computed here, and torch.compile follows it. Read next: flash_attention_lse/,
+In: arrays of any package that the operators accept. Out: the operators' results; this module
+computes nothing, and torch.compile traces through it. Read next: flash_attention_lse/,
 flash_attention_rotary/, flash_attention_varlen_lse/.
 """
 
@@ -31,25 +31,26 @@ def flash_attention(
     return_lse: bool = False, q_descale: Any = None, k_descale: Any = None, v_descale: Any = None,
     out_dtype: Any = None,
 ) -> Any:  # fmt: skip
-    """Attention: ``softmax(scale · q · kᵀ + bias) · v``, without the scores in memory.
+    """Attention: ``softmax(scale · q · kᵀ + bias) · v``, without storing the scores in memory.
 
     q ``[B, S, H, D]``, k ``[B, L, Hkv, D]``, v ``[B, L, Hkv, Dv]`` -> o ``[B, S, H, Dv]``; H is a
-    multiple of Hkv, and query head h takes head ``h // (H / Hkv)``. With ``return_lse`` a tuple of
-    o and ``lse = log Σ e^score``, f32 ``[B, H, S]``.
+    multiple of Hkv, and query head h reads head ``h // (H / Hkv)`` of k and v. With ``return_lse``
+    the result is a tuple of o and ``lse = log Σ e^score``, f32 ``[B, H, S]``.
 
-    - ``causal``: query s sees keys up to ``s + L − S``: the last query sees the last key;
-    - ``scale``: None is ``1 / √D``;
-    - ``window``: a query sees as many keys before its own position, and after it unless causal;
+    - ``causal``: query s sees keys up to ``s + L − S``, so the last query sees the last key;
+    - ``scale``: None means ``1 / √D``;
+    - ``window``: a query sees this many keys before its own position and, unless causal, as many
+      after it;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
-    - ``bias``: ``[B, H, S, L]``, 1 allowed for B, H and S; q's dtype or f32. Its gradient, in
-      torch, is made in torch's operators, a head at a time: slower than those of q, k and v;
-    - ``q_descale``, ``k_descale``, ``v_descale``, of f8 alone: f32 ``[B, Hkv]``, 1 allowed for
-      both: what codes are multiplied with; ``out_dtype``: of o, bf16 (None), f16 or f32.
+    - ``bias``: ``[B, H, S, L]``, where B, H and S may be 1; q's dtype or f32. In torch its gradient
+      is computed with torch's operators, one head at a time: slower than those of q, k and v;
+    - ``q_descale``, ``k_descale``, ``v_descale``, for f8 only: factors of the codes, f32
+      ``[B, Hkv]``, where either may be 1; ``out_dtype``, for f8 only: o's, bf16 (None), f16 or f32.
 
-    q is f32, f16 or bf16, k and v have its dtype, o too; or all three f8e4m3, or f8e5m2, without a
-    gradient (``flash_attention_f8_lse``); any strides. A query that sees no key has
-    o = 0 and lse = −inf. Scores and sums are f32, with one rounding at the store. Errors: those of
-    ``flash_attention_lse``. Source: Dao, FlashAttention-2, 2023; Shah et al., FlashAttention-3,
+    q is f32, f16 or bf16, and k, v and o have its dtype; or q, k and v are all f8e4m3 or all
+    f8e5m2, without a gradient (``flash_attention_f8_lse``). Any strides. A query that sees no key
+    has o = 0 and lse = −inf. Scores and sums are f32, with one rounding at the store. Errors: those
+    of ``flash_attention_lse``. Source: Dao, FlashAttention-2, 2023; Shah et al., FlashAttention-3,
     2024.
     """
     scalars = {
@@ -75,12 +76,12 @@ def flash_attention_varlen(
 
     q ``[T, H, D]``, k ``[U, Hkv, D]``, v ``[U, Hkv, Dv]``, cu_seqlens_q and cu_seqlens_k i32
     ``[N + 1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1`` -> o
-    ``[T, H, Dv]``, with ``return_lse`` a tuple of it and lse, f32 ``[H, T]``. ``max_s`` and
-    ``max_l``, the longest sequences' lengths, are taken for the sake of other libraries' callers:
-    nothing depends on them. Lengths are read on the device alone, and a captured graph serves
-    others. The other arguments, dtypes and numerics are ``flash_attention``'s, descales ``[N,
-    Hkv]``, errors those of ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func of
-    FlashAttention-2, Dao, 2023.
+    ``[T, H, Dv]``; with ``return_lse`` a tuple of o and lse, f32 ``[H, T]``. ``max_s`` and
+    ``max_l``, the lengths of the longest sequences, are accepted for compatibility with other
+    libraries and ignored. Lengths are read only on the device, so a captured graph serves other
+    lengths. The other arguments, dtypes and numerics are those of ``flash_attention``, with
+    descales ``[N, Hkv]``; errors are those of ``flash_attention_varlen_lse``. Source:
+    flash_attn_varlen_func of FlashAttention-2, Dao, 2023.
     """
     scalars = {
         "causal": causal, "scale": scale_of("flash_attention_varlen", scale),
@@ -96,9 +97,10 @@ def flash_attention_varlen(
 
 
 def flash_attention_v2(q: Any, k: Any, v: Any) -> Any:
-    """DLBlas' name of ``flash_attention`` without a mask: q, k, v ``[B, S, H, D]`` -> o.
+    """DLBlas' name for ``flash_attention`` without a mask: q, k, v ``[B, S, H, D]`` -> o.
 
-    ``softmax(q · kᵀ / √D) · v``. Shapes, dtypes, numerics and errors are ``flash_attention``'s.
+    ``softmax(q · kᵀ / √D) · v``. Shapes, dtypes, numerics and errors are those of
+    ``flash_attention``.
     """
     return flash_attention(q, k, v)
 
@@ -106,16 +108,17 @@ def flash_attention_v2(q: Any, k: Any, v: Any) -> Any:
 def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
     """Rotation of query and key heads, then attention without a mask: o ``[B, S, H, Dv]``.
 
-    Pairs ``(i, i + D/2)`` turn, as in ``apply_rotary_pos_emb``; then ``flash_attention``.
+    Rotates the pairs ``(i, i + D/2)`` as ``apply_rotary_pos_emb`` does, then calls
+    ``flash_attention``.
 
     q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` or
-    ``[S, D]``, where B may be 1, with a 1 before D or without; D/2 columns may stand for both
-    halves. q and k stay as they are; rotated heads are rounded to q's dtype. It is
+    ``[S, D]``, where B may be 1 and a dimension of 1 may precede D; tables of D/2 columns serve
+    both halves. q and k are not modified; rotated heads are rounded to q's dtype. This is
     ``flash_attention_rotary`` without a mask: on a GPU one launch for short sequences, else two, of
-    which on Hopper the first rotates k alone; ``dlblas tune flash_attention_rotary`` measures them.
-    Gradients, in torch: o is made again for them, which ``dlblas.kernels.fused_rotary_and_fa`` does
-    without. Errors: ShapeMismatchError for other tables, and those of ``flash_attention_rotary``.
-    Source: Su et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.
+    which on Hopper the first rotates only k; ``dlblas tune flash_attention_rotary`` measures them.
+    Gradients, in torch, recompute o; ``dlblas.kernels.fused_rotary_and_fa`` does not need to.
+    Errors: ShapeMismatchError for other tables, and those of ``flash_attention_rotary``. Source: Su
+    et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.
     """
     need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
     tokens = tuple(q.shape[:-2])
@@ -145,7 +148,7 @@ def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
 
 
 def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
-    """A table for the positions of all sequences, or of each: a view, but where it has D/2."""
+    """One table for all sequences, or one per sequence: a view unless it has D/2 columns."""
     found = tuple(table.shape)
     table = without_heads(table, tokens)
     shape = tuple(table.shape)

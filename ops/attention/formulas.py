@@ -1,5 +1,5 @@
-"""Attention and its gradient once more, in NumPy and f64, for every form: dense and of packed
-sequences, with and without factors of f8 heads. Written from the contract, not from the C++.
+"""Attention and its gradient in NumPy and f64, in every form: dense and packed sequences, with and
+without f8 descales. Written from the contract, not from the C++.
 
 Read next: flash_attention_lse/formulas.py, attention_oracle.cpp (what it checks).
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def visible(length: int, keys: int, scalars: dict[str, Any]) -> Any:
-    """Which keys [L] each query [S] sees; the last query is at the last key."""
+    """[S, L]: which keys each query sees; the last query is at the last key."""
     ahead = np.arange(keys) - np.arange(length)[:, None] - (keys - length)
     seen = np.ones_like(ahead, bool)
     if scalars["causal"]:
@@ -40,7 +40,7 @@ def attention(q: Any, k: Any, v: Any, bias: Any, scalars: dict[str, Any]) -> tup
         weights = np.exp(scores - np.where(np.isneginf(most), 0, most)[..., None])
         total = weights.sum(-1)
         shares = weights / np.where(total == 0, 1, total)[..., None]
-        # A key that is not seen counts for nothing, whatever v holds there.
+        # A key that the query does not see contributes nothing, whatever v holds there.
         out = np.zeros((length, heads, v.shape[-1]), q.dtype)
         for h in range(heads):
             for s in range(length):
@@ -50,7 +50,7 @@ def attention(q: Any, k: Any, v: Any, bias: Any, scalars: dict[str, Any]) -> tup
 
 
 def descaled(tensors: dict[str, Any], name: str) -> Any:
-    """A tensor [B, rows, heads, columns] times its factors [1|B, 1|Hkv], where it has some."""
+    """A tensor [B, rows, heads, columns] times its descales [1|B, 1|Hkv], if it has any."""
     x, factors = tensors[name], tensors.get(f"{name}_descale")
     if factors is None:
         return x
@@ -60,7 +60,7 @@ def descaled(tensors: dict[str, Any], name: str) -> Any:
 
 
 def dense(tensors: dict[str, Any], scalars: dict[str, Any]) -> tuple[Any, Any]:
-    """Of sequences of one length: q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv]."""
+    """Sequences of one length: q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv]."""
     q, k, v = (descaled(tensors, name) for name in "qkv")
     batch, length, heads, _ = q.shape
     bias = tensors.get("bias", np.zeros((1, 1, 1, k.shape[1]), q.dtype))
@@ -72,14 +72,14 @@ def dense(tensors: dict[str, Any], scalars: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def sequences(tensors: dict[str, Any]) -> list[tuple[slice, slice]]:
-    """Rows of q and rows of k of each packed sequence."""
+    """Rows of q and rows of k for each packed sequence."""
     ends = [tensors[name].astype(int) for name in ("cu_seqlens_q", "cu_seqlens_k")]
     parts = [[slice(*pair) for pair in pairwise(at)] for at in ends]
     return list(zip(*parts, strict=True))
 
 
 def packed(tensors: dict[str, Any], scalars: dict[str, Any]) -> tuple[Any, Any]:
-    """Of packed sequences: q [T, H, D], k [U, Hkv, D], v [U, Hkv, Dv]."""
+    """Packed sequences: q [T, H, D], k [U, Hkv, D], v [U, Hkv, Dv]."""
     q, v = tensors["q"], tensors["v"]
     out = np.zeros((*q.shape[:2], v.shape[-1]), q.dtype)
     lse = np.full((q.shape[1], q.shape[0]), -np.inf, q.dtype)  # of no sequence: nothing seen

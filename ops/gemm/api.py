@@ -1,9 +1,9 @@
-"""``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: products of the matrices
-of a batch. ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes
-with scales. ``grouped_gemm``: groups of rows, each with a matrix of its own.
+"""``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: batched matrix products.
+``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
+``grouped_gemm``: groups of rows, each with its own matrix.
 
-In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: matmul/, linear_residual/,
+In: arrays of any package that the operators accept. Out: their results; this module computes
+nothing, and torch.compile traces through it. Read next: matmul/, linear_residual/,
 scaled_mm_channel/, scaled_mm_block/, grouped_gemm_rows/.
 """
 
@@ -36,7 +36,7 @@ __all__ = [
     "scaled_mm",
 ]
 
-# What the operators' arguments are called here.
+# Function -> the operators' argument names -> their names here.
 CALLED = {
     "fp8_gemm": {"out_dtype": "output_dtype"},
     "grouped_gemm": {"weight": "b", "weight_scale": "b_scale", "a": "a", "a_scale": "a_scale"},
@@ -51,7 +51,7 @@ _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
 _quantize_tensor = FUNCTIONS["quantize_tensor"].call
 _quantize_static = FUNCTIONS["quantize_static"].call
-# Other words for the same scales.
+# Accepted spellings -> granularity.
 _GRANULARITIES = {
     "tensor": "tensor",
     "token": "token", "channel": "token", "token_channel": "token",
@@ -78,12 +78,12 @@ def bmm(
 ) -> Any:
     """Products of matrices with the same leading dimensions: ``out = act(a · b + bias)``.
 
-    a ``[*B, M, K]``, b ``[*B, K, N]`` of any strides; bias ``[N]``, one for all -> out
-    ``[*B, M, N]``. One call of ``batched_matmul``, or of ``batched_matmul_nt`` where rows of b lie
-    along K: one launch on a GPU. b ``[K, N]``, or one matrix expanded, is ``matmul``, whose leading
-    dimensions are rows. Leading dimensions that do not flatten are a call for each of the first, or
-    a copy where a gradient is asked for. ``out``: where the result goes, in memory that it does not
-    share with a, b or bias. Dtypes, activations, numerics and gradients, of a, b and bias, are
+    a ``[*B, M, K]``, b ``[*B, K, N]`` of any strides; bias ``[N]``, shared by the batch -> out
+    ``[*B, M, N]``. Calls ``batched_matmul``, or ``batched_matmul_nt`` where b is contiguous along
+    K: one launch on a GPU. For b ``[K, N]``, or one expanded matrix, it calls ``matmul``, with the
+    leading dimensions as rows. Leading dimensions that do not flatten take one call per index of
+    the first, or a copy where a gradient is needed. ``out``: the destination, which shares no
+    memory with a, b or bias. Dtypes, activations, numerics and gradients, of a, b and bias, are
     those of ``matmul``. Errors: ShapeMismatchError for leading dimensions that differ and for
     another shape of ``out``; those of ``matmul``. Source: torch.bmm, NumPy's matmul.
     """
@@ -115,7 +115,7 @@ def bmm(
 
 
 def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
-    """Of a ``[B, M, K]`` and b ``[B, K, N]``, by how b lies."""
+    """One call for a ``[B, M, K]`` and b ``[B, K, N]``; b's strides pick the operator."""
     strides = strides_of(b)
     if strides is not None and strides[-1] != 1 and strides[-2] == 1:
         return _batched_nt(a, b.swapaxes(1, 2), activation, **more)
@@ -123,7 +123,8 @@ def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
 
 
 def _multiply(a: Any, b: Any, out: Any, activation: str, more: dict[str, Any], apart: bool) -> None:
-    """``apart``: out is known to share no memory with the others, or the operator sees it."""
+    """``apart``: out is known not to overlap the inputs. Otherwise that is checked before a split
+    into several calls; a single call leaves it to the operator."""
     lead = tuple(b.shape[:-2])
     one = _is_one_matrix(b, lead)
     if one and flattens(a, 1) and flattens(out, 1):
@@ -146,7 +147,7 @@ def _is_one_matrix(b: Any, lead: tuple[int, ...]) -> bool:
 
 
 def _flat(x: Any, lead: tuple[int, ...]) -> Any:
-    """A view ``[B, rows, columns]``."""
+    """x as a view ``[B, rows, columns]``."""
     return x if len(lead) == 1 else x.reshape(math.prod(lead), *x.shape[-2:])
 
 
@@ -161,23 +162,23 @@ def scaled_mm(
     out_dtype: Any = None,
     out: Any = None,
 ) -> Any:
-    """Product of 8-bit codes with the scales that dequantise them: ``(a·a_scale)·(b·b_scale) +
-    bias``.
+    """Product of 8-bit codes and their scales: ``(a·a_scale)·(b·b_scale) + bias``.
 
     a ``[*M, K]`` and b ``[K, N]`` are both f8e4m3 or both i8, of any strides (``b = weight.T``);
-    scales are f32; bias ``[N]`` -> out ``[*M, N]`` in ``out_dtype``: bf16 (None), f16 or f32.
-    ``granularity`` says what has a scale of its own, as in ``quantize``:
+    scales are f32 and dequantise; bias ``[N]`` -> out ``[*M, N]`` in ``out_dtype``: bf16 (None),
+    f16 or f32. ``granularity`` says which codes share a scale, as in ``quantize``:
 
-    - ``"tensor"``, all of a and all of b: numbers or one element each (``scaled_mm_channel``);
-    - ``"token"``, a row of a, ``[*M, 1]`` or ``[*M]``, and a column of b, ``[N]``, ``[1, N]`` or
-      ``[N, 1]``; either may be one element for all (``scaled_mm_channel``);
-    - ``"group128"``, 128 codes of a row of a, ``[*M, ceil(K / 128)]``, by rows or by columns as
-      they lie, and 128×128 codes of b, ``[ceil(K / 128), ceil(N / 128)]``: ``scale.T`` of
-      ``quantize(weight, "block128")`` (``scaled_mm_block``). N and K need not divide by 128.
+    - ``"tensor"``: one for all of a and one for all of b, as numbers or arrays of one element
+      (``scaled_mm_channel``);
+    - ``"token"``: one per row of a, ``[*M, 1]`` or ``[*M]``, and one per column of b, ``[N]``,
+      ``[1, N]`` or ``[N, 1]``; either may be one element for all (``scaled_mm_channel``);
+    - ``"group128"``: one per 128 codes of a row of a, ``[*M, ceil(K / 128)]``, row-major or
+      column-major, and one per 128×128 codes of b, ``[ceil(K / 128), ceil(N / 128)]``: ``scale.T``
+      of ``quantize(weight, "block128")`` (``scaled_mm_block``). N and K need not divide by 128.
 
-    Sums of i8 are exact; of f8 they are f32, 128 terms at a time. One rounding. No gradient.
-    Errors: ArgumentError for another granularity, ShapeMismatchError for scales of another number;
-    those of the operators. Source: DeepSeek-AI, DeepSeek-V3 Technical Report, 2024.
+    i8 sums are exact; f8 sums are f32, 128 terms at a time. One rounding. No gradient. Errors:
+    ArgumentError for another granularity, ShapeMismatchError for a wrong number of scales; those of
+    the operators. Source: DeepSeek-AI, DeepSeek-V3 Technical Report, 2024.
     """
     kind = _GRANULARITIES.get(granularity)
     if kind is None:
@@ -209,8 +210,8 @@ def int8_scaled_mm(
 
     a ``[*M, K]``, b ``[K, N]`` (column-major there: ``weight.T``; any strides here), scales_a
     ``[M]`` or ``[M, 1]``, scales_b ``[N]``, ``[N, 1]`` or ``[1, N]``, bias ``[N]`` -> out
-    ``[*M, N]``, bf16 (None), f16 or f32. Sums are exact, as i32 sums are, and scales and bias act
-    in f32, with one rounding. Errors: UnsupportedDtypeError for other codes than i8; those of
+    ``[*M, N]``, bf16 (None), f16 or f32. Sums are exact, like i32 sums; scales and bias are applied
+    in f32, with one rounding. Errors: UnsupportedDtypeError for codes other than i8; those of
     ``scaled_mm``.
     """
     need("int8_scaled_mm", a=a, b=b)
@@ -228,14 +229,14 @@ def bmm_fp8(
     out_dtype: Any = None,
     out: Any = None,
 ) -> Any:
-    """Products of f8 matrices with one scale a side: ``out = (a · a_scale) · (b · b_scale)``.
+    """Products of f8 matrices with one scale per side: ``out = (a · a_scale) · (b · b_scale)``.
 
-    a ``[*B, M, K]``, b ``[*B, K, N]`` (column-major in SGLang and FlashInfer; any strides here) are
-    f8e4m3, scales dequantise: numbers or one element each -> out ``[*B, M, N]`` in ``out_dtype``:
-    bf16 (None), f16 or f32. A call of ``scaled_mm_channel`` for each matrix. ``out``: where the
-    result goes, in memory that it does not share with the others. Errors: ShapeMismatchError for
-    leading dimensions that differ and for another shape of ``out``; UnsupportedDtypeError for other
-    codes than f8e4m3; those of ``scaled_mm``.
+    a ``[*B, M, K]`` and b ``[*B, K, N]`` (column-major in SGLang and FlashInfer; any strides here)
+    are f8e4m3; the scales dequantise and are numbers or arrays of one element -> out
+    ``[*B, M, N]`` in ``out_dtype``: bf16 (None), f16 or f32. One call of ``scaled_mm_channel`` per
+    matrix. ``out``: the destination, which shares no memory with the inputs. Errors:
+    ShapeMismatchError for leading dimensions that differ and for another shape of ``out``;
+    UnsupportedDtypeError for codes other than f8e4m3; those of ``scaled_mm``.
     """
     need("bmm_fp8", a=a, b=b)
     _codes_are("bmm_fp8", "f8e4m3", a, b)
@@ -292,19 +293,20 @@ def fp8_gemm(
     b_scale: Any = None,
     output_dtype: Any = "f16",
 ) -> Any:
-    """``a · b`` in f8e4m3 with one scale a side, as in Triton Fused Operators: scales *multiply*.
+    """``a · b`` in f8e4m3 with one scale per side, as in Triton Fused Operators: scales *multiply*.
 
     a ``[*M, K]``, b ``[K, N]``: floats, which are quantised here (``scale = 448 / max |x|``, two
-    launches a side on a GPU; a scale that is given is the one to quantise with), or f8e4m3 (also
-    its bits as uint8) with the scale that made them: a number or one element, above 0 -> out ``[*M,
-    N]`` in ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums,
-    one rounding. Scales that divide, of rows or blocks, are ``scaled_mm``'s. No gradient. Errors:
-    ArgumentError for codes without a scale and for a number that is none; ShapeMismatchError; those
-    of ``scaled_mm``. Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    launches per side on a GPU; or by the scale that is given), or f8e4m3 (also its bits as uint8)
+    with the scale that produced the codes: a number or one element, above 0 -> out ``[*M, N]`` in
+    ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums, one
+    rounding. For scales that divide, per row or per block, use ``scaled_mm``. No gradient. Errors:
+    ArgumentError for codes without a scale and for a number that is no valid scale;
+    ShapeMismatchError; those of ``scaled_mm``. Source: Micikevicius et al., FP8 Formats for Deep
+    Learning, 2022.
     """
     need("fp8_gemm", a=a, b=b)
     a, a_step = _codes(as_rows(a), a_scale, "a")
-    # Columns of b are the rows that tensor cores want: its codes are laid down them.
+    # Tensor cores need b contiguous along K: its codes are stored column-major.
     b, b_step = _codes(b, b_scale, "b")
     return _scaled_mm_channel(
         a, b, _one_for_rows(a_step, tuple(a.shape[:-1])), b_step, out_dtype=output_dtype
@@ -312,7 +314,7 @@ def fp8_gemm(
 
 
 def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
-    """f8 codes, and the step between them, ``[1]``."""
+    """f8 codes and the step that dequantises them, ``[1]``."""
     x = f8_of_bytes(x)
     is_codes = "float8" in str(x.dtype)
     if scale is not None:
@@ -331,7 +333,7 @@ def _codes(x: Any, scale: Any, name: str) -> tuple[Any, Any]:
 
 
 def _quantized(x: Any, step: Any, name: str) -> tuple[Any, Any]:
-    """Codes of floats, and their step, which is found where it is None."""
+    """Codes of floats and their step, which is computed if None."""
     turned = name == "b" and len(x.shape) == 2
     rows = x.swapaxes(0, 1) if turned else x
     try:
@@ -347,7 +349,7 @@ def _quantized(x: Any, step: Any, name: str) -> tuple[Any, Any]:
 
 
 def _one(op: str, name: str, scale: Any) -> None:
-    """A number, or an array with one element?"""
+    """Refuses a scale that is neither a number nor an array of one element."""
     shape = tuple(getattr(scale, "shape", ()))
     if all(size == 1 for size in shape):
         return
@@ -358,7 +360,7 @@ def _one(op: str, name: str, scale: Any) -> None:
 
 
 def _above_0(op: str, name: str, scale: Any) -> None:
-    """Of a number; arrays' values stay where they are."""
+    """Refuses a number that is not finite and above 0; the values of arrays are not read."""
     if isinstance(scale, (int, float)) and not 0 < scale < math.inf:
         expected = "a number above 0"
         raise ArgumentError.from_library(
@@ -371,7 +373,7 @@ _CODES = {"i8": ("int8", "i8"), "f8e4m3": ("float8_e4m3fn", "f8e4m3")}
 
 
 def _codes_are(op: str, code: str, a: Any, b: Any) -> None:
-    """Refuses other dtypes, here where there may be no matrix to say it of."""
+    """Refuses other dtypes than ``code``; the operator itself takes both f8e4m3 and i8."""
     for name, x in (("a", a), ("b", b)):
         dtype = str(getattr(x, "dtype", "")).rpartition(".")[2]
         if dtype and dtype not in _CODES[code]:
@@ -392,7 +394,7 @@ def _steps(op: str, a: Any, b: Any, **scales: Any) -> tuple[Any, Any]:
         count: Any = 1
         for size in lead:
             count = count * size
-        # Of another number: the operator says so.
+        # The operator refuses a wrong number of scales.
         rows = scale.reshape((*lead, 1) if scale.shape[0] == count else (-1, 1))
     return rows, _vector(op, name_b, of_b, b)
 
@@ -407,7 +409,7 @@ def _one_for_rows(scale: Any, lead: tuple[Any, ...]) -> Any:
 
 
 def _vector(op: str, name: str, scale: Any, like: Any) -> Any:
-    """A scale, or scales of any shape, as f32 ``[count]`` beside ``like``."""
+    """Scales of any shape as ``[count]``; a number as f32 ``[1]`` on the device of ``like``."""
     if hasattr(scale, "reshape"):
         return scale.reshape((-1,))
     if not isinstance(scale, (int, float)):
@@ -433,17 +435,18 @@ def linear(
     x: Any, weight: Any, bias: Any = None, activation: str = "", *, residual: Any = None,
     row_scale: Any = None, column_scale: Any = None, out_dtype: Any = None, out: Any = None,
 ) -> Any:  # fmt: skip
-    """A linear layer with its activation, scales and residual: ``y = act(row_scale · column_scale ·
-    (x · weightᵀ) + bias) + residual``.
+    """A linear layer with scales, bias, activation and residual.
 
-    x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear keeps it, bias ``[N]``, residual ``[*T, N]``
-    of x's dtype or f32, row_scale ``[*T]`` or ``[*T, 1]`` and column_scale ``[N]`` of f32 -> y
-    ``[*T, N]``: ``matmul`` of the weight's transpose, without a copy, or with one of the last three
-    ``linear_residual``. All acts on the f32 sum, and y is rounded once. ``out`` is where the result
-    goes; it may be ``residual``. Leading dimensions are rows; where no view joins them (a
-    transposed batch) x is copied. Dtypes, activations (``relu``, ``leaky_relu``, ``gelu``,
-    ``silu``), numerics, errors and gradients, of all tensors, are those of ``matmul``. Source:
-    torch.nn.functional.linear.
+    ``y = act(row_scale · column_scale · (x · weightᵀ) + bias) + residual``.
+
+    x ``[*T, K]``, weight ``[N, K]`` as torch.nn.Linear stores it, bias ``[N]``, residual
+    ``[*T, N]`` of x's dtype or f32, row_scale ``[*T]`` or ``[*T, 1]`` and column_scale ``[N]`` of
+    f32 -> y ``[*T, N]``. Calls ``matmul`` with the transposed weight, without a copy; with a
+    residual or a scale, ``linear_residual``. Everything is applied to the f32 sum, and y is rounded
+    once. ``out`` is the destination; it may be ``residual``. Leading dimensions are rows; where no
+    view joins them (a transposed batch) x is copied. Dtypes, activations (``relu``,
+    ``leaky_relu``, ``gelu``, ``silu``), numerics, errors and gradients, of all tensors, are those
+    of ``matmul``. Source: torch.nn.functional.linear.
     """
     need("linear", x=x, weight=weight)
     if len(weight.shape) != 2:
@@ -489,30 +492,32 @@ def grouped_gemm(
     out_dtype: Any = None,
     out: Any = None,
 ) -> Any:
-    """Products of groups of rows, each with a matrix of its own, in one launch.
+    """Products of groups of rows, each group with its own matrix, in one launch.
 
-    What a group is, shapes say:
+    The shapes select one of three forms:
 
-    - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: rows ``offsets[e]`` to
-      ``offsets[e + 1] - 1``, what ``moe_permute`` puts side by side: ``out[m] = a[m] · b[e]ᵀ``
-      (``grouped_gemm_rows``). Has a gradient, in torch, 0 for rows that no group has;
-    - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: the first ``masked_m[e]``
-      rows of each: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
+    - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: group e is rows
+      ``offsets[e]`` to ``offsets[e + 1] - 1``, adjacent as ``moe_permute`` stores them:
+      ``out[m] = a[m] · b[e]ᵀ`` (``grouped_gemm_rows``). Has a gradient in torch, which is 0 for
+      rows in no group;
+    - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: group e is the first
+      ``masked_m[e]`` rows of ``a[e]``: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
       the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
 
     With ``a_scale`` ``[M, ceil(K/128)]`` (masked ``[E, M, ceil(K/128)]``) and ``b_scale``
-    ``[E, ceil(N/128), ceil(K/128)]``, f32, the first two take f8 codes, and out is bf16:
-    ``(a_scale · b_scale) · (a · bᵀ)`` of every 128 of K, added in f32
+    ``[E, ceil(N/128), ceil(K/128)]``, f32, the first two take f8 codes, and out is bf16 by default:
+    ``(a_scale · b_scale) · (a · bᵀ)`` over each 128 of K, accumulated in f32
     (``grouped_gemm_rows_block``, ``grouped_gemm_masked_block``).
 
-    Matrices lie as a linear layer has them; ``[E, K, N]`` is ``b.transpose(1, 2)``, any strides are
-    taken. Groups may be empty. f32, f16 or bf16 (the third form has none of f8), sums in f32, one
-    rounding; the same results in every run. Rows that no group has are not written. Offsets and
-    counts, i32 or i64, stay on the device: nothing waits for a GPU to see them, and what is
-    launched depends on none of them. ``out``: where the result goes. Errors: ArgumentError for both
-    of offsets and masked_m, or neither, and for one scale alone; ShapeMismatchError and others of
-    the operators. Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    Matrices have the layout of a linear layer's weight; pass ``[E, K, N]`` as
+    ``b.transpose(1, 2)``: any strides are accepted. Groups may be empty. f32, f16 or bf16 (the
+    third form has no f8 variant), sums in f32, one rounding; the same results in every run. Rows in
+    no group are not written. Offsets and counts, i32 or i64, stay on the device: nothing waits for
+    a GPU to read them, and the launch does not depend on them. ``out``: the destination. Errors:
+    ArgumentError for both offsets and masked_m or neither, and for only one scale;
+    ShapeMismatchError and the operators' other errors. Source: Gale et al., MegaBlocks, 2022;
+    DeepGEMM, 2025.
     """
     need("grouped_gemm", a=a, b=b)
     if (offsets is None) == (masked_m is None):

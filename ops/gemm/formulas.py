@@ -1,5 +1,6 @@
-"""What the formulas of this family share, in NumPy and f64. Written from the contract, not from the
-C++. Read next: matmul/formulas.py.
+"""Formulas shared by this family, in NumPy and f64. Written from the contract, not from the C++.
+
+Read next: matmul/formulas.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def product(subscripts: str, tensors: dict[str, Any], scalars: dict[str, Any]) -> tuple[Any, ...]:
-    """act(a · b + bias). einsum sums plainly: BLAS may skip zeros, and with them NaN."""
+    """act(a · b + bias). einsum sums every term; BLAS may skip zeros and so lose a NaN."""
     out = np.einsum(subscripts, tensors["a"], tensors["b"])
     if "bias" in tensors:
         out = out + tensors["bias"]
@@ -30,7 +31,7 @@ def product(subscripts: str, tensors: dict[str, Any], scalars: dict[str, Any]) -
 
 
 def scaled(a: Any, weight: Any, rows: Any, blocks: Any) -> Any:
-    """a · weightᵀ of codes with a factor for 128 of a row of a, and for 128 × 128 of weight."""
+    """a · weightᵀ of codes: one factor per 128 codes of a row of a and per 128 × 128 of weight."""
     out = np.zeros((a.shape[0], weight.shape[0]))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for part in range(rows.shape[1]):

@@ -1,4 +1,4 @@
-"""The letters of matrix products; an operator says in its own file what counts otherwise there.
+"""Schema letters of matrix products; an operator's own file lists those that differ there.
 
 Pure data: no imports, nothing computed.
 """

@@ -1,4 +1,5 @@
-"""What the gradients of products share: the slope of an activation, in torch's operators and f32.
+"""Shared by the gradients of products: an activation's slope, in torch's operators and f32, and the
+gradients of batched products.
 
 Read next: matmul/gradient.py, batched_matmul/gradient.py.
 """
@@ -26,8 +27,8 @@ def of_batch(
     a: torch.Tensor, b: torch.Tensor, activation: str, bias: torch.Tensor | None,
     dout: torch.Tensor, turned: bool,
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
-    """Gradients of a ``[B, M, K]``, b ``[B, K, N]``, turned ``[B, N, K]``, and bias ``[N]``, as far
-    as they are needed."""
+    """Gradients of a ``[B, M, K]``, b ``[B, K, N]`` (``turned``: ``[B, N, K]``) and bias ``[N]``;
+    None for those that are not needed."""
     ops, wide = torch.ops.dlblas, torch.float32
     by_columns, by_rows = ops.batched_matmul, ops.batched_matmul_nt
     g = dout

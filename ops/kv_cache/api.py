@@ -1,8 +1,8 @@
-"""``dlblas.fill_kv_cache``, ``store_mla_cache``, ``paged_attention``, ``mla_decode``: what serving
-code calls to write paged caches and to read them.
+"""``dlblas.fill_kv_cache``, ``store_mla_cache``, ``paged_attention``, ``mla_decode``: the functions
+with which serving code writes and reads paged caches.
 
-In: arrays of any package that the operators take. Out: nothing, the caches are written, or what
-attention over them gives; nothing is computed here but tables, and torch.compile follows it.
+In: arrays of any package that the operators accept. Out: nothing but the written caches, or
+attention over them; this module computes only tables, and torch.compile traces through it.
 Read next: store_kv_cache/, store_mla_heads/, ../attention/paged_attention_lse/.
 """
 
@@ -38,12 +38,12 @@ def fill_kv_cache(
     k_scale: Any = None,
     v_scale: Any = None,
 ) -> None:
-    """Another name of ``store_kv_cache``: new keys and values into the slots of a paged cache.
+    """Another name for ``store_kv_cache``: writes new keys and values into slots of a paged cache.
 
     k ``[*T, Hkv, D]``, v ``[*T, Hkv, Dv]``, k_cache ``[P, page, Hkv, D]`` and v_cache ``[P, page,
-    Hkv, Dv]`` (written), slot_mapping ``[*T]``: block · page + place, −1 skips a token. The cache
-    holds ``k / k_scale``; scales are f32 ``[]``, absent ones 1. Dtypes, numerics and errors are
-    store_kv_cache's.
+    Hkv, Dv]`` (written), slot_mapping ``[*T]``: block · page + place in the block; −1 skips a
+    token. The caches hold ``k / k_scale`` and ``v / v_scale``; scales are f32 ``[]``, and an absent
+    one is 1. Dtypes, numerics and errors are those of ``store_kv_cache``.
     """
     _store_kv_cache(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
 
@@ -59,13 +59,14 @@ def store_mla_cache(
 ) -> None:
     """Writes latents and rotary keys of tokens into the slots of two paged caches, in one launch.
 
-    ``ckv_cache[slot / page, slot % page] = ckv / ckv_scale``, kpe_cache alike, for slot =
+    ``ckv_cache[slot / page, slot % page] = ckv / ckv_scale``, and likewise kpe_cache, for slot =
     ``slot_mapping[t] ≥ 0``; a token whose slot is −1 is skipped, and nothing else changes.
 
     ckv ``[*T, C]``, kpe ``[*T, R]`` (512 and 64 in DeepSeek-V2; any widths, fast where they have a
     common divisor of 16 or more), ckv_cache ``[P, page, C]``, kpe_cache ``[P, page, R]``,
-    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Rows at any strides, but columns side by
-    side. Dtypes, numerics and errors are ``store_mla_heads``'s, which gets the rows in pieces.
+    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Rows may have any stride; columns are
+    contiguous. Dtypes, numerics and errors are those of ``store_mla_heads``, which receives the
+    rows in pieces.
     """
     op = "store_mla_cache"
     need(op, ckv=ckv, kpe=kpe, ckv_cache=ckv_cache, kpe_cache=kpe_cache)
@@ -77,7 +78,7 @@ def store_mla_cache(
         if got != want:
             raise _wrong(op, name, f"a last dimension of {want}", got)
     piece, rest = width, rotary
-    # Their greatest common divisor: math.gcd takes no sizes that torch.compile leaves open.
+    # Their greatest common divisor: math.gcd does not accept torch.compile's symbolic sizes.
     while rest:
         piece, rest = rest, piece % rest
     if piece == 0:
@@ -100,28 +101,28 @@ def paged_attention(
 
     q ``[T, H, D]``, k_cache ``[P, page, Hkv, D]``, v_cache ``[P, page, Hkv, Dv]``, with
     ``layout="HND"`` ``[P, Hkv, page, D]`` -> o ``[T, H, Dv]``; H is a multiple of Hkv. With
-    ``return_lse`` a tuple of o and ``lse = log Σ e^score``, f32 ``[T, H]``.
+    ``return_lse`` the result is a tuple of o and ``lse = log Σ e^score``, f32 ``[T, H]``.
 
-    - ``page_table`` i32 ``[B, W]`` and ``seq_lens`` i32 ``[B]``: key n of sequence b lies in page
+    - ``page_table`` i32 ``[B, W]`` and ``seq_lens`` i32 ``[B]``: key n of sequence b is in page
       ``page_table[b, n / page]`` at ``n % page``. Or ``page_table`` is a tuple ``(indptr, indices,
-      last_page_len)`` of i32 ``[B + 1]``, ``[·]`` and ``[B]``: pages ``indices[indptr[b]]`` …
-      ``indices[indptr[b + 1] − 1]``, the last one with that many keys, 0 to page (on CPUs a call
-      looks); ``seq_lens`` is then absent;
-    - ``cu_seqlens_q`` i32 ``[B + 1]``, from 0 on: where each sequence's rows of q begin. They are
-      its last tokens, whose keys are in the cache already. Absent: one row a sequence;
-    - ``scale``: None is ``1 / √D``; ``causal``: a row sees no later keys;
-    - ``window``: a row sees as many keys before its own, and after it unless causal;
+      last_page_len)`` of i32 ``[B + 1]``, ``[·]`` and ``[B]``: sequence b has pages
+      ``indices[indptr[b]]`` … ``indices[indptr[b + 1] − 1]``, the last one with last_page_len keys,
+      0 to page (checked on CPUs); ``seq_lens`` is then absent;
+    - ``cu_seqlens_q`` i32 ``[B + 1]``, starting at 0: where each sequence's rows of q begin. They
+      are its last tokens, whose keys are already in the cache. Absent: one row per sequence;
+    - ``scale``: None means ``1 / √D``; ``causal``: a row sees no later keys;
+    - ``window``: a row sees this many keys before its own and, unless causal, as many after it;
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
-    - ``sinks`` ``[H]``, f32 or q's dtype: ``e^sink`` counts in the denominator, and in lse. The
-      operator takes f32; each call converts others, on a GPU with a launch of its own;
-    - ``k_scale``, ``v_scale`` f32 ``[]``: what the caches' numbers are multiplied with.
+    - ``sinks`` ``[H]``, f32 or q's dtype: ``e^sink`` is added to the denominator, and so to lse.
+      The operator takes f32; each call converts q's dtype, on a GPU with an extra launch;
+    - ``k_scale``, ``v_scale`` f32 ``[]``: factors of the values in the caches.
 
-    q is f32, f16 or bf16, o too; caches have its dtype, f8e4m3 or f8e5m2; any strides. Slots that
-    no row sees are not read. A row that sees nothing is 0, its lse −inf, or the sink where there
-    is one; a row of no sequence is 0, its lse −inf. Nothing waits for a GPU; a captured graph
-    serves other lengths. Errors: ArgumentError for a scale of 0, a window below 0, another layout,
-    a last page with more keys than a page has; those of ``paged_attention_lse``. Source: Kwon et
-    al., PagedAttention, 2023; FlashInfer's tables.
+    q is f32, f16 or bf16, and o has its dtype; caches have q's dtype, f8e4m3 or f8e5m2; any
+    strides. Slots that no row sees are not read. A row that sees nothing has o = 0 and lse = −inf,
+    or the sink if there is one; a row of no sequence has o = 0 and lse = −inf. Nothing waits for a
+    GPU; a captured graph serves other lengths. Errors: ArgumentError for a scale of 0, a window
+    below 0, another layout, a last page with more keys than a page holds; those of
+    ``paged_attention_lse``. Source: Kwon et al., PagedAttention, 2023; FlashInfer's tables.
     """
     op = "paged_attention"
     need(op, q=q, k_cache=k_cache, v_cache=v_cache, page_table=page_table)
@@ -157,20 +158,21 @@ def mla_decode(
     q_nope: Any, q_pe: Any, ckv_cache: Any, kpe_cache: Any, page_table: Any, seq_lens: Any,
     scale: float | None = None, return_lse: bool = False,
 ) -> Any:  # fmt: skip
-    """DeepSeek's latent attention of one new token a sequence over a paged cache.
+    """DeepSeek's latent attention over a paged cache, one new token per sequence.
 
     ``o = softmax(scale · (q_nope · ckvᵀ + q_pe · kpeᵀ)) · ckv`` over the token's keys.
 
     q_nope ``[T, H, R]``, in the latents' space, q_pe ``[T, H, Dr]``, ckv_cache ``[P, page, R]``,
     kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table i32 ``[T, W]``,
-    seq_lens i32 ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` a tuple of o and ``lse = log Σ
-    e^score``, f32 ``[T, H]``. ``scale``: None is ``1 / √(R + Dr)``; models have one of their own.
+    seq_lens i32 ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` the result is a tuple of o and
+    ``lse = log Σ e^score``, f32 ``[T, H]``. ``scale``: None means ``1 / √(R + Dr)``; models set
+    their own.
 
-    q_nope is f32, f16 or bf16, all else has its dtype; any strides, so that slices of one cache
-    ``[P, page, R + Dr]`` will do. Slots after a sequence's end are not read. A token without keys
-    is 0, its lse −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
-    ArgumentError for a scale of 0, those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2,
-    2024.
+    q_nope is f32, f16 or bf16; q_pe, the caches and o have its dtype. Any strides, so slices of one
+    cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not read. A token without
+    keys has o = 0 and lse = −inf. Nothing waits for a GPU; a captured graph serves other lengths.
+    Errors: ArgumentError for a scale of 0, those of ``mla_decode_lse``. Source: DeepSeek-AI,
+    DeepSeek-V2, 2024.
     """
     scale = scale_of("mla_decode", scale)
     o, lse = _latent(q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale)
@@ -178,7 +180,7 @@ def mla_decode(
 
 
 def _pages(given: Any, seq_lens: Any) -> tuple[Any, Any, Any]:
-    """(indptr, indices, last_page_len), three vectors."""
+    """Checks and returns the three vectors (indptr, indices, last_page_len)."""
     op, parts = "paged_attention", "(indptr, indices, last_page_len)"
     there = [getattr(x, "shape", None) for x in given]
     if len(there) != 3 or any(shape is None or len(shape) != 1 for shape in there):
@@ -204,7 +206,7 @@ def _pages(given: Any, seq_lens: Any) -> tuple[Any, Any, Any]:
 
 
 def _as_f32(sinks: Any, q: Any) -> Any:
-    """Sinks of q's dtype as the operator takes them; what else there is, it judges."""
+    """Sinks of q's dtype, f16 or bf16, as f32; the operator judges all others."""
     dtype = getattr(sinks, "dtype", None)
     if type(dtype) is not type(getattr(q, "dtype", None)) or dtype != q.dtype:
         return sinks
@@ -216,7 +218,8 @@ def _as_f32(sinks: Any, q: Any) -> Any:
 
 
 def _check_last(last: Any, page: int) -> None:
-    """Where values can be read at once; a GPU's are not waited for, and end with their page."""
+    """Checks values that are on a CPU. Nothing waits for those on a GPU; there a sequence's keys
+    end with its last page."""
     if hasattr(last, "is_cuda"):
         import torch
 
@@ -245,7 +248,7 @@ def _size(op: str, x: Any, name: str, rank: int, at: int = -1, *, more: bool = F
 
 
 def _cut(x: Any, piece: int) -> Any:
-    """The last dimension in pieces. Of columns side by side this is a view, of any rows."""
+    """Cuts the last dimension into pieces: a view if columns are contiguous, whatever the rows."""
     return x.reshape((*x.shape[:-1], x.shape[-1] // piece, piece))
 
 

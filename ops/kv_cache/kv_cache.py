@@ -1,4 +1,4 @@
-"""The letters of the operators that fill a paged cache, and their row of docs/all_operators.md.
+"""Schema letters of the operators that fill a paged cache; the rows of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """

@@ -1,7 +1,7 @@
 """``dlblas.cross_entropy``: the loss of a model's logits, reduced as torch reduces it; and
-``dlblas.fused_linear_cross_entropy``, of logits that are made a few rows at a time.
+``dlblas.fused_linear_cross_entropy``, which computes the logits a few rows at a time.
 
-In: arrays of any package that the operators take. Out: a loss, or one per row; gradients and
+In: arrays of any package that the operators accept. Out: a loss, or one per row; gradients and
 torch.compile go through ``cross_entropy_rows``. Read next: cross_entropy_rows/,
 python/dlblas/_linear_cross_entropy.py.
 """
@@ -56,7 +56,7 @@ def _check_options(op: str, reduction: str, ignore_index: int, lse_square_scale:
 
 
 def _class_weight(weight: Any, logits: Any) -> Any:
-    """Weights in the dtype of logits as f32, which the operator reads; others as they are."""
+    """Converts weights of the logits' dtype to f32, which the operator reads; keeps others."""
     dtype = getattr(weight, "dtype", None)
     if dtype is None or dtype != getattr(logits, "dtype", None):
         return weight
@@ -66,21 +66,21 @@ def _class_weight(weight: Any, logits: Any) -> Any:
 
 
 def _masked(values: Any, counts: Any) -> Any:
-    """0 in rows that do not count, whatever they hold: a product would keep NaN."""
+    """Zeroes the rows that do not count, whatever they hold: multiplying by 0 would keep NaN."""
     if hasattr(values, "masked_fill"):
         return values.masked_fill(~counts, 0.0)
     return import_module(type(values).__module__).where(counts, values, values.dtype.type(0))
 
 
 def _sum_of_weights(weight: Any, target: Any, counts: Any) -> Any:
-    """Σ w of the targets that count. One that is no class reads some weight: its loss is NaN."""
+    """Σ w of the targets that count. An invalid target reads some weight: its loss is NaN."""
     classes = weight.shape[0]
     each = weight[target.clip(0, classes - 1)] if classes else weight.sum()
     return (each * counts).sum()
 
 
 def _no_arithmetic(target: Any) -> Error:
-    """Of an array that only holds numbers, as dlblas.Array does."""
+    """The error for an array without arithmetic, such as dlblas.Array."""
     expected, got = "a torch tensor or a NumPy array", type(target).__name__
     return ArgumentTypeError.from_library(
         f"cross_entropy: target has no arithmetic; expected {expected}, got {got}; pass "
@@ -96,19 +96,19 @@ def cross_entropy(
 ) -> Any:  # fmt: skip
     """Cross entropy of rows of logits, with class weights, label smoothing, z-loss and a soft cap.
 
-    ``x = softcap · tanh(logits / softcap)`` where it is given, ``lse = log sum_C exp(x)``,
-    ``loss = (1 − ε) · w_y · (lse − x_y) + ε/C · sum_C w · (lse − x) + lse_square_scale · lse²`` of
-    the row's target y; 0 where y is ignore_index. ``"mean"``: the sum over ``sum w_y`` of the rows
-    that count (their number without weights), as torch's; z-losses over their number. Returns the
-    loss, with ``return_z_loss`` a tuple of it and the part that is ``lse_square_scale · lse²``. An
-    ignored row adds nothing to either and has a gradient of 0, whatever its logits are.
+    ``x = softcap · tanh(logits / softcap)`` if softcap is given, ``lse = log sum_C exp(x)``,
+    ``loss = (1 − ε) · w_y · (lse − x_y) + ε/C · sum_C w · (lse − x) + lse_square_scale · lse²`` for
+    the row's target y, and 0 where y is ignore_index. ``"mean"`` divides the sum by ``sum w_y``
+    over the rows that count (by their number without weights), as torch does, and the z-losses by
+    their number. Returns the loss; with ``return_z_loss`` a tuple of it and its part
+    ``lse_square_scale · lse²``. An ignored row adds nothing to either and has a gradient of 0,
+    whatever its logits are.
 
     logits ``[*T, C]`` f32, f16 or bf16, target ``[*T]`` i32 or i64, weight ``[C]`` f32 or logits'
     dtype. The loss is f32, ``[]`` or, with ``"none"``, ``[*T]``. One read of the logits forward,
-    one read and one write backward; logits of 16 bits are never stored as f32. Errors:
-    ArgumentError for another reduction, and those of ``cross_entropy_rows``. A target outside
-    0 … C − 1 that is not ignore_index gives NaN. Source: torch's and Liger Kernel's functions of
-    this name.
+    one read and one write backward; 16-bit logits are never stored as f32. Errors: ArgumentError
+    for another reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is
+    not ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
     """
     _check_options("cross_entropy", reduction, ignore_index, lse_square_scale)
     weight = _class_weight(weight, logits)
@@ -139,23 +139,23 @@ def fused_linear_cross_entropy(
     ignore_index: int = -100, lse_square_scale: float = 0.0, label_smoothing: float = 0.0,
     reduction: str = "mean", softcap: float | None = None, return_z_loss: bool = False,
 ) -> Any:  # fmt: skip
-    """Cross entropy of ``x · weightᵀ + bias``, whose logits are never there as a whole.
+    """Cross entropy of ``x · weightᵀ + bias``, without ever storing all of the logits.
 
     ``logits = round(x · weightᵀ + bias)`` in x's dtype, then as ``cross_entropy``: the same loss,
-    z-loss and reductions. Rows are taken in parts of at most 256 MB of logits (128 rows at least):
-    products, losses, and, where x, weight or bias require grad, their gradients at once, so that
-    backward only scales them. With ``"none"``, where each row counts otherwise, backward makes the
-    logits again. Nothing waits for the device.
+    z-loss and reductions. Rows are processed in parts of at most 256 MB of logits (at least 128
+    rows). Each part computes its products, its losses and, where x, weight or bias require grad,
+    their gradients, so that backward only scales them. With ``"none"`` each row has its own factor,
+    and backward recomputes the logits. Nothing waits for the device.
 
-    torch tensors. x ``[*T, H]`` f32, f16 or bf16, weight ``[V, H]`` of x's dtype (a layer's
+    torch tensors only. x ``[*T, H]`` f32, f16 or bf16, weight ``[V, H]`` of x's dtype (a layer's
     ``nn.Linear.weight``), target ``[*T]`` i32 or i64, bias ``[V]`` of x's dtype or f32, ce_weight
-    ``[V]`` f32 or x's dtype, a weight of each class. The loss is f32, ``[]`` or ``[*T]``; with
+    ``[V]`` f32 or x's dtype, one weight per class. The loss is f32, ``[]`` or ``[*T]``; with
     ``return_z_loss`` a tuple of it and its part ``lse_square_scale · lse²``, which carries no
     gradient. dlogits have x's dtype; the weight's gradient is summed in f32 over the parts, rounded
-    once, and then scaled by the loss's gradient: f32 of its size is needed for a while where there
-    are several parts. No gradient of a gradient. Errors: ArgumentTypeError for other arrays,
-    ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
-    ``cross_entropy_rows``. Source: Liger Kernel's function of this name.
+    once, and then scaled by the loss's gradient: several parts need a temporary f32 copy of its
+    size. No gradient of a gradient. Errors: ArgumentTypeError for other arrays, ArgumentError for
+    another reduction, ShapeMismatchError; those of ``matmul`` and ``cross_entropy_rows``. Source:
+    Liger Kernel's function of this name.
     """
     op = "fused_linear_cross_entropy"
     _check_options(op, reduction, ignore_index, lse_square_scale)

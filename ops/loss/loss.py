@@ -1,4 +1,4 @@
-"""The letters of the losses.
+"""Schema letters of the losses.
 
 Pure data: no imports, nothing computed.
 """

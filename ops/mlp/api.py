@@ -1,9 +1,9 @@
 """``dlblas.gated_mlp``, ``dlblas.gated_mlp_quant`` and ``dlblas.fused_gated_mlp``: feed-forward
-layers; and ``dlblas.rms_norm_linear``: a projection behind a norm.
+layers; and ``dlblas.rms_norm_linear``: a projection after a norm.
 
-In: arrays of any package that the operators take. Out: what the operators of this family return;
-nothing is computed here, and torch.compile follows it. Read next: gated_linear/, norm_linear/,
-norm_gated_linear/, linear_rope/.
+In: arrays of any package that the operators accept. Out: the results of this family's operators;
+this module computes nothing, and torch.compile traces through it. Read next: gated_linear/,
+norm_linear/, norm_gated_linear/, linear_rope/.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def gated_mlp(
     x: Any, w_gate: Any, w_up: Any, *, activation: str = "silu", activate: str = "gate",
     w_down: Any = None, out: Any = None,
 ) -> Any:  # fmt: skip
-    """The gated part of a feed-forward layer in one pass over x, and the whole with ``w_down``.
+    """The gated part of a feed-forward layer in one pass over x; the whole layer with ``w_down``.
 
-    ``h = act(x · w_gateᵀ) ⊙ (x · w_upᵀ)``, with ``activate="up"`` ``(x · w_gateᵀ) ⊙ act(x ·
+    ``h = act(x · w_gateᵀ) ⊙ (x · w_upᵀ)``, or with ``activate="up"`` ``(x · w_gateᵀ) ⊙ act(x ·
     w_upᵀ)``; returns h, or ``h · w_downᵀ``.
 
     x ``[*T, K]`` f32, f16 or bf16, w_gate and w_up ``[F, K]``, w_down ``[N, F]`` in its dtype ->
-    ``[*T, F]``, or ``[*T, N]``; x whose leading dimensions no view joins is copied. Products and
-    sums are f32; gate and product act on the f32 sums, and h is rounded once, at its store.
+    ``[*T, F]``, or ``[*T, N]``; x is copied if no view joins its leading dimensions. Products and
+    sums are f32; activation and gating act on the f32 sums, and h is rounded once, at its store.
     ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh``, ``relu``. Gradients of all tensors, in
-    torch. ``out``: where the result goes. Errors: ArgumentError for another ``activate``; those of
+    torch. ``out``: the destination. Errors: ArgumentError for another ``activate``; those of
     ``gated_linear`` and ``matmul``. Source: Shazeer, GLU Variants Improve Transformer, 2020.
     """
     if activate not in ("gate", "up"):
@@ -77,7 +77,7 @@ def _up_activated(x: Any, w_gate: Any, w_up: Any, activation: str, out: Any) -> 
 
 
 def _check_down(w_down: Any, w_gate: Any) -> None:
-    """Its columns are h's, which the caller does not know."""
+    """Checks w_down against w_gate: matmul would compare it with h, which the caller never sees."""
     found, gate = tuple(w_down.shape), tuple(w_gate.shape)
     if len(gate) == 2 and (len(found) != 2 or found[1] != gate[0]):
         expected = f"[N, {gate[0]}]"
@@ -90,15 +90,16 @@ def _check_down(w_down: Any, w_gate: Any) -> None:
 def gated_mlp_quant(
     x: Any, w_gate: Any, w_up: Any, granularity: str = "group128", *, out: Any = None
 ) -> tuple[Any, Any]:
-    """The gated part of a feed-forward layer in 8 bits: ``(q, scale)`` with ``silu(x · w_gateᵀ) ⊙
-    (x · w_upᵀ) ≈ q · scale``, what ``scaled_mm`` multiplies by ``w_down``.
+    """The gated part of a feed-forward layer in 8 bits: ``(q, scale)`` for ``scaled_mm``.
+
+    ``silu(x · w_gateᵀ) ⊙ (x · w_upᵀ) ≈ q · scale``, which ``scaled_mm`` multiplies by ``w_down``.
 
     x ``[*T, K]`` f32, f16 or bf16, w_gate and w_up ``[F, K]`` -> q ``[*T, F]`` f8e4m3, scale
-    ``[*T, ceil(F / 128)]`` f32, one for 128 columns: ``granularity`` is ``"group128"`` (or
-    ``"group"``). Scales and codes are those of ``silu_and_mul_quant``, of values that were never
-    rounded: one pass on Hopper (``gated_linear_quant_group``). ``out``: where both go. No gradient.
-    Errors: ArgumentError for another granularity; those of the operator. Source: DeepSeek-AI,
-    DeepSeek-V3 Technical Report, 2024.
+    ``[*T, ceil(F / 128)]`` f32, one per 128 columns: ``granularity`` is ``"group128"`` (or
+    ``"group"``). Scales and codes are those of ``silu_and_mul_quant``, from values that were never
+    rounded: one pass on Hopper (``gated_linear_quant_group``). ``out``: both destinations. No
+    gradient. Errors: ArgumentError for another granularity; those of the operator. Source:
+    DeepSeek-AI, DeepSeek-V3 Technical Report, 2024.
     """
     if granularity not in ("group128", "group"):
         raise ArgumentError.from_library(
@@ -112,13 +113,12 @@ def gated_mlp_quant(
 
 
 def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = "silu") -> Any:
-    """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)``: the activation is on the *up* branch, as in
-    Triton Fused Operators.
+    """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)``: a gated layer that activates the *up* branch.
 
-    x ``[*T, K]``, both weights ``[F, K]`` -> ``[*T, F]`` in x's dtype; ``activation`` is ``silu``
-    or ``gelu`` (erf). Weights of another dtype than x, of f32, f16 and bf16, are converted to x's:
-    a copy at every call. Dtypes, numerics, gradients and errors are else those of ``gated_mlp``;
-    ArgumentError, a ValueError, for another activation.
+    The same as in Triton Fused Operators. x ``[*T, K]``, both weights ``[F, K]`` -> ``[*T, F]`` in
+    x's dtype; ``activation`` is ``silu`` or ``gelu`` (erf). f32, f16 or bf16 weights of another
+    dtype than x are converted to x's: a copy at every call. Otherwise dtypes, numerics, gradients
+    and errors are those of ``gated_mlp``; ArgumentError, a ValueError, for another activation.
     """
     if activation not in ("silu", "gelu"):
         raise ArgumentError.from_library(
@@ -134,22 +134,22 @@ def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = 
 def rms_norm_linear(
     x: Any, rms_w: Any, weight: Any, eps: float = 1e-6, *, rope: Any = None, out: Any = None
 ) -> Any:
-    """A projection behind a norm: ``y = rms_norm(x, rms_w, eps) · weightᵀ``; with ``rope`` that of
-    q, k and v together, whose q and k are rotated.
+    """Norm and projection: ``y = rms_norm(x, rms_w, eps) · weightᵀ``; ``rope`` rotates q and k.
 
     x ``[*T, K]`` f32, f16 or bf16, rms_w ``[K]`` in its dtype or f32, weight ``[N, K]`` -> y ``[*T,
-    N]``; x whose leading dimensions no view joins is copied. ``rope`` is ``(cos, sin, heads,
-    kv_heads)``, or these and a style, ``"neox"``, ``"interleaved"`` or ``"interleaved_to_half"``,
-    or these and D. Tables are ``[S, D]`` or ``[*T, D]``, or of ``D/2`` columns, as
-    ``apply_rotary_pos_emb`` reads them. Columns of y are q's heads of D channels, k's, and the
-    rest, which stays as it is: v's, so that N is ``(heads + 2 · kv_heads) · D`` and tells D. Where
-    N is another, tables have D columns unless D is given. A normalised row is rounded to x's dtype;
-    y is rotated in f32 and rounded once, in one pass (``linear_rope``); with a style
-    ``interleaved_to_half``, and with tables that repeat otherwise than by rows, rotated columns are
-    rounded before the rotation, too. Gradients of x, rms_w and weight without ``rope`` alone.
-    Errors: ArgumentTypeError and ArgumentError for what is no ``rope``; ShapeMismatchError where y
-    has fewer columns than q and k, or for other tables; those of ``norm_linear`` and
-    ``apply_rotary_pos_emb``.
+    N]``; x is copied if no view joins its leading dimensions. With ``rope``, weight projects q, k
+    and v together, and q and k are rotated. ``rope`` is ``(cos, sin, heads, kv_heads)``, optionally
+    followed by a style, ``"neox"``, ``"interleaved"`` or ``"interleaved_to_half"``, and then by D.
+    Tables are ``[S, D]`` or ``[*T, D]``, or have ``D/2`` columns, as ``apply_rotary_pos_emb`` reads
+    them. Columns of y are q's heads of D channels, k's heads, and the rest, which is not rotated:
+    v's heads, so that N is ``(heads + 2 · kv_heads) · D`` and determines D. For another N, D is the
+    number of the tables' columns unless it is given. A normalised row is rounded to x's dtype; y is
+    rotated in f32 and rounded once, in one pass (``linear_rope``). With the style
+    ``interleaved_to_half``, or with tables in which token t does not read row t mod S, the rotated
+    columns are also rounded before the rotation. Gradients of x, rms_w and weight only without
+    ``rope``. Errors: ArgumentTypeError and ArgumentError for an invalid ``rope``;
+    ShapeMismatchError where y has fewer columns than q and k, or for other tables; those of
+    ``norm_linear`` and ``apply_rotary_pos_emb``.
     """
     need("rms_norm_linear", x=x, rms_w=rms_w, weight=weight)
     if rope is None:
@@ -177,7 +177,7 @@ def _normed(x: Any, rms_w: Any, eps: float) -> Any:
 
 
 def _rows_of_tables(tables: tuple[Any, ...], tokens: tuple[Any, ...]) -> tuple[Any, Any] | None:
-    """Both as ``[S, D]``, of which token t reads row t mod S; None where they repeat otherwise."""
+    """Both as ``[S, D]``, where token t reads row t mod S; None if they repeat in another way."""
     shape = tuple(tables[0].shape)
     lead, missing = shape[:-1], len(tokens) - len(shape) + 1
     while lead and lead[0] == 1:
@@ -227,7 +227,7 @@ def _read_rope(
 
 
 def _head_width(table: int, heads: int, kv_heads: int, weight: Any, given: list[Any]) -> int:
-    """D: what is said, else what weight's rows tell, else the tables' columns."""
+    """D: as given, else derived from weight's rows, else the tables' columns."""
     if len(weight.shape) != 2:
         return table  # norm_linear refuses it
     rows, width = int(weight.shape[0]), table

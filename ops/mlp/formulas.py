@@ -1,5 +1,6 @@
-"""What the formulas of this family share, in NumPy and f64. Written from the contract, not from the
-C++. Read next: gated_linear/formulas.py.
+"""Formulas shared by this family, in NumPy and f64. Written from the contract, not from the C++.
+
+Read next: gated_linear/formulas.py.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def gate(x: Any, activation: str) -> Any:
 
 
 def linear(x: Any, weight: Any) -> Any:
-    # einsum sums plainly: BLAS may skip zeros, and with them NaN.
+    # einsum sums every term; BLAS may skip zeros and so lose a NaN.
     return np.einsum("...k,nk->...n", x, weight)
 
 

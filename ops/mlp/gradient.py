@@ -1,8 +1,8 @@
-"""The gradient of a gated product, which gated_linear and norm_gated_linear share: products of
-matmul's, and the gate's slope in torch's operators.
+"""The gradient of a gated product, shared by gated_linear and norm_gated_linear: products by
+matmul, the gate's slope in torch's operators.
 
-Both sums are made again in f32, and the gradients of the sums are rounded to x's dtype, which
-products take. Read next: gated_linear/gradient.py, ops/gemm/matmul/gradient.py.
+Both sums are recomputed in f32, and the gradients of the sums are rounded to x's dtype, the input
+dtype of the products. Read next: gated_linear/gradient.py, ops/gemm/matmul/gradient.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gated(
     x: torch.Tensor, w_gate: torch.Tensor, w_up: torch.Tensor, activation: str, dy: torch.Tensor,
     needed: tuple[bool, bool, bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
-    """Gradients of x, w_gate and w_up, as far as they are needed."""
+    """Gradients of x, w_gate and w_up; None for those that are not needed."""
     product, wide = torch.ops.dlblas.matmul, torch.float32
     rows = as_matrix(x)
     gate = product(rows, w_gate.t(), out_dtype=wide)

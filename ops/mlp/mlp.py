@@ -1,4 +1,4 @@
-"""Docstring pieces that the operators of this family share. Pure data: nothing computed."""
+"""This family's rows of docs/all_operators.md. Pure data: nothing computed."""
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [

@@ -1,8 +1,8 @@
-"""``dlblas.topk_gating``: GShard's capacity gating, with the capacity out of the batch's sizes; and
-``dlblas.fused_moe``: gated experts of each token, by five operators.
+"""``dlblas.topk_gating``: GShard's capacity gating, with the capacity computed from the batch's
+sizes; and ``dlblas.fused_moe``: the gated experts of each token, as calls of five operators.
 
-In: arrays of any package that the operators take. Out: what the operators return; nothing but the
-capacity, and which experts are here, is computed here. Read next: topk_gating_slots/,
+In: arrays of any package that the operators take. Out: what the operators return. This file only
+computes the capacity and maps ids to local experts. Read next: topk_gating_slots/,
 topk_gating_backward/, moe_permute/, ../gemm/grouped_gemm_rows/.
 """
 
@@ -35,27 +35,27 @@ def topk_gating(
     *,
     out: Any = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """Sends tokens to experts of limited capacity: ``(l_aux, token_rearranged_ec_idx,
+    """Assigns tokens to experts of limited capacity: ``(l_aux, token_rearranged_ec_idx,
     token_exp_weights, expert_select_token_idx)``.
 
     ``capacity = max(ceil(T / E · capacity_factor · k), min_capacity)``, in f32, and at most T.
-    ``g = softmax_E(logits)``; each token chooses the k largest logits, equal ones from the lower
-    expert up. All first choices in the order of tokens, then all second ones, …, take the slots of
-    their experts; those that find none are dropped. ``l_aux = E · Σ_e mean_T(g)_e · mean_T(first
-    choice is e)``.
+    ``g = softmax_E(logits)``; each token chooses the experts of its k largest logits, ties in
+    favour of the lower expert. Choices take the slots of their experts: all first choices in token
+    order, then all second ones, and so on. Choices that find no free slot are dropped. ``l_aux =
+    E · Σ_e mean_T(g)_e · mean_T(first choice is e)``.
 
-    logits ``[*T, E]`` (T counts tokens of all leading dimensions) -> l_aux ``[]``;
+    logits ``[*T, E]`` (T counts the tokens of all leading dimensions) -> l_aux ``[]``;
     token_rearranged_ec_idx ``[k·T]`` i32, choice j of token t at ``j·T + t``: ``expert · capacity +
-    place``, 0 where dropped; token_exp_weights ``[k·T]``: g over the sum of the token's that stay
-    (at least eps of the dtype), 0 where dropped; expert_select_token_idx ``[E · capacity]`` i64:
-    the token in each slot, 0 in empty ones. l_aux and weights have logits' dtype, with
-    ``higher_precision`` f32. Any E, k to E.
+    place``, 0 where dropped; token_exp_weights ``[k·T]``: g over the sum of g of the token's kept
+    choices (at least the dtype's eps), 0 where dropped; expert_select_token_idx ``[E · capacity]``
+    i64: the token in each slot, 0 in empty slots. l_aux and weights have logits' dtype, or f32 with
+    ``higher_precision``. Any E; k up to E.
 
-    ``out``, a tuple of the four, is written. Gradients of l_aux and the weights, in torch, without
-    it. Nothing waits for a GPU; the same results in every run. Under torch.compile and in
-    torch.export the number of tokens may stay open. Errors: ArgumentError for a k above E or below
-    0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``. Source:
-    Lepikhin et al., GShard, 2020.
+    ``out``, a tuple of the four results, is written. Without it, torch computes gradients of l_aux
+    and the weights. Never waits for a GPU; results are the same in every run. Under torch.compile
+    and in torch.export the number of tokens may be dynamic. Errors: ArgumentError for a k above E
+    or below 0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``.
+    Source: Lepikhin et al., GShard, 2020.
     """
     shape = logits.shape
     if len(shape) < 2:
@@ -96,22 +96,22 @@ def fused_moe(
     expert_offset: int = 0,
     expert_map: Any = None,
 ) -> Any:
-    """Gated experts of each token: ``y[t] = Σ_j weight[t, j] · expert(id[t, j], x[t])``.
+    """Weighted sum of gated experts per token: ``y[t] = Σ_j weight[t, j] · expert(id[t, j], x[t])``.
 
-    ``expert(e, x) = w2[e] · (silu(g) · u)``, ``[g, u] = w13[e] · x``: the gate's F rows first.
+    ``expert(e, x) = w2[e] · (silu(g) · u)``, ``[g, u] = w13[e] · x``. The gate's F rows come first.
 
     x ``[*T, C]``, w13 ``[E, 2F, C]``, w2 ``[E, C, F]``, all f32, f16 or bf16; topk_weights
     ``[*T, topk]``, f32 or x's dtype; topk_ids ``[*T, topk]``, i32 or i64 -> y ``[*T, C]``, x's
-    dtype. With ``renormalize`` a token's weights are divided by their sum.
+    dtype. With ``renormalize``, each token's weights are divided by their sum.
 
-    Experts of other ranks add nothing: here are those from ``expert_offset`` on, as many as w13
-    has; or, with ``expert_map`` ``[experts of all ranks]`` i32 or i64, expert e is
-    ``expert_map[e]`` here, −1 is none. An id of −1 is none either.
+    Experts of other ranks contribute nothing. This rank has as many experts as w13, from
+    ``expert_offset`` on; or, with ``expert_map`` ``[experts of all ranks]`` i32 or i64, expert e is
+    ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1 is no expert either.
 
-    ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``:
-    between them values are rounded to x's dtype; sums in f32. The same results in every run.
-    Nothing waits for a GPU; a CUDA graph can hold it. No gradient. Errors: ShapeMismatchError and
-    others of the operators. Source: Gale et al., MegaBlocks, 2022.
+    Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``.
+    Values between them are rounded to x's dtype; sums are f32. Results are the same in every run.
+    Never waits for a GPU and can be captured in a CUDA graph. No gradient. Errors:
+    ShapeMismatchError and others of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
     if len(w13.shape) != 3 or len(w2.shape) != 3 or len(x.shape) < 2:
         _refuse_shapes(x, w13, w2, "x [*T, C], w13 [E, 2F, C], w2 [E, C, F]")
@@ -146,14 +146,14 @@ def _refuse_shapes(x: Any, w13: Any, w2: Any, expected: str) -> NoReturn:
 
 
 def _f32_of(array: Any) -> Any:
-    """f32 as the array's package calls it: only so do torch's gradients know it."""
+    """f32 as the array's package names it, the only form that torch's gradients recognise."""
     torch = sys.modules.get("torch")
     return torch.float32 if torch and isinstance(array, torch.Tensor) else "f32"
 
 
 def topk_gating_capacity(tokens: int, experts: int, factor: float, least: int) -> int:
-    """``max(ceil(tokens / experts · factor), least)`` in f32, and at most tokens. No branch depends
-    on how many tokens there are."""
+    """``max(ceil(tokens / experts · factor), least)`` in f32, and at most tokens. Apart from the
+    test for 0, no branch depends on the number of tokens."""
     wanted, times = 0, _f32(min(factor, _LARGEST)) if factor > 0 else 0.0
     if tokens and times > 0:
         wanted = math.ceil(_f32(_f32(tokens / max(1, experts)) * times))
@@ -164,7 +164,7 @@ _LARGEST = 2.0**100  # of a factor: a capacity is at most T
 
 
 def _capacity(tokens: Any, *rest: Any) -> Any:
-    """Of a number of tokens that torch leaves open, by its operator, which stays in the graph."""
+    """The capacity; for a dynamic token count, from a torch operator that stays in the graph."""
     torch = sys.modules.get("torch")
     if torch and (torch.compiler.is_compiling() or isinstance(tokens, torch.SymInt)):
         from torch.fx.experimental.symbolic_shapes import has_static_value
@@ -175,13 +175,13 @@ def _capacity(tokens: Any, *rest: Any) -> Any:
 
 
 def _f32(value: float) -> float:
-    """The nearest f32 of a positive number that f32 has room for."""
+    """Rounds a positive number in f32's range to the nearest f32."""
     scale = 2.0 ** (23 - _larger(math.floor(_log2(value)), -126))  # denormal below
     return round(value * scale) / scale
 
 
 def _of_torch(name: str, *values: Any) -> Any:
-    """torch's function for sizes of its own; None for plain numbers."""
+    """torch's function for symbolic sizes; None if all values are plain numbers."""
     if all(isinstance(value, (int, float)) for value in values):
         return None
     return getattr(sys.modules["torch"], name)

@@ -1,4 +1,4 @@
-"""The letters of the mixture-of-experts operators, and their row of docs/all_operators.md.
+"""Schema letters of the mixture-of-experts operators, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """

@@ -1,9 +1,9 @@
 """``dlblas.group_norm``, ``dlblas.layernorm_gated``: norms over groups of channels; and
-``dlblas.rms_norm_quant``, ``dlblas.add_rms_norm_quant``: norms in 8 bits, by the granularity of
-their scales.
+``dlblas.rms_norm_quant``, ``dlblas.add_rms_norm_quant``: norms with 8-bit results, selected by the
+granularity of their scales.
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
-nothing is computed here, and torch.compile follows it. Read next: group_norm_rows/,
+nothing is computed here, and torch.compile traces it. Read next: group_norm_rows/,
 layernorm_gated_rows/, rms_norm_quant_token/.
 """
 
@@ -44,19 +44,19 @@ def rms_norm_quant(
     dtype; ``q = y / scale`` rounded to nearest even and saturated at 448.
 
     x ``[*T, C]`` is f32, f16 or bf16, weight ``[C]`` x's dtype or f32; q has x's shape; scale is
-    f32. What has a scale of its own, ``granularity``, says scale's shape:
+    f32. ``granularity`` selects the elements that share a scale, and with them scale's shape:
 
-    - ``"token"``, a row: ``scale = max |y| / 448``, ``[*T, 1]`` (``rms_norm_quant_token``);
-    - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns, of which the last group
-      may have fewer: ``[*T, ceil(C / group)]`` (``rms_norm_quant_group``);
-    - ``"tensor"``, all of x, with ``scale``, a tensor of shape ``[]`` or a number, as calibrated:
-      returned as it is (``rms_norm_quant_static``). One that depends on all rows takes a second
-      pass: ``rms_norm``, then ``quantize(y, "tensor")``.
+    - ``"token"``, one row: ``scale = max |y| / 448``, ``[*T, 1]`` (``rms_norm_quant_token``);
+    - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns; the last group may have
+      fewer: ``[*T, ceil(C / group)]`` (``rms_norm_quant_group``);
+    - ``"tensor"``, all of x, with a calibrated ``scale``, a tensor of shape ``[]`` or a number,
+      which is returned unchanged (``rms_norm_quant_static``). A scale that depends on all rows
+      takes a second pass: ``rms_norm``, then ``quantize(y, "tensor")``.
 
-    ``out=(q, scale)`` is written; a scale that was given is copied there. A part of zeros alone has
-    the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"`` without a
-    scale, or a scale with another one; those of the operators. Source: Zhang and Sennrich, 2019;
-    Micikevicius et al., FP8 Formats for Deep Learning, 2022.
+    ``out=(q, scale)`` is written; a given scale is copied there. Elements that are all zero have
+    the scale 1. No gradient. Errors: ArgumentError for an unknown granularity, for ``"tensor"``
+    without a scale, or for a scale with any other granularity; those of the operators. Source:
+    Zhang and Sennrich, 2019; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
     check_granularity("rms_norm_quant", "rms_norm", granularity, scale)
     if granularity == "tensor":
@@ -82,12 +82,12 @@ def add_rms_norm_quant(
     scale: Any = None,
     out: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Adds a residual, then as ``rms_norm_quant``: ``(q, scale, residual_out)``.
+    """Adds a residual, normalises and quantises the sum: ``(q, scale, residual_out)``.
 
-    ``h = round(x + residual)``, in x's dtype, is residual_out and what is normalised; residual
+    ``h = round(x + residual)``, in x's dtype, is returned as residual_out and normalised; residual
     ``[*T, C]`` has x's dtype. Shapes, granularities and errors are those of ``rms_norm_quant``;
-    ``out=(q, scale, residual_out)``; in place (residual_out over residual):
-    ``add_rms_norm_quant_token_`` and the others.
+    ``out=(q, scale, residual_out)`` is written. ``add_rms_norm_quant_token_`` and the others work
+    in place (residual_out over residual).
     """
     check_granularity("add_rms_norm_quant", "add_rms_norm", granularity, scale)
     if granularity == "tensor":
@@ -108,17 +108,17 @@ def group_norm(
     x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     activation: str | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Group norm of channels, with silu after it where asked: one launch, no intermediates.
+    """Group norm over channels with an optional silu, in one launch without intermediates.
 
     ``y = (x − mean) · rsqrt(var + eps) · weight + bias`` with mean and biased variance over the
-    channels of a group and all their places; ``activation="silu"`` stores ``y · σ(y)``.
+    channels of a group and all their positions; ``activation="silu"`` stores ``y · σ(y)``.
 
-    x ``[B, C, *spatial]`` f32, f16 or bf16 in that memory order (another one, as channels_last, is
-    copied first), weight and bias ``[C]`` in x's dtype or f32; y is shaped as x and has its dtype.
-    ``out`` is written where it is given. In f32, one rounding; torch's tensors have gradients,
-    without ``out``. Errors: ShapeMismatchError where groups do not divide C or a vector has another
-    length, ArgumentError for groups below 1, and those of ``group_norm_rows``. Source: Wu and
-    He, 2018.
+    x ``[B, C, *spatial]`` f32, f16 or bf16 in that memory order (any other, such as channels_last,
+    is copied first), weight and bias ``[C]`` in x's dtype or f32; y has x's shape and dtype.
+    ``out``, if given, is written. Computes in f32 with one rounding; torch tensors have gradients
+    unless ``out`` is given. Errors: ShapeMismatchError if groups do not divide C or a vector has
+    another length, ArgumentError for groups below 1, and those of ``group_norm_rows``. Source: Wu
+    and He, 2018.
     """
     op, shape = "group_norm", tuple(x.shape)
     if len(shape) < 2:
@@ -164,15 +164,16 @@ def layernorm_gated(
     group_size: int | None = None, norm_before_gate: bool = True, is_rms_norm: bool = False, *,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """Layer norm, or RMS norm, of groups of channels with a silu gate: Mamba-2's.
+    """Layer norm or RMS norm over groups of channels with a silu gate, as in Mamba-2.
 
-    ``y = n(x) · silu(z)``, or ``n(x · silu(z))`` without norm_before_gate; without z ``n(x)``. n
-    has its statistics over ``group_size`` neighbouring channels (none: over all).
+    ``y = n(x) · silu(z)``, or ``n(x · silu(z))`` without norm_before_gate; without z, ``n(x)``. n
+    takes its statistics over ``group_size`` neighbouring channels (None: over all); with
+    is_rms_norm it is an RMS norm.
 
-    x and z ``[*T, C]`` f32, f16 or bf16, weight and bias ``[C]`` in x's dtype or f32; y is shaped
-    as x and has its dtype; ``out`` is written where it is given. In f32, the gate included; one
-    rounding; torch's tensors have gradients, without ``out``. Errors: ShapeMismatchError where
-    group_size does not divide C, ArgumentError for one below 1, and those of
+    x and z ``[*T, C]`` f32, f16 or bf16, weight and bias ``[C]`` in x's dtype or f32; y has x's
+    shape and dtype; ``out``, if given, is written. Computes in f32, the gate included, with one
+    rounding; torch tensors have gradients unless ``out`` is given. Errors: ShapeMismatchError if
+    group_size does not divide C, ArgumentError for a group_size below 1, and those of
     ``layernorm_gated_rows``. Source: Dao and Gu, 2024.
     """
     op, shape = "layernorm_gated", tuple(x.shape)
@@ -210,7 +211,7 @@ def layernorm_gated(
 
 
 def _check_count(op: str, argument: str, count: Any) -> None:
-    """No bool, which is an int of Python's: operators take none for a size."""
+    """Refuses a bool: Python counts it as an int, but operators take no bool as a size."""
     if isinstance(count, bool):
         expected, got = "an integer", "bool"
         raise ArgumentTypeError.from_library(

@@ -1,4 +1,4 @@
-"""What the formulas of rms_norm, of add_rms_norm and of their 8-bit forms share, in NumPy and f64.
+"""Shared by the formulas of rms_norm, add_rms_norm and their 8-bit forms, in NumPy and f64.
 
 Read next: ops/norm/rms_norm/formulas.py, docs/testing.md.
 """
@@ -16,19 +16,19 @@ def normalise(h: Any, weight: Any, scalars: dict[str, Any], rounding: Any) -> An
     normed = h / np.sqrt(np.mean(np.square(h), axis=-1, keepdims=True) + scalars["eps"])
     if weight is None:
         return normed
-    # f32 is what it is computed in: nothing is cast there.
+    # The operator computes in f32, so f32 values are not cast.
     if scalars["cast_before_weight"] and rounding.dtype.itemsize < 4:
         normed = rounding(normed)
     return normed * (weight + scalars["weight_offset"])
 
 
 def normalised(h: Any, weight: Any, scalars: dict[str, Any]) -> Any:
-    """The same, never rounded."""
+    """``normalise`` without any rounding."""
     return normalise(h, weight, {**scalars, "cast_before_weight": False}, None)
 
 
 def codes(y: Any, group: int) -> tuple[Any, Any]:
-    """y / scale in f8e4m3, not rounded, and a scale for each `group` columns."""
+    """y / scale for f8e4m3, not rounded, and one scale per `group` columns."""
     starts = np.arange(0, y.shape[-1], group)
     if len(starts) == 0:
         return y, np.ones((*y.shape[:-1], 1))

@@ -1,4 +1,4 @@
-"""What the gradients of layernorm_gated_rows and group_norm_rows share, in f32.
+"""Shared by the gradients of layernorm_gated_rows and group_norm_rows, in f32.
 
 Read next: ops/norm/group_norm_rows/gradient.py.
 """
@@ -15,7 +15,7 @@ def mean(x: torch.Tensor) -> torch.Tensor:
 def normalise(
     x: torch.Tensor, eps: float, centres: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """x over the root of its mean square, about its mean where it centres; and 1 / that root."""
+    """x, less its mean if ``centres``, over its root mean square; and 1 / that root."""
     x = x - mean(x) if centres else x
     scale = (mean(x.square()) + eps).rsqrt()
     return x * scale, scale
@@ -24,7 +24,7 @@ def normalise(
 def through_norm(
     g: torch.Tensor, n: torch.Tensor, scale: torch.Tensor, centres: bool = True
 ) -> torch.Tensor:
-    """The gradient of x where g arrives at n, and ``normalise`` gave n and scale."""
+    """The gradient of x from g, the gradient of n; ``normalise`` returned n and scale."""
     dx = g - n * mean(g * n)
     return scale * (dx - mean(g) if centres else dx)
 

@@ -1,5 +1,5 @@
-"""What the norms with a weight share: arguments, letters, rows of the README. Each operator's own
-words stand in its room.
+"""What the norms with a weight share: arguments, schema letters, rows of docs/all_operators.md.
+Text about a single operator is in that operator's folder.
 
 Pure data: no imports, nothing computed. Read next: ops/norm/rms_norm/rms_norm.py.
 """

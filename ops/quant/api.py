@@ -1,10 +1,10 @@
-"""``dlblas.quantize`` and ``dlblas.dequantize``: the granularities of 8-bit scales by name; and
-``quantize_mx``, ``dequantize_mx``: microscaling formats by name.
+"""``dlblas.quantize`` and ``dlblas.dequantize``: 8-bit scales, their granularity selected by name;
+and ``quantize_mx``, ``dequantize_mx``: microscaling formats, selected by name.
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
-nothing is computed here, and torch.compile follows it. A layout of scales that the operators do not
-make is memory made here and handed over as ``out=``. Read next: quantize_token/, quantize_group/,
-quantize_tensor/, dequantize_group/.
+nothing is computed here, and torch.compile traces it. For a scale layout that the operators do not
+create, this file allocates the memory and passes it as ``out=``. Read next: quantize_token/,
+quantize_group/, quantize_tensor/, dequantize_group/.
 """
 
 from __future__ import annotations
@@ -51,36 +51,36 @@ def quantize(
 ) -> tuple[Any, Any]:
     """Quantises to 8 bits: ``(q, scale)`` with ``x ≈ q · scale``.
 
-    ``scale = max |x| / largest`` of each part, ``q = x / scale`` rounded to nearest even and
-    saturated; ``largest`` is 448 (f8e4m3), 57344 (f8e5m2) or 127 (i8). A part without anything but
-    zeros has the scale 1.
+    Elements that share a scale have ``scale = max |x| / largest`` and ``q = x / scale``, rounded to
+    nearest even and saturated; ``largest`` is 448 (f8e4m3), 57344 (f8e5m2) or 127 (i8). If they are
+    all zero, the scale is 1.
 
-    x ``[*T, K]`` is f32, f16 or bf16; q has its shape and ``dtype``; scale is f32. What has a scale
-    of its own, ``granularity``, says scale's shape:
+    x ``[*T, K]`` is f32, f16 or bf16; q has its shape and ``dtype``; scale is f32. ``granularity``
+    selects the elements that share a scale, and with them scale's shape:
 
-    - ``"token"``, a row: ``[*T, 1]`` (``quantize_token``);
-    - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns, of which the last group
-      may have fewer: ``[*T, ceil(K / group)]`` (``quantize_group``);
-    - ``"channel"``, a column: ``[K]`` (``quantize_channel``);
+    - ``"token"``, one row: ``[*T, 1]`` (``quantize_token``);
+    - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns; the last group may have
+      fewer: ``[*T, ceil(K / group)]`` (``quantize_group``);
+    - ``"channel"``, one column: ``[K]`` (``quantize_channel``);
     - ``"block128"``, 128×128 elements of a matrix ``[N, K]``: ``[ceil(N / 128), ceil(K / 128)]``
       (``quantize_block128``);
-    - ``"tensor"``, all of x: ``[]`` (``quantize_tensor``: two launches on a GPU). Only here a
-      ``scale`` may be given, a number or f32 ``[]``: nothing is looked for then, and it comes back
-      as it is (``quantize_static``).
+    - ``"tensor"``, all of x: ``[]`` (``quantize_tensor``: two launches on a GPU). Only this
+      granularity accepts a ``scale``, a number or f32 ``[]``: the maximum is then not computed, and
+      the scale is returned unchanged (``quantize_static``).
 
-    ``scale_dtype="ue8m0"`` rounds scales up to powers of two, so that 8 bits of exponent hold them
-    and no code saturates. They stay f32, which DeepGEMM takes on Hopper as they are; on Blackwell
-    it packs the exponents itself. ``scale_layout="column_major_tma"`` lays the scales of
-    ``"token"``, groups and ``"block128"`` down the columns, as its products read them: the same
-    scale ``[T, G]``, whose strides are 1 and T rounded up to 4 elements, so that the tensor memory
-    accelerator finds every column at a multiple of 16 bytes. x is then a torch tensor or a NumPy
-    array, and what lies between T and that stride is not written.
+    ``scale_dtype="ue8m0"`` rounds scales up to powers of two, so that 8 exponent bits hold them
+    and no code saturates. They stay f32: DeepGEMM takes that form on Hopper and packs the exponents
+    itself on Blackwell. ``scale_layout="column_major_tma"`` stores the scales of ``"token"``,
+    groups and ``"block128"`` column-major, as DeepGEMM's products read them: the shape is still
+    ``[T, G]``, but the strides are 1 and T rounded up to 4 elements, so that every column starts at
+    a multiple of 16 bytes, as the tensor memory accelerator requires. x must then be a torch tensor
+    or a NumPy array, and the padding between T and that stride is not written.
 
-    ``out=(q, scale)`` is written, whatever the layout of its scale; one that was given is copied
-    there. Nothing waits for a GPU. NaN and infinities go into the scale, so that what is
-    dequantised of their part is NaN. No gradient. Errors: ArgumentError for another granularity or
-    layout, for a scale with a granularity that is not ``"tensor"`` or with a scale_dtype, or for
-    columns with a granularity that has none; those of the operators. Source: Micikevicius et al.,
+    ``out=(q, scale)`` is written, whatever the layout of its scale; a given scale is copied there.
+    Never waits for a GPU. NaN and infinities go into the scale, so that the elements sharing it
+    dequantise to NaN. No gradient. Errors: ArgumentError for an unknown granularity or layout, for
+    a scale with a granularity other than ``"tensor"`` or with a scale_dtype, or for a column-major
+    layout with a granularity that has none; those of the operators. Source: Micikevicius et al.,
     FP8 Formats for Deep Learning, 2022; DeepGEMM.
     """
     if granularity not in _WHOLE and granularity not in GROUPS:
@@ -124,7 +124,7 @@ def quantize(
 
 
 def _columns(x: Any, granularity: str, shape: tuple[Any, ...]) -> Any:
-    """Memory of scales that lie down the columns, as ``[*T, G]``."""
+    """Memory for column-major scales, as ``[*T, G]``."""
     width = shape[-1] if shape else 0
     lead = shape[:-1]
     if granularity == "token":
@@ -142,16 +142,21 @@ def _columns(x: Any, granularity: str, shape: tuple[Any, ...]) -> Any:
 
 
 def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
-    """``y = q · scale``, rounded once: of what ``quantize`` gives.
+    """Dequantises the results of ``quantize``: ``y = q · scale``, rounded once.
 
-    q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape says what a scale belongs to:
-    ``[]``, ``[1]`` or a number all of q, ``[*T, 1]`` a row, ``[*T, ceil(K / group)]`` 32, 64 or 128
-    columns (the operator ``dequantize_group`` takes groups of any width), ``[K]`` a column
-    (``dequantize_channel``), ``[ceil(N / 128), ceil(K / 128)]`` 128×128 elements of a matrix, of
-    NumPy arrays and torch tensors. y has q's shape and ``out_dtype``: f32 (None, the default), f16
-    or bf16.
+    q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape selects the elements that
+    share a scale:
 
-    NaN of q or of a scale is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no
+    - ``[]``, ``[1]`` or a number: all of q;
+    - ``[*T, 1]``: one row;
+    - ``[*T, ceil(K / group)]``: 32, 64 or 128 columns (the operator ``dequantize_group`` takes
+      groups of any width);
+    - ``[K]``: one column (``dequantize_channel``);
+    - ``[ceil(N / 128), ceil(K / 128)]``: 128×128 elements of a matrix, a NumPy array or a torch
+      tensor.
+
+    y has q's shape and ``out_dtype``: f32 (None, the default), f16 or bf16. Where q or its scale is
+    NaN, y is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no
     granularity; those of ``dequantize_group`` and ``dequantize_channel``.
     """
     if isinstance(scale, (int, float)) and not isinstance(scale, bool):  # a static one comes back
@@ -189,20 +194,21 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
 
 
 def quantize_mx(x: Any, format: str, global_scale: Any = None) -> tuple[Any, ...]:
-    """Quantises to a microscaling format: ``(q, scale)``, of nvfp4 ``(q, scale, global_scale)``.
+    """Quantises to a microscaling format: ``(q, scale)``, for nvfp4 ``(q, scale, global_scale)``.
 
-    x ``[*T, K]`` is f32, f16 or bf16. ``format`` says what neighbouring columns share:
+    x ``[*T, K]`` is f32, f16 or bf16. ``format`` selects the codes and the scales that neighbouring
+    columns share:
 
-    - ``"mxfp8"``: e4m3, 32 a power of two in f8e8m0: q ``[*T, K]``, scale ``[*T, ceil(K / 32)]``
-      (``quantize_mxfp8``);
-    - ``"mxfp4"``: e2m1, the same; q ``[*T, K / 2]`` has two codes a byte, uint8, the first in the
-      low half (``quantize_mxfp4``);
-    - ``"nvfp4"``: e2m1, 16 an f8e4m3, and all of x one f32: ``x ≈ q · scale · global_scale``
-      (``quantize_nvfp4``). Without ``global_scale`` it is ``max |x| / (448 · 6)``, found by a pass
-      before; NumPy arrays and torch tensors.
+    - ``"mxfp8"``: e4m3 codes; 32 columns share a power of two in f8e8m0: q ``[*T, K]``, scale
+      ``[*T, ceil(K / 32)]`` (``quantize_mxfp8``);
+    - ``"mxfp4"``: e2m1 codes, the same scales; q ``[*T, K / 2]`` is uint8 with two codes per byte,
+      the first in the low half (``quantize_mxfp4``);
+    - ``"nvfp4"``: e2m1 codes; 16 columns share an f8e4m3, and all of x one f32:
+      ``x ≈ q · scale · global_scale`` (``quantize_nvfp4``). A missing ``global_scale`` is computed
+      by an earlier pass as ``max |x| / (448 · 6)``, for NumPy arrays and torch tensors.
 
-    Nothing waits for a GPU. No gradient. Errors: ArgumentError for another format, or a
-    ``global_scale`` with one that has none; those of the operators. Source: OCP Microscaling
+    Never waits for a GPU. No gradient. Errors: ArgumentError for an unknown format, or for a
+    ``global_scale`` with a format that has none; those of the operators. Source: OCP Microscaling
     Formats 1.0, 2023; NVIDIA, NVFP4, 2025.
     """
     _check_format("quantize_mx", format, global_scale)
@@ -217,12 +223,13 @@ def quantize_mx(x: Any, format: str, global_scale: Any = None) -> tuple[Any, ...
 def dequantize_mx(
     q: Any, scale: Any, format: str, global_scale: Any = None, out_dtype: Any = None
 ) -> Any:
-    """``y = q · scale`` (nvfp4: ``· global_scale``), rounded once: of what ``quantize_mx`` gives.
+    """Dequantises microscaling codes: ``y = q · scale`` (nvfp4: ``· global_scale``), rounded once.
 
-    q and scale are as ``quantize_mx`` gives them; packed codes may also come as torch's
+    q and scale are as ``quantize_mx`` returns them; packed codes may also have torch's dtype
     float4_e2m1fn_x2. y is ``[*T, K]`` in ``out_dtype``: f32 (None, the default), f16 or bf16. No
-    gradient. Errors: ArgumentError for another format, or a ``global_scale`` that is missing or not
-    the format's; those of ``dequantize_mxfp8``, ``dequantize_mxfp4`` and ``dequantize_nvfp4``.
+    gradient. Errors: ArgumentError for an unknown format, or for a ``global_scale`` that is missing
+    or that the format does not have; those of ``dequantize_mxfp8``, ``dequantize_mxfp4`` and
+    ``dequantize_nvfp4``.
     """
     _check_format("dequantize_mx", format, global_scale)
     call = _dequantize_mx[format]
@@ -255,7 +262,7 @@ def _check_format(op: str, format: str, global_scale: Any) -> None:
 
 
 def _dequantize_whole(q: Any, scale: Any, out_dtype: Any) -> Any:
-    """One scale, as that of each row, without a copy of either."""
+    """Broadcasts one scale to every row, without a copy of q or of the scale."""
     shape = tuple(getattr(q, "shape", ()))
     if len(shape) == 0:
         _need(q, "reshape", "q")
@@ -283,7 +290,7 @@ def _dequantize_blocks(q: Any, scale: Any, out_dtype: Any) -> Any:
 
 
 def _each_row(scale: Any, rows: int) -> Any:
-    """A block's scale for each of its rows."""
+    """Repeats a block's scale for each of its rows."""
     if hasattr(scale, "repeat_interleave"):
         return scale.repeat_interleave(_BLOCK, 0)[:rows]
     _need(scale, "repeat", "scale")

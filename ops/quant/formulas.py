@@ -1,4 +1,4 @@
-"""What the formulas of 4-bit codes and of scales of powers of two share, in NumPy. Written from the
+"""Shared by the formulas of 4-bit codes and of power-of-two scales, in NumPy. Written from the
 contract, not from the C++. Read next: quantize_mxfp4/formulas.py, dequantize_mxfp4/formulas.py.
 """
 
@@ -27,7 +27,7 @@ def mx_scale(x: Any, top: int) -> Any:
 
 
 def packed(v: Any) -> Any:
-    """The nearest codes, two a byte; on a tie the even code."""
+    """The nearest codes, ties to the even code, two per byte."""
     values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     middles = (values[1:] + values[:-1]) / 2
     size = np.abs(np.nan_to_num(v.astype(np.float64), nan=np.inf))

@@ -1,12 +1,12 @@
-"""``dlblas.fused_rmsnorm_rope``: the norm and rotation of a whole projection's width;
+"""``dlblas.fused_rmsnorm_rope``: norm and rotation over a whole projection's width;
 ``dlblas.mrope``: rotation by three positions per token; ``dlblas.partial_rotary_emb``: heads before
-latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. Behind them
-what calls of ``apply_rotary_pos_emb``, ``fused_rotary_emb``, ``rope`` and ``qk_norm_rope`` mean
-that the operators do not take: tables of other shapes, results by their names, ``rotary_dim``, more
+latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. After them,
+adapters for forms of ``apply_rotary_pos_emb``, ``fused_rotary_emb``, ``rope`` and ``qk_norm_rope``
+that the operators do not take: tables of other shapes, results by name, ``rotary_dim``, more
 leading dimensions.
 
-In: arrays of any package that the operators take. Out: what ``rms_norm_rope`` returns, which
-torch.compile follows; tables are made once a model, in f64. Read next: rms_norm_rope/,
+In: arrays of any package that the operators take. Out: what the operators return; torch.compile
+traces the calls. Tables are computed once per model, in f64. Read next: rms_norm_rope/,
 python/dlblas/_other_forms.py.
 """
 
@@ -51,19 +51,19 @@ def fused_rmsnorm_rope(
     x: Any, weight: Any, cos: Any, sin: Any, eps: float = 1e-6, num_heads: int | None = None, *,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """RMS norm over all heads of a token together, then rotation of each, neox.
+    """RMS norm over all heads of a token together, then neox rotation of each head.
 
-    ``n = x · rsqrt(mean(x²) + eps) · weight`` over the whole width ``H·D``; then, of each head and
+    ``n = x · rsqrt(mean(x²) + eps) · weight`` over the whole width ``H·D``; then, for each head and
     its pairs ``(i, i + D/2)``, ``y_l = n_l · cos_l − n_h · sin_l``, ``y_h = n_h · cos_l +
     n_l · sin_l``: only the first ``D/2`` columns of the tables are read, for both halves.
 
     x ``[B, S, H·D]`` (any leading dimensions, any strides), weight ``[H·D]``, cos and sin
     ``[S, D]`` or ``[B, S, D]``, where B may be 1, or these with a 1 before D. H is ``num_heads``
-    and D what it leaves of x's width, and tables may have D/2 columns; without it D is the tables'
-    width. x is f32, f16 or bf16; weight and tables have x's dtype or are f32. y is shaped as x and
-    has its dtype; it shares no memory, or is ``out``, which may be x.
+    and D is x's width divided by it; tables may then have D/2 columns. Without ``num_heads``, D is
+    the tables' width. x is f32, f16 or bf16; weight and tables have x's dtype or are f32. y has x's
+    shape and dtype; it shares no memory with inputs, or is ``out``, which may be x.
 
-    In f32, one rounding; torch's tensors have gradients, without ``out``. Errors:
+    Computes in f32 with one rounding; torch tensors have gradients unless ``out`` is given. Errors:
     ShapeMismatchError for widths that do not fit, and those of ``rms_norm_rope``. Source: Zhang and
     Sennrich, 2019; Su et al., RoFormer, 2021.
     """
@@ -85,7 +85,7 @@ def fused_rmsnorm_rope(
 
 
 def _head_of(width: int, columns: int, num_heads: int | None) -> int:
-    """D: the tables' columns, or, where the number of heads says so, twice as many."""
+    """D: the number of the tables' columns, or twice as many if num_heads requires it."""
     heads = width // columns if columns else 0
     fits = heads * columns == width
     if fits and num_heads in (None, heads):
@@ -109,10 +109,13 @@ def mrope(
     q: Any, k: Any, positions: Any, cos_sin_cache: Any, sections: tuple[int, int, int],
     style: str = "neox", *, rotary_dim: int | None = None, out: Any = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Rotary embeddings with three positions per token, time, height and width: Qwen-VL's.
+    """Rotary embeddings with three positions per token (time, height, width), as in Qwen-VL.
 
-    The first ``sections[0]`` pairs of each head turn by row ``positions[0, t]`` of the table, the
-    next ``sections[1]`` by row ``positions[1, t]``, the last ``sections[2]`` by
+    Row ``positions[0, t]`` of the table rotates the first ``sections[0]`` pairs of each head of
+    token t, row ``positions[1, t]`` the next ``sections[1]`` and row ``positions[2, t]`` the last
+    ``sections[2]``.
+
+@@ ``positions[1, t]``, the last ``sections[2]`` by
     ``positions[2, t]``.
 
     q ``[*T, H, D]``, k ``[*T, Hkv, D]``, positions ``[3, *T]`` i32 or i64, cos_sin_cache ``[P,

@@ -1,4 +1,4 @@
-"""What the formulas of filter_rows and sample_rows share, in NumPy. Written from the contract, not
+"""Shared by the formulas of filter_rows and sample_rows, in NumPy. Written from the contract, not
 from the C++. Read next: filter_rows/formulas.py.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def kept(x: Any, p: Any, k: int, top_p: float, min_p: float) -> Any:
-    """Which elements of a row stay."""
+    """A mask of the elements of a row that are kept."""
     stays = np.ones(x.shape, bool)
     if 0 < k < len(x):
         stays = x >= np.sort(x)[::-1][k - 1]

@@ -1,4 +1,4 @@
-"""The letters of sampling, and its row of docs/all_operators.md.
+"""Schema letters of sampling, and its row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """

@@ -1,4 +1,4 @@
-"""What the formulas of causal_conv1d share, in NumPy and f64. Written from the contract, not from
+"""Shared by the formulas of causal_conv1d, in NumPy and f64. Written from the contract, not from
 the C++. Read next: causal_conv1d_batch/formulas.py.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def convolved(x: Any, weight: Any, bias: Any, state: Any, activation: str) -> tuple[Any, Any]:
-    """One sequence: x [C, L] -> y, the state after it."""
+    """Convolves one sequence, x [C, L]: y and the state after it."""
     channels, taps = weight.shape
     past = np.zeros((channels, taps - 1)) if state is None else state
     all_ = np.concatenate([past, x], 1)

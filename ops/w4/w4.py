@@ -1,4 +1,4 @@
-"""The letters of 4-bit weights, and their row of docs/all_operators.md.
+"""Schema letters of 4-bit weights, and their row of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """

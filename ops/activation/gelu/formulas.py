@@ -1,4 +1,4 @@
-"""gelu once more, in NumPy and f64: what the oracle itself is checked against.
+"""gelu in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: gelu_ref.hpp, docs/testing.md.
 """

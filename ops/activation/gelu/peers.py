@@ -1,4 +1,4 @@
-"""gelu in torch: what is timed beside it, eager and compiled."""
+"""gelu in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ARGUMENTS: dict[str, str] = {
     "x": "gate and up projection side by side: the first half is the gate",
 }
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "gelu_and_mul": {
         "backward": "gelu_and_mul_backward",

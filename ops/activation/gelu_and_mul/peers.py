@@ -1,4 +1,4 @@
-"""gelu_and_mul in torch: what is timed beside it, eager and compiled."""
+"""gelu_and_mul in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

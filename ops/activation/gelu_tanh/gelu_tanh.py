@@ -24,7 +24,7 @@ ARGUMENTS: dict[str, str] = {
     "x": "rows of any length; each element is computed alone",
 }
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "gelu_tanh": {
         "backward": "gelu_tanh_backward",

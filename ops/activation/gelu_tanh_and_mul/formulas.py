@@ -1,7 +1,8 @@
-"""gelu_tanh_and_mul once more, in NumPy: what the oracle itself is checked against.
+"""gelu_tanh_and_mul in NumPy: an independent version that checks the oracle.
 
-Written from the contract, not from the C++: with tanh, in more digits than f64 where the machine
-has them, since 1 + tanh cancels below 0. Read next: gelu_tanh_and_mul_ref.hpp, docs/testing.md.
+Written from the contract, not from the C++. Uses tanh in long double, wider than f64 where the
+machine supports it, since 1 + tanh cancels below 0.
+Read next: gelu_tanh_and_mul_ref.hpp, docs/testing.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""gelu_tanh_and_mul_backward once more, in NumPy: what the oracle itself is checked against.
+"""gelu_tanh_and_mul_backward in NumPy: an independent version that checks the oracle.
 
-Written from the contract, not from the C++; in more digits than f64 where the machine has them.
-Read next: gelu_tanh_and_mul_backward_ref.hpp, ../gelu_tanh_and_mul/formulas.py.
+Written from the contract, not from the C++; in long double, wider than f64 where the machine
+supports it. Read next: gelu_tanh_and_mul_backward_ref.hpp, ../gelu_tanh_and_mul/formulas.py.
 """
 
 from __future__ import annotations

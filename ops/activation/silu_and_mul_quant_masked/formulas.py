@@ -1,7 +1,7 @@
-"""silu_and_mul_quant_masked once more, in NumPy and f64: what the oracle itself is checked against.
+"""silu_and_mul_quant_masked in NumPy and f64: an independent version that checks the oracle.
 
-Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
-dtype; rows that are not there are 0, and are not compared. Read next:
+Written from the contract, not from the C++. q is not rounded here: the comparison rounds it to
+its dtype; absent rows are 0 and are not compared. Read next:
 ops/activation/gated_codes_ref.hpp, docs/testing.md.
 """
 

@@ -1,4 +1,4 @@
-"""silu_backward once more, in NumPy and f64: what the oracle itself is checked against.
+"""silu_backward in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: silu_backward_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""silu_mul once more, in NumPy and f64: what the oracle itself is checked against.
+"""silu_mul in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: silu_mul_ref.hpp, docs/testing.md.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 def silu_mul(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
     gate = tensors["gate"] / (1.0 + np.exp(-tensors["gate"]))
-    # f32 is what it is computed in: nothing is cast there.
+    # The operator computes in f32: with f32 tensors there is nothing to round.
     if scalars["cast_before_mul"] and rounding.dtype.itemsize < 4:
         gate = rounding(gate)
     return (gate * tensors["up"],)

@@ -1,4 +1,4 @@
-"""silu_mul in torch: what is timed beside it, eager and compiled."""
+"""silu_mul in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

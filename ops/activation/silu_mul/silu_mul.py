@@ -30,7 +30,7 @@ ARGUMENTS: dict[str, str] = {
     "cast_before_mul": "round silu(gate) to gate's dtype before the product",
 }
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "silu_mul": {
         "backward": "silu_mul_backward",

@@ -1,4 +1,4 @@
-"""silu_mul_backward once more, in NumPy and f64: what the oracle itself is checked against.
+"""silu_mul_backward in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: silu_mul_backward_ref.hpp.
 """
@@ -16,7 +16,7 @@ def silu_mul_backward(
     dy, gate = tensors["dy"], tensors["gate"]
     s = 1.0 / (1.0 + np.exp(-gate))
     gated, value = dy * tensors["up"], gate * s
-    # f32 is what it is computed in: nothing is cast there.
+    # The operator computes in f32: with f32 tensors there is nothing to round.
     if scalars["cast_before_mul"] and rounding.dtype.itemsize < 4:
         gated, value = rounding(gated), rounding(value)
     return gated * s * (1.0 + gate * (1.0 - s)), dy * value

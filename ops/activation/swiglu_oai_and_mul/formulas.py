@@ -1,4 +1,4 @@
-"""swiglu_oai_and_mul once more, in NumPy and f64: what the oracle itself is checked against.
+"""swiglu_oai_and_mul in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: swiglu_oai_and_mul_ref.hpp.
 """

@@ -55,7 +55,7 @@ LETTERS: dict[str, str] = {
     "Dv": "elements of a head of v",
 }
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "flash_attention_lse": {
         "backward": "flash_attention_backward",

@@ -1,4 +1,4 @@
-"""flash_attention_lse once more, in NumPy and f64: what the oracle itself is checked against.
+"""flash_attention_lse in NumPy and f64: an independent version that checks the oracle.
 
 Read next: ../formulas.py.
 """

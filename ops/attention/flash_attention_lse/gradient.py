@@ -1,8 +1,8 @@
 """The gradient of flash_attention_lse in its bias, in torch's own operators and f32.
 
-q, k and v have theirs from flash_attention_backward; dS, which is the bias's, is never in memory
-there. It is made again here, one head after another: of each head B·S·L f32 numbers, twice. A slow
-way beside that kernel, for a bias that is learned. Read next: flash_attention_lse.py (AUTOGRAD),
+flash_attention_backward computes the gradients of q, k and v, but never stores dS, the gradient of
+the bias. It is recomputed here, one head at a time, in B·S·L f32 numbers per head, twice. Slower
+than that kernel; meant for a learned bias. Read next: flash_attention_lse.py (AUTOGRAD),
 ../../../python/dlblas/torch/_autograd.py.
 """
 
@@ -14,7 +14,7 @@ import torch
 
 
 def _seen(rows: int, keys: int, causal: bool, window: int, device: torch.device) -> torch.Tensor:
-    """[S, L]: which keys a query sees; query s is at key s + L − S."""
+    """[S, L]: which keys each query sees; query s is at key s + L − S."""
     at = torch.arange(rows, device=device)[:, None] + (keys - rows)
     key = torch.arange(keys, device=device)[None, :]
     seen = torch.ones(rows, keys, dtype=torch.bool, device=device)
@@ -31,7 +31,7 @@ def dbias(
     lse: torch.Tensor, dlse: torch.Tensor | None, bias: torch.Tensor, causal: bool, scale: float,
     window: int, softcap: float,
 ) -> torch.Tensor:  # fmt: skip
-    """dS = P · (dout · vᵀ − Σ dout · o + dlse), summed over the dimensions that bias has as 1."""
+    """dS = P · (dout · vᵀ − Σ dout · o + dlse), summed over the dimensions of size 1 in bias."""
     heads, group = q.shape[2], q.shape[2] // max(1, k.shape[2])
     factor = scale or 1 / math.sqrt(max(1, q.shape[3]))
     seen = _seen(q.shape[1], k.shape[1], causal, window, q.device)

@@ -37,7 +37,7 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
-# Argument -> what it is, in which unit; others as in flash_attention_lse.
+# Argument -> what it is, in which unit; the others are those of flash_attention_lse.
 ARGUMENTS: dict[str, str] = {
     "cos": "cosines of each position's angles, for both channels of all pairs",
     "sin": "their sines, laid out alike",
@@ -53,7 +53,7 @@ LETTERS: dict[str, str] = {
     "Dv": "elements of a head of v",
 }
 
-# Its gradient, of other operators: gradient.py.
+# Its gradient, built from other operators: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"flash_attention_rotary": {"formula": "gradient"}}
 
 # Row of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.

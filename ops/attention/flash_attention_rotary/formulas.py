@@ -1,4 +1,4 @@
-"""flash_attention_rotary once more, in NumPy and f64: what the oracle itself is checked against.
+"""flash_attention_rotary in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract: rotated heads are rounded to q's dtype. Read next: ../formulas.py.
 """

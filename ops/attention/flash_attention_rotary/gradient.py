@@ -1,8 +1,8 @@
-"""The gradient of flash_attention_rotary: flash_attention_backward of the rotated heads, which are
-made again, and the transposed rotation; o and lse are made again, too.
+"""The gradient of flash_attention_rotary: flash_attention_backward of the rotated heads, then the
+transposed rotation.
 
-A model that trains calls dlblas.kernels.fused_rotary_and_fa, which keeps them. Read next:
-flash_attention_rotary.py (AUTOGRAD), ../flash_attention_backward/.
+Rotated heads, o and lse are recomputed; for training, call dlblas.kernels.fused_rotary_and_fa,
+which keeps them. Read next: flash_attention_rotary.py (AUTOGRAD), ../flash_attention_backward/.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _Tensor = torch.Tensor | None
 
 
 def _swapped(x: torch.Tensor) -> torch.Tensor:
-    """Both halves of the last dimension in each other's place."""
+    """Swaps the two halves of the last dimension."""
     return x.roll(x.shape[-1] // 2, -1)
 
 
@@ -21,7 +21,7 @@ def flash_attention_rotary(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
     causal: bool, scale: float, window: int, softcap: float, dout: _Tensor, dlse: _Tensor,
 ) -> tuple[_Tensor, ...]:  # fmt: skip
-    """Gradients of q, k, v and of both tables."""
+    """Gradients of q, k, v and both tables."""
     ops = torch.ops.dlblas
     tables = [t.expand(*q.shape[:2], t.shape[-1]) for t in (cos, sin)]
     turned = ops.apply_rotary_pos_emb(q, k, *tables)

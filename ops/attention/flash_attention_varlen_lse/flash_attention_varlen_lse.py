@@ -54,7 +54,7 @@ LETTERS: dict[str, str] = {
     "Dv": "elements of a head of v",
 }
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "flash_attention_varlen_lse": {
         "backward": "flash_attention_varlen_backward",

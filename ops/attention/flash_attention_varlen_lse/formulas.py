@@ -1,4 +1,4 @@
-"""flash_attention_varlen_lse once more, in NumPy and f64: what the oracle is checked against.
+"""flash_attention_varlen_lse in NumPy and f64: an independent version that checks the oracle.
 
 Read next: ../formulas.py.
 """

@@ -1,4 +1,4 @@
-"""merge_attention_states in torch: what is timed beside it, eager and compiled."""
+"""merge_attention_states in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mla_decode_lse once more, in NumPy and f64: what the oracle itself is checked against.
+"""mla_decode_lse in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: mla_decode_lse_ref.cpp.
 """

@@ -1,4 +1,4 @@
-"""paged_attention_lse once more, in NumPy and f64: what the oracle itself is checked against.
+"""paged_attention_lse in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: paged_attention_lse_ref.cpp.
 """

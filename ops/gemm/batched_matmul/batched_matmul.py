@@ -34,5 +34,5 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, a's",
 }
 
-# Its gradient, of batched products: gradient.py.
+# Its gradient, built from batched products: gradient.py.
 AUTOGRAD = {"batched_matmul": {"formula": "gradient", "second": "formula"}}

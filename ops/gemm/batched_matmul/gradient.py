@@ -1,5 +1,6 @@
-"""The gradient of batched_matmul, of batched products. Read next: ops/gemm/gradient.py,
-batched_matmul.py (AUTOGRAD).
+"""The gradient of batched_matmul, built from batched products.
+
+Read next: ops/gemm/gradient.py, batched_matmul.py (AUTOGRAD).
 """
 
 from __future__ import annotations

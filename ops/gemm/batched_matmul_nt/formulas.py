@@ -1,4 +1,4 @@
-"""batched_matmul_nt once more, in NumPy and f64: what the oracle itself is checked against.
+"""batched_matmul_nt in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: ../formulas.py, docs/testing.md.
 """

@@ -1,5 +1,6 @@
-"""The gradient of batched_matmul_nt, of batched products. Read next: ops/gemm/gradient.py,
-batched_matmul_nt.py (AUTOGRAD).
+"""The gradient of batched_matmul_nt, built from batched products.
+
+Read next: ops/gemm/gradient.py, batched_matmul_nt.py (AUTOGRAD).
 """
 
 from __future__ import annotations

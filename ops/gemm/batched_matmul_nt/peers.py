@@ -1,4 +1,4 @@
-"""batched_matmul_nt in torch, as a rival and for compilation by Inductor."""
+"""batched_matmul_nt in torch: the benchmark peer, eager and compiled by Inductor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""grouped_gemm_k once more, in NumPy and f64: what the oracle itself is checked against.
+"""grouped_gemm_k in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: ops/gemm/grouped/grouped_ref.hpp.
 """

@@ -1,6 +1,6 @@
-"""grouped_gemm_masked_block once more, in NumPy and f64: what the oracle is checked against.
+"""grouped_gemm_masked_block in NumPy and f64: an independent version that checks the oracle.
 
-Written from the contract, not from the C++; rows that no group has are 0, and are not compared.
+Written from the contract, not from the C++; rows beyond an expert's count are 0, not compared.
 Read next: ops/gemm/grouped_block/grouped_block_ref.hpp, docs/testing.md.
 """
 

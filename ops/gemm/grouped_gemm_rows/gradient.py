@@ -1,6 +1,6 @@
 """The gradient of grouped_gemm_rows, by grouped products: da = dout · weight, dweight = doutᵀ · a.
 
-Rows that no group has have no result, and a gradient of 0. Read next:
+Rows in no group have no result and a gradient of 0. Read next:
 ../../../python/dlblas/torch/_autograd.py.
 """
 

@@ -36,7 +36,7 @@ ARGUMENTS: dict[str, str] = {
 
 LETTERS: dict[str, str] = {"M": "rows of all groups"}
 
-# In torch's operators: gradient.py.
+# Its gradient, built from grouped products: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradient"}}
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.

@@ -1,4 +1,4 @@
-"""linear_residual once more, in NumPy and f64: what the oracle itself is checked against."""
+"""linear_residual in NumPy and f64: an independent version that checks the oracle."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The gradient of linear_residual: products of matmul's, the rest in torch's operators and f32.
+"""The gradient of linear_residual: products by matmul, the rest in torch's operators and f32.
 
 With ``s = row_scale · column_scale``, ``p = x · weightᵀ`` and ``g = dy · act′(s · p + bias)``:
 ``dx = (g · s) · weight``, ``dweight = (g · s)ᵀ · x``, ``dbias = Σ_T g``, ``dresidual = dy``,
 ``drow_scale = Σ_N g · column_scale · p``, ``dcolumn_scale = Σ_T g · row_scale · p``. ``g · s`` is
-rounded to x's dtype, which products take. Read next: linear_residual.py (AUTOGRAD),
+rounded to x's dtype, the input dtype of the products. Read next: linear_residual.py (AUTOGRAD),
 ops/gemm/matmul/gradient.py.
 """
 
@@ -25,7 +25,7 @@ def linear_residual(
     x: torch.Tensor, weight: torch.Tensor, activation: str, bias: _Tensor, residual: _Tensor,
     row_scale: _Tensor, column_scale: _Tensor, out_dtype: torch.dtype | None, dy: torch.Tensor,
 ) -> tuple[_Tensor, ...]:  # fmt: skip
-    """Gradients of x, weight, bias, residual, row_scale and column_scale, as far as needed."""
+    """Gradients of x, weight, bias, residual, row_scale and column_scale; None if not needed."""
     product, wide = torch.ops.dlblas.matmul, torch.float32
     rows, g = as_matrix(x), as_matrix(dy)
     dresidual = None

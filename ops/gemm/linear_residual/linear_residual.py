@@ -42,7 +42,7 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, x's",
 }
 
-# Its gradient, of matmul's products: gradient.py.
+# Its gradient, built from matmul: gradient.py.
 AUTOGRAD = {"linear_residual": {"formula": "gradient", "second": "formula"}}
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.

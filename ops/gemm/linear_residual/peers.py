@@ -1,4 +1,4 @@
-"""linear_residual in torch: what is timed beside it, eager and compiled."""
+"""linear_residual in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

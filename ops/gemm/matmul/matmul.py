@@ -42,8 +42,7 @@ ARGUMENTS: dict[str, str] = {
     "out_dtype": "dtype of the result; without it, a's",
 }
 
-# Letter of the schemas -> what it counts.
-# Its gradient, of its own products: gradient.py.
+# Its gradient, built from matmul itself: gradient.py.
 AUTOGRAD = {"matmul": {"formula": "gradient", "second": "formula"}}
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.

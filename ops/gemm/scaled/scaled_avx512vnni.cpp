@@ -332,9 +332,18 @@ void multiply_part(const ScaledJob& p, const VnniConfig& config, const VnniRows&
     multiply_strip(p, config, rows, part, j, smaller(config.columns, part.j1 - j));
 }
 
+void finish_rows(const ScaledJob& p, const int32_t* sums, int64_t i0, int64_t i1) {
+  float scales[kStrip];
+  for (int64_t j = 0; j < p.n; j += kStrip) {
+    const int64_t n = smaller(kStrip, p.n - j);
+    load_scales(p, j, n, scales);
+    for (int64_t i = i0; i < i1; ++i) finish_row(p, i, j, n, scales, sums + i * p.n + j);
+  }
+}
+
 }  // namespace
 
-constinit const gemm::scaled::VnniCode kVnniCode = {pack_codes, multiply_part};
+constinit const gemm::scaled::VnniCode kVnniCode = {pack_codes, multiply_part, finish_rows};
 
 }  // namespace dlblas::avx512
 // NOLINTEND(google-build-namespaces)

@@ -118,6 +118,7 @@ void define(OperatorDef& def, Scales scales) {
   append_tiles(def.implementations, scales);
   if (!blocks) append_vnni(def.implementations);
   append_cpu(def.implementations, scales);
+  if (!blocks) append_onednn(def.implementations);
   append_wgmma(def.implementations, scales);
   if (!blocks) append_cublaslt(def.implementations);
   append_mma(def.implementations, scales);

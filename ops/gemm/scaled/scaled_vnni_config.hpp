@@ -40,6 +40,8 @@ struct VnniPart {
 struct VnniCode {
   void (*pack)(const ScaledJob&, const VnniRows&, int64_t p0, int64_t p1);
   void (*multiply)(const ScaledJob&, const VnniConfig&, const VnniRows&, const VnniPart&);
+  /// Rows [i0, i1) of the result, from sums that are contiguous.
+  void (*finish)(const ScaledJob&, const int32_t* sums, int64_t i0, int64_t i1);
 };
 
 }  // namespace dlblas::gemm::scaled

@@ -1,4 +1,4 @@
-"""scaled_mm_block once more, in NumPy and f64: what the oracle itself is checked against.
+"""scaled_mm_block in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: ops/gemm/scaled/scaled_ref.hpp,
 docs/testing.md.

@@ -1,4 +1,4 @@
-"""scaled_mm_channel once more, in NumPy and f64: what the oracle itself is checked against.
+"""scaled_mm_channel in NumPy and f64: an independent version that checks the oracle.
 
 Written from the contract, not from the C++. Read next: ops/gemm/scaled/scaled_ref.hpp,
 docs/testing.md.
@@ -18,7 +18,7 @@ def scaled_mm_channel(
     columns = tensors["b_scale"].astype(np.float32)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         factors = np.multiply.outer(rows, columns).astype(np.float64)
-        # einsum sums plainly: BLAS may skip zeros, and with them NaN.
+        # einsum sums every term; BLAS may skip zeros and so lose a NaN.
         out = factors * np.einsum("mk,kn->mn", tensors["a"], tensors["b"])
     return (out + tensors["bias"] if "bias" in tensors else out,)
 

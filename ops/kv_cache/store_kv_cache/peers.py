@@ -1,4 +1,4 @@
-"""store_kv_cache in torch: what is timed beside it, eager and compiled."""
+"""store_kv_cache in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

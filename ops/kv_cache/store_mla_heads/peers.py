@@ -1,4 +1,4 @@
-"""store_mla_heads in torch: what is timed beside it, eager and compiled."""
+"""store_mla_heads in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

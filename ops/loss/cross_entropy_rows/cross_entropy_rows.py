@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, str] = {
     "softcap": "the largest magnitude of a logit; 0: no cap",
 }
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "cross_entropy_rows": {
         "backward": "cross_entropy_rows_backward",

@@ -1,4 +1,4 @@
-"""cross_entropy_rows_backward in torch: what is timed beside it, eager and compiled."""
+"""cross_entropy_rows_backward in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

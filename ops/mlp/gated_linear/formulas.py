@@ -1,4 +1,4 @@
-"""gated_linear once more, in NumPy and f64: what the oracle itself is checked against.
+"""gated_linear in NumPy and f64: an independent version that checks the oracle.
 
 Read next: ops/mlp/formulas.py, gated_linear_ref.hpp, docs/testing.md.
 """

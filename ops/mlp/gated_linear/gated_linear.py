@@ -37,5 +37,5 @@ LETTERS: dict[str, str] = {
     "F": "columns of the result: the feed-forward width",
 }
 
-# Its gradient, of matmul's products: gradient.py.
+# Its gradient, built from matmul: gradient.py.
 AUTOGRAD = {"gated_linear": {"formula": "gradient", "second": "formula"}}

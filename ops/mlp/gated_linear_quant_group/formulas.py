@@ -1,6 +1,6 @@
-"""gated_linear_quant_group once more, in NumPy and f64: what the oracle itself is checked against.
+"""gated_linear_quant_group in NumPy and f64: an independent version that checks the oracle.
 
-q is not rounded here: what compares it rounds to its dtype.
+q is not rounded here: the comparison rounds it to its dtype.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""gated_linear_quant_group in torch: what is timed beside it, eager and compiled."""
+"""gated_linear_quant_group in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""linear_rope once more, in NumPy and f64: what the oracle itself is checked against."""
+"""linear_rope in NumPy and f64: an independent version that checks the oracle."""
 
 from __future__ import annotations
 

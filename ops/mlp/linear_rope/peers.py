@@ -1,4 +1,4 @@
-"""linear_rope in torch: what is timed beside it, eager and compiled."""
+"""linear_rope in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

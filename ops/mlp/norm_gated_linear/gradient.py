@@ -1,4 +1,4 @@
-"""The gradient of norm_gated_linear: that of gated_linear, then rms_norm's own.
+"""The gradient of norm_gated_linear: that of gated_linear, then that of rms_norm.
 
 Read next: norm_gated_linear.py (AUTOGRAD), ops/mlp/gradient.py.
 """
@@ -17,7 +17,7 @@ def norm_gated_linear(
     x: torch.Tensor, rms_w: torch.Tensor, w_gate: torch.Tensor, w_up: torch.Tensor,
     eps: float, activation: str, dy: torch.Tensor,
 ) -> tuple[_Tensor, _Tensor, _Tensor, _Tensor]:  # fmt: skip
-    """Gradients of x, rms_w, w_gate and w_up; the normalised rows are made again."""
+    """Gradients of x, rms_w, w_gate and w_up; the normalised rows are recomputed."""
     ops = torch.ops.dlblas
     rows = as_matrix(x)
     normed = ops.rms_norm(rows, rms_w, eps)

@@ -38,5 +38,5 @@ LETTERS: dict[str, str] = {
     "F": "columns of the result: the feed-forward width",
 }
 
-# Its gradient, of the gradients of its parts: gradient.py.
+# Its gradient, built from the gradients of its parts: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"norm_gated_linear": {"formula": "gradient"}}

@@ -1,4 +1,4 @@
-"""norm_gated_linear in torch: what is timed beside it, eager and compiled."""
+"""norm_gated_linear in torch: the benchmark peer, eager and compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""norm_linear once more, in NumPy and f64: what the oracle itself is checked against.
+"""norm_linear in NumPy and f64: an independent version that checks the oracle.
 
 Read next: ops/mlp/formulas.py, norm_linear_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""The gradient of norm_linear: matmul's products, and rms_norm's own gradient.
+"""The gradient of norm_linear: products by matmul, then the gradient of rms_norm.
 
 Read next: norm_linear.py (AUTOGRAD), ops/norm/rms_norm_backward/.
 """
@@ -15,7 +15,7 @@ _Tensor = torch.Tensor | None
 def norm_linear(
     x: torch.Tensor, rms_w: torch.Tensor, weight: torch.Tensor, eps: float, dy: torch.Tensor
 ) -> tuple[_Tensor, _Tensor, _Tensor]:
-    """Gradients of x, rms_w and weight; the normalised rows are made again."""
+    """Gradients of x, rms_w and weight; the normalised rows are recomputed."""
     ops = torch.ops.dlblas
     rows, g = as_matrix(x), as_matrix(dy)
     normed = ops.rms_norm(rows, rms_w, eps)

@@ -35,5 +35,5 @@ LETTERS: dict[str, str] = {
     "N": "columns of the result",
 }
 
-# Its gradient, of matmul's products and rms_norm's own: gradient.py.
+# Its gradient, built from matmul and rms_norm_backward: gradient.py.
 AUTOGRAD: dict[str, dict[str, str]] = {"norm_linear": {"formula": "gradient"}}

@@ -1,4 +1,4 @@
-"""grouped_topk once more, in NumPy and f64: what the oracle itself is checked against.
+"""grouped_topk in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: grouped_topk_ref.cpp, docs/testing.md.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def descending(values: Any) -> Any:
-    """Indices of the largest first, NaN above all, equal ones in their order."""
+    """Indices in descending order of value; NaN ranks above all, ties keep their order."""
     order = np.argsort(np.where(np.isnan(values), -np.inf, -values), axis=-1, kind="stable")
     nan_first = np.argsort(~np.isnan(np.take_along_axis(values, order, -1)), axis=-1, kind="stable")
     return np.take_along_axis(order, nan_first, -1)

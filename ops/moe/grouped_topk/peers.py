@@ -1,4 +1,4 @@
-"""grouped_topk in torch: what is timed beside it, eager and compiled."""
+"""grouped_topk in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""moe_align once more, in NumPy: what the oracle itself is checked against.
+"""moe_align in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: moe_align_ref.hpp, docs/testing.md.
 """

@@ -1,7 +1,7 @@
-"""moe_permute once more, in NumPy: what the oracle itself is checked against.
+"""moe_permute in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Rows after the last group, which the contract leaves
-open, are 0. Read next: moe_permute_ref.hpp, docs/testing.md.
+undefined, are 0 here. Read next: moe_permute_ref.hpp, docs/testing.md.
 """
 
 from __future__ import annotations

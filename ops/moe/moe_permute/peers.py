@@ -1,4 +1,4 @@
-"""moe_permute in torch: what is timed beside it, eager and compiled."""
+"""moe_permute in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

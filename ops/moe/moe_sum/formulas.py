@@ -1,4 +1,4 @@
-"""moe_sum once more, in NumPy and f64: what the oracle itself is checked against."""
+"""moe_sum in NumPy and f64: an independent check of the oracle."""
 
 from __future__ import annotations
 

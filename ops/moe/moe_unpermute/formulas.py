@@ -1,4 +1,4 @@
-"""moe_unpermute once more, in NumPy and f64: what the oracle itself is checked against.
+"""moe_unpermute in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: moe_unpermute_ref.hpp, docs/testing.md.
 """

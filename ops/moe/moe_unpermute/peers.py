@@ -1,4 +1,4 @@
-"""moe_unpermute in torch: what is timed beside it, eager and compiled."""
+"""moe_unpermute in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

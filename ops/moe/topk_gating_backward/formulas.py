@@ -1,4 +1,4 @@
-"""topk_gating_backward once more, in NumPy and f64: what the oracle itself is checked against.
+"""topk_gating_backward in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: topk_gating_backward_ref.hpp.
 """
@@ -33,8 +33,8 @@ def topk_gating_backward(
     total = own.sum(0)
     weights = own / np.maximum(total, eps)
     mean = (weights * dw).sum(0)
-    # g · (dg − Σ g · dg) of the weights alone. Where they add up to 1, dw − mean adds up to 0 over
-    # them; quotients of dw by a small total would leave their roundings there.
+    # g · (dg − Σ g · dg) for the weights' part of dg. Where the weights add up to 1, the weighted
+    # sum of dw − mean is 0; dividing dw by a small total first would leave rounding errors in it.
     rest = np.where(total < eps, dw, dw - mean)
     whole = da - np.sum(gates * da, axis=1, keepdims=True)
     dlogits = gates * (whole - np.where(total < eps, mean, 0)[:, None])

@@ -1,4 +1,4 @@
-"""topk_gating_slots once more, in NumPy and f64: what the oracle itself is checked against.
+"""topk_gating_slots in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: topk_gating_slots_ref.hpp.
 """

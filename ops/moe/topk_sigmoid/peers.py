@@ -1,4 +1,4 @@
-"""topk_sigmoid in torch: what is timed beside it, eager and compiled."""
+"""topk_sigmoid in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

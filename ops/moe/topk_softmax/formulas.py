@@ -1,4 +1,4 @@
-"""topk_softmax once more, in NumPy and f64: what the oracle itself is checked against.
+"""topk_softmax in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: topk_softmax_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""add_layer_norm once more, in NumPy and f64: what the oracle itself is checked against.
+"""add_layer_norm in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: add_layer_norm_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""add_layer_norm in torch: what is timed beside it, eager and compiled."""
+"""add_layer_norm in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

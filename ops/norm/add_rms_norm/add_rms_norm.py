@@ -1,4 +1,4 @@
-"""Docstring pieces of add_rms_norm, and what its gradient is made of.
+"""Docstring pieces of add_rms_norm, and the definition of its gradient.
 
 Pure data: no imports, nothing computed. Read next: ops/norm/norm.py (arguments that the
 norms share), python/dlblas/torch/_autograd.py (reads AUTOGRAD).
@@ -37,8 +37,8 @@ ARGUMENTS: dict[str, str] = {
     "residual": "added to x first, in x's unit",
 }
 
-# Its gradient; ops/norm/rms_norm/rms_norm.py says what the four mean. It keeps the rounded sum, a
-# result the caller has anyway, and not the two it was made of.
+# The gradient; ops/norm/rms_norm/rms_norm.py explains the four keys. It saves the rounded sum,
+# which the caller holds anyway, instead of the two addends.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "add_rms_norm": {
         "backward": "rms_norm_backward",

@@ -1,4 +1,4 @@
-"""add_rms_norm once more, in NumPy and f64: what the oracle itself is checked against.
+"""add_rms_norm in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++; `rounding` rounds to x's dtype. Read next:
 ops/norm/add_rms_norm/add_rms_norm_ref.hpp, docs/testing.md.

@@ -1,4 +1,4 @@
-"""add_rms_norm_quant_static in torch: what is timed beside it, eager and compiled."""
+"""add_rms_norm_quant_static in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

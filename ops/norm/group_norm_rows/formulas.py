@@ -1,4 +1,4 @@
-"""group_norm_rows once more, in NumPy: what the oracle itself is checked against.
+"""group_norm_rows in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: group_norm_rows_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""The gradient of group_norm_rows in torch's own operators, in f32: statistics are made again.
+"""The gradient of group_norm_rows in torch's own operators, in f32; recomputes the statistics.
 
 Read next: ../../../python/dlblas/torch/_autograd.py.
 """

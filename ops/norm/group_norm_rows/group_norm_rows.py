@@ -32,5 +32,5 @@ ARGUMENTS: dict[str, str] = {
     "activation": "silu: applied to what is normalised, before it is stored",
 }
 
-# In torch's operators: gradient.py.
+# Written in torch's operators: gradient.py.
 AUTOGRAD = {"group_norm_rows": {"formula": "gradient", "second": "formula"}}

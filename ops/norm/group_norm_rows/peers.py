@@ -1,4 +1,4 @@
-"""group_norm_rows in torch: what is timed beside it, eager and compiled."""
+"""group_norm_rows in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""l2_norm once more, in NumPy and f64: what the oracle itself is checked against.
+"""l2_norm in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: l2_norm_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""layer_norm in torch: what is timed beside it, eager and compiled."""
+"""layer_norm in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

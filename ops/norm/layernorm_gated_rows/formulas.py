@@ -1,4 +1,4 @@
-"""layernorm_gated_rows once more, in NumPy: what the oracle itself is checked against.
+"""layernorm_gated_rows in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: layernorm_gated_rows_ref.hpp.
 """

@@ -36,5 +36,5 @@ ARGUMENTS: dict[str, str] = {
     "is_rms_norm": "the root of the mean square, and no mean is subtracted",
 }
 
-# In torch's operators: gradient.py.
+# Written in torch's operators: gradient.py.
 AUTOGRAD = {"layernorm_gated_rows": {"formula": "gradient", "second": "formula"}}

@@ -27,7 +27,7 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {"x": "rows of logits"}
 
-# Its gradient; see ops/norm/rms_norm/rms_norm.py for what the four mean.
+# The gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "log_softmax": {
         "backward": "log_softmax_backward",

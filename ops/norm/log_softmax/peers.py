@@ -1,4 +1,4 @@
-"""log_softmax in torch: what is timed beside it, eager and compiled."""
+"""log_softmax in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""log_softmax_backward once more, in NumPy and f64: what the oracle itself is checked against.
+"""log_softmax_backward in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: log_softmax_backward_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""rms_norm in torch: what is timed beside it on a CPU, eager and compiled."""
+"""rms_norm in torch, eager and compiled: the baseline of the benchmarks on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docstring pieces of rms_norm, and what its gradient is made of.
+"""Docstring pieces of rms_norm, and the definition of its gradient.
 
 Pure data: no imports, nothing computed. Read next: ops/norm/norm.py (arguments that the
 norms share), python/dlblas/torch/_autograd.py (reads AUTOGRAD).
@@ -28,9 +28,9 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
-# Its gradient, as one call of another operator. `saves` and `takes`: the backward operator's
-# tensors, out of the forward call's inputs and results, and out of the gradients of its results;
-# scalars go by their names. `gives`: the inputs that have a gradient, and which result it is.
+# The gradient, as one call of another operator, `backward`. `saves` maps its tensors to inputs and
+# results of the forward call; `takes` maps its tensors to the forward results whose gradients they
+# are; scalars are matched by name. `gives` maps each input with a gradient to a backward result.
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
     "rms_norm": {
         "backward": "rms_norm_backward",

@@ -1,4 +1,4 @@
-"""rms_norm_backward once more, in NumPy and f64: what the oracle itself is checked against.
+"""rms_norm_backward in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++; `rounding` rounds to x's dtype. Read next:
 ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, docs/testing.md.
@@ -14,7 +14,7 @@ import numpy as np
 def rms_norm_backward(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
-    """By the Jacobian of x/rms(x), which is (1 − n·nᵀ/C)/rms(x): not as the C++ has it."""
+    """Applies the Jacobian of x/rms(x), (1 − n·nᵀ/C)/rms(x), unlike the C++."""
     dy, x, weight = tensors["dy"], tensors["x"], tensors.get("weight", np.ones(1))
     width = x.shape[-1]
     if width == 0:

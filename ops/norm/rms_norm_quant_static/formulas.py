@@ -1,7 +1,7 @@
-"""rms_norm_quant_static once more, in NumPy and f64: what the oracle itself is checked against.
+"""rms_norm_quant_static in NumPy and f64: an independent check of the oracle.
 
-Written from the contract, not from the C++. q is not rounded here: what compares it rounds to its
-dtype. Read next: ops/norm/rms_norm_quant_ref.hpp, docs/testing.md.
+Written from the contract, not from the C++. q is not rounded here; the comparison rounds it
+to its dtype. Read next: ops/norm/rms_norm_quant_ref.hpp, docs/testing.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""rms_norm_quant_static in torch: what is timed beside it, eager and compiled."""
+"""rms_norm_quant_static in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scale_rows once more, in NumPy: what the oracle itself is checked against.
+"""scale_rows in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: scale_rows_ref.hpp, docs/testing.md.
 """

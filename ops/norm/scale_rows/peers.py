@@ -1,4 +1,4 @@
-"""scale_rows in torch: what is timed beside it, eager and compiled."""
+"""scale_rows in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""softmax_backward once more, in NumPy and f64: what the oracle itself is checked against.
+"""softmax_backward in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: softmax_backward_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""dequantize_channel in torch: what is timed beside it, eager and compiled."""
+"""dequantize_channel in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

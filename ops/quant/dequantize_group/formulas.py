@@ -1,4 +1,4 @@
-"""dequantize_group once more, in NumPy and f64: what the oracle itself is checked against.
+"""dequantize_group in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: dequantize_group_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""dequantize_mxfp4 once more, in NumPy: what the oracle itself is checked against.
+"""dequantize_mxfp4 in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/quant/mx_values_ref.hpp,
 docs/testing.md.

@@ -1,4 +1,4 @@
-"""apply_rotary_pos_emb once more, in NumPy and f64: what the oracle itself is checked against.
+"""apply_rotary_pos_emb in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/rope/rotation_ref.hpp.
 """
@@ -17,7 +17,7 @@ def apply_rotary_pos_emb(
     sin_low, sin_high = np.split(tensors["sin"][..., None, :], 2, axis=-1)
 
     def term(x: Any, factor: Any) -> Any:
-        # f32 is what it is computed in: nothing is cast there.
+        # The operator computes in f32, so f32 values are not cast.
         if scalars["cast_before_sum"] and rounding.dtype.itemsize < 4:
             return rounding(x * factor)
         return x * factor

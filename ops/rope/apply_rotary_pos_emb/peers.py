@@ -1,4 +1,4 @@
-"""apply_rotary_pos_emb, "neox", in torch: what is timed beside it, eager and compiled."""
+"""apply_rotary_pos_emb, "neox", in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

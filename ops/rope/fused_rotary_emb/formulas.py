@@ -1,4 +1,4 @@
-"""fused_rotary_emb once more, in NumPy: what the oracle itself is checked against.
+"""fused_rotary_emb in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: fused_rotary_emb_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""fused_rotary_emb, "neox", in torch: what is timed beside it, eager and compiled."""
+"""fused_rotary_emb, "neox", in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

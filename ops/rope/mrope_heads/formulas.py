@@ -1,4 +1,4 @@
-"""mrope_heads once more, in NumPy: what the oracle itself is checked against.
+"""mrope_heads in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: mrope_heads_ref.hpp.
 """

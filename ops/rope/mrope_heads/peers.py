@@ -1,4 +1,4 @@
-"""mrope_heads, "neox", in torch: what is timed beside it, eager and compiled."""
+"""mrope_heads, "neox", in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""partial_rotary_heads once more, in NumPy: what the oracle itself is checked against.
+"""partial_rotary_heads in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: partial_rotary_heads_ref.hpp.
 """

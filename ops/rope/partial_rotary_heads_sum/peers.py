@@ -1,4 +1,4 @@
-"""partial_rotary_heads_sum in torch: what is timed beside it, eager and compiled."""
+"""partial_rotary_heads_sum in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

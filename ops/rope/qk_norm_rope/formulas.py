@@ -1,4 +1,4 @@
-"""qk_norm_rope once more, in NumPy and f64: what the oracle itself is checked against.
+"""qk_norm_rope in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/rope/normed_heads_ref.hpp.
 """

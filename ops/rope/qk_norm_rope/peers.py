@@ -1,4 +1,4 @@
-"""qk_norm_rope, "neox", in torch: what is timed beside it, eager and compiled."""
+"""qk_norm_rope, "neox", in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

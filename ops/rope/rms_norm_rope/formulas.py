@@ -1,4 +1,4 @@
-"""rms_norm_rope once more, in NumPy and f64: what the oracle itself is checked against.
+"""rms_norm_rope in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: rms_norm_rope_ref.hpp.
 """

@@ -1,7 +1,7 @@
-"""The gradient of rms_norm_rope in torch's own operators, in f32: statistics are made again.
+"""The gradient of rms_norm_rope in torch's own operators, in f32; recomputes the statistics.
 
-A rotation's gradient is the rotation back; what arrives there goes through the norm of a token's
-heads together. Read next: ../../../python/dlblas/torch/_autograd.py.
+The gradient of a rotation is the inverse rotation; its result then passes through the norm, which
+spans all heads of a token. Read next: ../../../python/dlblas/torch/_autograd.py.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def rms_norm_rope(
     eps: float,
     dy: torch.Tensor,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Gradients of x, weight, cos and sin, as far as they are needed; of the tables' second halves,
-    which are not read, zeros."""
+    """Gradients of x, weight, cos and sin, where needed; 0 for the tables' second halves, which the
+    forward pass does not read."""
     wide, half = x.float(), x.shape[-1] // 2
     c, s = (table[..., None, :half].float() for table in (cos, sin))
     low, high = dy.float().split(half, -1)

@@ -36,5 +36,5 @@ ARGUMENTS: dict[str, str] = {
     "eps": "added to the mean square: x's unit squared",
 }
 
-# In torch's operators: gradient.py.
+# Written in torch's operators: gradient.py.
 AUTOGRAD = {"rms_norm_rope": {"formula": "gradient", "second": "formula"}}

@@ -1,4 +1,4 @@
-"""rope once more, in NumPy and f64: what the oracle itself is checked against.
+"""rope in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/rope/rotation_ref.hpp.
 """

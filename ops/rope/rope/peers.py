@@ -1,4 +1,4 @@
-"""rope, "neox", in torch: what is timed beside it, eager and compiled."""
+"""rope, "neox", in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""filter_rows once more, in NumPy: what the oracle itself is checked against.
+"""filter_rows in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/sampling/README.md, docs/testing.md.
 """

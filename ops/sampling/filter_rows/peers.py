@@ -1,4 +1,4 @@
-"""filter_rows in torch: what is timed beside it, eager and compiled."""
+"""filter_rows in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

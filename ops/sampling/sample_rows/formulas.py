@@ -1,4 +1,4 @@
-"""sample_rows once more, in NumPy: what the oracle itself is checked against.
+"""sample_rows in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/sampling/README.md, docs/testing.md.
 """
@@ -13,7 +13,7 @@ from .sampling_formulas import kept  # ops/sampling/formulas.py, as it is staged
 
 
 def philox(seed: int, offset: int, row: int) -> int:
-    """Philox4x32-10: the first two words."""
+    """The first two 32-bit words of Philox4x32-10, as one number."""
     low = 2**32 - 1
     k = [seed & low, seed >> 32 & low]
     c = [offset & low, offset >> 32 & low, row & low, row >> 32 & low]

@@ -1,4 +1,4 @@
-"""sample_rows in torch: what is timed beside it, eager and compiled."""
+"""sample_rows in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

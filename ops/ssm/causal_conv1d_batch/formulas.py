@@ -1,4 +1,4 @@
-"""causal_conv1d_batch once more, in NumPy: what the oracle itself is checked against.
+"""causal_conv1d_batch in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/ssm/conv_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""causal_conv1d_batch in torch: what is timed beside it, eager and compiled."""
+"""causal_conv1d_batch in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gated_delta_rule_packed once more, in NumPy: what the oracle itself is checked against.
+"""gated_delta_rule_packed in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: gated_delta_rule_packed_ref.cpp,
 docs/testing.md.

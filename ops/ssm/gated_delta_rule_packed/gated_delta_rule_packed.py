@@ -34,7 +34,7 @@ ARGUMENTS: dict[str, str] = {
     "scale": "of o",
     "qk_l2norm": "q and k are normalised to length 1 first",
 }
-# Letters whose meaning here is their own.
+# Letters that have another meaning in this operator.
 LETTERS: dict[str, str] = {
     "H": "heads of q and k",
     "K": "elements of a head of q and k",

@@ -1,4 +1,4 @@
-"""selective_scan once more, in NumPy and f64: what the oracle itself is checked against.
+"""selective_scan in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/ssm/step_oracle.hpp.
 """

@@ -1,4 +1,4 @@
-"""selective_state_update in torch: what is timed beside it, eager and compiled."""
+"""selective_state_update in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""awq_dequantize once more, in NumPy: what the oracle itself is checked against.
+"""awq_dequantize in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/w4/weights_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""awq_dequantize in torch: what is timed beside it, eager and compiled."""
+"""awq_dequantize in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

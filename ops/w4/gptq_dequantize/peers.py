@@ -1,4 +1,4 @@
-"""gptq_dequantize in torch: what is timed beside it, eager and compiled."""
+"""gptq_dequantize in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

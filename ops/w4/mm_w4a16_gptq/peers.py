@@ -1,4 +1,4 @@
-"""mm_w4a16_gptq in torch: what is timed beside it, eager and compiled."""
+"""mm_w4a16_gptq in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The names of DLBlas: thin calls of the operators, with its argument orders.
+"""The names of DLBlas: thin wrappers of the operators with DLBlas's argument orders.
 
-Each name is a module. A few are not in this version, and say so (../_absent.py).
+Each name is a module. A few are not in this version and say so (../_absent.py).
 """
 
 import typing as _typing

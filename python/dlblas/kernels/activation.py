@@ -15,5 +15,5 @@ _silu_and_mul = FUNCTIONS["silu_and_mul"].call
 
 @hinted
 def silu_and_mul(gate_up: Any, out: Any = None) -> Any:
-    """``silu(gate_up[..., :F]) · gate_up[..., F:]``, into ``out`` where it is given."""
+    """``silu(gate_up[..., :F]) · gate_up[..., F:]``, written to ``out`` if given."""
     return _silu_and_mul(gate_up, out=out)

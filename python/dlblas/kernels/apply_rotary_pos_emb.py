@@ -1,6 +1,6 @@
 """``dlblas.kernels.apply_rotary_pos_emb``: rotation of query and key heads by tables.
 
-A thin call of ``dlblas.apply_rotary_pos_emb``. Read next:
+A thin wrapper of ``dlblas.apply_rotary_pos_emb``. Read next:
 ../../../ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb.py.
 """
 
@@ -27,15 +27,16 @@ def apply_rotary_pos_emb(
     *,
     style: str = "neox",
 ) -> tuple[Any, Any]:
-    """Rotates heads: ``(q_embed, k_embed)``.
+    """Rotates query and key heads by tables: ``(q_embed, k_embed)``.
 
     ``out_l = q_l · cos_l − q_h · sin_l``, ``out_h = q_h · cos_h + q_l · sin_h``.
 
-    q ``[*T, H, D]``, k ``[*T, Hkv, D]``, cos and sin ``[S, D]``, ``[B, S, D]`` or with a dimension
-    of 1 before D, or of D/2 columns. Pairs are ``(i, i + D/2)``; ``style="interleaved"``: ``(2i,
-    2i + 1)``; ``"interleaved_to_half"``: these of q and k, those of the results. Results go into
-    q_embed and k_embed where they are given: q and k themselves for a call in place. Errors and
-    dtypes are those of ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
+    q ``[*T, H, D]``, k ``[*T, Hkv, D]``, cos and sin ``[S, D]`` or ``[B, S, D]``, optionally with a
+    dimension of 1 before D, or with D/2 columns. Pairs are ``(i, i + D/2)``; with
+    ``style="interleaved"`` ``(2i, 2i + 1)``; with ``"interleaved_to_half"`` ``(2i, 2i + 1)`` in q
+    and k, ``(i, i + D/2)`` in the results. Results are written to q_embed and k_embed if given: q
+    and k themselves for an in-place call. Errors and dtypes are those of
+    ``dlblas.apply_rotary_pos_emb``. Source: Su et al., RoFormer, 2021.
     """
     rotated: tuple[Any, Any] = _rotate(q, k, cos, sin, q_embed, k_embed, style=style)
     return rotated

@@ -24,10 +24,10 @@ def call(x: torch.Tensor, w1: torch.Tensor, w3: torch.Tensor, rms_w: torch.Tenso
     """``x̂ = rms_norm(x, rms_w, 1e-6)``, then ``silu(x̂ · w1ᵀ) ⊙ (x̂ · w3ᵀ)``.
 
     x ``[B, S, K]`` (any leading dimensions) f16 or bf16, w1 and w3 ``[F, K]``, rms_w ``[K]``: all
-    three in x's dtype, or all float8_e5m2, or int8 with its bits, which f16 and bf16 hold exactly
-    and are converted to at every call: convert weights once beforehand where that counts (a kept
-    copy could not see every write). The result ``[B, S, F]`` has x's dtype. Errors:
-    UnsupportedDtypeError for other dtypes, those of ``norm_gated_linear``.
+    three in x's dtype, or all float8_e5m2, or int8 with its bits. These are converted to x's dtype
+    at every call, exactly: convert weights once beforehand where that time matters (a cached copy
+    could not see every write). The result ``[B, S, F]`` has x's dtype. Errors:
+    UnsupportedDtypeError for other dtypes; those of ``norm_gated_linear``.
     """
     need_arrays("ffn.call", x=x, w1=w1, w3=w3, rms_w=rms_w)
     if x.dtype not in _HALVES:

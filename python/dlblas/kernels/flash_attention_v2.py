@@ -14,7 +14,7 @@ __all__ = ["FlashAttentionV2"]
 
 
 class FlashAttentionV2:
-    """Called by ``apply``, as an autograd function is; gradients are the operator's own."""
+    """Called through ``apply``, like an autograd function; gradients are the operator's own."""
 
     @staticmethod
     @hinted

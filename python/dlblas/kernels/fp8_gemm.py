@@ -20,12 +20,13 @@ _CALLED = {"a": "a", "b": "b", "a_scale": "a_s", "b_scale": "b_s"}
 
 @hinted
 def fp8_gemm(a: Any, b: Any, a_s: Any, b_s: Any) -> Any:
-    """``a · bᵀ`` of f8e4m3 codes, scales of 1×128 of a and of 128×128 of b.
+    """``a · bᵀ`` of f8e4m3 codes, with 1×128 scales for a and 128×128 scales for b.
 
     a ``[…, K]``, b ``[N, K]``, a_s f32 ``[…, ceil(K / 128)]``, b_s f32 ``[ceil(N / 128),
-    ceil(K / 128)]`` -> ``[…, N]`` in ``torch.get_default_dtype()``, of f32 where that is f64. Sums
-    of 128 terms are multiplied by their scales and added up in f32. N and K need not divide by 128.
-    ``dlblas.scaled_mm`` has a bias and any ``out_dtype``. Errors: those of ``scaled_mm``.
+    ceil(K / 128)]`` -> ``[…, N]`` in ``torch.get_default_dtype()``; for f64, converted from f32.
+    Sums of 128 terms are multiplied by their scales and accumulated in f32. N and K need not be
+    multiples of 128. ``dlblas.scaled_mm`` has a bias and any ``out_dtype``. Errors: those of
+    ``scaled_mm``.
     """
     import torch
 

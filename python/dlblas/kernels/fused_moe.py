@@ -1,6 +1,6 @@
 """``dlblas.kernels.fused_moe``: gated experts with DLBlas's argument order.
 
-A thin call of ``dlblas.fused_moe``. Read next: ../../../ops/moe/api.py.
+A thin wrapper of ``dlblas.fused_moe``. Read next: ../../../ops/moe/api.py.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def fused_moe(
     num_experts: int | None = None,
     renormalize: bool = False,
 ) -> Any:
-    """``dlblas.fused_moe``, which see; ``w1 [E, 2F, C]`` is its w13.
+    """Calls ``dlblas.fused_moe`` (see there); ``w1 [E, 2F, C]`` is its w13.
 
-    ``topk``: the experts of each token, topk_ids' last dimension. ``num_experts``: of all ranks;
-    here are the E from ``expert_offset`` on. Errors: ArgumentError for another topk, and where
-    these are not all among num_experts.
+    ``topk``: experts per token, topk_ids' last dimension. ``num_experts``: the number on all ranks;
+    this rank has the E experts from ``expert_offset`` on. Errors: ArgumentError for another topk,
+    and if these E are not all within num_experts.
     """
     if topk != topk_ids.shape[-1]:
         _refuse("topk", str(topk_ids.shape[-1]), topk)

@@ -1,7 +1,7 @@
 """``dlblas.kernels.fused_rotary_and_fa``: rotation of heads, then attention without a mask, with
 gradients.
 
-In: torch tensors; without gradients, arrays of any package. Out: one like q. Read next:
+In: torch tensors; without gradients, arrays of any package. Out: an array like q. Read next:
 ../../../ops/attention/api.py.
 """
 
@@ -23,7 +23,7 @@ _rotate = FUNCTIONS["apply_rotary_pos_emb"].call
 
 
 class _Rotation(torch.autograd.Function):
-    """Heads turned by tables, which have no gradient; back by the transposed rotation."""
+    """Rotates heads by tables, which get no gradient; backward is the transposed rotation."""
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
@@ -39,7 +39,7 @@ class _Rotation(torch.autograd.Function):
 
 
 class FusedRotaryAndFA:
-    """Called by ``apply``, as an autograd function is."""
+    """Called through ``apply``, like an autograd function."""
 
     @staticmethod
     @hinted
@@ -47,10 +47,10 @@ class FusedRotaryAndFA:
         """``dlblas.fused_rotary_and_fa``: q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``,
         v ``[B, S, Hkv, Dv]``, cos and sin ``[B, S, D]`` -> ``[B, S, H, Dv]``.
 
-        q and k are not modified; all five have gradients. With gradients of q, k and v alone, as
-        a model trains, the rotation is a launch of its own, whose results are kept. Else it is
-        that function, which computes o again for a table's gradient. Dtypes, numerics and errors
-        are those of ``dlblas.fused_rotary_and_fa``; with gradients all five are torch tensors.
+        q and k are not modified; all five have gradients. If only q, k and v need gradients, as in
+        training, the rotation is a separate launch whose results are kept. Otherwise this is
+        ``dlblas.fused_rotary_and_fa``, which recomputes o for a table's gradient. Dtypes, numerics
+        and errors are those of that function; with gradients all five must be torch tensors.
         """
         need("FusedRotaryAndFA.apply", q=q, k=k, v=v, cos=cos, sin=sin)
         if not asks_for_gradients(q, k, v) or cos.requires_grad or sin.requires_grad:

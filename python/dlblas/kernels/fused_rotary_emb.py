@@ -1,6 +1,6 @@
-"""``dlblas.kernels.fused_rotary_emb``: rotation by angles that are made as they are used.
+"""``dlblas.kernels.fused_rotary_emb``: rotation by angles computed on the fly.
 
-A thin call of ``dlblas.fused_rotary_emb``. Read next:
+A thin wrapper of ``dlblas.fused_rotary_emb``. Read next:
 ../../../ops/rope/fused_rotary_emb/fused_rotary_emb.py.
 """
 
@@ -31,8 +31,8 @@ def fused_rotary_emb(
     Angles are ``position_ids / scaling_factor · inv_freq``.
 
     q ``[B, S, H, D]``, k ``[B, S, Hkv, D]``, position_ids ``[B, S]`` or ``[1, S]`` for all of B,
-    inv_freq ``[D/2]``. Results go into out_q and out_k where they are given: q and k themselves for
-    a call in place. Errors, dtypes and numerics are those of ``dlblas.fused_rotary_emb``.
+    inv_freq ``[D/2]``. Results are written to out_q and out_k if given: q and k themselves for an
+    in-place call. Errors, dtypes and numerics are those of ``dlblas.fused_rotary_emb``.
     """
     rotated: tuple[Any, Any] = _rotate(q, k, position_ids, inv_freq, scaling_factor, out_q, out_k)
     return rotated

@@ -25,7 +25,7 @@ def rmsnorm_fn(
     x: Any, weight: Any, bias: Any, z: Any = None, eps: float = 1e-6,
     group_size: int | None = None, norm_before_gate: bool = True,
 ) -> Any:  # fmt: skip
-    """The same with the root of the mean square, and no mean subtracted."""
+    """``layernorm_fn`` with RMS norm: divided by the root mean square, no mean subtracted."""
     return layernorm_gated(x, weight, bias, z, eps, group_size, norm_before_gate, True)
 
 

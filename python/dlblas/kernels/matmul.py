@@ -1,4 +1,4 @@
-"""``dlblas.kernels.matmul``: the product under DLBlas's path.
+"""``dlblas.kernels.matmul``: the matrix product under DLBlas's path.
 
 Read next: ../../../ops/gemm/matmul/matmul.py.
 """
@@ -17,7 +17,7 @@ _matmul = FUNCTIONS["matmul"].call
 
 @hinted
 def matmul(a: Any, b: Any, activation: str = "") -> Any:
-    """``act(a · b)``: ``dlblas.matmul``, which has ``bias`` and ``out_dtype`` as well."""
+    """``act(a · b)``: ``dlblas.matmul``, which also takes ``bias`` and ``out_dtype``."""
     return _matmul(a, b, activation)
 
 

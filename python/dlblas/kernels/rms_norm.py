@@ -25,10 +25,10 @@ def rms_norm(
     out: Any = None,
     out_residual: Any = None,
 ) -> Any:
-    """``rms_norm(x, weight, eps)``, or ``add_rms_norm`` where a residual is given.
+    """``rms_norm(x, weight, eps)``, or ``add_rms_norm`` if a residual is given.
 
-    y alone without a residual, else ``(y, residual_out)``. ``out`` and ``out_residual`` are where
-    they are written; where one of them is not given, that result is new (torch tensors and NumPy
+    Returns y, or with a residual ``(y, residual_out)``. These are written to ``out`` and
+    ``out_residual``; if only one is given, the other result is new (torch tensors and NumPy
     arrays). Errors: ArgumentError for ``out_residual`` without a residual; those of the operators.
     """
     if residual is None:

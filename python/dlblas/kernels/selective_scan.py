@@ -29,17 +29,17 @@ def selective_scan(
     delta_softplus: bool = False,
     return_last_state: bool = False,
 ) -> Any:
-    """y, or ``(y, last state)`` where ``return_last_state``.
+    """Mamba's selective scan: y, or ``(y, last state)`` if ``return_last_state``.
 
     ``h_t = e^(δ_t·A)·h_{t−1} + δ_t·u_t·B_t``, ``y_t = (Σ C_t·h_t + D·u_t)·silu(z_t)``, ``δ =
     softplus(delta + delta_bias)``, from h = 0.
 
     u, delta and z ``[batch, dim, L]``, A ``[dim, dstate]``, B and C ``[batch, dstate, L]``,
-    ``[batch, ngroups, dstate, L]`` or ``[dim, dstate]``, the same at all times, D and delta_bias
-    ``[dim]``; y as u, the state ``[batch, dim, dstate]`` f32. Any strides; nothing is copied but
-    groups beside an operand ``[dim, dstate]``. mamba_ssm's complex A is refused. Dtypes, numerics
-    and errors are those of ``dlblas.selective_scan``, which takes an initial state. Source:
-    mamba_ssm's selective_scan_fn, 2023.
+    ``[batch, ngroups, dstate, L]`` or ``[dim, dstate]`` (constant in time), D and delta_bias
+    ``[dim]``; y as u, the state ``[batch, dim, dstate]`` f32. Any strides; only a B or C with
+    several groups is copied, if the other is ``[dim, dstate]``. mamba_ssm's complex A is refused.
+    Dtypes, numerics and errors are those of ``dlblas.selective_scan``, which takes an initial
+    state. Source: mamba_ssm's selective_scan_fn, 2023.
     """
     b, c = (t[:, None] if len(t.shape) == 3 else t for t in (B, C))
     if len(u.shape) == 3 and 2 in (len(b.shape), len(c.shape)):
@@ -49,7 +49,7 @@ def selective_scan(
 
 
 def _each_channel(t: Any, batch: int, dim: int, length: int) -> Any:
-    """B or C as ``[batch, dim, dstate, L]``: a group is one channel."""
+    """B or C as ``[batch, dim, dstate, L]``: one group per channel."""
     if len(t.shape) == 2:
         return spread(t[None, :, :, None], (batch, *t.shape, length))
     groups = int(t.shape[1])

@@ -28,7 +28,7 @@ def selective_state_update(
     dt_bias: Any = None,
     dt_softplus: bool = False,
 ) -> Any:
-    """Advances ``state`` in place by one token, and returns y, shaped as x.
+    """Advances ``state`` in place by one token and returns y, shaped as x.
 
     ``state = e^(dt'·A)·state + dt'·x·B``, ``y = (Σ C·state + D·x)·silu(z)``, ``dt' = softplus(dt +
     dt_bias)``.
@@ -36,13 +36,13 @@ def selective_state_update(
     state ``[batch, dim, dstate]`` or ``[batch, nheads, dim, dstate]``; x, dt and z ``[batch, dim]``
     or ``[batch, nheads, dim]``; A ``[dim, dstate]`` or ``[nheads, dim, dstate]``; B and C ``[batch,
     dstate]`` or ``[batch, ngroups, dstate]``; D and dt_bias ``[dim]`` or ``[nheads, dim]``. Any
-    strides, nothing is copied. Dtypes, numerics and errors are those of
+    strides; nothing is copied. Dtypes, numerics and errors are those of
     ``dlblas.selective_state_update``. Source: mamba_ssm, 2024.
     """
     b, c = (t[:, None] if len(t.shape) == 2 else t for t in (B, C))
     if len(x.shape) != 2:
         return _update(state, x, dt, A, b, c, D, z, dt_bias, dt_softplus)
-    # What is no array goes as it is: the operator has words for it.
+    # Non-arrays pass through unchanged: the operator reports them.
     skip, bias = (t[None] if hasattr(t, "shape") else t for t in (D, dt_bias))
     gate = z[:, None] if hasattr(z, "shape") else z
     y = _update(

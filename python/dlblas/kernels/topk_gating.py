@@ -1,6 +1,6 @@
-"""``dlblas.kernels.topk_gating``: capacity gating under DLBlas's class.
+"""``dlblas.kernels.topk_gating``: capacity gating under DLBlas's class name.
 
-A thin call of ``dlblas.topk_gating``. Read next: ../../../ops/moe/api.py.
+A thin wrapper of ``dlblas.topk_gating``. Read next: ../../../ops/moe/api.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["TopKGatingFunc"]
 
 
 class TopKGatingFunc:
-    """Called by ``apply``, as an autograd function is; gradients are the operator's own."""
+    """Called through ``apply``, like an autograd function; gradients are the operator's own."""
 
     @staticmethod
     @hinted
@@ -25,7 +25,7 @@ class TopKGatingFunc:
         min_capacity: int = 2,
         higher_precision: bool = False,
     ) -> tuple[Any, Any, Any, Any]:
-        """``dlblas.topk_gating``, which see."""
+        """Calls ``dlblas.topk_gating``; see there."""
         results: tuple[Any, Any, Any, Any] = topk_gating(
             logits, k, capacity_factor, min_capacity, higher_precision
         )

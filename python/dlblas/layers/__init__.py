@@ -1,1 +1,1 @@
-"""DLBlas's layers: of experts on several GPUs, which are not in this version (moe/ep_moe.py)."""
+"""DLBlas's layers: experts on several GPUs, which are not in this version (moe/ep_moe.py)."""

@@ -1,6 +1,6 @@
-"""Modules over the operators, with the parameters and state_dict of torch's own.
+"""Modules built on the operators, with the parameters and state_dict of torch's own.
 
-torch is imported by the first use of a module, not by ``import dlblas.nn``. Read next: rms_norm.py.
+torch is imported when a module is first used, not by ``import dlblas.nn``. Read next: rms_norm.py.
 """
 
 import typing as _typing

@@ -1,5 +1,5 @@
-"""torch.autocast for modules that hold products: torch casts the arguments of its own linear layers
-there; operators stay in the dtypes that they are given.
+"""torch.autocast for modules with matrix products: torch casts the arguments of its own linear
+layers there, while our operators keep the dtypes that they are given.
 
 Used by: linear.py, gated_mlp.py, fp8_linear.py, fused_linear_cross_entropy.py. Read next:
 docs/torch.md.
@@ -13,7 +13,7 @@ import torch
 
 
 def cast(*tensors: Any) -> tuple[Any, ...]:
-    """Inside of ``torch.autocast``, floats other than f64 in its dtype; else as they are."""
+    """Inside ``torch.autocast``, casts floats other than f64 to its dtype; else changes nothing."""
     device = tensors[0].device.type
     if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return tensors

@@ -1,4 +1,4 @@
-"""Options of modules that are texts: refused where the module is made, not at its first call."""
+"""String options of modules, checked when the module is constructed, not at its first call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import ArgumentError
 
 
 def check_offered(module: str, argument: str, value: Any, offered: tuple[str | None, ...]) -> None:
-    """Raises ArgumentError for a value that is not among ``offered``; a near one is named."""
+    """Raises ArgumentError for a value not in ``offered``, and suggests the nearest one."""
     if any(value is one or (type(value) is str and value == one) for one in offered):
         return
     names = [str(one) for one in offered if one]

@@ -1,5 +1,5 @@
-"""Sizes of modules: refused where the module is made, not at its first call; and the normalised
-shape of modules that take torch's argument and normalise one dimension."""
+"""Sizes of modules, checked when the module is constructed, not at its first call; and torch's
+``normalized_shape`` for modules that normalise one dimension."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 1 << 56  # the library's bound
 
 
 def check_sizes(module: str, **sizes: int) -> None:
-    """Raises ArgumentTypeError for what is no integer, ArgumentError for one below 0."""
+    """Raises ArgumentTypeError for a non-integer, ArgumentError for one outside 0 to 2^56."""
     for name, size in sizes.items():
         value = integer(module, name, size)
         if not 0 <= value <= _MOST:
@@ -36,7 +36,7 @@ def _listed(shape: Any) -> Iterable[Any]:
 def last_dimension(
     module: str, normalized_shape: int | tuple[int] | list[int] | torch.Size
 ) -> tuple[int, ...]:
-    """The size of x's last dimension, as a tuple of one."""
+    """Checks ``normalized_shape`` and returns the size of x's last dimension as a 1-tuple."""
     try:
         shape = tuple(map(index, _listed(normalized_shape)))
     except TypeError:

@@ -1,5 +1,5 @@
-"""FP8Linear: a linear layer that keeps its weight as f8 codes and one scale, and nothing else of
-it. Gradients pass through it, to x and to bias.
+"""FP8Linear: a linear layer that stores its weight only as f8 codes and one scale. Gradients flow
+to x and to bias.
 
 Read next: ../../../ops/gemm/api.py (the product), ../triton_ops/kernels/fp8_gemm.py.
 """
@@ -45,8 +45,8 @@ def _product(
 
 
 class _Product(torch.autograd.Function):
-    """Its gradients are those of x · weightᵀ + bias with the weight that the codes stand for: they
-    pass x's rounding straight through, which has a slope of 0 or none."""
+    """Its gradients are those of x · weightᵀ + bias with the dequantised weight: a straight-through
+    estimate for the rounding of x, whose derivative is 0 or undefined."""
 
     @staticmethod
     def forward(
@@ -74,16 +74,17 @@ class FP8Linear(torch.nn.Module):
 
     ``weight`` ``[out_features, in_features]`` is float8_e4m3fn, ``weight_scale`` the f32 number
     that *multiplied* it (``448 / max |weight|``): buffers, a quarter of the memory of f32. Rows of
-    x are quantised when they come, each with its own scale; products as ``dlblas.scaled_mm``, one
-    rounding. ``activation`` is that of ``dlblas.nn.Linear``, of the f32 sums: a pass of its own.
+    x are quantised in each call, each with its own scale; products as in ``dlblas.scaled_mm``, with
+    one rounding. ``activation`` is that of ``dlblas.nn.Linear``, applied to the f32 sums in a
+    separate pass.
 
-    x and bias have gradients, those of the product of x, not quantised, with the weight that the
-    codes stand for; weight has none. Errors: ShapeMismatchError for x of another width; those of
+    x and bias have gradients: those of the product of the unquantised x with the dequantised
+    weight. weight has none. Errors: ShapeMismatchError for x of another width; those of
     ``dlblas.quantize``.
 
-    ``state_dict`` holds weight and weight_scale. A float weight is quantised when it is loaded, so
-    the state of a ``torch.nn.Linear`` loads as it is; ``FP8Linear.from_linear`` takes the layer
-    itself. ``.half()``, ``.to(dtype)`` and the like change the bias alone.
+    ``state_dict`` holds weight and weight_scale. A float weight is quantised on loading, so the
+    state of a ``torch.nn.Linear`` loads unchanged; ``FP8Linear.from_linear`` converts the layer
+    itself. ``.half()``, ``.to(dtype)`` and the like change only the bias.
     """
 
     weight: torch.Tensor
@@ -115,7 +116,7 @@ class FP8Linear(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As torch.nn.Linear draws them."""
+        """Draws weight and bias as torch.nn.Linear does."""
         if self.weight.is_meta:
             return
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
@@ -126,8 +127,8 @@ class FP8Linear(torch.nn.Module):
 
     @torch.no_grad()
     def quantize_weights(self, weight: torch.Tensor | None = None) -> None:
-        """Takes this float weight in place of its own, quantised; without one there is nothing to
-        do, for it is quantised already."""
+        """Quantises this float ``weight`` and replaces the current one; without an argument does
+        nothing, since the current weight is already quantised."""
         if weight is None:
             return
         if tuple(weight.shape) != (self.out_features, self.in_features):
@@ -141,7 +142,7 @@ class FP8Linear(torch.nn.Module):
 
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear) -> FP8Linear:
-        """A layer with this one's weight, quantised, a copy of its bias, and the activation of a
+        """Converts ``linear``: quantises its weight, copies its bias, and takes the activation of a
         ``dlblas.nn.Linear``."""
         has_bias, weight = linear.bias is not None, linear.weight
         activation = linear.activation if isinstance(linear, Linear) else ""
@@ -177,7 +178,7 @@ class FP8Linear(torch.nn.Module):
         return text + (f", activation={self.activation!r}" if self.activation else "")
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> FP8Linear:
-        """Codes and their scale keep their dtypes, whatever the others become."""
+        """The codes and their scale keep their dtypes, whatever ``fn`` does to the others."""
         weight, scale = self.weight, self.weight_scale
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.weight.dtype != _F8:

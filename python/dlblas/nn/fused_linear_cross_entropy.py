@@ -1,4 +1,4 @@
-"""FusedLinearCrossEntropy: a language model's head and its loss, logits a few rows at a time.
+"""FusedLinearCrossEntropy: a language model's head and loss, a few rows of logits at a time.
 
 Read next: ../../../ops/loss/api.py.
 """
@@ -18,9 +18,9 @@ from ._autocast import cast
 class FusedLinearCrossEntropy(torch.nn.Module):
     """The cross entropy of ``x · weightᵀ + bias``, as ``dlblas.fused_linear_cross_entropy``.
 
-    ``forward(x, weight, target, bias=None)``: weight and bias are the head's, whose module keeps
-    them. ``ce_weight``, a weight of each class, is a buffer: it moves with the module and is not in
-    its ``state_dict``.
+    ``forward(x, weight, target, bias=None)``: weight and bias belong to the head's own module.
+    ``ce_weight``, one weight per class, is a buffer: it moves with the module but is not in its
+    ``state_dict``.
     """
 
     ce_weight: torch.Tensor | None

@@ -1,6 +1,6 @@
-"""FusedRMSNormRoPE: the norm over all heads of a projection, and their rotation.
+"""FusedRMSNormRoPE: RMS norm over all heads of a projection, then their rotation.
 
-One parameter, ``weight``, as torch.nn.RMSNorm over the same width has. Read next:
+One parameter, ``weight``, like torch.nn.RMSNorm over the same width. Read next:
 ../../../ops/rope/api.py.
 """
 
@@ -17,7 +17,7 @@ from ..errors import ShapeMismatchError
 
 
 def widened(x: Any, weight: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
-    """Parameters that have neither x's dtype nor f32 as f32, and both tables of one dtype."""
+    """Converts tensors that have neither x's dtype nor f32 to f32; both tables get one dtype."""
     weight, cos, sin = (converted(t, x, to_f32=True) for t in (weight, cos, sin))
     return weight, converted(cos, sin, to_f32=True), converted(sin, cos, to_f32=True)
 
@@ -26,10 +26,10 @@ def widened(x: Any, weight: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
 class FusedRMSNormRoPE(torch.nn.Module):
     """``fused_rmsnorm_rope(x, weight, cos, sin, eps)`` of x ``[B, S, hidden_dim]``, tables [S, D].
 
-    Heads have ``head_dim`` channels; ``num_heads`` is what that makes of ``hidden_dim``. Of the
-    tables, the first ``head_dim / 2`` columns are read; they may have no others. weight and tables
-    that have neither x's dtype nor f32 are converted to f32, a copy at every call. Gradients of x,
-    weight and tables are torch's own operators'.
+    Heads have ``head_dim`` channels; ``num_heads`` is ``hidden_dim / head_dim``. Only the first
+    ``head_dim / 2`` columns of the tables are read; they need no others. weight and tables that
+    have neither x's dtype nor f32 are converted to f32, with a copy at every call. Gradients of x,
+    weight and tables are computed by torch's own operators.
     """
 
     weight: torch.nn.Parameter

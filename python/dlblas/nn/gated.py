@@ -17,7 +17,7 @@ class _Gated(torch.nn.Module):
     op: str  # the operator's name
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # A graph holds operators, not functions of ours.
+        # A graph holds operators, not our Python functions.
         compiling = torch.compiler.is_compiling()
         y: torch.Tensor = (
             getattr(torch.ops.dlblas, self.op)(x) if compiling else FUNCTIONS[self.op].call(x)

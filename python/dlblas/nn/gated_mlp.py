@@ -1,5 +1,5 @@
-"""GatedMLP: a feed-forward layer of three projections, and FusedGatedMLP, its gated part as Triton
-Fused Operators have it.
+"""GatedMLP: a feed-forward layer of three projections, and FusedGatedMLP, its gated part in the
+form of Triton Fused Operators.
 
 Read next: ../../../ops/mlp/api.py.
 """
@@ -22,11 +22,11 @@ from .linear import Linear
 class GatedMLP(torch.nn.Module):
     """``y = (act(x · gateᵀ) ⊙ (x · upᵀ)) · downᵀ`` of x ``[*T, hidden_dim]``.
 
-    ``gate_proj``, ``up_proj`` and ``down_proj`` hold weights alone, under the names of Hugging
+    ``gate_proj``, ``up_proj`` and ``down_proj`` hold only weights, under the names of Hugging
     Face's Llama, Mistral and Qwen. ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh`` or
-    ``relu``, of the gate, with ``activate="up"`` of the other branch. Without ``down`` y is
-    ``[*T, intermediate_dim]``, and there is no ``down_proj``. Inside of torch.autocast x and
-    weights are cast, as torch's linear layers cast them.
+    ``relu``, applied to the gate, or with ``activate="up"`` to the other branch. Without ``down``
+    y is ``[*T, intermediate_dim]``, and there is no ``down_proj``. Inside torch.autocast, x and
+    the weights are cast as in torch's linear layers.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class GatedMLP(torch.nn.Module):
 @hinted
 class FusedGatedMLP(torch.nn.Module):
     """``fused_gated_mlp(x, gate_weight, up_weight, activation)`` of x ``[*T, hidden_dim]``: the
-    activation, ``silu`` or ``gelu``, is on the *up* branch; y is ``[*T, intermediate_dim]``.
+    activation, ``silu`` or ``gelu``, acts on the *up* branch; y is ``[*T, intermediate_dim]``.
 
-    ``gate_weight`` and ``up_weight`` are ``[intermediate_dim, hidden_dim]``, drawn as
-    torch.nn.Linear draws its own.
+    ``gate_weight`` and ``up_weight`` are ``[intermediate_dim, hidden_dim]``, initialised like the
+    weights of torch.nn.Linear.
     """
 
     gate_weight: torch.nn.Parameter

@@ -19,11 +19,11 @@ from ._shape import check_sizes
 @hinted
 class GroupNorm(torch.nn.Module):
     """``y = (x − mean) · rsqrt(var + eps) · weight + bias`` over each group of channels and all
-    places; with ``activation="silu"`` ``y · σ(y)``, in the same kernel.
+    positions; with ``activation="silu"`` then ``y · σ(y)``, in the same kernel.
 
     x ``[B, num_channels, *spatial]``. The variance is biased. Arguments, parameters and
     ``state_dict`` are those of ``torch.nn.GroupNorm``: ``weight`` and ``bias``, both absent without
-    ``affine``. The result has x's dtype; the parameters have x's, or f32.
+    ``affine``. The result has x's dtype; the parameters have x's dtype or f32.
     """
 
     weight: torch.nn.Parameter | None
@@ -57,7 +57,7 @@ class GroupNorm(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """A gain of 1, a bias of 0."""
+        """Sets the gain to 1 and the bias to 0."""
         if self.weight is not None:
             torch.nn.init.ones_(self.weight)
         if self.bias is not None:

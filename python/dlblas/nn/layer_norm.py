@@ -23,7 +23,8 @@ class LayerNorm(torch.nn.Module):
 
     The variance is biased. Arguments, parameters and ``state_dict`` are those of
     ``torch.nn.LayerNorm``: ``weight`` and ``bias``, both absent without ``elementwise_affine``,
-    ``bias`` alone with ``bias=False``. The result has x's dtype; the parameters have x's, or f32.
+    ``bias`` alone with ``bias=False``. The result has x's dtype; the parameters have x's dtype or
+    f32.
     """
 
     weight: torch.nn.Parameter | None
@@ -49,14 +50,14 @@ class LayerNorm(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """A gain of 1, a bias of 0."""
+        """Sets the gain to 1 and the bias to 0."""
         if self.weight is not None:
             torch.nn.init.ones_(self.weight)
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # A graph holds operators, not functions of ours.
+        # A graph holds operators, not our Python functions.
         compiling = torch.compiler.is_compiling()
         call = torch.ops.dlblas.layer_norm if compiling else _layer_norm
         y: torch.Tensor = call(x, self.weight, self.bias, self.eps)

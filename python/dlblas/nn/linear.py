@@ -21,7 +21,7 @@ from ._shape import check_sizes
 class Linear(torch.nn.Linear):
     """``y = act(x · weightᵀ + bias)`` of x ``[*T, in_features]``, rounded once.
 
-    A drop-in for torch.nn.Linear, inside of torch.autocast too; ``activation`` is ``""`` (none),
+    A drop-in for torch.nn.Linear, also inside torch.autocast; ``activation`` is ``""`` (none),
     ``"relu"``, ``"leaky_relu"``, ``"gelu"`` (erf) or ``"silu"``.
     """
 

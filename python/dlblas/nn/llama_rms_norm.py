@@ -1,4 +1,4 @@
-"""LlamaRMSNorm: Hugging Face's class of that name, which Mistral's and Qwen's repeat.
+"""LlamaRMSNorm: Hugging Face's class of that name, which Mistral and Qwen copy.
 
 Read next: rms_norm.py, ../hf.py.
 """
@@ -18,7 +18,7 @@ class LlamaRMSNorm(RMSNorm):
     """``y = round(hidden_states · rsqrt(mean(hidden_states²) + eps)) · weight``.
 
     Arguments, ``weight``, ``variance_epsilon`` and ``state_dict`` are those of Hugging Face's
-    class, and so are its roundings: to the dtype of hidden_states before the weight, and after.
+    class, and so are its roundings: to the dtype of hidden_states before and after the weight.
     """
 
     def __init__(

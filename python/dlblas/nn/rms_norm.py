@@ -1,4 +1,4 @@
-"""RMSNorm, alone or with the residual sum before it.
+"""RMSNorm, alone or preceded by the residual sum.
 
 Drop-in for torch.nn.RMSNorm over the last dimension and for Hugging Face's LlamaRMSNorm: one
 parameter, ``weight``. Eager calls go through dlblas.x(), compiled and exported ones through
@@ -23,10 +23,10 @@ _rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"]
 class RMSNorm(torch.nn.Module):
     """``y = x · rsqrt(mean(x²) + eps) · (weight + weight_offset)`` over the last dimension.
 
-    ``forward(x)`` gives y; ``forward(x, residual)`` adds first and gives ``(y, x + residual)``.
+    ``forward(x)`` returns y; ``forward(x, residual)`` adds first and returns ``(y, x + residual)``.
     ``weight_offset=1`` is Gemma's zero-centred gain; ``cast_before_weight=True`` rounds to x's
     dtype before the weight, as Hugging Face's Llama does. The result has x's dtype; the weight has
-    x's, or f32. Without ``elementwise_affine`` there is no parameter, and nothing is multiplied.
+    x's dtype or f32. Without ``elementwise_affine`` there is no parameter and no multiplication.
     """
 
     weight: torch.nn.Parameter | None
@@ -62,7 +62,7 @@ class RMSNorm(torch.nn.Module):
             self.register_parameter("weight", None)
 
     def reset_parameters(self) -> None:
-        """A gain of 1, whatever the offset."""
+        """Sets the gain ``weight + weight_offset`` to 1."""
         if self.weight is not None:
             torch.nn.init.constant_(self.weight, 1.0 - self.weight_offset)
 

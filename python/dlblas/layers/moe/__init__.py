@@ -1,1 +1,1 @@
-"""DLBlas's layers of experts: not in this version (ep_moe.py)."""
+"""DLBlas's expert layers: not in this version (ep_moe.py)."""

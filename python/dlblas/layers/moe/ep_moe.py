@@ -1,5 +1,5 @@
 """``dlblas.layers.moe.ep_moe`` of DLBlas (``build_deepep_moe``, ``rebalance_experts``): not in this
-version; asking for it says what comes nearest."""
+version; the ImportError names the nearest function."""
 
 from ... import _absent
 
