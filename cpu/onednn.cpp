@@ -17,12 +17,12 @@ bool bind(const Library& library, const char* symbol, Fn& fn) {
 
 bool bind_all(const Library& l, OneDnn& d) {
 #define DLBLAS_BIND(name) bind(l, "dnnl_" #name, d.name)
-  return DLBLAS_BIND(get_effective_cpu_isa) && DLBLAS_BIND(engine_create) && DLBLAS_BIND(stream_create) && DLBLAS_BIND(stream_destroy) &&
-         DLBLAS_BIND(stream_wait) && DLBLAS_BIND(memory_desc_create_with_strides) &&
-         DLBLAS_BIND(memory_desc_destroy) && DLBLAS_BIND(memory_desc_get_size) &&
-         DLBLAS_BIND(memory_create) && DLBLAS_BIND(memory_destroy) &&
-         DLBLAS_BIND(primitive_attr_create) && DLBLAS_BIND(primitive_attr_destroy) &&
-         DLBLAS_BIND(primitive_attr_set_scratchpad_mode) &&
+  return DLBLAS_BIND(get_effective_cpu_isa) && DLBLAS_BIND(engine_create) &&
+         DLBLAS_BIND(stream_create) && DLBLAS_BIND(stream_destroy) && DLBLAS_BIND(stream_wait) &&
+         DLBLAS_BIND(memory_desc_create_with_strides) && DLBLAS_BIND(memory_desc_destroy) &&
+         DLBLAS_BIND(memory_desc_get_size) && DLBLAS_BIND(memory_create) &&
+         DLBLAS_BIND(memory_destroy) && DLBLAS_BIND(primitive_attr_create) &&
+         DLBLAS_BIND(primitive_attr_destroy) && DLBLAS_BIND(primitive_attr_set_scratchpad_mode) &&
          DLBLAS_BIND(primitive_attr_set_post_ops) && DLBLAS_BIND(post_ops_create) &&
          DLBLAS_BIND(post_ops_destroy) && DLBLAS_BIND(post_ops_append_eltwise) &&
          DLBLAS_BIND(matmul_primitive_desc_create) && DLBLAS_BIND(primitive_desc_destroy) &&

@@ -1,6 +1,6 @@
 """DLBlas' getting-started example, as its users wrote it: ask for an operator, then call it.
 
-Needs torch. The first run measures the candidates, ten seconds at the most, and remembers the
+Needs torch. The first run measures the candidates for at most ten seconds and remembers the
 winner.
 """
 

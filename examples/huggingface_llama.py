@@ -1,7 +1,7 @@
 """A Hugging Face Llama whose norms are dlblas': same logits, same training step.
 
-The model is made on the spot from a small LlamaConfig with random weights; nothing is downloaded.
-Runs on the GPU where there is one. Needs `pip install transformers`.
+The model is built from a small LlamaConfig with random weights; nothing is downloaded. Runs on the
+GPU if there is one. Needs `pip install transformers`.
 
     python examples/huggingface_llama.py [--layers 2] [--hidden 256]
 """
@@ -16,7 +16,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 
 def replace_norms(model: torch.nn.Module) -> int:
-    """Every LlamaRMSNorm becomes ours and keeps its parameter, so checkpoints load as before."""
+    """Replaces each LlamaRMSNorm by ours and keeps its parameter: checkpoints load as before."""
     theirs = [(n, m) for n, m in model.named_modules() if isinstance(m, LlamaRMSNorm)]
     for name, norm in theirs:
         ours = dlblas.nn.RMSNorm(
@@ -77,7 +77,7 @@ def main() -> None:
     losses, expected_losses = training_step(ours, tokens), training_step(theirs, tokens)
     gap = max(abs(a - b) / b for a, b in zip(losses, expected_losses, strict=True))
 
-    # f32 sums in another order; in bf16 a mean that rounds the other way moves one ulp.
+    # f32 sums differ in order; in bf16 a mean that rounds the other way differs by one ulp.
     allowed = 2e-2 if dtype is torch.bfloat16 else 1e-5
     print(f"{device}, {str(dtype)[6:]}: {count} norms replaced")
     print(f"  logits, relative difference: {difference:.1e}  (allowed {allowed:.0e})")

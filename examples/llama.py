@@ -1,9 +1,9 @@
-"""A Llama whose operators, from the embedding to the logits, are all dlblas': prefill, then
+"""A Llama that uses dlblas operators all the way from the embedding to the logits: prefill, then
 decoding with a paged cache.
 
-Weights are random and made on the spot (`Llama.take` copies a Hugging Face model's). Prints the
-time to the first token, tokens a second, both beside the same model in torch, and each operator's
-share of a step. On a GPU a step is a CUDA graph; without one the model is small.
+Weights are random and generated at start-up (`Llama.take` copies those of a Hugging Face model).
+Prints the time to the first token and tokens per second, both next to the same model in torch, and
+each operator's share of a step. On a GPU a step is a CUDA graph; without one the model is small.
 
     python examples/llama.py [--layers 32] [--hidden 4096] [--batch 1 16 64] [--no-compile]
 """
@@ -21,7 +21,7 @@ from torch.nn import functional
 
 
 class Shape(NamedTuple):
-    """Llama-3-8B's, but for the number of layers."""
+    """The model's dimensions; the defaults are those of Llama-3-8B."""
 
     layers: int = 32
     hidden: int = 4096
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
 
 class Cache:
-    """Pages of keys and values of each layer, which sequences own in any order."""
+    """Pages of keys and values for each layer; a sequence's pages are in random order."""
 
     def __init__(self, shape: Shape, batch: int, tokens: int, page: int, **where: Any) -> None:
         each = -(-tokens // page)
@@ -50,13 +50,13 @@ class Cache:
         self.lengths = torch.zeros(batch, device=where["device"], dtype=torch.int32)
 
     def slots(self, sequences: Any, positions: Any) -> Any:
-        """Where a sequence's token lies: page · size + place."""
+        """The slot of each sequence's token: page · page size + offset in the page."""
         pages = self.table[sequences, (positions // self.page).long()]
         return pages * self.page + positions % self.page
 
 
 class Llama:
-    """The model; `record`, where it is a list, gets each call of an operator."""
+    """The model; if `record` is a list, every operator call is appended to it."""
 
     def __init__(self, shape: Shape, tokens: int, dtype: Any, device: str) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
@@ -82,7 +82,7 @@ class Llama:
         return [self.made(*size) for _ in range(self.shape.layers)]
 
     def take(self, model: Any) -> None:
-        """The weights of a LlamaForCausalLM, projections of one input side by side."""
+        """Takes a LlamaForCausalLM's weights; projections of the same input are concatenated."""
         self.embedding, self.head = model.model.embed_tokens.weight, model.lm_head.weight
         for i, layer in enumerate(model.model.layers):
             a, m = layer.self_attn, layer.mlp
@@ -105,7 +105,7 @@ class Llama:
     def forward(
         self, tokens: Any, positions: Any, slots: Any, cache: Cache, attend: Any, last: Any = None
     ) -> Any:
-        """Logits of all tokens, or of those in `last`; keys and values go to the cache."""
+        """Logits of all tokens, or of those in `last`; stores keys and values in the cache."""
         shape = self.shape
         heads = [shape.heads, shape.kv_heads, shape.kv_heads]
         x, residual = self.embedding[tokens], None
@@ -125,14 +125,14 @@ class Llama:
         return self.linear(self.norm(x, residual, 2 * shape.layers)[0], self.head)
 
     def norm(self, x: Any, residual: Any, i: int) -> Any:
-        """The normalised sum of both, and the sum."""
+        """The normalised sum of x and residual, and the sum."""
         how = {"eps": self.shape.eps, "cast_before_weight": True}
         if residual is None:
             return self.call("rms_norm", x, self.norms[i], **how), x
         return self.call("add_rms_norm", x, self.norms[i], residual, **how)
 
     def prefill(self, tokens: Any, cache: Cache, every: bool = False) -> Any:
-        """Logits of the last tokens of a batch of prompts `[B, S]`, or of all."""
+        """Logits of the last token of each prompt `[B, S]`, or, with `every`, of all tokens."""
         batch, count = tokens.shape
         at = torch.arange(count, device=self.device, dtype=torch.int32).repeat(batch)
         sequences = torch.arange(batch, device=self.device).repeat_interleave(count)
@@ -153,7 +153,7 @@ class Llama:
         return self.forward(tokens.flatten(), at, slots, cache, attend, last)
 
     def decode(self, tokens: Any, cache: Cache) -> Any:
-        """Logits of one more token `[B]` of each sequence. Nothing here waits for a GPU."""
+        """Logits of one more token `[B]` per sequence. Nothing here waits for a GPU."""
         sequences = torch.arange(len(tokens), device=self.device)
         slots = cache.slots(sequences, cache.lengths)
         positions = cache.lengths.clone()
@@ -182,7 +182,7 @@ class Plain:
         return torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
 
     def forward(self, tokens: Any, begin: int) -> Any:
-        """Logits of the last of tokens `[B, S]`, which lie from `begin` on."""
+        """Logits of the last of tokens `[B, S]`, whose positions start at `begin`."""
         m, shape, count = self.model, self.model.shape, tokens.shape[1]
         heads, size = [shape.heads, shape.kv_heads, shape.kv_heads], (shape.hidden,)
         x = m.embedding[tokens]
@@ -205,7 +205,7 @@ class Plain:
 
 
 def seconds(function: Any, device: str, times: int = 5) -> float:
-    """The median time of a call; on a GPU of the call as a CUDA graph."""
+    """The median time of a call; on a GPU, of the call replayed as a CUDA graph."""
     function()
     if device == "cuda":
         function()
@@ -227,7 +227,7 @@ def seconds(function: Any, device: str, times: int = 5) -> float:
 
 
 def shares(model: Llama, step: Any) -> str:
-    """What part of a step each operator has: all of its calls by themselves."""
+    """Each operator's share of a step, measured by timing all of its calls alone."""
     model.record = []
     step()
     recorded, model.record = model.record, None

@@ -1,7 +1,7 @@
-"""A Llama block with dlblas' norms, held against the same block in plain torch, training included.
+"""A Llama block with dlblas' norms, compared with the same block in plain torch, with training.
 
-Norms and the residual sums before them are dlblas'; projections are torch's Linear, attention is
-torch's scaled_dot_product_attention. Runs on the GPU where there is one.
+The norms and the residual sums before them are dlblas'; projections are torch's Linear, attention
+is torch's scaled_dot_product_attention. Runs on the GPU if there is one.
 
     python examples/llama_block.py [--hidden 256] [--tokens 128] [--compile]
 """
@@ -38,7 +38,7 @@ def rotate(x, cos, sin):
 
 
 class Block(nn.Module):
-    """Takes what the last block added, and the sum before it: every sum is made by a norm."""
+    """Takes the last block's output and the residual before it: a norm computes every sum."""
 
     def __init__(self, norm, hidden: int, heads: int, kv_heads: int, **where) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def step(block, x, residual, cos, sin):
 
 
 def difference(a, b) -> float:
-    """Relative, in the Frobenius norm."""
+    """The relative difference in the Frobenius norm."""
     return ((a.double() - b.double()).norm() / b.double().norm()).item()
 
 
@@ -113,7 +113,7 @@ def main() -> None:
     ).unbind()
     cos, sin = tables(args.tokens, args.hidden // args.heads, dtype, device)
 
-    # f32 sums in another order; bf16 rounds every intermediate, in both blocks.
+    # f32 sums differ in order; bf16 rounds every intermediate, in both blocks.
     allowed = 2e-2 if dtype is torch.bfloat16 else 1e-5
     (y, loss, gradients), (y0, loss0, gradients0) = (
         step(block, x, residual, cos, sin) for block in (ours, eager)

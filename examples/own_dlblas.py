@@ -1,5 +1,6 @@
-"""DLBlas' form: symbolic arguments, a search space, a call that returns its result. Runs on the
-CPU; with device="cuda" and a Triton kernel as the last argument, the space is that kernel's."""
+"""Registration as in DLBlas: symbolic arguments, a search space, a call that returns its result.
+Runs on the CPU; with device="cuda" and a Triton kernel as the last argument, the space is that
+kernel's."""
 
 import dlblas
 import torch
@@ -7,12 +8,12 @@ from dlblas.utils import ChoiceSpace, DictSpace, SymVar, Tensor, get_op, registe
 
 
 def call(a, b, columns):
-    """Column blocks of the product."""
+    """The product, computed in blocks of columns."""
     return torch.cat([a @ part for part in b.split(columns, dim=1)], dim=1)
 
 
 def bench_fn(a, b):
-    """DLBlas times a call with this; here the library measures, and this is not called."""
+    """DLBlas times a call with this; here the library measures, and never calls this."""
 
 
 m, n, k = SymVar("m"), SymVar("n"), SymVar("k")

@@ -1,5 +1,5 @@
-"""A torch function as an implementation of rms_norm, and a new operator with its own: both are
-checked against an oracle, tuned, remembered and explained. Runs on the CPU, and on a GPU too."""
+"""A torch function as an implementation of rms_norm, and a new operator with its own one: both
+are checked against an oracle, tuned, remembered and explained. Runs on the CPU or a GPU."""
 
 import dlblas
 import dlblas.torch

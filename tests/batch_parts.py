@@ -1,9 +1,9 @@
-"""Parts of a batch whose rows are not rows of every argument: some rows of a group, some sequences
-of several, the last tokens of one. In: an operator's arguments. Out: the arguments of a part, and
-where its results stand in the whole's.
+"""Cuts part of a batch where a row is not a row of every argument: some rows of a group, some of
+the sequences, the last tokens of a sequence. In: an operator's arguments. Out: the arguments of a
+part, and where its results stand in the whole result.
 
-A cut is one slice for each text of a dimension (``M``, ``E``, ``1|B``), which is applied wherever
-the schema has that dimension, and arrays that take the place of others (offsets).
+A cut holds one slice per dimension text (``M``, ``E``, ``1|B``), applied wherever the schema has
+that dimension, and arrays that replace arguments (offsets).
 Used by: test_same_bits_parts.py. Read next: test_same_bits.py, whose rows are apart.
 """
 
@@ -28,7 +28,7 @@ Cutter = Callable[[Given, random.Random], Cut | None]  # None: nothing to cut he
 
 
 def some_of(count: int, pick: random.Random) -> slice:
-    """A few more often than many."""
+    """A random range; small ranges are drawn more often than large ones."""
     size = pick.choice(
         [n for n in (1, 1, 2, 3, 5, 8, 9, 17, count // 2, count - 1) if 0 < n < count]
     )
@@ -37,7 +37,7 @@ def some_of(count: int, pick: random.Random) -> slice:
 
 
 def rows_of_groups(given: Given, pick: random.Random) -> Cut | None:
-    """Consecutive rows: of groups that begin or end elsewhere some."""
+    """Consecutive rows; they may start or end inside a group."""
     rows = len(given["a"])
     if rows < 2:
         return None
@@ -47,7 +47,7 @@ def rows_of_groups(given: Given, pick: random.Random) -> Cut | None:
 
 
 def rows_of_masked(given: Given, pick: random.Random) -> Cut | None:
-    """Of each group the rows in a range, or some groups."""
+    """A range of rows in each group, or some of the groups."""
     x = given["x" if "x" in given else "a"]
     counts = given["masked_m"]
     groups = pick.random() < 0.3 and x.shape[0] > 1
@@ -71,7 +71,7 @@ def rows_of_matrices(given: Given, pick: random.Random) -> Cut | None:
 
 
 def groups_of_depth(given: Given, pick: random.Random) -> Cut | None:
-    """Groups of the rows that are summed."""
+    """Some groups of the rows that are summed over."""
     offsets = np.minimum(given["offsets"], len(given["a"]))
     if len(offsets) < 3:
         return None
@@ -82,7 +82,8 @@ def groups_of_depth(given: Given, pick: random.Random) -> Cut | None:
 
 
 def last_queries(given: Given, pick: random.Random) -> Cut | None:
-    """Queries of dense attention, whose diagonal ends with the last: causal ones see the same."""
+    """The last queries of dense attention: the causal diagonal ends at the last query, so these
+    still see the same keys."""
     rows = given["q"].shape[1]
     if rows < 2:
         return None
@@ -92,7 +93,8 @@ def last_queries(given: Given, pick: random.Random) -> Cut | None:
 
 
 def sequences(count: str, **offsets_of: str) -> Cutter:
-    """Some sequences. ``count``: their letter; ``offsets_of``: letter of the rows -> argument."""
+    """Some sequences. ``count``: the letter that counts them; ``offsets_of``: letter of the rows ->
+    argument that holds their offsets."""
 
     def cut(given: Given, pick: random.Random) -> Cut | None:
         offsets = {letter: given[name] for letter, name in offsets_of.items()}
@@ -111,13 +113,13 @@ def sequences(count: str, **offsets_of: str) -> Cutter:
 
 
 def table_columns(given: Given, lengths: Any, page: int) -> dict[str, slice]:
-    """A batch's table is as wide as its longest sequence."""
+    """A batch's page table is as wide as its longest sequence needs."""
     longest = int(-(-lengths.max(initial=0) // max(1, page)))
     return {"W": slice(0, max(1, min(longest, given["page_table"].shape[1])))}
 
 
 def paged_sequences(given: Given, pick: random.Random) -> Cut | None:
-    """Sequences of a paged cache; or the last new tokens of one."""
+    """Some sequences of a paged cache, or the last new tokens of one."""
     lengths = given["seq_lens"]
     number, rows = len(lengths), len(given["q"])
     starts = given.get("cu_seqlens_q", np.arange(number + 1, dtype=np.int32))
@@ -149,7 +151,7 @@ def latent_tokens(given: Given, pick: random.Random) -> Cut | None:
 
 
 def seeded_rows(given: Given, pick: random.Random) -> Cut | None:
-    """A draw goes by the row's number where there are no seeds."""
+    """Only where seeds are given: without them, a draw depends on the row number."""
     if given["x"].ndim != 2 or given.get("seeds") is None or len(given["x"]) < 2:
         return None
     kept = some_of(len(given["x"]), pick)
@@ -177,7 +179,7 @@ def blocks_of_rows(given: Given, pick: random.Random) -> Cut | None:
 
 
 def groups_of_weights(given: Given, pick: random.Random) -> Cut | None:
-    """Groups of rows with a scale."""
+    """Some groups of rows that share a scale."""
     groups = len(given["scales"])
     each = len(given["qweight"]) // max(1, groups)
     if groups < 2 or each * groups != len(given["qweight"]):
@@ -212,7 +214,7 @@ CUTTERS: dict[str, Cutter] = {
     "sample_rows": seeded_rows,
     "silu_and_mul_quant_masked": rows_of_masked,
 }
-# No part of a batch has the whole's results, whatever computes them.
+# The part's results differ from the whole's by definition, in every implementation.
 NO_PARTS = {
     "moe_align": "places go by the whole batch",
     "moe_permute": "places go by the whole batch; rows are copies",
@@ -224,8 +226,8 @@ NO_PARTS = {
 
 
 def kept(array: Any, dims: list[str], cut: Cut) -> Any:
-    """The part's of an argument, or of what the whole gave. A dimension of 1 stays where the schema
-    lets it stand for all."""
+    """The part of an argument or of a whole result. A dimension of 1 is kept where the schema
+    broadcasts it."""
     index = []
     for axis, text in enumerate(dims):
         one = text.startswith("1|") and array.shape[axis] == 1
@@ -234,7 +236,7 @@ def kept(array: Any, dims: list[str], cut: Cut) -> Any:
 
 
 def part_of(given: Given, dims: dict[str, list[str]], cut: Cut) -> Given:
-    """``dims``: of each tensor the texts of its dimensions."""
+    """``dims``: the dimension texts of each tensor."""
     part = dict(given)
     for name, value in given.items():
         if name in cut.instead:

@@ -1,8 +1,8 @@
-"""What all Python tests share, and the coverage table that ends the run.
+"""What all Python tests share, and the coverage table at the end of a run.
 
-Every item of test_cases.py hands its packed Coverage over as a user property, which pytest-xdist
-carries to the controller; there they are merged, printed in short, written to build/coverage.json,
-and held against the floor. Read next: tests/test_cases.py, python/dlblas/harness/report.py.
+Every item of test_cases.py hands over its packed Coverage as a user property, which pytest-xdist
+carries to the controller. The controller merges them, prints a summary, writes build/coverage.json
+and checks the floor. Read next: tests/test_cases.py, python/dlblas/harness/report.py.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLOOR = ROOT / "tests" / "coverage_floor.json"
 
-# DLBLAS_TEST_PYTHON: the package of another build, a sanitised one say.
+# DLBLAS_TEST_PYTHON: the package of another build, for example a sanitised one.
 sys.path.insert(0, os.environ.get("DLBLAS_TEST_PYTHON", str(ROOT / "build" / "python")))
 sys.path.append(str(ROOT / "tests"))  # modules that tests share
-# The results store of the tests is their own: a user's tuned results must change no test. Each
-# worker of pytest-xdist inherits the environment of the process that started it, and still has a
-# store of its own: two searches of one key in one store are one, and the second evaluates nothing.
+# The tests use a results store of their own, so a user's tuned results cannot change a test.
+# Workers of pytest-xdist inherit the environment of the process that started them, yet each gets
+# its own store: in a shared store, two searches for the same key become one, and the second
+# evaluates nothing.
 if "DLBLAS_CACHE" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["DLBLAS_CACHE"] = tempfile.mkdtemp(prefix="dlblas-test-cache-")
 
-# What searches print on standard error is test_progress.py's.
+# test_progress.py tests what searches print to standard error.
 os.environ["DLBLAS_PROGRESS"] = "0"
 
 
 def _no_gpu() -> str:
-    """Why tests marked gpu cannot run here, in words; empty when they can. The driver is asked, not
-    the library: where that one overlooks a GPU, its tests fail."""
+    """Why tests marked gpu cannot run here; empty when they can. Asks the driver rather than the
+    library, so tests fail where the library overlooks a GPU."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -63,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _only_attacks(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under --attacks the tests that report one, and nothing else."""
+    """With --attacks, run only the tests that report an attack."""
     kept, left = [], []
     for item in items:
         is_one = "attacked" in getattr(item, "fixturenames", ()) or item.get_closest_marker(
@@ -76,8 +77,8 @@ def _only_attacks(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish(nodeid: str) -> None:
-    """A kernel that broke the GPU's context breaks every later test of its process: a worker of
-    pytest-xdist ends here and is replaced, at the cost of one more test that counts as failed."""
+    """A kernel that corrupts the GPU's context breaks every later test of its process, so a
+    pytest-xdist worker ends here and is replaced, at the cost of one more failed test."""
     torch = sys.modules.get("torch")
     if "PYTEST_XDIST_WORKER" not in os.environ or not torch or not torch.cuda.is_initialized():
         return
@@ -103,8 +104,8 @@ _ATTACK = "dlblas-attack"
 
 @pytest.fixture
 def attacked(record_property: Callable[[str, object], None]) -> Callable[..., None]:
-    """``attacked(what, tried, broke)``: a count for the table of docs/reliability.md, which
-    ``tools/reliability.py --attacks`` makes; ``broke`` above 0 fails the test."""
+    """``attacked(what, tried, broke)``: adds a count to the table of docs/reliability.md, which
+    ``tools/reliability.py --attacks`` generates; ``broke`` above 0 fails the test."""
 
     def report(what: str, tried: int, broke: int = 0) -> None:
         record_property(_ATTACK, json.dumps({"attack": what, "tried": tried, "broke": broke}))
@@ -117,7 +118,8 @@ def attacked(record_property: Callable[[str, object], None]) -> Callable[..., No
 def _counts_attack(
     request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> None:
-    """A test under ``pytest.mark.attack(what)`` is one attack, or as many as it reports itself."""
+    """A test marked ``pytest.mark.attack(what)`` counts as one attack unless it reports its own
+    count."""
     marked = request.node.get_closest_marker("attack")
     if marked and "attacked" not in request.fixturenames:
         (what,) = marked.args
@@ -125,13 +127,14 @@ def _counts_attack(
 
 
 def _noted() -> set[str]:
-    """Users' implementations as ``op.name``, and files that register, as dlblas.own noted them."""
+    """Users' implementations as ``op.name``, and files that register some, as recorded by
+    dlblas.own."""
     source = sys.modules.get("dlblas.own._source")
     return source.registered() if source else set()
 
 
 def _registered(noted: set[str]) -> set[str]:
-    """Those that the library still has, under their names or with a device behind them."""
+    """The subset that the library still holds, under the plain name or with a device suffix."""
     rows = sys.modules["dlblas"].info()["operators"]
     there = {f"{op['name']}.{i['name']}" for op in rows for i in op["implementations"] if i["user"]}
     return {what for what in noted if {what, f"{what}_cpu", f"{what}_cuda"} & there}
@@ -139,8 +142,9 @@ def _registered(noted: set[str]) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing_registered(request: pytest.FixtureRequest) -> Iterator[None]:
-    """An operator stays for the process, and would be in every later test; an implementation that
-    is left behind would be a candidate there. Files not named test_*.py run alone."""
+    """An operator stays for the life of the process, so every later test would see it; an
+    implementation left behind would become a candidate there. Files not named test_*.py run in a
+    process of their own."""
     alone = not request.path.name.startswith("test_")
     if alone or "dlblas" not in sys.modules:
         yield
@@ -211,7 +215,7 @@ def _is_worker(config: pytest.Config) -> bool:
 
 
 def _tell(terminal: Any, report: pytest.TestReport) -> None:
-    """For runs that may be ended before the summary."""
+    """Prints a failure at once, for runs that may be ended before the summary."""
     lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
     shown = [line[:400] for line in lines[:12]] or [report.longreprtext[-1500:]]
     terminal.write_line("")
@@ -264,7 +268,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def _times(reports: dict[str, list[Any]]) -> str:
-    """The files that took longest, of a run that took long: minutes, over all workers."""
+    """The slowest files of a long run, in minutes summed over all workers."""
     seconds: dict[str, float] = {}
     for kept in reports.values():
         for report in kept:

@@ -1,6 +1,6 @@
-"""How deep a run of the tests goes, out of the environment: DLBLAS_TEST_DEPTH and DLBLAS_TEST_SEED.
+"""How deep a test run goes, from the environment: DLBLAS_TEST_DEPTH and DLBLAS_TEST_SEED.
 
-Used by: conftest.py and the tests that draw from more than a run has time for. Read next:
+Used by: conftest.py and the tests that sample from more cases than a run has time for. Read next:
 docs/testing.md ("How deep").
 """
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def depth_of(variables: Mapping[str, str] = os.environ) -> Depth:
-    """conftest.py draws a seed where none is given. Raises ValueError."""
+    """conftest.py sets a random seed where none is given. Raises ValueError."""
     depth, seed = variables.get("DLBLAS_TEST_DEPTH", "sample"), variables["DLBLAS_TEST_SEED"]
     if depth not in ("sample", "full"):
         raise ValueError(f"DLBLAS_TEST_DEPTH is unknown; expected sample or full, got {depth}")
@@ -27,7 +27,8 @@ def depth_of(variables: Mapping[str, str] = os.environ) -> Depth:
 
 
 def some(choices: Iterable[T], count: int, of: str = "") -> list[T]:
-    """All of them; or so many, by the seed and what they are of, in their order."""
+    """All choices at full depth; otherwise ``count`` of them in their order, drawn by the seed and
+    ``of``."""
     depth, every = depth_of(), list(choices)
     if depth.full or len(every) <= count:
         return every
@@ -36,6 +37,6 @@ def some(choices: Iterable[T], count: int, of: str = "") -> list[T]:
 
 
 def words_of(depth: Depth) -> str:
-    """What a run prints at its start and its end."""
+    """What a run prints at its start and end."""
     drawn = "everything" if depth.full else "a sample; DLBLAS_TEST_DEPTH=full for everything"
     return f"seed {depth.seed} ({drawn}; DLBLAS_TEST_SEED={depth.seed} draws the same)"

@@ -1,4 +1,4 @@
-"""An array as another package would hand it over. Used by: test_made_of.py, test_rope.py."""
+"""An array as a DLPack-only package would hand it over. Used by: test_made_of.py, test_rope.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class DLPackAlone:
-    """An array of a package that has nothing but DLPack."""
+    """An array whose only protocol is DLPack."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array

@@ -1,4 +1,4 @@
-"""What the tests of gradients share: draws, and derivatives by differences."""
+"""What the gradient tests share: random inputs, and derivatives by finite differences."""
 
 from __future__ import annotations
 

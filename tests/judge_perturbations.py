@@ -1,5 +1,5 @@
-"""Results of the operators with a judge of their own, spoilt: the calls, the ways to be wrong, and
-whether a spoilt row is wrong, worked out in NumPy and f64 without the library's own law.
+"""Spoilt results of the operators that have their own judge: the calls, the ways to be wrong, and
+whether a spoilt row is wrong, computed in NumPy and f64 independently of the library's own law.
 
 Used by: test_judges_say_no.py. Read next: ops/moe/topk_ref.hpp, ops/sampling/law.hpp.
 """
@@ -21,12 +21,12 @@ from test_sampling import philox
 ROUTERS = ("topk_softmax", "topk_sigmoid", "grouped_topk")
 SMALL = 20_000  # elements
 INF = math.inf
-# Gates, and a row's masses, that are closer than this are alike for f32.
+# Gates, and masses of one row, that are closer than this are indistinguishable in f32.
 APART = 160 * ROUNDING
 
 
 class Problem(NamedTuple):
-    """One call; and another of the same sizes, whose result may lie where it writes."""
+    """One call, and another of the same sizes, whose result serves as stale memory."""
 
     op: str
     text: str
@@ -56,7 +56,7 @@ def right_of(op: str, args: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def options_of(op: str) -> list[dict[str, Any]]:
-    """What a problem is drawn with, beside its sizes."""
+    """Everything that a problem is drawn with, besides its sizes."""
     dtypes = ("f32", "f16", *(() if oracle.numpy_missing() else ("bf16",)))
     choices: dict[str, tuple[Any, ...]] = {"dtype": dtypes}
     if op in ROUTERS:
@@ -114,8 +114,8 @@ def router_args(
 
 
 class Router:
-    """A router's law, in f64: what experts are chosen by, what f32 may be off there, which groups
-    are taken, and in which rows nobody doubts that."""
+    """A router's law in f64: the keys that choose experts, the f32 error allowed on them, the
+    groups taken, and the rows in which that choice of groups is unambiguous."""
 
     def __init__(self, op: str, args: dict[str, Any], right: Any) -> None:
         self.args, self.x = args, args["logits"].astype(np.float64)
@@ -147,7 +147,7 @@ class Router:
         self.seen = asked(op, args) * ROUNDING * abs(self.want).max(-1, keepdims=True)
 
     def weights(self, ids: Any, renormalize: bool | None = None) -> Any:
-        """Of these experts, shared ones last."""
+        """The weights of these experts; shared ones last."""
         topk, scale = self.args["topk"], self.args.get("scale", 1.0)
         chosen = np.take_along_axis(self.gates, ids[:, :topk].astype(np.int64), -1)
         total = chosen.sum(-1, keepdims=True)
@@ -156,13 +156,13 @@ class Router:
         return np.concatenate([scale * chosen / over, more], -1)
 
     def next_best(self, ids: Any, of: Any) -> Any:
-        """Of each row the best expert that was not chosen, and whether there is one."""
+        """The best expert of each row that was not chosen, and whether there is one."""
         left = np.where(of, self.keys, -INF)
         np.put_along_axis(left, ids[:, : self.args["topk"]].astype(np.int64), -INF, -1)
         return left.argmax(-1), left.max(-1) > -INF
 
     def wrong(self, row: int, ids: Any, right: Any) -> bool:
-        """Is a row of ids wrong, whoever computes it in f32?"""
+        """Is this row of ids wrong for any f32 implementation?"""
         topk = self.args["topk"]
         own, best = ids[:topk].astype(np.int64), right[:topk].astype(np.int64)
         if (ids[topk:] != right[topk:]).any() or own.min() < 0 or own.max() >= self.experts:
@@ -181,10 +181,11 @@ class Router:
 
 
 def asked(op: str, args: dict[str, Any]) -> int:
-    """Roundings of f32, of a row's largest, that a weight is off by where it is called wrong: more
-    than the 16 of other operators, since judges allow to a row's largest weight, of normal draws,
-    45 of a renormalised one, 25 of a sigmoid, 65 of a softmax over 2^20 experts (an exponential's
-    argument and the row's sum are rounded), and as much of a shared expert's, which is a sum."""
+    """The error, in f32 roundings of a row's largest weight, from which a weight is called wrong.
+    It is more than the 16 of other operators because of what judges allow for normal draws,
+    relative to a row's largest weight: 45 for a renormalised weight, 25 for a sigmoid, 65 for a
+    softmax over 2^20 experts (an exponential's argument and the row's sum are rounded), and as much
+    for a shared expert's weight, which is a sum."""
     if args["topk"] == 1 and args["renormalize"] and not args.get("num_fused_shared_experts"):
         return ROUNDINGS  # 1, but for a product with a reciprocal
     sigmoid = op == "topk_sigmoid" or args.get("scoring") == "sigmoid"
@@ -193,7 +194,7 @@ def asked(op: str, args: dict[str, Any]) -> int:
 
 
 def stale_rows(right: Any, other: Any, rng: np.random.Generator) -> Any:
-    """A tile of rows as another call left them."""
+    """A tile of rows still holds another call's result."""
     first = int(rng.integers(len(right)))
     mixed = right.copy()
     mixed[first : first + TILE] = other[first : first + TILE]
@@ -201,7 +202,7 @@ def stale_rows(right: Any, other: Any, rng: np.random.Generator) -> Any:
 
 
 def unwritten(right: Any) -> Iterator[Any]:
-    """The last element as it was: any bytes, zero, NaN."""
+    """The last element holds what memory held before: arbitrary bytes, zero, NaN."""
     for pattern in (*PATTERNS, 0):
         last = right.copy()
         last.reshape(-1)[-1:].view(np.uint8)[:] = pattern
@@ -213,7 +214,7 @@ def unwritten(right: Any) -> Iterator[Any]:
 
 
 def swapped(rng: np.random.Generator, *arrays: Any) -> Iterator[Any]:
-    """Each with the same two rows swapped."""
+    """Each array with the same two rows swapped."""
     a, b = rng.choice(len(arrays[0]), 2, replace=False)
     order = np.arange(len(arrays[0]))
     order[[a, b]] = b, a
@@ -256,7 +257,7 @@ def router_ways(
     place = int(rng.integers(topk))
 
     def spoilt(way: str, new: Any, places: Any = place, at_row: int = row) -> Iterator[Spoilt]:
-        """Ids of a row replaced, beside the weights that were there, and beside their own."""
+        """Replaces ids of a row: once with the old weights kept, once with the new ids' weights."""
         changed = ids.copy()
         changed[at_row, places] = new
         yield Spoilt(way, (weights, changed))
@@ -293,7 +294,7 @@ def router_ways(
 
 
 def router_row_is_wrong(law: Router, row: int, right: Any, out: Any) -> bool:
-    """By its ids; or by a weight, where ids are as they were."""
+    """Judged by its ids or, where the ids are unchanged, by its weights."""
     weights, ids = (result[row] for result in out)
     if (ids != right[1][row]).any():
         return law.wrong(row, ids, right[1][row])
@@ -318,8 +319,8 @@ GROUP_WAYS = {"another group", "another group, its weights", "shared experts swa
 def sampling_args(
     op: str, letter: str, size: int, options: dict[str, Any], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Rows of every kind by their number: each filter alone, two, all, none; ties, impossible
-    columns, no law, the greedy."""
+    """Rows of every kind, chosen by row number: each filter alone, two, all, none; ties, impossible
+    columns, no law, greedy rows."""
     long = letter == "V" and size > 2**17
     rows, width = (size, 12) if letter == "T" else (2 if long else 16 if size <= 4096 else 4, size)
     number = np.arange(rows) + int(rng.integers(16))
@@ -353,8 +354,9 @@ def sampling_args(
 
 
 class Law:
-    """One row's: masses of the largest's, the sets that may stay (each named by its least value;
-    more than one where f32 cannot tell), and where the random number falls."""
+    """The law of one row: masses relative to the largest, the sets that may stay (each named by its
+    least value; more than one where f32 cannot decide), and the interval of each column, for the
+    random number."""
 
     def __init__(self, args: dict[str, Any], row: int) -> None:
         self.x = x = args["x"][row].astype(np.float64)
@@ -387,7 +389,7 @@ class Law:
         self.clear = len(self.least) == 1
 
     def places(self, least: float) -> tuple[Any, Any]:
-        """Where each column's part of what stays begins and ends, of 0 … 1."""
+        """Where each column's share of the kept mass begins and ends, within 0 … 1."""
         kept = np.where(self.x >= least, self.p, 0)
         ends = np.cumsum(kept)
         return (ends - kept) / ends[-1], ends / ends[-1]
@@ -418,7 +420,7 @@ def id_is_wrong(args: dict[str, Any], row: int, column: int) -> bool:
 
 
 def some_rows(args: dict[str, Any], rng: np.random.Generator) -> list[tuple[int, Law]]:
-    """A few, of every kind that is there."""
+    """Up to 16 consecutive rows, so every kind of row that exists is among them."""
     count = len(args["x"])
     first = int(rng.integers(max(1, count - 15)))
     return [(row, Law(args, row)) for row in range(first, min(count, first + 16))]
@@ -467,7 +469,7 @@ def sample_ways(case: Problem, right: Any, rng: np.random.Generator) -> Iterator
         far = int(np.searchsorted(ends, (u + 0.5) % 1))
         yield spoilt("far away", far)
         near = abs(np.arange(width) - int(right[row, 0]))
-        # One beside u is not asked here: test_a_column_of_no_mass_is_refused.
+        # A column next to u is left to test_a_column_of_no_mass_is_refused.
         away = (begins > u + APART) | (ends < u - APART)
         for way, mask in (
             ("filtered", (law.x < law.least[0]) & (law.p > 0)), ("impossible", (law.p == 0) & away),
@@ -488,15 +490,16 @@ def nothing_of(args: dict[str, Any]) -> float:
 
 
 def step(dtype: Any, values: Any) -> Any:
-    """From values to the next ones of their dtype."""
+    """The distance from each value to the next one of its dtype."""
     return np.spacing(abs(values).astype(dtype)).astype(np.float64)
 
 
 def visible_of(args: dict[str, Any], want: Any) -> Any:
-    """What a renormalised value is off by where it is called wrong: roundings of f32 of the row's
-    largest, and two steps of its own dtype where that has 16 bits.
+    """The error from which a renormalised value is called wrong: some f32 roundings of the row's
+    largest value, plus two steps of the value's own dtype if that has 16 bits.
 
-    Of logits 32 roundings, not 16: the judge allows 28 at 2^20 columns, for exponentials."""
+    For logits 32 roundings, not 16: the judge allows 28 at 2^20 columns, because of
+    exponentials."""
     roundings = ROUNDINGS if args["probs"] else 2 * ROUNDINGS
     dtype = args["x"].dtype
     return roundings * ROUNDING * want.max() + (0 if dtype == np.float32 else 2) * step(dtype, want)
@@ -513,8 +516,8 @@ def row_is_wrong(args: dict[str, Any], row: int, y: Any) -> bool:
             want = np.where(kept, law.p, 0) / law.p[kept].sum()
             with np.errstate(invalid="ignore"):
                 right = abs(y - want) <= visible_of(args, want)
-            # What rounds to 0, or nearly, may be either; what does not has to be kept. Masses are
-            # counted in 2^-40 of the largest (ops/sampling/law.hpp).
+            # A value that rounds to 0, or nearly, may be kept or dropped; any other must be kept.
+            # Masses are counted in 2^-40 of the largest (ops/sampling/law.hpp).
             lost = (want < 4 * step(args["x"].dtype, want * 0)) | (law.p < 2.0**-40)
             right &= (kept | (y == 0)) & ((y != 0) | lost)
         else:
@@ -575,7 +578,7 @@ def filter_ways(case: Problem, right: Any, rng: np.random.Generator) -> Iterator
                 yield spoilt("one value", one, want[one] + far * seen[one] + further)
             yield spoilt("largest value", law.x.argmax(), want.max() + FAR * seen.max())
             continue
-        # What the judge's bound would allow a share is not asked here, but by itself:
+        # Errors that the judge's bound would allow for a share are tested separately:
         # test_values_that_pass_through_change_by_no_rounding.
         was = right[row, one].astype(np.float64)
         share = abs(was) * step(dtype, np.float64(1)) / 2 + step(dtype, np.float64(0))

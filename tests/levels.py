@@ -1,4 +1,4 @@
-"""CPU implementations of row programs that this machine runs, one per instruction set."""
+"""CPU implementations of row programs that this machine can run, one per instruction set."""
 
 from __future__ import annotations
 

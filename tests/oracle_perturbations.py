@@ -1,8 +1,8 @@
-"""What a user would call wrong, put into right results: does the judge refuse it?
+"""Errors that a user would call wrong, put into right results: does the judge refuse them?
 
 In: an operator of the registry, sizes of its letters. Out: which perturbations ``dlblas.verify``
-refuses, and the smallest error of one element that it refuses. Nothing here knows an operator.
-``python tests/oracle_perturbations.py`` prints the table of docs/testing.md, ``--write`` puts it
+refuses, and the smallest error of one element that it refuses. No operator is named outside tables.
+``python tests/oracle_perturbations.py`` prints the table of docs/testing.md, ``--write`` writes it
 there.
 Read next: test_oracle_says_no.py, device/oracle/sum_error.hpp.
 """
@@ -37,8 +37,9 @@ FAR = 5  # and in no element, however little its row and column tell of it, are 
 
 
 class Hidden(NamedTuple):
-    """Times as much as elsewhere may one element be off unseen: in roundings of f32; where inputs
-    are of bf16 or f16, in 2^-8 of its row's or column's largest."""
+    """Factors by which one element's undetected error may exceed that of other operators: ``f32``
+    in roundings of f32; ``bf16`` and ``f16``, for inputs of these dtypes, in 2^-8 of the largest
+    value of its row or column."""
 
     f32: float
     bf16: float = 1
@@ -46,18 +47,19 @@ class Hidden(NamedTuple):
     long: float = 1  # times f32's, of sums of 2^22 terms and more
 
 
-# Attention: a rounding of a score of size |s| moves all of its row's weights by |s| roundings, and
-# a sum over D = 4096 is off by its root, which the terms' sizes do not tell (1.5 times, of codes of
-# 8 bits, whichever dtype a case names); of gradients
-# dP - delta cancels in the sizes, and P and dS are rounded to 16 bits before they multiply. What is
-# normalised is rounded to bf16 before it multiplies: 3 sqrt(sum p^2), for each factor of a gate
-# (ops/mlp/norm_ref.hpp). Products: of sums of 16 to 64 terms some elements take a chain's worst,
-# and these draws are of few elements: of four sums of 2^24 products of codes, the largest was 0.4
-# of their deviation. Softmax: 2^24 terms of one sign walk 46 roundings on a block of 128 threads,
-# which a search may try (ops/softmax_sum.hpp); 6 on a CPU and on 1,024 threads. A delta rule: sizes
-# of its terms cancel, and what old tokens' roundings did to a state is a length, of which q may
-# meet less. Rotated heads are rounded to q's dtype before scores, where a near tie may take either
-# step; a code of a gate takes the bound of two sums.
+# Attention: rounding a score of size |s| moves every weight of its row by |s| roundings, and a sum
+# over D = 4096 has an error that grows with its root, which the sizes of the terms do not show (1.5
+# times, for 8-bit codes, whichever dtype a case names); in gradients, dP - delta cancels in the
+# sizes, and P and dS are rounded to 16 bits before they are multiplied. Normalised values are
+# rounded to bf16 before they are multiplied: 3 sqrt(sum p^2), for each factor of a gate
+# (ops/mlp/norm_ref.hpp). Products: in sums of 16 to 64 terms some elements reach a chain's worst
+# case, and these draws have few elements: of four sums of 2^24 products of codes, the largest was
+# 0.4 of their deviation. Softmax: 2^24 terms of one sign accumulate 46 roundings in a block of 128
+# threads, which a search may try (ops/softmax_sum.hpp); 6 on a CPU and with 1,024 threads. Delta
+# rule: the sizes of its terms cancel, and the error that old tokens' roundings leave in a state is
+# bounded as a vector's length, of which q may pick up less. Rotated heads are rounded to q's dtype
+# before scores are computed, where a near tie may round either way; a code of a gate takes the
+# bound of two sums.
 _HIDDEN = {
     "flash_attention_lse": Hidden(4, 2),
     "flash_attention_varlen_lse": Hidden(2, 2),
@@ -81,12 +83,13 @@ _HIDDEN = {
     "lora_shrink": Hidden(1.25),
     "gated_delta_rule_packed": Hidden(12),
 }
-# Scalars as users give them. Keys that are not normalised multiply what a state is off by with
-# beta |k|² a token, so that f32 has none of it left after a few.
+# Scalars as users set them. Keys that are not normalised multiply a state's error by beta |k|² per
+# token, so after a few tokens no digit of it is right in f32.
 _GIVEN: dict[str, dict[str, Any]] = {"gated_delta_rule_packed": {"qk_l2norm": True}}
-# A rotation has |x1| cos - |x2| sin where all is positive: the size of its terms is that of -sin.
+# With all inputs positive, a rotation computes |x1| cos - |x2| sin; the size of its terms is its
+# result for -sin.
 _TURNED = {"partial_rotary_heads_sum": "sin"}
-# What never shows in a result: a code of 4 or 8 bits times a power of 2 is a number of bf16.
+# Perturbations that never show: a code of 4 or 8 bits times a power of 2 is exact in bf16.
 _NEVER = {("dequantize_mxfp4", "y"): {"bf16_rounded"}, ("dequantize_mxfp8", "y"): {"bf16_rounded"}}
 _AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 _WHOLE = ("int32", "int64", "float8_e8m0fnu")  # between 1 and 2 they have nothing
@@ -94,9 +97,10 @@ MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!--
 
 
 class Judged(NamedTuple):
-    """One result of a problem: the right array, the oracle's values, which of them it defines and
-    are finite (what the others hold is 0), the size of each element's own terms, how far NumPy in
-    f32 is off, what part of sums tensor cores cut, and how to judge an array in its place."""
+    """One result of a problem: the right array, the oracle's values, the mask of defined and finite
+    elements (the others are set to 0), the size of each element's own terms, the error of NumPy in
+    f32, the fraction of sums that tensor cores truncate, and a function that judges an array in its
+    place."""
 
     name: str
     right: Any
@@ -110,14 +114,15 @@ class Judged(NamedTuple):
     roundings: float = ROUNDINGS
 
     def refused(self, array: Any) -> bool:
-        """What ``verify`` says, by the reference that is there: a long sum's takes seconds."""
+        """What ``verify`` would say, from the reference at hand: computing one of a long sum takes
+        seconds."""
         off = abs(np.asarray(array, np.float64).reshape(self.value.shape) - self.value)
         return bool((self.defined & ~(off <= self.allowed)).any())
 
 
 def problem(op: str, letter: str, size: int, dtype: str, values: str, others: int) -> Case:
-    """One letter as long as ``size``, or nearly where the operator does not offer that, the others
-    short. What chooses a result's dtype says f32, where that is one of its own."""
+    """One letter is as long as ``size``, or nearly where the operator does not offer that; the
+    others are short. A parameter that chooses a result's dtype is f32 where it can be."""
     facts = REGISTRY.operators[op]
     dims = sizes_of(op, letter, size, others)
     kinds = [p for p in facts["forms"][0]["params"] if p["kind"] == "dtype"]
@@ -127,7 +132,8 @@ def problem(op: str, letter: str, size: int, dtype: str, values: str, others: in
 
 
 def sizes_of(op: str, letter: str, size: int, others: int) -> dict[str, int]:
-    """Of every letter: one of ``size``, the others as many, or more where they have to be."""
+    """The size of every letter: ``size`` for one, ``others`` for the rest, or more where the schema
+    needs it."""
     facts = REGISTRY.operators[op]
     dims = divisible(facts, {row["name"]: others for row in facts["letters"]} | {letter: size})
     for less, more in _AT_MOST.items():
@@ -137,20 +143,20 @@ def sizes_of(op: str, letter: str, size: int, others: int) -> dict[str, int]:
 
 
 def given_sizes(op: str) -> set[str]:
-    """The letters that scalars give."""
+    """The letters whose sizes are scalar arguments."""
     facts = REGISTRY.operators[op]
     return set(size_arguments(facts, {row["name"]: 1 for row in facts["letters"]}))
 
 
 def elements_of(op: str, sizes: dict[str, int]) -> int:
-    """Of all tensors and results, by their shapes."""
+    """The number of elements of all tensors and results, from their shapes."""
     facts = REGISTRY.operators[op]
     both = (*facts["tensors"], *facts["results"])
     return sum(math.prod(shape_of(t["dims"], sizes, False)) for t in both)
 
 
 def divisible(facts: Any, sizes: dict[str, int]) -> dict[str, int]:
-    """Sizes that ``//`` divides: the next larger ones."""
+    """Increases sizes until every ``//`` divides without remainder."""
     dims = [of_json(d) for t in (*facts["tensors"], *facts["results"]) for d in t["dims"]]
     while uneven := next((d for d in dims if d.whole and d.total(sizes) % d.by(sizes)), None):
         sizes[uneven.terms[0].letter] += 1
@@ -158,8 +164,8 @@ def divisible(facts: Any, sizes: dict[str, int]) -> dict[str, int]:
 
 
 def offered(case: Case) -> Case:
-    """The sizes that scalars give may be few: where the operator refuses one by name, the next
-    power of 2 below."""
+    """A scalar argument may allow few sizes: where the operator refuses one by name, tries the next
+    lower power of 2."""
     given = size_arguments(REGISTRY.operators[case.op], case.dims)
     while given:
         try:
@@ -175,8 +181,8 @@ def offered(case: Case) -> Case:
 
 
 def owed(cases: Sequence[Case]) -> set[tuple[str, str]]:
-    """Of each result, and written input, the ways to be wrong that one letter's sizes show between
-    them, by shapes and dtypes alone."""
+    """For each result and written input, the ways to be wrong that the sizes of one letter must
+    show between them, from shapes and dtypes alone."""
     facts = REGISTRY.operators[cases[0].op]
     dims = {t["name"]: t["dims"] for t in (*facts["tensors"], *facts["results"])}
     call = Call(REGISTRY, cases[0], 0)
@@ -203,14 +209,15 @@ def _floats(arguments: dict[str, Any]) -> set[str]:
 
 
 def _cut(arguments: dict[str, Any]) -> float:
-    """What part of sums tensor cores cut, by the inputs."""
+    """The fraction of sums that tensor cores truncate, from the inputs' dtypes."""
     widths = [arguments[name].dtype.itemsize for name in _floats(arguments)]
     codes = widths.count(1) > 1  # that are multiplied
     return 2.0**-6 if codes else 2.0**-8 if 2 in widths else 0.0
 
 
 def judged(case: Case, seed: int) -> Iterator[Judged]:
-    """The results of a problem, where the oracle defines them and they are finite."""
+    """The results of a problem, restricted to elements that the oracle defines and that are
+    finite."""
     call = Call(REGISTRY, case, seed)
     before = call.before()
     refs = dlblas.reference(case.op, (), before)
@@ -244,7 +251,7 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     for i, (ref, right) in enumerate(zip(refs, rights, strict=True)):
         verdict = verify(i, right)
         assert verdict.ok, f"{case}: the oracle refuses its own {ref.name}: {verdict}"
-        # An lse of nothing is infinite, and so is what is beyond the dtype.
+        # The lse of an empty set is infinite, and so is a value beyond the dtype's range.
         defined = (ref.magnitude >= 0) & np.isfinite(ref.value) & np.isfinite(right)
         if not defined.any():
             continue
@@ -265,20 +272,21 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
 
 
 def _quietly(computed: Callable[[], Any]) -> Any:
-    """Infinities have no error."""
+    """Computes without a warning: infinities have no error."""
     with np.errstate(invalid="ignore"):
         return computed()
 
 
 def _formula_in_f32(call: Call) -> Any:
-    """The family's formula as NumPy computes it in f32: no kernel has what cancellation takes."""
+    """The family's formula as NumPy computes it in f32: no kernel can keep digits that cancellation
+    removes."""
     tensors = {name: _in_f32(t.array) for name, t in call.pristine.items()}
     rounding = Rounding(next(iter(call.inputs.values())).dtype)
     return REGISTRY.formulas[call.case.op](tensors, {**call.defaults, **call.scalars}, rounding)
 
 
 def stored_as(dtype: Any, exact: Any) -> Any:
-    """f64 as a result of this dtype holds it: one rounding; 8 bits saturate."""
+    """f64 rounded once to a result's dtype; 8-bit dtypes saturate."""
     if dtype.kind not in "iu":
         return round_to(dtype, exact).astype(dtype)
     ends = np.iinfo(dtype)
@@ -286,21 +294,21 @@ def stored_as(dtype: Any, exact: Any) -> Any:
 
 
 def _in_f32(array: Any) -> Any:
-    """Packed integers and indices stay what they are: f32 has 24 of their bits."""
+    """Packed integers and indices stay as they are: f32 can hold only 24 of their bits."""
     whole = array.dtype.kind in "iu" and array.dtype.itemsize >= 4
     return array if whole else array.astype(np.float32)
 
 
 def _row_and_column(value: Any) -> Any:
-    """The largest |value| of an element's row or column."""
+    """The largest |value| in an element's row or column."""
     flat = abs(value.reshape(-1, value.shape[-1] if value.ndim else 1))
     return np.maximum(flat.max(-1, keepdims=True), flat.max(0)).reshape(value.shape)
 
 
 def visible(result: Judged) -> Any:
-    """What an element may be off before it is called wrong: some roundings of its terms in f32, or,
-    where terms cancel, what NumPy makes of it in f32; where tensor cores cut sums, a rounding of
-    bf16 of its row's or column's largest, of 8-bit codes four of them."""
+    """The largest error of an element that is not yet called wrong: some f32 roundings of its terms
+    or, where terms cancel, a multiple of NumPy's error in f32; where tensor cores truncate sums, at
+    least one bf16 rounding of the largest value of its row or column, four for 8-bit codes."""
     least = result.roundings * ROUNDING * result.size
     hides = 4 * result.plain > least  # terms cancel: NumPy's few samples tell little of the worst
     least = np.where(hides, 32 * result.plain, least)
@@ -308,9 +316,9 @@ def visible(result: Judged) -> Any:
 
 
 def of_all_elements(result: Judged) -> dict[str, Any]:
-    """Zeros, and all of the result a part too large."""
+    """All zeros, and the whole result scaled up by a few per cent or more."""
     dtype = result.right.dtype
-    # A step of f8 is up to an eighth; several roundings of 16 bits hide two of a hundred.
+    # A step of f8 is up to an eighth; several 16-bit roundings hide an error of 2 %.
     factor = 1.25 if dtype.itemsize == 1 else 1.02 if result.cut < 0.0195 else 1 + 2 * result.cut
     if dtype.name in _WHOLE:
         factor = 2
@@ -319,8 +327,8 @@ def of_all_elements(result: Judged) -> dict[str, Any]:
 
 
 def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Named arrays that differ from the right one visibly, where it is defined, and nowhere else:
-    an infinity that is gone is seen by anyone."""
+    """Named arrays that differ visibly from the right one where it is defined, and nowhere else:
+    anyone would notice a missing infinity."""
     right, value, defined = np.atleast_1d(result.right, result.value, result.defined)
     places = np.flatnonzero(defined)
     dtype, width = right.dtype, right.shape[-1]
@@ -350,7 +358,7 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
     ):
         element = value.copy()
         at = np.unravel_index(places[place], value.shape)
-        # One rounding of the result's own dtype may lie between what is asked for and what is kept.
+        # Storing the element may round it once more, in the result's own dtype.
         step = _step(dtype, float(abs(right[at]))) if dtype != np.float32 else 0.0
         far = 1.01 * times * least[at] + ROUNDINGS / 2 * step
         element[at] += far
@@ -376,7 +384,8 @@ def perturbations(result: Judged, rng: np.random.Generator) -> Iterator[tuple[st
 
 
 def _step(dtype: Any, sizes: Any) -> Any:
-    """From values to the next larger ones; from the largest, which has none, back."""
+    """The distance from each value to the next larger one; the largest value has none, so its step
+    is the one below it."""
     if dtype.kind in "iu":
         return np.float64(1)
     steps, half = (np.spacing(np.asarray(s, dtype)).astype(np.float64) for s in (sizes, sizes / 2))
@@ -392,8 +401,8 @@ def numpy_missing() -> bool:
 
 
 def smallest(case: Case, seed: int) -> Iterator[tuple[str, str]]:
-    """The smallest error of an element that is refused, at the median: in roundings of f32 of its
-    own terms, and as a part of the result's root mean square."""
+    """The smallest error of an element that is refused, at the median: in f32 roundings of its own
+    terms, and as a fraction of the result's root mean square."""
     before = Call(REGISTRY, case, seed).before()
     floats = _floats(before)
     positive = {n: np.asarray(abs(v)) if n in floats else v for n, v in before.items()}
@@ -409,7 +418,7 @@ def smallest(case: Case, seed: int) -> Iterator[tuple[str, str]]:
 
 
 SIZES = (16, 1024, 65536, 2**20, 2**25)
-# One operator of each way to add up, and the letters along which it does; one that adds nothing.
+# One operator for each way to accumulate, with the letters it sums over; one that sums nothing.
 SUMS = {
     "cross_entropy_rows": ("C",), "l2_norm": ("C",), "layer_norm": ("C",),
     "layer_norm_backward": ("C", "T"), "log_softmax": ("C",), "matmul": ("M", "K", "N"),

@@ -1,5 +1,5 @@
-"""Implementations that no process survives, or waits for: what a worker is for. Registered at
-import, so that a worker has them too. Read next: test_own_worker.py."""
+"""Implementations that crash or hang a process: what a worker is for. Registered at import, so that
+a worker has them too. Read next: test_own_worker.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a search draws, and does not draw, a wrong candidate could lean on: values outside the
-domain, integers below 64, scalars that stay, rows of zeros, groups that are never empty.
+"""A search's drawn inputs must leave nothing that a wrong candidate could exploit: no values
+outside the domain, integers not only below 64, scalars that vary, rows of zeros, empty groups.
 
 An operator stays for the process, so test_own_drawn.py runs this file in one of its own.
 Read next: src/tuner/filler.cpp, src/tuner/looks.cpp, docs/tuning.md "When a result is right".
@@ -30,7 +30,7 @@ def registered() -> Iterator[list[tuple[str, str]]]:
 def failures(
     op: str, args: Any, given: dict[str, Any], names: list[tuple[str, str]], **candidates: Candidate
 ) -> dict[str, str]:
-    """Failure kinds by name; "" is right."""
+    """Failure kinds by name; "" means right."""
     for name, function in candidates.items():
         dlblas.register(op, name, function)
         if (op, name) not in names:
@@ -73,8 +73,8 @@ def test_minus_one_is_no_sample_of_probabilities(registered: Any) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, 3.0], ids=["nan", "constant"])
 def test_what_cannot_be_judged_does_not_win(value: float, registered: Any) -> None:
-    """A reference that has no number for anything that is drawn, or the same one: the error says
-    what to do."""
+    """A reference that returns NaN, or the same number, for every input drawn: the error says what
+    to do."""
     name = f"drawn_same_{'nan' if value != value else 'constant'}"
     dlblas.register_operator(
         f"{name}(x: f[*T, C]) -> y: like(x)[*T, C] where T: bucket(tokens)",

@@ -1,5 +1,5 @@
-"""Implementations that fork, start programs, or are at the worker's socket. Registered at import,
-so that a worker has them too. Read next: test_own_worker_forks.py."""
+"""Implementations that fork, start programs, or tamper with the worker's socket. Registered at
+import, so that a worker has them too. Read next: test_own_worker_forks.py."""
 
 from __future__ import annotations
 

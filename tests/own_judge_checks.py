@@ -1,5 +1,5 @@
-"""Users' operators with a judge: what it is shown, what it may answer, that a search believes it in
-every element, here and in a worker, and that its error is never a pass.
+"""Users' operators with a judge: what the judge receives, what it may return, that a search has it
+check every element, here and in a worker, and that an error in the judge never counts as a pass.
 
 test_own_operator.py runs this file in a process of its own. Read next: own_judge_module.py.
 """

@@ -1,5 +1,5 @@
-"""Users' operators with a judge, and functions that are right, and wrong in ways that a judge must
-see; registered at import, so that a worker has them too. Read next: own_judge_checks.py.
+"""Users' operators with a judge, with right implementations and ones that are wrong in ways a judge
+must detect. Registered at import, so that a worker has them too. Read next: own_judge_checks.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ dlblas.register_operator(
     judge=any_largest,
 )
 
-# An element far from the rows that samples of a larger result are taken from.
+# A row far from those that are sampled of a larger result.
 ROW = 4_194_304 + 5_003
 
 

@@ -1,6 +1,6 @@
-"""Functions that are right for the first call of a search, and keep something of it: its tensors by
-shape, what they held by a few of its elements, or by a scalar; and those that are right for small
-values alone. Registered at import, so that a worker has them too. Read next: test_own_kept.py.
+"""Functions that are right in a search's first call and keep state from it: tensors by shape, their
+contents by a few elements or by a scalar; and functions that are right for small values only.
+Registered at import, so that a worker has them too. Read next: test_own_kept.py.
 """
 
 from __future__ import annotations

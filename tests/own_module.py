@@ -1,5 +1,5 @@
-"""What tests of `--import` import: an operator of one's own and two implementations. Registered at
-import, so that any process can do it again. Read next: test_own_operator.py."""
+"""The module that tests of `--import` import: a user's operator and two implementations. Registered
+at import, so that any process can repeat it. Read next: test_own_operator.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Users' matmuls that are right in most rows. Registered at import, so that a worker has them too;
-test_every_element.py also registers them in a function, so that no worker can.
+"""Users' matmuls that are wrong in few places. Registered at import, so that a worker has them too;
+test_every_element.py also registers them in a function, which a worker cannot repeat.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import dlblas
 import numpy as np
 
 SIZE = 1024
-# Where the result is wrong: an element, a tile that was not stored, columns of a row. Rows that no
-# edge of a tile is near.
+# Where the result is wrong: one element, a tile that was not stored, a whole row. All lie in rows
+# away from tile edges.
 WRONG = {
     "one_element": np.s_[667:668, 31:32],
     "one_tile": np.s_[674:738, 64:128],

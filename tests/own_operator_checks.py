@@ -1,5 +1,5 @@
-"""A user's own operator: from one schema string and a reference to a function, torch's operators
-with fakes, harness cases and every command, with no more code.
+"""A user's own operator: one schema string and a reference give a function, torch operators with
+fakes, harness cases and every command, with no more code.
 
 The operator is that of own_module.py, which other processes import too. An operator stays for the
 process, so test_own_operator.py runs this file in one of its own. Read next: docs/own.md.
@@ -271,7 +271,7 @@ def test_a_reference_that_raises_says_so() -> None:
 
 
 def row(**change: Any) -> list[dict[str, Any]]:
-    """cases= of one row; a key that is None is left out."""
+    """A cases= argument of one row; a key that is None is left out."""
     plain = {"name": "a", "dims": {"T": 3, "C": 8}, "dtypes": ["f32"], "use": ["test"]}
     return [{key: value for key, value in {**plain, **change}.items() if value is not None}]
 

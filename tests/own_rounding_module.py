@@ -1,5 +1,5 @@
-"""A right rms_norm that leaves another floating-point environment behind. Registered at import, so
-that a worker has it too."""
+"""A correct rms_norm that changes the floating-point environment and does not restore it.
+Registered at import, so that a worker has it too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A script that registers and tunes: what a worker may import of it. Run by test_own_worker.py as
-``__main__``; the words on its command line say what it registers, and where."""
+"""A script that registers and tunes, to test what a worker may import of it. Run by
+test_own_worker.py as ``__main__``; its arguments say where it registers and, optionally, the
+caller's process id."""
 
 from __future__ import annotations
 

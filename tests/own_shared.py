@@ -1,5 +1,5 @@
-"""What the tests of users' own implementations share: a right one, its arrays, and a fixture that
-takes away what a test registered."""
+"""What the tests of users' own implementations share: a right implementation, its arrays, and a
+fixture that unregisters whatever a test registered."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A user's own operator and its values: inputs that it writes, results in f8, elements that nobody
-defines, no result at all; each is compared in a search, by verify and by the harness.
+"""A user's own operator and its values: inputs that it writes, results in f8, undefined elements,
+no result at all. Each is compared in a search, by verify and by the harness.
 
 An operator stays for the process, so test_own_operator.py runs this file in one of its own.
 Read next: own_operator_checks.py.
@@ -185,7 +185,7 @@ def grouped_by(pads: Any, wrong: float = 1.0) -> Any:
 
 
 def test_rows_of_no_group_are_skipped_and_offsets_end_at_their_letter() -> None:
-    """Of 48 rows 32 belong to a group: the others need not be written, and hold anything."""
+    """Of 48 rows, 32 belong to a group; the others need not be written and may hold anything."""
     sizes = {"T": 48, "K": 24, "E": 4, "N": 20, "U": 32}
     case = {"name": "padded", "dims": sizes, "dtypes": ["f32"], "use": ["test", "tune"]}
     dlblas.register_operator(GROUPED, grouped, cases=[case])
@@ -260,7 +260,7 @@ def test_an_operator_without_results() -> None:
 
 
 def failures(op: str, args: Any, **functions: Any) -> dict[str, Any]:
-    """What a search says of them."""
+    """The failure kind that a search reports for each function; None for a right one."""
     for name, function in functions.items():
         dlblas.register(op, name, function)
     report = dlblas.tune(op, args, seconds=2, force=True)
@@ -275,7 +275,7 @@ def filled(make: Any) -> Any:
 
 
 def test_integers_are_right_or_wrong() -> None:
-    """An id that is off by a few is another id, however large both are."""
+    """An id that differs by a few is a different id, however large both are."""
     rng = np.random.default_rng(0)
     dlblas.register_operator("own_ids(x: f[T, C]) -> y: i32[T]", lambda x: x.argmax(-1))
     found = failures(
@@ -341,7 +341,7 @@ def test_f64_is_held_to_its_own_precision() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", F8)
 def test_f8_of_cuda_text_is_that_of_the_reference(name: str) -> None:
-    """Rounded in the kernel by one instruction, on the host by arithmetic: the same codes."""
+    """The kernel rounds with one instruction, the host with arithmetic: the codes are the same."""
     torch = pytest.importorskip("torch")
     op = f"own_gpu_narrow_{name}"
     schema = f"{op}(x: f32[N]) -> (y: {name}[N], z: f32[N])"

@@ -1,5 +1,5 @@
-"""Functions that keep what they were given, run in a process of their own by test_own_views.py:
-what is asked here was a crash. One case a run: ``python own_view_checks.py CASE``.
+"""Functions that keep their arguments after the call, run in a process of their own by
+test_own_views.py: each case was once a crash. One case per run: ``python own_view_checks.py CASE``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def given(of: str = "numpy") -> tuple[Any, Any]:
 
 
 def read(count: int = 1) -> None:
-    """All of it: a page that is gone ends the process. Then new arrays over what was freed."""
+    """Allocates new arrays over whatever was freed, then reads everything kept: a page that is gone
+    ends the process."""
     assert len(kept) >= count, len(kept)
     scribbled = [np.full((ROWS, WIDTH), 7, np.float32) for _ in range(8)]
     for views in kept:
@@ -88,7 +89,7 @@ def numpy_to_torch() -> None:
 
 
 def given_out_and_dlpack() -> None:
-    """The caller's results, and arrays that are no NumPy's."""
+    """The caller's results, and arrays that do not come from NumPy."""
     dlblas.register(OP, "keeps", keeps)
 
     class Only:
@@ -110,7 +111,7 @@ def given_out_and_dlpack() -> None:
 
 
 def raises() -> None:
-    """An exception's frames have the arrays, whoever keeps it."""
+    """A kept exception keeps the arrays of its frames alive."""
 
     def fails(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
         try:
@@ -134,7 +135,7 @@ def raises() -> None:
 
 
 def cycle() -> None:
-    """What only a collection frees is no fault."""
+    """An array in a reference cycle is freed only by a collection; that is not an error."""
 
     def cyclic(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
         y[...] = x
@@ -154,7 +155,7 @@ def cycle() -> None:
 
 
 def search() -> None:
-    """The tuner's memory is nobody's in Python."""
+    """The tuner's memory has no owner in Python."""
 
     def right(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:
         f = x.astype(np.float64)
@@ -168,13 +169,13 @@ def search() -> None:
     assert report.winner, report
     assert kept
     scribbled = [np.full((ROWS, WIDTH), 7, np.float32) for _ in range(8)]
-    # The tuner's own marks may lie there, but nobody else's memory.
+    # The tuner's own patterns may be there, but no one else's data.
     assert not any((view == 7).all() for views in kept for view in views)
     del scribbled
 
 
 def parts(of: str = "numpy") -> None:
-    """Between a composed operator's parts memory is the library's."""
+    """The library owns the memory between the parts of a composed operator."""
 
     def multiply(a: Any, b: Any, bias: Any, out: Any) -> None:
         out[...] = 1
@@ -205,7 +206,7 @@ def parts_of_torch() -> None:
 
 
 def numbers() -> None:
-    """A number that became a tensor has memory of the call's own."""
+    """A number that is passed for a tensor gets memory that belongs to the call."""
     schema = "scaled_copy(x: f[T, C], factor: f32[]) -> y: like(x)[T, C]"
     dlblas.register_operator(schema, lambda x, factor: x * factor)
 
@@ -221,7 +222,7 @@ def numbers() -> None:
 
 
 def reference() -> None:
-    """The oracle's function gets copies, of whole numbers too."""
+    """The oracle's function gets copies, also of integer inputs."""
 
     def pick(x: Any, ids: Any) -> Any:
         kept.append((x, ids))
@@ -233,7 +234,7 @@ def reference() -> None:
 
 
 def foreign_caller() -> None:
-    """Memory of a C program is not the library's to keep: the call says so."""
+    """The library cannot keep a C program's memory alive: the call fails and says so."""
     from dlblas.harness import abi
 
     dlblas.register(OP, "keeps", keeps)
@@ -249,7 +250,8 @@ def foreign_caller() -> None:
 
 
 def on_a_gpu() -> None:
-    """Calls, and a search in this process: memory that the driver took back would fault."""
+    """Calls, and a search in this process: an access to memory that the driver took back would
+    fault."""
     import torch
 
     def keeps_there(x: Any, weight: Any, eps: float, weight_offset: float, y: Any) -> None:

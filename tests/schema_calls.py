@@ -1,6 +1,6 @@
-"""Calls of operators whose schemas use what tests/schemas.txt does: sizes as arguments, dimensions
-that may be 1, numbers for tensors without dimensions, in-place forms that receive a part of the
-results, operators without results, pools. On NumPy arrays and torch tensors, eager and compiled.
+"""Calls of operators whose schemas use the features in tests/schemas.txt: sizes as arguments,
+dimensions that may be 1, numbers for 0-d tensors, in-place forms that receive some of the results,
+operators without results, pools. On NumPy arrays and torch tensors, eager and compiled.
 
 The operators stay for the process: test_schemas.py runs this file in one of its own.
 """
@@ -262,7 +262,7 @@ def test_sizes_and_ones_are_tuned() -> None:
 
 
 def wide(*arrays: Any) -> Any:
-    """As the oracle has them: in f32 a code of q may come out one off."""
+    """f64 copies, as the oracle uses: computed in f32, a code of q may differ by one."""
     return (a.astype(np.float64) for a in arrays)
 
 

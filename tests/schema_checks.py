@@ -1,5 +1,5 @@
-"""The schemas of tests/schemas.txt as operators of torch: shapes and dtypes that the fakes give, on
-meta tensors and on symbolic sizes, are those that the library's own validation gives.
+"""The schemas of tests/schemas.txt as torch operators: fakes, on meta tensors and on symbolic
+sizes, give the shapes and dtypes that the library's own validation gives.
 
 The operators stay for the process: test_schemas.py runs this file in one of its own. Nothing is
 computed. Read next: python/dlblas/torch/_fakes.py.
@@ -28,7 +28,7 @@ from torch.fx.experimental.symbolic_shapes import (  # noqa: E402
 )
 
 FILE = pathlib.Path(__file__).resolve().parent / "schemas.txt"
-# As tests/cpp/test_schemas.cpp has them too.
+# The same sizes as in tests/cpp/test_schemas.cpp.
 SIZES = {
     "T": 6, "C": 48, "F": 16, "B": 2, "S": 3, "L": 4, "H": 4, "Hkv": 2, "D": 8, "Dv": 8, "K": 64,
     "N": 16, "M": 6, "E": 4, "G": 4, "W": 3, "R": 8, "V": 32, "Np": 2, "k": 2, "P": 12, "topk": 2,
@@ -69,7 +69,7 @@ FORMS = [name for name, op in OPERATIONS.items() if op.operator in BLOCKS]
 
 
 class Arguments:
-    """Of one operation: positional ones for torch, named ones for the library."""
+    """The arguments of one operation: positional ones for torch, named ones for the library."""
 
     def __init__(self, name: str, optional: bool, sizes: dict[str, int] | None = None) -> None:
         self.op = OPERATIONS[name]
@@ -91,7 +91,7 @@ class Arguments:
             if not p["has_default"] or p["size"]:
                 self.scalars[i] = self._scalar(p)
                 self.named[p["name"]] = self.scalars[i]
-        # (name, code, bits, shape, …) of each result, as the library validates the same call
+        # For each result (name, code, bits, shape, …), as the library validates the same call.
         self.expected: Any = ()
         if sizes is None:
             self.validate()
@@ -133,7 +133,7 @@ class Arguments:
 
 
 class Known(dict[str, int]):
-    """Sizes of letters; 3 for those that the table does not have."""
+    """Sizes of letters; 3 for letters that the table does not have."""
 
     def __missing__(self, letter: str) -> int:
         return 3
@@ -180,7 +180,7 @@ def test_fakes_work_on_symbolic_sizes(name: str) -> None:
 
 
 def test_fakes_refuse_what_the_library_refuses() -> None:
-    """One dimension of one tensor larger by one: both say no, or both say yes."""
+    """With one dimension of one tensor increased by one, both refuse or both accept."""
     refused = 0
     for name in FORMS:
         arguments = Arguments(name, True)
@@ -206,8 +206,8 @@ def test_fakes_refuse_what_the_library_refuses() -> None:
 
 
 def test_fakes_agree_where_a_factor_is_0() -> None:
-    """``Hkv*G`` with Hkv = 0 does not give G, which matters only where a result has it alone. Of
-    every operator with such a product, those of the library too."""
+    """``Hkv*G`` with Hkv = 0 leaves G unknown, which matters only where a result has G alone.
+    Checks every operator with such a product, including the library's own."""
     served = set()
     for name, op in OPERATIONS.items():
         terms = [term for spec in op.tensors for dim in spec.dims for term in dim.terms]

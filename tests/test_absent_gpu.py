@@ -1,5 +1,5 @@
-"""GPUs that are not here: what would be chosen on one, its kernels compiled ahead into the cache,
-and pins of its implementations, which leave the CPU's calls alone."""
+"""GPUs that this machine does not have: what would be chosen on one, compiling its kernels ahead
+into the cache, and pinning its implementations, which leaves the CPU's calls alone."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def test_compile_takes_what_calls_on_a_cpu_missed(tmp_path: pathlib.Path) -> Non
 
 
 def test_compile_takes_what_a_models_calls_missed(tmp_path: pathlib.Path) -> None:
-    """Default scalars, such as are set, and transposed weights: the kernels of these calls."""
+    """Compiles the kernels of these calls: default scalars, scalars that are set, transposed
+    weights."""
     torch = pytest.importorskip("torch")
     file = tmp_path / "keys.jsonl"
     x, w = torch.randn(8, 64).bfloat16(), torch.randn(128, 64).bfloat16()

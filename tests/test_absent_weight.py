@@ -1,4 +1,5 @@
-"""rms_norm and its kin without a weight: nothing is multiplied, the bits are those of ones.
+"""rms_norm and its relatives without a weight: no multiplication; the bits are those of a weight of
+ones.
 
 Read next: ops/norm/norm_rows.cpp, ops/norm/rms_norm_backward/rms_norm_backward_cpu.cpp.
 """

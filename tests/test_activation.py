@@ -1,6 +1,7 @@
-"""What is special of activations: how exact GELU's gate is far below 0, and what swiglu refuses.
+"""What is special about activations: the accuracy of exact GELU's gate far below 0, and what swiglu
+refuses.
 
-Everything else is the harness's. Read next: test_cases.py, ops/activation/gates.hpp.
+The harness covers everything else. Read next: test_cases.py, ops/activation/gates.hpp.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def gelu_tanh(x: Any) -> Any:
     return x / (1 + np.exp(-y))
 
 
-# An error of the exponent is one of the value: x²/2 is off by 2 roundings of itself at most, y by 5
-# (gates_ref.hpp).
+# An error in the exponent becomes a relative error of the value: x²/2 has an error of at most 2 of
+# its own roundings, y of at most 5 (gates_ref.hpp).
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("op", "formula", "roundings"),
@@ -48,7 +49,7 @@ def test_the_gate_is_exact_below_0(level: str, op: str, formula: Any, roundings:
     assert (off <= roundings(gate.astype(np.float64))).all()
 
 
-# e^−x takes two steps away from x, so that its error does not grow with |x|.
+# e^−x subtracts x in two steps, so its error does not grow with |x|.
 @pytest.mark.parametrize("level", LEVELS)
 def test_silu_is_as_exact_far_from_0(level: str) -> None:
     gate = np.linspace(-80, 80, 400_001, dtype=np.float32)

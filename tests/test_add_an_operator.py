@@ -1,8 +1,8 @@
-"""docs/add_an_operator.md, replayed in a copy of the tree: the new operators are validated, tuned,
+"""docs/add_an_operator.md, replayed in a copy of the tree. The new operators are validated, tuned,
 explained, differentiated, compiled for GPUs, restored from the store and called from Python and C++
-with no validation or binding code of their own; the tests and checks that go over all operators
-take them up; and no shared file changed. At full depth the copy passes everything: ctest, pytest
-and lint, as `make check` and `make lint` run them.
+without validation or binding code of their own; tests and checks that cover all operators include
+them; no shared file changes. At full depth the copy passes everything that `make check` and `make
+lint` run: ctest, pytest and lint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import depth
 import pytest
 import tree_copy
 
-# One worker of pytest-xdist runs them all: what they share is built once.
+# One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("add_an_operator")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -30,9 +30,9 @@ import check_headers  # noqa: E402
 import follow_doc  # noqa: E402
 
 TARGETS = ("python_stage", "dlblas_generated", "dlblas_describe", "dlblas_compile_all")
-# Programs that go over all operators of the registry.
+# Programs that cover all operators of the registry.
 PROGRAMS = ("test_reasons", "test_schemas", "test_schema", "test_estimates", "test_generate")
-# What lint runs fast; at full depth it runs all.
+# The fast checks of lint; at full depth all of lint runs.
 CHECKS = ("arrows", "device_headers", "operator_size", "rates", "schema_cases",
           "isa_objects", "exports", "getenv")  # fmt: skip
 ADDED = ("softcap", "softcap_backward", "gated_scale")
@@ -106,7 +106,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     before = digests(copy, files)
     added = follow_doc.follow(ROOT / "docs" / "add_an_operator.md", copy)
     assert {p.relative_to(copy).parts[:2] for p in added} == {("ops", "gated"), ("ops", "logits")}
-    # Objects of unchanged files come from the compiler cache, where there is one.
+    # Objects of unchanged files come from the compiler cache if there is one.
     cache = tree_copy.environment(copy)
     told = tree_copy.options() | {"CMAKE_PREFIX_PATH": str(ROOT / "build" / "deps" / "usr")}
     options = [f"-D{name}={value}" for name, value in told.items()]
@@ -217,13 +217,13 @@ def pytest_in(
 
 
 def test_what_goes_over_all_operators_takes_them_up(tree: pathlib.Path) -> None:
-    """The harness with every layout and dtype, the oracle that must say no, opcheck and fakes."""
+    """The harness with every layout and dtype, the oracle's refusals, opcheck and fakes."""
     pytest_in(tree, "-k", " or ".join(ADDED), "tests", least=20)
 
 
 def test_their_pages(tree: pathlib.Path) -> None:
-    """The documentation site has them, each letter with a meaning; the table of operators takes a
-    row for each when it is made again, and needs no other hand."""
+    """The documentation site lists them, with a meaning for each letter; regenerating the table of
+    operators adds a row for each, with no manual edit."""
     fast = [] if depth.depth_of().full else ["-k", "not test_the_site"]  # a minute of sphinx
     pytest_in(tree, *fast, "tests/test_website.py", least=10)
     pages = [tree / "README.md", tree / "docs" / "all_operators.md"]
@@ -267,7 +267,7 @@ def test_the_checks_of_lint(tree: pathlib.Path) -> None:
 
 
 def test_everything(tree: pathlib.Path) -> None:
-    """`make check` and `make lint`, without the set-up of a machine."""
+    """`make check` and `make lint`, except for setting up the machine."""
     if not depth.depth_of().full:
         pytest.skip("DLBLAS_TEST_DEPTH=full builds and runs every test and check in the copy")
     night = 4 * 3600
@@ -282,7 +282,7 @@ def test_everything(tree: pathlib.Path) -> None:
         run("git", *command, cwd=tree)
     run("ctest", "--test-dir", "build", "-j2", "--output-on-failure", cwd=tree, seconds=night)
     run(sys.executable, "tools/lint.py", cwd=tree, seconds=night)
-    # Sampled, and not this file: the copy has the walkthrough already.
+    # Sampled, and without this file: the walkthrough is already applied in the copy.
     pytest_in(tree, "-n2", "--dist=loadgroup", "--ignore=tests/test_add_an_operator.py", "tests",
               least=1000, seconds=night, DLBLAS_TEST_DEPTH="sample")  # fmt: skip
 

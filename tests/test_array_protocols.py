@@ -1,6 +1,7 @@
-"""Producers of arrays that say what cannot be: each is refused by name before its memory is read.
+"""Array producers that describe something impossible: each is refused by name before its memory is
+read.
 
-What a fuzzer draws by the million (tests/fuzz/calls_arrays.py), one of each kind. Read next:
+One of each kind; a fuzzer draws millions (tests/fuzz/calls_arrays.py). Read next:
 python/dlblas/_hooks.py, bindings/python/array.cpp.
 """
 
@@ -32,7 +33,7 @@ class Interface:
 
 
 class Exporter:
-    """Gives what it holds for a capsule."""
+    """Returns what it holds in place of a capsule."""
 
     def __init__(self, made: Any, device: Any = (1, 0)) -> None:
         self.made, self.device = made, device
@@ -47,7 +48,7 @@ class Exporter:
 
 
 class Refuses:
-    """Whatever it is asked, also for its words."""
+    """Raises on every access, including str() and repr()."""
 
     def _raise(self, *_: Any) -> Any:
         raise ZeroDivisionError
@@ -70,7 +71,7 @@ def refused(producer: Any, words: str, kind: type[dlblas.Error] = dlblas.errors.
     "typestr", ["<f32", "<f4000", "<f0", "<f36", "<f", "", "<i2", ">f4", "|f4", "<f\u0664", "f4"]
 )
 def test_types_are_of_the_table_or_refused(typestr: str) -> None:
-    """<f32 wrapped to 0 bits and was divided by; <f36 wrapped to those of <f4."""
+    """<f32 once wrapped to 0 bits, which became a divisor; <f36 once wrapped to the bits of <f4."""
     refused(Interface(typestr=typestr), "has a dtype", dlblas.errors.UnsupportedDtypeError)
 
 
@@ -145,7 +146,7 @@ def test_producers_that_raise_or_are_no_producers() -> None:
 
 
 def test_a_class_that_says_it_is_another() -> None:
-    """`__class__` says anything, and what stands behind it is not what that class has."""
+    """`__class__` can claim any class, and the object behind it lacks that class's layout."""
     for known in (dlblas.Spec, np.ndarray, dlblas.Array, tuple, int):
         lie = {"__class__": property(lambda self, known=known: known), "_exchange": (1, 2)}
         refused(type("Lying", (), lie)(), "is not an array")
@@ -158,7 +159,7 @@ def test_subclasses_of_ndarray_are_read_by_their_memory() -> None:
 
 
 def test_a_host_address_of_the_cuda_interface() -> None:
-    """It was read as memory of the CPU, whatever it was."""
+    """It was once read as CPU memory, wherever it pointed."""
     interface = {**X.__array_interface__, "version": 3}
     kind = dlblas.errors.DeviceError
     refused(
@@ -216,7 +217,7 @@ def test_fields_of_a_capsule(change: dict[str, Any], words: str, kind: str) -> N
 
 
 def test_a_capsule_is_the_calls_own_meanwhile() -> None:
-    """A later argument's producer cannot take the memory of an earlier one away."""
+    """A later argument's producer cannot take an earlier argument's memory away."""
     capsule = X.copy().__dlpack__()
     taken = []
 
@@ -237,7 +238,8 @@ def test_a_capsule_is_the_calls_own_meanwhile() -> None:
 
 
 def test_arrays_that_change_between_question_and_answer() -> None:
-    """reference() makes room by what the arguments say first."""
+    """reference() first reads the arguments to size its results; they must not change
+    afterwards."""
     asked = []
 
     class Growing:
@@ -294,7 +296,7 @@ def test_a_shared_object_that_fails_without_words(body: str, words: str, tmp_pat
 
 
 def test_none_of_it_ends_the_process() -> None:
-    """The four that did, in a process of their own."""
+    """The four that once ended the process, in a process of their own."""
     program = (
         "import dlblas, numpy as np\n"
         "x, w = np.ones((4, 8), 'f'), np.ones(8, 'f')\n"
@@ -316,7 +318,7 @@ def test_none_of_it_ends_the_process() -> None:
 
 
 class AsksDLPack:
-    """Is what a call on itself gives."""
+    """Its value is the result of a call on itself."""
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlblas.rms_norm(self, W).__dlpack__(**options)

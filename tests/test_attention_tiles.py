@@ -1,5 +1,5 @@
-"""Attention of bf16 by AMX tiles (``cpu_amx``): sizes around tiles and blocks, every option and
-layout, and what a row must not notice.
+"""Attention in bf16 with AMX tiles (``cpu_amx``): sizes around tiles and blocks, every option and
+layout, and batch changes that must not affect a row.
 
 Read next: ops/attention/attention_amx.cpp, attention_tiles_cpu.hpp, test_flash_attention.py.
 """
@@ -18,8 +18,8 @@ HAS_AMX = dlblas.info()["devices"][0]["amx"]
 pytestmark = pytest.mark.skipif(not HAS_AMX, reason="this CPU has no AMX")
 OP, UNIT = "flash_attention_lse", "cpu_amx"
 
-# B, S, L, heads, heads of k, D, Dv: less than a tile of 32 rows, a half, whole ones and more; less
-# than a block of 256 keys, one, two and more; more rows than a task has.
+# B, S, L, heads, heads of k, D, Dv: less than a tile of 32 rows, half a tile, whole tiles and more;
+# less than a block of 256 keys, one, two and more; more rows than one task takes.
 SHAPES = [
     (1, 1, 1, 1, 1, 1, 1), (1, 1, 300, 4, 1, 64, 64), (2, 5, 31, 4, 2, 33, 16),
     (1, 16, 257, 2, 2, 32, 48), (3, 17, 40, 6, 2, 7, 129), (1, 33, 33, 1, 1, 128, 64),

@@ -1,5 +1,5 @@
-"""The text of attention by WGMMA without a GPU: scores are products of the type that q and k have,
-values products of 16 bits, as many as the sizes ask for."""
+"""The generated code of WGMMA attention, checked without a GPU: score products have the dtype of q
+and k, value products have 16 bits, and their number follows from the sizes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ptx(entry: str) -> str:
     return text.value.decode()
 
 
-# Blocks of other sizes than heads: products of scores and of values differ in their width.
+# Block sizes differ from head sizes, so that score and value products differ in width.
 @pytest.mark.parametrize(
     ("kept", "value", "d", "keys", "queries", "scores", "values"),
     [
@@ -68,7 +68,7 @@ def test_products_are_of_their_types(
 ) -> None:
     found = PRODUCT.findall(ptx(kernel(kept, d, keys, value=value, queries=queries)))
     step = 32 if kept.startswith("F8") else 16  # of an instruction, along a head
-    # A tile's first block, those that follow and, of linked tiles, the next tile's first.
+    # A tile's first block, the blocks that follow and, for linked tiles, the next tile's first.
     places = 3 if queries == 2 else 2
     assert collections.Counter(found) == {
         (str(keys), str(step), scores): places * d // step,

@@ -1,5 +1,5 @@
-"""dlblas.autotune and dlblas.missed: what a program's calls ran untuned is found, whatever calls
-it, and searched once; a file of keys is searched elsewhere.
+"""dlblas.autotune and dlblas.missed: they find what a program ran untuned, whatever calls it, and
+search for it once; a file of keys can be searched elsewhere.
 
 Read next: python/dlblas/_autotune.py, src/dispatch/problem_text.cpp.
 """
@@ -133,7 +133,7 @@ def test_processes_of_a_host_search_a_key_once(tmp_path: pathlib.Path) -> None:
         out, err = rank.communicate(timeout=120)
         assert rank.returncode == 0, err
         told += [row[0] for row in json.loads(out.splitlines()[-1])[:-1]]
-    # One that starts late misses nothing; one that waits for too long takes the default.
+    # A process that starts late misses nothing; one that waits too long takes the default.
     assert told.count("tuned") == 2 and set(told) <= {"tuned", "store", "default"}, told
 
 
@@ -206,7 +206,7 @@ EVERY = """
                     dlblas.warmup(form["name"], **{k: v for k, v in named.items() if k in takes})
     print(json.dumps([[key.key, key.problem] for key in dlblas.missed()]))
 """
-# Where nothing may be measured, a miss is an error that prints the problem.
+# Where measuring is off, a miss is an error that prints the problem.
 READ = """
     import json, os, dlblas
     from dlblas import _autotune

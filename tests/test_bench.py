@@ -1,4 +1,5 @@
-"""``dlblas bench --quick`` writes whole rows, and tools/figures.py makes tables of the newest."""
+"""``dlblas bench --quick`` writes complete rows, and tools/figures.py builds tables of the
+newest."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-# One worker of pytest-xdist runs them all: what they share is built once.
+# One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("bench")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = {
@@ -169,7 +170,7 @@ def test_the_readmes_table_is_of_the_fastest_rival(monkeypatch: pytest.MonkeyPat
 
 
 def test_another_card_has_a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where its rows are newer; the README shows the card that has most."""
+    """Even if its rows are newer; the README shows the card with the most rows."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import figures
 
@@ -200,7 +201,7 @@ def test_figures_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         for n in ("gpu_norm", "gpu_matmul")
     )
     text = figures.render(page, [norm, large], lambda _: "a")
-    # Inductor's better mode counts, a peer that is not there is a dash.
+    # Inductor's better mode counts; a missing peer shows as a dash.
     assert (
         "| rms_norm | 4096×4096 | 50 µs · 1.34 TB/s | `rows` | 40 µs | 60 µs · 1.20× | – |" in text
     )

@@ -1,5 +1,5 @@
-"""A GPU section that is interrupted, or at its limit, keeps the rows that it has: they are in the
-file as they come. No GPU: the measuring process is a script here."""
+"""A GPU section that is interrupted, or reaches its time limit, keeps its rows: each is written to
+the file as it arrives. Needs no GPU: a script stands in for the measuring process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pytest
 
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
-# Writes a row each tenth of a second, and then, as a compilation would, hears nothing for long.
+# Ignores SIGINT and writes a row every tenth of a second; then, like a compilation, it does not
+# respond for a long time.
 CHILD = """
 import json, signal, sys, time
 request = json.load(sys.stdin)
@@ -35,7 +36,7 @@ with open(request["result"], "w") as file:
         time.sleep(60)
 """
 
-# argv: the child, the file, --within or "", how many rows, "" or that it does not end
+# argv: the child, the file, --within or "", the number of rows, "hangs" or ""
 PARENT = """
 import importlib.util, sys
 from dlblas import bench

@@ -1,5 +1,5 @@
-"""What benchmarks compare operators with, the formulas in torch of their rooms' peers.py, computes
-what they do: on a CPU, on the smallest problem of each with each choice of scalars.
+"""The torch formulas of peers.py that benchmarks compare operators with compute what the operators
+do: on a CPU, on the smallest problem of each operator for every choice of scalars.
 
 Read next: ../python/dlblas/bench/gpu_rows.py.
 """
@@ -33,7 +33,8 @@ MOST_ELEMENTS = 1 << 23
 
 
 def smallest(row: Any) -> list[Problem]:
-    """One for each choice of the scalars that are no sizes: an activation, say."""
+    """The smallest problem for each choice of scalars that are not sizes, for example an
+    activation."""
     sizes = {p["name"] for p in row["forms"][0]["params"] if p["kind"] == "int"}
     found: dict[str, Problem] = {}
     for problem in problems_of(row, "bf16"):

@@ -1,4 +1,4 @@
-"""``dlblas bench gpu_llama`` as far as it goes without a GPU: a small decoder on the CPU."""
+"""``dlblas bench gpu_llama`` as far as it runs without a GPU: a small decoder on the CPU."""
 
 from __future__ import annotations
 

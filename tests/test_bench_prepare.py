@@ -1,5 +1,6 @@
-"""``dlblas bench`` on a GPU, as far as it goes without one: what a clock chose comes and goes with
-a section, and ``--prepare`` calls the peers, nothing of ours, and writes no rows."""
+"""GPU sections of ``dlblas bench``, as far as they run without one: choices made by timing live
+only as long as a section, and ``--prepare`` calls the peers, none of our code, and writes no
+rows."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import pytest
 
 
 class _Children:
-    """In place of the measuring processes: notes their requests and environments, and leaves in
-    Inductor's folder what a choice by timing leaves there."""
+    """Stands in for the measuring processes: records their requests and environments, and leaves a
+    file in Inductor's folder as a choice by timing does."""
 
     def __init__(self, fails: str = "") -> None:
         self.requests: list[dict[str, Any]] = []
@@ -63,7 +64,7 @@ def test_prepare_writes_no_rows_and_keeps_no_choice(
         ("gpu_norm_backward", "rms_norm_backward"),
         ("gpu_norm", ""),  # the measuring one
     }
-    # Compiled kernels are shared; each has its own folder for what it chooses, and takes it along.
+    # Compiled kernels are shared; choices go to a folder per process, which is removed with it.
     assert {env["TRITON_CACHE_DIR"] for env in children.environments} == {str(tmp_path / "triton")}
     for name in ("TORCHINDUCTOR_CACHE_DIR", "DLBLAS_CACHE"):
         own = {env[name] for env in children.environments}
@@ -85,7 +86,7 @@ def test_prepare_fails_aloud(
 
 @pytest.fixture
 def torch_without_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """torch, with as much of torch.cuda as a run without timing asks for."""
+    """torch, with the parts of torch.cuda that a run without timing needs."""
     torch = pytest.importorskip("torch")
 
     class Stream:

@@ -1,4 +1,4 @@
-"""dlblas.bmm: each matrix of a batch as matmul has it, in one call where strides allow.
+"""dlblas.bmm: each matrix of a batch as matmul computes it, in one call where strides allow.
 
 Read next: ops/gemm/api.py.
 """
@@ -81,7 +81,7 @@ def test_one_call_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
         record(name)
     a, b, weight = random(2, 3, 5, 32), random(2, 3, 32, 7), random(32, 7)
     fused = random(2, 5, 3, 64).swapaxes(1, 2)  # heads of a projection: batch and heads apart
-    # a, b, what runs
+    # a, b, the operators called
     cases: list[tuple[Any, Any, list[str]]] = [
         (a, b, ["_batched"]),
         (a, random(2, 3, 7, 32).swapaxes(2, 3), ["_batched_nt"]),
@@ -110,7 +110,7 @@ def test_one_call_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_out_that_meets_an_input_is_refused_before_the_first_call() -> None:
-    """Matrices of one call are written before those of the next are read."""
+    """One call's matrices are written before the next call's are read."""
     torch = pytest.importorskip("torch")
     base = torch.randn(2, 4, 8, 8).transpose(0, 1)
     other = torch.randn(3, 2, 8, 8).transpose(0, 1).contiguous().transpose(0, 1)
@@ -129,7 +129,8 @@ def test_an_out_that_meets_an_input_is_refused_before_the_first_call() -> None:
 
 
 def test_an_out_beside_its_inputs_in_one_memory() -> None:
-    """Heads of one projection, and slices of a cache: apart, though their spans are not."""
+    """Heads of one projection, and slices of a cache: disjoint elements, overlapping address
+    ranges."""
     torch = pytest.importorskip("torch")
     fused = torch.randn(2, 5, 3, 4, 8)
     q, _, v = (fused[:, :, i].transpose(1, 2) for i in range(3))
@@ -149,7 +150,7 @@ def test_an_out_beside_its_inputs_in_one_memory() -> None:
 
 
 def batches(torch: Any) -> list[tuple[Any, Any]]:
-    """a and b by how they lie, leaves all of them."""
+    """a and b in various layouts, all of them leaves."""
     draw = torch.randn
     made = [
         (draw(3, 4, 5), draw(3, 5, 6)),

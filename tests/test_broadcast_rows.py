@@ -1,5 +1,5 @@
-"""Calls whose rows are one row, broadcast, are searched as others are: what the tuner makes in
-their place is what the operator takes.
+"""Calls whose rows are one broadcast row can be searched like others: the operator accepts what the
+tuner allocates for them.
 
 Read next: src/tuner/inputs.cpp (make_shapes).
 """

@@ -1,5 +1,5 @@
-"""`dlblas cache export|import|merge|pin|forbid|compact`, from Python and from the shell: what comes
-in is checked, decisions hold in new processes and explain says so, refusals are typed."""
+"""`dlblas cache export|import|merge|pin|forbid|compact`, from Python and from the shell: imports
+are checked, decisions hold in new processes and show in explain, refusals are typed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPLAIN = ASK + "print(json.dumps(dlblas.explain('rms_norm', x, w).as_dict()))"
 
 
 def run(cache: pathlib.Path, *command: str, code: int = 0) -> str:
-    """One fresh process with its own idea of the store; its stdout, stderr behind it."""
+    """Runs a fresh process on the given store; returns its stdout followed by its stderr."""
     done = subprocess.run(
         [sys.executable, *command],
         env={**os.environ, "DLBLAS_CACHE": str(cache)}, capture_output=True, text=True, timeout=120,
@@ -134,7 +134,8 @@ def test_refusals_are_typed(tmp_path: pathlib.Path) -> None:
 def test_bad_files_and_names_are_said_and_change_nothing(
     tuned: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """From the shell: what is wrong with the file, what to do; the store is as it was."""
+    """From the shell: the message says what is wrong with the file and what to do; the store is
+    unchanged."""
     shell(tmp_path, "pin", "rms_norm", "reference")
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     file = tmp_path.parent / "export.txt"
@@ -211,7 +212,7 @@ def test_bytes_that_are_no_text_are_names_of_files_too(tuned: pathlib.Path) -> N
 def test_what_another_device_measured_is_kept_and_not_served(
     tuned: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """An export of another machine is no error: its records are of other keys."""
+    """Importing another machine's export is not an error: its records have other keys."""
     file, here = tmp_path / "theirs.txt", tmp_path / "here"
     shell(tuned, "export", str(file))
     head, count, length, rest = file.read_text().split("\n", 3)
@@ -226,7 +227,7 @@ def test_what_another_device_measured_is_kept_and_not_served(
 
 
 def stamped(tuned: pathlib.Path, file: pathlib.Path, stamp: int) -> None:
-    """An export of the tuned store whose candidates were all measured at one time."""
+    """An export of the tuned store with all candidates stamped with the same time."""
     shell(tuned, "export", str(file))
     head, count, length, rest = file.read_text().split("\n", 3)
     assert count == "records 1"
@@ -254,7 +255,7 @@ def test_records_without_a_time_come_in_once(tuned: pathlib.Path, tmp_path: path
         value = ask(here, "import", str(file))
         assert (value["imported"], value["known"]) == (0, 1)
     assert ask(here, "ls")[0]["records"] == 1
-    # They say nothing of when: what has a time is newer, and then nothing in them is new.
+    # They carry no time: a record that has one is newer, and after it nothing in them is new.
     assert ask(here, "merge", str(tuned))["imported"] == 1
     (key,) = ask(tuned, "ls")
     theirs = [c["measured_at"] for c in ask(tuned, "show", key["hash"])["candidates"]]
@@ -288,7 +289,8 @@ def test_one_configuration_is_forbidden(tuned: pathlib.Path, tmp_path: pathlib.P
     after = explained(tmp_path)
     assert (after["implementation"], after["config"]) != (found["implementation"], found["config"])
     assert row(after, found["implementation"])["supports"]
-    # The default of another implementation runs beside them as a measure, and may read alike.
+    # The other implementations' defaults are measured beside it for comparison; their text may be
+    # equal.
     measure = "report = dlblas.tune('rms_norm', (x, w), implementations=[%r], seconds=0.3)"
     tell = "; print(json.dumps([(e['implementation'], e['config']) for e in report['evaluated']]))"
     said = run(tmp_path, "-c", ASK + measure % found["implementation"] + tell)
@@ -297,7 +299,8 @@ def test_one_configuration_is_forbidden(tuned: pathlib.Path, tmp_path: pathlib.P
 
 
 def forbid_defaults(cache: pathlib.Path) -> dict[str, str]:
-    """Of an empty store, whose `explain` shows them; the configuration of each implementation."""
+    """Forbids each implementation's default configuration as `explain` shows it for an empty store;
+    returns them by implementation."""
     rows = explained(cache)["candidates"]
     found = {r["implementation"]: r["config"] for r in rows if r["supports"]}
     del found["reference"]
@@ -379,7 +382,7 @@ def test_a_rule_of_a_key_is_lifted_after_the_key_is_gone(
 
 
 def test_a_prefix_of_two_keys_lifts_nothing(tuned: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """One key is in the store; another, of a rule alone, begins with the same letters."""
+    """One key is in the store; the other, named only by a rule, begins with the same letters."""
     ask(tmp_path, "merge", str(tuned))
     (entry,) = ask(tmp_path, "ls")
     key = entry["hash"]
@@ -401,7 +404,7 @@ def test_a_prefix_of_two_keys_lifts_nothing(tuned: pathlib.Path, tmp_path: pathl
 
 @pytest.mark.parametrize("verb", ["pin", "forbid", "unpin", "allow"])
 def test_an_empty_key_is_refused(verb: str, tmp_path: pathlib.Path) -> None:
-    """From a shell's variable that is not set: it would decide for every problem."""
+    """For example from an unset shell variable: the decision would hold for every problem."""
     import dlblas
     from dlblas import _native, cache
 
@@ -420,7 +423,7 @@ def test_an_empty_key_is_refused(verb: str, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("verb", ["forbid", "allow"])
 def test_an_empty_configuration_is_refused(verb: str, tmp_path: pathlib.Path) -> None:
-    """It would decide for every configuration."""
+    """The decision would hold for every configuration."""
     said = shell(tmp_path, verb, "rms_norm", "cpu_baseline", "", code=2)
     assert said.startswith("cache: config is empty; expected one configuration"), said
     assert "leave it out for every configuration" in said and said.count("\n") == 1
@@ -428,7 +431,7 @@ def test_an_empty_configuration_is_refused(verb: str, tmp_path: pathlib.Path) ->
 
 
 def test_rules_of_an_operator_that_is_not_here_are_lifted(tmp_path: pathlib.Path) -> None:
-    """A user's, whose module this process does not import."""
+    """A user's operator whose module this process does not import."""
     own = "import dlblas; from dlblas import cache; dlblas.register_operator('leaky(x: f[*T, C]) -> y: like(x)[*T, C] where T: bucket(tokens)', lambda x: x); "  # noqa: E501
     run(tmp_path, "-c", own + "cache.pin('leaky', 'reference')")
     assert [r["op"] for r in ask(tmp_path, "rules")] == ["leaky"]
@@ -458,7 +461,8 @@ def test_a_broken_rule_is_said(tuned: pathlib.Path, tmp_path: pathlib.Path) -> N
 
 
 def test_verify_sets_damaged_rules_aside(tmp_path: pathlib.Path) -> None:
-    """As it does with records: the next one finds all well, and a clear removes them."""
+    """As it does with damaged records: the next verify finds nothing wrong, and clear removes
+    them."""
     shell(tmp_path, "pin", "rms_norm", "reference")
     rules = tmp_path / "v1" / "rules"
     (good,) = rules.iterdir()

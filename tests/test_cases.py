@@ -1,8 +1,8 @@
-"""Every operator × implementation × dtype against the oracle: the harness, item by item.
+"""Every operator × implementation × dtype against the oracle: one harness group per test item.
 
-A sample of the cases by a printed seed, or all of them (DLBLAS_TEST_DEPTH=full). A failing item
-lists each failing case with the line that repeats it. Read next: python/dlblas/harness/groups.py,
-run.py.
+A sample of the cases, drawn with a printed seed, or all of them (DLBLAS_TEST_DEPTH=full). A failing
+item lists each failing case with the line that repeats it. Read next:
+python/dlblas/harness/groups.py, run.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REGISTRY = load_registry()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A GPU's groups are `-m gpu`'s as well. Without one they are counted, and no items."""
+    """A GPU's groups are also marked `gpu`. Without a GPU they are counted but create no items."""
     if "group" in metafunc.fixturenames:
         every_gpu_case = metafunc.config.getoption("every_gpu_case")
         found = groups(REGISTRY, DEPTH, every_gpu_case)

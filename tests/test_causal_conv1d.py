@@ -1,4 +1,5 @@
-"""dlblas.causal_conv1d: against torch's conv1d, states from call to call, sequences side by side.
+"""dlblas.causal_conv1d: against torch's conv1d, states carried between calls, several sequences in
+one call.
 
 Shapes, layouts and special values are in ops/ssm/causal_conv1d_*/cases.json. Read next:
 ops/ssm/conv_ref.hpp.

@@ -1,4 +1,5 @@
-"""What a call gets and what ``explain`` says of it: environment, pins, records of failures."""
+"""Which implementation a call gets and how ``explain`` reports it: environment, pins, recorded
+failures."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ except LookupError as error:
     refused = "UnsupportedError True rms_norm: call has no implementation; expected one candidate"
     for listed in (every, f" {every} ".replace(",", " , ")):
         out = run(program, tmp_path, DLBLAS_DISABLE=listed)
-        # Once by explain, once by the error.
+        # Printed once by explain and once by the error.
         assert out.count("cpu_baseline    no: disabled by DLBLAS_DISABLE") == 2, listed
         assert "a call fails: rms_norm: call has no implementation; expected one candidate" in out
         assert refused in out

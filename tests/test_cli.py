@@ -1,5 +1,5 @@
 """The command line as scripts and people use it: exit codes, text and JSON of every command, logs
-without a terminal, one renewed line on one, Ctrl-C."""
+without a terminal, a single updated line on a terminal, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def environment(cache: pathlib.Path, **more: str) -> dict[str, str]:
 
 
 class Cli:
-    """``dlblas`` with a store of its own."""
+    """``dlblas`` with its own store."""
 
     def __init__(self, cache: pathlib.Path) -> None:
         self.cache = cache
@@ -369,7 +369,7 @@ SEARCH = ("tune", "matmul", "--dims", "M=64,K=512,N=512")
 
 def test_progress_on_a_terminal_is_one_line(cli: Cli) -> None:
     ours, theirs = pty.openpty()
-    # On a loaded machine the inputs and their check alone can take most of one second.
+    # On a loaded machine, drawing the inputs and checking them can alone take most of a second.
     command = [sys.executable, "-m", "dlblas", *SEARCH, "--seconds", "3"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=theirs, env=environment(cli.cache)
@@ -406,7 +406,7 @@ def test_ctrl_c_keeps_what_was_measured(cli: Cli) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=environment(cli.cache, DLBLAS_LOG="search"),
-        # A background job of a shell is told to ignore it, and so are its children.
+        # A shell starts background jobs with SIGINT ignored, and their children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None

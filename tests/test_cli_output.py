@@ -1,6 +1,6 @@
-"""What the command line prints, and where: closed and full outputs, encodings without our letters,
-Ctrl-C while importing, texts of users, candidates and imported records. Never a traceback, never an
-escape of a terminal's, never the user blamed for what is our own.
+"""What the command line prints, and where: closed and full outputs, encodings that lack our
+letters, Ctrl-C while importing, text from users, candidates and imported records. It never prints a
+traceback or a terminal escape, and never blames the user for an internal error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def shell(
 
 
 def words(done: subprocess.CompletedProcess[bytes]) -> str:
-    """All that was printed: no traceback, nothing that a terminal obeys."""
+    """All output, checked to hold no traceback and no terminal control sequence."""
     text = (done.stdout + done.stderr).decode()
     assert "Traceback" not in text, text
     assert text.replace("\n", "").replace("\t", "").isprintable(), ascii(text)
@@ -69,7 +69,7 @@ def test_closed_and_full_outputs(line: str, code: int, tmp_path: pathlib.Path) -
 def test_what_is_meant_for_people_never_lands_in_a_file_of_the_store(
     tmp_path: pathlib.Path,
 ) -> None:
-    """With 1 and 2 closed, the first files that are opened would get these numbers."""
+    """With descriptors 1 and 2 closed, the first files opened would get these numbers."""
     line = f"dlblas tune rms_norm {SMALL} --seconds 0.2 --max-evaluations 2 <&- >&- 2>&-"
     assert shell(line, tmp_path).returncode == 0
     done = shell("dlblas cache verify", tmp_path)
@@ -166,7 +166,7 @@ def test_ctrl_c_while_importing(module: str, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CTRL_C, module], capture_output=True, timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT / "build" / "python")},
-        # A background job of a shell is told to ignore it, and so are its children.
+        # A shell starts background jobs with SIGINT ignored, and their children inherit that.
         preexec_fn=lambda: __import__("signal").signal(2, __import__("signal").SIG_DFL),
     )  # fmt: skip
     assert (done.returncode, done.stderr, done.stdout) == (130, b"dlblas: interrupted\n", b"")
@@ -224,7 +224,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def forged(export: str, changes: dict[str, str]) -> str:
-    """Other values in the one record of an export, and digests that hold."""
+    """Replaces values in the one record of an export, and recomputes the digests."""
     _, _, size, rest = export.split("\n", 3)
     first, *lines = rest.encode()[: int(size.split()[1])].decode().splitlines()[:-1]
     fields = dict(line.split(" ", 1) for line in lines)
@@ -250,7 +250,8 @@ REFUSED = [("key.op", value) for value in OBEYED] + [(field, OBEYED[0]) for fiel
 def test_texts_of_a_forged_export(
     field: str, value: str, code: int, export: str, tmp_path: pathlib.Path
 ) -> None:
-    """What a terminal obeys is refused with its record; the rest is shown harmless and short."""
+    """A record with terminal control characters is refused; any other text is shown escaped and
+    shortened."""
     changes = {field: value}
     if field == "cand.0.failure":
         changes = {field: f"crash: {value}", "cand.0.samples_ms": ""}

@@ -1,7 +1,6 @@
-"""Kernels without a GPU: every CUDA implementation compiles for sm_80 and sm_90a (in a sample: for
-one of them, in turns by the seed) with no warning and no spill, and every device header compiles
-alone. See tools/compile_all.cpp, which is built beside the C++ tests, and
-tools/check_device_headers.py."""
+"""Kernels without a GPU: every CUDA implementation compiles for sm_80 and sm_90a (in a sample, for
+one of them, by the seed) without warnings or spills, and every device header compiles alone. See
+tools/compile_all.cpp, which is built beside the C++ tests, and tools/check_device_headers.py."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ import sysconfig
 import pytest
 from depth import depth_of
 
-# One worker of pytest-xdist runs them all: what they share is built once.
+# One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("compile_all")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("DLBLAS_COMPILE_ALL", ROOT / "build" / "dlblas_compile_all"))
@@ -61,7 +60,7 @@ def test_the_table_has_both_architectures(report: str) -> None:
     assert {arch for _, arch in rows} == {"sm_80", "sm_90"}, report
 
 
-# Of each family one operator whose kernels differ by architecture; at full depth all.
+# One operator of each family whose kernels differ by architecture; at full depth all.
 FAMILIES = (
     "matmul", "gated_linear", "grouped_gemm_rows", "scaled_mm_channel", "mm_w4a16_awq",
     "flash_attention_lse", "paged_attention_lse", "rms_norm", "quantize_token",
@@ -70,7 +69,7 @@ FAMILIES = (
 
 @pytest.mark.parametrize("arch", ["86", "89"])
 def test_what_runs_on_sm_80_compiles_for_those_after_it(arch: str) -> None:
-    """They have less shared memory and, sm_89, f8: other choices of the same kernels."""
+    """These have less shared memory and, on sm_89, f8: the same kernels with other choices."""
     ops = [] if depth_of().full else [word for op in FAMILIES for word in ("--op", op)]
     done = compile_all(arch, "--each", "1", "--sizes", "8", *ops)
     total = re.search(r"^compile_all: (\d+) of (\d+) implementations, (\d+) ", done.stdout, re.M)
@@ -87,7 +86,7 @@ def test_what_does_not_compile_is_named() -> None:
 
 
 def test_a_warning_fails(tmp_path: pathlib.Path) -> None:
-    """The tree's headers, read live, with an unused variable in one of them."""
+    """The tree's headers, read live, with an unused variable added to one of them."""
     shutil.copytree(ROOT / "device", tmp_path / "device")
     numeric = tmp_path / "device" / "numeric.cuh"
     planted = "namespace dlblas {\n__device__ inline void planted() { int unused = 1; }\n}\n"

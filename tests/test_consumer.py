@@ -1,5 +1,5 @@
-"""A C++ project finds, builds against and runs an installed dlblas, shared or static; from source
-it gets no more. The examples in examples/cpp build against that tree and run."""
+"""A C++ project finds an installed dlblas, shared or static, builds against it and runs; built from
+source, it gets nothing more. The examples in examples/cpp build against that tree and run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sys
 import pytest
 import tree_copy
 
-# One worker of pytest-xdist runs them all: what they share is built once.
+# One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("consumer")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONSUMER = ROOT / "tests" / "consumer"
@@ -23,7 +23,7 @@ VERSION = (ROOT / "VERSION").read_text().strip()
 STATIC = (ROOT / "build" / "libdlblas.a").exists()
 needs_static = pytest.mark.skipif(not STATIC, reason="build/ was made without DLBLAS_STATIC")
 
-# What each example must have said.
+# What each example must print.
 SAYS = {
     "minimal": ["19 22 43 50"],
     "rms_norm": ["new ", "given ", "in place ", "implementation"],
@@ -62,7 +62,7 @@ def run(*command: str | pathlib.Path, timeout: int = 300, **more: str) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """An installed tree that was moved since: nothing in it may remember where it was."""
+    """An installed tree that was moved afterwards: nothing in it may depend on its first place."""
     folder = tmp_path_factory.mktemp("installed")
     run("cmake", "--install", ROOT / "build", "--prefix", folder / "prefix")
     return (folder / "prefix").rename(folder / "moved")
@@ -83,7 +83,7 @@ def build_consumer(installed: pathlib.Path, build: pathlib.Path, component: str)
 def test_find_package_from_an_installed_tree(
     installed: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    # Nothing of Python's, and nothing that is not meant for the public.
+    # Nothing that belongs to Python, and nothing that is not public.
     assert sorted(p.name for p in installed.iterdir()) == ["include", "lib"]
     consumer = build_consumer(installed, tmp_path / "build", "shared")
     assert run(consumer) == f"dlblas {VERSION} ok\n"
@@ -109,7 +109,7 @@ def test_pkg_config_finds_the_tree(installed: pathlib.Path, tmp_path: pathlib.Pa
 
 
 def files_below(folder: pathlib.Path) -> set[pathlib.Path]:
-    """Links too: a library's plain name is one."""
+    """Includes links: a library's plain name is one."""
     found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
     return {p.relative_to(folder) for p in found}
 
@@ -153,11 +153,11 @@ def defined(*options: str) -> set[str]:
 
 @needs_static
 def test_the_static_library_shows_what_the_shared_one_does(installed: pathlib.Path) -> None:
-    """Not one symbol of the C++ runtime, nor of what is inside."""
+    """It exports no symbol of the C++ runtime and none of the library's internals."""
     archive = installed / "lib" / "libdlblas.a"
     shown = {name for name in defined("-g", str(archive)) if not name.endswith(":")}
     assert shown == defined("-D", str(installed / "lib" / "libdlblas.so"))
-    # No static constructor: what a program does not call costs its start nothing.
+    # No static constructors: unused code adds nothing to a program's start.
     assert ".init_array" not in run("readelf", "-SW", archive)
 
 
@@ -171,14 +171,14 @@ def test_a_program_with_the_static_library_stands_alone(
     needed = set(re.findall(r"NEEDED.*\[(.+?)\.so", run("readelf", "-d", static)))
     system = {"libstdc++", "libgcc_s", "libm", "libc", "libdl", "libpthread"}
     assert {name for name in needed if not name.startswith("ld-linux")} <= system
-    # Everything is registered: no operator or implementation was dropped by the linker.
+    # Every operator and implementation is registered: the linker dropped none.
     inventories = []
     for program in (static, shared):
         told = json.loads(run(program, "--info"))
         inventories.append({o["name"]: o["implementations"] for o in told["operators"]})
     assert inventories[0] == inventories[1]
     assert inventories[0]
-    # A shared object with the library inside exports none of it.
+    # A shared object that contains the library exports none of its symbols.
     assert defined("-D", str(tmp_path / "static" / "libplugin.so")) == {"plugin_works"}
 
 
@@ -224,8 +224,8 @@ def test_fetch_content_is_optimised_in_a_debug_project(tmp_path: pathlib.Path) -
 
 
 def test_fetch_content_builds_and_runs(tmp_path: pathlib.Path) -> None:
-    """With both libraries. A warm compiler cache knows the copy's paths from build/, also those of
-    generated sources, which FetchContent has elsewhere."""
+    """With both libraries. A warm compiler cache knows the copy's paths as from build/, including
+    those of generated sources, which FetchContent would put elsewhere."""
     tree = tmp_path / "tree"
     tree.mkdir()
     tree_copy.copy_tree(tree)
@@ -255,7 +255,7 @@ except dlblas.errors.UnknownOperatorError as error:
 
 
 def test_a_library_of_some_operators(tmp_path: pathlib.Path) -> None:
-    """What the others leave out is not compiled; Python's functions over them say so at a call."""
+    """Operators left out are not compiled; Python functions built on them say so when called."""
     tree = tmp_path / "tree"
     tree.mkdir()
     tree_copy.copy_tree(tree)
@@ -300,7 +300,7 @@ def test_the_examples_build_and_run(
 
 
 def test_an_example_sees_a_wrong_result(installed: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Its check is one: where the caller's parallel_for leaves out a row, the program fails."""
+    """The example's check works: if the caller's parallel_for skips a row, the program fails."""
     text = (EXAMPLES / "own_stream.cpp").read_text(encoding="utf-8")
     broken = text.replace("body(middle, end);", "body(middle, end - 1);")
     assert broken != text
@@ -317,7 +317,7 @@ def test_an_example_sees_a_wrong_result(installed: pathlib.Path, tmp_path: pathl
 
 @pytest.mark.gpu
 def test_own_stream_on_a_gpu(tmp_path: pathlib.Path) -> None:
-    """Built here from the tree's headers and the package's library; NVRTC is torch's."""
+    """Built from the tree's headers and the package's library, with torch's NVRTC."""
     import dlblas
 
     library = pathlib.Path(dlblas.__file__).parent / "lib" / "libdlblas.so"

@@ -32,7 +32,7 @@ WAYS = {
 
 
 def reference(x: Any, target: Any, how: dict[str, Any], reduction: str, ignored: int) -> Any:
-    """torch's cross_entropy, with the cap and the z-loss that it lacks."""
+    """torch's cross_entropy, with the softcap and the z-loss that it lacks."""
     cap, scale = how.get("softcap"), how.get("lse_square_scale", 0.0)
     if cap:
         x = cap * torch.tanh(x / cap)
@@ -93,7 +93,7 @@ def test_a_class_that_is_not_there_is_no_number(device: str) -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_an_ignored_row_may_hold_anything(reduction: str, bad: float, device: str) -> None:
-    """Its logits reach neither the loss, nor the z-loss, nor a gradient."""
+    """Its logits affect neither the loss, nor the z-loss, nor a gradient."""
     torch.manual_seed(3)
     target = torch.tensor([-100, 1, 2], device=device)
     for how in (
@@ -120,8 +120,8 @@ def test_an_ignored_row_may_hold_anything(reduction: str, bad: float, device: st
 
 @pytest.mark.parametrize("target", [[1, 5, -100], [1, -1, -100], [2**40, 1, 0]])
 def test_weights_and_a_class_that_is_not_there(target: list[int], device: str) -> None:
-    """NaN, as without weights: no weight beyond the last is read, which would be an error of
-    torch's on the host and poison a context on a GPU."""
+    """The result is NaN, as without weights, and no weight past the last is read: torch raises an
+    error on the host for this and corrupts the context on a GPU."""
     x, weight = torch.randn(3, 5, device=device), torch.rand(5, device=device)
     labels = torch.tensor(target, device=device)
     assert dlblas.cross_entropy(x, labels, weight).isnan()
@@ -229,7 +229,7 @@ def test_smoothed_weights_need_their_sum() -> None:
 
 
 def test_a_weight_of_classes_that_requires_grad_is_refused() -> None:
-    """A tensor without a gradient is said, and never left without one in silence."""
+    """A tensor for which no gradient is computed is reported, never silently left without one."""
     x, weight = torch.randn(3, 8, requires_grad=True), torch.rand(8, requires_grad=True)
     target = torch.tensor([1, 2, 4])
     with pytest.raises(dlblas.errors.ArgumentError, match=r"cross_entropy: weight requires grad"):

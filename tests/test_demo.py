@@ -1,5 +1,5 @@
-"""``dlblas demo`` in tiny shapes: what the second process did not do, by the library's counters,
-and what happens when a promise does not hold."""
+"""``dlblas demo`` with tiny shapes: what the second process did not have to do, by the library's
+counters, and what happens when a promise does not hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-# One worker of pytest-xdist runs them all: what they share is built once.
+# One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("demo")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATORS = ["matmul", "rms_norm", "add_rms_norm"]
@@ -77,7 +77,7 @@ def test_the_second_pass_measures_and_compiles_nothing(demo: tuple[dict[str, Any
 def test_a_small_llama_decodes_as_it_prefills(demo: tuple[dict[str, Any], str]) -> None:
     record, text = demo
     llama = record["llama"]
-    # One sums as the other where both are few rows: then no bit differs.
+    # With few rows in both, both sum in the same order, so no bit differs.
     assert llama["ok"] and llama["error"] < 1e-4 and llama["largest"] > 0.1
     assert llama["tokens_per_s"] > 0 and abs(sum(llama["shares"].values()) - 1) < 1e-6
     assert {"linear", "silu_and_mul", "paged_attention", "rope_"} <= llama["shares"].keys()

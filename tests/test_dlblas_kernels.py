@@ -1,4 +1,5 @@
-"""dlblas.kernels: DLBlas's names are thin calls of ours, with its argument orders and rounding.
+"""dlblas.kernels: DLBlas's names are thin wrappers around ours, with its argument orders and
+rounding.
 
 Read next: python/dlblas/kernels/.
 """

@@ -1,5 +1,5 @@
-"""The examples in README.md and docs/ are run as they stand: Python blocks, C++ programs, and
-`dlblas` lines."""
+"""The examples in README.md and docs/ are run as written: Python blocks, C++ programs and `dlblas`
+lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES = [
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
-# What a line would do beside showing something: whole runs that have tests of their own.
+# Lines that would do more than show something: whole runs that have their own tests.
 ELSEWHERE = {"bench", "demo", "test"}
 COMMANDS = (["dlblas"], [".venv/bin/dlblas"])
 
@@ -112,8 +112,8 @@ except SystemExit as refused:
 
 
 def test_the_tables_have_every_operator(tmp_path: pathlib.Path) -> None:
-    """By its name, its face's, or as a gradient (tools/operator_table.py). README.md has a row a
-    family: what one calls."""
+    """Each operator appears by its name, by its public function's name, or as a gradient
+    (tools/operator_table.py). README.md has one row per family, with the functions to call."""
     told = run([sys.executable, "-c", OPERATORS, str(ROOT)], tmp_path)
     left_out, more, families, refused, served = json.loads(told)
     assert not left_out, "run tools/figures.py"

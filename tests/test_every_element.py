@@ -1,5 +1,5 @@
-"""A user's function that is wrong in one element, or one tile, at a size where the oracle can pay
-for some rows only: what another implementation computed shows it, here and in a worker.
+"""A user's function that is wrong in one element, or one tile, at a size where the oracle can only
+afford some rows: comparison with another implementation's result reveals it, here and in a worker.
 
 Read next: own_nearly_module.py, src/tuner/kept_results.hpp, docs/reliability.md.
 """
@@ -20,7 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 @pytest.fixture(scope="module")
 def nearly() -> Iterator[Any]:
-    """The module that registers them; not at import, where other tests would see them."""
+    """Imports the module that registers them; an import at the top would show them to other
+    tests."""
     import own_nearly_module
 
     yield own_nearly_module

@@ -54,7 +54,7 @@ def test_logits_are_hugging_faces(example: Any, device: str, dtype: str, least: 
         difference = logits.cpu().double() - expected
         return float(difference.norm() / expected.norm())
 
-    # bf16's error: what Hugging Face's model itself makes of these weights, and a half.
+    # The limit in bf16: 1.5 times the error of Hugging Face's own model with these weights.
     least = max(least / 4, 1.5 * off(theirs(tokens).logits, wanted))
     first = model.prefill(tokens[:, :40], cache, every=True).unflatten(0, (3, 40))
     assert off(first, wanted[:, :40]) < least

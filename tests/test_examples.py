@@ -1,4 +1,4 @@
-"""The examples run as their first lines say, end well, and compare what they claim to compare.
+"""The examples run as their first lines say, exit cleanly, and compare what they claim to compare.
 
 getting_started.py is in test_python_import.py, the C++ ones are in test_consumer.py.
 Read next: examples/llama_block.py.
@@ -17,7 +17,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
-# Makes every norm of ours wrong by a thousandth, in all call paths.
+# Makes all of our norms wrong by a thousandth, on every call path.
 SABOTAGE = """
 import sys, runpy, torch, dlblas.nn
 forward = dlblas.nn.RMSNorm.forward

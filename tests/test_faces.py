@@ -1,5 +1,5 @@
-"""Functions that are made of operators, given what is no input of theirs: a typed error that names
-their own argument, whichever line finds out.
+"""Functions composed of operators, given invalid inputs: a typed error names the function's own
+argument, whichever line detects it.
 
 Read next: python/dlblas/_made_of.py (told), ops/<family>/api.py (CALLED).
 """
@@ -234,7 +234,7 @@ def test_the_argument_that_is_wrong_is_named(what: str) -> None:
 
 
 def test_names_are_exchanged_wherever_a_text_has_them() -> None:
-    """An argument of one letter may be a word; two names may stand for each other."""
+    """A one-letter argument may also be a word of the text; two names may be exchanged."""
     names = {"a": "x", "b": "weight", "w_gate": "w_up", "w_up": "w_gate"}
     text = "op: a has dtype f16; expected a multiple of b [K=8], or (like a); cast b.to(a.dtype)"
     error = ArgumentError.from_library(text, "op", "a", "one (like a)", "f16")
@@ -254,8 +254,8 @@ def test_it_says_once_which_function_calls() -> None:
     assert str(refused.value).count("partial_rotary_emb calls it") == 1
 
 
-# Tensors of an operator that a function makes or leaves out: nothing that a caller could have got
-# wrong; and those that it renames itself, since two of its arguments go there.
+# Tensors of an operator that the function computes or leaves out, so no caller can get them wrong;
+# and those that it renames itself, because two of its arguments become one.
 MADE = {
     "bmm_fp8": {"bias"},
     "flash_attention_v2": {"bias", "q_descale", "k_descale", "v_descale"},

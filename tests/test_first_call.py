@@ -1,5 +1,5 @@
-"""The first call of a user's candidate in this process, and what a worker imports, are no part of
-the search's budget, and are told before they begin.
+"""The first call of a user's candidate in this process, and a worker's imports, do not count
+against the search's budget, and are reported before they begin.
 
 Read next: src/tuner/in_process.cpp, test_own_worker.py (first calls in a worker).
 """
@@ -22,7 +22,7 @@ import pytest
 
 
 def test_a_slow_first_call_takes_nothing_from_the_others() -> None:
-    """As torch.compile does; a function that only this process has."""
+    """As with torch.compile; the function exists in this process only."""
     called: list[Any] = []
     told: list[tuple[str, bool]] = []
 
@@ -75,7 +75,7 @@ print(json.dumps([told, len(report.evaluated), report["planned"], dict(report)])
 
 
 def child(program: str | pathlib.Path, folder: pathlib.Path) -> Any:
-    """What a text or a script prints, as JSON; modules in the folder can be imported."""
+    """The JSON that a program text or a script prints; it can import modules in the folder."""
     started = ["-c", program] if isinstance(program, str) else [str(program)]
     where = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
@@ -116,7 +116,8 @@ print(json.dumps([told, len(report.evaluated), report["planned"], dict(report)])
 
 
 def test_what_a_function_by_value_imports_takes_nothing_either(tmp_path: pathlib.Path) -> None:
-    """A script without a guard, or a notebook: the function travels, and imports what it uses."""
+    """A script without a guard, or a notebook: the function is sent by value, and imports what it
+    uses."""
     (tmp_path / "slow_module_of_its_own.py").write_text("import time; time.sleep(3); ONE = 1.0")
     script = tmp_path / "unguarded.py"
     script.write_text(SLOW_SCRIPT)
@@ -148,7 +149,7 @@ print(json.dumps([dict(report), again.source]))
 
 
 def test_a_compiled_function_competes(tmp_path: pathlib.Path) -> None:
-    """torch's import, Inductor and a C++ compiler take longer than the whole budget."""
+    """Importing torch, Inductor and a C++ compiler take longer than the whole budget."""
     pytest.importorskip("torch")
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on the CPU: apt-get install g++")

@@ -1,5 +1,5 @@
-"""What a new user meets: names that are nearly right, removing what is kept, how `make demo`
-builds, and a front page that fits."""
+"""What a new user meets first: misspelt names, removing stored results, how `make demo` builds, and
+the length of the front page."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_function_for_its_name_and_a_tuple_for_arguments() -> None:
 
 
 def test_what_a_command_does_not_take(tmp_path: pathlib.Path) -> None:
-    """The help that is named is the command's own, and nothing that it lacks is meant."""
+    """The message names the command's own help and suggests only options that the command has."""
     for words, about, wrong in (
         (("list", "--jsn"), "dlblas list", "--jsn; did you mean --json?"),
         (("compile", "--arch", "sm_90a", "--device", "cpu"), "dlblas compile", "--device"),
@@ -171,7 +171,8 @@ def test_times_of_a_record_are_in_one_unit(kept: pathlib.Path) -> None:
 
 
 def test_a_report_and_an_explanation_count_in_one_unit(tmp_path: pathlib.Path) -> None:
-    """What was not in the final says from how many samples its time is; a whole search, nothing."""
+    """A candidate that missed the final shows how many samples its time rests on; one measured in
+    full shows none."""
     program = """
 import numpy as np, dlblas, json
 a, b = (np.ones((192, 192), "f") for _ in range(2))

@@ -1,7 +1,7 @@
-"""flash_attention and its kin in torch: gradients against torch's own in f64, opcheck,
-torch.compile, keys that nobody sees, and calls that are refused.
+"""flash_attention and its relatives in torch: gradients against torch's own in f64, opcheck,
+torch.compile, keys hidden from every query, and calls that are refused.
 
-Values of every shape are the harness's (tests/test_cases.py). Read next: ops/attention/api.py.
+The harness covers values of every shape (tests/test_cases.py). Read next: ops/attention/api.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def drawn(*shapes: tuple[int, ...], device: str = "cpu", dtype: Any = None) -> l
 
 
 def attention(q: Any, k: Any, v: Any, causal: bool, window: int | None, softcap: float) -> Any:
-    """In torch, of [S, H, D] or a batch of it: o and lse."""
+    """The torch formula for [S, H, D] or a batch of it: o and lse."""
     q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
     group = q.shape[-3] // k.shape[-3]
     k, v = (t.repeat_interleave(group, -3) for t in (k, v))
@@ -134,7 +134,7 @@ def test_a_bias_has_a_gradient(
     o, lse = dlblas.flash_attention(q, k, v, bias=bias, **options, return_lse=True)
     weights = drawn(o.shape, lse.shape, device=device)
     made = torch.autograd.grad((o * weights[0]).sum() + (lse * weights[1]).sum(), own)
-    # That of a central difference along a random direction, of the forward in f64's place.
+    # Compared with a central difference of the forward along a random direction, in place of f64.
     (step,) = drawn(shape, device=device)
 
     def at(shift: float) -> Any:
@@ -147,7 +147,7 @@ def test_a_bias_has_a_gradient(
     slope = (at(5e-2) - at(-5e-2)) / 1e-1
     torch.testing.assert_close((made[3] * step).double().sum(), slope, rtol=1e-2, atol=1e-2)
     assert made[3].shape == bias.shape and made[3].abs().sum() > 0
-    # One that no dimension is summed over is torch's own.
+    # A bias whose gradient is summed over no dimension is also compared with torch's own.
     if shape == (2, 4, 5, 7) and not softcap:
         theirs = [t.detach().double().requires_grad_() for t in own]
         score = torch.einsum("bshd,blhd->bhsl", theirs[0], theirs[1].repeat_interleave(2, 2)) / 4
@@ -237,7 +237,7 @@ def test_a_scale_is_any_packages_number(scale: Any) -> None:
 
 @pytest.mark.parametrize("where", ["cpu", "meta"])
 def test_no_heads_at_all(where: str) -> None:
-    """Hkv = 0 leaves the heads of q for each of k unknown, and they do not matter."""
+    """With Hkv = 0 the number of q heads per k head is unknown, and does not matter."""
     q, k, v = (torch.zeros(2, n, 0, 16, device=where) for n in (5, 9, 9))
     for bias in (None, torch.zeros(2, 0, 5, 9, device=where), torch.zeros(1, 1, 5, 9).to(where)):
         o, lse = dlblas.flash_attention(q, k, v, bias=bias, return_lse=True)
@@ -303,7 +303,7 @@ def test_f8_is_attention_of_what_codes_stand_for(
     torch.testing.assert_close(o.double(), wanted, **bound)
     torch.testing.assert_close(lse.double(), wanted_lse, rtol=1e-5, atol=2e-5)
     assert dlblas.flash_attention(q, k, v).dtype == torch.bfloat16
-    # Packed: the same sequences, one behind the other.
+    # Packed: the same sequences, one after another.
     of_q, of_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device=device) for n in (33, 41))
     flat = [t.flatten(0, 1) for t in (q, k, v)]
     packed, _ = dlblas.flash_attention_varlen(*flat, of_q, of_k, out_dtype="f16", **more)
@@ -350,7 +350,8 @@ def test_none_is_no_array(missing: str) -> None:
 
 
 def test_tables_with_a_dimension_of_heads() -> None:
-    """[S, 1, D] is no [B, 1, D], though the batch is as long as a sequence. Gradients too."""
+    """[S, 1, D] is not read as [B, 1, D], although the batch is as long as a sequence. Gradients
+    too."""
     from dlblas.kernels.fused_rotary_and_fa import FusedRotaryAndFA
 
     q, k, v, cos, sin = drawn((5, 5, 4, 16), (5, 5, 2, 16), (5, 5, 2, 16), (5, 16), (5, 16))

@@ -1,8 +1,8 @@
-"""flash_attention_rotary, and fused_rotary_and_fa over it, in torch: against both operators that it
-stands for, its tables in every shape, gradients, opcheck, refusals; on a GPU its forms beside each
-other.
+"""flash_attention_rotary, and fused_rotary_and_fa on top of it, in torch: against the two operators
+that it replaces, tables of every shape, gradients, opcheck, refusals; on a GPU, its implementations
+against each other.
 
-Values of every shape are the harness's (tests/test_cases.py). Read next: ops/attention/api.py,
+The harness covers values of every shape (tests/test_cases.py). Read next: ops/attention/api.py,
 ops/attention/flash_attention_rotary/.
 """
 
@@ -26,7 +26,7 @@ def drawn(
     b: int, s: int, h: int, hkv: int, d: int, dv: int, *, device: str = "cpu", dtype: Any = None,
     tables: Any = None,
 ) -> list[Any]:  # fmt: skip
-    """q, k, v, cos and sin of one position a row."""
+    """q, k, v, and cos and sin with one position per row."""
     made = torch.Generator().manual_seed(b + s + h + d)
     heads = [torch.randn(b, s, *of, generator=made) for of in ((h, d), (hkv, d), (hkv, dv))]
     angles = torch.arange(s)[:, None] * 100 ** -(torch.arange(d // 2) / max(1, d // 2))

@@ -1,5 +1,5 @@
-"""Rounding modes and flushed denormals, of the calling thread and of a candidate: they change no
-bit of a result, no candidate's record, and nothing for the caller after a call.
+"""Rounding modes and flushed denormals, set by the calling thread or by a candidate: they change no
+bit of a result and no candidate's record, and a call leaves the caller's settings as they were.
 
 Each in a process of its own. Read next: src/core/plain_floats.hpp.
 """
@@ -76,7 +76,8 @@ def child(program: str, **env: str) -> Any:
     "mode", [0x4000, 0x2000, 0x6000, 0x8040], ids=["up", "down", "zero", "flushed denormals"]
 )
 def test_what_the_caller_has_set(mode: int, threads: int, tmp_path: pathlib.Path) -> None:
-    """The library's own threads have another one, and records would not read back."""
+    """The library's own threads have another mode, and with the caller's mode records would not
+    read back."""
     program = CALLER.format(mode=mode)
     told = child(program, DLBLAS_NUM_THREADS=str(threads), DLBLAS_CACHE=str(tmp_path))
     assert told == [True, True, [], "store", True, [True] * 4]
@@ -97,6 +98,6 @@ print(json.dumps([report["measured_in"].split()[0], failed, module.LIBM.fegetrou
 
 @pytest.mark.parametrize("worker", [True, False], ids=["in a worker", "here"])
 def test_what_a_candidate_leaves_is_not_its_rivals(worker: bool, tmp_path: pathlib.Path) -> None:
-    """Those measured after it failed, and were recorded as wrong."""
+    """Candidates measured after it used to fail and were recorded as wrong."""
     where, failed, _ = child(CANDIDATE.format(worker=worker), DLBLAS_CACHE=str(tmp_path))
     assert (where == "worker") == worker and failed == []

@@ -1,4 +1,5 @@
-"""docs/flow.md says what one call passes: real calls are traced, and compared with its tables.
+"""docs/flow.md says what one call passes through: real calls are traced and compared with its
+tables.
 
 Read next: tools/trace_call.py, docs/flow.md.
 """
@@ -21,7 +22,7 @@ from trace_call import Entry  # noqa: E402
 TABLE = re.compile(r"^<!-- call: (\w+) -->\n((?:\|.*\n)+)", re.MULTILINE)
 ROW = re.compile(r"^\| \d+ \| `([^`]+)` \| `([^`]+)` \| .+ \|$", re.MULTILINE)
 BESIDE = re.compile(r"^Entered as well: (.+)$", re.MULTILINE)
-# Which tables a call by an entry passes.
+# The tables that a call through each entry point passes.
 PATHS = {"c": ("stages",), "numpy": ("numpy", "stages"), "torch": ("torch", "stages")}
 
 
@@ -43,7 +44,7 @@ def read(text: str) -> Page:
 
 
 def is_it(entered: Entry, named: Entry) -> bool:
-    """``norm::run`` is named run, too."""
+    """``norm::run`` also matches the name run."""
     return entered.file == named.file and f"::{entered.function}".endswith(f"::{named.function}")
 
 
@@ -108,7 +109,7 @@ def test_files_named_beside_the_tables_exist(page: Page) -> None:
     assert [name for name in sorted(page.beside) if not (ROOT / name).is_file()] == []
 
 
-# What a call passed that the page below describes rightly, and then three pages that are wrong.
+# A trace that the first page below describes rightly and the next three describe wrongly.
 TRACE = [Entry("dlblas_call", "c.cpp"), Entry("bind", "b.cpp"), Entry("x::run", "r.cpp"),
          Entry("helper", "h.cpp"), Entry("in_a_header", "")]  # fmt: skip
 ROWS = [("c.cpp", "dlblas_call"), ("b.cpp", "bind"), ("r.cpp", "run")]

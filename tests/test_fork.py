@@ -1,7 +1,8 @@
-"""A forked child must answer: no thread of its parent, ours or oneDNN's OpenMP, is there any more.
+"""A forked child must still answer, although its parent's threads, ours and those of oneDNN's
+OpenMP, do not exist in it.
 
 Each case forks a process of its own (this one may run other libraries' threads) and gives the child
-a deadline: the failure looked for is a wait that never ends.
+a deadline: the failure to detect is an endless wait.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.attack("forks")
 
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
-# argv: folder of the package, implementation to pin or "", sizes M that the child asks for
+# argv: package folder, implementation to pin or "", the sizes M that the child computes
 PROGRAM = """
 import multiprocessing, sys
 sys.path.insert(0, sys.argv[1])
@@ -75,8 +76,8 @@ def test_a_forked_child_multiplies(
     assert done.returncode == 0, done.stderr
 
 
-# argv: folder of the package. What is torch's around our operators computes in a child, too: the
-# parent has run parallel regions of torch's, so its threads are what a child would wait for.
+# argv: package folder. The torch code around our operators must work in a child too: the parent has
+# run torch's parallel regions, so the child would wait for threads that it does not have.
 OF_TORCH = """
 import multiprocessing, sys
 sys.path.insert(0, sys.argv[1])

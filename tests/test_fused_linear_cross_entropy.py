@@ -1,5 +1,5 @@
 """dlblas.fused_linear_cross_entropy: losses and gradients of x, weight and bias against torch's own
-layer and loss in f64, in one part of the rows and in several.
+layer and loss in f64, with the rows in one part and in several.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next:
 python/dlblas/_linear_cross_entropy.py.
@@ -21,7 +21,7 @@ from dlblas import errors  # noqa: E402
 from test_cross_entropy import WAYS, reference  # noqa: E402
 from torch_gradients import DTYPES, every_device  # noqa: E402, F401
 
-# Relative, of the norm: f32 sums; roundings of logits, dlogits and results.
+# Relative to the norm: f32 sums; rounding of logits, dlogits and results.
 BARS = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
 
 
@@ -75,7 +75,7 @@ def test_loss_and_gradients(
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_logits_of_an_ignored_row_may_overflow(reduction: str, device: str) -> None:
-    """They reach neither the losses nor a gradient."""
+    """They affect neither the losses nor a gradient."""
     torch.manual_seed(3)
     x = torch.randn(3, 16, device=device).half()
     weight = torch.randn(20, 16, device=device).half().requires_grad_()
@@ -158,7 +158,7 @@ def test_parts_cover_all_rows() -> None:
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("of", ["x", "weight", "bias"])
 def test_a_second_derivative_is_refused(of: str, reduction: str, device: str) -> None:
-    """A penalty of a gradient's size: nothing of it may be left out in silence."""
+    """A penalty on a gradient's size, for example: no part of it may be dropped silently."""
     leaves = {"x": (6, 16), "weight": (20, 16), "bias": (20,)}
     given = {n: torch.randn(s, device=device, requires_grad=True) for n, s in leaves.items()}
     target = torch.arange(6, device=device)
@@ -174,7 +174,7 @@ def test_a_second_derivative_is_refused(of: str, reduction: str, device: str) ->
 
 
 def test_a_gradient_alone_keeps_no_input(device: str) -> None:
-    """Its gradients were made forward: x is free before backward."""
+    """Its gradients are computed in the forward, so x is freed before backward."""
     x = torch.randn(6, 16, device=device, requires_grad=True)
     rows, weight = x * 2, torch.randn(20, 16, device=device)
     gone = weakref.ref(rows)

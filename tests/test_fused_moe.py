@@ -1,4 +1,4 @@
-"""``dlblas.grouped_gemm`` and ``dlblas.fused_moe``: every form beside plain loops, empty groups,
+"""``dlblas.grouped_gemm`` and ``dlblas.fused_moe``: every form against plain loops, empty groups,
 experts of other ranks, gradients. Read next: ../ops/moe/api.py, ../ops/gemm/api.py.
 """
 

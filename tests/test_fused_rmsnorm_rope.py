@@ -1,7 +1,8 @@
 """fused_rmsnorm_rope and its module in torch and NumPy: tables of every shape, strides, compiled.
 
 Shapes, layouts and special values of the operator are in ops/rope/rms_norm_rope/cases.json; this
-file is what they cannot say. Read next: ops/rope/api.py, python/dlblas/nn/fused_rmsnorm_rope.py.
+file covers what they cannot express. Read next: ops/rope/api.py,
+python/dlblas/nn/fused_rmsnorm_rope.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ B, S, H, D = 3, 5, 4, 32
 
 
 def wanted(x: Any, weight: Any, cos: Any, sin: Any, eps: float = 1e-6) -> Any:
-    """The formula in f64; cos and sin [S, D] or [B, S, D]."""
+    """The formula in f64; cos and sin are [S, D] or [B, S, D]."""
     x = x.double()
     normed = x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() * weight.double()
     low, high = normed.unflatten(-1, (-1, cos.shape[-1])).chunk(2, -1)
@@ -33,7 +34,7 @@ def wanted(x: Any, weight: Any, cos: Any, sin: Any, eps: float = 1e-6) -> Any:
 def arguments(dtype: Any = torch.float32) -> tuple[Any, ...]:
     torch.manual_seed(3)
     x, weight = torch.randn(B, S, H * D).to(dtype), torch.randn(H * D).to(dtype)
-    # The second halves differ from the first ones: they are not read.
+    # The second halves of the tables differ from the first ones: they must not be read.
     return x, weight, torch.randn(S, D).to(dtype), torch.randn(S, D).to(dtype)
 
 
@@ -104,7 +105,7 @@ def test_module() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_gradients(compiled: bool, dtype: Any) -> None:
-    """Against torch's own of the formula in f64; the tables' unread halves have zeros."""
+    """Against torch's gradients of the formula in f64; the tables' unread halves get zeros."""
     leaves = [t.requires_grad_() for t in arguments(dtype)]
     wide = [t.detach().double().requires_grad_() for t in leaves]
     want = wanted(*wide)
@@ -138,7 +139,8 @@ def test_no_heads_have_gradients_of_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_tables_of_half_the_width(dtype: Any) -> None:
-    """Where the number of heads says D: the first halves are all that is read."""
+    """The number of heads determines D, so half-width tables suffice: only the first halves are
+    read."""
     x, weight, cos, sin = arguments(dtype)
     want = dlblas.fused_rmsnorm_rope(x, weight, cos, sin)
     halves = cos[:, : D // 2], sin[:, : D // 2]

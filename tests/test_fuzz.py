@@ -1,7 +1,7 @@
-"""Fuzzing in CI: one C++ target by a printed seed for seconds, or its corpus where clang is
+"""Fuzzing in CI: one C++ target with a printed seed for a few seconds, or its corpus where clang is
 missing; calls of the array protocols and of the C ABI likewise; the command line, rows of
 cases.json and the environment by Hypothesis, derandomised.
-`make fuzz` runs every target longer: it sets DLBLAS_FUZZ_EXAMPLES and a seed of its own.
+`make fuzz` runs every target longer: it sets DLBLAS_FUZZ_EXAMPLES and its own seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ TARGETS = sorted(p.stem for p in (ROOT / "tests" / "fuzz").glob("fuzz_*.cpp"))
 
 
 def examples(usual: int) -> settings:
-    """So many of the same ones every time, or as many others as tools/fuzz.py asks for."""
+    """The usual number of examples, always the same ones, or as many random ones as tools/fuzz.py
+    requests."""
     return settings(
         max_examples=EXAMPLES or usual, derandomize=not EXAMPLES, deadline=None, database=None
     )
@@ -59,7 +60,7 @@ def test_calls_by_a_printed_seed(name: str) -> None:
 
 
 def test_a_finding_of_calls_names_the_call(tmp_path: pathlib.Path) -> None:
-    """A crash, an exception and a wait, by the seed and the number that repeat it."""
+    """A crash, an exception and a hang are reported with the seed and number that repeat them."""
     program = tmp_path / "calls_crash.py"
     program.write_text(
         "import ctypes, sys\n"
@@ -98,7 +99,7 @@ LINE = (
 )
 WORDS = st.sampled_from(LINE.split())
 SAFE = {"explain", "cache", "list", "info"}
-# What the shell hands over: any bytes, those that are no UTF-8 as lone surrogates.
+# Arguments as a shell passes them: arbitrary bytes, with invalid UTF-8 as lone surrogates.
 BYTES = st.binary(max_size=6).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"")))
 LINES = st.lists(WORDS | st.text(max_size=12) | BYTES, max_size=8)
 
@@ -108,7 +109,8 @@ LINES = st.lists(WORDS | st.text(max_size=12) | BYTES, max_size=8)
 def test_a_command_line_ends_in_a_word(
     first: str, rest: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A code of the contract and, unless it is 0, a line that says why; never a traceback."""
+    """It ends with an exit code of the contract and, unless that is 0, a line that says why; never
+    a traceback."""
     if {"export", "import", "merge", "pin", "forbid", "clear"} & set(rest):
         return  # these change things: tests/test_cache.py
     out, err = io.StringIO(), io.StringIO()
@@ -142,7 +144,7 @@ ROW: dict[str, Any] = json.loads(
     dtype=st.sampled_from(["f32", "bf16", "f8"]) | st.text(max_size=6),
 )
 def test_a_row_of_cases_is_taken_or_refused(args: dict[str, Any], dtype: str) -> None:
-    """Arguments and dtypes of any shape in a row of cases.json: a problem, or dlblas.Error."""
+    """Arguments and dtypes of any shape in a row of cases.json give a problem or dlblas.Error."""
     operator, _, fixed = _specs.operator_row(ROW["op"])
     with contextlib.suppress(dlblas.Error):
         _specs.named_arguments(operator, ROW["dims"], {"": dtype}, {**args, **fixed}, "cpu")
@@ -164,7 +166,8 @@ USE = (
 def test_an_environment_of_any_bytes_stops_nothing(
     values: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A process under it calls, explains and lists; one variable alone makes a call an error."""
+    """A process with it can call, explain and list; only DLBLAS_REQUIRE_HIT makes a call an
+    error."""
     folder = os.fspath(tmp_path_factory.mktemp("cache"))
     root = f"{folder}/{values.get('DLBLAS_CACHE', '').replace('/', '_')}"
     environment = {**os.environ, **values, "DLBLAS_CACHE": root}

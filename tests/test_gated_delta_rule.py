@@ -1,5 +1,5 @@
-"""dlblas.gated_delta_rule: against plain loops in f64, states from call to call, heads of v to each
-of q, sequences side by side.
+"""dlblas.gated_delta_rule: against plain loops in f64, states carried between calls, several heads
+of v per head of q, several sequences in one call.
 
 Shapes and layouts are in ops/ssm/gated_delta_rule_packed/cases.json. Read next:
 ops/ssm/gated_delta_rule_packed/gated_delta_rule_packed_ref.cpp.
@@ -22,7 +22,7 @@ BARS = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}
 
 
 def loops(q: Any, k: Any, v: Any, g: Any, beta: Any, scale: float, state: Any) -> Any:
-    """One sequence, [L, H, …], in f64; state [H, K, V] is written."""
+    """One sequence, [L, H, …], in f64; updates state [H, K, V] in place."""
     made = []
     for t in range(q.shape[0]):
         state *= g[t].double().exp()[:, None, None]

@@ -1,5 +1,5 @@
-"""``dlblas.gated_mlp_quant`` against torch in f64: codes, scales and what they stand for, as an
-input of ``scaled_mm``. Read next: ops/mlp/gated_linear_quant_group/.
+"""``dlblas.gated_mlp_quant`` against torch in f64: codes, scales and the values that they
+represent, also as an input of ``scaled_mm``. Read next: ops/mlp/gated_linear_quant_group/.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_every_implementation(rows: int, k: int, columns: int, dtype: Any, devic
         ran += 1
         assert q.dtype == torch.float8_e4m3fn and q.shape == y.shape
         torch.testing.assert_close(scale.double(), amax / 448, rtol=1e-4, atol=1e-7)
-        # Half a step of e4m3, or of its smallest numbers; y's own error is far less.
+        # Half a step of e4m3, or of its smallest numbers; y's own error is far smaller.
         steps = scale.double().repeat_interleave(128, -1)[..., :columns]
         off = (dequantised(q, scale) - y).abs()
         assert bool((off <= y.abs() * 2**-4 * 1.001 + steps * 2**-10 + 2e-5).all()), name

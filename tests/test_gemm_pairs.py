@@ -1,5 +1,5 @@
-"""Products of bf16 by units that some CPUs have (``cpu_amx``, ``cpu_avx512bf16``): every layout and
-tail, and the same bits from every configuration.
+"""bf16 products on units that only some CPUs have (``cpu_amx``, ``cpu_avx512bf16``): every layout
+and tail, and the same bits from every configuration.
 
 Read next: cpu/gemm/pairs.hpp, test_matmul_sums.py.
 """
@@ -23,8 +23,8 @@ UNITS = [
     )
     for name, flag in (("cpu_amx", "amx"), ("cpu_avx512bf16", "avx512_bf16"))
 ]
-# Less than a tile, whole tiles, one more; depths of no, less than one, several and ragged chunks; a
-# step, a block and a span of depths and more.
+# Less than a tile, whole tiles, one more; depths of zero, less than one, several and ragged chunks;
+# a step, a block and a span of depth, and more.
 SHAPES = [
     (1, 1, 1), (1, 64, 64), (3, 0, 5), (5, 33, 7), (16, 32, 64), (17, 31, 65), (33, 100, 100),
     (40, 9000, 40), (64, 4096, 300), (130, 1000, 257), (500, 700, 70), (1100, 20, 33),
@@ -47,7 +47,7 @@ def lying(t: Any, layout: str) -> Any:
 
 
 def configs(unit: str) -> list[str | None]:
-    """The default, and some that differ from it in every knob that a unit has."""
+    """The default, and some that differ from it in every knob of the unit."""
     tiles = ("32x32", "16x64") if unit == "cpu_amx" else ("6x64", "12x32", "14x32")
     block = "block_m=96 block_n=128 block_k=512 unroll_k=1 prefetch=0"
     rest = [f"{block} order={o} split=columns pack_a={p}" for o, p in (("rows", 1), ("columns", 0))]
@@ -55,7 +55,7 @@ def configs(unit: str) -> list[str | None]:
 
 
 def bound(a: Any, b: Any, exact: Any, out: str) -> Any:
-    """Sums of products in f32, then one rounding."""
+    """Error bound: sums of products in f32, then one rounding."""
     sums = 2**-21 * (a.double().abs() @ b.double().abs())
     return sums + (2**-23 if out == "f32" else 2**-8) * exact.abs() + 2**-30
 
@@ -123,7 +123,7 @@ def test_groups(unit: str) -> None:
 @pytest.mark.parametrize("columns", [16, 200], ids=["few", "many"])
 @pytest.mark.parametrize("right", LAYOUTS)
 def test_a_row_has_the_same_bits_in_any_batch(right: str, columns: int) -> None:
-    """One unit serves all rows: neither levels nor another unit beside it."""
+    """One unit serves any number of rows: never the kernels of a level or another unit."""
     rng = np.random.default_rng(columns)
     a, b = values(rng, 150, 9000), lying(values(rng, 9000, columns), right)
     with dlblas.deterministic():
@@ -147,8 +147,8 @@ def test_other_dtypes_are_refused(unit: str) -> None:
 
 
 needs_amx = pytest.mark.skipif(not CPU["amx"], reason="this CPU has no amx")
-# One to four tiles of rows; whole and ragged tiles of columns, fewer than a thread's; ragged depths
-# and several spans.
+# One to four tiles of rows; whole and ragged tiles of columns, fewer than a thread takes; ragged
+# depths and several spans.
 FEW = [
     (1, 3, 16), (1, 40, 17), (2, 64, 33), (7, 4096, 100), (16, 100, 96), (17, 33, 130),
     (33, 257, 47), (48, 8192 + 40, 31), (64, 20000, 65),
@@ -199,7 +199,8 @@ def drawn(kind: str, rng: Any, *shape: int) -> Any:
 @pytest.mark.parametrize("depth", [64, 1000, 4096, 8192, 65536, 1 << 19])
 @pytest.mark.parametrize("kind", ["normal", "uniform", "constant"])
 def test_sums_are_as_good_as_numpys(kind: str, depth: int, unit: str) -> None:
-    """Errors against those of NumPy's f32 product, as test_matmul_sums.py has them of levels."""
+    """Errors compared with those of NumPy's f32 product, as test_matmul_sums.py does for the
+    levels."""
     rng = np.random.default_rng(depth)
     a, b = drawn(kind, rng, 24, depth), drawn(kind, rng, depth, 32)
     exact, ours = a.double() @ b.double(), {}

@@ -1,11 +1,11 @@
-"""Every operator at the shapes that its benchmark has, thousands of rows, in every dtype that the
-case lists: each implementation's default beside the formula of peers.py, and some of its rows,
-results of integers (ids, slots) among them, before the operator's judge. A process per operator,
-ended after two minutes: a kernel that never ends is its own failure.
+"""Every operator at its benchmark shapes, with thousands of rows, in every dtype that the case
+lists: each implementation's default is compared with the formula of peers.py, and the operator's
+judge checks some of its rows, including integer results (ids, slots). One process per operator,
+ended after two minutes: a kernel that never ends is a failure of its own.
 
-A grid of thousands of blocks shows what the cases' few rows do not: rows of a warp that branch
-apart (routers of f32 logits never ended), indices beyond a block, waits between blocks. Read next:
-tests/test_cases.py, python/dlblas/bench/gpu_rows.py.
+A grid of thousands of blocks shows what the few rows of the cases do not: rows of one warp that
+diverge (routers with f32 logits never ended), indices past one block, waits between blocks. Read
+next: tests/test_cases.py, python/dlblas/bench/gpu_rows.py.
 """
 
 from __future__ import annotations

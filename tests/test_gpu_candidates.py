@@ -1,6 +1,6 @@
 """Every implementation for NVIDIA GPUs has a case that tools/gpu_smoke.py and
-tests/test_gpu_capture.py find for it, as the library itself says of an H200 that is not here; a
-bench's row outlives a contestant that fails.
+tests/test_gpu_capture.py find for it, as the library itself says of an H200 that is not present; a
+benchmark row survives the failure of a contestant.
 
 Read next: tools/gpu_smoke.py, tests/test_gpu_capture.py.
 """
@@ -50,7 +50,7 @@ def _cuda(op: str) -> set[str]:
 
 @functools.cache
 def _takers(identity: str) -> frozenset[str]:
-    """The implementations that take a case, on a GPU that is not here."""
+    """The implementations that accept a case, on a GPU that is not present."""
     case = _CASES[identity]
     try:
         named = Call(_registry(), case, seed=3).named()
@@ -79,7 +79,7 @@ def _on_gpus() -> list[str]:
 
 @pytest.mark.parametrize("most", [SMOKE, CAPTURE])
 def test_every_implementation_has_a_case(most: int) -> None:
-    """Of capture all; of smoke those that are not a library's."""
+    """For capture, all of them; for smoke, all but those of an external library."""
     without = {}
     for op in _on_gpus():
         wanted = _cuda(op)
@@ -99,7 +99,7 @@ def test_what_no_case_reaches_is_found() -> None:
 
 
 def test_candidates_lie_in_memory_as_the_call_is_told() -> None:
-    """What is uploaded are the elements in the order of their strides."""
+    """The elements are uploaded in the order of their strides."""
     for op in _on_gpus():
         for case in gpu_smoke.further(_registry(), op)[:6]:
             for tensor in Call(_registry(), case, seed=3).inputs.values():
@@ -112,7 +112,8 @@ def test_candidates_lie_in_memory_as_the_call_is_told() -> None:
 
 
 def test_inputs_hold_what_a_partial_copy_is_counted_as() -> None:
-    """n bytes of 16, counted as 16 bytes from 16 − n on: all inside, whatever the size."""
+    """A partial copy of n of 16 bytes counts as 16 bytes starting at 16 − n: always inside the
+    buffer."""
     for size in range(1, 100):
         last, valid = (size - 1) // 16 * 16, (size - 1) % 16 + 1
         assert last + (16 - valid) % 16 + 16 <= gpu_smoke.input_bytes(size)
@@ -120,7 +121,7 @@ def test_inputs_hold_what_a_partial_copy_is_counted_as() -> None:
 
 
 def test_a_failed_contestant_leaves_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours and a rival fail; the other rival is in the row, and so are both reasons."""
+    """Ours and one rival fail: the row keeps the other rival and both reasons."""
     torch = pytest.importorskip("torch")
     from contextlib import nullcontext
 

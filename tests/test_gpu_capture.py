@@ -1,5 +1,5 @@
-"""Every implementation marked capturable goes into a CUDA graph and is replayed 100 times on
-changing data; `warmup` alone readies it in a fresh process; what is cold under capture says so.
+"""Every implementation marked capturable is captured into a CUDA graph and replayed 100 times on
+changing data; `warmup` alone prepares it in a fresh process; a cold call under capture says so.
 
 Generic over the registry: operators and shapes come from the library and the families' cases.json.
 Read next: python/dlblas/harness/call.py, docs/testing.md.
@@ -52,7 +52,7 @@ def _capturable() -> list[tuple[str, str]]:
 
 
 class Call(NamedTuple):
-    """One call on the GPU: everything by name, the results made beforehand."""
+    """One call on the GPU: all arguments by name, results allocated beforehand."""
 
     op: str
     tensors: dict[str, Any]
@@ -76,8 +76,8 @@ class Call(NamedTuple):
 
 
 def _tensor(array: Any) -> Any:
-    """A copy of a NumPy array of any dtype that the library has, in the GPU's memory, its
-    dimensions in the same order there."""
+    """A GPU copy of a NumPy array of any library dtype, with the dimensions in the same memory
+    order."""
     axes = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
     plain = array.transpose(axes).copy(order="C").view(f"u{array.dtype.itemsize}")
     made = torch.from_numpy(plain).view(getattr(torch, array.dtype.name)).cuda()
@@ -85,14 +85,15 @@ def _tensor(array: Any) -> Any:
 
 
 class Inputs(NamedTuple):
-    """All arguments of a case but `out`, by name, as the harness makes them."""
+    """All arguments of a case except `out`, by name, as the harness creates them."""
 
     named: dict[str, Any]
     made: harness_call.Call
 
     def undefined(self) -> list[Any]:
-        """Of each result's bytes, as the oracle says: a whole reference, so of what is served
-        alone. Which elements it is is decided by indices and sizes, which stay."""
+        """The undefined bytes of each result according to the oracle. This needs a whole reference,
+        so it is computed only for a case that is served. Indices and sizes decide which elements
+        they are, and those do not change."""
         if REGISTRY.operators[self.made.case.op]["judge"]:
             return [np.zeros(t.array.nbytes, bool) for t in self.made.outcome()]
         return list(self.made.undefined())
@@ -104,12 +105,12 @@ def _inputs(case: Case) -> Inputs:
 
 
 def _bits(tensor: Any) -> Any:
-    """A contiguous tensor's bytes, in its memory."""
+    """A contiguous tensor's bytes, as a view."""
     return tensor.view(-1).view(torch.uint8)
 
 
 def _defined(tensor: Any, undefined: Any) -> Any:
-    """A copy whose undefined elements are 0."""
+    """A copy with undefined elements set to 0."""
     made = tensor.clone()
     _bits(made)[torch.from_numpy(undefined).to(made.device)] = 0
     return made
@@ -130,7 +131,7 @@ def _make(op: str, given: Inputs) -> Call:
 
 
 def candidate_cases(op: str) -> list[Case]:
-    """Cases of the family's that are small enough: the largest contiguous ones first."""
+    """The family's cases that are small enough; contiguous ones first, in descending size."""
     found = gpu_smoke.candidates(REGISTRY, op, MOST_ELEMENTS)
     first = sorted(found, key=lambda c: (-gpu_smoke.elements(c), ORDER.get(c.dtype, 0)))
     return [*first, *gpu_smoke.further(REGISTRY, op, MOST_ELEMENTS)]
@@ -141,7 +142,7 @@ def _candidates(op: str) -> Iterator[Inputs]:
 
 
 def _first_served(op: str, attempt: Callable[[Inputs], T]) -> T:
-    """What `attempt` makes of the first inputs that the pinned implementation serves."""
+    """The value of `attempt` for the first inputs that the pinned implementation serves."""
     why = "no case fits"
     for inputs in _candidates(op):
         try:
@@ -152,7 +153,8 @@ def _first_served(op: str, attempt: Callable[[Inputs], T]) -> T:
 
 
 def _refill(call: Call) -> tuple[list[Any], list[Any]]:
-    """New data in the same memory; what an eager call makes of it, and what it found written."""
+    """Writes new data into the same memory; returns an eager call's results, and the written inputs
+    as they were before it."""
     for tensor in call.tensors.values():
         if tensor.is_floating_point():  # indices stay inside their limits
             tensor.copy_(torch.randn_like(tensor, dtype=torch.float32))
@@ -170,7 +172,7 @@ def _flags(op: str, implementation: str) -> dict[str, Any]:
 
 
 def _spoil(call: Call, before: list[Any]) -> None:
-    """Results that no run has written; written inputs as before the first one."""
+    """Fills results with bytes that no run wrote, and restores written inputs."""
     for result in call.results():
         _bits(result).fill_(0xFF)
     for tensor, old in zip(call.written(), before, strict=True):
@@ -207,14 +209,16 @@ def test_captured_and_replayed(op: str, implementation: str) -> None:
 
 
 def _capture_straight_after_warmup(op: str, implementation: str) -> None:
-    """Nothing but `warmup` has run in this process: no library's kernel was loaded by a call."""
+    """Nothing but `warmup` has run in this process, so no call has loaded an external library's
+    kernel."""
 
     def warmed(given: Inputs) -> Inputs:
         dlblas.warmup(op, **given.named)
         return given
 
     torch.manual_seed(5)
-    # What is composed repeats its bits where all parts do, and those are chosen when it is asked.
+    # A composed implementation repeats its bits if all of its parts do; deterministic() chooses
+    # such parts.
     same_bits = _flags(op, implementation)["deterministic"]
     asked = dlblas.deterministic() if same_bits else contextlib.nullcontext()
     with asked, dlblas.pinned(op, implementation):
@@ -246,7 +250,7 @@ def _capture_straight_after_warmup(op: str, implementation: str) -> None:
 
 
 def _drawn() -> list[tuple[str, str]]:
-    """Each costs a process: one implementation per operator, or all at full depth."""
+    """One implementation per operator, or all at full depth: each costs a process."""
     depth = depth_of()
     every: dict[str, list[tuple[str, str]]] = {}
     for op, implementation in _capturable():

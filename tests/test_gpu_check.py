@@ -1,5 +1,5 @@
-"""tools/gpu_check, as far as it goes without a GPU: what the benchmarks compare with is compiled
-beside the tests, the benchmarks wait for it, and its failure is a line of the table."""
+"""tools/gpu_check, as far as it runs without a GPU: the benchmarks' peers are compiled beside the
+tests, the benchmarks wait for that, and a failure there is a line of the table."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_sections_that_end_themselves_end_before_their_stage(
 
 
 def test_attacks_of_a_gpu_are_kept(gpu_check: Any, tmp_path: pathlib.Path) -> None:
-    """Of the two stages that have any; tests are chosen as without."""
+    """The two stages that have attacks keep them; the choice of tests does not change."""
     kept = {}
     for stage in gpu_check.python_tests(tmp_path):
         words = stage.command

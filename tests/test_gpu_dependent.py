@@ -1,10 +1,10 @@
-"""Programmatic dependent launch: no kernel reads what the kernel before it has yet to write.
+"""Programmatic dependent launch: no kernel reads data that the preceding kernel has yet to write.
 
-Every operator at a shape of its benchmark, each implementation's default, twice: after its inputs
-are there, and behind a kernel that lets its successor start at once, waits, and only then writes
-the inputs, which hold zeros until then. A kernel that is launched as a dependent one and does not
-wait reads the zeros. That the check can fail is a test of its own: without the waits of
-device/pdl.cuh it does. Read next: device/pdl.cuh, src/kernels/cuda_form.hpp (kDependent).
+Every operator at a benchmark shape runs each implementation's default twice: once with its inputs
+in place, and once behind a kernel that lets its successor start at once, waits, and only then
+writes the inputs, which hold zeros until then. A dependent kernel that does not wait reads the
+zeros. A separate test shows that the check can fail: without the waits of device/pdl.cuh it does.
+Read next: device/pdl.cuh, src/kernels/cuda_form.hpp (kDependent).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _needs_sm_90() -> None:
 
 
 class Arena:
-    """The tensors of one call, one after the other in one allocation."""
+    """The tensors of one call, one after another in one allocation."""
 
     def __init__(self, tensors: dict[str, Any]) -> None:
         at, places = 0, {}
@@ -80,7 +80,7 @@ class Arena:
 
 
 class Call:
-    """An operator on the tensors of an arena, into places of its own."""
+    """An operator on the tensors of an arena, with its own result memory."""
 
     def __init__(self, op: str, problem: Any) -> None:
         from dlblas.bench import problems
@@ -95,7 +95,7 @@ class Call:
         self.written = [self.arena.views[n] for n in made if problem.facts(n)["written"]]
 
     def __call__(self, write: Callable[[], None]) -> list[Any]:
-        """All that is written. What the operator leaves undefined is 0. Nothing runs between the
+        """Returns everything that is written; undefined elements are 0. Nothing runs between the
         writer and the operator."""
         for result in self.results:
             result.zero_()
@@ -105,7 +105,7 @@ class Call:
 
 
 def _same(got: Any, wanted: Any) -> bool:
-    """The same bits; or, where the order of sums changes from run to run, nearly the same."""
+    """The same bits, or nearly the same values where the summation order varies from run to run."""
     from dlblas.bench import gpu_contest
 
     if torch.equal(got.reshape(-1).view(torch.uint8), wanted.reshape(-1).view(torch.uint8)):
@@ -114,7 +114,7 @@ def _same(got: Any, wanted: Any) -> bool:
 
 
 def _try(op: str) -> tuple[int, list[str]]:
-    """How many implementations ran; which of them read early."""
+    """How many implementations ran, and which of them read too early."""
     from dlblas.bench import problems
 
     row = next(r for r in dlblas.info()["operators"] if r["name"] == op)
@@ -149,7 +149,7 @@ def test_an_operator_waits_for_its_inputs(op: str) -> None:
 
 
 def test_a_kernel_that_does_not_wait_is_seen(tmp_path: pathlib.Path) -> None:
-    """The tree's headers, read live, with the wait taken out."""
+    """The tree's headers, read live, with the wait removed."""
     _needs_sm_90()
     for folder in ("device", "ops"):
         shutil.copytree(ROOT / folder, tmp_path / folder)

@@ -1,4 +1,5 @@
-"""tune, get_op, explain, info, verify and the command line on a GPU; skipped in words without one.
+"""tune, get_op, explain, info, verify and the command line on a GPU; skipped with a reason where
+there is none.
 
 Read next: tests/cpp/test_gpu_tuner.cpp (broken kernels, guards, oracles), docs/tuning.md.
 """
@@ -69,7 +70,8 @@ def test_a_search_finds_right_kernels_and_is_remembered(op: str, dims: dict[str,
 
 
 def test_times_are_those_of_the_device() -> None:
-    """Twice the rows, about twice the time: launches and the host's jitter are not in it."""
+    """Twice the rows take about twice the time: launch overhead and host jitter are not
+    included."""
     times = []
     for rows in (8192, 16384):
         report = dlblas.tune(

@@ -1,6 +1,6 @@
-"""Measuring in a worker on a GPU, from Python: users' kernels that break a context, never end, or
-never compile, and functions that are right once: by address, by shape, by a static graph, for
-small values, or too late.
+"""Measuring in a worker on a GPU, from Python: users' kernels that corrupt a context, never end, or
+never compile, and functions that are right only once: by address, by shape, through a static graph,
+for small values, or too late.
 
 Skipped without a GPU. Read next: tests/cpp/test_gpu_worker.cpp, tests/test_worker.py.
 """
@@ -21,8 +21,8 @@ import pytest
 pytestmark = [pytest.mark.gpu, pytest.mark.attack("hostile candidates on a GPU")]
 
 FIRST_CALLS = 30  # docs/tuning.md, seconds
-# A worker has the budget to start in: Python, a context and torch took 1.7 s alone, and more than
-# 12 s once, beside three others that did the same.
+# The worker must start within the budget: Python, a context and torch took 1.7 s alone, and once
+# more than 12 s beside three others that did the same.
 BUDGET = 25
 PACKAGE = Path(dlblas.__file__).resolve().parent.parent
 
@@ -52,7 +52,8 @@ for name in WANTED:
     dlblas.register("rms_norm", "mine_" + name, HEAD + body, grid="T", capturable=True)
 """
 
-# Torch functions that pass a check which looks once, at one set of values, and trusts the stream.
+# Torch functions that pass a check which looks only once, at one set of values, and trusts the
+# stream.
 FUNCTIONS = """
 import ctypes, os, torch
 import dlblas
@@ -161,7 +162,7 @@ SEARCH = """
 
 
 def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) -> dict[str, Any]:
-    """The failures of these candidates; what holds whatever they do is asserted."""
+    """Returns the failures of these candidates; asserts what must hold whatever they do."""
     (tmp_path / "candidates.py").write_text(module)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SEARCH).format(seconds=seconds)],
@@ -181,9 +182,9 @@ def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) 
     assert got["place"] == "worker", done.stderr[-2000:]
     assert got["alive"] and got["cache"] == "cold", got
     assert not got["winner"].startswith("mine_")
-    # First calls of users' candidates that do not come back have FIRST_CALLS together, beside the
-    # budget. A driver takes a second to end what a GPU was doing, and some where others use it; no
-    # clock of ours knows.
+    # First calls of users' candidates that do not return share FIRST_CALLS, on top of the budget. A
+    # driver needs a second to stop what a GPU was doing, and several where others use the GPU; none
+    # of our limits accounts for that.
     assert got["elapsed"] <= 1.1 * seconds + FIRST_CALLS + 6
     failures: dict[str, Any] = got["failures"]
     return failures

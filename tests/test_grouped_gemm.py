@@ -1,4 +1,5 @@
-"""dlblas.grouped_gemm of rows in torch: gradients of both factors, and of rows that no group has.
+"""dlblas.grouped_gemm over rows in torch: gradients of both factors, and of rows outside every
+group.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next: ops/gemm/api.py,
 ops/gemm/grouped_gemm_rows/gradient.py.
@@ -20,7 +21,7 @@ BARS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
 
 
 def leave_nan_behind(count: int, like: Any) -> None:
-    """In memory that the allocator hands out next."""
+    """Leaves NaN in the memory that the allocator hands out next."""
     made = [torch.full((count,), float("nan"), device=like.device) for _ in range(50)]
     del made
 

@@ -16,7 +16,7 @@ OP = "grouped_topk"
 
 
 def implementations() -> list[str]:
-    """Those that run here, on the CPU."""
+    """The implementations that run here, on the CPU."""
     x = np.zeros((2, 8), np.float32)
     rows = dlblas.explain(OP, x, None, 2, 4, 2).as_dict()["candidates"]
     return [row["implementation"] for row in rows if row["supports"]]
@@ -91,7 +91,7 @@ def test_shared_experts_come_last(pinned: None) -> None:
 
 
 def verdict(ids: list[int], weights: Any = None) -> Any:
-    """Of a row in three groups of two, by softmax."""
+    """The judge's verdict on one row of three groups of two, with softmax."""
     x = np.log(np.array([[0.30, 0.20, 0.15, 0.11, 0.14, 0.10]])).astype(np.float32)
     chosen = np.exp(x.astype(np.float64))[0][np.clip(ids, 0, 5)]
     made = chosen / chosen.sum() if weights is None else weights

@@ -1,6 +1,6 @@
-"""tests/conftest.py fails a test that leaves an operator or an implementation in the process.
+"""tests/conftest.py fails a test that leaves an operator or an implementation registered.
 
-In a run of pytest of its own, which registers. Read next: tests/conftest.py.
+Checked in a separate pytest run that registers some. Read next: tests/conftest.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The harness itself: every kind of wrong call must be found, or its passes mean nothing.
+"""The harness itself: it must detect every kind of wrong call, or its passes mean nothing.
 
-Each test runs a real case with a real implementation and spoils what the call did.
+Each test runs a real case with a real implementation and corrupts what the call did.
 Read next: python/dlblas/harness/checks.py.
 """
 
@@ -19,7 +19,7 @@ from dlblas.harness.groups import Depth, groups, in_turns
 
 REGISTRY = load_registry()
 IMPLEMENTATION = "cpu_baseline"
-# Zeros would pass for most of what they give at these sizes, and the harness says so.
+# At these sizes, zeros would pass for most of their results, and the harness reports that.
 MISTRUSTED = {"partial_rotary_heads", "topk_gating_slots"}
 
 

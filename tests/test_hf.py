@@ -1,4 +1,4 @@
-"""dlblas.hf on tiny models with random weights, made from configurations: nothing is downloaded.
+"""dlblas.hf on tiny models with random weights, built from configurations: nothing is downloaded.
 
 Read next: python/dlblas/hf.py.
 """
@@ -50,7 +50,7 @@ def calls(run: Any) -> tuple[Any, int]:
 
 
 def without_norms(model: Any) -> None:
-    """Norms compute as theirs again: sums in another order make a tie fall elsewhere, seldom."""
+    """Restores the original norms: sums in another order occasionally round a tie differently."""
     for module in model.modules():
         if type(module).__name__.endswith("RMSNorm"):
             del module.forward
@@ -66,8 +66,9 @@ def differing(got: Any, expected: Any) -> int:
 def test_rotation_and_gated_product_differ_in_no_element(
     family: str, dtype: Any, device: str
 ) -> None:
-    """Of logits and of a step's loss, in 16 bits; in f32 silu's last places do. Gradients are near:
-    silu's slope is one of f32's last places apart, which near a tie makes a step."""
+    """Logits and a step's loss are equal in 16 bits; in f32 the last places of silu differ.
+    Gradients are close: silu's slope differs in the last place of f32, which near a tie changes the
+    rounding."""
     model, ids = model_of(family, dtype).to(device), tokens().to(device)
 
     def step() -> tuple[Any, Any]:
@@ -126,7 +127,7 @@ def test_rotations_and_their_gradients_are_the_original_to_the_bit(dtype: Any, d
                     )
                 else:
                     assert sum(map(differing, ours_now, theirs_now)) == 0
-    # Rounded once, a tenth of the elements and more would differ.
+    # With a single rounding, a tenth of the elements and more would differ.
     if dtype != torch.float32:
         plain = dlblas.apply_rotary_pos_emb(*(x.detach().transpose(1, 2) for x in (q, k)), cos, sin)
         assert differing(plain[0].transpose(1, 2), theirs(q, k, cos, sin)[0]) > q.numel() // 10
@@ -158,7 +159,8 @@ def test_gated_products_are_torchs_to_the_bit(dtype: Any, device: str) -> None:
     assert differing(y, expected) == 0
     assert differing(dlblas.silu_mul(gate, up), expected) > y.numel() // 10
     gradients = [torch.autograd.grad(z, (gate, up), dy) for z in (y, expected)]
-    # silu and its slope in f32 may be off by their last places: near a tie a step.
+    # silu and its slope may differ in the last places of f32: near a tie, that is one step of the
+    # dtype.
     assert sum(map(differing, *gradients)) < 1e-3 * y.numel()
 
 
@@ -171,7 +173,8 @@ def test_a_patched_model_computes_the_same(family: str) -> None:
     patch = hf.patch(model)
     logits, ours = calls(lambda: model(tokens()).logits)
     assert ours == norms + 4
-    # The roundings are the same (the next test); a tie that falls elsewhere goes on from there.
+    # The roundings are the same (the next test); a tie that rounds differently propagates from
+    # there.
     torch.testing.assert_close(logits, expected, rtol=0.02, atol=0.02)
     rotary = f"apply_rotary_pos_emb of modeling_{family.lower()}"
     assert f"{norms} {family}RMSNorm, {rotary}, 2 silu_mul of {family}MLP replaced>" in repr(patch)
@@ -207,7 +210,7 @@ def test_an_exact_patch_moves_no_element(family: str, dtype: Any, device: str) -
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["LlamaRMSNorm", "Qwen3NextRMSNorm", "Qwen3NextRMSNormGated"])
 def test_exact_norms_are_the_originals_in_every_bit(name: str, dtype: Any, device: str) -> None:
-    """Of 4 M elements a sum in another order moves some forty."""
+    """Of 4 M elements, a sum in another order changes about forty."""
     family = "llama" if name.startswith("Llama") else "qwen3_next"
     module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
     torch.manual_seed(8)
@@ -303,7 +306,7 @@ def test_a_mixture_of_experts_says_what_stays() -> None:
     assert none == 0
     with hf.patch(model) as patch:
         logits, ours = calls(lambda: model(tokens()).logits)
-        # Two a layer, the last one, q and k of the attention; a gated one of the linear layer.
+        # Two per layer, the final one, q and k of the attention; a gated one in the linear layer.
         assert patch.replaced["Qwen3NextRMSNorm"] == 7
         assert patch.replaced["Qwen3NextRMSNormGated"] == 1
         assert patch.left["Qwen3NextExperts"] == patch.left["Qwen3NextTopKRouter"] == 2
@@ -458,7 +461,7 @@ def test_the_kernels_package_takes_the_layer() -> None:
     mapping = hf.kernel_mapping()
     layer = mapping["RMSNorm"]["cuda"].load()
     assert layer.can_torch_compile and layer.has_backward and "dlblas" in repr(mapping)
-    # What the package asks of a layer: no state, no constructor.
+    # What the package requires of a layer: no state, no constructor.
     assert layer.__init__ is torch.nn.Module.__init__
     for name in ("RMSNorm", "RMSNormZeroCentered", "RMSNormGated"):
         layer = mapping[name]["cpu"].load()

@@ -1,11 +1,11 @@
-"""Modules of the package import each other in one direction: their graph has no circle.
+"""Modules of the package import each other in one direction: their graph has no cycle.
 
-Every import statement counts, wherever it stands: in a function, because torch or NumPy may not be
-installed or must not slow `import dlblas`, and under TYPE_CHECKING as well. So a lazy import never
-hides a circle, and needs no exception here. Files of families, ops/<family>/api.py, count as
+Every import statement counts, wherever it stands: inside a function, because torch or NumPy may not
+be installed or must not slow `import dlblas`, and under TYPE_CHECKING as well. So a lazy import
+never hides a cycle, and no exception is needed. Files of families, ops/<family>/api.py, count as
 modules of the package, which they are once it is built. Imports by a computed name do not count:
-they load operators' files, and in `__getattr__` what a package offers; no family has one of the
-package's own. Read next: python/dlblas/__init__.py.
+they load operators' files and, in `__getattr__`, what a package offers; no family imports a module
+of the package that way. Read next: python/dlblas/__init__.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def modules_of(package: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def named_by(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    """(module, name in it or "") of every import statement at any depth."""
+    """(module, name in it or "") for every import statement at any depth."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
@@ -45,8 +45,8 @@ def named_by(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
 
 
 def graph_of(package: pathlib.Path, more: dict[str, pathlib.Path] | None = None) -> Graph:
-    """Module -> modules that it imports. Importing a module runs the packages it lies in, except
-    those that the importing module lies in, too: they are running already."""
+    """Module -> modules that it imports. Importing a module also runs the packages that contain it,
+    except those that also contain the importing module: they are already running."""
     modules = modules_of(package) | (more or {})
     graph: Graph = {}
     for importer, path in modules.items():
@@ -63,7 +63,7 @@ def graph_of(package: pathlib.Path, more: dict[str, pathlib.Path] | None = None)
 
 
 def circle_in(graph: Graph) -> list[str]:
-    """Modules of which each imports the next and the last the first; empty where there is none."""
+    """Modules that each import the next, the last one the first; empty where there is no cycle."""
     done: set[str] = set()
 
     def visit(module: str, path: list[str]) -> list[str]:
@@ -83,7 +83,7 @@ def circle_in(graph: Graph) -> list[str]:
 def test_no_circle() -> None:
     graph = graph_of(PACKAGE, FACES)
     assert "dlblas._spread" in graph["dlblas.ops.rope_api"] and len(FACES) > 10
-    # _faces.py, which the build writes, imports all of them; so do those that import it.
+    # The build writes _faces.py, which imports all of them; so does every module that imports it.
     graph["dlblas._faces"] = {"dlblas._made_of", *FACES}
     for module, path in modules_of(PACKAGE).items():
         if "_faces import" in path.read_text(encoding="utf-8"):
@@ -110,7 +110,7 @@ def test_a_family_imports_no_computed_name_of_the_package(name: str) -> None:
          ["p.a", "p.b"]),
         ({"a.py": "from .b import c", "b/__init__.py": "", "b/c.py": "from ..a import x"},
          ["p.a", "p.b.c"]),
-        # b/c.py does not name a.py: the package around it, which runs first, does.
+        # b/c.py does not name a.py, but its package, which runs first, does.
         ({"a.py": "from .b import c", "b/__init__.py": "from .. import a", "b/c.py": ""},
          ["p.a", "p.b"]),
         ({"__init__.py": "from . import a", "a.py": "from . import b", "b.py": "import p"},

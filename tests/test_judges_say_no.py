@@ -1,9 +1,9 @@
-"""Judges that can say no: of the operators whose own judge decides (ids with ties, samples, what
-stays of rows), a right result that was spoilt is refused at every size of every letter, and what
-the reference and the built-in CPU implementations write passes.
+"""Judges must be able to refuse. For the operators whose own judge decides (ids with ties, samples,
+which values of a row stay), a spoilt result is refused at every size of every letter, and the
+results of the reference and the built-in CPU implementations pass.
 
-Whether a spoilt result is wrong is worked out in NumPy and f64: one that f32 cannot tell from a
-right one is left out, and a test fails when a way to be wrong was never tried. Read next:
+Whether a spoilt result is wrong is computed in NumPy and f64: one that f32 cannot tell from a right
+one is left out, and a test fails if a way to be wrong was never tried. Read next:
 judge_perturbations.py (the ways), test_oracle_says_no.py (all other operators).
 """
 
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.attack("wrong ids, samples and filtered rows, before th
 SIZES = (1, 2, 3, 31, 64, 127, 1000, 4096, 65537)
 LONG, MANY = 2**20, 2**18  # at full depth, one draw of a letter that goes so far
 IN_A_SAMPLE = 3  # sizes of a letter
-# num_groups is no letter, but a size all the same; the judge compares groups with each other.
+# num_groups is not a letter, but it is a size: the judge compares groups with each other.
 LETTERS = {
     "topk_softmax": {"T": MANY, "E": LONG, "topk": 64},
     "topk_sigmoid": {"T": MANY, "E": LONG, "topk": 64},
@@ -61,13 +61,13 @@ LETTERS = {
     "filter_rows": {"T": 65537, "V": LONG},
 }  # fmt: skip
 FEW = 32  # of many rows that differ, so many are looked at
-# The judge goes through all rows of SMALL problems; of larger ones through FEW of those that
-# differ, and through all of them for one spoilt result of so many.
+# The judge checks all rows of SMALL problems. For larger ones it checks FEW of the rows that
+# differ, and all rows for one in ALL_ROWS spoilt results.
 ALL_ROWS = 16
 
 
 def owed(op: str, letter: str) -> set[str]:
-    """The ways that the sizes of a letter show between them."""
+    """The ways to be wrong that the sizes of a letter must show between them."""
     rounded = set() if oracle.numpy_missing() else {"rounded"}
     if op == "sample_rows":
         return SAMPLE_WAYS | rounded if letter == "V" else SAMPLE_WAYS
@@ -77,7 +77,7 @@ def owed(op: str, letter: str) -> set[str]:
 
 
 def refuse_all(case: Problem, seed: int) -> list[str]:
-    """Every way of being wrong that was tried."""
+    """Returns every way of being wrong that was tried."""
     rng = np.random.default_rng(seed)
     right = right_of(case.op, case.args)
     verdict = case.verify(*right)
@@ -94,7 +94,7 @@ def refuse_all(case: Problem, seed: int) -> list[str]:
 
 
 def differing(right: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
-    """Rows with an element that is another, or NaN where none was."""
+    """Rows with an element that changed, or became NaN."""
     rows = np.zeros(len(right[0]), bool)
     for a, b in zip(right, out, strict=True):
         rows |= ((a != b) & ~((a != a) & (b != b))).any(-1)
@@ -104,7 +104,8 @@ def differing(right: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
 def spoiler(
     case: Problem, right: tuple[Any, ...], rng: np.random.Generator
 ) -> tuple[Iterator[Spoilt], Callable[[Any, Any], bool]]:
-    """What is spoilt, and whether it is wrong in one of some rows."""
+    """The spoilt results, and a function that tells whether one is wrong in any of the given
+    rows."""
     args = case.args
     if case.op == "sample_rows":
         ways = sample_ways(case, right[0], rng)
@@ -118,8 +119,8 @@ def spoiler(
 
 
 def drawn(op: str, letter: str) -> Iterator[Problem]:
-    """Every size with every option; or some sizes, the largest among them, with one each, and then
-    the others while they are asked for."""
+    """At full depth, every size with every option. Otherwise some sizes, the largest among them,
+    with one option each, and then the other sizes for as long as the caller takes more."""
     depth, options = depth_of(), options_of(op)
     draw = random.Random(f"{op} {letter} {depth.seed}")
     longest = LETTERS[op][letter]
@@ -157,8 +158,8 @@ def test_these_are_the_operators_with_a_judge_of_their_own() -> None:
 
 @pytest.mark.parametrize(("op", "letter"), EVERY)
 def test_right_implementations_pass_at_every_size(op: str, letter: str) -> None:
-    """Every built-in one for CPUs, and the reference as one of them. At full depth of
-    large problems a third."""
+    """Every built-in CPU implementation, including the reference. At full depth, a third of the
+    large problems."""
     names = [row["name"] for row in oracle.REGISTRY.implementations(op)]
     ran = set()
     full = depth_of().full
@@ -183,7 +184,8 @@ WIDTHS = (*SIZES[2:], LONG) if depth_of().full else SIZES[2:]
 
 @pytest.mark.parametrize("op", ROUTERS)
 def test_ties_and_nan_have_one_order(op: str) -> None:
-    """Equal logits come from the lower expert up; NaN first, and so are their weights."""
+    """Among equal logits the lower expert comes first; NaN comes first of all, and its weight is
+    NaN."""
     for experts in WIDTHS:
         x = np.zeros((3, experts), np.float32)
         x[1, experts // 2 :: 2] = 1
@@ -209,8 +211,8 @@ SCORED += [("grouped_topk", {"scoring": scoring}) for scoring in ("sigmoid", "so
 
 
 def accepts_a_swap(op: str, given: dict[str, Any], others: Any) -> bool:
-    """Of the two best experts beside others, whose gates are apart by a little more than f32 may be
-    off."""
+    """Whether the judge accepts swapping the two best experts, next to ``others``, when their gates
+    differ by slightly more than f32's error."""
     softmax = "softmax" in (op.removeprefix("topk_"), given.get("scoring"))
     apart = 1.1 * APART * (1 if softmax else 1 + math.exp(0.5))
     logits = np.array([[0.5, 0.5 - apart, *others]], np.float32)
@@ -229,7 +231,7 @@ def test_picks_that_f32_tells_apart_are_not_swapped(op: str, given: dict[str, An
 
 
 def test_beside_columns_of_one_mass_is_refused() -> None:
-    """Where all columns are as likely, the judge knows the right one but for 2^-40."""
+    """When all columns are equally likely, the judge knows the right one to within 2^-40."""
     for width in WIDTHS:
         args = {"x": np.zeros((3, width), np.float32), "seed": width}
         (right,) = right_of("sample_rows", args)
@@ -239,14 +241,14 @@ def test_beside_columns_of_one_mass_is_refused() -> None:
             assert dlblas.verify("sample_rows", (), ids, args).first_wrong == row, width
 
 
-# What judges accepted that is wrong, before 27 November 2026.
+# Wrong results that judges accepted before 27 November 2026.
 
 
 @pytest.mark.parametrize("probs", [False, True])
 def test_a_column_of_no_mass_is_refused(probs: bool) -> None:
-    """A token whose logit is −inf (a grammar's mask, say) or whose probability is 0: the random
-    number falls where one column ends and the next begins, but for f32's roundings; the one of no
-    mass is between them."""
+    """A token whose logit is −inf (masked by a grammar, for example) or whose probability is 0. Up
+    to f32 rounding, the random number falls where one column ends and the next begins; the column
+    without mass lies between them."""
     u = philox(1, 0, 0) / 2**64
     x = np.array([[u, 0, 1 - u]] if probs else [[math.log(u / (1 - u)), -INF, 0]], np.float32)
     args = {"x": x, "seed": 1, "probs": probs}
@@ -257,8 +259,8 @@ def test_a_column_of_no_mass_is_refused(probs: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_values_that_pass_through_change_by_no_rounding(dtype: str) -> None:
-    """Down from a power of 2, the smallest numbers either way, of f16 those below some other powers
-    of 2, too."""
+    """Accepted were a step down from a power of 2, the smallest numbers in both directions and, in
+    f16, steps down from some other values as well."""
     if dtype == "bf16" and oracle.numpy_missing():
         pytest.skip("no ml_dtypes")
     kind = numpy_dtype(dtype)
@@ -281,7 +283,7 @@ def test_values_that_pass_through_change_by_no_rounding(dtype: str) -> None:
 def test_what_gates_have_in_common_lets_no_picks_be_swapped(
     op: str, given: dict[str, Any], experts: int
 ) -> None:
-    """All gates of a row have one sum below them, so its error swaps none (but with a bias). Beside
-    equal logits judges take two picks for alike whose logits are 1.1e-5 apart at 4,096 experts,
-    1.8e-5 at 65,537 and 2.4e-4 at 2^20; at 256, 2.7e-6."""
+    """All gates of a row are divided by one sum, so its error cannot swap any two (except with a
+    bias). Next to equal logits, judges used to treat two picks as equal whose logits were 1.1e-5
+    apart at 4,096 experts, 1.8e-5 at 65,537 and 2.4e-4 at 2^20; at 256, 2.7e-6."""
     assert not accepts_a_swap(op, given, np.zeros(experts - 2))

@@ -1,8 +1,8 @@
 """Calls that users of DLBlas and Triton Fused Operators have in their code: every old name takes
-its old arguments, in their order and by their names, and both give the same bits.
+its old arguments, by position and by name, and both forms give the same bits.
 
-What the results are worth is other files' matter (test_dlblas_kernels.py, test_triton_kernels.py
-…). Read next: test_known_names.py, python/dlblas/_other_forms.py, docs/names.md.
+Other files check whether the results are right (test_dlblas_kernels.py, test_triton_kernels.py …).
+Read next: test_known_names.py, python/dlblas/_other_forms.py, docs/names.md.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ CALLS: dict[str, Callable[[], Named]] = {
     },
     "triton_ops.quantize_fp8": lambda: {"tensor": randn(3, 8, dtype=torch.float16), "scale": None},
 }  # fmt: skip
-# torch gives the arguments of autograd's functions no names.
+# torch gives the arguments of an autograd function's apply no names.
 BY_PLACE_ALONE = {"kernels.partial_rotary_emb.PartialRotaryEmb.apply"}
 
 

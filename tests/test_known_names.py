@@ -1,6 +1,7 @@
-"""Names of DLBlas and Triton Fused Operators: what is here works, what is not says what to use.
+"""Names of DLBlas and Triton Fused Operators: those that exist here work, the others say what to
+use instead.
 
-The list below is all of both systems' public names. Read next: python/dlblas/_absent.py,
+The list below has every public name of both systems. Read next: python/dlblas/_absent.py,
 docs/names.md.
 """
 
@@ -155,7 +156,7 @@ def test_a_name_of_a_module_that_is_near_is_told(module: str, name: str, nearest
         exec(f"from dlblas.{module} import {name}", {})
 
 
-# Of a result: the library makes it, nobody else. DictSpace takes any name.
+# Types of results, which only the library creates; and DictSpace, which accepts any name.
 MADE_HERE = {"Array", "DictSpace", "Explanation", "Operation", "Patch", "Problem"}
 BY_PLACE = {"PartialRotaryEmb"}  # torch calls it
 
@@ -174,7 +175,7 @@ def of_packages() -> list[str]:
 
 
 def misspelt() -> Iterator[Any]:
-    """Every public function and class: (it, what it is called, its parameters, one's name)."""
+    """(callable, its longest parameter name) for every public function and class."""
     seen = set()
     for module in of_packages():
         try:
@@ -201,7 +202,7 @@ def misspelt() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("called", "name"), list(misspelt()))
 def test_a_misspelt_argument_is_told_the_nearest(called: Any, name: str) -> None:
-    """In a type that Python's own handlers catch, and ours."""
+    """The error is caught by Python's own handlers for TypeError and by ours."""
     wrong = name + name[-1]
     with pytest.raises(dlblas.errors.ArgumentTypeError, match=f": {wrong} is not an ") as caught:
         called(**{wrong: 1})

@@ -1,7 +1,7 @@
-"""layer_norm where a formula in f32 would lose digits: rows with a large mean, constant rows, rows
-of any size; and against torch's own.
+"""layer_norm where an f32 formula would lose digits: rows with a large mean, constant rows, rows of
+any magnitude; and against torch's own.
 
-Every level that this CPU has is asked. Read next: ops/norm/layer_norm/layer_norm_ref.hpp.
+Runs at every level that this CPU has. Read next: ops/norm/layer_norm/layer_norm_ref.hpp.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def exact(x: Any, eps: float = 1e-5) -> Any:
 @pytest.mark.parametrize("width", [5, 100, 4096, 40000])
 @pytest.mark.parametrize("mean", [1e4, -1e4, 1e6])
 def test_a_large_mean_costs_no_digits(name: str, width: int, mean: float) -> None:
-    """E[x²] − E[x]² in f32 would have none, and a mean alone, rounded to f32, three."""
+    """E[x²] − E[x]² in f32 would keep no digits, and just rounding the mean to f32 would leave
+    three."""
     x = (mean + np.random.default_rng(3).uniform(-1, 1, (8, width))).astype(np.float32)
     with dlblas.pinned("layer_norm", name):
         y = dlblas.layer_norm(x)
@@ -66,7 +67,7 @@ def test_one_outlier_hides_nothing(name: str) -> None:
 
 
 def test_the_oracle_refuses_a_mean_that_f32_rounded() -> None:
-    """What a kernel without the correction would write of rows at 1e4."""
+    """The result of a kernel without the correction, for rows around 1e4."""
     x = (1e4 + np.random.default_rng(8).uniform(-1, 1, (8, 4096))).astype(np.float32)
     mean = x.astype(np.float64).mean(-1, keepdims=True) * (1 + 2.0**-22)
     spoilt = ((x - mean) / np.sqrt(x.astype(np.float64).var(-1, keepdims=True) + 1e-5)).astype(

@@ -1,5 +1,5 @@
-"""layer_norm_backward against the forward formula: finite differences of it in f64, and torch's
-autograd where torch is there; rows with a large mean; the same bits on any number of threads.
+"""layer_norm_backward against the forward formula: its finite differences in f64 and, where torch
+is installed, torch's autograd; rows with a large mean; the same bits on any number of threads.
 
 Read next: ops/norm/layer_norm_backward/layer_norm_backward_ref.hpp, docs/row_programs.md (folds).
 """
@@ -61,7 +61,7 @@ def test_a_large_mean_costs_no_digits(name: str, width: int, mean: float) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_gradient_without_its_mean_is_refused(name: str) -> None:
-    """The oracle tells dx from one whose mean over the row was left in."""
+    """The oracle refuses a dx that still contains a part of its row mean."""
     dy, x, weight = draws((6, 80), (6, 80), 80)
     with dlblas.pinned(OP, name):
         dx, dweight, dbias = dlblas.layer_norm_backward(dy, x, weight)

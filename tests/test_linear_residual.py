@@ -1,5 +1,6 @@
 """``dlblas.linear`` with a residual and scales, and ``linear_residual``: against torch in f64,
-values and gradients, in place, compiled, on every level of the CPU and, where there is one, a GPU.
+values and gradients, in place, compiled, at every level of the CPU and, where there is one, on a
+GPU.
 Read next: ops/gemm/linear_residual/.
 """
 

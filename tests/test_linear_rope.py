@@ -1,5 +1,5 @@
-"""``linear_rope`` against torch in f64: styles, tables, implementations; and ``rms_norm_linear``,
-which rounds once with it. Read next: ops/mlp/linear_rope/.
+"""``linear_rope`` against torch in f64: styles, tables, implementations; and ``rms_norm_linear``
+with rope, which rounds only once. Read next: ops/mlp/linear_rope/.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rotated(y: Any, cos: Any, sin: Any, heads: int, width: int, style: str) -> A
 def made(
     device: str, dtype: Any, rows: int, width: int, table_rows: int, k: int = 136
 ) -> list[Any]:
-    """x, weight of four heads of which three are rotated, tables, bias."""
+    """x, a weight of four heads of which three are rotated, tables, bias."""
     x, weight = torch.randn(rows, k, device=device), torch.randn(4 * width, k, device=device)
     tables = torch.randn(2, table_rows, width, device=device).unbind()
     bias = torch.randn(4 * width, device=device)

@@ -81,7 +81,7 @@ def test_a_line_a_step_of_a_search() -> None:
     kinds = [line[6] for line in lines]
     assert kinds[0] == "start" and kinds[-1] == "done"
     measured = [line[7:9] for line in lines if line[6] == "measured"]
-    # One that a burst of other work may have slowed is measured again: a line more.
+    # A measurement that other work may have slowed is repeated, which adds a line.
     assert len({*map(tuple, measured)}) == 3 <= len(measured) <= 6
     both = child(USE + tune, DLBLAS_LOG="info,search,call").stderr
     assert ",call," in both and ",search," in both
@@ -111,7 +111,7 @@ def test_wrong_values_are_told(wrong: str) -> None:
 
 
 def test_warnings_are_warnings() -> None:
-    """A crash of the library's own words: DLBLAS_TUNE_SECONDS is read by the first search."""
+    """The library's own warning: the first search reads DLBLAS_TUNE_SECONDS and finds no number."""
     tune = 'dlblas.tune("rms_norm", (x, w), max_evaluations=1, progress=False)\n'
     env = {"DLBLAS_TUNE_SECONDS": "soon"}
     done = child(KEEP + USE + tune + "print(kept)", **env)

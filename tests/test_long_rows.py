@@ -1,7 +1,7 @@
-"""Rows of more columns than one launch takes: those of programs whose columns never meet are cut,
-others are refused with a reason.
+"""Rows with more columns than one launch takes: where a program's columns are independent, the row
+is split; otherwise it is refused with a reason.
 
-Inputs are one element, broadcast, where they can be. Read next: src/kernels/row_pieces.hpp.
+Inputs are one broadcast element wherever possible. Read next: src/kernels/row_pieces.hpp.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_a_row_whose_columns_meet_is_refused_in_words() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("op", ["silu", "scale_rows", "quantize_static", "dequantize_group"])
 def test_on_a_gpu_a_row_in_pieces_is_whole(op: str) -> None:
-    """Every 2^27 elements, and around the border, what the pieces alone would be."""
+    """Every 2^27 elements, and around the border, the result equals that of the piece alone."""
     x = torch.empty(1, WIDTH, dtype=torch.bfloat16, device="cuda")
     for part in x[0].split(1 << 27):
         part.normal_()

@@ -1,5 +1,5 @@
-"""What a search looks at its winner with refuses no built-in implementation: a part of the values
-others, other scalars, other addresses and large values (src/tuner/looks.cpp).
+"""The extra checks of a search's winner ("looks") refuse no built-in implementation: partly changed
+values, other scalars, other addresses and large values (src/tuner/looks.cpp).
 
 Read next: test_own_kept.py, docs/tuning.md "When a result is right".
 """
@@ -27,7 +27,8 @@ def cases() -> list[tuple[str, str]]:
 
 
 def search_alone(op: str, dtype: str, backend: str, count: int) -> None:
-    """The winner of a search passes all looks, or is dropped: so each is searched for alone."""
+    """The winner of a search passes all looks or is dropped, so each implementation is searched
+    alone."""
     registry = load_registry()
     small = [
         c

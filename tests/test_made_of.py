@@ -1,5 +1,5 @@
-"""Functions that are made of operators (flash_attention, linear, fused_moe …), where a name is
-chosen by: get_op takes them, and everything else says which operator to name.
+"""Functions composed of operators (flash_attention, linear, fused_moe …), passed where an
+operator's name is expected: get_op accepts them, and everything else says which operator to name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_every_one_says_what_to_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_array_is_taken_or_refused_by_name(name: str) -> None:
-    """Whatever they ask it for: no AttributeError of Python's own."""
+    """Whichever attribute a function reads, Python's own AttributeError does not appear."""
     function = getattr(dlblas, name)
     params = inspect.signature(function).parameters.values()
     needed = [p for p in params if p.default is p.empty]
@@ -79,21 +79,21 @@ def test_words_for_what_is_no_array() -> None:
 def function(
     x: Any, kind: str, flag: bool, count: int = 2, by: float = 1.0, extra: Any = None
 ) -> None:
-    """What _arguments.py reads of a function: its annotations."""
+    """Stands for a function in _arguments.py, which reads only its annotations."""
 
 
 GOOD = {"x": np.ones(3), "kind": "a", "flag": True}
 
 
 def blamed(reason: Exception, **given: Any) -> tuple[str, str]:
-    """(argument, words), empty where none explains the error."""
+    """(argument, message), both empty where no argument explains the error."""
     words = _arguments.of_another_type("f", function, (), {**GOOD, **given}, reason)
     return ("", "") if words is None else (words.argument, str(words))
 
 
 def test_an_argument_that_fits_is_not_blamed() -> None:
-    """For an error of another cause: not a string or a bool that its annotation wants, although
-    they have no shape, and the bool may be the very object that was asked for one."""
+    """The error has another cause. A string or a bool that matches its annotation is not blamed for
+    having no shape, even if the bool is the very object whose attribute was missing."""
     asked = AttributeError("'bool' object has no attribute 'sum'", obj=True)
     for reason in (ValueError("not enough values"), TypeError("unsupported"), asked):
         assert blamed(reason) == ("", "")
@@ -113,7 +113,7 @@ def test_the_argument_that_explains_an_error_is_blamed() -> None:
         ({"x": "ab"}, "x", "x has no shape"),
         ({"x": [1.0]}, "x", "got list; pass numpy.asarray(x)"),
         ({"x": 3}, "x", "got int"),
-        # What is plainly of another type comes before what an array may be.
+        # An argument that is plainly of another type is named before one that might be an array.
         ({"x": [1.0], "count": "2"}, "count", "expected an integer"),
     ):
         got = blamed(reason, **given)
@@ -125,7 +125,7 @@ def test_the_argument_that_explains_an_error_is_blamed() -> None:
 
 
 def test_names_of_others_say_it_too() -> None:
-    """What is written in Python outside ops/ too, a class by its __init__."""
+    """So do functions written in Python outside ops/, and classes through their __init__."""
 
     @_arguments.hinted
     def called(x: Any, count: int = 1) -> Any:
@@ -174,7 +174,7 @@ def test_get_op_searches_what_a_call_runs() -> None:
 
 
 def test_written_arguments_are_copied_as_they_lie() -> None:
-    """The caller's cache keeps what it has, and the key is that of the caller's layout."""
+    """The caller's cache is unchanged, and the key describes the caller's layout."""
     cache = np.zeros((4, 16, 2, 64), np.float32)[:, :, :, :32]
     rows = np.ones((3, 2, 32), np.float32)
     slots = np.arange(3, dtype=np.int64)
@@ -265,7 +265,7 @@ def test_they_are_found_where_they_say() -> None:
 
 
 def torch_calls() -> dict[str, Any]:
-    """Name -> arguments of a call of it as torch's operator."""
+    """Name -> arguments of a call through torch.ops."""
     import torch
 
     torch.manual_seed(1)
@@ -331,7 +331,8 @@ def test_every_one_is_torchs() -> None:
 
 @pytest.mark.parametrize("name", TORCH_CALLS)
 def test_as_torchs_operator(name: str) -> None:
-    """As the function computes; on fake tensors, traced into one graph, and as opcheck demands."""
+    """Gives the function's results; works on fake tensors and traced into one graph, and passes
+    opcheck."""
     torch = pytest.importorskip("torch")
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -1,10 +1,10 @@
 """How exact the sums of ``matmul`` are: our CPU kernels against NumPy's, our GPU kernels against
-cuBLAS's, on the same inputs. Errors are in units of u·Σ|ab|, u = 2⁻²⁴: what one rounding of f32 may
-cost. Below a floor nothing is compared: there it is luck which of two sums is nearer. Rounding each
-product and the result once costs 0.4 u·√Σ(ab)² and 0.4 u·|Σab| (root mean squares: errors of
-rounding are independent), and FLOOR of each is forgiven. Errors of equal products are equal, and do
-not average: a rounding of each chain of 8, the shortest of ours, costs up to u·Σ|ab| / 8, where a
-tree, and NumPy's even number of lanes of either sign, have none.
+cuBLAS's, on the same inputs. Errors are in units of u·Σ|ab|, u = 2⁻²⁴: the most that one f32
+rounding can cost. Errors below a floor are not compared, since there luck decides which of two sums
+is closer. Rounding each product and the result once costs 0.4 u·√Σ(ab)² and 0.4 u·|Σab| (root mean
+squares: rounding errors are independent), and FLOOR times each is forgiven. Equal products have
+equal errors, which do not average out: one rounding per chain of 8, our shortest, costs up to
+u·Σ|ab| / 8, whereas a tree, or NumPy's even number of lanes of either sign, has no such error.
 
 The tables are printed (``-s``). Read next: cpu/gemm/job.hpp (``GemmSumOrder``).
 """
@@ -25,7 +25,7 @@ UNIT = 2.0**-24
 FLOOR = 1.5
 KINDS = ("normal", "uniform", "constant", "alternating", "ones")
 EQUAL = KINDS[2:]  # products of one absolute value
-# NumPy has other code for one row, one column, few columns and small matrices.
+# NumPy uses different code for one row, one column, few columns and small matrices.
 SHAPES = ((1, 1), (1, 64), (64, 1), (3, 5), (8, 8), (4, 64), (16, 16), (64, 8), (64, 64))
 DEPTHS = (64, 100, 256, 1000, 2048, 4096, 16384, 65536, 1 << 20)
 MOST_ELEMENTS = 1 << 20
@@ -49,8 +49,8 @@ def draw(kind: str, m: int, k: int, n: int, seed: int) -> tuple[Any, Any]:
 
 
 class Exact(NamedTuple):
-    """In f64: the product, Σ|ab|, and what one rounding of each product (of equal ones, of eight)
-    adds up to, over u."""
+    """In f64: the product, Σ|ab|, and the accumulated size of one rounding per product (for equal
+    products, one per eight), divided by u."""
 
     value: Any
     size: Any
@@ -64,8 +64,8 @@ def exact(a: Any, b: Any, kind: str) -> Exact:
 
 
 class Error:
-    """Of all elements of some products: the largest and the root mean square, and those of what is
-    forgiven."""
+    """Over all elements of some products: the largest error and the root mean square, and the same
+    two of the forgiven floor."""
 
     def __init__(self) -> None:
         self.most, self.squares, self.count = 0.0, 0.0, 0
@@ -89,7 +89,7 @@ class Error:
         return (self.squares_forgiven / self.count) ** 0.5
 
     def no_worse(self, other: Error, factor: float) -> bool:
-        """The largest of few draws is a matter of luck: it may be half as much again."""
+        """The largest error of a few draws is a matter of luck: it may be half as large again."""
         return self.rms <= max(self.forgiven, factor * other.rms) and self.most <= max(
             4 * self.most_forgiven, 1.5 * factor * other.most
         )
@@ -107,8 +107,8 @@ def cpu_kernels() -> list[str]:
 
 
 def chain(a: Any, b: Any, fused: bool) -> Any:
-    """What this file is there to refuse: one f32 sum, a product at a time. ``fused``: its products
-    are not rounded, as those of a multiply-add."""
+    """What this file must refuse: a single f32 sum that adds one product at a time. ``fused``: the
+    products are not rounded, as in a fused multiply-add."""
     wide = np.float64 if fused else np.float32
     total = np.zeros((len(a), b.shape[1]), np.float32)
     for k in range(a.shape[1]):
@@ -120,8 +120,8 @@ def chain(a: Any, b: Any, fused: bool) -> Any:
 @pytest.mark.parametrize("fused", [False, True], ids=["rounded", "fused"])
 @pytest.mark.parametrize("kind", ["normal", "uniform", "constant"])
 def test_one_chain_is_refused(kind: str, fused: bool) -> None:
-    """By the comparison that our kernels pass. Alternating products are its best case: each second
-    sum is exact."""
+    """By the comparison that our kernels pass. Alternating products would be a chain's best case:
+    every second sum is exact."""
     passed = []
     for m, k, n in ((64, 4096, 64), (1, 4096, 64), (8, 16384, 8), (1, 65536, 16)):
         of_chain, theirs = Error(), Error()
@@ -165,8 +165,8 @@ def test_as_exact_as_numpy(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", some(KINDS, 2))
 def test_as_exact_as_numpy_over_the_longest_sum(kind: str) -> None:
-    """K = 2²⁵, two draws, all kernels on the same. The judge passes them: it is asked of the one
-    that is furthest off, since all have one element and one bound."""
+    """K = 2²⁵, two draws, all kernels on the same inputs. The judge passes them: it checks only the
+    one with the largest error, since all have one element and one bound."""
     theirs, ours = Error(), {name: Error() for name in cpu_kernels()}
     for seed in range(2):
         a, b = draw(kind, 1, 1 << 25, 1, seed)
@@ -190,7 +190,8 @@ def test_as_exact_as_numpy_over_the_longest_sum(kind: str) -> None:
 @pytest.mark.parametrize("name", cpu_kernels())
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_short_dtypes_sum_alike(name: str, dtype: str) -> None:
-    """f16 and bf16 are f32 as soon as they are read: against NumPy's f32 product of the same."""
+    """f16 and bf16 are widened to f32 when read: compared with NumPy's f32 product of the same
+    values."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     of_dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
     for m, k, n in ((1, 64, 64), (1, 4096, 64), (7, 20000, 40), (7, 1000, 5)):
@@ -209,7 +210,7 @@ def test_short_dtypes_sum_alike(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", [*cpu_kernels(), ""])
 def test_many_ones(name: str) -> None:
-    """2²⁵ ones are 33,554,432; one f32 chain stops at half of that."""
+    """2²⁵ ones sum to 33,554,432; a single f32 chain stops at half of that."""
     a, b = np.ones((1, 1 << 25), np.float32), np.ones((1 << 25, 1), np.float32)
     if name:
         with dlblas.pinned("matmul", name):
@@ -222,7 +223,8 @@ def test_many_ones(name: str) -> None:
 
 @pytest.mark.parametrize("name", cpu_kernels())
 def test_infinities_and_nans_outlast_the_spans(name: str) -> None:
-    """Between spans the error of each addition is kept: that of an infinite one is NaN."""
+    """Each addition between spans also records its rounding error, which is NaN for an infinite
+    sum."""
     k = 5 * 8192 + 7
     a, b = np.ones((3, k), np.float32), np.ones((k, 3), np.float32)
     a[0, 8192 + 5] = np.inf
@@ -242,7 +244,7 @@ GPU_MOST_ELEMENTS = 1 << 27
 
 
 def draw_on_gpu(kind: str, m: int, k: int, n: int, of: Any, seed: int) -> tuple[Any, Any]:
-    """b as a linear layer has it: contiguous along K."""
+    """b in a linear layer's layout: contiguous along K."""
     import torch
 
     if kind in ("normal", "uniform"):
@@ -261,7 +263,7 @@ def draw_on_gpu(kind: str, m: int, k: int, n: int, of: Any, seed: int) -> tuple[
 
 
 def exact_on_gpu(a: Any, b: Any, kind: str) -> Exact:
-    """As exact(), in slices of K: f64 copies of the whole may not fit."""
+    """As exact(), in slices of K: f64 copies of whole operands may not fit."""
     import torch
 
     value = torch.zeros(a.shape[0], b.shape[1], device="cuda", dtype=torch.float64)
@@ -294,8 +296,8 @@ def test_one_chain_is_refused_beside_cublas(kind: str) -> None:
 @pytest.mark.parametrize(("m", "n"), GPU_SHAPES)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_as_exact_as_cublas(dtype: str, m: int, n: int, kind: str) -> None:
-    """The peer is cuBLAS's product of the same dtype. The judge passes all of them, cuBLASLt too,
-    which is not held against itself."""
+    """The peer is cuBLAS's product of the same dtype. The judge passes all implementations,
+    including cuBLASLt, which is not compared with the peer."""
     torch = pytest.importorskip("torch")
     of = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     torch.backends.cuda.matmul.allow_tf32 = False

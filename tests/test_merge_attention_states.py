@@ -1,7 +1,7 @@
-"""merge_attention_states: attention over two sets of keys is attention over both; states without
-keys, NaN and infinities; topk_sigmoid and moe_sum in torch.
+"""merge_attention_states: merging attention over two sets of keys gives attention over both; states
+without keys, NaN and infinities; topk_sigmoid and moe_sum in torch.
 
-Shapes and layouts are in ops/*/*/cases.json; this file is what they cannot say. Read next:
+Shapes and layouts are in ops/*/*/cases.json; this file covers what they cannot express. Read next:
 ops/attention/merge_attention_states/merge_attention_states_ref.hpp.
 """
 
@@ -22,7 +22,7 @@ INF, NAN = math.inf, math.nan
 
 
 def attention(q: Any, k: Any, v: Any) -> tuple[Any, Any]:
-    """Of f64, o [T, H, D] and lse [T, H]."""
+    """Attention in f64: o [T, H, D] and lse [T, H]."""
     scores = torch.einsum("thd,lhd->thl", q, k)
     return torch.einsum("thl,lhd->thd", scores.softmax(-1), v), scores.logsumexp(-1)
 

@@ -1,5 +1,5 @@
-"""mla_decode beyond the cases that all operators have: what nobody sees may hold anything, one
-cache for both parts of a key, graphs that serve other lengths.
+"""mla_decode beyond the cases common to all operators: unseen positions may hold anything, one
+cache holds both parts of a key, a graph serves other lengths.
 
 Read next: ops/attention/mla_decode_lse/, tests/test_paged_attention.py.
 """
@@ -17,7 +17,7 @@ LEAST = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
 def made(lengths: list[int], heads: int, dtype: Any, page: int = 16, seed: int = 0) -> Any:
-    """q, one cache of latents and rotary keys side by side, a table of pages in any order."""
+    """q, one cache of latents and rotary keys side by side, a table of pages in random order."""
     draw = torch.Generator().manual_seed(seed)
     counts = [-(-n // page) for n in lengths]
     order = torch.randperm(sum(counts) + 2, generator=draw, dtype=torch.int32)

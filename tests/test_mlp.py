@@ -26,7 +26,7 @@ ACTS: dict[str, Callable[[Any], Any]] = {
     "gelu_tanh": lambda v: F.gelu(v, approximate="tanh"),
     "silu": F.silu,
 }
-# What rounding of 16 bits leaves of a relative error, as a share of the norm.
+# The relative error that rounding leaves, as a share of the norm.
 DTYPES = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
@@ -131,7 +131,8 @@ def test_fused_gated_mlp_activates_up(act: str, device: str) -> None:
 
 @pytest.mark.parametrize("wide", [torch.float32, torch.bfloat16], ids=str)
 def test_fused_gated_mlp_converts_its_weights(wide: Any, device: str) -> None:
-    """As Triton Fused Operators' kernel does: x's dtype is the result's, weights have any."""
+    """As in Triton Fused Operators' kernel, the result has x's dtype and the weights may have
+    any."""
     x, gate, up = leaves(device, torch.float16, (3, 64), (40, 64), (40, 64))
     weights = [t.detach().to(wide).requires_grad_() for t in (gate, up)]
     wanted = dlblas.fused_gated_mlp(x, *(t.to(x.dtype) for t in weights))
@@ -297,12 +298,12 @@ def test_rope_takes_tables_of_half_the_width(
     q, k = dlblas.apply_rotary_pos_emb(q, k, *tables, style=style)
     wanted = torch.cat((q.flatten(-2), k.flatten(-2), plain[..., 80:]), -1)
     by_rows = dlblas.rms_norm_linear(x, gain, weight, rope=(*halves, 3, 2, style))
-    # N = (3 + 2 · 2) · 16 tells D.
+    # N = (3 + 2 · 2) · 16 determines D.
     torch.testing.assert_close(by_rows, wanted, rtol=1e-5, atol=1e-5)
     whole = [torch.cat((table, table), -1) for table in halves]
     y = dlblas.rms_norm_linear(x, gain, weight, rope=(*whole, 3, 2, style))
     torch.testing.assert_close(y, wanted, rtol=1e-5, atol=1e-5)
-    # Of other rows, D has to be said, or is the tables' width.
+    # With additional rows, D must be given, or be the tables' width.
     more = torch.cat((weight, torch.randn(5, 32, device=device)))
     said = dlblas.rms_norm_linear(x, gain, more, rope=(*halves, 3, 2, style, 16))
     torch.testing.assert_close(said[..., :112], wanted, rtol=1e-5, atol=1e-5)
@@ -337,7 +338,7 @@ def test_what_is_no_rope(rope: Any, error: type[Exception], words: str) -> None:
 
 @pytest.mark.parametrize("sizes", [(4, 6), (0, 6), (4, 0), (3, 4, 6)], ids=str)
 def test_leading_dimensions_may_lie_in_any_way(sizes: tuple[int, ...], device: str) -> None:
-    """Those of a transposed batch are no rows at one stride."""
+    """The leading dimensions of a transposed batch are not rows at one stride."""
     half = torch.float16
     x = torch.randn(*sizes, 16, device=device).transpose(-2, -3)
     weight, gain = torch.randn(8, 16, device=device), torch.rand(16, device=device)

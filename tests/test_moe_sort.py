@@ -1,4 +1,4 @@
-"""moe_align, moe_permute and moe_unpermute: ids that name nothing, order, the way there and back.
+"""moe_align, moe_permute and moe_unpermute: ids that name no expert, order, and the round trip.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next: ops/moe/sort/sort.cuh,
 ops/moe/moe_align/moe_align_ref.hpp.
@@ -19,7 +19,7 @@ from torch_gradients import every_device  # noqa: E402, F401
 
 
 def draw(tokens: int, topk: int, experts: int, device: str, dropped: float = 0.3) -> Any:
-    """Any ids, some of them no expert: −1 and others."""
+    """Random ids, some of which name no expert: −1 and others."""
     ids = torch.randint(0, experts, (tokens, topk), device=device, dtype=torch.int32)
     none = torch.tensor([-1, -7, experts, 2**31 - 1], device=device, dtype=torch.int32)
     spoilt = none[torch.randint(0, 4, ids.shape, device=device)]
@@ -148,7 +148,7 @@ def test_in_torch(device: str) -> None:
 
 
 def test_tokens_of_a_batch(device: str) -> None:
-    """[B, S, C] and [B, S, topk]: there and back, in torch, traced and in NumPy."""
+    """[B, S, C] and [B, S, topk]: the round trip, in torch, traced and in NumPy."""
     ids, x = draw(12, 3, 5, device).view(3, 4, 3), torch.randn(3, 4, 16, device=device)
     weights = torch.rand(3, 4, 3, device=device)
     flat = ids.flatten(0, 1)

@@ -1,6 +1,7 @@
-"""Each of tests/mutants/*.patch applies and names its test; one by a printed seed must be caught.
+"""Each of tests/mutants/*.patch applies and names its test; one of them, drawn by a printed seed,
+must be caught.
 
-The one costs a copy of the tree built through ccache: it gets 80 seconds, and says so when that is
+That one costs a copy of the tree, built through ccache: it gets 80 seconds, and says so if that is
 not enough. `make mutate` runs all of them.
 """
 

@@ -1,5 +1,5 @@
-"""dlblas.nn: state_dict compatible with torch's and Hugging Face's modules, same values, eager and
-compiled, with and without a residual. Read next: python/dlblas/nn/rms_norm.py.
+"""dlblas.nn: state_dict compatible with torch's and Hugging Face's modules, the same values, eager
+and compiled, with and without a residual. Read next: python/dlblas/nn/rms_norm.py.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_as_hugging_faces(dtype, device) -> None:
     ours.load_state_dict(theirs.state_dict())
     x = torch.randn(300, 64, device=device, dtype=dtype)
     y, expected = ours(x).detach(), theirs(x).detach()
-    # The same two roundings: in half precision all but a tie or two are the same bits.
+    # The same two roundings: in half precision the bits are equal except for a tie or two.
     assert (y != expected).float().mean() <= (1 if dtype is torch.float32 else 0.002)
     torch.testing.assert_close(y, expected)
     other = dlblas.nn.RMSNorm(64, device=device, dtype=dtype)  # one rounding: another function
@@ -116,7 +116,7 @@ def test_compiled(backend, device) -> None:
             module.weight.grad = None
             y, h = call(x, residual)
             (y.sin().sum() + h.sum()).backward()
-        # The graph hands its gradients over contiguous, eager ones are expanded: another kernel.
+        # The compiled graph passes contiguous gradients, eager mode expanded ones: another kernel.
         torch.testing.assert_close(norm.weight.grad, twin.weight.grad)
 
 
@@ -138,7 +138,7 @@ def test_construction() -> None:
 
 @pytest.mark.attack("torch.jit.trace")
 def test_a_trace_has_the_operator_and_its_gradient(tmp_path: Path) -> None:
-    """torch.jit.trace with grad and without it: the same graph, which saves, loads and trains."""
+    """torch.jit.trace gives the same graph with and without grad; it saves, loads and trains."""
     torch.manual_seed(7)
     norm = dlblas.nn.RMSNorm(16)
     x, residual = torch.randn(4, 16), torch.randn(4, 16)
@@ -241,7 +241,8 @@ def test_what_modules_refuse() -> None:
     ],
 )  # fmt: skip
 def test_sizes_that_are_none_are_refused_by_name(name: str, good: tuple[int, ...]) -> None:
-    """Where the module is made, in words of ours: not by torch's allocator, not at a call."""
+    """Refused when the module is constructed, in our own words: not by torch's allocator, nor at a
+    call."""
     cls = getattr(dlblas.nn, name)
     cls(*good)
     names = list(inspect.signature(cls).parameters)
@@ -263,7 +264,7 @@ MADE = {
 
 @pytest.mark.parametrize("name", dlblas.nn.__all__)
 def test_a_module_is_an_ordinary_class(name: str) -> None:
-    """Whatever its errors say: the tests of names are in test_known_names.py."""
+    """Its argument errors do not change that; test_known_names.py tests the names."""
     cls = getattr(dlblas.nn, name)
     assert type(cls) is type and issubclass(cls, torch.nn.Module)
     taken = inspect.signature(cls).parameters.values()

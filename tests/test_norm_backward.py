@@ -1,8 +1,8 @@
-"""rms_norm_backward against the forward formula: finite differences of it in f64, and torch's
-autograd where torch is there; the same bits on any number of threads.
+"""rms_norm_backward against the forward formula: its finite differences in f64 and, where torch is
+installed, torch's autograd; the same bits on any number of threads.
 
-Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, tests/test_cases.py
-(every case by the bound).
+Read next: ops/norm/rms_norm_backward/rms_norm_backward_ref.hpp, tests/test_cases.py (every case by
+the bound).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EPS = 1e-5
 
 
 def fast() -> list[str]:
-    """Implementations that run here, the reference among them."""
+    """Implementations that run here, including the reference."""
     op = next(o for o in dlblas.info()["operators"] if o["name"] == "rms_norm_backward")
     levels = ["baseline", "avx2", "avx512"]
     known = levels[: levels.index(load_registry().device["isa"]) + 1]
@@ -49,7 +49,8 @@ def test_it_is_the_derivative_of_rms_norm(implementation: str, offset: float) ->
 
 @pytest.mark.parametrize("implementation", fast())
 def test_it_is_the_derivative_of_add_rms_norm(implementation: str) -> None:
-    """With x = residual_out and its gradient as dresidual, dx serves x and residual."""
+    """With x = residual_out and its gradient as dresidual, dx is the gradient of both x and
+    residual."""
     shape = (4, 21)
     dy, x, residual, dresidual, weight = draws(shape, shape, shape, shape, 21)
     h = x + residual
@@ -121,7 +122,7 @@ def test_a_nan_stays_in_its_row_of_dx_and_reaches_all_of_dweight(implementation:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("rows", [3, 700])
 def test_dweight_whose_partial_sums_leave_f32(dtype: str, rows: int) -> None:
-    """Sums of a chunk of rows are f32, and may overflow where the whole sum does not."""
+    """The sums over a chunk of rows are f32, and may overflow where the whole sum does not."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     kind = np.float32 if dtype == "float32" else ml_dtypes.bfloat16
     dy = np.full((rows, 70), 3e38).astype(kind)

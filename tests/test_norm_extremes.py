@@ -1,8 +1,9 @@
-"""Rows whose mean square leaves f32, or nearly does, in every implementation of the norms.
+"""Rows whose mean square leaves the range of f32, or nearly does, in every implementation of the
+norms.
 
-With eps = 0 a row's scale is free, so the result is that of the row at an ordinary scale, which f64
-tells. 2^-51 and 2^-53.5 lie on the two sides of where kernels turn to f64. GPU: ``-m gpu``.
-Read next: device/scale.cuh, cpu/row/exact.hpp, ops/norm/norm_ref.hpp.
+With eps = 0 a row's scale cancels, so the result equals that of the row at an ordinary scale, which
+f64 gives. 2^-51 and 2^-53.5 lie on either side of the point where kernels switch to f64. GPU: ``-m
+gpu``. Read next: device/scale.cuh, cpu/row/exact.hpp, ops/norm/norm_ref.hpp.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def implementations(op: str, device: str) -> list[str]:
 
 
 def wrong(op: str, x: Any, weight: Any, residual: Any) -> float:
-    """The largest error, of results and 0.01 beside them."""
+    """The largest error, relative to the result's size plus 0.01."""
     h = (x.float() + residual.float()).to(x.dtype) if "add" in op else x
     wide = h.double()
     expected = wide / wide.square().mean(-1, keepdim=True).sqrt() * weight.double()

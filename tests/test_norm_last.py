@@ -1,7 +1,7 @@
-"""Norms of so many bytes that what is read leaves L2 last (`evict_last=1`): no smaller call
-compiles these kernels, so no case of the harness reaches them. Whole accesses at a row's end and
-not, in place, rows that leave f32. GPU: ``-m gpu``. Read next: src/kernels/rows_cuda.cpp,
-tests/test_norm_extremes.py.
+"""Norms of so many bytes that their reads are evicted from L2 last (`evict_last=1`): no smaller
+call compiles these kernels, so no case of the harness reaches them. Full and partial accesses at a
+row's end, in place, rows that leave the range of f32. GPU: ``-m gpu``. Read next:
+src/kernels/rows_cuda.cpp, tests/test_norm_extremes.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS_AT_A_TIME = 512  # of the reference, which takes f64
 
 
 def rows_for(op: str, width: int, dtype: Any) -> int:
-    """As few as make a call of more than eight times what L2 holds."""
+    """The fewest rows for a call of more than eight times the bytes that L2 holds."""
     tensors = 4 if op.startswith("add") else 2
     cache = torch.cuda.get_device_properties(0).L2_cache_size
     return int(8 * cache // (width * tensors * dtype.itemsize)) + 3

@@ -1,5 +1,5 @@
-"""Any eps and weight_offset: infinite, not a number, beyond f32, with rows of zeros, tiny, huge or
-infinite values, in every CPU implementation, against the oracle; and the backward's. On a GPU every
+"""Any eps and weight_offset: infinite, NaN, beyond f32, with rows of zeros, tiny, huge or infinite
+values, in every CPU implementation, against the oracle; likewise in the backward. On a GPU, every
 finite eps that is not negative. Read next: ops/norm/norm_ref.hpp, cpu/row/exact.hpp.
 """
 
@@ -17,7 +17,7 @@ np = pytest.importorskip("numpy")
 INF, NAN = float("inf"), float("nan")
 EPS = [NAN, INF, -INF, -1e30, 5e-324, 1e-6, 1e38, 1e39, 1e77, 1e150, 1e308]
 OFFSETS = [NAN, INF, -INF, -1e30, 5e-324, 0.1, -1e39, 1e308]
-# tools/reliability.py asks for more of them.
+# tools/reliability.py requests more rounds.
 ROUNDS = 20_000 if os.environ.get("DLBLAS_ATTACKS") == "whole" else 4000
 
 
@@ -66,15 +66,15 @@ def test_every_eps_and_offset(op: str, attacked: Callable[..., None]) -> None:
     attacked(f"eps and values at the edges of f32, f16 and f64: {op}", ran)
 
 
-# Gradients, inputs and weights so large or small that their products leave f32, or that f16 has no
-# room for what is left of their difference.
+# Gradients, inputs and weights so large or small that their products leave the range of f32, or
+# that what remains of their difference does not fit f16.
 SIZES = [0, 1e-42, 1e-38, 1e-25, 1e-12, 1, 1, 1, 1e12, 1e30, 3e38]
 FINITE_EPS = [0.0, 5e-324, 1e-310, 1e-200, 1e-45, 1e-30, 1e-6, 1.0, 1e30, 3e38, 1e39, 1e77, 1e80]
 FINITE_EPS += [1e120, 1e200, 1.7e308]
 
 
 def gradient_call(rng: Any) -> tuple[tuple[Any, Any, Any], dict[str, Any]]:
-    """Arguments (dy, x, weight) in f64, which the caller rounds; and scalars."""
+    """Arguments (dy, x, weight) in f64, which the caller rounds; and the scalars."""
 
     def draw(shape: tuple[int, ...]) -> Any:
         drawn = rng.standard_normal(shape) * rng.choice(SIZES)
@@ -110,7 +110,7 @@ def test_every_eps_in_the_backward(attacked: Callable[..., None]) -> None:
 
 @pytest.mark.parametrize("shift", range(8))
 def test_small_gradients_beside_small_inputs(shift: int) -> None:
-    """Their products are nothing in f32, and what they add up to is most of dx."""
+    """Their products vanish in f32, yet the sum of them is most of dx."""
     rng = np.random.default_rng(shift)
     x = (rng.standard_normal((4, 28)) * 1e-15 * 10**shift).astype("f4")
     dy = (rng.standard_normal((4, 28)) * 3e-39).astype("f4")
@@ -132,8 +132,8 @@ def test_every_finite_eps_on_a_gpu(op: str) -> None:
         (dy, x, weight), scalars = gradient_call(rng)
         dtype = [torch.float32, torch.float16, torch.bfloat16][rng.integers(3)]
         dtypes = [dtype, dtype, [dtype, torch.float32][rng.integers(2)]]
-        # A gradient whose products with x or the weight leave f32 is the CPU's alone: here it may
-        # become NaN where f64 has ±Inf.
+        # A gradient whose products with x or the weight leave f32 is tested on the CPU only: on a
+        # GPU it may become NaN where f64 has ±Inf.
         dy = np.where(np.abs(dy) < 1e-20, 0.0, dy)
         dy, x, weight = (
             torch.tensor(a).to(d).cuda() for a, d in zip((dy, x, weight), dtypes, strict=True)

@@ -1,5 +1,5 @@
-"""group_norm and layernorm_gated on torch tensors as models have them: images, channels_last,
-groups of channels, gates before and behind.
+"""group_norm and layernorm_gated on torch tensors as models use them: images, channels_last, groups
+of channels, gates before and after the norm.
 
 Shapes, layouts and special values of the rows are in ops/norm/*_rows/cases.json. Every test runs on
 the CPU and, where there is one, on a GPU. Read next: ops/norm/api.py.
@@ -24,7 +24,7 @@ F = torch.nn.functional
 
 
 def check(got: Any, want: Any) -> None:
-    """Some roundings of f32 of the largest, and one of the dtype."""
+    """Bound: some f32 roundings of the largest value, plus one rounding of the dtype."""
     assert got.shape == want.shape
     if want.numel() == 0:
         return
@@ -111,7 +111,8 @@ def test_group_norm_of_nothing(shape: tuple[int, ...], device: str) -> None:
 
 
 def turned(dtype: Any, device: str) -> Any:
-    """[2, 8, 4, 4] that no view makes rows of groups: a result goes there by way of a copy."""
+    """A [2, 8, 4, 4] tensor that no view turns into rows of groups: a result reaches it through a
+    copy."""
     made = torch.zeros(2, 8, 4, 4, dtype=dtype, device=device)
     return made.to(memory_format=torch.channels_last)
 
@@ -134,7 +135,7 @@ def test_a_result_of_another_memory_order(device: str) -> None:
 
 
 def test_a_place_that_does_not_fit(device: str) -> None:
-    """By way of a copy as without: nothing is converted, nothing written."""
+    """With or without a copy in between: nothing is converted, nothing written."""
     x = torch.randn(2, 8, 4, 4, device=device)
     plain = torch.zeros(2, 8, 4, 4, dtype=torch.int32, device=device)
     for out in (plain, turned(torch.int32, device), turned(torch.float64, device)):
@@ -190,7 +191,7 @@ def test_what_does_not_fit(call: Any, words: str) -> None:
 
 
 def check_gradients(run: Any, formula: Any, leaves: list[Any]) -> None:
-    """Against torch's own of the formula in f64, of a gradient that differs in every element."""
+    """Against torch's gradients of the formula in f64, for a dy that differs in every element."""
     wide = [t.detach().double().requires_grad_() for t in leaves]
     want = formula(*wide)
     dy = torch.randn_like(want).to(leaves[0].dtype)

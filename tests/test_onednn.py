@@ -39,7 +39,7 @@ def test_it_competes_for_matmul(rows: int) -> None:
 
 @pytest.mark.parametrize("depth", [66, 67])
 def test_an_inf_that_ends_a_row_of_bf16_stays(depth: int) -> None:
-    """oneDNN multiplies K in pairs: with an odd K, it multiplied the last value by padding zeros."""
+    """oneDNN multiplies K in pairs: with an odd K, it multiplied the last value by a padding 0."""
     import ml_dtypes
 
     rng = np.random.default_rng(depth)

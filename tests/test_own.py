@@ -151,7 +151,7 @@ def test_who_writes_its_input_fails_alone(change: str) -> None:
 
 @pytest.mark.parametrize("kept", ["all", "a part"])
 def test_one_that_remembers_by_address_never_wins(kept: str) -> None:
-    """A packed copy, a descriptor, a static graph: right until the memory at the address changes."""
+    """A packed copy, a descriptor, a static graph: right until the memory there changes."""
     packed: dict[Any, Any] = {}
 
     def packs_once(

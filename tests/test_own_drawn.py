@@ -1,5 +1,6 @@
 """A search draws inputs that the operator accepts and that no wrong candidate can exploit:
 own_drawn_checks.py, in its own process, since a registered operator stays for the process.
+
 Read next: own_drawn_checks.py, src/tuner/filler.cpp.
 """
 
@@ -47,7 +48,7 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
     [pytest.param(*c, id=f"{c[0]}-{c[1]['name']}") for c in some(cases(), 60, "drawn")],
 )
 def test_a_reference_has_numbers_for_what_is_drawn(op: str, row: dict[str, Any]) -> None:
-    """Registers the built-in as a user's candidate: it is judged, and results are not mostly NaN."""
+    """The built-in as a user's candidate: it is judged, and its results are not mostly NaN."""
     facts = REGISTRY.operators[op]
     names = [p["name"] for p in facts["forms"][0]["params"]]
     results = [r["name"] for r in facts["results"]]

@@ -1,5 +1,6 @@
 """A search measures on one call, but its winner serves many: a function never wins if it keeps the
 first call's tensors or their contents, or if it is right only for small values.
+
 Read next: own_kept_module.py, src/tuner/looks.cpp, test_looks.py (right ones lose nothing by it).
 """
 
@@ -20,7 +21,7 @@ FAILURES = ("wrong_result", "out_of_bounds", "unwritten")
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Any]:
-    """Registers them by an import here, not at module level, where other tests would see them."""
+    """Imports the module that registers them only here, so that other tests do not see them."""
     import own_kept_module
 
     yield own_kept_module

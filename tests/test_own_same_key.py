@@ -1,6 +1,7 @@
 """A user's implementation that is right for the tuned call but wrong for another call of the same
 key: another size in its bucket, another run-time scalar, other indices at the same addresses. One
 decision serves them all, so such an implementation must not win.
+
 Read next: docs/own.md, src/tuner/in_process.cpp (check_smaller), inputs.cpp (vary).
 """
 

@@ -1,5 +1,6 @@
 """paged_attention beyond the cases that all operators have: unseen slots may hold anything, tables
 in two forms, layouts, graphs replayed with other lengths, caches beyond 2³¹ elements.
+
 Read next: ops/attention/paged_attention_lse/, tests/test_cases.py.
 """
 

@@ -1,5 +1,6 @@
 """Values that address memory (positions, slots, offsets, lengths, page tables): a CPU call with
 one out of bounds is refused by name, whichever implementation runs, and nothing is written.
+
 Read next: src/dispatch/places.cpp, docs/reliability.md.
 """
 

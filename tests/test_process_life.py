@@ -268,7 +268,7 @@ def test_a_tilde_is_the_home_folder_or_refused(
 # ---- threads that Python ends -------------------------------------------------------------------
 
 # When the process exits, Python ends a daemon thread that reacquires the interpreter's lock: here,
-# inside a callback of the library. Each of these runs for seconds; the main thread exits at once.
+# in code that the library called. Each of these runs for seconds; the main thread leaves at once.
 ENDED = {
     "function": """
 @dlblas.register("rms_norm", "mine")

@@ -173,7 +173,7 @@ def test_every_field_is_in_the_key(field: str, base: dict[str, Any]) -> None:
 @PROFILE
 @given(tokens=st.integers(1, 100_000))
 def test_buckets_hold_their_tokens(tokens: int) -> None:
-    """A bucket is tuned at its upper end: at least every size in it, and at most twice that."""
+    """A bucket is tuned at its upper end: no less than any size in it, and at most twice any."""
     bucket = bucket_of(tokens)
     assert tokens <= bucket < 2 * tokens or tokens == bucket == 1
     assert bucket_of(bucket) == bucket

@@ -39,7 +39,7 @@ COMPILERS = {"g++": ("g++", "gcc"), "clang++": ("clang++", "clang")}
 
 
 def compile_alone(compiler: str, header: pathlib.Path) -> str:
-    """A compiler's complaints (their start) about a file that includes this header alone."""
+    """The start of a compiler's complaint about a file that includes this header alone."""
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'build/generated/include'}"]
     language = ["-x", "c", "-std=c11"] if header.suffix == ".h" else ["-x", "c++", "-std=c++20"]
     command = [compiler, *language, *STRICT, *folders, "-"]

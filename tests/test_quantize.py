@@ -29,7 +29,7 @@ def codes(dtype: str) -> Any:
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 def test_codes_come_back(level: str, dtype: str, kind: str) -> None:
-    """A row that holds the type's largest value has scale 1: representable values stay unchanged."""
+    """A row that holds the type's largest value has scale 1: representable values do not change."""
     values = codes(dtype)
     x = np.resize(values, (3, 7 * 256)).astype(getattr(ml_dtypes, kind, kind))
     x[:, ::256] = LARGEST[dtype]

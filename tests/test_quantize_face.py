@@ -1,5 +1,6 @@
 """``dlblas.quantize`` and ``dlblas.dequantize``: each granularity calls the operator that it names,
 on NumPy, on torch, compiled, and without either; what is not offered is refused in words.
+
 The same file runs on a GPU with -m gpu. Read next: ops/quant/api.py, test_quantize.py.
 """
 

@@ -1,5 +1,6 @@
 """Microscaling formats: codes by hand and by ml_dtypes, values that come back, special blocks, the
 public functions on NumPy and torch, compiled; what is not offered is refused in words.
+
 The same file runs on a GPU with -m gpu. Read next: ops/quant/mx_ref.hpp, ops/quant/api.py.
 """
 
@@ -31,7 +32,8 @@ def made(rows: int, width: int, seed: int = 1) -> Any:
 
 def test_codes_by_hand() -> None:
     x = np.zeros((1, 32), np.float32)
-    # The scale is 2^(2 - 2), as for a largest 6. Ties go to the even code; beyond 6 saturates.
+    # The largest value and 6 have exponent 2, so the scale is 2^(2 - 2). Ties go to the even code;
+    # values beyond 6 saturate.
     x[0, :16] = [6, 7.9, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, -5.01, -0.25, -0.26, 0.2, 1, -6, 3]
     q, scale = dlblas.quantize_mxfp4(x)
     assert np.asarray(scale).view(np.uint8).tolist() == [[127]]

@@ -1,4 +1,4 @@
-"""What a profiler sees of a call: its implementation and configuration, where somebody looks.
+"""What a profiler sees of a call: its implementation and configuration, if profiling is on.
 
 Read next: src/core/ranges.hpp, python/dlblas/_ranges.py.
 """
@@ -18,7 +18,7 @@ from dlblas import _ranges
 
 PACKAGE = pathlib.Path(dlblas.__file__).parent.parent
 
-# What NVTX's library does where no profiler is: here it says what it was asked.
+# Stands for NVTX's library, which does nothing without a profiler: this one prints its calls.
 NVTX = r"""
 #include <cstdio>
 extern "C" int nvtxRangePushA(const char* name) { return std::printf("push %s\n", name); }

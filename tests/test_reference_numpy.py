@@ -20,8 +20,8 @@ from dlblas.harness.checks import formula_values, round_to
 
 REGISTRY = load_registry()
 FINITE = ("normal", "positive", "negzero", "denormal")
-# The contract's relative Frobenius error of results. Codes of 8 bits have none: their promise is
-# the bound of each element.
+# The contract's relative Frobenius error of results. 8-bit codes have none: each element has its
+# own bound.
 BARS = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-3}
 
 
@@ -95,7 +95,7 @@ def test_chosen_rows_are_those_of_the_whole(op: str) -> None:
     case = min(cases, key=lambda c: c.dtype != "f32")  # the next best where an operator has no f32
     call = Call(REGISTRY, case, seed=13)
     whole = dlblas.reference(op, (), call.before())
-    # A row of a result that is judged by element (lse beside the rows of out) is one element.
+    # A result judged by element (lse beside the rows of out) has rows of one element.
     first = dlblas.reference(op, (), call.before(), rows=[0])
     widths = [r.value.shape[-1] if r.value.ndim else 1 for r in first]
     all_rows = [r.value.reshape(-1, width) for r, width in zip(whole, widths, strict=True)]

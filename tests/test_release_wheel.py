@@ -1,5 +1,5 @@
-"""The wheels of a release (tools/release_wheel.py): old enough for glibc 2.28, alone in an empty
-environment of every Python, and on arm64 under qemu.
+"""The wheels of a release (tools/release_wheel.py): compatible with glibc 2.28, installed alone in
+an empty environment of every Python, and run on arm64 under qemu.
 
 `make release-wheel` builds them and then runs this, with DLBLAS_TEST_WHEELS naming their folder.
 """
@@ -58,7 +58,7 @@ def run(*command: str | pathlib.Path, **env: str) -> str:
 
 
 def locked_numpy(python: str, folder: pathlib.Path) -> list[str | pathlib.Path]:
-    """pip's options for the NumPy of requirements.lock, by its hashes."""
+    """pip's options to install the NumPy of requirements.lock, verified by its hashes."""
     (line,) = lock.pinned(["numpy"], python)
     listed = folder / "numpy.txt"
     listed.write_text(line + "\n")
@@ -107,7 +107,7 @@ def test_exports_and_needs_only_what_it_may(unpacked: tuple[str, pathlib.Path]) 
             problems, summary = check_exports.problems_of(binary)
             assert problems == []
             assert "libgcc_s.so.1" in summary  # one unwinder per process: see the last test
-    # The build's own folders do not show.
+    # No binary contains the path of the build's own folder.
     texts = b"".join(binary.read_bytes() for binary in binaries(folder))
     assert str(ROOT).encode() not in texts
 
@@ -129,7 +129,7 @@ def test_holds_what_the_staged_package_holds(unpacked: tuple[str, pathlib.Path])
 
 
 def interpreter(version: str) -> pathlib.Path:
-    """A CPython of that version: this one, on PATH, or one of pyenv's."""
+    """A CPython of that version: this one, the one on PATH, or one of pyenv's."""
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return pathlib.Path(sys.executable)
     found = shutil.which(f"python{version}") or ""
@@ -142,7 +142,7 @@ def interpreter(version: str) -> pathlib.Path:
 
 @pytest.fixture(scope="module", params=PYTHONS)
 def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The Python of an environment in which `pip install` put the wheel and NumPy."""
+    """The Python of an environment into which `pip install` put the wheel and NumPy."""
     python = interpreter(request.param)
     folder = tmp_path_factory.mktemp("empty")
     if python == pathlib.Path(sys.executable):
@@ -176,7 +176,7 @@ def test_readme_example_in_an_empty_environment(
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="cpuid is x86's")
 def test_finds_the_instruction_sets_of_this_cpu(empty: pathlib.Path) -> None:
-    """Whatever the compiler's runtime knows of CPUs: the kernel's own list is the judge."""
+    """The Linux kernel's own list decides, whatever the compiler's runtime knows of CPUs."""
     (line,) = set(re.findall(r"^flags.*", pathlib.Path("/proc/cpuinfo").read_text(), re.M))
     flags = set(line.split())
     expected = "baseline"
@@ -191,8 +191,8 @@ def test_finds_the_instruction_sets_of_this_cpu(empty: pathlib.Path) -> None:
 def test_a_thread_that_python_ends_inside_a_call_ends_alone(
     empty: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """At exit Python ends daemon threads where they take its lock again, by an unwinding of its
-    own through our frames."""
+    """At exit, Python ends daemon threads when they reacquire its lock, by an unwinding of its own
+    through our frames."""
     code = (
         "import threading, time, numpy, dlblas\n"
         "x, w = numpy.ones((512, 4096), 'f'), numpy.ones(4096, 'f')\n"
@@ -206,7 +206,7 @@ def test_a_thread_that_python_ends_inside_a_call_ends_alone(
 
 
 def test_arm64_runs_the_readme_example(tmp_path: pathlib.Path) -> None:
-    """The same lines on an arm64 Python under qemu, with its NumPy, and a result compared."""
+    """Runs the same lines on an arm64 Python under qemu, with its NumPy, and compares a result."""
     wheel = wheel_of("aarch64")
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]

@@ -1,4 +1,4 @@
-"""docs/reliability.md holds what a whole run of the battery counted, of the faults it has now."""
+"""docs/reliability.md holds the counts of a complete battery run, for the faults it has now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_tables_are_of_this_program() -> None:
 
 
 def test_attacks_are_counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of pytest, of C++ programs by what they say themselves, and those on a GPU by name."""
+    """Attacks of pytest, of C++ programs by their own report, and those on a GPU by name only."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import reliability
 
@@ -73,7 +73,7 @@ def test_attacks_are_counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
 
 
 def test_each_file_that_attacks_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the attacks that its marker names."""
+    """And each attack that its marker names has a row."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import reliability
 
@@ -88,7 +88,7 @@ def test_each_file_that_attacks_has_a_row(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_attacks_on_a_gpu_are_known_by_their_markers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a whole file, or of one test beside others."""
+    """Whether the marker covers a whole file or one test beside others."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import reliability
 

@@ -1,5 +1,5 @@
-"""``dlblas.rms_norm_quant``, ``dlblas.add_rms_norm_quant``: a granularity is the operator that it
-names; y is rounded once; zeros have a finite scale; what is not offered says so.
+"""``dlblas.rms_norm_quant``, ``dlblas.add_rms_norm_quant``: each granularity calls the operator
+that it names; y is rounded once; zeros have a finite scale; what is not offered is refused.
 
 Read next: ops/norm/api.py, ops/norm/rms_norm_quant_ref.hpp.
 """

@@ -1,7 +1,7 @@
-"""Rotary embeddings on torch tensors as serving code has them: slices of a fused projection, in
+"""Rotary embeddings on torch tensors as serving code passes them: slices of a fused projection, in
 place, partial rotations, positions of both widths, dynamic batches.
 
-Shapes, layouts and special values are in ops/rope/*/cases.json; this file is what they cannot say.
+Shapes, layouts and special values are in ops/rope/*/cases.json; this file tests what they cannot.
 Read next: ops/rope/rotation_ref.hpp.
 """
 
@@ -25,7 +25,7 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def turned(x: Any, cos: Any, sin: Any, style: str) -> Any:
-    """The formula in f64: cos and sin [*T, 1, 2·pairs]."""
+    """The formula in f64; cos and sin are [*T, 1, 2·pairs]."""
     x, pairs = x.double(), cos.shape[-1] // 2
     apart = slice(0, pairs), slice(pairs, 2 * pairs)
     near = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
@@ -48,14 +48,14 @@ def expected(x: Any, positions: Any, table: Any, style: str) -> Any:
 
 
 def check(got: Any, want: Any) -> None:
-    """Three roundings of f32 of terms below 2·|x|, and one of the dtype."""
+    """Three f32 roundings of terms below 2·|x|, and one rounding to the dtype."""
     size = want.abs().amax(-1, keepdim=True) if want.numel() else want
     bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 8 * 2.0**-24 * size + 1e-7
     assert ((got.double() - want).abs() <= bound).all()
 
 
 def projection(tokens: int, heads: int, kv: int, d: int, dtype: Any) -> tuple[Any, Any, Any, Any]:
-    """A fused projection [T, (H + 2·Hkv)·D], and q, k, v in it."""
+    """A fused projection [T, (H + 2·Hkv)·D], and its views q, k, v."""
     whole = torch.randn(tokens, (heads + 2 * kv) * d).to(dtype)
     q, k, v = whole.split([heads * d, kv * d, kv * d], -1)
     return (whole, *(x.view(tokens, x.shape[1] // d, d) for x in (q, k, v)))
@@ -98,7 +98,7 @@ def test_in_place_is_the_functional_form(style: str) -> None:
 @pytest.mark.parametrize("op", ["rope", "mrope_heads", "qk_norm_rope", "fused_rotary_emb",
                                 "apply_rotary_pos_emb"])  # fmt: skip
 def test_pairs_that_move_may_do_so_in_place(op: str, dtype: str, level: str) -> None:
-    # Of a head: an access, several, more than a copy of rows has room for; more rows than parts.
+    # Heads of one access, of several, and larger than a row copy holds; more rows than parts.
     for tokens, heads, kv, d in ((300, 5, 3, 26), (65, 7, 1, 128), (3, 2, 1, 8192), (2, 0, 3, 64)):
         table, angles = table_of(40, d), torch.randn(2, 2, tokens, d)
         at = torch.randint(0, 40, (tokens,))
@@ -109,7 +109,7 @@ def test_pairs_that_move_may_do_so_in_place(op: str, dtype: str, level: str) -> 
             "fused_rotary_emb": (at.expand(2, tokens), torch.rand(d // 2)),
             "apply_rotary_pos_emb": tuple(angles.transpose(1, 2)),
         }[op]
-        # A fused projection, or leading dimensions that no stride joins.
+        # A slice of a fused projection, or leading dimensions that no stride joins.
         whole = torch.randn(tokens, heads + kv + 1, d).to(DTYPES[dtype])
         if op == "fused_rotary_emb":
             whole = whole.repeat(2, 1, 1, 1)
@@ -168,7 +168,7 @@ def test_misaligned_views_and_any_strides(dtype: str, style: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_apply_with_tables_of_a_batch(dtype: str, style: str) -> None:
     batch, tokens, d = 3, 7, 40
-    # As Hugging Face has them: [B, H, S, D] in memory; both halves of a table differ.
+    # As Hugging Face stores them: [B, H, S, D] in memory; the two halves of a table differ.
     q = torch.randn(batch, 4, tokens, d).to(DTYPES[dtype]).transpose(1, 2)
     k = torch.randn(batch, tokens, 2, d).to(DTYPES[dtype])
     cos, sin = torch.randn(2, tokens, d)
@@ -236,7 +236,7 @@ def test_wrong_shapes_are_refused() -> None:
 
 
 def test_tables_of_a_batch_and_results_by_name() -> None:
-    """[S, D] of a batch, [T, 1, D], half the width, q_embed and k_embed; traced and in NumPy."""
+    """[S, D] for a batch, [T, 1, D], half the width, q_embed and k_embed; traced and in NumPy."""
     q, k = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16)
     half = torch.randn(2, 5, 8)
     full = torch.cat((half, half), -1)
@@ -295,7 +295,7 @@ def test_rotary_dim_is_the_width_of_the_table() -> None:
 
 @pytest.mark.parametrize("batch", [2, 5, 1])
 def test_a_one_before_the_tables_columns_is_their_heads(batch: int) -> None:
-    """Also where the batch is as long as a sequence, so that [S, 1, D] could be [B, 1, D]."""
+    """Even if the batch is as long as a sequence, so that [S, 1, D] could be [B, 1, D]."""
     q, k = torch.randn(batch, 5, 4, 16), torch.randn(batch, 5, 2, 16)
     whole = torch.randn(2, batch, 5, 16)
     for tables in (whole, whole[..., :8]):
@@ -406,7 +406,7 @@ def test_tokens_of_any_leading_dimensions(lead: tuple[int, ...]) -> None:
     before = whole.clone()
     dlblas.rope_(whole[..., :4, :], whole[..., 4:6, :], *rest)
     same(whole.split([4, 2, 2], -2), (*want, before[..., 6:, :]))
-    # Leading dimensions that no view joins, to read and to write.
+    # Leading dimensions that no view can flatten, for reads and for writes.
     apart = torch.contiguous_format
     turned = [x.transpose(0, -3).clone(memory_format=apart).transpose(0, -3) for x in (q, k)]
     same(dlblas.rope(*turned, *rest), want)
@@ -482,7 +482,7 @@ def test_leading_dimensions_that_differ() -> None:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("wide", [torch.int32, torch.int64])
 def test_a_negative_position_turns_the_other_way(wide: Any, style: str, level: str) -> None:
-    """fused_rotary_emb has no table that a position could be outside of: the formula holds."""
+    """fused_rotary_emb has no table whose bounds a position could leave: the formula holds."""
     q, k, frequencies = torch.randn(7, 4, 32), torch.randn(7, 2, 32), torch.rand(16)
     at = torch.tensor([-1, 0, 1, -70, -3, 12, -2000], dtype=wide)
     angles = (at.double()[:, None] * frequencies.double())[:, None]

@@ -22,14 +22,14 @@ from torch_gradients import DTYPES, every_device  # noqa: E402, F401
 
 
 def check(got: Any, want: Any) -> None:
-    """Some roundings of f32 of terms below 3·|x|, and one of the dtype."""
+    """A few f32 roundings of terms below 3·|x|, and one rounding to the dtype."""
     size = want.abs().amax() if want.numel() else 0.0
     bound = torch.finfo(got.dtype).eps / 2 * want.abs() + 1e-6 * size + 1e-7
     assert got.shape == want.shape and ((got.double() - want).abs() <= bound).all()
 
 
 def turned(x: Any, cos: Any, sin: Any) -> Any:
-    """Neox, of all channels: cos and sin [T, 1, pairs]."""
+    """The neox rotation of all channels; cos and sin are [T, 1, pairs]."""
     low, high = x.chunk(2, -1)
     return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
 
@@ -74,7 +74,7 @@ def test_mrope_refuses(positions: Any, sections: Any, words: str) -> None:
 
 
 def latent(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """The contract's formula, which torch differentiates."""
+    """The contract's formula, for torch to differentiate."""
     rotary = cos.shape[-1]
     plain, half = q.shape[-1] - rotary, rotary // 2
     cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
@@ -194,13 +194,13 @@ def test_partial_rotary_emb_is_exported_with_gradients(strict: bool) -> None:
 
 
 def whole_tables(device: str = "cpu") -> tuple[Any, ...]:
-    """[B, S, Dr] of angles, whose halves are the same."""
+    """Tables [B, S, Dr] whose two halves are equal."""
     angles = torch.randn(2, 2, 5, 4, device=device)
     return tuple(torch.cat((t, t), -1) for t in angles)
 
 
 def test_tables_of_latent_heads_in_every_shape(device: str) -> None:
-    """[S, Dr], [B, S, Dr], with a 1 before Dr, of Dr/2 columns: forward, gradients, traced."""
+    """[S, Dr], [B, S, Dr], with a 1 before Dr, with Dr/2 columns: forward, gradients, traced."""
     leaves = [t.to(device).detach().requires_grad_() for t in heads_before_attention()[:3]]
     cos, sin = whole_tables(device)
     cases = [((cos, sin), (cos[:, :, None], sin[:, :, None]))]

@@ -1,5 +1,5 @@
-"""The configurations that row kernels take by default on an H200, where a search has shown which is
-best: they come from registers, residency and bytes in flight, so a change of any rule shows here.
+"""The default configurations of row kernels on an H200, wherever a search has shown the best: they
+follow from registers, residency and bytes in flight, so a change of any rule shows here.
 
 No GPU is needed. Times: docs/notes/row_kernels.md. Read next: src/kernels/rows_cuda_default.cpp.
 """
@@ -14,27 +14,27 @@ from dlblas import _specs, tuning
 GATED = {"weight": True, "z": True, "norm_before_gate": False, "is_rms_norm": True}
 AFFINE = {"weight": True, "bias": True}
 
-# operator, sizes, arguments, implementation, its configuration
+# operator, sizes, arguments, implementation, configuration
 BEST: list[tuple[str, dict[str, int], dict[str, Any], str, str]] = [
-    # The row in the registers of a block, several rows a block.
+    # The row is in the registers of a block; several rows per block.
     ("softmax", {"T": 16384, "C": 4096}, {}, "cuda_registers", "threads=128 vectors=4 rows=4"),
     ("softmax", {"T": 4096, "C": 8192}, {}, "cuda_registers", "threads=512 vectors=2 rows=1"),
     ("softmax", {"T": 131072, "C": 128}, {}, "cuda_registers", "threads=8 vectors=2 rows=16"),
     ("rms_norm", {"T": 16384, "C": 4096}, {}, "cuda_registers", "threads=128 vectors=4 rows=4"),
     ("layer_norm", {"T": 16384, "C": 4096}, AFFINE, "cuda_registers", "threads=128 vectors=4"),
-    # Four accesses of a thread would leave 768 threads resident; one leaves them all.
+    # Four accesses per thread would leave 768 threads resident; one leaves them all.
     ("layernorm_gated_rows", {"T": 16384, "C": 4096}, GATED, "cuda_registers",
      "threads=512 vectors=1 rows=1"),
-    # Codes of 8 bits: more accesses in flight.
+    # 8-bit codes: more accesses in flight.
     ("silu_and_mul_quant_static", {"T": 16384, "F": 4096}, {}, "cuda_registers",
      "threads=128 vectors=4"),
     ("silu_and_mul", {"T": 16384, "F": 11264}, {}, "cuda_registers", "threads=352 vectors=1"),
-    # Two accesses share what a token has, unless their registers cost as much residency.
+    # Two accesses share the data of a token, unless their registers cost as much residency.
     ("rope", {"T": 16384, "H": 32, "Dh": 64, "Dn": 0, "Hkv": 8, "P": 32768}, {"positions": "i64"},
      "cuda_registers", "threads=160 vectors=2"),
     ("partial_rotary_heads", {"T": 4096, "H": 128, "Dn": 128, "Dh": 32, "Dv": 128}, {},
      "cuda_registers", "threads=160 vectors=1"),
-    # The smallest cluster whose blocks fit four a multiprocessor.
+    # The smallest cluster whose blocks fit four per multiprocessor.
     ("softmax", {"T": 256, "C": 262144}, {}, "cuda_cluster", "threads=256 vectors=8 cluster=16"),
     ("softmax", {"T": 1024, "C": 65536}, {}, "cuda_cluster", "threads=256 vectors=8 cluster=4"),
     ("layer_norm", {"T": 1024, "C": 65536}, AFFINE, "cuda_cluster",

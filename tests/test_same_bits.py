@@ -35,7 +35,7 @@ def sizes_of(row: dict[str, Any]) -> int:
 
 
 class Size(NamedTuple):
-    """Rows that a problem may have, and below how much the others' sizes multiply."""
+    """The rows that a problem may have, and an upper bound on the product of its other sizes."""
 
     rows: tuple[int, ...]
     most: int
@@ -46,8 +46,8 @@ MANY = Size((515,), 2**13)  # 512 and 3: past what is a tile, or a part of a sum
 
 
 class Problem:
-    """One operator on the most rows; ``run`` gives the results of some of them, and written inputs,
-    which are results too. Sizes are those of the operator's cases, but for the rows."""
+    """One operator on the whole batch; ``run`` returns the results of some of its rows, and the
+    written inputs, which count as results. Apart from the rows, sizes are those of the cases."""
 
     def __init__(
         self, op: str, seed: int, dtype: str, transposed: bool = False, size: Size = FEW
@@ -94,10 +94,10 @@ class Problem:
             for r, s in zip(calls[0].results, calls[1].results, strict=True)
         ]
         fills = {t["name"]: t["fill"] for t in facts["tensors"]}
-        # They say which rows belong together, and point behind what is a part of them.
+        # They say which rows belong together; a part of the batch would leave them out of range.
         self.has_groups = any(fills[n] in ("offsets", "lengths") for n in self.shared if n in fills)
         self.written = [name for name in written if name in given]
-        # Of what the reference gives: has it a row each? None: an absent written input.
+        # For each value of the reference: one row per row? None: a written input that is absent.
         self.judged = [rowed for _, _, rowed in self.results]
         self.judged += [name in has_rows if name in given else None for name in written]
 
@@ -118,14 +118,14 @@ class Problem:
         return self.of_rows(results, count, lambda r: r.tobytes())
 
     def of(self, first: int, count: int) -> dict[str, Any]:
-        """Arguments with rows, of some rows."""
+        """The arguments that have rows, cut to some rows."""
         if count == self.rows:  # some may have several per row
             return self.rowed
         return {name: array[first : first + count] for name, array in self.rowed.items()}
 
     @property
     def has_rows_alone(self) -> bool:
-        """Is a row of each argument and result one row of the others?"""
+        """Does every argument and result with rows have exactly one per row of the batch?"""
         shapes = [array.shape for array in self.rowed.values()]
         shapes += [shape for shape, _, rowed in self.results if rowed]
         return all(shape[0] == self.rows for shape in shapes)
@@ -133,8 +133,8 @@ class Problem:
     def of_rows(
         self, made: Sequence[Any], count: int, to_bytes: Callable[[Any], bytes]
     ) -> list[bytes]:
-        """Those with a row each (dweight, say, is of the whole batch); behind them, of a whole
-        batch, written inputs without: a cache, a state."""
+        """The results with one row per row of the batch (dweight, say, is of the whole batch). For
+        a whole batch, the written inputs without rows follow: a cache, a state."""
         judged = [rowed for rowed in self.judged if rowed is not None]
         rowed = [to_bytes(m) for m, rows in zip(made, judged, strict=True) if rows]
         if count < self.rows:
@@ -144,8 +144,8 @@ class Problem:
 
     @functools.cached_property
     def undefined(self) -> list[Any]:
-        """Of what ``of_rows`` gives: a truth value for each byte, true where the reference does not
-        define the element. Costs a whole reference."""
+        """For what ``of_rows`` returns: one truth value per byte, true where the reference does not
+        define the element. Costs one reference of the whole batch."""
         rows = dlblas.reference(self.op, (), {**self.rowed, **self.shared})
         dtypes = [dtype for _, dtype, _ in self.results]
         dtypes += [{**self.rowed, **self.shared}[name].dtype for name in self.written]
@@ -160,7 +160,7 @@ class Problem:
         ]
 
     def agree(self, part: list[bytes], whole: list[bytes], first: int = 0) -> bool:
-        """Has ``part`` the bits of the whole's rows from ``first`` on, where they are defined?"""
+        """Does ``part`` equal the whole's rows from ``first`` on, wherever they are defined?"""
         for r, (ours, every) in enumerate(zip(part, whole, strict=False)):
             at = first * (len(every) // self.rows)
             theirs = every[at : at + len(ours)]
@@ -172,7 +172,7 @@ class Problem:
         return True
 
     def counts(self) -> tuple[int, ...]:
-        """Of rows that are compared with the whole batch's."""
+        """Numbers of rows in the parts that are compared with the whole batch."""
         if not rows_are_apart(self.op):
             return (self.rows,)
         return (1, 2, 3, 7, 8, 9, self.rows // 2, self.rows - 1, self.rows)
@@ -192,8 +192,8 @@ class Problem:
 
 @functools.cache
 def rows_are_apart(op: str) -> bool:
-    """Has a row alone, by the oracle, the result that it has among others? It has not where a
-    scale is over rows."""
+    """Does the oracle give a row the same result alone as among others? It does not where a scale
+    spans rows."""
     for seed in range(3, 7):  # a table of one row, say, is the same for every position
         problem = Problem(op, seed, "f32")
         if problem.has_groups or not problem.has_rows_alone:
@@ -230,7 +230,7 @@ def test_random_problems(attacked: Callable[..., None]) -> None:
 
 
 def test_many_rows(attacked: Callable[..., None]) -> None:
-    """One problem of each operator by the seed, of all that have a case with short rows."""
+    """One problem per operator, by the seed, for every operator that has a case with short rows."""
     drawn, without = 0, []
     for op in OPERATORS:
         pick = random.Random(f"{op} {depth_of().seed}")
@@ -247,7 +247,7 @@ def test_many_rows(attacked: Callable[..., None]) -> None:
 
 
 def run_at_level(program: str, isa: str) -> None:
-    """By a process of its own."""
+    """Runs the program in its own process at this instruction set."""
     here = str(pathlib.Path(__file__).parent)
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -278,7 +278,7 @@ def test_before_and_after_tuning(op: str) -> None:
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_all_that_serve_agree(op: str) -> None:
-    """Each implementation that may be chosen, in each configuration that the search may try."""
+    """Implementations that may be chosen, in configurations that the search may try."""
     pick = random.Random(op)
     with dlblas.deterministic():
         for seed in some((11, 12, 13), 1, op):
@@ -320,7 +320,7 @@ def test_tune_leaves_out_what_has_other_bits() -> None:
     assert any("other bits" in reason for reason in reasons) or len(levels) == 1
 
 
-# Quantisers divide by an exact maximum and round: implementations agree bit by bit.
+# Quantisers divide by an exact maximum and round: their implementations agree bit by bit.
 EXACT = {"quantize_group", "quantize_block128", "quantize_channel", "quantize_tensor"}
 
 
@@ -331,7 +331,7 @@ def specs(given: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_one_implementation_serves_on_a_gpu(op: str) -> None:
-    """Of those for a GPU, whatever the batch: estimates choose among several by its size."""
+    """The same GPU implementation for any batch: estimates would choose one by the batch's size."""
     for seed in range(5):
         problem = Problem(op, seed, DTYPES[seed % len(DTYPES)], transposed=seed == 1, size=FEW)
         serving: list[str] = []
@@ -348,7 +348,7 @@ def test_one_implementation_serves_on_a_gpu(op: str) -> None:
 
 
 def to_bytes(result: Any) -> bytes:
-    """A tensor's elements in order, whatever its strides: 0 where it is broadcast."""
+    """A tensor's elements in order, whatever its strides (0 where it is broadcast)."""
     import torch
 
     packed = torch.empty(result.shape, dtype=result.dtype, device=result.device).copy_(result)

@@ -1,7 +1,7 @@
 """``deterministic()`` for rows that are not rows of every argument: a row of a group has the same
-bits whatever else the group holds, a sequence whatever others come with it, a token alone and among
-others in what is composed of several operators. On the CPU, at every level, and by the same code
-on a GPU.
+bits whatever else the group holds, a sequence whatever others come with it, and a token of a
+function composed of several operators, alone or among others. On the CPU, at every level; the same
+code runs on a GPU.
 
 Read next: batch_parts.py (how a batch is cut), test_same_bits.py (rows that are apart).
 """
@@ -45,7 +45,7 @@ def bits_of(array: Any) -> Any:
 
 
 class Batch:
-    """One case of an operator, whole."""
+    """One case of an operator, uncut."""
 
     def __init__(self, op: str, row: dict[str, Any], dtype: str, seed: int) -> None:
         self.op, self.facts = op, REGISTRY.operators[op]
@@ -86,7 +86,7 @@ class Batch:
         return [bits_of(a) for a in (*made, *(given[name] for name in self.there))]
 
     def undefined(self) -> list[Any]:
-        """Of each judged element of the whole: does the reference leave it undefined?"""
+        """For each judged element of the whole: does the reference leave it undefined?"""
         if self._undefined is None:
             rows = dlblas.reference(self.op, (), self.given)
             self._undefined = [
@@ -115,7 +115,7 @@ def cases_of(op: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def batches(op: str, count: int, seed: int) -> list[tuple[Batch, random.Random]]:
-    """Those that can be cut, of some of the operator's cases."""
+    """Batches that can be cut, from some of the operator's cases."""
     pick, made = random.Random(f"{op} {seed}"), []
     cases = cases_of(op)
     pick.shuffle(cases)
@@ -130,14 +130,14 @@ def batches(op: str, count: int, seed: int) -> list[tuple[Batch, random.Random]]
 
 
 def test_every_operator_is_cut_somewhere() -> None:
-    """By rows (test_same_bits.py), here, or nowhere for a reason."""
+    """By rows (test_same_bits.py), here, or nowhere with a stated reason."""
     without = [op for op in OPERATORS if not rows_are_apart(op) and op not in CUTTERS]
     assert set(without) == set(NO_PARTS)
 
 
 @pytest.mark.parametrize("op", sorted(CUTTERS))
 def test_a_cut_keeps_what_the_oracle_says(op: str) -> None:
-    """Else the tests below ask for what no implementation promises."""
+    """Otherwise the tests below would require what no implementation promises."""
     for batch, pick in batches(op, 3, 1):
         whole = [row for row in dlblas.reference(op, (), batch.given) if row is not None]
         for _ in range(2):
@@ -177,7 +177,7 @@ def test_every_level(isa: str) -> None:
 
 @pytest.mark.parametrize("op", sorted(CUTTERS))
 def test_parts_before_and_after_tuning(op: str) -> None:
-    """And in each configuration that the search may try."""
+    """Also in configurations that the search may try."""
     with dlblas.deterministic():
         for batch, pick in batches(op, 1, 2):
             whole = batch.run(batch.given, None, 1)
@@ -199,7 +199,7 @@ def test_parts_before_and_after_tuning(op: str) -> None:
 
 @pytest.mark.parametrize("op", sorted(CUTTERS))
 def test_one_implementation_serves_parts_on_a_gpu(op: str) -> None:
-    """Estimates choose among several by the batch's size; here they may not."""
+    """Estimates would choose among several by the batch's size; here they must not."""
     for batch, pick in batches(op, 4, 3):
         serving: list[str] = []
         for given in (batch.given, *(batch.cut(pick)[1] for _ in range(3))):
@@ -213,8 +213,8 @@ def test_one_implementation_serves_parts_on_a_gpu(op: str) -> None:
         assert op in EXACT or len(set(serving)) == 1, (batch.name, serving)
 
 
-# What is composed of several operators, of the first dimension's rows: name -> (call, arguments of
-# all rows, arguments that all share).
+# Functions composed of several operators, with rows along the first dimension: name -> (call,
+# arguments with one row per token, arguments that all tokens share).
 def composed(rng: np.random.Generator, tokens: int) -> dict[str, tuple[Any, Any, Any]]:
     def draw(*shape: int) -> Any:
         return rng.standard_normal(shape, dtype=np.float32)

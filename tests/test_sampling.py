@@ -1,5 +1,5 @@
-"""dlblas.sample and what stays of rows: known random numbers, distributions, ties, rows without a
-law, and a judge that refuses what is spoiled.
+"""dlblas.sample and the filters of rows: known random numbers, distributions, ties, rows without a
+distribution, and a judge that refuses spoiled results.
 
 Shapes, layouts and special values are in ops/sampling/*/cases.json. Read next:
 ops/sampling/README.md.
@@ -33,7 +33,7 @@ def philox(seed: int, offset: int, row: int) -> int:
 
 
 def test_philox_is_philox() -> None:
-    """Random123's known answers for a key and a counter of zeros, of ones, and of pi's digits."""
+    """Random123's known answers, with key and counter all zeros, all ones, and pi's digits."""
     assert philox(0, 0, 0) == 0xE169C58D6627E8D5
     ones = 2**64 - 1
     assert philox(ones, ones, ones) == 0x41C83B0E408F276D
@@ -160,7 +160,7 @@ def test_the_judge_of_rows(renorm: bool) -> None:
 
     two, three = [0, 1, 0, 1], [1, 1, 0, 0]
     assert ask(made([two, three])).ok
-    # The mass above 0.125 is exactly 0.75: with roundings allowed they may stay, but together.
+    # The mass above 0.125 is exactly 0.75: within rounding, both 0.125 may stay, but only together.
     assert ask(made([[1, 1, 1, 1], three])).ok
     for keep in ([[1, 1, 0, 1], three], [[0, 0, 0, 1], three], [two, [1, 1, 1, 0]],
                  [two, [1, 0, 0, 0]], [two, [0, 1, 1, 0]]):  # fmt: skip

@@ -1,8 +1,8 @@
-"""scaled_mm and the faces of it: granularities, scales that are zero, infinite or NaN, the accuracy
-that the contract asks for, and FP8Linear.
+"""scaled_mm and the functions built on it: granularities, scales that are zero, infinite or NaN,
+the accuracy that the contract requires, and FP8Linear.
 
-The cases compare each implementation with the oracle; here are the Python functions and their
-errors. Read next: ops/gemm/api.py, ops/gemm/scaled/scaled_ref.hpp.
+The cases compare each implementation with the oracle; this file tests the Python functions and
+their errors. Read next: ops/gemm/api.py, ops/gemm/scaled/scaled_ref.hpp.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 F8 = torch.float8_e4m3fn
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-# Ragged, whole, a row, a depth that is a block of scales and one more.
+# Ragged, whole, one row, and a depth of one block of scales plus one.
 SHAPES = [
     (1, 128, 1),
     (17, 129, 127),
@@ -65,7 +65,7 @@ def test_f8_is_as_exact_as_the_contract_asks(granularity, shape, kind, device) -
     a, b, a_scale, b_scale, exact = quantized(*shape, granularity, device, kind)
     call = {"granularity": granularity, "bias": None}
     wide = dlblas.scaled_mm(a, b, a_scale, b_scale, out_dtype=torch.float32, **call)
-    # All of one sign: what a tensor core cuts off adds up; 128 terms of it at most.
+    # Terms of one sign: what a tensor core truncates accumulates, over at most 128 terms.
     assert error(wide, exact) <= (5e-4 if kind == "normal" else 2e-3)
     assert wide.dtype == torch.float32 and wide.shape == exact.shape
     y = dlblas.scaled_mm(a, b, a_scale, b_scale, **call)
@@ -284,7 +284,7 @@ def test_fp8_linear_state_dict_goes_round(linear, device) -> None:
 @pytest.mark.parametrize("activation", ["", "relu", "leaky_relu", "gelu", "silu"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_fp8_linear_passes_gradients_and_keeps_the_activation(activation, dtype, device) -> None:
-    """Those of the product with the weight that the codes stand for: x's rounding has no slope."""
+    """Gradients are those of the product with the decoded weight: x's rounding contributes none."""
     linear = dlblas.nn.Linear(136, 72, activation=activation, device=device)
     layer = dlblas.nn.FP8Linear.from_linear(linear)
     assert ("activation" in repr(layer)) == bool(activation)

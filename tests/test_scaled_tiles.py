@@ -1,5 +1,5 @@
-"""Products of codes by AMX tiles (``cpu_amx``): i8 exact in every layout, tail and configuration
-and beyond the depth where i32 overflows, f8 with one order of sums, blocks, and what is chosen.
+"""Products of codes by AMX tiles (``cpu_amx``): i8 is exact in every layout, tail and configuration
+and beyond the depth where i32 overflows; f8 with one order of sums, blocks, and what is chosen.
 
 Read next: ops/gemm/scaled/scaled_amx.cpp, test_scaled_vnni.py.
 """
@@ -19,8 +19,8 @@ torch = pytest.importorskip("torch")
 CHANNEL, BLOCK, AMX = "scaled_mm_channel", "scaled_mm_block", "cpu_amx"
 CPU = dlblas.info()["devices"][0]
 pytestmark = pytest.mark.skipif(not CPU["amx"], reason="no AMX here")
-# Less than a tile, whole tiles, one more; no terms, parts of a chunk, of a group of scales, of a
-# step and of a block of depths; a span of f32 sums and more; more rows than wait in scratch.
+# Less than a tile, whole tiles, one more; K = 0, partial chunks, scale groups, steps and K blocks;
+# one span of f32 sums and more; more rows than the scratch memory holds.
 SHAPES = [
     (1, 1, 1), (1, 64, 64), (3, 0, 5), (5, 33, 7), (16, 32, 64), (16, 4160, 200), (17, 31, 65),
     (33, 100, 100), (40, 9000, 40), (64, 4096, 300), (70, 1000, 257), (200, 700, 70),
@@ -38,7 +38,7 @@ def codes(kind: str, *shape: int, seed: int = 0) -> Any:
 
 
 def lying(t: Any, layout: str) -> Any:
-    """The same values: by rows, by columns, with gaps."""
+    """The same values: row-major, column-major, with gaps."""
     if layout == "columns":
         return t.t().contiguous().t()
     if layout == "gaps":
@@ -66,7 +66,7 @@ def call(
 
 
 def exact(op: str, a: Any, b: Any, of: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The result in f64, and the sum of what its terms' groups are in size."""
+    """The result in f64, and the sum of its terms' magnitudes, both scaled."""
     x, y = a.float().double(), b.float().double()
     if op == CHANNEL:
         factor = (of[0] * of[1]).double()
@@ -111,7 +111,7 @@ def test_rows_and_columns_may_lie_backwards() -> None:
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("k", [65535, 65536, 65537, 131072, 131073, 262147])
 def test_no_sum_overflows(k: int, layout: str) -> None:
-    """Of the largest codes i32 holds 131071 products; then sums of +2^31 would be −2^31."""
+    """i32 holds 131071 products of the largest codes; with one more, +2^31 would wrap to −2^31."""
     low, high = (torch.full((3, k), v, dtype=torch.int8) for v in (-128, 127))
     a = torch.cat([low, high, codes("i8", 3, k)])
     b = torch.cat([low, high, codes("i8", 4, k, seed=2)]).t()
@@ -177,7 +177,7 @@ def test_i8_has_the_bits_of_the_other_levels(dtype: str) -> None:
 
 
 def test_every_code_of_f8_is_its_value() -> None:
-    """One term each: the code times 1, NaN and both zeros among them."""
+    """One term each: every code times 1, including NaN and both zeros."""
     every = torch.arange(256, dtype=torch.uint8).view(F8)
     one = torch.ones(1, 1).to(F8)
     ones = torch.ones(256, 1), torch.ones(1)
@@ -225,7 +225,7 @@ def test_deterministic_calls_get_i8_alone() -> None:
 @pytest.mark.parametrize("dtype", [F8, torch.float8_e5m2], ids=str)
 @pytest.mark.parametrize("layout", ["along K", "along N"])
 def test_groups_of_f8(layout: str, dtype: Any) -> None:
-    """Empty groups, one row, some and many; every code of e5m2 but what is infinite."""
+    """Empty groups, groups of one row, and groups of some and many rows."""
     m, k, n, groups = 230, 300, 200, 5
     generator = torch.Generator().manual_seed(3)
     a, w = (torch.randn(s, generator=generator).to(dtype) for s in ((m, k), (groups, n, k)))

@@ -21,8 +21,8 @@ from dlblas.harness import abi
 OP, VNNI = "scaled_mm_channel", "cpu_vnni"
 CPU = dlblas.info()["devices"][0]
 needs_vnni = pytest.mark.skipif(not CPU["vnni"], reason="no AVX512_VNNI here")
-# Few rows and more than a tile's, whole tiles, more than are packed at a time; ragged and whole
-# vectors, and both beside each other.
+# Few rows, more than a tile's, whole tiles, more than are packed at a time; ragged vectors, whole
+# ones, and both together.
 SHAPES = [
     (1, 1, 1), (1, 64, 64), (1, 4096, 130), (2, 63, 65), (3, 4, 5), (5, 129, 64), (6, 1000, 33),
     (7, 65, 257), (8, 128, 100), (12, 61, 67), (13, 515, 31), (16, 1029, 300), (25, 66, 192),
@@ -35,7 +35,7 @@ def codes(rng: Any, *shape: int) -> Any:
 
 
 def lying(array: Any, layout: str) -> Any:
-    """The same values: by rows, by columns, with gaps, backwards."""
+    """The same values: row-major, column-major, with gaps, backwards."""
     if layout == "columns":
         return np.asfortranarray(array)
     if layout == "gaps":
@@ -57,7 +57,7 @@ def sums_of(a: Any, b: Any, config: str | None = None) -> Any:
 
 
 def exact(a: Any, b: Any) -> Any:
-    """By parts of K whose products of f64 are exact, in i64; then one rounding."""
+    """Exact f64 products of parts of K, accumulated in i64; then one rounding."""
     total = np.zeros((a.shape[0], b.shape[1]), np.int64)
     for k in range(0, a.shape[1], 1 << 16):
         part = a[:, k : k + (1 << 16)].astype(np.float64) @ b[k : k + (1 << 16)].astype(np.float64)
@@ -81,7 +81,7 @@ def test_sums_are_exact_in_every_layout(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("k", [65535, 65536, 65537, 131071, 131072, 131073, 262147])
 def test_no_sum_overflows(k: int, layout: str) -> None:
-    """Of the largest codes i32 holds 131071 products; then sums of +2^31 would be −2^31."""
+    """i32 holds 131071 products of the largest codes; with one more, +2^31 would wrap to −2^31."""
     rng = np.random.default_rng(k)
     low, high = (np.full((3, k), v, np.int8) for v in (-128, 127))
     a = np.concatenate([low, high, codes(rng, 3, k)])

@@ -1,5 +1,5 @@
-"""Every operator of the contracts as torch would have it (schema_checks.py), and calls of what
-their schemas say (schema_calls.py), each in its own process: an operator stays for the process.
+"""The schemas of the contracts as torch operators (schema_checks.py), and calls of operators with
+such schemas (schema_calls.py), each in its own process, since an operator stays for the process.
 Read next: tests/schemas.txt.
 """
 

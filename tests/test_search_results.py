@@ -1,5 +1,5 @@
-"""What is left of a search: a cut one says so and goes on with more time; failures keep their
-words.
+"""What a search leaves behind: one that was cut short says so and continues if given more time;
+failures keep their messages.
 
 Read next: src/dispatch/extent.hpp, src/tuner/publish.cpp, docs/tuning.md.
 """

@@ -1,7 +1,7 @@
 """selective_state_update and selective_scan on torch tensors: against plain loops in f64, Mamba-2's
 expanded parameters, groups, a state in place, one step of a scan, and the names of mamba_ssm.
 
-Shapes, layouts and special values are in ops/ssm/*/cases.json; this file is what they cannot say.
+Shapes, layouts and special values are in ops/ssm/*/cases.json; this file tests what they cannot.
 Read next: ops/ssm/step_oracle.hpp.
 """
 
@@ -21,7 +21,7 @@ from dlblas.kernels import selective_state_update as update_names  # noqa: E402
 from levels import LEVELS  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-# Of a result's largest value: 2 roundings of its dtype.
+# Relative to the result's largest value: 2 roundings of its dtype.
 BARS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 Tensors = dict[str, Any]
 
@@ -31,14 +31,14 @@ def softplus(x: Any) -> Any:
 
 
 def positive(t: Tensors) -> Tensors:
-    """Time steps that need no softplus: with negative ones the state grows beyond f32."""
+    """Time steps that need no softplus: with negative ones, the state would grow beyond f32."""
     return {
         n: x.abs() / 2 if n in ("dt", "dt_bias", "delta", "delta_bias") else x for n, x in t.items()
     }
 
 
 def step(t: Tensors, soft: bool) -> tuple[Any, Any]:
-    """One token in f64: y and the state, a head after the other."""
+    """One token in f64, head by head: y and the state."""
     x, state = t["x"].double(), t["state"].double()
     y, new = torch.empty_like(x), torch.empty_like(state)
     heads, groups = x.shape[1], t["B"].shape[1]
@@ -69,7 +69,7 @@ def near(got: Any, want: Any) -> None:
 def token(
     batch: int, heads: int, groups: int, channels: int, width: int, dtype: Any, state: Any = None
 ) -> Tensors:
-    """All arguments; parameters in f32."""
+    """All arguments; the parameters are f32."""
     draw = torch.Generator().manual_seed(heads * width + batch)
 
     def normal(*shape: int) -> Any:
@@ -121,7 +121,7 @@ def test_optional_arguments(missing: str, level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_expanded_parameters_of_mamba2(dtype: str, level: str) -> None:
-    """A number per head, expanded with strides of 0, has the bits of the same numbers in memory."""
+    """One number per head, expanded with strides of 0, gives the same bits as a dense copy."""
     batch, heads, groups, channels, width = 3, 6, 2, 64, 128
     t = token(batch, heads, groups, channels, width, DTYPES[dtype], torch.float32)
     t["dt"] = t["dt"][..., :1].expand(batch, heads, channels)
@@ -185,8 +185,8 @@ def test_refusals_write_nothing(name: str, shape: tuple[int, ...], error: Any) -
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("name", ["D", "z", "dt_bias"])
 def test_the_tensor_with_other_heads_is_the_one_that_is_refused(name: str, device: str) -> None:
-    """Not one that came before it, and the words give each tensor its own sizes: the first tensors
-    say how many heads there are, in fakes too."""
+    """Not a tensor before it, and the message gives each tensor its own sizes: the first tensors
+    define the number of heads, in fakes too."""
     t = {n: x.to(device) for n, x in token(2, 4, 1, 8, 16, torch.float32).items()}
     t[name] = torch.zeros((2, 5, 8) if name == "z" else (5, 8), device=device)
     with pytest.raises(errors.ShapeMismatchError) as caught:
@@ -207,7 +207,7 @@ def test_the_tensor_with_other_heads_is_the_one_that_is_refused(name: str, devic
 
 
 def test_what_is_no_tensor_is_refused_by_name() -> None:
-    """The names of mamba_ssm slice and reshape before the operator looks."""
+    """The mamba_ssm functions slice and reshape before the operator sees its arguments."""
     t, u = token(2, 4, 1, 8, 16, torch.float32), sequence(2, 4, 1, 6, 16, torch.float32)
     t = {n: x[0] if n in ("A", "D", "dt_bias") else x[:, 0] for n, x in t.items()}  # without heads
     update_names.selective_state_update(**t)
@@ -278,7 +278,7 @@ def sequence(
 
 
 def at_step(s: Tensors, state: Any, t: int) -> Tensors:
-    """A step of a sequence as a token: channels are heads of one channel."""
+    """One step of a sequence as a token: channels become heads of one channel."""
     made = {
         "state": state[:, :, None], "x": s["u"][..., t, None], "dt": s["delta"][..., t, None],
         "A": s["A"][:, None], "B": s["B"][..., t], "C": s["C"][..., t],
@@ -350,7 +350,7 @@ def test_a_sequence_in_two_parts_is_the_whole() -> None:
 
 
 def test_views_of_a_scan() -> None:
-    """u, delta and z of [batch, L, channels], B and C of [batch, L, groups, N], not copied."""
+    """u, delta and z are [batch, L, channels] in memory, B and C [batch, L, groups, N]; no copy."""
     s = positive(sequence(2, 6, 2, 50, 16, torch.float32))
     turned = {
         n: x.transpose(-1, -2).contiguous().transpose(-1, -2) if n in ("u", "delta", "z")
@@ -391,7 +391,7 @@ def test_mamba_ssm_names_of_a_scan() -> None:
 
 @pytest.mark.parametrize("other", ["dim", "one", "groups"])
 def test_a_scan_whose_b_or_c_is_the_same_at_all_times(other: str) -> None:
-    """mamba_ssm's B or C [dim, dstate], beside operands of each shape."""
+    """mamba_ssm's B or C of [dim, dstate], beside an operand of each shape."""
     s = sequence(2, 6, 3, 33, 16, torch.float32)
     del s["initial_state"]
     u, delta, a, _b, c, d, z, bias = s.values()

@@ -1,5 +1,5 @@
-"""``dlblas.silu_and_mul_quant``: a granularity is the operator that it names; y is rounded once;
-zeros have a finite scale; what is not offered says so.
+"""``dlblas.silu_and_mul_quant``: each granularity calls the operator that it names; y is rounded
+once; zeros have a finite scale; what is not offered is refused.
 
 Read next: ops/activation/api.py, ops/activation/gated_codes_ref.hpp.
 """
@@ -157,7 +157,7 @@ def test_other_rows_keep_what_they_hold() -> None:
     there = np.arange(4) < counts[:, None]
     assert (q[~there] == 77).all() and (scale[~there] == -1).all()
     assert (scale[there] > 0).all()
-    # What an expert's rows beyond its count hold is not judged, the others are.
+    # Rows beyond an expert's count are not judged; the others are.
     arguments = (x, counts, 128, "i8")
     q[1], scale[1] = 5, np.nan
     assert dlblas.verify("silu_and_mul_quant_masked", arguments, (q, scale)).ok
@@ -168,7 +168,7 @@ def test_other_rows_keep_what_they_hold() -> None:
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("granularity", ["token", "tensor"])
 def test_counts_of_rows_without_groups(granularity: str, dtype: str) -> None:
-    """The rows that are there have the results that they have alone, whatever others hold."""
+    """Rows within a count have the results that they have alone, whatever the other rows hold."""
     x, counts = made((3, 4, 64)), np.array([2, 0, 4])
     there = np.arange(4) < counts[:, None]
     x[~there] = np.nan

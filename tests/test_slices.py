@@ -1,8 +1,8 @@
-"""Slices of one tensor are not overlaps: every operator that writes its arguments, in place or into
-a cache, on slices of one tensor (q and k of one projection, kv[:, 0] and kv[:, 1], neighbours in a
-pool) computes what it does on tensors of their own. What does overlap is refused, and nothing is
-written. Then two operators of a user's in words. Brute force over views is in
-tests/cpp/test_overlap.cpp.
+"""Slices of one tensor do not overlap: every operator that writes its arguments, in place or into a
+cache, gives the same results on slices of one tensor (q and k of one projection, kv[:, 0] and
+kv[:, 1], neighbours in a pool) as on separate tensors. Real overlaps are refused, and nothing is
+written. Then the same for two operators that a user declares by schemas. tests/cpp/test_overlap.cpp
+checks views by brute force.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WRITERS = sorted(name for name, op in REGISTRY.operators.items() if writes(op))
 
 
 def smallest(op: str, layout: str) -> Case | None:
-    """Of the operator's cases with elements, one with the fewest sizes of 1, and the smallest."""
+    """The smallest non-empty case of the operator among those with the fewest sizes of 1."""
 
     def rank(case: Case) -> tuple[int, bool, int, str]:
         sizes = [m for n in case.dims.values() for m in (n if isinstance(n, list) else [n])]
@@ -52,7 +52,7 @@ def smallest(op: str, layout: str) -> Case | None:
 
 
 def calls_of(op: str) -> Iterator[Call]:
-    """In place, and with inputs that are written."""
+    """In-place calls, and calls with inputs that are written."""
     facts = REGISTRY.operators[op]
     layouts = [INPLACE] if REGISTRY.inplace_form(op) else []
     if any(t["written"] for t in facts["tensors"]):
@@ -69,7 +69,7 @@ def written(call: Call) -> list[str]:
 
 
 def place(call: Call, name: str, array: Any) -> None:
-    """The argument lies in `array`, which keeps its values, from now on."""
+    """Moves the argument and its values into `array`."""
     old = call.inputs[name]
     tensor: Any = Guarded.__new__(Guarded)
     tensor.dtype, tensor.shape, tensor.kind = old.dtype, old.shape, "contiguous"
@@ -82,7 +82,7 @@ def place(call: Call, name: str, array: Any) -> None:
 
 
 def side_by_side(arrays: list[Any]) -> list[Any]:
-    """Columns of one tensor, as q, k and v of a projection; rank 1: neighbours."""
+    """Columns of one tensor, like q, k and v of a projection; neighbours if the rank is 1."""
     width = sum(a.shape[-1] for a in arrays)
     whole = np.zeros((*arrays[0].shape[:-1], width), arrays[0].dtype)
     ends = np.cumsum([a.shape[-1] for a in arrays])
@@ -90,14 +90,14 @@ def side_by_side(arrays: list[Any]) -> list[Any]:
 
 
 def stacked(arrays: list[Any]) -> list[Any]:
-    """kv[:, 0], kv[:, 1]."""
+    """Like kv[:, 0] and kv[:, 1]."""
     shape = arrays[0].shape
     whole = np.zeros((shape[0], len(arrays), *shape[1:]), arrays[0].dtype)
     return [whole[:, i] for i in range(len(arrays))]
 
 
 def together(call: Call, how: str) -> int:
-    """Lays inputs of one dtype into one tensor, where their shapes allow; how many."""
+    """Moves inputs of one dtype into one tensor where their shapes allow; returns how many."""
     groups: dict[Any, list[str]] = defaultdict(list)
     for name, tensor in call.inputs.items():
         a = tensor.array
@@ -137,7 +137,7 @@ def test_slices_of_one_tensor(op: str, how: str) -> None:
 
 @pytest.mark.parametrize("op", WRITERS)
 def test_neighbours_in_one_pool(op: str) -> None:
-    """One ends where the next begins."""
+    """Each argument ends where the next one begins."""
     for call in calls_of(op):
         total = sum(t.array.nbytes + 64 for t in call.inputs.values())
         pool, at = np.zeros(total, np.uint8), 0
@@ -150,7 +150,7 @@ def test_neighbours_in_one_pool(op: str) -> None:
 
 @pytest.mark.parametrize("op", WRITERS)
 def test_what_overlaps_is_refused(op: str) -> None:
-    """Each written argument an element before the end of each other one."""
+    """Each written argument begins one element before the end of each other argument."""
     for call in calls_of(op):
         for name in written(call):
             target = call.inputs[name]
@@ -174,7 +174,7 @@ def test_what_overlaps_is_refused(op: str) -> None:
                 assert pool.tobytes() == before, f"{name} over {other}: memory was written"
 
 
-# Operators stay for the process: each run has one of its own.
+# Registered operators stay for the process, so each run has its own.
 CODE = """
 import sys
 import numpy as np

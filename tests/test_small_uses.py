@@ -160,7 +160,7 @@ def test_names_of_dtypes_wherever_one_is_taken() -> None:
     q, _ = dlblas.quantize(x, "token", "fp8_e5m2")
     assert q.dtype == ml_dtypes.float8_e5m2
     assert dlblas.quantize_token(x, "fp8_e4m3")[0].dtype == ml_dtypes.float8_e4m3fn
-    # A dtype of another value for the same bits is none of ours.
+    # A dtype with other values for the same bits is not one of ours.
     with pytest.raises(errors.ArgumentError, match="dtype is not a dtype"):
         dlblas.quantize_token(x, ml_dtypes.float8_e4m3)
 
@@ -187,7 +187,7 @@ def check_out(array) -> None:
         with pytest.raises(errors.ShapeMismatchError) as caught:
             call()
         assert str(caught.value).startswith(words) and caught.value.argument == argument
-    # Another argument goes by its own name, with `out` as without.
+    # Another argument keeps its own name, with `out` and without it.
     with pytest.raises(errors.ShapeMismatchError, match="rms_norm: weight has length 4"):
         dlblas.rms_norm(x, array((4,)), out=x)
 

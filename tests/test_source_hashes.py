@@ -1,4 +1,4 @@
-"""What cmake/source_hashes.cmake calls a change: code in a file or in what it includes, no comment.
+"""What cmake/source_hashes.cmake counts as a change: code in a file or its includes, no comment.
 
 Read next: cmake/source_hashes.cmake.
 """

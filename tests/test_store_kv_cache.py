@@ -1,7 +1,7 @@
 """store_kv_cache on torch tensors: paged caches and slices of one, skipped slots, f8 with scales.
 
-Shapes, layouts and special values are in ops/kv_cache/store_kv_cache/cases.json; this file is what
-they cannot say. Read next: ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp.
+Shapes, layouts and special values are in ops/kv_cache/store_kv_cache/cases.json; this file tests
+what they cannot. Read next: ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ F8 = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
 
 
 def caches(blocks: int, page: int, heads: int, d: int, dtype: Any) -> tuple[Any, Any, Any]:
-    """A cache [P, 2, page, Hkv, D], and its halves."""
+    """A cache [P, 2, page, Hkv, D], and its two halves."""
     kv = torch.randn(blocks, 2, page, heads, d).to(dtype)
     return kv, kv[:, 0], kv[:, 1]
 
@@ -88,7 +88,7 @@ def test_values_of_another_width(widths: tuple[int, int], dtype: str) -> None:
         for x in projection.split([heads * d, heads * dv], -1)
     )
     slots = torch.tensor([3, -1, 0, 19, 7, 8, 14])
-    # [P, Hkv, page, D] as it is read, too
+    # Also with [P, Hkv, page, D] in memory, which attention reads as well.
     for order in ((0, 1, 2, 3), (0, 2, 1, 3)):
         made = [torch.randn(4, page, heads, n).to(DTYPES[dtype]) for n in widths]
         k_cache, v_cache = (c.permute(order).contiguous().permute(order) for c in made)
@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_a_search_with_slots_beyond_the_tuners_pool() -> None:
-    """The pool's size is no part of the key; the caller's indices are folded into the tuner's."""
+    """The pool's size is not in the key; the caller's indices are folded into the tuner's pool."""
     k = torch.randn(24, 2, 32)
     cache = torch.zeros(512, 4, 2, 32)
     slots = torch.arange(2047, 2047 - 24, -1)
@@ -174,7 +174,7 @@ def test_a_search_with_slots_beyond_the_tuners_pool() -> None:
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_tokens_of_a_batch(traced: bool) -> None:
-    """[B, S, Hkv, D], slices of a projection and of a batch that no view joins."""
+    """[B, S, Hkv, D]: slices of a projection, and of a batch that no view can flatten."""
     whole = torch.randn(2, 5, 8, 16)
     slots = torch.randperm(12)[:10].view(2, 5)
     slots[1, 2] = -1

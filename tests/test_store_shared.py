@@ -1,7 +1,7 @@
-"""One store that others use as well: another build of the library, another user; a full disk, a
-clock that goes back. Only a user's own results are served, and no search ends in an error.
+"""A store shared with another build of the library or another user; a full disk, a clock that goes
+back. Only a user's own results are served, and no search ends in an error.
 
-The battery (tests/store_battery) has each fault of the files alone; here whole processes search.
+The battery (tests/store_battery) tests each fault of the files alone; here whole processes search.
 Read next: docs/store.md, worker_children.py.
 """
 
@@ -28,7 +28,7 @@ from worker_children import PACKAGE, child, run
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for files of other users")
 NOBODY, STRANGER = 65534, 65533
 
-# Tunes rms_norm of some widths, and says what it measured, what serves, and of which source.
+# Tunes rms_norm for some widths, and prints what it measured, what serves, and the result's source.
 SEARCH = """
     import json, os, sys
     import dlblas, numpy as np
@@ -59,7 +59,7 @@ def answer(process: subprocess.Popen[str]) -> Any:
 
 
 def sources(cache: pathlib.Path) -> set[str]:
-    """Source hashes in all records."""
+    """The source hashes in all records."""
     texts = [path.read_bytes() for path in (cache / "v1" / "results").glob("*/*")]
     found = {m.decode() for text in texts for m in re.findall(rb"source_hash ([0-9a-f]{16})", text)}
     return found
@@ -67,7 +67,7 @@ def sources(cache: pathlib.Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def another_build(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The package with other source hashes: each hexadecimal digit is another one."""
+    """The package with other source hashes: every hexadecimal digit differs."""
     folder = tmp_path_factory.mktemp("another")
     shutil.copytree(PACKAGE / "dlblas", folder / "dlblas")
     run(search([64]), folder / "store")
@@ -84,8 +84,8 @@ def another_build(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_two_builds_share_a_store(
     another_build: pathlib.Path, tmp_path: pathlib.Path, attacked: Callable[..., None]
 ) -> None:
-    """Both search the same keys at once. Each has its own results afterwards, and measures none of
-    them again, also when the other one has compacted."""
+    """Both search the same keys at once. Afterwards each has its own results and measures none of
+    them again, even after the other one has compacted."""
     widths = [96 + 32 * i for i in range(6)]
     builds = [str(PACKAGE), str(another_build)]
     both = [child(search(widths), tmp_path, PYTHONPATH=path) for path in builds]
@@ -108,7 +108,7 @@ def test_two_builds_share_a_store(
 
 
 def make_foreign(root: pathlib.Path, kind: str) -> None:
-    """A store that root has filled, as another user must not have it."""
+    """Gives a store that root has filled the state ``kind``, in which another user finds it."""
     results = root / "v1" / "results"
     if kind == "closed":
         return
@@ -193,8 +193,8 @@ def meanwhile(act: Callable[[int], None]) -> Iterator[None]:
 def test_a_store_that_changes_hands_during_searches(
     kind: str, attacked: Callable[..., None]
 ) -> None:
-    """Its owner, its modes, or what its folders are, hundreds of times during the search of another
-    user and of root. Both end, with right results."""
+    """The owners, modes or links of its folders change hundreds of times while another user and
+    root search. Both searches end, with right results."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlblas-hands-"))
     folder.chmod(0o777)
     dear = folder / "dear"
@@ -259,7 +259,7 @@ FULL = """
 def test_a_disk_that_fills_up_during_a_search(
     tmp_path: pathlib.Path, attacked: Callable[..., None]
 ) -> None:
-    """The search goes on, what was kept before is served, and the next search keeps again."""
+    """The search goes on, earlier records are served, and the next search stores again."""
     mount = f"mount -t tmpfs -o size=160k,mode=700 none {tmp_path}"
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
         pytest.skip("no tmpfs may be mounted here")
@@ -291,7 +291,7 @@ int clock_gettime(clockid_t clock, struct timespec* now) {
 
 
 def test_a_clock_that_goes_back(tmp_path: pathlib.Path, attacked: Callable[..., None]) -> None:
-    """During a search and between searches: they end, and what was measured last is served."""
+    """During a search and between searches: they end, and the latest measurement is served."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         pytest.skip("no C compiler")

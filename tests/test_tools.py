@@ -1,5 +1,5 @@
-"""Each check in tools/ catches what it is for: a violation planted in a small tree is reported, and
-only that."""
+"""Each check in tools/ catches what it is for: it reports a violation planted in a small tree, and
+nothing else."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def test_cases(cases: object, expected: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_cases_are_compared_with_the_library(tmp_path: pathlib.Path) -> None:
-    """With a stand-in library of one operator: wrong letters, unknown and uncovered ones show."""
+    """With a stand-in library of one operator: wrong letters, unknown and uncovered operators."""
     letters = [{"name": "T"}, {"name": "C"}]
     info = json.dumps({"operators": [{"name": "rms_norm", "letters": letters}]})
     text = (
@@ -392,7 +392,7 @@ def setup_tree(tmp_path: pathlib.Path, lock: str) -> pathlib.Path:
 
 
 def make_wheel(folder: pathlib.Path) -> tuple[pathlib.Path, str]:
-    """A package of one module, and its digest."""
+    """A wheel with one module, and its digest."""
     folder.mkdir(exist_ok=True)
     wheel = folder / "tiny_package-1.0-py3-none-any.whl"
     info = "tiny_package-1.0.dist-info"
@@ -413,7 +413,7 @@ def test_setup_names_the_package_that_could_not_be_fetched(tmp_path: pathlib.Pat
     code, text = setup_run(root, "demo", PIP_NO_INDEX="1")
     assert code == 1
     assert text.splitlines()[-1].startswith("setup: could not install no-such-package==0 from PyPI")
-    # What is stamped is not fetched again: the second run works with no index at all.
+    # A stamped set-up fetches nothing again: the second run works without any index.
     setup_tree(tmp_path, "# [demo]\n")
     assert setup_run(root, "demo", PIP_NO_INDEX="1") == (0, "")
     assert (root / ".venv" / "bin" / "dlblas").exists()
@@ -434,16 +434,16 @@ def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.P
     )
     installed = "lib/python3.*/site-packages/tiny_package.py"
     assert not list((root / ".venv").glob(installed))
-    # A line without a hash is no line of a lock.
+    # A lock line needs a hash.
     setup_tree(tmp_path, "# [demo]\ntiny-package==1.0\n")
     assert setup_run(root, "demo", **offline)[0] == 1
     assert not list((root / ".venv").glob(installed))
-    # An optional package may fail, and the rest goes on.
+    # An optional package may fail; the rest is installed.
     optional = "# [demo, optional: no-such]\nno-such==1 \\\n    --hash=sha256:" + "2" * 64 + "\n"
     setup_tree(tmp_path, lock.format(sha256) + optional)
     assert setup_run(root, "demo", **offline) == (0, "")
     assert list((root / ".venv").glob(installed))
-    # The stamp depends on the lock: another digest is looked at again, of a source archive too.
+    # The stamp depends on the lock: another digest is checked again, for a source archive too.
     wheel.rename(wheel.with_name("tiny_package-1.0.tar.gz"))
     shutil.rmtree(root / ".venv")
     code, text = setup_run(root, "demo", **offline)
@@ -452,7 +452,7 @@ def test_setup_installs_what_the_lock_names_and_nothing_else(tmp_path: pathlib.P
 
 @pytest.mark.attack("packages that are not what the lock names")
 def test_setup_of_the_demo_with_hashes(tmp_path: pathlib.Path) -> None:
-    """`make demo`'s own, from PyPI, into a new folder."""
+    """The real set-up of `make demo`, from PyPI, in a new folder."""
     root = setup_tree(tmp_path, (ROOT / "tools" / "requirements.lock").read_text())
     code, text = setup_run(root, "demo", PIP_RETRIES="1")
     if code == 1:

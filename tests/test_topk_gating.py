@@ -21,14 +21,14 @@ from torch_gradients import DTYPES, every_device  # noqa: E402, F401
 
 
 def capacity_of(tokens: int, experts: int, k: int, factor: float, least: int) -> int:
-    """As torch counts it, in f32."""
+    """As torch computes it, in f32."""
     share = torch.tensor(tokens / experts, dtype=torch.float32)
     share = share * torch.tensor(factor * k, dtype=torch.float32)
     return min(max(int(torch.ceil(share)), least), tokens)
 
 
 def formula(logits: Any, k: int, capacity: int, eps: float) -> tuple[Any, Any, Any, Any, Any]:
-    """The contract in torch and f64, differentiable: results, and the expert of what stays."""
+    """The contract in torch and f64, differentiable: results, and the experts of kept choices."""
     (tokens, experts), order = logits.shape, logits.detach().double()
     gates = torch.softmax(logits.double(), 1)
     chosen = torch.sort(order, dim=1, descending=True, stable=True).indices[:, :k].t()
@@ -78,7 +78,7 @@ def test_results(
 def test_tables_agree(
     tokens: int, experts: int, k: int, factor: float, least: int, device: str
 ) -> None:
-    """A slot's token is the one that was given the slot; no slot has two, ties or not."""
+    """A slot's token is the one assigned to that slot; no slot has two, with or without ties."""
     for logits in (
         torch.randn(tokens, experts, device=device),
         torch.randint(0, 3, (tokens, experts), device=device).float(),
@@ -193,7 +193,7 @@ def test_refusals(device: str) -> None:
 def test_gradients(
     tokens: int, experts: int, k: int, factor: float, least: int, dtype: str, device: str
 ) -> None:
-    """Against the contract's formula, differentiated by torch in f64."""
+    """Compared with the contract's formula, differentiated by torch in f64."""
     x = torch.randn(tokens, experts, device=device).to(DTYPES[dtype]).requires_grad_()
     capacity = capacity_of(tokens, experts, k, factor, least)
     l_aux, _, weights, _ = TopKGatingFunc.apply(x, k, factor, least, True)
@@ -207,7 +207,7 @@ def test_gradients(
 
 
 def test_gradients_by_finite_differences(device: str) -> None:
-    """Logits far enough apart that no choice changes."""
+    """The logits are so far apart that no choice changes."""
     steps = torch.stack([torch.randperm(6) for _ in range(9)]).float()
     x = (steps / 2 + 0.02 * torch.randn(9, 6)).to(device).requires_grad_()
 
@@ -237,7 +237,7 @@ def test_one_result_alone_has_a_gradient(device: str) -> None:
 
 
 def test_gates_below_eps_are_divided_by_it(device: str) -> None:
-    """512 experts alike in bf16: a gate is 2^-9, eps is 2^-7."""
+    """512 equal experts in bf16: a gate is 2^-9, eps is 2^-7."""
     x = torch.zeros(4, 512, device=device, dtype=torch.bfloat16, requires_grad=True)
     _, _, weights, _ = dlblas.topk_gating(x, 2, 1.0, 4)
     assert (weights == 2.0**-2).all()
@@ -328,7 +328,7 @@ def test_export_with_any_number_of_tokens(strict: bool) -> None:
 
 
 def test_a_weight_of_a_lost_gate_may_be_zero() -> None:
-    """Gates that f32 has no normal number for are lost on a GPU, and weights made of them too."""
+    """Gates below f32's normal range are lost on a GPU, and so are weights computed from them."""
     experts, tokens, choices = 8, 4, 2
     logits = np.zeros((tokens, experts), np.float32)
     logits[:, 0] = 95  # the other gates are e^-95, 2^-137

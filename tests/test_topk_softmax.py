@@ -14,12 +14,12 @@ import pytest
 from dlblas.errors import ArgumentError
 
 OPS = ("topk_softmax", "topk_sigmoid")
-# Beside 1, below and above it by less than f32's softmax can tell; and far from it.
+# 1, a value that f32's softmax cannot tell from it, and values far from both.
 NEAR = np.array([[1.0, np.nextafter(np.float32(1), 2), 0.5, 1.0, -3.0, 0.25]], np.float32)
 
 
 def implementations(op: str) -> list[str]:
-    """Those that run here, on the CPU."""
+    """The implementations that run here, on the CPU."""
     rows = dlblas.explain(op, NEAR, 2).as_dict()["candidates"]
     return [row["implementation"] for row in rows if row["supports"]]
 
@@ -29,7 +29,7 @@ PINS = [(op, name) for op in OPS for name in implementations(op)]
 
 @pytest.fixture(params=PINS, ids=lambda pin: ".".join(pin))
 def op(request: pytest.FixtureRequest) -> Any:
-    """An operator, by each of its implementations."""
+    """An operator, pinned to each of its implementations."""
     name, implementation = request.param
     with dlblas.pinned(name, implementation):
         yield name
@@ -40,7 +40,7 @@ def run(op: str, x: Any, topk: int, renormalize: bool = True) -> tuple[Any, Any]
 
 
 def gates_of(op: str, x: Any) -> Any:
-    """Softmax's or the logistic function's values, in f64."""
+    """The values of softmax or the logistic function, in f64."""
     x = x.astype(np.float64)
     if op == "topk_sigmoid":
         return 1 / (1 + np.exp(-x))
@@ -134,7 +134,7 @@ def test_the_judge_looks_at_the_weights_of_what_was_chosen(op: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("topk", [1, 2, 8])
 def test_right_results_spoiled_are_refused(op: str, topk: int) -> None:
-    """In rows of a batch: one wrong weight, one wrong expert, rows swapped, the last one stale."""
+    """In a batch of rows: one wrong weight, one wrong expert, swapped rows, a stale last row."""
     x = np.random.default_rng(3).standard_normal((33, 64)).astype(np.float32)
     right = run(op, x, topk, False)
     assert dlblas.verify(op, (x, topk, False), right).ok
@@ -182,7 +182,7 @@ def test_how_many(op: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("topk", [2**70, -(2**70)])
 def test_a_number_beyond_64_bits(op: str, topk: int) -> None:
-    """Torch has words of its own for it, which name no argument."""
+    """torch has its own message for it, which names no argument."""
     x = np.zeros((3, 100), np.float32)
     torch = pytest.importorskip("torch")
     for array in (x, torch.from_numpy(x)):
@@ -196,7 +196,7 @@ def test_a_number_beyond_64_bits(op: str, topk: int) -> None:
 @pytest.mark.parametrize(("experts", "topk"), [(64, 64), (65, 65), (257, 257), (1000, 129)])
 @pytest.mark.parametrize("op", OPS)
 def test_as_many_as_there_are(op: str, experts: int, topk: int) -> None:
-    """Ties, too: a third of a row is equal, one is NaN, one has few values."""
+    """With ties: one row has a third of equal values, one a NaN, one few distinct values."""
     x = np.random.default_rng(5).standard_normal((4, experts)).astype(np.float32)
     x[0, ::3], x[1, 5], x[2] = 0, np.nan, np.round(x[2])
     weights, ids = run(op, x, topk)

@@ -34,7 +34,7 @@ def function(way: Any, op: str) -> Any:
 
 
 def check(way: Any, op: str, x: Any, dy: Any) -> None:
-    """Sixteen roundings of f32 of a derivative of at most 1.2, and one of the dtype."""
+    """Sixteen f32 roundings of a derivative of at most 1.2, and one rounding to the dtype."""
     x = x.detach().requires_grad_()
     (got,) = torch.autograd.grad(function(way, op)(x), x, dy)
     exact = x.detach().double().requires_grad_()
@@ -94,7 +94,7 @@ PLAIN = {
 @pytest.mark.parametrize("op", sorted(PLAIN))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_plain_activations(way: Any, op: str, dtype: str, device: str) -> None:
-    """Values, and gradients of whatever layout arrives."""
+    """Values and gradients, for an x that is a strided view."""
     for shape in [(1, 64), (37, 131), (2, 3, 1000), (2, 40000)]:
         wide = 3 * torch.randn(*shape[:-1], shape[-1] + 3, device=device)
         x = wide.to(DTYPES[dtype])[..., 3:].detach().requires_grad_()
@@ -122,7 +122,7 @@ def test_a_wrong_gradient_is_outside_the_bound(device: str) -> None:
 
 @pytest.mark.parametrize("op", OPS)
 def test_finite_differences(op: str, device: str) -> None:
-    """Of f32 kernels, so in steps and with tolerances of f32."""
+    """The kernels are f32, so the steps and tolerances are those of f32."""
     torch.manual_seed(3)
     x = torch.randn(3, 8, device=device, requires_grad=True)
     dy = torch.randn(3, 4, device=device)

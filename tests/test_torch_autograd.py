@@ -42,7 +42,7 @@ def test_gradients(way, op, dtype, weight, scalars, device) -> None:
 
 
 def test_the_bound_sees_a_wrong_gradient(device) -> None:
-    """Another eps, a forgotten residual gradient and a row too few are outside of it."""
+    """A forgotten residual gradient, a gradient 2 % too large and a row too few exceed it."""
     case = Case("add_rms_norm", device, "bf16")
     grads = grads_like(case.call(functions))
     right = case.gradients(functions, grads)
@@ -101,7 +101,7 @@ def test_gradients_that_arrive_in_other_layouts(way, op, layout, device) -> None
 
 
 def test_rows_at_one_stride_are_not_copied(device) -> None:
-    """The halves of a concatenation, and slices of it, arrive as views; others as copies."""
+    """The halves of a concatenation, and slices of it, pass as views; others are copied."""
     plain = torch.randn(4, 6, 64, device=device)
     views = [plain, plain[:, :, :32], plain.flatten(0, 1)[::2], plain[0, 0]]
     assert all(_autograd._has_plain_rows(v) for v in views)
@@ -113,7 +113,7 @@ def test_rows_at_one_stride_are_not_copied(device) -> None:
 @WAYS
 @pytest.mark.parametrize("op", OPS)
 def test_sum_and_backward(way, op, device) -> None:
-    """The usual end of a graph: .sum() sends an expanded one, and .grad is filled."""
+    """The usual end of a graph: .sum() sends an expanded gradient, and .grad is filled."""
     case = Case(op, device)
     results = case.call(way)
     sum(r.sum() for r in results).backward()
@@ -156,7 +156,7 @@ def test_both_ways_give_the_same_bits(op, device) -> None:
 @WAYS
 @pytest.mark.parametrize("op", OPS)
 def test_a_result_that_nobody_used(way, op, device) -> None:
-    """Each of the results alone, and each input alone requiring grad."""
+    """Each result used alone, and each input alone requiring grad."""
     case = Case(op, device)
     for used in range(len(case.call(way))):
         results = case.call(way)
@@ -182,9 +182,9 @@ def test_a_result_that_nobody_used(way, op, device) -> None:
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("scalars", [(1e-5, 0.0, False), (1e-2, 1.0, False)])
 def test_finite_differences(way, op, scalars, device) -> None:
-    """torch's own gradcheck. It wants f64, which no operator serves: the tensors are f64, the call
-    is f32, and steps and tolerances are f32's. Undefined gradients and a second run are checked
-    too."""
+    """torch's own gradcheck. It requires f64, which no operator serves: the tensors are f64, the
+    call is f32, and steps and tolerances are f32's. It also checks undefined gradients and a second
+    run."""
 
     def call(*tensors: Any) -> Any:
         results = way(op)(*(t.float() for t in tensors), *scalars)

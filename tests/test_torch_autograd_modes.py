@@ -1,5 +1,6 @@
-"""Gradients among torch's other machinery: what is saved, inference, checkpointing, function
-transforms, torch.compile, export; what is refused, in words; how a family declares its backward.
+"""Gradients combined with torch's other machinery: saved tensors, inference, checkpointing,
+function transforms, torch.compile, export; what is refused, in words; how a family declares its
+backward.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next:
 python/dlblas/torch/_autograd.py.
@@ -30,7 +31,7 @@ from torch_gradients import (  # noqa: E402
 
 
 def test_saved_memory(device) -> None:
-    """add_rms_norm keeps the sum that it returned, and neither of the two it was made of."""
+    """add_rms_norm saves the sum that it returned, and neither of its two terms."""
     case = Case("add_rms_norm", device)
     y, residual = case.call(functions)
     kept = [t.data_ptr() for t in y.grad_fn.saved_tensors]
@@ -99,7 +100,7 @@ def randn(*sizes: int) -> Any:
 
 
 def penalty(call: Any, leaves: list[Any]) -> tuple[Any, ...]:
-    """Gradients of the size of a call's gradients."""
+    """Gradients of the squared norm of a call's gradients."""
     results = call(*leaves)
     results = results if isinstance(results, tuple) else (results,)
     loss = sum(r.square().sum() for r in results if r.grad_fn is not None)
@@ -119,7 +120,7 @@ def packed(q: Any, k: Any, v: Any) -> Any:
 
 
 HEADS = ((1, 5, 2, 8), (1, 5, 2, 8), (1, 5, 2, 8))
-# Every function of which a gradient has none itself, with the shapes of its leaves.
+# Every function whose gradient is not differentiable, with the shapes of its leaves.
 ONCE = {
     "cross_entropy": (lambda x: dlblas.cross_entropy(x, torch.arange(4)), (4, 5)),
     "flash_attention": (dlblas.flash_attention, *HEADS),
@@ -165,7 +166,7 @@ def gated_norm(x: Any, weight: Any, bias: Any, z: Any) -> Any:
 
 
 ROWS = {"row_scale": (5, 1), "column_scale": (6,), "residual": (5, 6)}
-# Formulas that torch differentiates again, and what they compute.
+# Formulas whose gradients torch can differentiate again, and what they compute.
 TWICE = {
     "linear": (
         lambda x, w, b: dlblas.linear(x, w, b, "gelu"), lambda x, w, b: F.gelu(F.linear(x, w, b)),
@@ -238,7 +239,7 @@ NO_BACKWARD = {
 
 @pytest.mark.parametrize("name", NO_BACKWARD)
 def test_no_backward_is_said(name, device) -> None:
-    """torch would give no gradient, silently."""
+    """Without the refusal, torch would silently give no gradient."""
     x = torch.randn(8, 8, device=device, requires_grad=True)
     w = torch.ones(8, device=device)
     error = RuntimeError if "ops" in name or name in ("private", "a backward") else dlblas.Error
@@ -251,7 +252,7 @@ def test_no_backward_is_said(name, device) -> None:
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's, of some versions
 def test_function_transforms(device) -> None:
-    """vmap of the operator runs row by row; derivatives of torch.func are refused."""
+    """vmap runs the operator row by row; derivatives of torch.func are refused."""
     case = Case("rms_norm", device)
     (x,), w = case.tensors, case.weight.detach()
     for transform, words in (
@@ -276,7 +277,7 @@ def block(x: Any, w: Any, residual: Any) -> Any:
     return y.sin() + h
 
 
-# aot_eager has the same graphs without a compiler's minute; inductor runs once.
+# aot_eager has the same graphs without a minute of compilation; inductor runs once.
 @pytest.mark.parametrize("backend, dynamic", [("aot_eager", False), ("aot_eager", True),
                                               ("inductor", True)])  # fmt: skip
 def test_compiled(backend, dynamic, device) -> None:
@@ -369,7 +370,7 @@ def test_a_wrong_declaration_is_said() -> None:
 
 
 def test_a_declaration_is_data() -> None:
-    """It is read without torch, and without importing anything."""
+    """It can be read without torch and without importing anything."""
     import dlblas.ops.add_rms_norm as words
 
     assert runpy.run_path(words.__file__)["AUTOGRAD"] == words.AUTOGRAD

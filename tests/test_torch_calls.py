@@ -1,5 +1,5 @@
 """dlblas.x() on torch tensors: how a call is read, its errors, what autograd and autocast see of
-it, streams, and arrays of others on a GPU.
+it, streams, and foreign arrays on a GPU.
 
 The same file runs on a GPU with -m gpu. Read next: bindings/python/torch.cpp, docs/torch.md,
 test_torch_compile.py.
@@ -24,7 +24,7 @@ def xw(request):
 
 
 def launched(call):
-    """How many operator calls of the library one call makes."""
+    """The number of the library's operator calls that one call makes."""
     before = dlblas.counters()["calls"]
     call()
     return dlblas.counters()["calls"] - before
@@ -47,7 +47,7 @@ def test_calls_by_position_and_by_name_agree(xw):
 
 
 class Number(float):
-    """As configurations have them."""
+    """A float subclass, as configurations have."""
 
 
 def test_numbers_that_torch_does_not_read_keep_the_gradient(xw):
@@ -66,7 +66,7 @@ def test_numbers_that_torch_does_not_read_keep_the_gradient(xw):
 
 
 def test_what_is_wrong_is_said_where_autograd_follows(xw):
-    """Not that a tensor requires grad, as it may."""
+    """The message names the mistake, not that a tensor requires grad, which is allowed."""
     x, w = (tensor.requires_grad_() for tensor in xw)
     for call, words in (
         (lambda: dlblas.rms_norm(x, w, epss=1), "epss is not an argument; .* did you mean eps"),
@@ -103,7 +103,7 @@ def test_a_call_goes_to_torch_and_not_through_dlpack(xw):
 
 
 def test_tensors_whose_storage_was_freed(xw):
-    """FSDP does so between uses. As a destination one ended the process."""
+    """FSDP frees storage between uses. Such a tensor as a destination once ended the process."""
     x, w = xw
     freed = torch.empty_like(x)
     freed.untyped_storage().resize_(0)

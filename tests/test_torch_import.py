@@ -1,5 +1,5 @@
-"""Who imports whom and when: torch before dlblas, after it, hidden, too old, without CUDA's shims;
-and processes that fork. Each case is a process of its own.
+"""The order of imports: torch before dlblas, after it, hidden, too old, without CUDA's shims; and
+processes that fork. Each case runs in its own process.
 
 Read next: python/dlblas/torch/_register.py, bindings/torch/shims.cpp.
 """
@@ -25,7 +25,7 @@ PACKAGE = str(pathlib.Path(dlblas.__file__).parent.parent)
 
 
 def child(code: str, **env: str) -> str:
-    """Runs a program, and returns what it prints."""
+    """Runs a program and returns what it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
         env={**os.environ, "PYTHONPATH": PACKAGE, **env},
@@ -75,7 +75,7 @@ def test_ops_are_there_as_soon_as_both_are_imported(imports):
 
 
 def test_a_late_torch_whose_first_import_fails(tmp_path):
-    """The second import, which succeeds, is watched, too."""
+    """The second import, which succeeds, is still watched."""
     (tmp_path / "torch.py").write_text("raise RuntimeError('not yet')\n")
     code = f"""
         import dlblas, sys
@@ -106,7 +106,7 @@ def test_a_late_torch_that_fails_to_register_is_imported_where_warnings_are_erro
 
 
 def test_other_threads_import_while_torch_arrives(tmp_path):
-    """They walk along sys.meta_path: nothing may be taken from it."""
+    """They iterate over sys.meta_path: nothing may be removed from it."""
     for i in range(400):
         (tmp_path / f"one_of_many_{i}.py").write_text("")
     (tmp_path / "torch.py").write_text("import time; time.sleep(0.02)")
@@ -152,7 +152,7 @@ def test_a_late_torch_that_fails_to_register_is_imported_all_the_same():
 
 
 def test_the_first_call_is_already_torchs():
-    """Also the call that registers: it has autograd, and fakes."""
+    """Even the call that registers the operators has autograd, and fakes."""
     code = """
         import dlblas, torch
         x, w = torch.randn(4, 64, requires_grad=True), torch.randn(64)
@@ -177,7 +177,7 @@ IMPORTS = (
 
 
 def pairs() -> list[tuple[str, str]]:
-    """What is traced after which imports: all, or each import once, by the seed (6 s a pair)."""
+    """What is traced after which imports: all, or each import once, by the seed (6 s per pair)."""
     depth = depth_of()
     if depth.full:
         return list(itertools.product(TRACED, IMPORTS))
@@ -188,7 +188,7 @@ def pairs() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("first", "imports"), pairs())
 def test_the_tracer_is_imported_late_and_early(first: str, imports: str) -> None:
-    """Nothing of dlblas ran before: what is compiled is the first call."""
+    """Nothing of dlblas has run before: the first call is the compiled one."""
     traced = f"""
         ops, w = torch.ops.dlblas, torch.ones(8)
         f = torch.compile({first}, fullgraph=True, backend="eager")
@@ -218,7 +218,7 @@ def test_hidden_torch():
 
 @pytest.fixture
 def stub(tmp_path):
-    """stub(soname, code): a folder with a library of that name, for DLBLAS_LIBS to find first."""
+    """stub(name): a folder with a library of that name, for DLBLAS_LIBS to find first."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler here")
@@ -234,7 +234,7 @@ def stub(tmp_path):
 
 
 def test_torch_without_cuda_shims(stub):
-    """Stands for a CPU-only torch: libtorch_cuda.so is found, and lacks what it is asked for."""
+    """Stands for a CPU-only torch: libtorch_cuda.so is found, but lacks the requested functions."""
     code = "import torch, dlblas" + USE
     assert child(code, DLBLAS_LIBS=stub("libtorch_cuda.so")) == "used"
 
@@ -255,7 +255,7 @@ def test_cuda_tensors_without_cuda_shims(stub):
 
 
 def test_a_torch_that_is_too_old_leaves_its_tensors_to_dlpack(stub):
-    """A libtorch_cpu.so without 2.10's functions: operators are refused in words, arrays work."""
+    """A libtorch_cpu.so without 2.10's functions: dlblas.torch is refused in words, calls work."""
     code = """
         import torch, dlblas
         x, w = torch.randn(4, 64), torch.randn(64)
@@ -272,7 +272,7 @@ def test_a_torch_that_is_too_old_leaves_its_tensors_to_dlpack(stub):
 
 
 def test_a_forked_child_goes_on_alone():
-    """torch's pool hangs in a forked child: the kernel there runs on one thread."""
+    """torch's thread pool hangs in a forked child: the kernel there runs on one thread."""
     code = """
         import os, signal, numpy, torch, dlblas
         x, w = torch.randn(4096, 512), torch.randn(512)

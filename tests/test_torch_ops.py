@@ -1,4 +1,4 @@
-"""The operators in torch: every form of every operator, by the registry and not by name.
+"""The operators in torch: every form of every operator, from the registry and not by name.
 
 The same file runs on a GPU with -m gpu. Read next: bindings/torch/kernel.cpp, docs/torch.md,
 test_torch_calls.py.
@@ -26,13 +26,13 @@ CUDA = pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)
 DEVICES = [CPU, CUDA]
 INTEGERS = (torch.int32, torch.int64)
 SIZES = (5, 48, 24, 7, 3, 2, 4, 6, 8, 9)
-# Where the others do not fit: groups of 128, what 8 divides.
+# Sizes for operators that the others do not fit: groups of 128, multiples of 8.
 SIZES_OF = {
     "mm_w4a16_awq": (5, 256, 3),
     "mm_w4a16_gptq": (5, 256, 32, 48),
     "gptq_dequantize": (32, 48),
 }
-# Letters that are one where the optional tensors are absent: rows of q without their offsets.
+# Letters that are equal where the optional tensors are absent: rows of q without their offsets.
 SAME = {"paged_attention_lse": ("B", "T")}
 INFO = {row["name"]: row for row in dlblas.info()["operators"]}
 
@@ -41,7 +41,7 @@ INFO = {row["name"]: row for row in dlblas.info()["operators"]}
 
 
 def sizes_of(operation, sizes):
-    """By letter, in order of first appearance; what a scalar gives has its default."""
+    """Sizes by letter, in order of first appearance; a size given by a scalar has its default."""
     sizes = SIZES_OF.get(operation.operator, sizes)
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
     given = {
@@ -63,7 +63,7 @@ def dtype_of(spec, tensors, wanted):
 
 
 def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
-    """Positional arguments; optional tensors are left out where ``absent``."""
+    """Positional arguments; ``absent`` leaves out the optional tensors."""
     tensors, arguments = {}, []
     given = {index: letter for index, letter, default in operation.sizes if default is None}
     wanted = operator(operation.name)._schema.arguments
@@ -79,7 +79,7 @@ def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
         i = index + (operation.num_inputs if kind == "result" else 0)
         spec = operation.tensors[i]
         alias = wanted[len(arguments)].alias_info
-        # What receives a result in place is there, though the operator could do without.
+        # The tensor that receives an in-place result is passed even if it is optional.
         receives = operation.form.endswith("_") and alias is not None and alias.is_write
         if spec.optional and absent and not receives:
             arguments.append(None)
@@ -87,7 +87,7 @@ def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
         letters = sizes_of(operation, sizes)
         if absent and (same := SAME.get(operation.name.removesuffix("_out"))):
             letters[same[0]] = letters[same[1]]
-        # An optional input that decides a result's dtype comes after it.
+        # An optional input that decides a result's dtype comes after the result.
         later = spec.like >= 0 and spec.like not in tensors and not absent
         decides = operation.tensors[spec.like] if later else spec
         kind_of_it = dtype_of(decides, tensors, dtype)
@@ -113,7 +113,7 @@ def fakes(arguments):
 
 
 def named_of(operation, arguments):
-    """The same arguments for the operator on NumPy arrays."""
+    """The same arguments by name, for the operator on NumPy arrays."""
     named = {}  # torch has sizes without a default before optional tensors
     names = [a.name for a in operator(operation.name)._schema.arguments]
     for (kind, index), name, value in zip(operation.arguments, names, arguments, strict=False):
@@ -128,15 +128,15 @@ def named_of(operation, arguments):
 
 
 class Judged(NamedTuple):
-    """Of a result: where the oracle defines no element, or None, and how far two right ones may
-    be apart beyond a rounding."""
+    """For one result: where the oracle defines no element, or None, and how far two right results
+    may differ beyond a rounding."""
 
     undefined: Any = None
     apart: Any = 0
 
 
 def judged(operation, arguments):
-    """Of each result. Products of f8 keep 13 bits on a GPU: there the oracle's bounds count."""
+    """For each result. f8 products keep 13 bits on a GPU: for them, the oracle's bounds apply."""
     facts, number = INFO[operation.operator], len(operation.tensors) - operation.num_inputs
     if facts["judge"] or not number:
         return [Judged()] * max(number, len(operation.tensors))
@@ -152,7 +152,7 @@ def judged(operation, arguments):
 
 
 def assert_close(ours, theirs, by):
-    """Where it is defined. Results of 16 bits: to one rounding of theirs."""
+    """Compares what is defined; 16-bit results agree to one rounding of theirs."""
     rtol = 2.0**-7 if ours.element_size() == 2 else 2e-4
     ours = ours.float().cpu().numpy()
     if by.undefined is not None:
@@ -165,7 +165,7 @@ def assert_close(ours, theirs, by):
 
 
 def reference(operation, arguments):
-    """Results of the same operator on NumPy arrays: another way in, without torch."""
+    """The results of the same operator on NumPy arrays: another entry point, without torch."""
     named = named_of(operation, arguments)
     inputs = list(named.values())
     results = getattr(dlblas, operation.form)(**named)
@@ -184,7 +184,7 @@ def reference(operation, arguments):
 
 
 def to_numpy(value, as_it_is=False):
-    """A copy as f32, but for 8 bits, integers, and what an operator has no f32 for."""
+    """A copy as f32, except for 8 bits, integers, and f16 where the operator has no f32."""
     value = value.detach().cpu()
     if value.dtype in INTEGERS or (as_it_is and value.dtype == torch.float16):
         return value.numpy().copy()
@@ -259,14 +259,13 @@ def test_opcheck(name, device, absent):
 
 
 def has_undefined(operation, arguments):
-    """Do new results hold elements that the operator does not write?"""
+    """Do new results have elements that the operator does not write?"""
     made = operation.num_returned and not operation.form.endswith("_")
     return made and any(by.undefined is not None for by in judged(operation, arguments))
 
 
 def check_traced(name, arguments):
-    """Traced with symbolic sizes, an operator gives what it gives at once, where that is
-    defined."""
+    """Traced with symbolic sizes, an operator gives its eager results wherever they are defined."""
     call = operator(name)
     torch._dynamo.reset()
     traced = torch.compile(
@@ -280,7 +279,7 @@ def check_traced(name, arguments):
 
 
 def tensors_of(name, arguments):
-    """Arguments and results."""
+    """All tensors among the arguments and results."""
     results = operator(name)(*copies(arguments))
     results = results if isinstance(results, tuple) else (results,)
     return [t for t in (*arguments, *results) if isinstance(t, torch.Tensor)]
@@ -289,7 +288,7 @@ def tensors_of(name, arguments):
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("name", FORMS)
 def test_fakes_tell_shapes_and_dtypes(name, dtype):
-    """What a meta tensor gives is what the kernel makes."""
+    """Meta results have the shapes, dtypes and strides that the kernel's results have."""
     operation = OPERATIONS[name]
     arguments = make_arguments(operation, "cpu", dtype)
     real = operator(name)(*copies(arguments))
@@ -309,7 +308,7 @@ def test_fakes_tell_shapes_and_dtypes(name, dtype):
 
 
 def refusal(name, arguments):
-    """What kind of complaint a call is, judged by its text on both sides; empty when it is none."""
+    """The first word of a call's error message, for both sides to compare; empty on success."""
     try:
         operator(name)(*arguments)
     except (RuntimeError, errors.Error) as reason:

@@ -1,6 +1,6 @@
-"""torch's attention as a candidate: what it computes, what it refuses, and who judges it.
+"""torch's attention as a candidate: what it computes, what it refuses, and how it is judged.
 
-Pins are set in processes of their own, and end with them. Read next:
+Pins are set in separate processes, and end with them. Read next:
 python/dlblas/torch/_rivals.py, python/dlblas/torch/_attention.py.
 """
 
@@ -84,7 +84,7 @@ def implementations(op: str) -> set[str]:
 
 
 def test_they_stand_wherever_torch_is() -> None:
-    """And nothing that was not measured runs one."""
+    """They are candidates, but a call that was not measured runs none of them."""
     assert implementations("flash_attention_lse") >= {"torch_sdpa", "torch_flash", "torch_cudnn"}
     q = torch.randn(1, 16, 2, 32)
     for op, args in {

@@ -1,5 +1,5 @@
-"""Gradients of softmax and log_softmax on torch tensors against torch's formula in f64, given what
-was returned; and l2_norm beside torch's normalize.
+"""Gradients of softmax and log_softmax on torch tensors against torch's formula in f64, computed
+from the returned values; and l2_norm beside torch's normalize.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next: torch_gradients.py,
 ops/norm/softmax_backward/softmax_backward_ref.hpp.
@@ -31,7 +31,7 @@ def gradient(op: str, dy: Any, y: Any) -> Any:
 
 
 def check(way: Any, op: str, x: Any, dy: Any) -> None:
-    """The sum is off by some roundings of each term, as they lie; then a rounding of the dtype."""
+    """The sum has an error of some roundings of each term; then one rounding to the dtype."""
     x = x.detach().requires_grad_()
     y = function(way, op)(x)
     wide = getattr(torch, op)(x.detach().double(), -1)  # torch rounds more than once in f16
@@ -105,7 +105,7 @@ def test_l2_norm_refuses_an_eps(eps: float, device: str) -> None:
 @pytest.mark.parametrize("dim", range(-3, 3))
 @pytest.mark.parametrize("op", [*OPS, "l2_norm"])
 def test_over_a_dimension(op: str, dim: int, device: str) -> None:
-    """As torch's: values, gradients, into ``out``, traced, and of NumPy arrays."""
+    """Like torch's: values, gradients, into ``out``, traced, and for NumPy arrays."""
     x, call = torch.randn(3, 4, 5, device=device), getattr(dlblas, op)
     theirs = torch.nn.functional.normalize if op == "l2_norm" else getattr(torch, op)
     want = theirs(x, dim=dim)
@@ -165,7 +165,7 @@ def test_a_sparse_place_is_refused_in_words() -> None:
 def test_rows_down_the_columns_are_the_same_and_lie_as_x_does(
     shape: tuple[int, ...], dim: int, dtype: Any
 ) -> None:
-    """Some rows are copied side by side at a time (src/kernels/row_turned.hpp)."""
+    """A few rows at a time are transposed into contiguous copies (src/kernels/row_turned.hpp)."""
     x = torch.randn(shape).to(dtype)
     for run in (dlblas.softmax, dlblas.log_softmax, dlblas.l2_norm):
         y = run(x, dim=dim)

@@ -25,7 +25,7 @@ F8 = torch.float8_e4m3fn
 
 
 def steps(a, b):
-    """How many codes lie between two tensors of them."""
+    """How many codes apart two tensors of codes are, per element."""
     return (a.view(torch.uint8).int() - b.view(torch.uint8).int()).abs()
 
 
@@ -74,7 +74,7 @@ def test_extreme_tensors_have_finite_scales(value, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("value", [0.0, 1e-45, 1e-42, 2.0**-120, 3e38])
 def test_scales_of_a_format_are_those_of_the_function(value, device):
-    """Finite for every largest value, 1 where there is none."""
+    """Finite for every largest value, and 1 if that is zero."""
     x = torch.full((3, 5), value, device=device)
     _, scale = quantize_fp8(x)
     kept = FP8Format.compute_scale(x)

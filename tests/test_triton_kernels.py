@@ -19,7 +19,7 @@ from dlblas import errors, triton_ops  # noqa: E402
 from dlblas.triton_ops import kernels  # noqa: E402
 from dlblas.triton_ops.kernels import fp8_quantize, rmsnorm_rope  # noqa: E402
 
-# The packages' functions have the names of their files.
+# The package's functions have the same names as their files, so take these from sys.modules.
 fp8_gemm, gated_mlp = (
     sys.modules[f"{kernels.__name__}.{one}"] for one in ("fp8_gemm", "gated_mlp")
 )
@@ -30,7 +30,7 @@ B, S, H, D = 2, 7, 3, 32
 
 
 def steps(a, b):
-    """How many codes lie between two tensors of them."""
+    """How many codes apart two tensors of codes are, per element."""
     return (a.view(torch.uint8).int() - b.view(torch.uint8).int()).abs()
 
 
@@ -53,7 +53,7 @@ def test_each_function_has_a_reference():
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_mix_of_dtypes(device, dtype):
-    """Theirs widen what they load, and store x's dtype; the library's own takes x's and f32."""
+    """Theirs widen what they load and store x's dtype; our own operator takes x's dtype and f32."""
     torch.manual_seed(6)
     x = torch.randn(B, S, H * D, device=device).to(dtype)
     drawn = (torch.randn(H * D), torch.randn(S, D), torch.randn(S, D))
@@ -93,13 +93,13 @@ def test_norm_and_rotation(device, dtype, duplicated):
         want = kernels.fused_rmsnorm_rope_reference(x, weight, cos, sin, 1e-5)
         got = kernels.fused_rmsnorm_rope(x, weight, cos, sin, 1e-5, num_heads=H)
         assert got.dtype is want.dtype is dtype and got.shape == want.shape == x.shape
-        # One rounding each; sums in f32 may cancel.
+        # One rounding each; f32 sums may cancel.
         torch.testing.assert_close(got, want, rtol=1.01 * torch.finfo(dtype).eps, atol=1e-5)
         near = 6 * torch.finfo(dtype).eps
         full = cos[None, :, None], sin[None, :, None]
         assert torch.equal(kernels.fused_rmsnorm_rope_reference(x, weight, *full, 1e-5), want)
         assert torch.equal(kernels.fused_rmsnorm_rope(x, weight, *full, 1e-5), got)
-        # Only the first halves of the tables are read: what the textbook says where they repeat.
+        # Only the first halves of the tables are read: the textbook's result where they repeat.
         normed = rmsnorm_rope.rmsnorm_reference(x, weight, 1e-5).float().unflatten(-1, (H, D))
         turned = torch.cat((-normed[..., D // 2 :], normed[..., : D // 2]), -1)
         textbook = (normed * cos[:, None].float() + turned * sin[:, None].float()).flatten(-2)

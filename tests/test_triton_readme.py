@@ -1,5 +1,5 @@
-"""What users of Triton Fused Operators begin with, the import changed: functions, modules, tuner,
-suite and verifier, on the CPU and, where there is one, on a GPU. FP8 is as exact as e4m3 can be.
+"""What users of Triton Fused Operators start with, only the import changed: functions, modules,
+tuner, suite and verifier, on the CPU and, where there is one, a GPU. FP8 has the accuracy of e4m3.
 
 Read next: docs/names.md, python/dlblas/triton_ops/.
 """
@@ -83,7 +83,7 @@ def test_modules(like: dict[str, Any]) -> None:
 
 
 class TransformerBlock(torch.nn.Module):
-    """Of their README: parameters f32, as modules are made, and no ``torch.no_grad``."""
+    """From their README: parameters in f32, as modules create them, and no ``torch.no_grad``."""
 
     def __init__(
         self, hidden_dim: int = 256, head_dim: int = 64, intermediate_dim: int = 384

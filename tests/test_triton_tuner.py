@@ -52,7 +52,7 @@ def test_spaces():
 
 
 def records(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Of the store that a cache keeps in its folder."""
+    """Records of the store that a cache keeps in its folder."""
     return sorted((folder / "v1" / "results").glob("*/*"))
 
 
@@ -199,7 +199,7 @@ def test_a_folder_of_others_is_neither_read_nor_written(tmp_path: pathlib.Path):
 
 
 class OutOfResources(Exception):  # noqa: N818
-    """As Triton's own, which derives from Exception alone."""
+    """Like Triton's own, which derives directly from Exception."""
 
 
 def test_the_fastest_configuration_wins_and_is_remembered(tmp_path: pathlib.Path):
@@ -289,7 +289,7 @@ def test_many_writers_lose_nothing(tmp_path: pathlib.Path):
 
 
 def double(x, out, wrong="", BLOCK=4):  # noqa: N803
-    """Into ``out`` and as a result; the fewer blocks, the faster."""
+    """Writes 2·x to ``out`` and returns it; the fewer blocks, the faster."""
     for part in range(BLOCK):
         torch.mul(x[part::BLOCK], 2, out=out[part::BLOCK])
     if wrong == "nan":
@@ -397,8 +397,8 @@ def test_one_other_element_shows_in_every_dtype(name):
 
 
 def compared(kernel, *args):
-    """How many of the configurations ``wrong=False`` and ``wrong=True`` are timed; the first's
-    arguments are what is left."""
+    """How many of the configurations ``wrong=False`` and ``wrong=True`` are timed; the arguments
+    are left as the first one leaves them."""
     tuner = triton_ops.TritonAutoTuner(kernel, {"wrong": [False, True]}, 1, 1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

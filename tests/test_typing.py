@@ -1,7 +1,7 @@
-"""A user's program under type checkers: every public name is there; options, reports have types.
+"""A user's program under type checkers: every public name exists; options and reports have types.
 
-mypy and pyright (its fork basedpyright, which comes with node inside), both in strict mode, over
-the built package with its stub. Read next: tools/generate/python.hpp.
+mypy and pyright (its fork basedpyright, which bundles node), both in strict mode, check the built
+package with its stub. Read next: tools/generate/python.hpp.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ SUBMODULES = [
 
 
 def every_submodule() -> str:
-    """What they offer by ``__all__``; of a module of kernels, what it defines."""
+    """What they offer in ``__all__``; for a module of kernels, what it defines."""
     pytest.importorskip("torch")
     text = ""
     kernels = [f"kernels.{name}" for name in dir(importlib.import_module("dlblas.kernels"))]

@@ -1,10 +1,10 @@
-"""dlblas.vllm: what it offers computes as vLLM's own definition, is taken only where a priority
-list names it, and refuses in words what it cannot serve.
+"""dlblas.vllm: its implementations compute what vLLM defines, run only where a priority list names
+them, and refuse in words what they cannot serve.
 
-Against a stand-in of vLLM's interface (vllm_stand_in.py), and against the real ``vllm.ir`` where
-vLLM can be imported. Its Python files are enough: unpack them from the wheel of vLLM 0.33 (``unzip
+These tests run on a stand-in for vLLM's interface (vllm_stand_in.py), and on the real ``vllm.ir``
+if vLLM can be imported. Its Python files suffice: unpack them from the wheel of vLLM 0.33 (``unzip
 …whl 'vllm/*.py'``), put that folder on PYTHONPATH beside the package ``regex``, and run this file.
-No GPU and none of vLLM's kernels take part. Read next: python/dlblas/vllm.py.
+No GPU and no vLLM kernel takes part. Read next: python/dlblas/vllm.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dlblas import vllm as plugin  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OURS = ["dlblas", "native"]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-# What vLLM allows an implementation of its norms.
+# The tolerances that vLLM allows an implementation of its norms.
 ALLOWED = {
     torch.float32: {"atol": 1e-5, "rtol": 1.3e-6},
     torch.float16: {"atol": 1e-2, "rtol": 2e-3},
@@ -101,7 +101,7 @@ def test_fused_add_rms_norm(ops: Any, dtype: Any, weight: str) -> None:
         torch.testing.assert_close(y, of_rounded, **ALLOWED[dtype])
     else:  # what the docs say it is the norm of
         assert (y != of_rounded).float().mean() < 1e-3
-    # Given leave, it writes over what it was given.
+    # With permission, it overwrites its inputs.
     assert torch.equal(over[0], y) and torch.equal(over[1], total)
     assert torch.equal(x, y) and torch.equal(residual, total)
     assert over[0].data_ptr() == x.data_ptr() and over[1].data_ptr() == residual.data_ptr()
@@ -169,7 +169,7 @@ def test_the_next_of_the_list_takes_other_calls(ops: Any) -> None:
 
 
 def test_it_is_traced_as_operators(ops: Any) -> None:
-    """As vLLM lowers: with fake tensors of symbolic sizes, outside of torch.compile."""
+    """As vLLM lowers it: with fake tensors of symbolic sizes, outside torch.compile."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def both(x: Any, residual: Any, w: Any) -> Any:
@@ -219,13 +219,13 @@ def other_types(
 def other_values(
     x: torch.Tensor, weight: torch.Tensor | None, epsilon: float, variance_size: int | None = None
 ) -> torch.Tensor:
-    """Rounds before a weight of f32, too."""
+    """Rounds before an f32 weight, too."""
     y = vllm_stand_in.rms_norm(x, None, epsilon)
     return y if weight is None else (y * weight).to(x.dtype)
 
 
 class Older:
-    """An operator of another interface."""
+    """An operator with another interface."""
 
     impls = vllm_stand_in.Op(vllm_stand_in.rms_norm).impls
 
@@ -261,7 +261,7 @@ def test_a_vllm_of_one_operator(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_priorities_it_stays_out_of_the_way(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """vLLM loads every plug-in, and an exception of one ends it."""
+    """vLLM loads every plug-in, and an exception in one ends vLLM."""
     stand_in(monkeypatch)
     monkeypatch.setitem(sys.modules, "vllm.ir", None)  # an import of it fails
     with pytest.raises(dlblas.errors.UnsupportedError, match=r"no vllm\.ir\.ops; expected .*0\.20"):
@@ -287,7 +287,7 @@ def test_without_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_entry_point_is_there() -> None:
-    """vLLM finds it by the group; tomllib is Python 3.11's."""
+    """vLLM finds it by its group. Parsed as text: tomllib needs Python 3.11."""
     text = (ROOT / "pyproject.toml").read_text()
     table = text.split('[project.entry-points."vllm.general_plugins"]\n')[1].split("\n[")[0]
     name, _, target = table.strip().partition(" = ")

@@ -1,6 +1,6 @@
-"""Weights of 4 bits: every bit of a word, both ways of packing, and what mm_w4a16 says of them.
+"""4-bit weights: every bit of a packed word, both packings, and what mm_w4a16 computes and refuses.
 
-Shapes, layouts and special values are in cases.json of the rooms of ops/w4/. Read next:
+Shapes, layouts and special values are in cases.json of the folders of ops/w4/. Read next:
 ops/w4/README.md.
 """
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(17)
 
 
 def pack(values: Any, order: tuple[int, ...] = tuple(range(8))) -> Any:
-    """Eight neighbours of the last dimension into a word: place i holds element order[i]."""
+    """Packs eight neighbours of the last dimension into a word: place i holds element order[i]."""
     eight = values.reshape(*values.shape[:-1], -1, 8)[..., list(order)].astype(np.uint64)
     words = (eight << (4 * np.arange(8, dtype=np.uint64))).sum(-1)
     return words.astype(np.uint32).view(np.int32)
@@ -106,7 +106,7 @@ def test_what_is_refused() -> None:
 
 @pytest.mark.parametrize("zeros", [True, False])
 def test_no_rows_of_a_weight(zeros: bool) -> None:
-    """Without rows a group may have any number of them."""
+    """If the weight has no rows, a group may have any number of them."""
     words, scale = np.zeros((0, 2), np.int32), np.zeros((0, 16), "e")
     stored = np.zeros((0, 2), np.int32) if zeros else None
     assert dlblas.awq_dequantize(words, scale, stored).shape == (0, 16)

@@ -1,5 +1,5 @@
 """The documentation site: it builds from this tree without a warning, every operator has its page,
-every link leads somewhere, nothing comes from another site, and the search knows every operator."""
+every link resolves, nothing is loaded from another site, and the search knows every operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESCRIBE = os.environ.get("DLBLAS_DESCRIBE", str(ROOT / "build" / "dlblas_descri
 sys.path.insert(0, str(ROOT / "tools"))
 from website import check, cpp_api, look, markdown, operators, python_api, stage  # noqa: E402
 
-# Nothing in them is wider than its box, on a desktop and a phone; needs Chromium.
+# Nothing on these pages is wider than its box, on a desktop and a phone; needs Chromium.
 LOOKED_AT = (
     "index.html", "tutorial.html", "tuning.html", "python_reference.html",
     "operators/rms_norm.html",
@@ -29,7 +29,7 @@ LOOKED_AT = (
 
 
 def library_info() -> dict[str, Any]:
-    """Of a process of its own: other tests may have registered operators in this one."""
+    """From a fresh process: other tests may have registered operators in this one."""
     code = "import json, dlblas; print(json.dumps(dlblas.info()))"
     env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     return cast(
@@ -99,7 +99,7 @@ def test_no_operator_is_named_by_the_tools() -> None:
 
 
 def test_every_letter_has_a_meaning() -> None:
-    """And no operator's files say one of a letter that none of their schemas has."""
+    """And no operator's files describe a letter that none of their schemas has."""
     info = library_info()
     library = operators.Library(info, {}, [], lambda row: "")
     unsaid, used = [], {}

@@ -1,4 +1,4 @@
-"""What the site's made parts promise: examples that run, formulas that are well formed, pictures,
+"""What the generated parts of the site promise: examples that run, well-formed formulas, pictures,
 a search that ranks. Read next: tools/website/examples.py, formulas.py, pictures.py, search.py.
 """
 
@@ -141,7 +141,7 @@ def test_the_search_ranks(tmp_path: pathlib.Path) -> None:
         {"u": "b.html", "t": "Changes", "h": [], "b": "word " * 300 + "a cuda graph once"},
         {"u": "c.html", "t": "Environment", "h": [], "b": "DLBLAS_LOG is a level"},
     ]
-    # What every operator's page says, and names in their headings, are no page about it.
+    # Text on every operator's page, and names in its headings, do not make a page about them.
     names = [["r", "cuda_registers"], ["c", "cuda_cluster"], ["s", "cuda_shared"]]
     said = "may be captured in a CUDA graph; " * 7
     pages += [{"u": f"{i}.html", "t": f"op_{i}", "h": names, "b": said} for i in range(20)]

@@ -1,5 +1,5 @@
 """The wheel: one py3-none file that imports in a clean environment, holds what build/python holds,
-and needs nothing but libc and its friends.
+and needs nothing but libc and its companion libraries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import zipfile
 import pytest
 import tree_copy
 
-# One worker of pytest-xdist runs them all: what they share is built once.
+# One pytest-xdist worker runs them all: their shared fixtures are built once.
 pytestmark = pytest.mark.xdist_group("wheel")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -28,7 +28,7 @@ import tree  # noqa: E402
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 MOST_BYTES = 10 << 20
-# What g++ on Debian 12 needs; for a release see test_release_wheel.py.
+# What g++ on Debian 12 requires; for a release, see test_release_wheel.py.
 NEWEST_GLIBC = (2, 36)
 
 
@@ -50,7 +50,7 @@ def run(*command: str | pathlib.Path, **env: str) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Built without isolation, of a copy: a warm compiler cache knows its paths from build/."""
+    """Built without isolation from a copy: a warm compiler cache knows its paths from build/."""
     out, copy = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("tree")
     tree_copy.copy_tree(copy)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
@@ -97,7 +97,7 @@ def test_name_size_and_metadata(wheel: pathlib.Path) -> None:
 
 
 def assert_readable_alone(metadata: email.message.Message) -> None:
-    """A package index shows it without the tree: no link leads to a file of that."""
+    """A package index shows it without the tree: no link leads to a file of the tree."""
     assert metadata["Description-Content-Type"] == "text/markdown"
     text = str(metadata.get_payload())
     assert text.startswith("# dlblas\n")
@@ -113,7 +113,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_description_is_made_of_the_readme(tmp_path: pathlib.Path) -> None:
-    """As the backend makes it, without a build."""
+    """As the backend generates it, without a build."""
     names = ["pyproject.toml", "README.md", "LICENSE", "VERSION", "CMakeLists.txt"]
     for name in [*names, "tools/wheel_readme.py"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -138,7 +138,7 @@ def test_holds_what_the_staged_package_holds(wheel: pathlib.Path) -> None:
     }
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    # There the library has a second name: a build's programs ask for it by its version.
+    # In build/, the library has a second name: the build's programs load it by its version.
     assert names == wanted - {f"dlblas/lib/libdlblas.so.{VERSION.partition('.')[0]}"}
 
 
@@ -146,7 +146,7 @@ CONSUMER = ROOT / "tests" / "consumer"
 
 
 def test_cmake_projects_find_it(clean_venv: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Shared library, headers and the version's check, from `pip install` alone."""
+    """Shared library, headers and version check, from `pip install` alone."""
     home = {"HOME": str(tmp_path)}
     folder = run(clean_venv / "bin" / "dlblas", "--cmake-dir", **home).strip()
     build = tmp_path / "build"
@@ -224,7 +224,7 @@ def test_imports_in_a_clean_environment(clean_venv: pathlib.Path, tmp_path: path
 
 
 def test_readme_example_after_pip_install(clean_venv: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """With this environment's NumPy and nothing else of it: no registry is asked."""
+    """With this environment's NumPy and nothing else of it: no package index is contacted."""
     numpy = importlib.util.find_spec("numpy")
     assert numpy and numpy.origin
     for package in pathlib.Path(numpy.origin).parent.parent.glob("numpy*"):

@@ -1,7 +1,7 @@
-"""``dlblas info --why rms_norm`` on machines that lack something: five golden texts, and one of a
+"""``dlblas info --why rms_norm`` on machines that lack something: five golden texts, and one for a
 machine that lacks nothing.
 
-The machines are made of stubs (tests/stubs): a driver of CUDA 12.8 with one GPU, compilers that
+The machines are built from stubs (tests/stubs): a driver of CUDA 12.8 with one GPU, compilers that
 only have a version, a package folder that says torch is installed; the real ones are hidden.
 """
 
@@ -82,7 +82,7 @@ expected mode 0700, got 0777
 
 
 class Machine(NamedTuple):
-    """What is there: library files by stub, torch's version, the mode of the cache's folder."""
+    """What it has: library files (stubs), torch's version, the mode of the cache folder."""
 
     libraries: tuple[str, ...] = ("libcuda.so.1", "libnvrtc.so.12")
     torch: str = "2.10.0"
@@ -107,7 +107,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def ask(
     machine: Machine, built: pathlib.Path, here: pathlib.Path, *words: str
 ) -> subprocess.CompletedProcess[str]:
-    """``dlblas info --why rms_norm`` there, as an interpreter with no packages but the stub's."""
+    """Runs ``dlblas info --why rms_norm`` there; the interpreter has only the stub's packages."""
     libraries, packages, cache = here / "libraries", here / "packages", here / "cache"
     for folder in (libraries, packages, cache, cache / "v1"):
         folder.mkdir(mode=0o700)

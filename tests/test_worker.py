@@ -1,5 +1,5 @@
 """Measuring in a worker, from Python: the same results as in this process, nothing left behind.
-The ways to fail are tests/cpp/test_worker.cpp's.
+tests/cpp/test_worker.cpp covers the failures.
 
 Read next: python/dlblas/_worker.py, docs/tuning.md ("In a worker"), test_worker_ctrl_c.py.
 """
@@ -105,7 +105,7 @@ PROGRAM = """
 
 
 def test_a_program_that_is_not_python_has_one_beside_the_library(tmp_path):
-    """As installed and in a wheel; and where only the library was taken along."""
+    """As installed and in a wheel; and where only the library was copied."""
     program = (PACKAGE / "dlblas" / "lib" / "libdlblas.so").resolve().parent / "dlblas_worker"
     if not program.exists():
         pytest.skip(f"no {program}")
@@ -161,7 +161,7 @@ def test_the_option_is_checked():
         dlblas.tune("rms_norm", (), worker="yes")
 
 
-# A user's own candidates, each wrong in a way of its own; the module is what the worker imports.
+# A user's own candidates, each with its own failure; the worker imports this module.
 CANDIDATES = """
 import os, time
 import numpy as np

@@ -1,6 +1,7 @@
 """Ctrl-C during a search keeps what was measured, leaves no process behind, and the caller goes on:
-in a worker and in this process, while one is measured, hangs, or a worker starts. The signal goes
-to the whole group, as a terminal sends it. While one compiles: tests/cpp/test_worker.cpp.
+in a worker and in this process, while a candidate is measured or hangs, or a worker starts. The
+signal goes to the whole process group, as from a terminal. tests/cpp/test_worker.cpp covers Ctrl-C
+while a candidate compiles.
 
 Read next: docs/tuning.md ("In a worker"), bindings/python/control.cpp (the signal checks).
 """
@@ -39,7 +40,7 @@ SEARCH = """
                            "failed": [r["implementation"] for r in rows if r["failure"]]}}))
 """
 
-# Hangs when it is called, or when a worker imports it; here it is only registered.
+# Hangs when called, or when a worker imports it; here it is only registered.
 MODULE = """
 import sys, time
 import dlblas
@@ -63,7 +64,7 @@ CLOSURE = """
 
 
 def interrupt(process: subprocess.Popen[str], at: str, after_s: float = 0.0) -> tuple[str, str]:
-    """Ctrl-C once a line begins with `at`; what the process wrote after it. Its workers end."""
+    """Ctrl-C once a line begins with `at`; returns what the process then wrote. Its workers end."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(at):
@@ -97,7 +98,7 @@ def test_while_a_candidate_hangs_in_a_worker(tmp_path: Path) -> None:
     path = os.pathsep.join([str(PACKAGE), str(tmp_path)])
     search = SEARCH.format(before="import mine", options="worker=True")
     process = child(search, tmp_path / "cache", PYTHONPATH=path, DLBLAS_LOG="info")
-    # Users' own come after the built-in defaults: some of these have been measured.
+    # Users' own candidates come after the built-in defaults: some of those have been measured.
     out, err = interrupt(process, "measured", after_s=2.0)
     assert process.returncode == 0, err
     assert "hangs\n" in err  # the worker's word, passed on: it was inside

@@ -1,5 +1,5 @@
-"""What the tests of gradients share: one call on leaves with the formula differentiated by torch in
-f64 and what each element may be off by, and the two ways in.
+"""Shared by the tests of gradients: one call on leaves, the formula differentiated by torch in f64
+with an error bound per element, and the two ways to call.
 
 Read next: tests/test_torch_autograd.py.
 """
@@ -28,7 +28,7 @@ def every_device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-# The two ways in. Keyword-only arguments are positional for torch.
+# The two ways to call. Keyword-only arguments are positional for torch.
 def functions(op: str) -> Callable[..., Any]:
     call = getattr(dlblas, op)
     tensors = 3 if op == "add_rms_norm" else 2
@@ -52,12 +52,12 @@ WAYS = pytest.mark.parametrize("way", [functions, operators], ids=["function", "
 
 
 def rounded(t: Any, dtype: Any) -> Any:
-    """Rounds; its derivative is 1, as the contract says."""
+    """Rounds; the derivative is 1, as the contract says."""
     return t + (t.detach().to(dtype).double() - t.detach())
 
 
 class Case:
-    """One call on leaves, its gradients, and the same in f64 with what each may be off by."""
+    """One call on leaves, its gradients, and the same in f64 with an error bound per element."""
 
     def __init__(
         self, op: str, device: str, dtype: str = "f32", weight: str | None = None,
@@ -102,7 +102,7 @@ class Case:
         leaves = [t.detach().double().requires_grad_() for t in self.leaves()]
         results = self.results64(leaves)
         values = torch.autograd.grad(results, leaves, [g.double() for g in grads])
-        # Magnitudes of what is summed: the bound of rms_norm_backward's oracle, in torch.
+        # Magnitudes of the summed terms: the bound of rms_norm_backward's oracle, in torch.
         eps, offset, cast = self.scalars
         x, *residual = (self.view(t.detach()) for t in leaves[:-1])
         h = self.results64([t.detach() for t in leaves])[-1] if residual else x
@@ -112,17 +112,17 @@ class Case:
         dx = r * (g + n * (g * n).mean(-1, keepdim=True))
         if residual:
             dx = dx + grads[1].double().abs()
-        # Back through the view, where several elements of x may come from one of the leaf.
+        # Back through the view, where one element of the leaf may give several elements of x.
         leaf = leaves[0].detach().requires_grad_()
         (dx,) = torch.autograd.grad(self.view(leaf), leaf, dx)
         width, rows = h.shape[-1], h.numel() // max(1, h.shape[-1])
         terms = dx.numel() and self.view(self.tensors[0]).numel() / dx.numel()
         chain = width / 8 + 64
         unit, unit_w = (torch.finfo(t).eps / 2 for t in (self.dtype, self.weight_dtype))
-        # A leaf that a view repeats adds gradients that were rounded to its dtype, in its dtype.
+        # A leaf that a view repeats sums its gradients in its dtype, after rounding to that dtype.
         bound_x = dx * (chain * U + unit * (1 if terms <= 1 else 4 * terms)) + 1e-7
         dw = (dy * n).reshape(-1, width).sum(0)
-        # A normalised element next to a tie may be rounded the other way.
+        # A normalised element next to a tie may round the other way.
         flips = 2 * unit if cast else 0.0
         bound_w = dw * ((chain + rows) * U + flips + unit_w) + 1e-7
         return list(values), [bound_x] * len(self.tensors) + [bound_w]

@@ -1,5 +1,5 @@
-"""Copies of the tree whose builds find their objects in the compiler cache that build/ filled: the
-same flags, and the same paths from the build's folder. In: the checkout. Out: a copy, options of
+"""Copies of the tree whose builds hit the compiler cache that build/ filled: they use the same
+flags, and the same paths relative to the build folder. In: the checkout. Out: a copy, options of
 CMake, an environment.
 """
 
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def copy_tree(to: pathlib.Path) -> list[str]:
-    """The files that git knows, and new ones that it does not ignore; returns their names."""
+    """Copies the files that git tracks, and new ones it does not ignore; returns their names."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = [f for f in listed.split("\0") if f and (ROOT / f).is_file()]
@@ -24,12 +24,12 @@ def copy_tree(to: pathlib.Path) -> list[str]:
 
 
 def options() -> dict[str, str]:
-    """What build/ was configured with and changes its compiler's command line."""
+    """The options of build/ that change its compiler's command line."""
     cache = (ROOT / "build" / "CMakeCache.txt").read_text()
     werror = "DLBLAS_WERROR:BOOL=ON" in cache
     return {"CMAKE_BUILD_TYPE": "Release", "DLBLAS_WERROR": "ON" if werror else "OFF"}
 
 
 def environment(copy: pathlib.Path) -> dict[str, str]:
-    """Of a build in <copy>/build: ccache knows paths by their way from there."""
+    """For a build in <copy>/build: ccache uses paths relative to that folder."""
     return {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1", "CCACHE_DEPEND": "1"}

@@ -1,4 +1,4 @@
-"""A Triton kernel and its search, for test_triton_tuner.py: run in a process of its own, twice."""
+"""A Triton kernel and its search, for test_triton_tuner.py: run in its own process, twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(folder: str) -> None:
     x = torch.randn((1 << 22) + 5, device="cuda")
     out = torch.zeros_like(x)
     tuner = TritonAutoTuner(scale, {"num_warps": [4]}, 5, 20, cache_dir=folder)
-    # 192 is no power of two: the compiler refuses it.
+    # 192 is not a power of two: the compiler refuses it.
     tuner.all_configs = [
         {"BLOCK_SIZE": size, "num_warps": 4, "wrong": wrong}
         for size, wrong in ((32, 0), (1024, 0), (2048, 1), (4096, 1), (192, 0))

@@ -1,4 +1,4 @@
-"""What the tests of dlblas.triton_ops share: a fresh process, and a half on a GPU."""
+"""Shared by the tests of dlblas.triton_ops: a fresh process, and an f16 tensor on a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def environment(**over: str) -> dict[str, str]:
 
 
 def python(code: str, **over: str) -> str:
-    """What a fresh process prints."""
+    """The standard output of a fresh process."""
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(**over), capture_output=True, text=True
     )

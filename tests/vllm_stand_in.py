@@ -1,8 +1,9 @@
-"""What dlblas.vllm meets of vLLM, in small: modules ``vllm``, ``vllm.ir`` and ``vllm.envs`` with
-the rules of vLLM 0.33 for implementations, dispatch, priorities and in-place forms.
+"""A small stand-in for what dlblas.vllm uses of vLLM: modules ``vllm``, ``vllm.ir`` and
+``vllm.envs`` with the rules of vLLM 0.33 for implementations, dispatch, priorities and in-place
+forms.
 
-Left out: torch operators of vLLM's own, logging, compilation passes. Used by: test_vllm.py, which
-runs the same tests on a real ``vllm.ir`` where there is one.
+Left out: vLLM's own torch operators, logging, compilation passes. Used by: test_vllm.py, which also
+runs its tests on a real ``vllm.ir`` where there is one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Implementation:
         return self.takes is None or bool(self.takes(*args))
 
     def func_impl_fn(self, *args: Any) -> Any:
-        """Out of place: one that writes over activations gets copies of them."""
+        """Out of place: an implementation that overwrites activations gets copies of them."""
         if not self.inplace:
             return self.impl_fn(*args)
         places = self.op.activations
@@ -36,7 +37,7 @@ class Implementation:
 
 
 class Op:
-    """An operator; its parameters that begin with x are activations."""
+    """An operator; parameters whose names begin with x are activations."""
 
     def __init__(self, native: Callable[..., Any], allow_inplace: bool = False) -> None:
         self.schema = infer_schema(native, mutates_args=())
@@ -111,13 +112,13 @@ def fused_add_rms_norm(
     epsilon: float,
     variance_size: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Statistics of the sum before it is rounded: vLLM's definition, not its CUDA kernel's."""
+    """Statistics of the sum before rounding: vLLM's definition, not its CUDA kernel's."""
     total = x.float() + x_residual.float()
     return rms_norm(total, weight, epsilon, variance_size).to(x.dtype), total.to(x.dtype)
 
 
 def modules(*, ops: dict[str, Any] | None = None, plugins: list[str] | None = None) -> Any:
-    """For ``sys.modules``. ``ops``: in place of the two; ``plugins``: what VLLM_PLUGINS names."""
+    """For ``sys.modules``. ``ops`` replaces the two operators; ``plugins`` is VLLM_PLUGINS."""
     vllm, ir, envs = ModuleType("vllm"), ModuleType("vllm.ir"), ModuleType("vllm.envs")
     given = {"rms_norm": Op(rms_norm), "fused_add_rms_norm": Op(fused_add_rms_norm, True)}
     vars(vllm).update(__version__="0.33.0 in small", __path__=[], ir=ir, envs=envs)

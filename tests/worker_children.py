@@ -1,5 +1,5 @@
-"""Processes that tune, for the tests of workers: started, looked at, and seen to end. Read next:
-test_worker.py, test_worker_ctrl_c.py.
+"""Processes that tune, for the tests of workers: started, inspected, and checked to have ended.
+Read next: test_worker.py, test_worker_ctrl_c.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PACKAGE = Path(dlblas.__file__).parent.parent
 
 
 def child(command: str | list[str], cache: Path, **env: str) -> subprocess.Popen[str]:
-    """Python code, or a command's arguments, in a session of its own: its group is signalled as a
+    """Starts Python code, or a command's arguments, in its own session: its group is signalled as a
     terminal's is."""
     if isinstance(command, str):
         command = [sys.executable, "-c", textwrap.dedent(command)]
@@ -30,7 +30,7 @@ def child(command: str | list[str], cache: Path, **env: str) -> subprocess.Popen
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A background job of a shell is told to ignore it, and so are its children.
+        # A shell's background job is told to ignore SIGINT, and so are its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 

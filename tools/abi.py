@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The C ABI in one text: versions, enumerators, offsets of every structure's members, prototypes.
+"""The C ABI as one text: versions, enumerators, offsets of every structure's members, prototypes.
 
-In: include/dlblas/dlblas.h, and a C compiler that is asked for sizes. Out: tests/abi.txt
-(--update), or the lines in which the header has moved away from it. A line that is added is news
-for callers; one that changes or goes breaks programs that are built already. Read next:
+In: include/dlblas/dlblas.h, and a C compiler, which computes the sizes. Out: tests/abi.txt
+(--update), or the lines in which the header differs from it. An added line is new to callers; a
+changed or removed line breaks programs that are already built. Read next:
 tools/cpp_declarations.py, tests/test_public_headers.py.
 """
 
@@ -40,7 +40,7 @@ def enumerators(d: Declaration) -> list[str]:
 
 
 def questions(found: list[Declaration]) -> list[str]:
-    """One C statement for each line that only a compiler can tell."""
+    """One C statement for each line that only a compiler can compute."""
     asked = []
     for d in found:
         if d.kind != "type":

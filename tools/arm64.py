@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""An arm64 machine to try things on: Debian's arm64 Python under qemu, in build/arm64.
+"""An arm64 test machine: Debian's arm64 Python under qemu, in build/arm64.
 
-Nothing is installed and no root is needed: packages come by `apt-get download`, with lists of our
-own, and are unpacked. Used by tools/release_wheel.py and tests/test_release_wheel.py; by hand,
+Installs nothing and needs no root: `apt-get download` fetches packages with private package lists,
+and they are only unpacked. Used by tools/release_wheel.py and tests/test_release_wheel.py; by hand,
 `python tools/arm64.py FILE…` runs an arm64 Python.
 """
 
@@ -37,7 +37,7 @@ SOURCE = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror
 
 
 def download(arch: str, packages: list[str]) -> list[pathlib.Path]:
-    """Debian 12's packages for one architecture."""
+    """Downloads Debian 12 packages for one architecture; the paths of the archives."""
     folder = FOLDER / arch
     for name in ("lists/partial", "cache/archives/partial", "archives"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def prepare() -> None:
 
 
 def emulator() -> list[str]:
-    """What to put before the path of an arm64 program."""
+    """The command prefix that runs an arm64 program."""
     prepare()
     return [str(FOLDER / "qemu"), "-L", str(ROOT)]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks which folder may include which, that src/ and bindings/ name no operator, that files under
-ops/ open their family's namespace, and that only tuner measures.
+ops/ open their family's namespace, and that only tuner measures time.
 
-The arrows are those of docs/architecture.md, transitive. python -> bindings is checked by the wheel
-test: the package holds nothing but the library. Made files (generated/…, <dlblas/version.h>) are
-open to all.
+The allowed includes are the arrows of docs/architecture.md and their transitive closure. The wheel
+test checks python -> bindings: the package contains only the library. Any file may include
+generated files (generated/…, <dlblas/version.h>).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ARROWS = {
     "examples": ["include"],
     "tools": ["include", "dispatch"],
 }
-# The C header alone: plain values without a dependency. It is what the first stage of a call takes.
+# The C header, a layer of its own: plain values, no dependencies. A call's first stage takes them.
 ABI = "include/dlblas/dlblas.h"
 CLOCK = re.compile(r"\b(steady_clock|high_resolution_clock|clock_gettime|__rdtscp?|perf_counter)\b")
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
-# Where the objects of an instruction set keep their entries; cpu/simd.hpp says why.
+# Namespaces for the entries of objects of one instruction set; cpu/simd.hpp says why.
 LEVELS = {"DLBLAS_ISA", "avx512", "avx2", "baseline"}
-# An operator's schema opens its literal: "rms_norm(x: f[*T, C], …
+# An operator's schema begins a string literal: "rms_norm(x: f[*T, C], …
 SCHEMA = re.compile(r'(?:"|R"\w*\()\s*([a-z][a-z0-9_]*)\(\s*\w+[!?]?:\s')
 
 
@@ -85,7 +85,7 @@ def check_includes(root: pathlib.Path, path: str) -> list[str]:
 
 def check_namespaces(root: pathlib.Path, path: str, families: set[str]) -> list[str]:
     """A file under ops/ opens dlblas::<family> or an instruction set's namespace, and others only
-    inside of these; a file above the families (ops/quant_groups.hpp) opens any family's."""
+    inside these; a file above the families (ops/quant_groups.hpp) may open any family's."""
     if layer_of(path) != "ops":
         return []
     family = family_of(path)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that no kernel takes a collective (shuffle, vote, reduction of a warp or row) behind &&,
-|| or ?: of a value that lanes may differ in: lanes that skip it leave the others waiting for ever.
+"""Checks that no kernel calls a collective (shuffle, vote, warp or row reduction) behind &&, || or
+?: on a value that may differ between lanes: lanes that skip it leave the others waiting for ever.
 
-Found in device/row/select.cuh, where rows that share a warp differed: routers of f32 logits never
-ended. Constants (kName, C.name, T.name) may guard one. Take it into a variable first. In: every
-device text of ops/, device/, tests/device. Out: the lines, 1 when there is one.
+Found in device/row/select.cuh, where rows sharing a warp diverged: routers with f32 logits never
+ended. Constants (kName, C.name, T.name) may guard a collective. Otherwise store its result in a
+variable first. In: every device source of ops/, device/, tests/device. Out: the offending lines;
+exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ COLLECTIVE = re.compile(
     r"\b(?:__(?:shfl|reduce|match|all|any|ballot)\w*_sync|__syncthreads\w*|next)\s*\("
     r"|\btemplate\s+all<|\b(?:group|threads|blocks)\.(?:all|meet)\b"
 )
-# To the left of an operator: a constant, a comparison of constants, or their negation.
+# Allowed left of the operator: a constant, a comparison of constants, or their negation.
 CONSTANT = re.compile(
     r"(?:!?\s*(?:k[A-Z]\w*|[A-Z]\.\w+|true|false)(?:\s*[<>=!]=?\s*(?:k[A-Z]\w*|\d+))?)\s*$"
 )

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that every device header and kernel compiles alone under NVRTC, for sm_80 and sm_90a, with
-no warning and no CUDA or system header; and, where an nvcc is, that it takes them together.
+no warning and no CUDA or system header; and, if nvcc is found, that nvcc compiles them together.
 
 NVRTC is found beside this Python (the nvidia-cuda-nvrtc package), in DLBLAS_LIBS, CUDA_HOME or the
 system. Passed headers are cached in build/checks.
@@ -43,7 +43,7 @@ def find_nvrtc() -> ctypes.CDLL | None:
 
 
 def compile_alone(nvrtc: ctypes.CDLL, root: pathlib.Path, header: str, arch: str) -> str:
-    """What is wrong with the header, included twice; empty when nothing is."""
+    """What is wrong with the header when included twice; empty if nothing is."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     source = f'#include "{header}"\n' * 2
     made = nvrtc.nvrtcCreateProgram(
@@ -51,7 +51,7 @@ def compile_alone(nvrtc: ctypes.CDLL, root: pathlib.Path, header: str, arch: str
     )
     if made:
         return f"{header}: NVRTC makes no program (code {made})"
-    # -I finds the tree alone; system headers would need folders of their own.
+    # -I covers only the tree; system headers would need their own folders.
     options = [f"-arch={arch}", "-std=c++20", "-default-device", f"-I{root}"]
     code = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*map(str.encode, options))
@@ -68,7 +68,7 @@ def compile_alone(nvrtc: ctypes.CDLL, root: pathlib.Path, header: str, arch: str
 
 
 def device_headers(root: pathlib.Path) -> list[str]:
-    """All of device/, the kernels of the families, and what they share with the host."""
+    """All of device/, the families' kernels, and the headers they share with the host."""
     paths = [*tree.files(root, [".hpp"], ["device"]), *tree.files(root, [".cuh"], KERNEL_DIRS)]
     shared = {str(p.relative_to(root)) for p in paths}
     for path in list(paths):
@@ -77,8 +77,8 @@ def device_headers(root: pathlib.Path) -> list[str]:
 
 
 def check_together(root: pathlib.Path) -> list[str]:
-    """All kernels in one file, build/generated/index.cu, for editors (clangd) and for nvcc, whose
-    rules differ from NVRTC's: functions are the host's unless they say otherwise."""
+    """Writes build/generated/index.cu, which includes all kernels, for editors (clangd) and for
+    nvcc, whose rules differ from NVRTC's: a function is a host function unless marked otherwise."""
     index = root / INDEX
     there = sorted(str(p.relative_to(root)) for p in tree.files(root, [".cuh"], KERNEL_DIRS))
     index.parent.mkdir(parents=True, exist_ok=True)

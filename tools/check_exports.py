@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that the library exports dlblas_* alone and needs nothing but libc, libm, libgcc_s and the
-loader."""
+"""Checks that the library exports only dlblas_* and needs only libc (with libdl and libpthread),
+libm, libgcc_s and the loader."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that getenv is called in src/core/env.cpp alone, and that there are at most 15 DLBLAS_
-variables.
+"""Checks that only src/core/env.cpp calls getenv, and that there are at most 15 DLBLAS_ variables.
 
-The table in src/core/env.cpp is the list: a variable that Python names must be in it.
+The table in src/core/env.cpp is the complete list: a variable that Python names must be in it.
 """
 
 from __future__ import annotations

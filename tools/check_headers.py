@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that every header compiles alone, twice over, and the C header as C.
+"""Checks that every header compiles alone, included twice, and the C header as C.
 
-A part of another header says so in its opening comment, "Included by <header> alone"; then that is
-checked, and the whole is compiled with the part's instruction set. Passed headers are cached in
-build/checks.
+A part of another header says so in its opening comment, "Included by <header> alone"; the check
+enforces that, and compiles the whole header with the part's instruction set. Passed headers are
+cached in build/checks.
 """
 
 from __future__ import annotations

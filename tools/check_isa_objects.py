@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that objects compiled for one instruction set hold no weak symbol.
 
-The linker keeps one copy of a weak symbol for the whole library: it could be the AVX-512 one, and
-then a machine without AVX-512 dies. Looks at the objects of levels and units (*_baseline, *_avx2,
-*_amx …) of the release build.
+The linker keeps one copy of each weak symbol for the whole library. If that is the AVX-512 copy,
+the library crashes on a machine without AVX-512. Checks the release build's objects of all levels
+and units (*_baseline, *_avx2, *_amx …).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tree
 
 ISA = re.compile(r"_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\.cpp$")
-# nm's letters of symbols that the linker merges: weak function, weak object, unique.
+# nm's letters for symbols that the linker merges: weak function, weak object, unique.
 MERGED = "WwVvu"
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     objects = (args.build or root / "build") / "CMakeFiles" / "dlblas_objects.dir"
     sources = [p for p in tree.files(root, [".cpp"], ["cpu", "ops"]) if ISA.search(p.name)]
     pairs = [(p.relative_to(root), objects / f"{p.relative_to(root)}.o") for p in sources]
-    # Those that the build makes of row programs (cmake/row_programs.cmake).
+    # Sources that the build generates from row programs (cmake/row_programs.cmake).
     build = objects.parent.parent
     made = sorted((build / "generated" / "rows").glob("*.cpp"))
     pairs += [(p.relative_to(build), objects / f"{p.relative_to(build)}.o") for p in made]

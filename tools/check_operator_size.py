@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what an operator costs: the lines of its room ops/<family>/<operator>/ (definition,
-program, reference, Python, cases, without blank lines and comments, and without what benchmarks
-compare it with; of a row program at most 250) and the machine code of its CPU kernels for each
-instruction set of the release build, row programs and others (at most 60 kB, but what LARGER names
-with a reason; kernels that a family's operators share are counted under the file's name). Prints
-both, and the code of the host's side: definition, oracle, launches.
+"""Measures what each operator costs, in lines of source and in bytes of CPU machine code.
+
+Lines: its room ops/<family>/<operator>/ (definition, program, reference, Python, cases), without
+blank lines, comments and peers.py, which benchmarks compare it with; at most 250 for a row program.
+Machine code: its CPU kernels for each instruction set of the release build, row programs and
+others; at most 60 kB, apart from the exceptions in LARGER. Kernels that a family's operators share
+count under the file's name. Prints both, and the size of the host code: definition, oracle,
+launches.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def rooms_of(root: pathlib.Path) -> list[pathlib.Path]:
 
 
 def lines_of(room: pathlib.Path) -> int:
-    """Lines of all files in a room and below, without blank ones and comments."""
+    """Lines of all files in a room and below it, without blank lines and comments."""
     return sum(
         len(CODE.findall(p.read_text(encoding="utf-8")))
         for p in room.rglob("*")
@@ -44,7 +46,7 @@ def lines_of(room: pathlib.Path) -> int:
 
 
 def code_of(build: pathlib.Path) -> dict[str, dict[str, int]]:
-    """Operator, or file that a family shares -> level, or "host" -> bytes of code and constants."""
+    """Bytes of code and constants, by operator or shared file, then by level or "host"."""
     objects = build / "CMakeFiles/dlblas_objects.dir"
     paths = sorted([*objects.glob("generated/rows/*.o"), *objects.glob("ops/**/*.o")])
     found: dict[str, dict[str, int]] = {}

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The Python package as pyright reads it, and so every editor of a user: it narrows types otherwise
-than mypy, and knows other mistakes.
+"""Checks the Python package with pyright, which users' editors run: it narrows types differently
+from mypy, and finds other mistakes.
 
-In: python/dlblas, and basedpyright (pyright with node inside, optional in requirements-test.txt).
-Out: a line a complaint. Cached: reads nothing anew while the package's text is the same. Read next:
+In: python/dlblas, and basedpyright (pyright bundled with node, optional in requirements-test.txt).
+Out: one line per complaint. Cached: runs again only when the package's text changes. Read next:
 tests/test_typing.py, which checks users' programs in strict mode.
 """
 
@@ -19,8 +19,9 @@ import tempfile
 
 import tree
 
-# What mypy proves and pyright does not see: types that a string or a key has chosen, torch's and
-# NumPy's own stubs, names that the build writes. A file leaves this list when it is plain to both.
+# Files that only mypy can check: they depend on types chosen by a string or a key, on torch's and
+# NumPy's own stubs, or on names that the build writes, which pyright does not see through. A file
+# leaves this list once both can check it.
 LEFT_TO_MYPY = (
     "_linear_cross_entropy.py", "_missed.py", "bench", "harness/checks.py", "oracle.py",
     "own/_arrays.py", "own/_cases.py", "own/_names.py", "own/_operator.py", "own/_space.py",

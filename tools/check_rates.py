@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that no rate stands under ops/: bytes and operations a second belong to the machine.
+"""Checks that ops/ contains no rates: bytes and operations per second belong to the machine.
 
-A rate is a number of 1e9 or more with a point or an exponent, outside of comments and strings.
-Estimates take rates from src/core/rates.hpp, and keep beside themselves the part of one that their
-kernel reaches. A line that means something else by such a number says `// no rate`.
+A rate is a number of at least 1e9 with a decimal point or exponent, outside comments and strings.
+Estimates take rates from src/core/rates.hpp and define only the fraction of a rate that their
+kernel reaches. A line that uses such a number for something else is marked `// no rate`.
 """
 
 from __future__ import annotations

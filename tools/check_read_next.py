@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that the files which others send a reader to ("Read next: …") are there.
+"""Checks that the files named by "Read next: …" exist.
 
-A path is of the tree, of src/ or ops/, of the file's folder or of one above it; a name alone may
-stand in any folder.
+A path is relative to the tree, to src/ or ops/, or to the file's folder or one above it; a bare
+name may be in any folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIRST = 4000  # characters of a file that may say it
 
 
 def said_in(text: str) -> list[str]:
-    """The files that a text says to read next; patterns of names are left out."""
+    """The files that a text names to read next; name patterns are left out."""
     found = NEXT.search(text[:FIRST])
     if found is None:
         return []

@@ -19,7 +19,7 @@ import tree
 
 
 def operators(library: pathlib.Path) -> dict[str, set[str]]:
-    """Operator name -> the letters of its schema, as the library tells them."""
+    """Operator name -> the letters of its schema, as the library reports them."""
     lib = ctypes.CDLL(str(library))
     text = ctypes.c_void_p()
     if lib.dlblas_info(ctypes.byref(text)) != 0 or not text.value:

@@ -1,8 +1,8 @@
-"""Reads the declarations of a public header, C or C++, with the comments that stand above them.
+"""Reads the declarations of a public header, C or C++, with the comments above them.
 
-Used by tools/reference.py (the page) and tools/abi.py (the layout). No preprocessor and no types:
-it knows the form that headers of this tree have (clang-format's), not the language. What is private
-or in a namespace `detail` is left out.
+Used by tools/reference.py (the page) and tools/abi.py (the layout). It has no preprocessor and no
+types: it relies on the clang-format layout of this tree's headers, not on the full grammar. Private
+members and namespaces `detail` are left out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Reader:
         self.text = text
 
     def scope(self, start: int, end: int, public: bool) -> list[Declaration]:
-        """The declarations between two indices. `last` is where the one before ended."""
+        """The declarations between two indices. `last` is where the previous one ended."""
         found: list[Declaration] = []
         i = last = start
         joined = False  # is `last` the end of a declaration that is shown?
@@ -114,7 +114,7 @@ class _Reader:
         if directive := _DIRECTIVE.match(self.text, start):
             macro = _MACRO.match(directive[0])
             end = directive.end()
-            # A comment behind a macro belongs to the line after it, not to its value.
+            # A trailing comment is not part of the macro's value; it becomes its `after`.
             if macro and (words := _COMMENT.search(self.text, start, end)):
                 end = words.start()
             return (self.make("macro", macro[1], start, end) if macro else None), end

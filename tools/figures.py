@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the tables of README.md, docs/figures.md, docs/all_operators.md from benchmarks/results.
 
-A table stands between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. Of each figure
-the newest row counts, of the machine that was measured last; a table says "stale" when the sources
-behind one of its rows have changed since (README.md only how many). The tables `operators` and
-`families` come from the operators' own files (operator_table.py). `--check` writes nothing and
-exits 1 when a table is out of date. Needs the package: run it with .venv/bin/python after a build.
+A table is between `<!-- figures:begin NAME -->` and `<!-- figures:end NAME -->`. It shows the
+newest row of each figure: for GPUs of every card (README.md: of one), for CPUs of the one measured
+last. It says "stale" if the sources behind one of its rows have changed since (README.md says only
+for how many operators). The tables `operators` and `families` come from the operators' own files
+(operator_table.py). `--check` writes nothing and exits 1 when a table is out of date. Needs the
+package: run it with .venv/bin/python after a build.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MARKED = re.compile(r"(<!-- figures:begin (\S+) -->\n)(.*?)(<!-- figures:end \2 
 
 
 def newest(folder: pathlib.Path) -> list[Row]:
-    """The last row of each figure: one problem on one machine with one thread count."""
+    """The newest row of each figure: one problem on one machine with one thread count."""
     found: dict[str, Row] = {}
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -162,7 +163,7 @@ def matmul_table(rows: list[Row]) -> str:
 
 
 def families_table(rows: list[Row]) -> str:
-    """Products and attention on a CPU: each rival's time over ours."""
+    """Products and attention on a CPU: the ratio of each rival's time to ours."""
     names = sorted({peer["name"] for row in rows for peer in row["peers"]}, reverse=True)
     lines = []
     for row in rows:
@@ -205,12 +206,12 @@ def machine_table(rows: list[Row]) -> str:
     return markdown(["CPU", "level", "threads", "copy (read + written)", "f32 peak"], lines)
 
 
-# Milliseconds of a kernel's first compilation, by family; all others are row kernels.
+# Goals for a kernel's first compilation in ms, by family; all others are row kernels.
 COLD_GOALS = {"gemm": 600, "mlp": 600, "w4": 600, "attention": 1500}
 
 
 def cold_table(rows: list[Row]) -> str:
-    """Of each family the operators' slowest kernels."""
+    """One row per family, from the time of each operator's slowest problem."""
     families: dict[str, list[Row]] = {}
     for row in rows:
         if "missing" not in row["ours"]:
@@ -261,7 +262,7 @@ def _order(row: Row) -> list[Any]:
 
 
 def in_order(rows: list[Row]) -> list[Row]:
-    """As a table has them."""
+    """The rows in the order of a table."""
     return sorted(rows, key=_order)
 
 
@@ -270,8 +271,8 @@ def _machine(row: Row) -> str:
 
 
 def _machines(rows: list[Row]) -> list[str]:
-    """Whose rows a table shows: the card that has most, then the other cards; of CPUs the one that
-    was measured last (others' stay in the results)."""
+    """The machines that a table shows: every card, the one with most rows first; for CPUs only the
+    one measured last (the rows of others stay in the results)."""
     if "card" in rows[0]:
         count = collections.Counter(row["card"] for row in rows)
         return sorted(count, key=lambda card: (-count[card], card))
@@ -281,8 +282,8 @@ def _machines(rows: list[Row]) -> list[str]:
 def make_table(
     name: str, rows: list[Row], current: Callable[[Row], str], brief: bool = False
 ) -> str:
-    """The Markdown of a table of each machine, and a line on where its figures come from.
-    ``brief``: of the first machine, and how many operators are stale, not which."""
+    """The Markdown of one table per machine, each with a line on where its figures come from.
+    ``brief``: only the first machine, and how many operators are stale instead of which."""
     chosen = in_order([row for row in rows if row["what"] in TABLES[name][0]])
     if not chosen:
         return f"No results for {name} yet: run `dlblas bench`.\n"
@@ -313,7 +314,7 @@ def _of_machine(name: str, chosen: list[Row], current: Callable[[Row], str], bri
 
 
 def current_source(root: pathlib.Path) -> Callable[[Row], str]:
-    """The hash that a row measured now would carry."""
+    """A function from a row to the hash that it would carry if measured now."""
     import dlblas
     from dlblas.bench import source
 

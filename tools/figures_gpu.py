@@ -1,6 +1,6 @@
 """The GPU tables of README.md and docs/figures.md, as Markdown from the rows of `dlblas bench gpu`.
 
-In: rows of one kind, in order. Out: a table each. Used by: tools/figures.py.
+In: rows of one kind, in order. Out: their table. Used by: tools/figures.py.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def _time(ms: float) -> str:
 
 
 def _entries(row: Row, name: str) -> list[Row]:
-    """Of a peer that came in several modes, those that ran."""
+    """The entries of a peer, one per mode, that ran."""
     return [
         p for p in row["peers"] if name in (p["name"], p["name"].split()[0]) and "median_ms" in p
     ]
 
 
 def _best_of(row: Row, name: str) -> float | None:
-    """Medians of one contestant's modes: the best, in ms."""
+    """The best median over a contestant's modes, in ms; None if no mode ran."""
     return min((p["median_ms"] for p in _entries(row, name)), default=None)
 
 
 def _against(row: Row, name: str) -> str:
-    """A peer's time, and how many times faster ours is; "–" where it does not run."""
+    """A peer's time, and how many times faster ours is; "–" if the peer did not run."""
     theirs, ours = _best_of(row, name), row["ours"].get("median_ms")
     if theirs is None:
         return "–"
@@ -132,7 +132,7 @@ def llama_table(rows: list[Row]) -> str:
 
 
 def _variant(row: Row, name: str) -> str:
-    """One of ours, and its time over that of the chain."""
+    """The time of one of our variants, and its ratio to our time for the row."""
     ours = row["ours"].get("median_ms")
     found = next((v for v in row["variants"] if v["name"] == name and "median_ms" in v), None)
     if found is None:
@@ -236,7 +236,7 @@ TOP: tuple[tuple[str, str], ...] = (
 
 
 def top_table(rows: list[Row]) -> str:
-    """A row per entry of TOP: ours, the fastest rival, and its time over ours."""
+    """One row per entry of TOP: ours, the fastest rival, and the ratio of its time to ours."""
     found = {(row["op"], _shape(row)): row for row in rows}
     lines = []
     for op, shape in TOP:
@@ -256,7 +256,7 @@ def top_table(rows: list[Row]) -> str:
     return markdown(["operator", "shape", "ours", "by", "fastest rival", "rival ÷ ours"], lines)
 
 
-# Name between the markers: kinds of rows, and what makes the table.
+# Table name in the markers: the kinds of rows it shows, and the function that makes it.
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "gpu_top": (
         ("gpu_norm", "gpu_norm_long", "gpu_norm_backward", "gpu_rows", "gpu_matmul"),

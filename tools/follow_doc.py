@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Replays a walkthrough: writes every fenced block of a page that names a file into a tree.
+"""Replays a walkthrough: writes each fenced block that names a file to that file in a tree.
 
 tools/follow_doc.py docs/add_an_operator.md TREE. A block opens with ```<language> <path>; paths are
-relative to TREE. Refuses to overwrite: a walkthrough adds files and edits none. Prints each path.
+relative to TREE. Refuses to overwrite: a walkthrough only adds files. Prints each path.
 """
 
 from __future__ import annotations

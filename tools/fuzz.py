@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Fuzzes every parser of the library: tests/fuzz/fuzz_*.cpp, each with the sources it names.
 
-tools/fuzz.py [--seconds 20] [--only NAME]: with clang's libFuzzer, AddressSanitizer and UBSan, from
-tests/fuzz/corpus/NAME; new inputs stay in build/fuzz. Without clang the corpora are replayed with
-the C++ compiler there is, and the last line says so. The command line, rows of cases.json and the
-environment are Python's: Hypothesis on tests/test_fuzz.py, for as long. tests/fuzz/calls_*.py call
-the library itself: from Python with odd arrays, and through the C ABI. Exit 1 on any finding.
+tools/fuzz.py [--seconds 20] [--only NAME] runs clang's libFuzzer with AddressSanitizer and UBSan,
+starting from tests/fuzz/corpus/NAME; new inputs are kept in build/fuzz. Without clang it only
+replays the corpora, built with the available C++ compiler, and the last line says so. The command
+line, rows of cases.json and the environment are fuzzed from Python, by Hypothesis on
+tests/test_fuzz.py, for the same time. tests/fuzz/calls_*.py call the library itself, from Python
+with odd arrays and through the C ABI. Exit code 1 on any finding.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ INCLUDES = [f"-I{ROOT / part}" for part in (".", "src", "include", "build/genera
 
 
 def sources(target: pathlib.Path) -> list[pathlib.Path]:
-    """What a target is linked from: itself and what its comment names."""
+    """The sources of a target: itself, and those that its `// fuzz:` comment names."""
     lines = NAMED.findall(target.read_text(encoding="utf-8"))
     return [target, *(ROOT / name for line in lines for name in line.split())]
 
@@ -86,7 +87,7 @@ PYTHON = {"cli": "command_line", "cases": "row_of_cases", "environment": "enviro
 
 
 def fuzz_python(name: str, seconds: int, seed: int) -> bool:
-    """Rounds of Hypothesis, each by a seed of its own, until the time is over."""
+    """Runs rounds of Hypothesis, each with its own seed, until time runs out."""
     end, rounds = time.monotonic() + seconds, 0
     examples = 40 if name == "environment" else 1000  # a process an example there
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The row kernels on a GPU: every implementation right against f64, in the layouts of serving code.
+"""Checks every row kernel on a GPU against f64, in the layouts of serving code.
 
 Runs on a machine with torch and a GPU, with a package that was built elsewhere: --package names
-the folder that holds dlblas/. Out: calls and what is wrong; 1 when a result is. Half a minute.
-Times are the benchmark's (``dlblas bench gpu_rows``). Read next: src/kernels/rows_cuda.cpp.
+the folder that holds dlblas/. Out: the number of calls, and the errors; exit code 1 if a result is
+wrong. Takes half a minute. It measures no times: ``dlblas bench gpu_rows`` does. Read next:
+src/kernels/rows_cuda.cpp.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def exact(torch: Any, op: str, x: Any) -> Any:
 
 
 def layouts(torch: Any, width: int, dtype: Any) -> dict[str, Any]:
-    """Inputs of one width: what serving code passes beside contiguous tensors."""
+    """Inputs of one width: contiguous ones, and the other layouts that serving code passes."""
 
     def fresh(*shape: int) -> Any:
         return (torch.randn(*shape, device="cuda") * 3).to(dtype)
@@ -70,7 +71,7 @@ def layouts(torch: Any, width: int, dtype: Any) -> dict[str, Any]:
 
 
 def warm(dlblas: Any, op: str, inputs: list[Any]) -> None:
-    """Compiles side by side; what is not supported stays so."""
+    """Compiles in parallel; unsupported inputs are skipped."""
 
     def one(x: Any) -> None:
         with contextlib.suppress(dlblas.errors.UnsupportedError):
@@ -81,7 +82,7 @@ def warm(dlblas: Any, op: str, inputs: list[Any]) -> None:
 
 
 def check(torch: Any, dlblas: Any, op: str, deadline: float) -> tuple[int, list[str]]:
-    """Every CUDA implementation at every width, dtype and layout; what is wrong."""
+    """Runs every CUDA implementation at every width, dtype and layout: (calls, errors)."""
     run = getattr(dlblas, op)
     wrong: list[str] = []
     count = 0

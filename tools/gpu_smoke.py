@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Every CUDA implementation a few times on small shapes, through the C ABI and without torch: what
-compute-sanitizer watches.
+"""Runs every CUDA implementation a few times on small shapes, through the C ABI and without torch:
+the workload for compute-sanitizer.
 
-In: the cases of the families' cases.json. Device buffers have exactly the tensors' sizes, but for
-the inputs whose last 16 bytes are not whole (``input_bytes``), and results are not initialised, so
-memcheck and initcheck see a byte too far and a byte too few; results are compared with the oracle.
-A workspace has exactly the bytes that were asked for, filled with NaN: a result made of what nobody
-wrote there is wrong. With --unwritten it is left as it is for initcheck to follow.
-Out: one line per run; 1 when one is wrong or an implementation ran nowhere.
+In: the cases of the families' cases.json. Device buffers have exactly the tensors' sizes, except
+inputs whose size is not a multiple of 16 bytes (``input_bytes``), and results are not initialised,
+so memcheck reports a byte too far and initcheck a byte not written; results are compared with the
+oracle. A workspace has exactly the requested size and is filled with NaN, so a result that depends
+on unwritten bytes is wrong. With --unwritten it stays uninitialised, for initcheck to track.
+Out: one line per run; exit code 1 if one is wrong or an implementation ran nowhere.
 Read next: tools/gpu_check, python/dlblas/harness/call.py.
 """
 
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_ELEMENTS = 1 << 20  # letters' product
 MOST_HELD = 1 << 18  # elements of all inputs, where many letters make a large product
-# Layouts whose bytes lie side by side: what is uploaded has the strides that the call is told.
+# Dense layouts: the uploaded bytes have the strides that the call receives.
 COMPACT = ("nn", "nt", "tn", "tt")
 LIBRARIES = ("cublas", "cudnn")  # other people's kernels
-# Kernels that store by tensor maps or bulk copies, which the initcheck of CUDA 13.0 does not see:
+# Kernels that store through tensor maps or bulk copies, which CUDA 13.0's initcheck does not track:
 # their results and workspaces are always filled.
 STORE_BY_MAPS = ("cuda_wgmma",)
 NAN_BYTES = 0xFF  # a NaN in every float dtype, −1 as an integer
@@ -74,14 +74,14 @@ class Driver:
 
 
 def input_bytes(num_bytes: int) -> int:
-    """What an input is given. A cp.async of n < 16 bytes is one LDGSTS.128.ZFILL at the address
-    plus 16 − n: the hardware reads n bytes, compute-sanitizer counts 16 from there. (SASS of ptxas
-    13; --exact shows what it says of it.)"""
+    """The size of an input's buffer. ptxas 13 compiles a cp.async of n < 16 bytes to one
+    LDGSTS.128.ZFILL at the address plus 16 − n: the hardware reads n bytes, compute-sanitizer
+    counts 16 from there. (--exact shows its report.)"""
     return num_bytes if num_bytes % 16 == 0 else num_bytes // 16 * 16 + 32
 
 
 def in_order(array: Any) -> Any:
-    """The array's elements as they lie in memory: a C-contiguous view or copy."""
+    """The array's elements in memory order: a C-contiguous view or copy."""
     import numpy as np
 
     axes = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
@@ -95,14 +95,14 @@ class Run(NamedTuple):
 
 
 class How(NamedTuple):
-    """What main's options say of every run."""
+    """The options of main that apply to every run."""
 
     exact: bool = False  # inputs
     unwritten: bool = False  # workspaces
 
 
 class Workspaces:
-    """The ``alloc`` of a call's context."""
+    """The ``alloc`` callback of a call's context."""
 
     def __init__(self, driver: Driver, filled: bool) -> None:
         self.held = list[ctypes.c_void_p]()
@@ -125,8 +125,9 @@ def on_device(abi: Any, array: Any, memory: ctypes.c_void_p) -> Any:
 
 
 def call_on_device(driver: Driver, call: Any, judged: bool, filled: bool, how: How) -> None:
-    """The harness' call, its arrays uploaded before and its results downloaded after. ``judged``:
-    by the reference, which says what is undefined. ``filled``: results are initialised."""
+    """Runs the harness' call: uploads its arrays before, and downloads its results after.
+    ``judged``: the reference, which knows the undefined elements, judges it. ``filled``: results
+    are initialised."""
     import numpy as np
     from dlblas import _native
     from dlblas.harness import abi
@@ -191,7 +192,7 @@ _BY_OP: dict[str, list[Any]] = {}
 
 
 def ordinary(registry: Any, op: str) -> list[Any]:
-    """An operator's cases of ordinary values and compact layouts."""
+    """An operator's cases with normal values and compact layouts."""
     from dlblas.harness import expand
 
     if not _BY_OP:  # once: it goes through all of every operator
@@ -202,15 +203,15 @@ def ordinary(registry: Any, op: str) -> list[Any]:
 
 
 def candidates(registry: Any, op: str, most: int = MOST_ELEMENTS) -> list[Any]:
-    """Contiguous cases from the largest on; among equals a dtype each in turn."""
+    """Contiguous cases, the largest first; cases of equal size are ordered by dtype."""
     cases = [case for case in ordinary(registry, op) if case.layout in ("contiguous", "nn")]
     fitting = [case for case in cases if 0 < elements(case) <= most]
     return sorted(fitting, key=lambda case: (-elements(case), case.dtype))
 
 
 def further(registry: Any, op: str, most: int = MOST_ELEMENTS) -> list[Any]:
-    """For implementations that take none of those: other compact layouts, and cases of many letters
-    whose tensors are small, the smallest first."""
+    """For implementations that accept no candidate: cases in other compact layouts, and cases with
+    many letters but small tensors, the smallest first."""
     known = {case.identity for case in candidates(registry, op, most)}
     fitting = [
         case
@@ -221,8 +222,8 @@ def further(registry: Any, op: str, most: int = MOST_ELEMENTS) -> list[Any]:
 
 
 def spread(cases: list[Any], count: int) -> list[Any]:
-    """``count`` of them first, evenly from the largest to the smallest (one: from the middle), then
-    the others."""
+    """The cases reordered: first ``count`` of them, evenly spaced from the largest to the smallest
+    (the middle one if ``count`` is 1), then the others."""
     if len(cases) <= count:
         return cases
     if count == 1:
@@ -234,7 +235,7 @@ def spread(cases: list[Any], count: int) -> list[Any]:
 
 
 def run_one(driver: Driver, registry: Any, run: Run, seed: int, how: How) -> str:
-    """ "" when it ran and is right; else why not. Raises the library's refusals."""
+    """ "" if it ran and is right, else why not. Raises the library's refusals."""
     from dlblas import pinned
     from dlblas.harness.call import Call, FailedCheck, SkippedCase
     from dlblas.harness.checks import check_oracle

@@ -2,8 +2,8 @@
 """Runs every check of the tree: our own (tools/check_*.py), clang-format, clang-tidy names, ruff,
 mypy, codespell.
 
-`make lint` runs it, `make format` runs it with --fix. Checks of single files remember what passed
-(build/checks).
+`make lint` runs it, `make format` runs it with --fix. Checks of single files cache their passes in
+build/checks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def tool(name: str) -> str:
 
 
 def tidy_names(root: pathlib.Path) -> list[str]:
-    """clang-tidy over each source; headers are seen through the sources that include them."""
+    """Runs clang-tidy on each source, which also covers the headers that it includes."""
     rules = (root / ".clang-tidy").read_text()
 
     def check(path: str) -> str:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Renews tools/requirements.lock: every package that set-up may install, one exact version each,
-with the sha256 of every wheel that pip may pick.
+"""Renews tools/requirements.lock: one exact version of every package that set-up may install, with
+the sha256 of every wheel that pip may pick.
 
     python tools/lock.py            asks PyPI for the newest versions that requirements-*.txt allow
-    python tools/lock.py --check    offline: the lock holds what requirements-*.txt ask for
+    python tools/lock.py --check    offline: checks that the lock satisfies requirements-*.txt
 
-In: tools/requirements-<part>.txt. Out: the lock, a section a part, and one for each optional
-package. A resolution is made for each Python and architecture of setup.py, through pip's own
-resolver, for glibc 2.28; wheels that a newer glibc would get instead are added. It takes some
-minutes; pip reads metadata and downloads only the wheels that have none apart. It judges markers
-by the Python that runs it, so what a dependency asks of the others is followed here. Exit codes:
-0 done, 1 the lock does not hold or a package has no wheel, in words. Read next: setup.py, which
-installs from the lock.
+In: tools/requirements-<part>.txt. Out: the lock, with one section per part and one per optional
+package. pip's resolver runs for glibc 2.28 and each Python and architecture of setup.py; wheels
+that a newer glibc would get instead are added. This takes some minutes: pip reads metadata, and
+downloads a wheel only if its metadata is not published separately. pip evaluates markers for the
+Python that runs it, so this script follows the dependencies' markers itself. Exit codes: 0 done, 1
+with a message: the lock is wrong or a package has no wheel. Read next: setup.py, which installs
+from the lock.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ HEADER = """# Made by tools/lock.py from requirements-*.txt; tools/setup.py chec
 
 
 def pinned(names: list[str], python: str) -> list[str]:
-    """The lock's lines of these packages for that Python, hashes and all, without their markers:
-    for `pip install --require-hashes --no-deps`. A name may ask for a version. What the lock has
-    not for it is left out."""
+    """The lock's lines for these packages and that Python, with hashes and without markers, for
+    `pip install --require-hashes --no-deps`. A name may include an exact version. Packages that the
+    lock lacks are left out."""
     found = []
     for lines in setup.sections(setup.LOCK.read_text()).values():
         for line in lines:
@@ -57,7 +57,7 @@ class Target(NamedTuple):
     arch: str
 
     def environment(self) -> dict[str, str]:
-        """What markers see there."""
+        """The values that markers see on this target."""
         return {
             "implementation_name": "cpython", "implementation_version": f"{self.python}.0",
             "os_name": "posix", "platform_machine": self.arch, "platform_release": "",
@@ -97,7 +97,7 @@ class Package(NamedTuple):
 
 
 def wanted(part: str, target: Target, optional: bool = False) -> list[Requirement]:
-    """A part's requirements, or those marked optional; each once."""
+    """A part's requirements that apply to the target: the mandatory ones, or the optional ones."""
     found = []
     for line in (setup.TOOLS / f"requirements-{part}.txt").read_text().splitlines():
         text, _, note = (word.strip() for word in line.partition("#"))
@@ -137,7 +137,7 @@ def ask_pip(target: Target, glibc: int, needs: list[str], *options: str) -> dict
 def reached(
     roots: list[Requirement], packages: dict[str, Package], target: Target
 ) -> tuple[set[str], list[Requirement]]:
-    """The packages that these roots need there, and the needs that no package meets."""
+    """The packages that these roots need on a target, and the needs that no package meets."""
     names: set[str] = set()
     unmet: list[Requirement] = []
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -158,7 +158,7 @@ def reached(
 
 
 def resolve(target: Target) -> tuple[dict[str, Package], dict[str, str]]:
-    """All packages of one target, and the section of each: the first whose roots need it."""
+    """All packages for one target, and the section of each: the first whose roots need it."""
     sections = {part: wanted(part, target) for part in setup.PARTS}
     for part in setup.PARTS:
         for need in wanted(part, target, optional=True):
@@ -177,7 +177,7 @@ def resolve(target: Target) -> tuple[dict[str, Package], dict[str, str]]:
         for name in sorted(reached(needs, packages, target)[0]):
             section_of.setdefault(name, section)
     packages = {name: packages[name] for name in section_of}
-    # Hashes of the wheels that a newer glibc gets; where they differ, of the levels between.
+    # Add hashes of wheels that a newer glibc gets; if they differ, those of every level between.
     exact = {name: f"{name}=={package.version}" for name, package in packages.items()}
     levels, names = [NEW_GLIBC], list(packages)
     while levels and names:
@@ -192,7 +192,7 @@ def resolve(target: Target) -> tuple[dict[str, Package], dict[str, str]]:
 
 
 def marker_of(targets: set[Target]) -> str:
-    """The marker that is true for these targets and no other."""
+    """The marker that is true for exactly these targets."""
 
     def of_pythons(pythons: list[str]) -> str:
         places = [setup.PYTHONS.index(python) for python in pythons]
@@ -217,7 +217,7 @@ def marker_of(targets: set[Target]) -> str:
 
 
 def text_of(found: dict[Target, tuple[dict[str, Package], dict[str, str]]]) -> str:
-    """The lock file."""
+    """The text of the lock file."""
     sections: dict[str, dict[tuple[str, str], dict[Target, set[str]]]] = {}
     for target, (packages, section_of) in found.items():
         for name, section in section_of.items():
@@ -238,7 +238,7 @@ def text_of(found: dict[Target, tuple[dict[str, Package], dict[str, str]]]) -> s
 
 
 def problems(text: str) -> list[str]:
-    """What is missing in a lock, for each target: requirements, hashes."""
+    """Problems of a lock on any target: unmet requirements, missing hashes, two versions."""
     found = []
     for target in TARGETS:
         locked: dict[str, list[Requirement]] = {}

@@ -2,8 +2,8 @@
 """Builds the documentation site: the tree's Markdown, and one page per operator, from the registry.
 
 In: docs/, the folders' README.md, the built package and dlblas_describe. Out: build/site, which
-works offline and from a folder; exit code 1, and a line for each, where a link leads nowhere,
-something would be fetched, or Sphinx warns. Run by `make docs`. Read next: website/stage.py.
+works offline and from a folder. Prints one line per broken link, fetch from another site and Sphinx
+warning; exit code 1 if there are any. Run by `make docs`. Read next: website/stage.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTINGS = pathlib.Path(__file__).resolve().parent / "website"
 
 
 def ask_library(root: pathlib.Path, describe: pathlib.Path) -> operators.Library:
-    """What the pages of operators are made of; the package is on sys.path by now."""
+    """The data for the operators' pages; the package must be on sys.path."""
     import dlblas
 
     info = dlblas.info()
@@ -45,7 +45,7 @@ def ask_library(root: pathlib.Path, describe: pathlib.Path) -> operators.Library
 
 
 def picture(library: operators.Library, name: str) -> str:
-    """Of a table of figures; "" where it compares nothing, or is short."""
+    """The picture of a table of figures; "" for short tables and those that compare nothing."""
     if name == "gpu_top" or name not in figures.TABLES:  # the README's; of operators
         return ""
     kinds, _ = figures.TABLES[name]
@@ -63,7 +63,7 @@ def python_reference(library: operators.Library) -> str:
 
 
 def run_sphinx(staged: pathlib.Path, out: pathlib.Path) -> list[str]:
-    """Its warnings, one line each."""
+    """Runs Sphinx; its warnings, one per line."""
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-b", "html", "-d", f"{staged}-trees"]
     command += ["-c", str(SETTINGS), str(staged), str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -74,14 +74,14 @@ def run_sphinx(staged: pathlib.Path, out: pathlib.Path) -> list[str]:
 
 
 def ops_header(package: pathlib.Path) -> str:
-    """The typed functions, made with the library that the package holds."""
+    """The header of typed functions, generated with the library in the package."""
     return (package / "dlblas" / "include" / "dlblas" / "ops.hpp").read_text(encoding="utf-8")
 
 
 def build(
     root: pathlib.Path, out: pathlib.Path, describe: pathlib.Path, package: pathlib.Path
 ) -> list[str]:
-    """Makes the site anew; all that is wrong with it."""
+    """Rebuilds the site from scratch; everything that is wrong with it."""
     staged = stage.Stage(root, out.with_name(f"{out.name}-pages"))
     for folder in (out, staged.out):
         shutil.rmtree(folder, ignore_errors=True)

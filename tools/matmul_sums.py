@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records the errors of sums over K beside cuBLAS's.
+"""Records the errors of sums over K next to those of cuBLAS.
 
-In: what `pytest -m gpu -s tests/test_matmul_sums.py` printed on a GPU (files, in any order). Out:
+In: files with the output of `pytest -m gpu -s tests/test_matmul_sums.py` on a GPU, any order. Out:
 benchmarks/results/matmul_sums-CARD.json. Read next: tests/test_matmul_sums.py, ops/gemm/README.md.
 """
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Seeds one bug after another into a copy of the tree and sees that the named test catches each.
+"""Seeds one bug at a time into a copy of the tree and checks that the named test catches it.
 
-tools/mutate.py [--only NAME] [--sample N --seed S]: every tests/mutants/*.patch opens with lines
-`caught-by: COMMAND` (run in the copy's build folder; it must fail) and `builds: TARGETS`; `device:`
-in place of these says which GPU check catches it, and it is listed, not run. The copy is in
-build/mutants, built with the same ccache, so a mutant costs one file and a link. Prints `12/12
-caught`; exit 1 when one is missed. A run of all writes the table of docs/reliability.md.
+tools/mutate.py [--only NAME] [--sample N --seed S]. The header of each tests/mutants/*.patch has
+`caught-by: COMMAND` (run in the copy's build folder; it must fail) and `builds: TARGETS`, or
+`device:`, which names the GPU check that catches the bug; such a mutant is listed, not run. The
+copy is in build/mutants and shares the tree's ccache, so a mutant costs one compilation and one
+link. Prints `12/12 caught`; exit code 1 if one is missed. A full run writes the table of
+docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def read(path: pathlib.Path) -> Mutant:
 
 
 def make_copy(copy: pathlib.Path) -> None:
-    """Tracked and new files, only where they differ: an earlier copy's objects stay good. What the
-    tree has no more goes, or the build would find it."""
+    """Copies tracked and new files, only where they differ, so an earlier copy's objects stay good.
+    Deletes files that the tree no longer has, because the build would find them."""
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout
     names = {os.fsdecode(name) for name in listed.split(b"\0") if name}
@@ -71,7 +72,7 @@ def make_copy(copy: pathlib.Path) -> None:
 
 
 def environment(copy: pathlib.Path) -> dict[str, str]:
-    """The tree's ccache, with paths that count from the copy."""
+    """An environment with the tree's ccache and paths relative to the copy."""
     ccache = os.environ.get("CCACHE_DIR", str(ROOT / "build" / "ccache"))
     path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
     own = {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1", "CCACHE_DIR": ccache}
@@ -105,7 +106,7 @@ def run(copy: pathlib.Path, command: list[str] | str, folder: str = "build") -> 
 
 
 def try_mutant(copy: pathlib.Path, mutant: Mutant, jobs: int) -> Outcome:
-    """Caught is what fails with it and passes without."""
+    """A mutant is caught if its test fails with it and passes without it."""
     build = ["cmake", "--build", ".", f"-j{jobs}", "--target", *mutant.builds]
     for command in (build, mutant.caught_by):
         code, said = run(copy, command)
@@ -126,7 +127,7 @@ def try_mutant(copy: pathlib.Path, mutant: Mutant, jobs: int) -> Outcome:
 
 
 def shown(command: str) -> str:
-    """The test in a command: its program or file, and which part of it."""
+    """The test that a command runs: its program or file, and the part selected."""
     words = re.search(r"(test_\w+(?:\.py)?|store_battery|dlblas test|fuzz\.py)", command)
     part = re.search(r'(?:--only "?|-k |--gtest_filter=|--impl )([^"]+?)(?:"| --|$)', command)
     return (words[1] if words else command) + (f", {part[1].strip('*')}" if part else "")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every CUDA implementation, compiled for sm_90a by several versions of NVRTC, without a GPU.
+"""Compiles every CUDA implementation for sm_90a with several versions of NVRTC, without a GPU.
 
     python tools/nvrtc_matrix.py --folder FOLDER [12.1.105 12.9.86 13.0.88 …]
 
-Each version is fetched from PyPI into FOLDER (100 to 250 MB) and kept there. By hand, not in CI;
-tools/nvrtc_matrix.log is a kept run. One line a version; 1 when one compiler refused something or
-found a spill. Read next: tools/compile_all.cpp.
+Each version is fetched from PyPI into FOLDER (100 to 250 MB) and kept there. Run by hand, not in
+CI; tools/nvrtc_matrix.log is the log of one run. Out: one line per version; exit code 1 if a
+compiler rejected or spilled something. Read next: tools/compile_all.cpp.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT = ["12.1.105", "12.4.127", "12.8.93", "12.9.86", "13.0.88", "13.5.37"]
 
 
 def fetch(folder: pathlib.Path, version: str) -> pathlib.Path:
-    """The compiler's file of one version; its builtins lie beside it."""
+    """The compiler library of one version; its builtins are next to it."""
     where = folder / version
     if not list(where.rglob("libnvrtc.so.*")):
         name = "nvidia-cuda-nvrtc" + ("-cu12" if version.startswith("12.") else "")

@@ -1,11 +1,11 @@
-"""The operator table of docs/all_operators.md, from what the operators' own files say, and the one
-of README.md, a row a family.
+"""Makes the operator table of docs/all_operators.md from the operators' own files, and the table of
+README.md with one row per family.
 
 A row is four Markdown texts (names, what they compute, on CPUs, on GPUs) of OVERVIEW in
-ops/<family>/<family>.py or ops/<family>/<op>/<op>.py; in order of families. An operator that no
-row names gets one made of its formula and its implementations. Named is an operator by its name or
-in-place form, by a face of ops/<family>/api.py that calls it, and with the operator that it is the
-gradient of. In: dlblas.info(), the staged package. Used by: figures.py.
+ops/<family>/<family>.py or ops/<family>/<op>/<op>.py; rows are ordered by family. An operator that
+no row names gets a row from its formula and its implementations. A row names an operator by its
+name or in-place form, by a face (public function) of ops/<family>/api.py that calls it, or by the
+operator whose gradient it is. In: dlblas.info(), the staged package. Used by: figures.py.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def _words(module: str, name: str) -> Any:
 
 
 def _source(module: str) -> str:
-    """A module's text; it may need torch. "" where there is none."""
+    """A module's text, not imported because it may need torch; "" if there is none."""
     found = importlib.util.find_spec(f"dlblas.{module}")
     return pathlib.Path(found.origin).read_text("utf-8") if found and found.origin else ""
 
 
 def _called(node: ast.AST, names: list[str]) -> set[str]:
-    """The operators of each FUNCTIONS["<operator>"] below; an f-string's places are any text."""
+    """The operators of each FUNCTIONS["<operator>"] below; f-string fields match any word."""
     found: set[str] = set()
     told = {str(one.value) for one in ast.walk(node) if isinstance(one, ast.Constant)}
     for one in ast.walk(node):
@@ -57,8 +57,8 @@ def _called(node: ast.AST, names: list[str]) -> set[str]:
 
 
 def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
-    """Each function of a module's __all__, and the operators that it calls, by way of the module's
-    other functions and variables too."""
+    """Each function of a module's __all__, and the operators that it calls, directly or through the
+    module's other functions and variables."""
     tree = ast.parse(text)
     direct: dict[str, set[str]] = {}
     used: dict[str, set[str]] = {}
@@ -91,7 +91,7 @@ def faces_of(text: str, names: list[str]) -> dict[str, set[str]]:
 
 
 class Names:
-    """What a name of the table stands for."""
+    """Maps a name in the table to operators."""
 
     def __init__(self, info: Row) -> None:
         self.rows: list[Row] = info["operators"]
@@ -110,7 +110,7 @@ class Names:
                 self.gradients[forward] = self.gradients.get(forward, set()) | found
 
     def served(self, texts: list[str]) -> set[str]:
-        """The operators that these name. A name that is none is an error."""
+        """The operators that these texts name. An unknown name is an error."""
         names = {name for text in texts for name in re.findall(r"`(\w+)`", text)}
         if unknown := names - {*self.forms} - {*self.faces}:
             raise SystemExit(f"operator_table: OVERVIEW names no operator: {sorted(unknown)}")
@@ -150,8 +150,8 @@ def make(info: Row) -> str:
 
 
 def families(info: Row) -> str:
-    """The table of a row a family as Markdown: how many operators, and the names to call: without
-    gradients, which torch calls, and without the parts of a name (quantize_token of quantize)."""
+    """The table with one row per family as Markdown: how many operators, and the names to call.
+    Leaves out gradients, which torch calls, and parts of a face (quantize_token of quantize)."""
     names = Names(info)
     gradients = set[str]().union(*names.gradients.values())
     parts = tuple(f"{face}_" for face in names.faces)

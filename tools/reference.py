@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes docs/cpp_reference.md from the public headers (--update), or says where it is behind.
+"""Writes docs/cpp_reference.md from the public headers (--update), or reports if it is stale.
 
-In: include/dlblas/*, whichever there are. Out: each header's opening words, then each public type,
-function, alias and macro as it is declared, under the comment that stands above it. A declaration
-without a comment is a problem. A comment speaks for all below it up to a blank line, a type's also
-for its first members; data and special members need none. Read next: tools/cpp_declarations.py,
+In: include/dlblas/*. Out: each header's opening comment, then each public type, function, alias and
+macro as declared, under its comment. A declaration without a comment is a problem. A comment covers
+all declarations below it up to a blank line, and a type's comment also covers the first members;
+data and special members need none. Read next: tools/cpp_declarations.py,
 tests/test_public_headers.py.
 """
 
@@ -33,7 +33,7 @@ def headers(root: pathlib.Path) -> list[pathlib.Path]:
 
 
 def prose(comment: str) -> str:
-    """The words of a comment, as Markdown: what is indented stays as it is."""
+    """A comment as Markdown; indented lines become a fenced block."""
     out: list[str] = []
     fenced = False
     for line in comment.strip().split("\n"):
@@ -54,7 +54,7 @@ def opening(text: str) -> str:
 def undocumented(
     found: list[Declaration], owner: str = "", covered: bool = False
 ) -> list[tuple[int, str]]:
-    """Every public declaration that no comment speaks for: (line, name)."""
+    """Every public declaration that no comment covers: (line, name)."""
     missing = []
     for d in found:
         covered = bool(d.comment or d.after) or (d.grouped and covered)
@@ -67,7 +67,7 @@ def undocumented(
 
 
 def section(path: pathlib.Path) -> str:
-    """A header: each type under its own heading, functions in the groups they are written in."""
+    """One header: each type under its own heading, functions grouped as in the header."""
     text = path.read_text(encoding="utf-8")
     language = "c" if path.suffix == ".h" else "cpp"
     out = [f"## `<dlblas/{path.name}>`\n", opening(text) + "\n"]

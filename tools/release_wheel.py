@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Builds the wheels for every Linux since glibc 2.28: dist/*-manylinux_2_28_<arch>.whl.
+"""Builds the wheels for every Linux with glibc 2.28 or later: dist/*-manylinux_2_28_<arch>.whl.
 
 `make release-wheel` runs it. The compiler is zig's clang (PyPI's ziglang), which links against the
-symbols of an older glibc, for x86-64 and aarch64 alike, wherever it runs. The C++ runtime is its
-libc++, static and hidden. Only unwinding stays shared, libgcc_s as in every build: with an own
-unwinder a thread that Python ends inside a call would abort the process. Read next:
+symbols of an older glibc, for x86-64 and aarch64, on any host. The C++ runtime is zig's libc++,
+static and hidden. Only the unwinder stays shared (libgcc_s, as in every build): with a private one,
+a thread that Python ends inside a call would abort the process. Read next:
 docs/install.md, tests/test_release_wheel.py.
 """
 
@@ -26,7 +26,7 @@ import tree
 GLIBC = "2.28"
 ARCHES = ("x86_64", "aarch64")
 RUNTIME = ("libc++.a", "libc++abi.a")
-# What libc++abi and compiled C++ ask of libgcc_s, with the versions that both architectures have.
+# The libgcc_s symbols that libc++abi and C++ code need, with versions both architectures have.
 UNWINDER = """GCC_3.0 { global:
 _Unwind_DeleteException; _Unwind_GetIP; _Unwind_GetLanguageSpecificData; _Unwind_GetRegionStart;
 _Unwind_RaiseException; _Unwind_Resume; _Unwind_SetGR; _Unwind_SetIP; };
@@ -42,7 +42,7 @@ def run(command: list[str], env: dict[str, str]) -> str:
 
 
 def find_zig() -> tuple[pathlib.Path, str]:
-    """zig itself and its version."""
+    """The path of zig, and its version."""
     package = importlib.util.find_spec("ziglang")
     if package is None or package.origin is None:
         raise SystemExit("release_wheel: zig is missing; run `pip install ziglang`")
@@ -57,9 +57,9 @@ class Toolchain:
         self.arch, self.folder = arch, folder
         self.zig, self.version = find_zig()
         self.target = f"{arch}-linux-gnu.{GLIBC}"
-        # libc++ is built once, at the first link, and kept there.
+        # zig builds libc++ once, at the first link, and keeps it there.
         self.env = {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
-        # The wrapper is a script of ours: ccache shall look at what it runs, not at its date.
+        # The wrapper is our own script: ccache must identify the compiler it runs, not its date.
         self.env |= {
             "CCACHE_COMPILERTYPE": "clang",
             "CCACHE_COMPILERCHECK": f"string:zig {self.version} {self.target}",
@@ -96,7 +96,7 @@ class Toolchain:
         return [str(pathlib.Path(m.group()).resolve()) for m in found.values() if m]
 
     def shared_unwinder(self) -> str:
-        """A stand-in to link with, that only has libgcc_s's name and symbols."""
+        """Builds a stub to link against, which has only libgcc_s's name and symbols."""
         names = re.findall(r"_Unwind_\w+", UNWINDER)
         source, versions = self.folder / "libgcc_s.c", self.folder / "libgcc_s.map"
         source.write_text("".join(f"void {name}(void) {{}}\n" for name in names))
@@ -122,7 +122,7 @@ def build(root: pathlib.Path, arch: str, out: pathlib.Path) -> pathlib.Path:
     }
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", str(root)]
     command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(made)]
-    # __FILE__, which torch is told at registration, names no folder of the build machine.
+    # Keeps folders of the build machine out of __FILE__, which torch receives at registration.
     env = {**toolchain.env, "CXXFLAGS": f"-ffile-prefix-map={root}=."}
     run([*command, *(f"-C{key}={value}" for key, value in settings.items())], env)
     (wheel,) = made.glob("*.whl")

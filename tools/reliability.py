@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Runs the battery on the store and the cubins, and writes its table into docs/reliability.md.
 
-.venv/bin/python tools/reliability.py runs it whole (some minutes, as root for the faults that need
-owners and mounts); --attacks runs the attacks on everything else instead, the tests that report by
-the fixture `attacked` or the marker `attack`, at their full size (DLBLAS_ATTACKS=whole; wrong
-results for the oracle by DLBLAS_TEST_SEED, unless DLBLAS_TEST_DEPTH=full, a night), and the
-C++ tests of CPP, and writes their table. Of those that need a GPU it has the counts that a run on
-one left (--gpu KEPT …, by tools/gpu_check), or says that they are not counted. --calls
-draws a million calls and writes theirs; --check runs nothing and fails when the page's tables name
-other faults than the program has. Needs the program: cmake --build build --target store_battery.
+.venv/bin/python tools/reliability.py runs all of it in some minutes; faults that need owners and
+mounts need root. --attacks instead runs the attacks on everything else at full size
+(DLBLAS_ATTACKS=whole) and writes their table: the tests that report through the fixture `attacked`
+or the marker `attack`, and the C++ tests of CPP. Wrong results for the oracle are sampled by
+DLBLAS_TEST_SEED; DLBLAS_TEST_DEPTH=full tries all of them and takes a night. For attacks that need
+a GPU, the counts come from a GPU run (--gpu KEPT …, written by tools/gpu_check), or the table says
+that they are not counted. --calls draws a million calls and writes their table. --check runs
+nothing and fails if the page's tables and the program name different faults. Needs the program:
+cmake --build build --target store_battery.
 Read next: tests/store_battery/main.cpp.
 """
 
@@ -33,7 +34,7 @@ DRAWN = {  # by tests/fuzz/calls_*.py, and how many of them a whole run draws
     "arrays": ("`__dlpack__`, `__array_interface__`, `__cuda_array_interface__`", 700_000),
     "c_abi": ("`dlblas_*` through ctypes: structs, counts, nulls, device codes", 300_000),
 }
-# C++ tests that are attacks: program, filter. One counts as many as its property `attacked` says.
+# C++ tests that are attacks: program, filter. Each counts as its property `attacked` says, else 1.
 CPP = {
     "overlapping views, against brute force": ("test_overlap", "*AgainstBruteForce"),
     "memory that stays: decisions, pins, registrations, calls meanwhile": ("test_memory", "*"),
@@ -105,7 +106,7 @@ def check(program: pathlib.Path) -> int:
 
 
 def attack_tests() -> list[str]:
-    """The files of tests that report attacks."""
+    """The test files that report attacks."""
     found = sorted((ROOT / "tests").glob("test_*.py"))
     words = ("attacked(", "mark.attack(")
     texts = {str(path): path.read_text(encoding="utf-8") for path in found}
@@ -113,8 +114,8 @@ def attack_tests() -> list[str]:
 
 
 def gpu_attacks() -> list[Row]:
-    """Attacks of tests that need a GPU, not counted: the marker's names in files marked gpu, and
-    of tests marked so."""
+    """Uncounted rows for attacks that need a GPU: those marked in files marked gpu, and in single
+    tests marked gpu."""
     found = []
     for path in map(pathlib.Path, attack_tests()):
         text = path.read_text(encoding="utf-8")
@@ -128,7 +129,7 @@ def gpu_attacks() -> list[Row]:
 
 
 def cpp_attacks(build: pathlib.Path) -> list[Row]:
-    """What the C++ tests of CPP say. A failed one broke a promise."""
+    """The rows of the C++ tests of CPP. A failed test is a broken promise."""
     rows = []
     for name, (program, tests) in CPP.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +148,7 @@ def cpp_attacks(build: pathlib.Path) -> list[Row]:
 
 
 def attacks_table(rows: list[Row], day: str) -> str:
-    """Counts of one name are added up."""
+    """The table of attacks; counts with the same name are summed."""
     lines = []
     for name in dict.fromkeys(row["attack"] for row in rows):
         of = [row for row in rows if row["attack"] == name]
@@ -193,7 +194,7 @@ def run_attacks(gpu: list[pathlib.Path], build: pathlib.Path) -> int:
 
 
 def run_calls(kept: list[pathlib.Path]) -> int:
-    """Draws calls, or reads what runs before said, and writes their table."""
+    """Draws calls, or reads the output of earlier runs, and writes their table."""
     if kept:
         said = "".join(path.read_text(encoding="utf-8") for path in kept)
     else:

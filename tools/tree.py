@@ -1,4 +1,4 @@
-"""What the checks in tools/ share: the tree's C++ files, their includes, a cache of passed checks,
+"""Shared by the checks in tools/: the tree's C++ files, their includes, a cache of passed checks,
 reporting.
 
 Used by tools/check_*.py and tools/lint.py. Every check takes --root, so a test can point it at a
@@ -41,7 +41,7 @@ def files(
 
 
 def includes(root: pathlib.Path, path: pathlib.Path) -> list[str]:
-    """The includes of a file that lie in the tree, relative to it; made files keep their name."""
+    """A file's includes in the tree, relative to its root; generated files keep their name."""
     found = []
     for name in _INCLUDE.findall(path.read_text()):
         for base in (path.parent, root, root / "src", root / "include"):
@@ -57,12 +57,12 @@ def includes(root: pathlib.Path, path: pathlib.Path) -> list[str]:
 
 
 def readme_python(root: pathlib.Path) -> list[str]:
-    """The README's blocks of Python, in order."""
+    """The README's Python code blocks, in order."""
     return re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)
 
 
 def without_comments(text: str) -> str:
-    """The text with comments blanked, lines kept."""
+    """The text with comments blanked and line breaks kept."""
     return _COMMENT.sub(lambda m: m.group(1) or re.sub(r"[^\n]", " ", m.group(0)), text)
 
 
@@ -82,7 +82,7 @@ def digest(root: pathlib.Path, path: pathlib.Path, extra: str) -> str:
 
 
 def seed() -> int:
-    """What samples are drawn by: DLBLAS_TEST_SEED, else one drawn for this process."""
+    """The seed that samples are drawn with: DLBLAS_TEST_SEED, else one random per process."""
     told = os.environ.get("DLBLAS_TEST_SEED", "")
     return int(told) if told.isdecimal() else _DRAWN
 
@@ -94,10 +94,10 @@ def run_cached(
     check: Callable[[str], str],
     most: int | None = None,
 ) -> list[str]:
-    """Runs check(job) in threads for jobs (name -> digest) that did not pass yet; the problems.
+    """Runs check(job) in threads for jobs (name -> digest) that have not passed; the problems.
 
-    Of more than `most` such jobs that many are drawn, by a seed that is printed; all of them with
-    DLBLAS_TEST_DEPTH=full."""
+    If more than `most` jobs are pending, runs a random sample of `most` and prints its seed;
+    DLBLAS_TEST_DEPTH=full runs all."""
     cache = root / "build" / "checks" / f"{name}.json"
     passed = json.loads(cache.read_text()) if cache.exists() else {}
     todo = [job for job, key in jobs.items() if passed.get(job) != key]
@@ -121,8 +121,8 @@ def check_texts(
     problems_in: Callable[[str, str], list[str]],
     fine: str,
 ) -> int:
-    """A whole check of texts, one by one: ``problems_in(path, text)``. ``fine``: what the files
-    have where none is told. The exit code."""
+    """Runs ``problems_in(path, text)`` on every file, reports, and returns the exit code.
+    ``fine`` describes the files when there are no problems."""
     root = parser(doc).parse_args().root.resolve()
     paths = files(root, suffixes, dirs)
     problems = [
@@ -134,7 +134,7 @@ def check_texts(
 
 
 def report(name: str, problems: list[str], summary: str) -> int:
-    """One line when all is well, one line per problem else; the exit code."""
+    """Prints one line if all is well, else one line per problem; returns the exit code."""
     for problem in problems:
         print(f"{name}: {problem}", file=sys.stderr)
     if not problems:

@@ -1,8 +1,8 @@
 """The wheel's long description: README.md without links that lead nowhere from a package index.
 
 Called by the build backend ([[tool.dynamic-metadata]] in pyproject.toml), in the root of the tree.
-In: README.md. Out: the field ``readme``, where a link to a file of the tree is its text and that
-file's name. The tree has no public address that could stand before it; the wheel has no docs/.
+In: README.md. Out: the field ``readme``, in which a link to a file of the tree becomes the link's
+text and the file's name: the tree has no public URL to link to, and the wheel contains no docs/.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 _NOTE = "Files that are named here, such as `docs/install.md`, are in the source tree."
-# A link to no address and no heading, alone in its parentheses or not.
+# A link that is neither a URL nor a heading anchor, with or without parentheses around it.
 _LINK = re.compile(r"(\(?)\[([^\]\n]+)\]\((?![a-z+]+:|#)([^)\s#]+)(?:#[^)\s]*)?\)(\)?)")
 
 
 def without_relative_links(text: str) -> str:
-    """``[install](docs/install.md)`` as ``install (`docs/install.md`)``; code blocks as they are.
+    """``[install](docs/install.md)`` becomes ``install (`docs/install.md`)`` outside code.
 
-    All of a parenthesis: ``(install: `docs/install.md`)``. A text that is the file's name stands
-    alone."""
+    A link that fills a pair of parentheses becomes ``(install: `docs/install.md`)``. A link whose
+    text is the file's name becomes that name alone."""
 
     def named(link: re.Match[str]) -> str:
         before, words, path, after = link.groups()
@@ -39,6 +39,6 @@ def without_relative_links(text: str) -> str:
 def dynamic_metadata(
     settings: Mapping[str, Any], project: Mapping[str, Any]
 ) -> dict[str, dict[str, str]]:
-    """As scikit-build-core asks for it."""
+    """The hook that scikit-build-core calls."""
     text = without_relative_links(pathlib.Path("README.md").read_text(encoding="utf-8"))
     return {"readme": {"text": f"{text.rstrip()}\n\n{_NOTE}\n", "content-type": "text/markdown"}}

@@ -48,12 +48,18 @@ struct Primitive {
 /// 0: oneDNN has none, or the operand is absent.
 int data_type(DType type) {
   switch (type) {
-    case DType::kF32: return OneDnn::kF32;
-    case DType::kF16: return OneDnn::kF16;
-    case DType::kBF16: return OneDnn::kBF16;
-    case DType::kI8: return OneDnn::kS8;
-    case DType::kI32: return OneDnn::kS32;
-    default: return 0;
+    case DType::kF32:
+      return OneDnn::kF32;
+    case DType::kF16:
+      return OneDnn::kF16;
+    case DType::kBF16:
+      return OneDnn::kBF16;
+    case DType::kI8:
+      return OneDnn::kS8;
+    case DType::kI32:
+      return OneDnn::kS32;
+    default:
+      return 0;
   }
 }
 
@@ -63,8 +69,7 @@ Owned attributes(const OneDnn& d, const Shape& s) {
   d.primitive_attr_set_scratchpad_mode(attr.get(), OneDnn::kScratchpadUser);
   if (s.eltwise == 0) return attr;
   Owned ops = owned(d.post_ops_destroy, d.post_ops_create);
-  if (!ops ||
-      d.post_ops_append_eltwise(ops.get(), static_cast<int>(s.eltwise), s.alpha, 0) != 0 ||
+  if (!ops || d.post_ops_append_eltwise(ops.get(), static_cast<int>(s.eltwise), s.alpha, 0) != 0 ||
       d.primitive_attr_set_post_ops(attr.get(), ops.get()) != 0) {
     attr.reset();
   }
@@ -85,7 +90,8 @@ Owned describe(const OneDnn& d, const Shape& s, std::array<Owned, kOperands>& de
   const Owned attr = attributes(d, s);
   return owned(d.primitive_desc_destroy, [&](Handle* pd) {
     return attr ? d.matmul_primitive_desc_create(pd, d.engine, descriptors[OneDnnProduct::kA].get(),
-                                                 descriptors[OneDnnProduct::kB].get(), descriptors[OneDnnProduct::kBias].get(),
+                                                 descriptors[OneDnnProduct::kB].get(),
+                                                 descriptors[OneDnnProduct::kBias].get(),
                                                  descriptors[OneDnnProduct::kOut].get(), attr.get())
                 : OneDnn::kUnimplemented;
   });

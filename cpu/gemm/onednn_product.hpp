@@ -21,9 +21,7 @@ struct OneDnnProduct {
   int eltwise = 0;  // OneDnn::Eltwise, 0: none
   float alpha = 0;
 
-  std::int64_t rows(int operand) const {
-    return operand == kBias ? 1 : operand == kB ? k : m;
-  }
+  std::int64_t rows(int operand) const { return operand == kBias ? 1 : operand == kB ? k : m; }
   std::int64_t columns(int operand) const { return operand == kA ? k : n; }
 };
 

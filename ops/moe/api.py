@@ -51,11 +51,11 @@ def topk_gating(
     i64: the token in each slot, 0 in empty slots. l_aux and weights have logits' dtype, or f32 with
     ``higher_precision``. Any E; k up to E.
 
-    ``out``, a tuple of the four results, is written. Without it, torch computes gradients of l_aux
-    and the weights. Never waits for a GPU; results are the same in every run. Under torch.compile
-    and in torch.export the number of tokens may be dynamic. Errors: ArgumentError for a k above E
-    or below 0, and for a capacity_factor that is not finite; those of ``topk_gating_slots``.
-    Source: Lepikhin et al., GShard, 2020.
+    ``out``, a tuple of the four results, is written. In torch, l_aux and the weights have gradients
+    unless ``out`` is given. Never waits for a GPU; results are the same in every run. Under
+    torch.compile and in torch.export the number of tokens may be dynamic. Errors: ArgumentError for
+    a k above E or below 0, and for a capacity_factor that is not finite; those of
+    ``topk_gating_slots``. Source: Lepikhin et al., GShard, 2020.
     """
     shape = logits.shape
     if len(shape) < 2:
@@ -96,7 +96,7 @@ def fused_moe(
     expert_offset: int = 0,
     expert_map: Any = None,
 ) -> Any:
-    """Weighted sum of gated experts per token: ``y[t] = Σ_j weight[t, j] · expert(id[t, j], x[t])``.
+    """Weighted sum of each token's experts: ``y[t] = Σ_j weight[t, j] · expert(id[t, j], x[t])``.
 
     ``expert(e, x) = w2[e] · (silu(g) · u)``, ``[g, u] = w13[e] · x``. The gate's F rows come first.
 

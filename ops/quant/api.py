@@ -156,8 +156,8 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
       tensor.
 
     y has q's shape and ``out_dtype``: f32 (None, the default), f16 or bf16. Where q or its scale is
-    NaN, y is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no
-    granularity; those of ``dequantize_group`` and ``dequantize_channel``.
+    NaN, y is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no granularity;
+    those of ``dequantize_group`` and ``dequantize_channel``.
     """
     if isinstance(scale, (int, float)) and not isinstance(scale, bool):  # a static one comes back
         need_arrays("dequantize", q=q)

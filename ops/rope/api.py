@@ -1,6 +1,6 @@
 """``dlblas.fused_rmsnorm_rope``: norm and rotation over a whole projection's width;
 ``dlblas.mrope``: rotation by three positions per token; ``dlblas.partial_rotary_emb``: heads before
-latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. After them,
+latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. Also
 adapters for forms of ``apply_rotary_pos_emb``, ``fused_rotary_emb``, ``rope`` and ``qk_norm_rope``
 that the operators do not take: tables of other shapes, results by name, ``rotary_dim``, more
 leading dimensions.
@@ -115,14 +115,11 @@ def mrope(
     token t, row ``positions[1, t]`` the next ``sections[1]`` and row ``positions[2, t]`` the last
     ``sections[2]``.
 
-@@ ``positions[1, t]``, the last ``sections[2]`` by
-    ``positions[2, t]``.
-
     q ``[*T, H, D]``, k ``[*T, Hkv, D]``, positions ``[3, *T]`` i32 or i64, cos_sin_cache ``[P,
-    R]`` (cosines, then sines), sections that add up to R/2; ``rotary_dim``, where it is given, is
-    R. ``out=(q, k)`` writes in place. Dtypes, numerics and errors are ``mrope_heads``'s;
-    ShapeMismatchError for other positions or sections.
-    Source: Wang et al., Qwen2-VL, 2024.
+    R]`` (cosines, then sines), sections that add up to R/2; ``rotary_dim``, if given, must be R.
+    ``out=(q, k)`` writes in place. Dtypes, numerics and errors are those of ``mrope_heads``;
+    ShapeMismatchError for other shapes of positions or other sections. Source: Wang et al.,
+    Qwen2-VL, 2024.
     """
     if len(positions.shape) < 2 or int(positions.shape[0]) != 3:
         raise _wrong("positions", "[3, *T]", tuple(positions.shape), "mrope")
@@ -141,18 +138,18 @@ def mrope(
 def partial_rotary_emb(
     q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, *, out: Any = None
 ) -> tuple[Any, Any]:
-    """Heads of DeepSeek's latent attention before it: ``(q_out, kv_out)``, one launch.
+    """Prepares the heads of DeepSeek's latent attention in one launch: ``(q_out, kv_out)``.
 
-    Of the last Dr channels x of q and of k_pe, ``y_l = x[0::2] · cos_l − x[1::2] · sin_l`` and
-    ``y_h = x[1::2] · cos_h + x[0::2] · sin_h``. q_out is q with them turned;
-    ``kv_out[..., 0, :, :] = kv[..., :Dn] ‖ y(k_pe)`` for every head, and ``kv_out[..., 1, :, :] =
-    kv[..., Dn:] ‖ 0``. q is not written.
+    The last Dr channels x of q, and k_pe, are rotated: ``y_l = x[0::2] · cos_l − x[1::2] · sin_l``
+    and ``y_h = x[1::2] · cos_h + x[0::2] · sin_h``, the halves of y. q_out is q with those channels
+    rotated; ``kv_out[..., 0, :, :] = kv[..., :Dn] ‖ y(k_pe)`` for every head, and
+    ``kv_out[..., 1, :, :] = kv[..., Dn:] ‖ 0``. q is not written.
 
     q ``[B, S, H, Dn + Dr]`` f32, f16 or bf16, k_pe ``[B, S, 1, Dr]``, kv ``[B, S, H, Dn + Dv]``,
-    cos and sin ``[B, S, Dr]`` or ``[S, Dr]``, with a 1 before Dr or without, or of Dr/2 columns, in
-    q's dtype or f32, kv_out ``[B, S, 2, H, Dn + Dr]``. Any leading dimensions in the place of B and
-    S. In f32, one rounding; what is not turned keeps its bits. Gradients of q, k_pe and kv:
-    ``dlblas.kernels.partial_rotary_emb.PartialRotaryEmb``, which this calls where one is asked for.
+    cos and sin ``[B, S, Dr]`` or ``[S, Dr]``, optionally with a 1 before Dr or with Dr/2 columns,
+    in q's dtype or f32, kv_out ``[B, S, 2, H, Dn + Dr]``. Any leading dimensions may replace B and
+    S. Computes in f32 with one rounding; channels that are not rotated keep their bits. If q, k_pe
+    or kv requires a gradient, ``dlblas.kernels.partial_rotary_emb.PartialRotaryEmb`` computes it.
     ``out=(q_out, kv_out)`` is written, without gradients. Errors: ShapeMismatchError (Dr above q's
     last dimension, Dv above Dn + Dr), and those of ``partial_rotary_heads``. Source: DeepSeek-V2,
     2024.
@@ -168,7 +165,7 @@ def partial_rotary_emb(
 def rotate_by_tables(
     q: Any, k: Any, cos: Any, sin: Any, q_embed: Any = None, k_embed: Any = None, **how: Any
 ) -> Any:
-    """``apply_rotary_pos_emb`` with tables ``[·, D]`` or ``[·, D/2]``, of all tokens or fewer."""
+    """``apply_rotary_pos_emb`` with tables ``[·, D]`` or ``[·, D/2]``, broadcast over tokens."""
     op = "apply_rotary_pos_emb"
     shape = tuple(getattr(q, "shape", ()))
     if shape and hasattr(cos, "shape") and hasattr(sin, "shape"):  # else the operator refuses it
@@ -181,7 +178,7 @@ def rotate_by_frequencies(
     q: Any, k: Any, position_ids: Any, inv_freq: Any, scaling_factor: float = 1.0,
     out_q: Any = None, out_k: Any = None, **how: Any,
 ) -> Any:  # fmt: skip
-    """``fused_rotary_emb`` with positions ``[1, S]`` of a batch, or results by their names."""
+    """``fused_rotary_emb`` with positions ``[1, S]`` for a batch, or results by name."""
     tokens = tuple(getattr(q, "shape", ())[:-2])
     if len(tokens) > 1 and getattr(position_ids, "shape", None) == (1, *tokens[1:]):
         position_ids = spread(position_ids, tokens)
@@ -193,7 +190,7 @@ def _into(
     op: str, args: tuple[Any, ...], names: tuple[str, str], places: tuple[Any, Any],
     how: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """The call's results, in the places that are given; the operator checks these."""
+    """The call's results, written to the given arrays, which the operator checks."""
     call, (first, second) = FUNCTIONS[op].call, places
     if first is None and second is None:
         return call(*args, **how)
@@ -211,7 +208,7 @@ def _into(
 
 
 def _by_place(error: Error, op: str, places: tuple[str, ...]) -> Error:
-    """The error with the names that the caller knows for results."""
+    """The error, with the names by which the caller knows the results."""
     names = dict(zip(FUNCTIONS[op].results, places, strict=True))
     outs = {f"out[{i}]": place for i, place in enumerate(places)}
     text = re.sub(r"out\[\d\] \((\w+)\)", r"\1", str(error))
@@ -236,8 +233,8 @@ def _positions_of_others(q: Any, position_ids: Any, **_: Any) -> bool:
 
 
 def _form(op: str, function: Any, differs: Any, *names: str) -> Any:
-    """The older form of an operator. ``differs``: do the tensors have shapes that it does not take?
-    names are its parameters by place, those of results last."""
+    """The older form of an operator. ``differs`` tells whether the tensors have shapes that the
+    operator does not take; ``names`` are the form's parameters in order, the results last."""
     places, known = names[-2:], {*names, "style", "cast_before_sum", "stream", "out"}
 
     def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -262,7 +259,7 @@ def _form(op: str, function: Any, differs: Any, *names: str) -> Any:
 
 
 def _of_width(op: str) -> Any:
-    """``rotary_dim`` of an operator whose tables say it, and more leading dimensions."""
+    """Adds ``rotary_dim``, which the tables already imply, and more leading dimensions."""
     names = tuple(p.name for p in FUNCTIONS[op].params)
     at = names.index("cos_sin_cache") if "cos_sin_cache" in names else 0
     leading = _leading.form(op)
@@ -320,24 +317,26 @@ def rope_tables(
     """Cosines and sines of rotary angles, ``(cos, sin)``: f32 ``[T, dim / 2]`` torch tensors.
 
     ``angle[t, i] = position[t] · frequency[i]``, ``frequency[i] = theta^(−2i / dim)``, in f64,
-    rounded once: what Llama's precompute_freqs_cis gives, without complex numbers. Positions are
-    ``0 … end − 1`` or a tensor ``[T]``, on whose device the tables are. ``cat((cos, sin), -1)`` is
-    rope's cos_sin_cache; ``cat((cos, cos), -1)`` the cos of apply_rotary_pos_emb.
+    rounded once: the values of Llama's precompute_freqs_cis, without complex numbers. Positions are
+    ``0 … end − 1`` or a tensor ``[T]``; the tables are then on its device. ``cat((cos, sin), -1)``
+    is rope's cos_sin_cache; ``cat((cos, cos), -1)`` is the cos of apply_rotary_pos_emb.
 
-    scaling is a model's ``rope_scaling``, computed as transformers does: ``rope_type`` (or
-    ``type``), ``factor`` and, by the type:
+    scaling is a model's ``rope_scaling``, computed as in transformers: ``rope_type`` (or
+    ``type``), ``factor`` and, depending on the type:
 
-    - ``linear``: frequencies divided by factor.
-    - ``llama3``: those of wavelengths above ``original_max_position_embeddings / low_freq_factor``
-      divided, those below ``… / high_freq_factor`` kept, blended between.
+    - ``linear``: all frequencies are divided by factor.
+    - ``llama3``: frequencies with wavelengths above
+      ``original_max_position_embeddings / low_freq_factor`` are divided by factor, those below
+      ``… / high_freq_factor`` are kept, and those between are blended.
     - ``yarn``: pairs that turn more than ``beta_fast`` (32) times in
-      ``original_max_position_embeddings`` kept, fewer than ``beta_slow`` (1) divided, blended
-      between, from a whole pair to a whole pair unless ``truncate`` is False; both tables times
-      ``attention_factor``, if absent ``m(mscale) / m(mscale_all_dim)`` of ``m(x) = 0.1 · x ·
-      ln(factor) + 1``, and ``m(1)`` where not both are given.
+      ``original_max_position_embeddings`` keep their frequency, those that turn fewer than
+      ``beta_slow`` (1) times have it divided by factor, and those between are blended, with both
+      bounds rounded outwards to whole pairs unless ``truncate`` is False. Both tables are
+      multiplied by ``attention_factor``. If absent, it is ``m(mscale) / m(mscale_all_dim)`` with
+      ``m(x) = 0.1 · x · ln(factor) + 1``, or ``m(1)`` if not both are given.
 
-    Errors: ArgumentError for an odd dim, a negative end, another rope_type, a number that is
-    missing or not positive, a ``rope_theta`` other than theta, and any key that is not named here.
+    Errors: ArgumentError for an odd dim, a negative end, an unknown rope_type, a number that is
+    missing or not positive, a ``rope_theta`` other than theta, and any key not named here.
     Source: Llama 3.1, 2024; Peng et al., YaRN, 2023.
     """
     if dim < 0 or dim % 2:

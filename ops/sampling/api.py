@@ -1,8 +1,8 @@
-"""``dlblas.sample`` and what serving engines call beside it: parameters of all rows as numbers, or
-of each row as arrays.
+"""``dlblas.sample`` and the filters that serving engines call beside it. Parameters are numbers for
+all rows or arrays with one value per row.
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: sample_rows/, filter_rows/.
+and torch.compile traces it. Read next: sample_rows/, filter_rows/.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _sample, _filter = FUNCTIONS["sample_rows"].call, FUNCTIONS["filter_rows"].call
 
 
 def _each(x: Any, value: Any, dtype: str) -> Any:
-    """A number as one of each row of x; an array as it is."""
+    """A number expanded to one value per row of x; arrays and None unchanged."""
     if value is None or hasattr(value, "shape"):
         return value
     lead = tuple(x.shape[:-1])
@@ -41,19 +41,21 @@ def sample(
     x: Any, temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None,
     seed: Any = 0, offset: Any = 0, *, probs: bool = False,
 ) -> Any:  # fmt: skip
-    """A token of each row of logits (with ``probs``: of probabilities): ids ``[*T]`` i32.
+    """Draws one token per row of logits (with ``probs``, of probabilities): ids ``[*T]`` i32.
 
-    ``p = softmax(x / temperature)``. Of it *top-k* keeps elements no less than the k-th largest;
-    then *top-p* those above which there is less than top_p of the kept mass, and *min-p* those of
-    at least min_p times the largest. The id is the first column whose running sum of what is kept
-    is above u of all of it. A temperature of 0 takes the first of the largest.
+    ``p = softmax(x / temperature)``. *top-k* keeps elements no less than the k-th largest; then
+    *top-p* keeps an element if those larger than it have less than top_p of the kept mass, and
+    *min-p* keeps elements of at least min_p times the largest. The id is the first column whose
+    running sum of kept p exceeds u times their total. A temperature of 0 selects the first of the
+    largest.
 
-    x ``[*T, V]`` f32, f16 or bf16. temperature, top_k, top_p and min_p are numbers, arrays of a
-    number for each row (f32; top_k i32 or i64), or None. ``seed`` and ``offset`` are ints, or i64
-    arrays ``[*T]``: u comes from Philox4x32-10 of seed, offset and row, and, where seeds are of
-    each row, of seed and offset alone. The same arguments give the same ids; take another offset
-    for each draw. Arrays may change under a captured CUDA graph. −1 for a row with NaN or +inf, or
-    without a number. Errors: those of ``sample_rows``. Source: as in FlashInfer, vLLM and SGLang.
+    x ``[*T, V]`` f32, f16 or bf16. temperature, top_k, top_p and min_p are numbers, arrays with one
+    number per row (f32; top_k i32 or i64), or None. ``seed`` and ``offset`` are ints or i64 arrays
+    ``[*T]``. u comes from Philox4x32-10 of seed, offset and row; with an array of seeds, of seed
+    and offset alone. The same arguments give the same ids, so use a new offset for each draw. The
+    arrays' values may change between replays of a CUDA graph. A row that holds NaN or +inf, or no
+    number at all, gives −1. Errors: those of ``sample_rows``. Source: as in FlashInfer, vLLM and
+    SGLang.
     """
     seeds = seed if hasattr(seed, "shape") else None
     offsets = offset if hasattr(offset, "shape") else None
@@ -65,21 +67,21 @@ def sample(
 
 
 def top_k_renorm(probs: Any, top_k: Any) -> Any:
-    """Probabilities of the top_k largest of each row, and of ties with the last, divided by their
+    """Keeps the top_k largest probabilities of each row, and ties with the last, divided by their
     sum; 0 elsewhere. probs ``[*T, V]``, top_k a number or ``[*T]``; y has probs' dtype.
     """
     return _filter(probs, _each(probs, top_k, "int32"), None, None, True, True)
 
 
 def top_p_renorm(probs: Any, top_p: Any) -> Any:
-    """Probabilities above which there is less than top_p of each row's mass, divided by their sum;
-    0 elsewhere. probs ``[*T, V]``, top_p a number or ``[*T]``; y has probs' dtype.
+    """Keeps probabilities if larger ones have less than top_p of the row's mass, divided by the sum
+    of those kept; 0 elsewhere. probs ``[*T, V]``, top_p a number or ``[*T]``; y has probs' dtype.
     """
     return _filter(probs, None, _each(probs, top_p, "float32"), None, True, True)
 
 
 def top_k_mask_logits(logits: Any, top_k: Any) -> Any:
-    """Logits with −inf for all but the top_k largest of each row, and ties with the last. logits
+    """Keeps the top_k largest logits of each row, and ties with the last; −inf elsewhere. logits
     ``[*T, V]``, top_k a number or ``[*T]``; y has logits' dtype.
     """
     return _filter(logits, _each(logits, top_k, "int32"))

@@ -2,7 +2,7 @@
 state-space models and linear attention; and ``dlblas.gated_delta_rule``.
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: causal_conv1d_batch/, causal_conv1d_varlen/,
+and torch.compile traces it. Read next: causal_conv1d_batch/, causal_conv1d_varlen/,
 gated_delta_rule_packed/.
 """
 
@@ -34,15 +34,16 @@ def causal_conv1d(
     x: Any, weight: Any, bias: Any = None, state: Any = None, cu_seqlens: Any = None,
     activation: str | None = None,
 ) -> Any:  # fmt: skip
-    """Each channel with its last K inputs: ``y_t = act(bias + Σ_K weight_k · x_(t−K+1+k))``.
+    """Convolves each channel causally: ``y_t = act(bias + Σ_K weight_k · x_(t−K+1+k))``.
 
-    x ``[batch, C, L]``, or ``[C, T]`` where ``cu_seqlens`` ``[S+1]`` says where sequences begin and
-    the last one ends; weight ``[C, K]``, bias ``[C]``; y as x. ``state`` ``[batch or S, C, K−1]``
-    holds the inputs before each sequence, from the oldest on, and is written: afterwards it has the
-    last ones, for the next call. Without it zeros lie before. Any strides: tokens or channels may
-    be the contiguous ones. activation None, ``"silu"`` or ``"swish"``, which is the same. No
-    gradient. Dtypes, numerics and errors are those of ``causal_conv1d_batch`` and
-    ``causal_conv1d_varlen``. Source: causal-conv1d; as in vLLM and SGLang.
+    Each output depends on the last K inputs of its channel. x ``[batch, C, L]``, or ``[C, T]`` with
+    ``cu_seqlens`` ``[S+1]``, the start of each sequence and the end of the last; weight ``[C, K]``,
+    bias ``[C]``; y has x's shape and dtype. ``state`` ``[batch or S, C, K−1]`` holds the inputs
+    before each sequence, oldest first, and is overwritten with the last inputs, for the next call.
+    Without it, those inputs are 0. Any strides: tokens or channels may be contiguous. activation is
+    None, ``"silu"`` or its synonym ``"swish"``. No gradient. Dtypes, numerics and errors are those
+    of ``causal_conv1d_batch`` and ``causal_conv1d_varlen``. Source: causal-conv1d; as in vLLM and
+    SGLang.
     """
     if cu_seqlens is None:
         return _batch(x, weight, bias, state, _named(activation))
@@ -52,8 +53,8 @@ def causal_conv1d(
 def causal_conv1d_update(
     x: Any, state: Any, weight: Any, bias: Any = None, activation: str | None = None
 ) -> Any:
-    """The next token of each sequence: ``causal_conv1d`` of x ``[batch, C]``, or ``[batch, C, L]``
-    of several, with the state ``[batch, C, K−1]``, which is written. y as x.
+    """``causal_conv1d`` for the next token of each sequence, x ``[batch, C]``, or the next L, x
+    ``[batch, C, L]``. The state ``[batch, C, K−1]`` is overwritten; y has x's shape and dtype.
     """
     if len(x.shape) == 3:
         return _batch(x, weight, bias, state, _named(activation))
@@ -61,7 +62,7 @@ def causal_conv1d_update(
 
 
 def _made(like: Any, zeros: tuple[int, ...] | None, last: int, step: int) -> Any:
-    """Zeros of f32, or 0, step, … last as i32, beside ``like``."""
+    """f32 zeros, or 0, step, … last as i32, in the package and on the device of ``like``."""
     if hasattr(like, "new_zeros"):
         import torch
 
@@ -76,15 +77,16 @@ def gated_delta_rule(
     q: Any, k: Any, v: Any, g: Any, beta: Any, scale: float | None = None, state: Any = None,
     cu_seqlens: Any = None, qk_l2norm: bool = False,
 ) -> Any:  # fmt: skip
-    """Linear attention whose state forgets by g and corrects itself by beta, token after token:
+    """Linear attention with a state that decays by g and is corrected by beta, token by token:
     ``S = e^g·S; S = S + k·(beta·(v − Sᵀ·k))ᵀ; o = scale·Sᵀ·q``.
 
     q, k ``[batch, L, H, K]``, v ``[batch, L, Hv, V]``, g and beta ``[batch, L, Hv]``, H a divisor
-    of Hv; or, with ``cu_seqlens`` ``[S+1]``, sequences side by side without the batch. o as v.
-    ``state`` ``[batch or S, Hv, K, V]`` is where sequences begin, and is written: afterwards it is
-    where they end. Without it they begin with zeros. ``scale``: 1/√K by default. ``qk_l2norm``: q
-    and k over sqrt(Σ x² + 1e-6). A token a time is how decoding calls it. No gradient. Dtypes,
-    numerics and errors are those of ``gated_delta_rule_packed``. Source: Yang et al., 2024.
+    of Hv; or, with ``cu_seqlens`` ``[S+1]``, packed sequences without the batch dimension. o has
+    v's shape. ``state`` ``[batch or S, Hv, K, V]`` is S before each sequence and is overwritten
+    with S after it; without it, sequences start from zeros. ``scale``: 1/√K by default.
+    ``qk_l2norm`` divides q and k by sqrt(Σ x² + 1e-6). Decoding calls it with one token at a time.
+    No gradient. Dtypes, numerics and errors are those of ``gated_delta_rule_packed``. Source: Yang
+    et al., 2024.
     """
     width = q.shape[-1]
     by = 1 / max(1, width) ** 0.5 if scale is None else scale

@@ -1,7 +1,7 @@
-"""``dlblas.mm_w4a16``: products with weights of 4 bits, by the way they are packed.
+"""``dlblas.mm_w4a16``: products with 4-bit weights, selected by their packing format.
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
-and torch.compile follows it. Read next: mm_w4a16_awq/, mm_w4a16_gptq/.
+and torch.compile traces it. Read next: mm_w4a16_awq/, mm_w4a16_gptq/.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ def mm_w4a16(
     x: Any, qweight: Any, scales: Any, zeros: Any = None, group: int = 128, format: str = "awq", *,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """Products with a weight of 4 bits: ``y = x · w``, ``w = round((q − zero) · scale)``.
+    """Products with a 4-bit weight: ``y = x · w``, ``w = round((q − zero) · scale)``.
 
     x ``[*M, K]`` f16 or bf16, scales ``[K/group, N]`` of x's dtype -> y ``[*M, N]``. Words are i32.
-    ``"awq"``: qweight ``[K, N/8]``, zeros ``[K/group, N/8]``, eight columns a word in the order
-    0 2 4 6 1 3 5 7. ``"gptq"``: qweight ``[K/8, N]``, eight rows a word; zeros ``[K/group, N/8]``,
-    eight columns a word, stored minus one as AutoGPTQ's files have them; ``"gptq_v2"``: as they
-    are. x whose leading dimensions no view joins is copied. Without zeros 8 is subtracted.
-    ``group``: rows that share a scale, a divisor of K; −1: all of K. Weights are rounded to x's
-    dtype, as ``awq_dequantize`` gives them; products and sums are f32, with one rounding. Errors:
-    ArgumentError for another format or group, and those of ``mm_w4a16_awq`` and ``mm_w4a16_gptq``.
+    ``"awq"``: qweight ``[K, N/8]``, zeros ``[K/group, N/8]``, eight columns per word in the order
+    0 2 4 6 1 3 5 7. ``"gptq"``: qweight ``[K/8, N]``, eight rows per word; zeros
+    ``[K/group, N/8]``, eight columns per word, stored minus one as in AutoGPTQ's files.
+    ``"gptq_v2"``: the same, with zeros stored unchanged. Without zeros, 8 is subtracted. x is
+    copied if no view can flatten its leading dimensions. ``group``: rows that share a scale, a
+    divisor of K; −1: all of K. Weights are rounded to x's dtype, as by ``awq_dequantize``; products
+    and sums are f32, with one rounding. Errors: ArgumentError for an unknown format or a group
+    below 1 other than −1, and those of ``mm_w4a16_awq`` and ``mm_w4a16_gptq``.
     Source: AWQ, GPTQ; as in vLLM and SGLang.
     """
     if format not in _FORMATS:

@@ -1,9 +1,9 @@
 """Fused transformer operators: chosen, tuned, remembered and explained.
 
-Every operator is a function here, ``dlblas.rms_norm(x, w)``, on NumPy arrays, torch tensors and
-anything with DLPack; in-place forms end in an underscore. ``get_op`` and ``tune`` measure,
-operator calls never do, and ``explain`` says what runs and why. NumPy and torch are never imported
-by this package's import. Read next: tuning.py (choosing), _functions.py (the callables).
+Every operator is a function here: ``dlblas.rms_norm(x, w)``. It takes NumPy arrays, torch tensors
+and any array with DLPack; names of in-place forms end in an underscore. ``get_op`` and ``tune``
+measure; operator calls never do. ``explain`` says what runs and why. Importing this package imports
+neither NumPy nor torch. Read next: tuning.py (choosing), _functions.py (the callables).
 """
 
 from . import _early
@@ -59,7 +59,7 @@ if _typing.TYPE_CHECKING:
     from . import utils as utils
     from . import vllm as vllm
 
-    # Of mypy the first one of a name holds, of pyright the last.
+    # mypy keeps the first definition of a name, pyright the last.
     from ._calls import *  # noqa: F403
     from ._ops import *  # type: ignore[no-redef, assignment]  # isort: skip  # noqa: F403
     from ._calls import *  # isort: skip  # noqa: F403
@@ -106,7 +106,7 @@ __all__ += _face_names
 if _typing.TYPE_CHECKING:
     __all__ += _ops.__all__  # checkers read no loop
 
-# Imported at their first use: some bring torch.
+# Imported on first use: some of them import torch.
 _SUBMODULES = (
     "hf", "kernels", "layers", "nn", "own", "spaces", "torch", "triton_ops", "utils",
     "vllm",
@@ -127,8 +127,8 @@ def _export() -> None:
 
 _export()
 
-# Imported again, under the same name or a fresh one: what was registered, errors' types and torch's
-# operators are those of the first time, and so is the package.
+# A second import, under the same or another name, restores the first package: registrations, error
+# types and torch's operators exist once per process.
 _first = _functions.native.get("package")
 _functions.native.setdefault("package", _sys.modules[__name__])
 if _first is None:

@@ -1,7 +1,7 @@
 """Names that users of DLBlas and Triton Fused Operators know, and this version does not have.
 
-In: the full name that was asked for. Out: an ImportError that says what comes nearest, for
-``from … import …`` passes on no other error's words. Read next: kernels/, triton_ops/api.py.
+In: the full name requested. Out: an ImportError that names the nearest equivalent, because
+``from … import …`` shows the text of no other error. Read next: kernels/, triton_ops/api.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from . import _native, _planned, _unknown
 
 _MOE = "dlblas.fused_moe of the experts of one GPU"
 
-# The part of a package, module or function that is not here -> what comes nearest.
+# Last part of the name of a missing package, module or function -> its nearest equivalent.
 _NEAREST = {
     "FP8Linear": "dlblas.nn.FP8Linear",
     "FusedGatedMLP": "dlblas.nn.FusedGatedMLP",
@@ -22,19 +22,20 @@ _NEAREST = {
 
 
 def knows(name: str) -> bool:
-    """Is it one of theirs?"""
+    """Whether the table has this name."""
     return name in _NEAREST
 
 
 def refuse(name: str, part: str) -> NoReturn:
-    """``name``: as it was asked for. ``part``: which part of it the table knows."""
+    """Raises ImportError for ``name``, as requested; ``part``: the part of it that the table
+    has."""
     raise ImportError(
         f"{name} is not in dlblas {_native.version()}; nearest: {_NEAREST[part]}", name=name
     )
 
 
 def whole(module: str) -> Callable[[str], Any]:
-    """``__getattr__`` of a module that is here for its name alone."""
+    """``__getattr__`` of a module that exists only for its name."""
     part = module.rpartition(".")[2]
 
     def getattr_of(name: str) -> NoReturn:

@@ -53,7 +53,7 @@ class _Watcher:
 
 
 def after_import(name: str, run: Callable[[], object]) -> None:
-    """``run()`` once the module has been imported: now where it is there already."""
+    """Calls ``run()`` once the module has been imported; at once if it already is."""
     if name in sys.modules:
         run()
     else:

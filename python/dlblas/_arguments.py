@@ -1,8 +1,9 @@
-"""Words for a call whose arguments a function or class does not take: the nearest name that it has,
-or what an argument of another type should be.
+"""Errors for calls with wrong arguments: they give the nearest argument name, or the type that an
+argument should have.
 
-In: a function, or a class by its ``__init__``. Out: ``hinted``, the same with errors that are the
-library's. Used by: what is public and written in Python. Read next: errors.py, _made_of.py.
+In: a function, or a class through its ``__init__``. Out: ``hinted``, the same callable, which
+raises the library's errors. Used by: the public API that is written in Python. Read next:
+errors.py, _made_of.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 
-# What other libraries call an argument -> what it may be called here.
+# An argument's name in other libraries -> its possible name here.
 SYNONYMS = {
     "is_causal": "causal", "softmax_scale": "scale", "sm_scale": "scale", "scaling": "scale",
     "window_size": "window", "sliding_window": "window", "logits_soft_cap": "softcap",
@@ -35,9 +36,11 @@ def not_bound(
     named: Mapping[str, Any],
     first: int = 0,
 ) -> Error | None:
-    """Words for a call whose arguments are not those of the function; None where they are.
+    """The error for arguments that do not bind to the function's parameters; None if they bind.
 
-    ``first``: parameters in front that ``args`` lacks and nobody writes: ``self``."""
+    ``first``: the number of leading parameters that callers do not pass and ``args`` lacks:
+    ``self``.
+    """
     from inspect import Parameter, signature
 
     params = [
@@ -128,9 +131,9 @@ def of_another_type(
     reason: Exception,
     first: int = 0,
 ) -> Error | None:
-    """Words for an argument that explains an error of Python's own: it is not what its annotation
-    says, or it is no array and was used as one. None where there is no such argument: the error has
-    another cause. ``first`` as in ``not_bound``."""
+    """The error for the argument that caused one of Python's own errors: its type contradicts its
+    annotation, or it is not an array and was used as one. None if there is no such argument: the
+    error has another cause. ``first``: as in ``not_bound``."""
     given = _given(function, args, named, first)
     refuse = ArgumentTypeError.from_library
     for one in given:
@@ -159,13 +162,14 @@ def of_another_type(
     return _of_another_form(op, given, reason)
 
 
-# By the annotation: what an argument is that has one of these.
+# Annotation of an array argument -> the expected type, in words.
 _ARRAYS = {"Any": "a torch tensor or a NumPy array", "torch.Tensor": "a torch tensor"}
 _PLAIN = (bool, int, float, complex, list, tuple)
 
 
 def _no_array(op: str, one: _Given) -> Error:
-    """Words for what is none, or is one of a package whose arrays have not what was asked for."""
+    """The error for a value that is not an array, or whose array type lacks what the function
+    needs."""
     expected, problem = _ARRAYS[one.kind], "has no shape, strides or dtype to read"
     convert = "from_dlpack" if hasattr(type(one.value), "__dlpack__") else "asarray"
     remedy = f"numpy.{convert}"
@@ -181,7 +185,8 @@ def _no_array(op: str, one: _Given) -> Error:
 
 
 def _of_another_form(op: str, given: list[_Given], reason: Exception) -> Error | None:
-    """Words for a tensor that is not dense, or has none of the dimensions that were asked for."""
+    """The error for a tensor that is not dense, or has no dimensions where the function needs
+    some."""
     for one in given:
         layout = str(getattr(one.value, "layout", "torch.strided")).removeprefix("torch.")
         if layout != "strided":
@@ -218,7 +223,7 @@ def _are_integers(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(map(_is_integer, value))
 
 
-# By the annotation, "| None" aside: words, and what is so of values of the type.
+# Annotation without "| None" -> the type in words, and a check for values of that type.
 _NEEDS = {
     "str": ("a string", _has("casefold")),
     "int": ("an integer", _is_integer),
@@ -229,7 +234,7 @@ _NEEDS = {
 
 
 def _answers(value: Any, needed: bool) -> bool:
-    """May it be asked for its shape and dtype, or is it what an option may be?"""
+    """Whether the value has a shape and a dtype to read, or is a possible value of an option."""
     if isinstance(value, (str, bytes, dict, type)):
         return not needed
     if isinstance(value, _PLAIN):
@@ -250,17 +255,19 @@ _SIGNS_OF_ARRAYS = (
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """``rms_norm``, ``FlashAttentionV2.apply``; DLBlas's ``call`` with its module's name."""
+    """``rms_norm``, ``FlashAttentionV2.apply``; for DLBlas's ``call``, with its module's name in
+    front."""
     name = function.__qualname__
     return f"{function.__module__.rpartition('.')[2]}.{name}" if name == "call" else name
 
 
 def hinted(called: _Called) -> _Called:
-    """The function or class; a call with arguments that it does not take is an ArgumentTypeError
-    with the nearest name, and one whose arguments are of another type an error that says so.
+    """Wraps a function or class: arguments that it does not take raise ArgumentTypeError with the
+    nearest name, and arguments of a wrong type an error that says so.
 
-    A class stays the one that it is: the ``__init__`` that it has is wrapped, calls of its
-    instances are not. Signature, documentation and pickled name are those of what is wrapped."""
+    A class stays the same object: its ``__init__`` is wrapped, calls of its instances are not.
+    Signature, docstring and pickled name are those of the original.
+    """
     cls = called if isinstance(called, type) else None
     function: Callable[..., Any] = called if cls is None else vars(cls)["__init__"]
 

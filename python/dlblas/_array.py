@@ -1,5 +1,5 @@
-"""``Spec``, a tensor without data, and ``Array``, the result type where the caller's own cannot
-be made.
+"""``Spec``, a tensor without data, and ``Array``, the result type when the caller's own array type
+cannot be created.
 
 Read next: _hooks.py.
 """
@@ -35,7 +35,7 @@ def _code_and_bits(dtype: Any) -> tuple[int, int]:
 
 
 def _integers(what: str, argument: str, values: Any, size: int) -> tuple[int, ...]:
-    """Integers that, times ``size``, fit 64 bits; what they mean is the library's to judge."""
+    """Integers that fit 64 bits when multiplied by ``size``; the library judges what they mean."""
     try:
         read = tuple(operator.index(value) for value in values)
     except TypeError:
@@ -61,8 +61,8 @@ def _name_of_cuda(index: int) -> str:
 
 
 def _cuda_index(device: Any) -> int:
-    """``"cuda:1"`` → 1, ``"cuda"`` → 0, ``"cpu"`` → -1; a torch device goes by its name.
-    ``"sm_90a"``: a GPU that need not be here."""
+    """``"cuda:1"`` → 1, ``"cuda"`` → 0, ``"cpu"`` → -1; a torch device is read by its name.
+    ``"sm_90a"``: a GPU that need not be present."""
     kind, colon, index = str(device).partition(":")
     if kind == "cpu" and index in ("", "0"):
         return -1
@@ -84,7 +84,7 @@ class Spec:
     without data.
 
     ``explain``, ``tune`` and ``get_op`` take it in place of an array. ``explain`` and ``warmup``
-    also take one on "sm_90a", a typical GPU of that architecture, which need not be here.
+    also take one on "sm_90a", a typical GPU of that architecture, which need not be present.
     """
 
     __slots__ = ("_exchange", "device", "dtype", "shape", "strides")
@@ -118,9 +118,9 @@ class Spec:
 
 
 class Array:
-    """A CPU result for callers whose array type cannot be made: read it through DLPack or NumPy.
+    """A CPU result for callers whose array type cannot be created: read it through DLPack or NumPy.
 
-    What the library returns is contiguous; parts and turned views of it need not be.
+    Results of the library are contiguous; slices and transposed views of them need not be.
     """
 
     __slots__ = ("_buffer", "_code", "_data", "_shape", "_steps")
@@ -138,11 +138,11 @@ class Array:
                 "Array", "shape", expected, str(self._shape),
             )  # fmt: skip
         self._buffer = ctypes.create_string_buffer(size + 63)
-        # Kernels like 64-byte alignment.
+        # Kernels prefer 64-byte alignment.
         self._data = (ctypes.addressof(self._buffer) + 63) & ~63
         self._steps = _packed_steps(self._shape, bits // 8)
 
-    # Not to be set: they say where kernels read and write.
+    # Read-only: they determine where kernels read and write.
     @property
     def shape(self) -> tuple[int, ...]:
         return self._shape
@@ -157,8 +157,8 @@ class Array:
         return self._data
 
     def reshape(self, shape: Sequence[int]) -> Array:
-        """The same elements in another shape, in which -1 stands for what is left; a copy where no
-        strides say so."""
+        """The same elements in another shape, in which -1 stands for the remaining size; a copy if
+        strides cannot express that shape."""
         sizes = _integers("Array.reshape", "shape", shape, 1)
         count, known = math.prod(self._shape), math.prod(n for n in sizes if n != -1)
         sizes = tuple((count // known if known else 0) if n == -1 else n for n in sizes)
@@ -175,7 +175,7 @@ class Array:
         return packed._view(packed._data, sizes, _packed_steps(sizes, self._code[1] // 8))
 
     def __getitem__(self, key: Any) -> Array:
-        """A part, without a copy: integers, slices, None and Ellipsis, as in NumPy."""
+        """A view of a part: integers, slices, None and Ellipsis, as in NumPy."""
         parts = list(key) if isinstance(key, tuple) else [key]
         if not any(part is Ellipsis for part in parts):
             parts.append(Ellipsis)
@@ -201,7 +201,7 @@ class Array:
         return self._view(data, tuple(size for size, _ in kept), tuple(step for _, step in kept))
 
     def __setitem__(self, key: Any, value: Array) -> None:
-        """Copies an Array of the part's shape and dtype into it."""
+        """Copies an Array of the part's shape and dtype into the part."""
         part = self[key]
         if not isinstance(value, Array) or (value._shape, value._code) != (part._shape, self._code):
             expected, got = f"an Array {part.shape} of {part.dtype}", repr(value)
@@ -212,7 +212,7 @@ class Array:
         _copy(part, value)
 
     def swapaxes(self, first: int, second: int) -> Array:
-        """The two dimensions in each other's place, without a copy."""
+        """A view with the two dimensions exchanged."""
         shape, steps = list(self._shape), list(self._steps)
         for values in (shape, steps):
             values[first], values[second] = values[second], values[first]
@@ -230,7 +230,7 @@ class Array:
         return 0 in self._shape or all(n == 1 or step == want for n, step, want in rows)
 
     def _packed(self) -> Array:
-        """Itself, or a copy whose elements lie side by side."""
+        """The array itself if it is contiguous, else a contiguous copy."""
         if self._is_packed():
             return self
         made = Array(self._shape, self.dtype)
@@ -268,15 +268,16 @@ class Array:
 
 
 def _packed_steps(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Bytes from element to element of each dimension, where all lie side by side."""
+    """The strides of a contiguous array, in bytes."""
     return tuple(size * math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _steps_as(
     shape: tuple[int, ...], steps: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Of a view with another shape; None where there is none. From the last dimension on, those
-    that lie evenly are taken together, and have to be some of the wanted ones together."""
+    """The strides, in bytes, of a view with another shape; None if there is no such view. From the
+    last dimension on, dimensions at one even stride are merged; each merged group must be the
+    product of some wanted dimensions."""
     made, at = [0] * len(wanted), len(wanted)
     even, parts, step = 1, 1, 0  # elements of either, and the bytes between them
     for d in reversed(range(len(shape))):
@@ -294,7 +295,7 @@ def _steps_as(
 
 
 def _copy(to: Array, source: Array) -> None:
-    """The elements of an array of the same shape and dtype, by runs that lie side by side."""
+    """Copies the elements of an array of the same shape and dtype, one contiguous run at a time."""
     run, shape = to._code[1] // 8, list(to._shape)
     while shape and to._steps[len(shape) - 1] == source._steps[len(shape) - 1] == run:
         run *= shape.pop()
@@ -303,11 +304,11 @@ def _copy(to: Array, source: Array) -> None:
         ctypes.memmove(at, start, run)
 
 
-# What NumPy, too, has of these names: _spread.py calls them of the module of an array's type.
+# NumPy has these names too: _spread.py calls them on the module of an array's type.
 
 
 def broadcast_to(array: Array, shape: Sequence[int]) -> Array:
-    """Over more leading dimensions, and over those of size 1, without a copy."""
+    """A view with more leading dimensions, and with dimensions of size 1 repeated."""
     added = len(shape) - len(array._shape)
     steps = (
         0 if have == 1 else step for have, step in zip(array._shape, array._steps, strict=True)
@@ -316,7 +317,7 @@ def broadcast_to(array: Array, shape: Sequence[int]) -> Array:
 
 
 def concatenate(arrays: Sequence[Array], axis: int) -> Array:
-    """Arrays that lie behind each other in the last dimension, of which ``axis``, -1, is one."""
+    """The arrays, concatenated along the last dimension; ``axis`` is -1."""
     first = arrays[0]
     ends = list(itertools.accumulate(array._shape[axis] for array in arrays))
     made = Array((*first._shape[:-1], ends[-1]), first.dtype)

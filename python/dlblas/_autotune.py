@@ -1,8 +1,10 @@
-"""``autotune`` and ``missed``: the keys that a program's own calls ran untuned, and searching them.
+"""``autotune`` and ``missed``: find the keys that a program's own calls ran untuned, and search
+them.
 
-In: calls of any kind, of functions, modules, ``torch.ops`` and compiled graphs: what they run is
-chosen by the library, which notes what nothing measured nor pinned. Out: a search of each such key,
-or a file of them for ``dlblas tune --missed``. Read next: tuning.py, src/dispatch/missed.hpp.
+In: calls of any kind: functions, modules, ``torch.ops`` and compiled graphs. The library chooses
+what they run, and notes each key that neither a measurement nor a pin decided. Out: a search of
+each such key, or a file of them for ``dlblas tune --missed``. Read next: tuning.py,
+src/dispatch/missed.hpp.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .errors import ArgumentError, Error, TuningFailedError, UnsupportedError
 
 
 class MissedKey(NamedTuple):
-    """A key that a call ran untuned: ``str()`` for people, ``key`` as a file keeps it."""
+    """A key that a call ran untuned: ``str()`` is for people, ``key`` is what files hold."""
 
     op: str
     problem: str
@@ -33,7 +35,7 @@ class MissedKey(NamedTuple):
 
 
 class ModelReport(list[TuningReport]):
-    """What the searches of a program's keys did: one report per key, in order."""
+    """The searches of a program's keys: one report per key, in order."""
 
     unsearched: int | None = 0  # keys that were missed and not searched; None: not known yet
 
@@ -51,10 +53,10 @@ class ModelReport(list[TuningReport]):
 
 @hinted
 def missed(file: str | os.PathLike[str] | None = None) -> list[MissedKey]:
-    """The keys that calls of this process ran untuned so far, each once, the last 4,096: chosen by
-    the model or by the operator's order, neither measured nor pinned.
+    """The keys that this process's calls have run untuned so far, each once, the last 4,096.
 
-    With ``file`` they are appended to it as well, one JSON object per line, for
+    The model or the operator's order chose for them; they are neither measured nor pinned. With
+    ``file`` they are also appended to it, one JSON object per line, for
     ``dlblas tune --missed FILE`` or ``tune_missed``.
     """
     found = _since(0)
@@ -79,7 +81,7 @@ def _append(file: str | os.PathLike[str], keys: Iterable[MissedKey]) -> None:
 
 
 def read_missed(file: str | os.PathLike[str]) -> list[dict[str, str]]:
-    """The keys of a file, each once; ArgumentError for a line that is none."""
+    """The keys of a file, each once; raises ArgumentError for a line that is not a key."""
     keys: dict[str, dict[str, str]] = {}
     with open(file, encoding="utf-8", errors="replace") as opened:
         for number, line in enumerate(opened, 1):
@@ -115,7 +117,7 @@ def _text(key: Mapping[str, str]) -> str:
 
 
 def tune_key(key: Mapping[str, str], **options: Any) -> TuningReport:
-    """As ``get_op``: searches one key of ``missed``, unless it is known by now."""
+    """Searches one key of ``missed`` as ``get_op`` would, unless it is known by now."""
     function = resolve(key["op"])[0]
 
     def run(packed: tuple[Any, ...]) -> str:
@@ -126,8 +128,8 @@ def tune_key(key: Mapping[str, str], **options: Any) -> TuningReport:
 
 
 def tune_missed(keys: Iterable[MissedKey | Mapping[str, str]], **options: Any) -> ModelReport:
-    """Searches each key once; one that cannot be measured is in the report, with its words. A key
-    that the store decided is there only where its search had more to do."""
+    """Searches each key once. A key that cannot be measured is in the report with its error; a key
+    that the store decided is there only if its search had more to do."""
     report = ModelReport()
     for one in keys:
         key = one.key if isinstance(one, MissedKey) else one
@@ -153,20 +155,22 @@ def _failed(key: Mapping[str, str], error: Error) -> TuningReport:
 class autotune:  # noqa: N801 - used like a function
     """``with dlblas.autotune(seconds=5) as session: model(x)``: tunes what the calls inside miss.
 
-    A key that was measured before is searched as ``get_op`` would: on, where its search was cut and
-    ``seconds`` is at least twice as much; for an implementation that is new; with ``force``, anew.
     Inside, every choice is made anew, and keys that neither a measurement nor a pin decides are
-    noted, whatever calls them: functions, modules, ``torch.ops``, graphs of ``torch.compile`` (but
-    no replay of a CUDA graph, which chooses nothing), of all threads. At the exit each key is
-    searched once and kept, as ``get_op`` would: ``session.missed`` and ``session.report`` say what,
-    and calls serve the winners from then on. Of processes of one host that miss a key, one
-    searches it, and the others wait for it.
+    noted. This holds for calls of all threads and of any kind: functions, modules, ``torch.ops``,
+    graphs of ``torch.compile`` (but no replay of a CUDA graph, which chooses nothing). At the exit
+    each key is searched once and kept, as ``get_op`` would; ``session.missed`` and
+    ``session.report`` list the keys and their searches, and later calls serve the winners. If
+    several processes of one host miss a key, one searches it and the others wait for it.
+
+    A key that was measured before is searched only where ``get_op`` would search it: further, if
+    its search was cut short and ``seconds`` is at least twice as much; for a new implementation;
+    and from the start with ``force``.
 
     ``seconds`` is the budget per key (default ``DLBLAS_TUNE_SECONDS``, 10); 0 searches nothing.
     ``missed`` names a file to append the keys to, for ``dlblas tune --missed FILE``. ``progress``,
-    ``worker``, ``seed`` and the other options are those of ``tune``. Inputs are made by the
-    library; index-valued ones, as its schema says. An exception inside ends it without a search;
-    the keys are in ``session.missed`` and in the file.
+    ``worker``, ``seed`` and the other options are those of ``tune``. The library generates the
+    inputs, index-valued ones according to its schema. An exception inside ends the session without
+    a search; the keys are in ``session.missed`` and in the file.
     """
 
     @_options.knows_its_options
@@ -207,7 +211,7 @@ class autotune:  # noqa: N801 - used like a function
 
     @property
     def missed(self) -> list[MissedKey]:
-        """The keys; inside, those so far."""
+        """The missed keys; inside the ``with`` block, those so far."""
         if self._missed is not None:
             return self._missed
         return [] if self._mark is None else _since(self._mark)

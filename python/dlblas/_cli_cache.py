@@ -1,4 +1,4 @@
-"""``dlblas cache``: what is kept, as text or JSON, and keeping it in order.
+"""``dlblas cache``: lists and maintains the store, with text or JSON output.
 
 Each action takes its parsed options and returns a value for JSON, a text, and an exit code. Read
 next: cache.py, cli.py.
@@ -78,7 +78,7 @@ def _verify(args: argparse.Namespace) -> Shown:
 
 
 def _agreed() -> bool:
-    """On a terminal, what a person answers; elsewhere there is no one to ask."""
+    """Whether the person at the terminal answers yes."""
     keys = len(cache.ls())
     print(
         f"clear {keys} keys and every compiled kernel in {harmless(cache.path())}? [y/N] ",
@@ -229,7 +229,7 @@ RULED = ("pin", "unpin", "forbid", "allow")
 
 
 def options(action: argparse.ArgumentParser, name: str) -> None:
-    """The arguments of one action."""
+    """Adds the arguments of one action."""
     for word in ACTIONS[name].words:
         nargs = "?" if word == "config" or name == "rm" else None
         action.add_argument(word, nargs=nargs, help=_WORDS[word])

@@ -1,8 +1,8 @@
-"""``dlblas compile``: compiles a GPU's kernels into the disk cache; the GPU need not be here.
+"""``dlblas compile``: compiles a GPU's kernels into the disk cache; the GPU need not be present.
 
-In: an architecture, and problems: of a file, of one operator, or of every operator's cases. Out: a
-line per architecture; a later process with that GPU, the same compiler and the same cache compiles
-nothing for them. Read next: _missed.py, docs/jit.md.
+In: an architecture, and problems from a file, of one operator, or from every operator's cases. Out:
+one line per architecture. A later process with that GPU, the same compiler and the same cache
+compiles nothing for these problems. Read next: _missed.py, docs/jit.md.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _problems(args: argparse.Namespace, device: str) -> list[Problem]:
 
 
 def _compile(problem: Problem) -> str:
-    """What went wrong, or nothing."""
+    """The error text, or an empty string."""
     form, named = problem
     try:
         tuning.warmup(form, **named)

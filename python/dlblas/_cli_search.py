@@ -1,4 +1,4 @@
-"""``dlblas explain`` and ``dlblas tune``: one problem, or the cases of an operator, from words.
+"""``dlblas explain`` and ``dlblas tune``, for one problem or for the cases of an operator.
 
 Each command takes its parsed options and returns an exit code. Read next: _specs.py, _progress.py.
 """
@@ -18,7 +18,8 @@ Search = Callable[..., TuningReport]
 
 
 def _problems(args: argparse.Namespace) -> list[tuple[str, Row]]:
-    """What explain and tune are about: (form, named arguments); from --dims, else from cases."""
+    """The problems of explain and tune as (form, named arguments): from --dims, else from the
+    cases."""
     row, form, fixed = _specs.operator_row(args.op)
     scalars = {**_specs.parse_arguments(row, form, args.arg), **fixed}
     dtypes = _specs.parse_dtypes(row["name"], args.dtype)
@@ -76,7 +77,7 @@ def _parse_space(texts: Sequence[str]) -> Row | None:
 
 
 def _searches(args: argparse.Namespace) -> Iterator[tuple[str, Search]]:
-    """What tune is asked for: a title, and how to search it with the options of a search."""
+    """The searches that tune has to run: a title, and a function that takes the search options."""
     if args.missed is None:
         if args.op is None:
             raise _specs.refuse(

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def print_json(value: Any) -> None:
-    """Whole, but with what does not print as JSON's own escapes."""
+    """Prints the whole value; characters that do not print become JSON escapes."""
     text = json.dumps(value, indent=1, ensure_ascii=False)
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -33,7 +33,7 @@ def print_json(value: Any) -> None:
 
 
 def _here(path: str) -> str:
-    """A path as seen from the current folder, where that is shorter."""
+    """The path relative to the current folder, if it is inside it."""
     try:
         return path.removeprefix(os.getcwd() + os.sep)
     except OSError:  # it is gone
@@ -41,7 +41,8 @@ def _here(path: str) -> str:
 
 
 def _describe_rates(device: Row) -> str:
-    """What estimates assume of a device: by the tables, or as `dlblas bench machine` measured."""
+    """The rates that estimates assume for a device: from tables, or measured by `dlblas bench
+    machine`."""
     r = device["rates"]
     half = f", {r['half_flops'] / 1e12:.3g} in f16 and bf16" if device["device"] != "cpu" else ""
     return (
@@ -138,13 +139,13 @@ def _describe_operator(op: Row) -> str:
 
 
 def _bare(signature: Signature) -> Signature:
-    """Without annotations, which say little of arrays."""
+    """The signature without annotations, which say little about arrays."""
     parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=signature.empty)
 
 
 def _function_row(name: str) -> Row:
-    """A function that is made of operators, as JSON has it."""
+    """The JSON row of a function that is made of operators."""
     function = _made_of.function_named(name)
     assert function is not None
     return {
@@ -163,7 +164,7 @@ def _describe_function(row: Row) -> str:
 
 
 def list_operators(args: argparse.Namespace) -> int:
-    """By family: operators, then functions that are made of them."""
+    """Lists by family: operators, then the functions that are made of them."""
     info = _native.info()
     functions = _made_of.names()
     operators: list[Row] = info["operators"]

@@ -1,5 +1,5 @@
-"""The demo on a GPU: bf16 tensors of torch's, torch (cuBLAS, its fused norms) as the rival, times
-on the device with inputs from memory.
+"""The demo on a GPU: bf16 torch tensors, torch (cuBLAS, its fused norms) as the rival, and device
+times with inputs read from memory.
 
 Read next: _demo_host.py, bench/gpu_timing.py.
 """
@@ -36,8 +36,8 @@ TORCH: dict[str, Callable[..., Any]] = {
 
 
 class GpuCeilings(Ceilings):
-    """The device's own copies, and what cuBLAS reaches in bf16 on a large square product: the
-    tensor cores' peak as power allows it."""
+    """The device's copy rate, and the rate of cuBLAS on a large square bf16 product: the tensor
+    cores' peak within the power limit."""
 
     peak_name = f"cuBLAS at {_PEAK}³"
 
@@ -85,7 +85,7 @@ class GpuSide(Side):
         return None  # the device's oracle compares all of them in a fraction of a second
 
     def times(self, op: str, call: Any, tensors: Row, result: Any, scalars: Row) -> Row:
-        # What one run moves, and what the rival's own results take, leave the L2 cache behind.
+        # One rotation of the inputs, with the rival's own results on top, exceeds the L2 cache.
         moved = sum(t.nbytes for t in tensors.values())
         sets = rotation(moved, _MOST_SETS).sets
         inputs = [tuple(t.clone() for t in tensors.values()) for _ in range(sets)]

@@ -1,6 +1,6 @@
 """The demo on the CPU: f32 arrays, NumPy as the rival, this machine's ceilings.
 
-Out: ``Side``, what a pass asks of a device. Read next: _demo_gpu.py (the same on a GPU),
+Out: ``Side``, what a pass needs from a device. Read next: _demo_gpu.py (the same on a GPU),
 _demo_pass.py.
 """
 
@@ -42,7 +42,7 @@ class Ceilings:
         return self.copy[str(half)], self.peak
 
     def rated(self, moved: int, flops: int) -> tuple[str, float]:
-        """The ceiling that binds, and the milliseconds it allows."""
+        """The binding ceiling, and the time that it allows in milliseconds."""
         copy, peak = self.at(moved)
         by_copy, by_peak = moved / copy * 1e3, flops / peak * 1e3
         return (self.peak_name, by_peak) if by_peak > by_copy else ("copy rate", by_copy)
@@ -66,20 +66,20 @@ class Side:
         }
 
     def work(self, row: Row, dims: Row, tensors: dict[str, Any]) -> tuple[int, int]:
-        """Bytes that a run must move, and the operations of a matrix product."""
+        """The bytes that a run must move, and the operation count of a matrix product (else 0)."""
         results = sum(math.prod(_specs.shape_of(r["dims"], dims)) for r in row["results"])
         moved = sum(a.nbytes for a in tensors.values()) + self.itemsize * results
         return moved, 2 * math.prod(dims.values()) if row["name"] == "matmul" else 0
 
     def rows_to_check(self, rows: int, flops: int) -> list[int] | None:
-        """None: all. Else evenly spread rows with the first and the last."""
+        """None for all rows, else evenly spread ones that include the first and the last."""
         if flops < 2 * _WHOLE:
             return None
         return sorted({round(i * (rows - 1) / (_ROWS + 1)) for i in range(_ROWS + 2)})
 
     def times(self, op: str, call: Any, tensors: Row, result: Any, scalars: Row) -> Row:
-        """Ours by "dlblas"; the rival's, known from the first pass, by its name. In turns, the
-        rival in a process of its own that is stopped during ours."""
+        """Samples of ours under "dlblas" and, in the first pass only, of the rival under its name.
+        The two take turns; the rival runs in its own process, which is stopped while ours runs."""
         positional = tuple(tensors.values())
         turns = _TURNS if self.request["pass"] == 1 else 1
         limit = self.request["timing_s"] / (2 * turns)

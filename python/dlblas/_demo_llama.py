@@ -1,9 +1,10 @@
-"""The demo's small Llama on a CPU: between the embedding and the logits every operator but a
-layer's last sum, which is NumPy's, is ours, on NumPy arrays, with a paged cache.
+"""The demo's small Llama on a CPU, on NumPy arrays with a paged cache. From the embedding to the
+logits it runs our operators, except for each layer's last sum, which is NumPy's.
 
-In: JSON on stdin {quick, result}. Out: what people read on stdout, and a JSON file: seconds to the
-first token, tokens a second, each operator's share, and how far the logits of decoding are from
-those of one prefill over the same tokens. examples/llama.py is the whole one, in torch.
+In: JSON on stdin {quick, result}. Out: a text report on stdout, and a JSON file: milliseconds to
+the first token, tokens per second, each operator's share, and the largest difference between the
+logits of decoding and those of one prefill over the same tokens. examples/llama.py is the complete
+model, in torch.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Llama:
         return result
 
     def forward(self, tokens: Any, first: int) -> Any:
-        """Logits of new tokens, the first of which is at position ``first``."""
+        """Logits of the new tokens; ``first`` is the position of the first one."""
         s, count = self.shape, len(tokens)
         positions = np.arange(first, first + count)
         slots = self.table[0, positions // _PAGE].astype(np.int64) * _PAGE + positions % _PAGE

@@ -1,7 +1,7 @@
-"""One pass of the demo, in a process of its own: every key is asked for, called, checked, timed.
+"""One pass of the demo, in its own process: every key is requested, called, checked and timed.
 
-``python -m dlblas._demo_pass`` with a JSON request on stdin and the result's file in it; what
-people read goes to stdout. DLBLAS_CACHE names the demo's own store from the start. Read next:
+``python -m dlblas._demo_pass`` reads a JSON request, which names the result file, from stdin and
+prints a text report to stdout. DLBLAS_CACHE names the demo's own store from the start. Read next:
 demo.py.
 """
 
@@ -25,7 +25,8 @@ _LONG, _LONG_BUDGET = 1 << 32, 4  # a key of so many operations gets so many tim
 
 
 def _competition(report: Row) -> list[str]:
-    """The implementations that took part, with their configurations; those refused, and why."""
+    """Lines that list the implementations that took part, with their configurations, and those that
+    were refused, with the reason."""
     lines, refusals = [], dict[str, list[str]]()
     for c in report["candidates"]:
         if c["implementation"] in report["oracles"]:
@@ -65,8 +66,8 @@ def _choice(call: dlblas.Operation, row: Row) -> Row:
 
 
 def _speed(times: Row, call: dlblas.Operation, floor_ms: float, rival: str) -> Row:
-    """``kernel_ms`` is the search's: without the call from Python, and with inputs from memory
-    where they do not fit a core's cache, as the ceilings are measured."""
+    """``kernel_ms`` comes from the search: it excludes the call from Python, and its inputs come
+    from memory if they do not fit a core's cache, as when the ceilings are measured."""
     ours, name = times["dlblas"]["min_ms"], rival.lower()
     chosen = next(c for c in call.explain().as_dict()["candidates"] if c["chosen"])
     kernel = chosen.get("measured_ms", ours)
@@ -88,7 +89,7 @@ def _side(request: Row) -> Side:
 
 
 class Pass:
-    """``number`` 1 searches in an empty store; 2 must find everything in it."""
+    """Pass 1 (``number``) searches in an empty store; pass 2 must find everything in it."""
 
     def __init__(self, request: Row) -> None:
         self.request, self.number = request, request["pass"]
@@ -96,7 +97,7 @@ class Pass:
         self.ceilings = self.side.ceilings
 
     def key(self, op: str, case: Row, info: Row) -> Row:
-        """Asks for one operator and shape, calls what comes, checks it and times it."""
+        """Requests one operator and shape, calls it, checks the result and times it."""
         row = next(r for r in info["operators"] if r["name"] == op)
         tensors, scalars = self.side.arrays(row, case), dict(case.get("args", {}))
         args = tuple(tensors.values())

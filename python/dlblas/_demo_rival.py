@@ -1,8 +1,9 @@
-"""The demo's rival on CPUs, NumPy, in a process of its own that is stopped while ours is measured.
+"""The demo's rival on CPUs, NumPy, in its own process, which is stopped while ours is measured.
 
-In one process the idle threads of NumPy's BLAS spin beside ours for tens of milliseconds and take
-its cores. ``python -m dlblas._demo_rival`` answers one JSON line per request: the operator, the
-shapes of its arrays, its scalars and how long to measure. Read next: _demo_host.py.
+In one process, the idle threads of NumPy's BLAS would spin beside ours for tens of milliseconds and
+take its cores. ``python -m dlblas._demo_rival`` answers each request with one JSON line; a request
+holds the operator, the shapes of its arrays, its scalars and how long to measure. Read next:
+_demo_host.py.
 """
 
 from __future__ import annotations

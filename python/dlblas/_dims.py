@@ -1,8 +1,8 @@
-"""Sizes of dimensions, as the library hands them over: terms, a divisor, an addend.
+"""Sizes of dimensions, as the library describes them: terms, a divisor, an addend.
 
 In: rows of bindings/c/introspect.cpp and bindings/python/torch_register.cpp. Out: ``Dim``, whose
-arithmetic works on integers and on torch's symbolic ones alike. The grammar and the printing are
-C++'s: src/core/schema.hpp, src/core/dim.cpp. Read next: torch/_fakes.py, _specs.py.
+arithmetic works on integers and on torch's symbolic ones alike. Parsing and printing are in C++:
+src/core/schema.hpp, src/core/dim.cpp. Read next: torch/_fakes.py, _specs.py.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Term(NamedTuple):
 
 
 class Dim(NamedTuple):
-    """``(term + …) / divisor + addend``; ``/`` rounds up, ``//`` (``whole``) must divide. No terms:
-    the constant ``addend``."""
+    """``(term + …) / divisor + addend``; ``/`` rounds up, ``//`` (``whole``) must divide exactly.
+    Without terms, the constant ``addend``."""
 
     text: str  # as a schema writes it
     terms: tuple[Term, ...]
@@ -38,27 +38,27 @@ class Dim(NamedTuple):
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """Each once, in order."""
+        """The letters, each once, in order of appearance."""
         every = [name for t in self.terms for name in (t.letter, t.times)]
         return tuple(dict.fromkeys(filter(None, [*every, self.divisor_letter])))
 
     @property
     def plain(self) -> str:
-        """The letter that this is without any arithmetic, or ""."""
+        """The letter, if the dimension is that letter without arithmetic, else ""."""
         only = len(self.letters) == 1 and self.terms == (Term(1, self.letters[0], ""),)
         return self.letters[0] if only and self.divisor == 1 and not self.addend else ""
 
     def is_linear_in(self, letter: str) -> bool:
-        """May a size of this dimension give ``letter``, once the other letters are known?"""
+        """Whether a size of this dimension gives ``letter`` once the other letters are known."""
         square = any(t.letter == t.times == letter for t in self.terms)
         invertible = self.whole or (self.divisor == 1 and not self.divisor_letter)
         there = any(letter in (t.letter, t.times) for t in self.terms)
         return there and invertible and not square and self.divisor_letter != letter
 
     def ignores(self, letters: list[str], sizes: Mapping[str, Any]) -> bool:
-        """Is the size the same whatever these letters are, since each is multiplied by one of size
-        0: G in ``Hkv*G`` where Hkv is 0? A symbolic size is none of them: torch makes 0 a number.
-        """
+        """Whether the size does not depend on these letters because each is multiplied by a letter
+        of size 0: G in ``Hkv*G`` where Hkv is 0. A symbolic size is never 0 here: torch turns 0
+        into a number."""
 
         def none(letter: str) -> bool:
             return letter not in letters and isinstance(sizes[letter], int) and sizes[letter] == 0
@@ -70,19 +70,19 @@ class Dim(NamedTuple):
         )
 
     def by(self, sizes: Mapping[str, Any]) -> Any:
-        """What divides."""
+        """The divisor."""
         return sizes[self.divisor_letter] if self.divisor_letter else self.divisor
 
     def total(self, sizes: Mapping[str, Any]) -> Any:
-        """The sum before it is divided."""
+        """The sum of the terms, before the division."""
         total: Any = 0
         for term in self.terms:
             total = total + term.value(sizes)
         return total
 
     def evaluate(self, sizes: Mapping[str, Any]) -> Any:
-        """The size, rounded up; whether ``//`` divides and the divisor is above 0 is the caller's
-        to ask."""
+        """The size, rounded up. The caller checks that ``//`` divides and the divisor is above
+        0."""
         if not self.terms:
             return self.addend
         by, total = self.by(sizes), self.total(sizes)
@@ -91,7 +91,8 @@ class Dim(NamedTuple):
         return total + self.addend
 
     def solve(self, letter: str, sizes: Mapping[str, Any], size: Any) -> tuple[Any, Any]:
-        """(rest, step): with ``size`` here the letter is ``rest / step``, where that is whole."""
+        """(rest, step): if this dimension has ``size``, the letter is ``rest / step``, if that is
+        whole."""
         rest: Any = (size - self.addend) * self.by(sizes)
         step: Any = 0
         for term in self.terms:
@@ -105,14 +106,14 @@ class Dim(NamedTuple):
 
 
 def of_tuple(row: Any) -> Dim:
-    """From the extension's tuple."""
+    """A ``Dim`` from the extension's tuple."""
     text, terms, divisor, letter, whole, addend, leading, one = row
     read = tuple(Term(*term) for term in terms)
     return Dim(text, read, divisor, letter, bool(whole), addend, bool(leading), bool(one))
 
 
 def of_json(row: Mapping[str, Any]) -> Dim:
-    """Of a dimension in ``info()["operators"]``."""
+    """A ``Dim`` from a dimension in ``info()["operators"]``."""
     terms = [(t["coefficient"], t["letter"], t["times"]) for t in row["terms"]]
     rest = [row[name] for name in Dim._fields[2:]]
     return of_tuple((row["text"], terms, *rest))

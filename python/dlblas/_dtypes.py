@@ -1,6 +1,6 @@
 """Element types: the library's names, DLPack codes, and what NumPy, torch and ml_dtypes call them.
 
-Read next: _hooks.py, which meets dtype objects.
+Read next: _hooks.py, which handles dtype objects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMES: dict[tuple[int, int], str] = {(code, bits): name for name, (code, bits, _
 _CANONICAL: dict[str, str] = {name: name for name in TABLE}
 _CANONICAL.update({long: name for name, (_, _, long) in TABLE.items()})
 _CANONICAL.update({"half": "f16", "double": "f64", "float": "f32", "bool_": "bool"})
-# What people write; as the name of a dtype object, "float8_e4m3" is another type (ml_dtypes').
+# Accepted as strings only: a dtype object named "float8_e4m3" is another type (ml_dtypes').
 _WRITTEN = {
     "fp32": "f32", "single": "f32", "fp16": "f16", "fp64": "f64", "fp8": "f8e4m3",
     "fp8_e4m3": "f8e4m3", "fp8_e4m3fn": "f8e4m3", "float8_e4m3": "f8e4m3", "f8e4m3fn": "f8e4m3",
@@ -39,7 +39,8 @@ _WRITTEN = {
 def name_of(dtype: Any) -> str | None:
     """``"f32"`` for "f32", "float32", "FP32", ``numpy.float32`` or ``torch.float32``; else None.
 
-    Always a string of the tables above: the extension keeps its address during a call.
+    The result is always a string of the tables above: the extension keeps its address during a
+    call.
     """
     if isinstance(dtype, str):
         word = dtype.rpartition(".")[2]
@@ -49,5 +50,5 @@ def name_of(dtype: Any) -> str | None:
 
 
 def names() -> list[tuple[str, str]]:
-    """Every name of a dtype with the one of the table."""
+    """Every accepted name of a dtype, with its name in the table."""
     return [*_CANONICAL.items(), *_WRITTEN.items()]

@@ -1,9 +1,12 @@
-"""What comes before the extension is loaded. Ctrl-C while the command ``dlblas`` is still
-importing: exit code 130 and one line, as later; any other program's signals are its own. And what
-another package's variable asks of the library, which reads its own once.
+"""Set-up before the extension is loaded: Ctrl-C of the command, and ``TORCH_LOGS``.
 
-Imported first by the package, and imports nothing that Python has not loaded by then (``_signal``
-is in its core; ``signal`` and ``typing`` take milliseconds). Read next: cli.py, which takes over.
+Ctrl-C while the command ``dlblas`` is still importing gives exit code 130 and one line, as it does
+later; any other program's signals are left alone. ``TORCH_LOGS`` is translated here, because the
+library reads its own variable only once.
+
+The package imports this module first. It imports nothing that Python has not loaded by then
+(``_signal`` is in its core; ``signal`` and ``typing`` take milliseconds). Read next: cli.py, which
+takes over.
 """
 
 import _signal  # type: ignore[import-not-found]  # typeshed has none
@@ -12,14 +15,16 @@ import sys
 
 
 def _ask_as_torch_does() -> None:
-    """``TORCH_LOGS=dlblas``, also with a ``+``, asks for every topic that is lines."""
+    """``TORCH_LOGS=dlblas``, or ``+dlblas``, enables the topics ``call``, ``search`` and
+    ``compile``."""
     words = {word.strip() for word in os.environ.get("TORCH_LOGS", "").split(",")}
     if "DLBLAS_LOG" not in os.environ and words & {"dlblas", "+dlblas"}:
         os.environ["DLBLAS_LOG"] = "call,search,compile"
 
 
 def is_command() -> bool:
-    """``python -m dlblas``, while -m is looking for it, or a script of that name."""
+    """Whether this is ``python -m dlblas``, while -m is looking for it, or a script of that
+    name."""
     argv: list[str] = getattr(sys, "argv", [])
     if argv[:1] == ["-m"]:
         words = sys.orig_argv
@@ -44,7 +49,7 @@ def watch() -> None:
 
 
 def done() -> None:
-    """From here on Ctrl-C is KeyboardInterrupt again."""
+    """From here on Ctrl-C raises KeyboardInterrupt again."""
     if _signal.getsignal(_signal.SIGINT) is _leave:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 

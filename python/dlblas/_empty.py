@@ -1,5 +1,6 @@
-"""Empty arrays of the caller's own package, for results that lie otherwise than the library lays
-them out: they are handed over as ``out=``, of any strides. And bytes as numbers, numbers as bytes.
+"""Uninitialised arrays of the caller's own package, for results in another layout than the
+library's: they are passed as ``out=``, with any strides. Also views of packed numbers as bytes, and
+of bytes as numbers.
 
 Used by: api.py of the families. Read next: ops/quant/api.py.
 """
@@ -15,10 +16,11 @@ from .errors import ArgumentTypeError
 
 
 def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
-    """``shape`` elements without values, beside ``like``: a torch tensor, a NumPy array or an
-    ``Array``.
+    """An uninitialised array of ``shape``, of the package and on the device of ``like``: a torch
+    tensor, a NumPy array or an ``Array``.
 
-    ``dtype`` is a name of the library's, or a dtype of that package. torch.compile follows it.
+    ``dtype`` is one of the library's names, or a dtype of that package. torch.compile can trace
+    this.
     """
     name = _dtypes.name_of(dtype) if isinstance(dtype, str) else None
     if hasattr(like, "new_empty"):
@@ -44,7 +46,7 @@ def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
 
 
 def bytes_of(array: Any) -> Any:
-    """Torch's packed numbers as the bytes that hold them; anything else as it is."""
+    """torch's packed numbers as the bytes that hold them; anything else unchanged."""
     if str(getattr(array, "dtype", "")) != "torch.float4_e2m1fn_x2":
         return array
     import torch
@@ -53,7 +55,7 @@ def bytes_of(array: Any) -> Any:
 
 
 def f8_of_bytes(array: Any) -> Any:
-    """Bytes, which stood for f8 before torch had it, as f8e4m3; anything else as it is."""
+    """Bytes as f8e4m3, which they stood for before torch had the type; anything else unchanged."""
     dtype = str(array.dtype)
     if dtype == "torch.uint8":
         import torch

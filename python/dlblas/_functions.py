@@ -1,4 +1,4 @@
-"""The operators' callables, and the extension that makes them.
+"""The operators' callables, and the extension that creates them.
 
 In: libdlblas.so, which _native.py has loaded. Out: ``FUNCTIONS`` (every callable form), ``native``
 (the extension's builtins), ``resolve`` (a name to its form). Read next: bindings/python/init.cpp.
@@ -53,8 +53,8 @@ arguments."""
 
 
 class _Table(dict[str, Function]):
-    """In a library of some operators (the build's DLBLAS_OPERATORS) the others can be named, as
-    modules do at their import, and say so when they are called."""
+    """In a library built with only some operators (DLBLAS_OPERATORS), the others can still be
+    looked up, as modules do when they are imported; calling one raises the error."""
 
     def __missing__(self, name: str) -> Function:
         if not native["some_operators"]:
@@ -103,8 +103,8 @@ def _no_name(given: Any) -> Exception:
 
 
 def resolve(name: str) -> tuple[Function, dict[str, Any]]:
-    """The form behind a name, and what the name fixes: ``matmul_leaky_relu`` is matmul,
-    activation="leaky_relu"."""
+    """The form behind a name, and the arguments that the name fixes: ``matmul_leaky_relu`` is
+    matmul, activation="leaky_relu"."""
     if not isinstance(name, str):
         raise _no_name(name)
     function = FUNCTIONS.get(name)

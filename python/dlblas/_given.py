@@ -1,8 +1,8 @@
-"""What functions made of operators look at before the operators do: whether a tensor is there, of
-which dtype, whether it may require grad, how its leading dimensions lie, whether a result may be
-copied there.
+"""Checks and conversions that functions made of operators perform before they call the operators:
+whether a tensor is given, its dtype, whether it may require grad, the layout of its leading
+dimensions, and whether a result can be copied to its destination.
 
-In: arrays of any package. Out: typed errors, and views or copies. torch.compile follows it. Used
+In: arrays of any package. Out: typed errors, and views or copies. torch.compile can trace it. Used
 by: ops/<family>/api.py, kernels/, torch/. Read next: _made_of.py (other errors of such functions).
 """
 
@@ -28,14 +28,15 @@ _ARRAY = "a torch tensor or a NumPy array"
 
 
 def need(op: str, **arrays: Any) -> None:
-    """Refuses None where an array belongs; what else is none, the operators and _made_of.py say."""
+    """Refuses None where an array belongs; the operators and _made_of.py refuse other
+    non-arrays."""
     for name, value in arrays.items():
         if value is None:
             raise no_array(op, name, value)
 
 
 def need_arrays(op: str, **arrays: Any) -> None:
-    """Also what has no shape: for functions outside of _made_of.py."""
+    """Also refuses values without a shape, for functions that _made_of.py does not wrap."""
     for name, value in arrays.items():
         if value is None or not hasattr(value, "shape"):
             raise no_array(op, name, value)
@@ -49,7 +50,7 @@ def no_array(op: str, name: str, value: Any, expected: str = _ARRAY) -> Error:
 
 
 def integer(op: str, name: str, value: Any, expected: str = "an integer") -> int:
-    """Python's own of it. Raises ArgumentTypeError for what is none."""
+    """The value as a Python int. Raises ArgumentTypeError if it is not an integer."""
     try:
         return index(value)
     except TypeError:
@@ -65,7 +66,8 @@ def _kind(value: Any) -> str:
 
 
 def grad_error(op: str, argument: str) -> Error:
-    """Of a tensor that requires grad where nothing would give it one, as the kernels say it."""
+    """The error for a tensor that requires grad where no gradient is computed, worded as the
+    kernels word it."""
     return ArgumentError.from_library(
         f"{op}: {argument} requires grad; expected a tensor outside autograd, got "
         "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
@@ -74,7 +76,7 @@ def grad_error(op: str, argument: str) -> Error:
 
 
 def strides_of(x: Any) -> tuple[int, ...] | None:
-    """In elements; None where an array does not say."""
+    """The strides in elements; None if the array does not tell."""
     found = getattr(x, "strides", None)
     if isinstance(found, tuple):
         return tuple(stride // x.itemsize for stride in found)
@@ -84,9 +86,10 @@ def strides_of(x: Any) -> tuple[int, ...] | None:
 def check_place(
     op: str, shown: str, place: Any, shapes: tuple[tuple[Any, ...], ...], dtype: str, like: Any
 ) -> None:
-    """Refuses a place that a result cannot be copied to, before anything is written: another shape
-    than one of ``shapes`` or another dtype (a name of the library's) would be broadcast or
-    converted in silence. ``like``: another result of the call. ``shown``: "out[1] (scale)", say."""
+    """Refuses a destination that a result cannot be copied to, before anything is written: a shape
+    that is not in ``shapes``, or a dtype other than ``dtype`` (one of the library's names), would
+    be broadcast or converted silently. ``like``: another result of the call. ``shown``: for example
+    "out[1] (scale)"."""
     argument = shown.partition(" ")[0]
     if not (hasattr(place, "dtype") and hasattr(place, "shape") and hasattr(place, "__setitem__")):
         raise ArgumentTypeError.from_library(
@@ -115,8 +118,8 @@ def check_place(
 
 
 def check_writable(op: str, shown: str, place: Any) -> None:
-    """Of a place that a copy writes: its memory can be written, each element has its own, and
-    autograd does not follow it."""
+    """Checks the destination of a copy: it is dense, its memory can be written, each element has
+    its own memory, and autograd does not track it."""
     argument = shown.partition(" ")[0]
     layout = str(getattr(place, "layout", "torch.strided")).removeprefix("torch.")
     if layout != "strided":
@@ -144,7 +147,7 @@ def check_writable(op: str, shown: str, place: Any) -> None:
 
 
 def asks_for_gradients(*tensors: Any) -> bool:
-    """Does a torch tensor among them require grad, while grad mode is on?"""
+    """Whether grad mode is on and one of the tensors is a torch tensor that requires grad."""
     if not any(getattr(x, "requires_grad", False) is True for x in tensors):
         return False
     import torch
@@ -153,7 +156,8 @@ def asks_for_gradients(*tensors: Any) -> bool:
 
 
 def flattens(x: Any, kept: int) -> bool:
-    """Are all dimensions but the last ``kept`` at one stride, so that a view joins them?"""
+    """Whether all dimensions but the last ``kept`` are at one stride, so that a view can merge
+    them."""
     strides, shape = strides_of(x), tuple(x.shape)
     if strides is None or len(strides) != len(shape) or math.prod(shape) == 0:
         return bool(math.prod(shape) == 0)
@@ -163,13 +167,13 @@ def flattens(x: Any, kept: int) -> bool:
 
 
 def as_matrix(x: Any) -> Any:
-    """Leading dimensions as rows; −1 would not do where there are no columns to count them by."""
+    """Leading dimensions as rows; not through −1, which is ambiguous when there are no columns."""
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def as_rows(x: Any) -> Any:
-    """``x [*T, K]`` with leading dimensions at one stride: itself, or a contiguous copy where no
-    view joins them (a transposed batch, say), as torch.nn.functional.linear makes one."""
+    """``x [*T, K]`` with its leading dimensions at one stride: x itself, or a contiguous copy if no
+    view can merge them (a transposed batch, for example), as in torch.nn.functional.linear."""
     shape = tuple(getattr(x, "shape", ()))
     if len(shape) < 3 or strides_of(x) is None:  # what does not say how it lies goes as it is
         return x
@@ -184,8 +188,8 @@ _FLOATS = ("float32", "float16", "bfloat16")
 
 
 def converted(x: Any, like: Any, to_f32: bool = False) -> Any:
-    """x in the dtype of ``like``, or in f32, which holds all of the others: a copy where it has
-    another. Of the floats that operators take; what else there is, they refuse."""
+    """x in the dtype of ``like`` or, with ``to_f32``, in f32, which holds all of the others: a copy
+    if the dtype differs. Only for the floats that operators take; they refuse anything else."""
     if getattr(x, "dtype", None) is getattr(like, "dtype", None):
         return x
     there, wanted = (str(getattr(t, "dtype", "")).rpartition(".")[2] for t in (x, like))

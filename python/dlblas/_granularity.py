@@ -1,8 +1,8 @@
-"""Granularities of 8-bit scales by name, for the operators that quantise what they compute.
+"""Granularities of 8-bit scales by name, for the operators that quantise their own results.
 
-In: what a call says. Out: results with the scale that was given, or an error. Used by: api.py of
-the families. Read next: ops/quant/api.py (the granularities of ``quantize``, which finds scales
-over rows as well).
+In: a call's arguments. Out: results with the given scale, or an error. Used by: api.py of the
+families. Read next: ops/quant/api.py (the granularities of ``quantize``, which finds scales over
+rows as well).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _THERE = ", ".join(("token", *GROUPS, "tensor"))
 
 
 def check_granularity(op: str, before: str, granularity: str, scale: Any) -> None:
-    """``before``: the operator that computes what is quantised, for a scale of all rows."""
+    """Refuses a granularity that is not offered, or that does not fit ``scale``. ``before``: the
+    operator without quantisation, which the error suggests for a scale over all rows."""
     if granularity not in ("token", "tensor", *GROUPS):
         raise ArgumentError.from_library(
             f"{op}: granularity is not offered; expected {_THERE}, got {granularity!r}; "
@@ -50,9 +51,9 @@ def with_scale(
     out: Any,
     names: tuple[str, ...] = ("q", "scale"),
 ) -> Any:
-    """Of a static scale, which is a result without being computed: ``call(out)`` makes the others,
-    in order, and their places are those of ``out`` without the scale's, which gets a copy.
-    ``names`` are those of all results."""
+    """All results of a call with a static scale, which is a result that is not computed.
+    ``call(out)`` computes the other results, in order, into the arrays of ``out`` without the
+    scale's, which gets a copy of the scale. ``names``: the names of all results."""
     if out is None:
         made = call(None)
         q, *rest = made if len(names) > 2 else (made,)
@@ -78,7 +79,7 @@ def with_scale(
 
 
 def _as_placed(scale: Any, place: Any) -> Any:
-    """What is assigned there: a scale of the place's package and shape, or a number."""
+    """The value to assign to ``place``: a scale of its package and shape, or a number."""
     if isinstance(scale, Array):
         scale = c_float.from_address(scale.data).value
     if isinstance(place, Array):
@@ -90,7 +91,8 @@ def _as_placed(scale: Any, place: Any) -> Any:
 
 
 def number_beside(like: Any, value: float) -> Any:
-    """A number as f32 without dimensions, beside ``like``; as it is beside what cannot make one."""
+    """A number as an f32 array without dimensions, of the package and device of ``like``; unchanged
+    if ``like`` cannot create one."""
     if hasattr(like, "new_full"):
         import torch
 

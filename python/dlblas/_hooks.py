@@ -1,8 +1,9 @@
-"""What the extension asks of Python: dtype objects, DLPack and array-interface exchange, new
+"""What the extension delegates to Python: dtype objects, DLPack and array-interface exchange, new
 results, errors.
 
-In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used when
-the caller has imported them and never imported before. Read next: bindings/python/hooks.hpp.
+In: calls from bindings/python/*.cpp, through the table at the end. NumPy and torch are used if the
+caller has imported them; only ``finish`` imports NumPy itself, for a result. Read next:
+bindings/python/hooks.hpp.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .errors import BY_STATUS, ArgumentError, Error, from_status
 
 
 def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
-    """NumPy's array type, ``empty``, and probes that the array layout is verified against."""
+    """NumPy's array type, ``empty``, and probe arrays to verify the layout of array objects
+    against."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "empty"):  # the latter: it is being imported right now
         return None
@@ -45,7 +47,7 @@ def ndarray() -> tuple[Any, Any, tuple[Any, ...]] | None:
 
 
 def numpy_dtype(dtype: Any) -> tuple[int, int] | str:
-    """DLPack (code, bits) of a numpy.dtype; text that describes it where it has none."""
+    """The DLPack (code, bits) of a numpy.dtype; a text that describes the dtype if it has none."""
     name = _dtypes.name_of(dtype.type)
     if name is None or dtype.fields is not None:
         return str(dtype)
@@ -76,7 +78,7 @@ def _refuse(op: str, argument: str, problem: str, expected: str, got: str, remed
 def _torch(
     torch: Any, obj: Any, op: str, argument: str, written: bool, runs: bool
 ) -> tuple[Any, ...]:
-    """The fields of a torch tensor, and last the tensor whose memory holds its values."""
+    """The fields of a torch tensor; the last is the tensor whose memory holds its values."""
     if not has_memory(torch, obj):
         kind = "a meta tensor" if obj.is_meta else type(obj).__name__
         raise _refuse(
@@ -119,7 +121,7 @@ def _torch(
 
 
 def has_memory(torch: Any, obj: Any) -> bool:
-    """False for a meta tensor, and for tracers' tensors, which may say that they are on the CPU."""
+    """False for meta tensors, and for tracers' tensors, which may claim to be on the CPU."""
     if type(obj) in (torch.Tensor, torch.nn.Parameter):  # 0.3 µs less than asking the storage
         return not obj.is_meta
     try:
@@ -135,7 +137,7 @@ def has_memory(torch: Any, obj: Any) -> bool:
 
 
 def wrote(obj: Any) -> None:
-    """After a call has written into a caller's array: autograd must notice, as for any in-place
+    """Tells autograd that a call has written to the caller's array, as for any in-place
     operation."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(obj, torch.Tensor):
@@ -158,7 +160,7 @@ def _capsule(obj: Any, op: str, argument: str, stream: int | None) -> Any:
             op, argument, "cannot be exported by DLPack", "memory that DLPack can describe",
             f"{type(obj).__name__} ({_said(reason)})", "pass a plain dense array",
         ) from reason  # fmt: skip
-    # A tuple is for what this module has checked.
+    # A tuple would pass for fields that this module has checked.
     return None if isinstance(capsule, tuple) else capsule
 
 
@@ -173,7 +175,7 @@ def _unreadable(op: str, argument: str, found: str) -> Error:
 
 
 _NATIVE = "<" if sys.byteorder == "little" else ">"
-# Of the array interface, by what follows the byte order: NumPy has no bf16 and f8.
+# Array-interface types without the byte order -> (code, bits); NumPy has no bf16 and f8.
 _TYPES = {
     f"{kind}{bits // 8}": (code, bits)
     for code, bits, _ in _dtypes.TABLE.values()
@@ -182,7 +184,7 @@ _TYPES = {
 
 
 def _cuda_interface(obj: Any, op: str, argument: str, stream: int | None) -> tuple[Any, ...]:
-    """As ``_interface``, on the device that the driver says the address is on."""
+    """As ``_interface``; the device is the one on which the driver reports the address."""
     interface = _attribute(obj, "__cuda_array_interface__", op, argument)
     producer = interface.get("stream")
     if not isinstance(producer, int | None):
@@ -203,7 +205,7 @@ def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(obj, masked.MaskedArray):
         raise _masked(op, argument, type(obj).__name__)
-    # A subclass may say other things of itself; these are its memory's.
+    # A subclass may override these attributes; the base class's describe the memory.
     dtype = numpy.ndarray.dtype.__get__(obj)
     return _read_interface(
         numpy.ndarray.__array_interface__.__get__(obj), name, op, argument, numpy_dtype(dtype)
@@ -237,7 +239,7 @@ def _incomplete(name: str, op: str, argument: str, got: str) -> Error:
 
 
 def _said(what: object) -> str:
-    """As text, even where its ``repr`` fails."""
+    """The value as text, even if its ``repr`` fails."""
     try:
         said = ascii(what)
         return said if len(said) < 400 else f"{said[:400]}…"
@@ -259,7 +261,7 @@ def _integers(given: Any, least: int, most: int) -> tuple[int, ...] | None:
 def _read_interface(
     interface: dict[str, Any], name: str, op: str, argument: str, dtype: Any = None
 ) -> tuple[Any, ...]:
-    """Checks every entry's type and range. ``dtype``: the dtype, where it is known already."""
+    """Checks the type and range of every entry. ``dtype``: the dtype, if it is already known."""
 
     def bad(entry: str) -> Error:
         got = _said(KeyError(entry))
@@ -307,7 +309,7 @@ def _read_interface(
 
 
 def _has(obj: Any, name: str) -> bool:
-    """``hasattr`` that is true where a property raises: reading it reports the error."""
+    """``hasattr``, but true if a property raises: reading it then reports the error."""
     try:
         return hasattr(obj, name)
     except Exception:
@@ -322,7 +324,8 @@ def exchange(
 ) -> Any:
     """A DLPack capsule, or (address, code, bits, shape, byte strides, read only, CUDA device).
 
-    ``runs``: for a call, and not for a question about one."""
+    ``runs``: True for a call, False for a query about one.
+    """
     cls = type(obj)  # its __class__ may say anything
     if issubclass(cls, (Spec, Array)):
         return obj._exchange
@@ -361,12 +364,12 @@ def _by_protocol(obj: Any, op: str, argument: str, stream: int | None) -> Any:
 
 
 def _is_normalized_shape(op: str, argument: str) -> bool:
-    """Of torch's functional norms, which have it behind x."""
+    """Whether this may be the ``normalized_shape`` that torch's functional norms take after x."""
     return argument == "weight" and op in ("rms_norm", "layer_norm")
 
 
 def _stream_of(obj: Any) -> int:
-    """The current stream of the array's library; 0, the legacy default, where unknown."""
+    """The current stream of the array's library; 0, the legacy default stream, if unknown."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(obj, torch.Tensor):
         return int(torch.cuda.current_stream(obj.device).cuda_stream)
@@ -376,7 +379,7 @@ def _stream_of(obj: Any) -> int:
 
 
 def new_output(like: Any, code: int, bits: int, shape: tuple[int, ...], cuda: int) -> Any:
-    """Memory for a result: the caller's array type where it can be made uninitialised, else
+    """An array for a result: of the caller's type if that can be created uninitialised, else an
     ``Array``."""
     name = _dtypes.NAMES[code, bits]
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
@@ -402,7 +405,7 @@ def _new_on_gpu(like: Any, name: str, shape: tuple[int, ...]) -> Any:
 
 
 def number(like: Any, argument: str, value: float, code: int, bits: int) -> Any:
-    """A number for a tensor without dimensions, where ``like`` is on a GPU."""
+    """A number as an array without dimensions, for a ``like`` on a GPU."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     name = _dtypes.NAMES[code, bits]
     if torch is not None and isinstance(like, torch.Tensor):
@@ -418,8 +421,8 @@ def number(like: Any, argument: str, value: float, code: int, bits: int) -> Any:
 
 
 def finish(like: Any, array: Any) -> Any:
-    """The result as the caller gets it: an ``Array`` becomes the caller's type, or NumPy's,
-    where it can."""
+    """The result as the caller gets it: an ``Array`` becomes the caller's type or NumPy's, if
+    possible."""
     if not isinstance(array, Array) or isinstance(like, Array):
         return array
     if hasattr(like, "__array_namespace__"):
@@ -431,7 +434,7 @@ def finish(like: Any, array: Any) -> Any:
 
         if hasattr(array, "__array_interface__"):
             return numpy.asarray(array)
-        # bf16 and f8: the bytes, seen as ml_dtypes' type
+        # bf16 and f8: the bytes, viewed as ml_dtypes' type
         count = array._code[1] // 8
         buffer = numpy.frombuffer(memoryview(array._buffer), numpy.uint8)
         start = array.data - buffer.ctypes.data
@@ -458,7 +461,7 @@ def _family_docs(family: str) -> dict[str, dict[str, str]]:
 
 
 def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
-    """A function's documentation: the words of ops/<family>/<op>/<op>.py, and the schema."""
+    """A function's docstring: the text of ops/<family>/<op>/<op>.py, and the schema."""
     docs = _family_docs(family) | _family_docs(op)  # its own come first
     words = docs.get(form) or docs.get(op) or {}
     lines = [words["summary"], ""] if "summary" in words else []
@@ -467,22 +470,22 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
     return "\n".join([*lines, f"Schema: {schema}"])
 
 
-# Of a form's name: (arguments, keywords) of a call that it refused -> the result that it has
-# nevertheless, or None: then the refusal stands. False: the call is made, and returns None, as an
-# in-place form does. Filled by _other_forms.py.
+# Form name -> a function of the (arguments, keywords) of a call that the form refused. It returns
+# the call's result after all; None if the refusal stands; False if the call was made and returns
+# None, as an in-place form does. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
-# Forms of rows, whose calls may say dim=-1: the binding passes over it. Others: _over_dim.py.
+# Row operators whose calls may pass dim=-1, which the binding skips. Other dims: _over_dim.py.
 over_last: dict[str, bool] = dict.fromkeys(("softmax", "log_softmax", "l2_norm"), True)
-# Those of an older form of that name, for torch.compile as well.
+# The same for an older form of that name; torch.compile uses these too.
 older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 
-# Of a form's name: what its calls from Python take besides the operator's arguments. Filled by
+# Form name -> the arguments that its calls from Python take besides the operator's. Filled by
 # _functions.py.
 besides: dict[str, str] = {}
 
 
 def _remedy(message: str, op: str, argument: str, expected: str, got: str) -> str:
-    """In Python's words, where the library has none."""
+    """A remedy in Python's terms, if the library gives none."""
     if not message.endswith(f", got {got}"):
         return ""
     like = expected.partition(" (like ")[2].rstrip(")")
@@ -496,8 +499,8 @@ def _remedy(message: str, op: str, argument: str, expected: str, got: str) -> st
 
 
 def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
-    """``from_status``; what may be named instead of an unknown argument is all that Python's calls
-    take."""
+    """``from_status``; for an unknown argument, the expected names are all those that a Python call
+    takes."""
     if message.startswith(f"{op}: {argument} is not an argument; ") and op in besides:
         every = f"{expected}, {besides[op]}"
         message = message.replace(f"; expected {expected}, got ", f"; expected {every}, got ", 1)

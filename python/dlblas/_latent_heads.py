@@ -1,4 +1,5 @@
-"""What ``dlblas.partial_rotary_emb`` computes, without gradients: heads before latent attention.
+"""The forward computation of ``dlblas.partial_rotary_emb``, without gradients: heads before latent
+attention.
 
 In: arrays of any package that the operators take. Out: results of partial_rotary_heads, in one
 launch. Used by: ops/rope/api.py, _partial_rotary.py. Read next: ops/rope/partial_rotary_heads/.
@@ -20,12 +21,12 @@ _partial_rotary_heads = FUNCTIONS["partial_rotary_heads"].call
 def turned_heads(
     q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, out: Any = None
 ) -> tuple[Any, Any]:
-    """``(q_out, kv_out)``, or ``out``, which is written."""
+    """``(q_out, kv_out)``: new arrays, or those of ``out``."""
     return turned_by(q, k_pe, kv, *whole_tables(q, k_pe, cos, sin), out)
 
 
 def turned_by(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, out: Any = None) -> tuple[Any, Any]:
-    """The same with tables of ``whole_tables``."""
+    """As ``turned_heads``, with the tables that ``whole_tables`` returns."""
     *tokens, heads, width = q.shape
     shape = (*tokens, 2, heads, width)
     q_out, kv_out = (beside(q), beside(q, shape)) if out is None else _places(q, shape, out)
@@ -37,7 +38,7 @@ def turned_by(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, out: Any = None) -
 
 
 def whole_tables(q: Any, k_pe: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """cos and sin ``[*T, Dr]``: views, unless they have Dr/2 columns."""
+    """cos and sin as ``[*T, Dr]``: views, unless they have Dr/2 columns."""
     tokens, shape = tuple(q.shape[:-2]), tuple(k_pe.shape)
     if len(q.shape) < 2:
         raise _wrong("q", "[*T, H, Dn + Dr]", tuple(q.shape))

@@ -1,9 +1,9 @@
-"""Operators of tokens ``[T, …]`` on tensors with more leading dimensions, ``[B, S, …]``: these are
-joined to one for the call, and parted again in its results.
+"""Operators on tokens ``[T, …]``, called on tensors with more leading dimensions, ``[B, S, …]``:
+these are merged into one for the call, and split again in its results.
 
-In: a call that such an operator has refused, of arrays of any package. Out: its results. Tensors
-are viewed where their strides allow it; others are copied, and copied back where they are written.
-torch.compile follows it. Used by: _other_forms.py, ops/rope/api.py. Read next: _spread.py.
+In: a call that such an operator has refused, with arrays of any package. Out: its results. Tensors
+are viewed if their strides allow it; others are copied, and copied back if they are written.
+torch.compile can trace it. Used by: _other_forms.py, ops/rope/api.py. Read next: _spread.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Form = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Tokens(NamedTuple):
-    """Which tensors of an operator begin with tokens, by how many dimensions follow them."""
+    """The tensors of an operator that begin with tokens, and how many dimensions follow those."""
 
     inputs: dict[str, int]
     results: tuple[int | None, ...] = ()  # None: it has no tokens
@@ -33,7 +33,7 @@ _HEADS = {"q": 2, "k": 2}
 _MROPE = {**_HEADS, "time": 0, "height": 0, "width": 0}
 _NORMED = {**_HEADS, "positions": 0, "slots": 0}
 
-# Of a form's name. The first input says which leading dimensions there are.
+# By form name. The first input determines the leading dimensions.
 TOKENS = {
     "rope": Tokens({**_HEADS, "positions": 0}, (2, 2)),
     "rope_": Tokens({**_HEADS, "positions": 0}, written=("q", "k")),
@@ -50,8 +50,8 @@ TOKENS = {
 
 
 def form(name: str) -> _Form:
-    """The older form of an operator: its result, or None where it is no call of this kind. False
-    stands for the result of one that returns none."""
+    """The older form of an operator. It returns the call's result, None if the call is not of this
+    kind, or False for an operator that returns nothing."""
     function, tokens = FUNCTIONS[name], TOKENS[name]
     names = tuple(p.name for p in function.params)
     first, behind = next(iter(tokens.inputs.items()))
@@ -67,7 +67,7 @@ def form(name: str) -> _Form:
 
 
 def _shape_of(x: Any) -> tuple[Any, ...] | None:
-    """None of what does not say, and of tensors that are not dense: the operator's to refuse."""
+    """The shape; None if there is none or the tensor is not dense: the operator refuses those."""
     try:
         layout = str(getattr(x, "layout", "torch.strided"))
         return tuple(x.shape) if layout == "torch.strided" else None
@@ -122,7 +122,7 @@ def _joined(name: str, given: dict[str, Any], lead: tuple[Any, ...]) -> Any:
 def _place(
     name: str, i: int, place: Any, behind: int | None, lead: tuple[Any, ...], copies: list[Any]
 ) -> Any:
-    """A result's place as the operator takes it."""
+    """The destination of a result, as the operator takes it."""
     shape = _shape_of(place)
     if behind is None or shape is None:
         return place
@@ -141,7 +141,7 @@ def _place(
 
 
 def _view(x: Any, behind: int, size: tuple[Any, ...]) -> Any:
-    """x with its leading dimensions joined, in x's memory; None where no strides do that."""
+    """A view of x with its leading dimensions merged; None if strides cannot express it."""
     if strides_of(x) is not None:
         return x.reshape(size) if flattens(x, behind) else None
     flat, shares = x.reshape(size), vars(import_module(type(x).__module__)).get("may_share_memory")

@@ -1,10 +1,10 @@
-"""Cross entropy of a linear layer's rows, whose logits exist a few rows at a time.
+"""Cross entropy of a linear layer's rows, with the logits of only a few rows in memory at a time.
 
-Of each part of the rows: logits = x · weightᵀ + bias, its losses, and, where a gradient will be
-asked for, dlogits in the same memory and its products. So gradients are made forward, for a loss
-that counts once; backward scales them. With reduction "none" each row counts otherwise, and
-backward makes the logits again. Nothing waits for the device. In: torch tensors. Out: torch
-tensors. Used by: ops/loss/api.py. Read next: ops/loss/cross_entropy_rows/.
+For each part of the rows: logits = x · weightᵀ + bias, the losses and, if a gradient will be
+needed, dlogits in the same memory and its products. The forward pass thus computes the gradients,
+for a loss with the factor 1; backward scales them. With reduction "none" each row has its own
+factor, and backward recomputes the logits. Nothing waits for the device. In: torch tensors. Out:
+torch tensors. Used by: ops/loss/api.py. Read next: ops/loss/cross_entropy_rows/.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PRODUCT = 64 << 20  # bytes of f32 that are added to the weight's gradient at a
 
 
 class Call(NamedTuple):
-    """What a call asks for, but for its tensors."""
+    """The options of a call: everything but its tensors."""
 
     ignore_index: int
     lse_square_scale: float
@@ -36,7 +36,7 @@ class Call(NamedTuple):
 
 
 def parts_of(rows: int, classes: int, size: int) -> list[tuple[int, int]]:
-    """Rows that are made together, in parts of about one size."""
+    """The rows as (first, last) of parts of about equal size, each computed at once."""
     most = max(_LEAST_ROWS, _LOGITS // max(1, classes * size))
     count = max(1, -(-rows // most))
     each = max(1, -(-rows // count))
@@ -44,7 +44,7 @@ def parts_of(rows: int, classes: int, size: int) -> list[tuple[int, int]]:
 
 
 class _WeightGradient:
-    """Σ dᵀ · x over parts of the rows: f32 where there are several, rounded once at the end."""
+    """Σ dᵀ · x over the parts of the rows: in f32 if there are several, rounded once at the end."""
 
     def __init__(self, weight: torch.Tensor, parts: int) -> None:
         self.dtype, self.shape, self.several = weight.dtype, weight.shape, parts > 1
@@ -84,14 +84,14 @@ class _Work:
         self.parts = parts_of(x.shape[0], weight.shape[0], x.element_size())
 
     def shares(self) -> tuple[Any, Any]:
-        """What a row's loss and its z-loss are multiplied by in the result, [] each."""
+        """The factors of a row's loss and of its z-loss in the result, each []."""
         one = torch.ones((), dtype=torch.float32, device=self.x.device)
         if self.call.reduction != "mean":
             return one, one
         rows = self.counts.sum()
         if self.ce_weight is None:
             return one / rows, one / rows
-        # A target that is no class reads some weight: its loss is NaN.
+        # A target that is not a class reads an arbitrary weight: its loss is NaN anyway.
         weight, classes = self.ce_weight, self.ce_weight.shape[0]
         each = weight[self.target.clamp(0, classes - 1)] if classes else weight.sum()
         return one / (each * self.counts).sum(), one / rows
@@ -99,9 +99,9 @@ class _Work:
     def rows(
         self, dloss: Any = None, dz: Any = None, wanted: tuple[bool, ...] = (False, False, False)
     ) -> tuple[Any, Any, tuple[Any, ...]]:
-        """(losses, lse) of all rows, [T] f32, and the gradients of x, weight and bias that are
-        wanted, where a row's loss counts dloss [T, 1] times and its z-loss dz times.
-        """
+        """(losses, lse) of all rows, [T] f32, and the ``wanted`` gradients of x, weight and bias.
+        dloss and dz come from ``counted``: dloss [T, 1] is the factor of a row's loss, and dz · lse
+        the gradient of its z-loss."""
         x, c = self.x, self.call
         loss = torch.empty(x.shape[0], 1, dtype=torch.float32, device=x.device)
         lse = torch.empty_like(loss)
@@ -116,7 +116,7 @@ class _Work:
             if not any(wanted):
                 continue
             log = lse[first:last]
-            # Of rows that count: a product with 0 would keep another row's NaN.
+            # Only for rows that count: a product with 0 would keep the NaN of one that does not.
             dlse = (
                 None if dz is None
                 else torch.where(self.counts[first:last, None], dz[first:last] * log, 0.0)
@@ -139,7 +139,7 @@ class _Work:
         return self.rows(*self.counted(dloss, dz), wanted)[2]
 
     def counted(self, dloss: Any, dz: Any) -> tuple[Any, Any]:
-        """As [T, 1]: shares of the losses, and 2 · scale · shares of the z-losses."""
+        """As [T, 1]: the factors of the losses, and 2 · scale · the factors of the z-losses."""
         rows = self.x.shape[0]
         scale = self.call.lse_square_scale
         dloss = dloss.reshape(-1, 1).expand(rows, 1).contiguous()
@@ -149,8 +149,8 @@ class _Work:
 
 
 class _Inputs(torch.autograd.Function):
-    """No values: a place in the graph behind the inputs. Gradients that were made forward depend on
-    it, and keep nothing else of the inputs."""
+    """An empty result: a node of the graph that depends on the inputs. Gradients computed in the
+    forward pass depend on this node, and keep nothing else of the inputs."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
@@ -163,7 +163,7 @@ class _Inputs(torch.autograd.Function):
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """(loss, z_loss); z_loss has no gradient of its own, what it adds to the loss does."""
+    """(loss, z_loss). z_loss itself is not differentiable; what it adds to the loss is."""
 
     @staticmethod
     def forward(
@@ -216,7 +216,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call
 ) -> tuple[Any, Any]:
-    """(loss, z_loss), of any leading dimensions; with "none" a loss for each row."""
+    """(loss, z_loss), for any leading dimensions; with "none", one loss per row."""
     flat = as_matrix(x)
     graph: tuple[Any, ...] = ()
     if asks_for_gradients(flat, weight, bias) and not torch.compiler.is_compiling():

@@ -1,10 +1,10 @@
-"""The library's log in Python's: the logger ``dlblas``, so that ``logging``, caplog and a server's
-own handlers have it.
+"""Forwards the library's log to Python's logger ``dlblas``, so that ``logging``, caplog and a
+server's own handlers receive it.
 
-``DLBLAS_LOG`` chooses what there is (without it ``TORCH_LOGS=dlblas``: _early.py). Where it asks
-for more than warnings and no logging is set up, lines go to standard error as they are. With
-``DLBLAS_LOG_FILE`` they go there alone.
-Read next: bindings/python/log.hpp, src/core/log.hpp.
+``DLBLAS_LOG`` selects the lines (without it ``TORCH_LOGS=dlblas``: _early.py). If it selects more
+than warnings and logging is not set up, lines go to standard error unchanged. With
+``DLBLAS_LOG_FILE`` they go to that file alone. Read next: bindings/python/log.hpp,
+src/core/log.hpp.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions that are made of operators (``flash_attention``, ``linear``, ``fused_moe`` …): which
-ones they call, and how choosing takes their names.
+operators they call, and how ``get_op`` and the like handle their names.
 
-In: a name of _faces.py. Out: ``get_op`` for it, and words that say which operators to name where an
+In: a name of _faces.py. Out: ``get_op`` for it, and an error that lists its operators where an
 operator is needed. Read next: _functions.py, tuning.py, _autotune.py.
 """
 
@@ -21,7 +21,7 @@ from .errors import Error, UnknownOperatorError, renamed
 
 
 def function_named(name: str) -> Callable[..., Any] | None:
-    """None where the name is no such function's."""
+    """The function of that name; None if there is no such function."""
     return _faces()[name] if name in names() else None
 
 
@@ -30,19 +30,19 @@ def _faces() -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """All of them."""
+    """The names of all these functions."""
     return list(_faces()["__all__"])
 
 
 def family_of(function: Callable[..., Any]) -> str:
-    """The folder of ops/ that has it."""
+    """The folder of ops/ that defines it."""
     module = getattr(function, "__wrapped__", function).__module__
     return module.rpartition(".")[2].removesuffix("_api")
 
 
 def operators_of(function: Callable[..., Any]) -> list[str]:
-    """The operators that it may call, by way of the functions and variables that it uses; first
-    those that MADE_OF of its module names, which a module of torch's calls."""
+    """The operators that it may call, found through the functions and variables that it uses. Those
+    in its module's MADE_OF, which a torch module calls, come first."""
     calls = {id(made.call): made.name for made in FUNCTIONS.values()}
     seen: set[Any] = set()
 
@@ -75,7 +75,7 @@ def operators_of(function: Callable[..., Any]) -> list[str]:
 
 
 def refuse(name: str) -> None:
-    """Raises UnknownOperatorError for the name of such a function: an operator is needed."""
+    """Raises UnknownOperatorError for the name of such a function, where an operator is needed."""
     function = function_named(name)
     if function is None:
         return
@@ -92,9 +92,9 @@ on_unknown[:] = [refuse]  # one, however often this module is loaded
 
 
 def told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose errors are the library's: of arguments that it does not take or that
-    are of another type, and, of an operator that it calls, with its own name. ``CALLED`` of its
-    module: what an operator's arguments are called there."""
+    """Wraps the function so that its errors are the library's: arguments that it does not take, or
+    of a wrong type, raise typed errors, and errors of an operator that it calls name the function.
+    ``CALLED`` of its module maps the operators' argument names to the function's."""
     name = function.__name__
     meant = function.__globals__.get("CALLED", {}).get(name, {})
 
@@ -125,7 +125,8 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copied(value: Any) -> Any:
-    """Once more, as it lies, with what is between its rows; what is no array, as it is."""
+    """A copy in the same layout, gaps between rows included; anything but an array is returned as
+    it is."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copied, value))
     strides = getattr(value, "strides", None)
@@ -148,7 +149,7 @@ def _copied(value: Any) -> Any:
 
 
 class Parts(Explanation):
-    """What get_op found of the operators that one call runs."""
+    """What get_op found for the operators that one call runs."""
 
     __slots__ = ()
 
@@ -165,7 +166,8 @@ def get(
     named: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[Function, TuningReport, Explanation]:
-    """``get_op`` of such a function: one call on copies, and a search of each key it misses."""
+    """``get_op`` for such a function: one call on copies, and a search of each key that the call
+    misses."""
     import json
     from inspect import signature
 

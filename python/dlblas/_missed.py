@@ -1,10 +1,11 @@
-"""Problems from a file: what a run met and no search has seen, one JSON object per line.
+"""Problems from a file, one JSON object per line: those that a run encountered and no search
+covered.
 
 In: lines like ``{"op": "rms_norm", "dims": {"T": 16, "C": 4096}, "dtype": "bf16", "scalars":
 {"eps": 1e-5}}``; ``dtypes`` may name tensors, ``{"": "bf16", "weight": "f32"}``, and ``"bias":
-true`` among the scalars asks for an optional one. Lines of ``dlblas.missed(file)`` are taken, too,
-of any device. Out: (form, named arguments), as for --dims,
---dtype and --arg. Read next: _specs.py, _cli_compile.py.
+true`` among the scalars requests an optional one. Lines of ``dlblas.missed(file)``, from any
+device, are accepted too. Out: (form, named arguments), as for --dims, --dtype and --arg. Read next:
+_specs.py, _cli_compile.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LINE = '{"op": …, "dims": {…}, "dtype": …, "scalars": {…}}'
 
 
 class Missed(NamedTuple):
-    """One line: where it stands, and what it asks for."""
+    """One line: its number in the file, and the problem that it describes."""
 
     line: int
     op: str
@@ -35,7 +36,7 @@ class Missed(NamedTuple):
 
 
 def _word(value: Any) -> str:
-    """A value as a command line has it."""
+    """A value as it is written on a command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "x".join(map(_word, value)) if isinstance(value, list) else str(value)
@@ -49,8 +50,8 @@ _TRANSPOSED = ("transposed", "matrices_transposed")
 
 
 def _scalars_of(row: Any, words: list[str]) -> list[str]:
-    """A key's scalars as a command line has them. One that only says whether it is set gets the
-    value that the schema has for that: kernels differ in no more."""
+    """A key's scalars as they are written on a command line. A scalar of which the key only says
+    that it is set gets the schema's value for that case: kernels do not depend on more."""
     params = row["forms"][0]["params"]
     usually_empty = {param["name"] for param in params if param.get("default") == ""}
     kept = []
@@ -67,7 +68,7 @@ def _scalars_of(row: Any, words: list[str]) -> list[str]:
 
 
 def _of_key(number: int, key: dict[str, str]) -> Missed | None:
-    """A line of ``dlblas.missed``: sizes, dtypes and scalars of a key, and which matrices lie
+    """A line of ``dlblas.missed``: the sizes, dtypes and scalars of a key, and which matrices are
     transposed; other layouts are taken as contiguous."""
     parts = [key.get(name) for name in ("op", "dims", "tensors", "scalars")]
     known = {row["name"]: row for row in _native.info()["operators"]}
@@ -111,13 +112,13 @@ def _parse(number: int, text: str) -> Missed:
 
 
 def read(path: str) -> list[Missed]:
-    """The file's lines; an empty one counts for nothing."""
+    """The file's lines; empty ones are skipped."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return [_parse(n, text) for n, text in enumerate(file, 1) if text.strip()]
 
 
 def _with_last_two_swapped(spec: Spec) -> Spec:
-    """Its last dimension but one is contiguous."""
+    """The same shape with its second-to-last dimension contiguous."""
     *lead, rows, columns = spec.shape
     strides, step = [1, rows], rows * columns
     for size in reversed(lead):
@@ -130,7 +131,7 @@ def arguments(
     op: str, dims: str, dtype: str, scalars: list[str], device: str,
     transposed: frozenset[str] = frozenset(),
 ) -> tuple[str, Any]:  # fmt: skip
-    """(form, named arguments) of one problem in words, on a device."""
+    """(form, named arguments) of one problem that is given as text, on a device."""
     row, form, fixed = _specs.operator_row(op, _native.info())
     dtypes = _specs.parse_dtypes(row["name"], dtype)
     optional = {tensor["name"] for tensor in row["tensors"] if tensor["optional"]}
@@ -145,7 +146,7 @@ def arguments(
 
 
 def problems(path: str, device: str) -> Iterator[tuple[str, Any]]:
-    """Every problem of the file on a device; what is wrong with a line names it."""
+    """Every problem of the file on a device; an error names its line."""
     for missed in read(path):
         try:
             yield arguments(*missed[1:5], device, missed.transposed)

@@ -1,4 +1,4 @@
-"""libdlblas.so from Python, by ctypes: what takes no operator arguments.
+"""The functions of libdlblas.so that take no operator arguments, through ctypes.
 
 Out: ``check`` (a status as a typed error), ``counters``, ``info``, ``cache_command``, ``set_pin``.
 Read next: _functions.py, which starts the extension inside the same library.
@@ -69,17 +69,17 @@ def _load() -> ctypes.PyDLL:
     return library
 
 
-# PyDLL keeps the interpreter's lock: these calls are short. Long ones go through the extension.
+# PyDLL keeps the GIL: these calls are short. Long ones go through the extension.
 _lib = _load()
 
 
 def library() -> ctypes.PyDLL:
-    """For functions that only one module calls."""
+    """The library, for functions that only one module calls."""
     return _lib
 
 
 def _text(text: bytes) -> str:
-    """Messages repeat what they refuse: paths and words of any bytes."""
+    """Decodes a message, which may quote paths and words of any bytes."""
     return text.decode(errors="replace")
 
 
@@ -105,8 +105,8 @@ def check(status: int) -> None:
 
 
 def _library_folders() -> list[str]:
-    """Where pip puts oneDNN's library, and NVIDIA's: <site-packages>/nvidia/*/lib; the library
-    itself knows the system's folders."""
+    """The folders where pip installs oneDNN's library and NVIDIA's (<site-packages>/nvidia/*/lib);
+    libdlblas.so itself knows the system's folders."""
     folders = dict.fromkeys(os.path.join(p, "lib") for p in (sys.prefix, sys.base_prefix))
     for site in sys.path:
         root = os.path.join(site, "nvidia")
@@ -121,7 +121,7 @@ check(_lib.dlblas_add_library_path(os.fsencode(":".join(_library_folders()))))
 
 
 def restore(package: ModuleType) -> None:
-    """Puts a package that was taken out of ``sys.modules`` back, and the modules below it."""
+    """Puts a package that was removed from ``sys.modules`` back, with the modules below it."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "dlblas"]:
         del sys.modules[name]
     found = [package]
@@ -167,23 +167,23 @@ def cache_command(command: str) -> dict[str, Any]:
 
 
 def counters() -> dict[str, int]:
-    """How often things happened in this process: what ``measured`` and ``compiled`` do not
-    count did not happen."""
+    """Event counts of this process. They are complete: nothing was measured or compiled that
+    ``measured`` and ``compiled`` do not count."""
     c = _Counters(size=ctypes.sizeof(_Counters))
     _lib.dlblas_get_counters(ctypes.byref(c))
     return {name: getattr(c, name) for name in COUNTER_NAMES}
 
 
 def missed_mark() -> int:
-    """From here on every choice is made anew."""
+    """The current mark for ``missed``; drops all earlier choices, so that each is made anew."""
     mark = ctypes.c_uint64()
     check(_lib.dlblas_missed_mark(ctypes.byref(mark)))
     return mark.value
 
 
 def missed(mark: int, with_known: bool = False) -> list[dict[str, Any]]:
-    """The keys that calls missed since the mark; 0: since the start. ``with_known``: those that the
-    store decided, too."""
+    """The keys that calls missed since the mark; 0: since the start. ``with_known``: also those
+    that the store decided."""
     pointer = ctypes.c_void_p()
     list_of = _lib.dlblas_met if with_known else _lib.dlblas_missed
     status = list_of(ctypes.c_uint64(mark), ctypes.byref(pointer))
@@ -192,8 +192,8 @@ def missed(mark: int, with_known: bool = False) -> list[dict[str, Any]]:
 
 
 def plain(name: str) -> str:
-    """The name with lone surrogates and NULs, which no C string can hold, as escapes: no operator
-    has such a name, so the library answers that it does not know it."""
+    """The name with lone surrogates and NULs, which no C string can hold, as escapes. No operator
+    has such a name, so the library reports it as unknown."""
     return name.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -204,7 +204,7 @@ def _handle(name: str) -> ctypes.c_void_p:
 
 
 def set_pin(op: str, implementation: str | None, config: str | None) -> None:
-    """``None`` for the implementation takes the pin away."""
+    """Pins an operator to an implementation; ``None`` removes the pin."""
     texts = (None if t is None else plain(t).encode() for t in (implementation, config))
     check(_lib.dlblas_pin(_handle(op), *texts))
 
@@ -217,8 +217,8 @@ def unknown_operator(name: str) -> None:
 def machine_ceilings(
     threads: int = 0, num_bytes: int = 256 << 20, cuda: int = -1
 ) -> tuple[float, float]:
-    """The copy rate (bytes read and written a second) and f32 peak (FLOP a second) of the host,
-    or of a CUDA device by its index, measured now."""
+    """The copy rate (bytes read and written per second) and the f32 peak (FLOP per second) of the
+    host, or of the CUDA device with that index, measured now."""
     m = _Machine(size=ctypes.sizeof(_Machine), device=(1, 0) if cuda < 0 else (2, cuda))
     bench = ctypes.CDLL(
         library_path()

@@ -1,7 +1,8 @@
-"""How deep a thread is in users' functions that ask the library what asks them again.
+"""How deeply users' functions recurse on a thread: functions that call the library, which calls
+them again.
 
-Each asks for several sizes or configurations, so that a few levels take for ever. Read next:
-_hooks.py, own/_function.py.
+Each level calls for several sizes or configurations, so a few levels would take for ever. Read
+next: _hooks.py, own/_function.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ MOST = 4
 
 
 class Nested(threading.local):
-    """``with nested as fine``: False too deep down, where no user's function may be asked."""
+    """``with nested as fine``: False beyond ``MOST`` levels, where no user's function may be
+    called."""
 
     depth = 0
 

@@ -1,8 +1,8 @@
-"""Options of a search, judged by name and value before anything is searched.
+"""Checks the options of a search by name and value before anything is searched.
 
 In: the keyword arguments of ``tune`` and ``get_op``. Out: nothing, or an ArgumentError that names
-the argument. What only the library knows (strategies, implementations) is left to it.
-Read next: tuning.py.
+the argument. The library itself checks what only it knows (strategies, implementations). Read next:
+tuning.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def refuse(
     remedy: str,
     kind: type[ArgumentError] = ArgumentError,
 ) -> Exception:
-    """An error in the library's grammar."""
+    """An error in the library's message format."""
     message = f"{what}: {argument} {problem}; expected {expected}, got {got}; {remedy}"
     return kind.from_library(message, what, argument, expected, got)
 
@@ -93,7 +93,7 @@ def _check_implementations(what: str, names: Any) -> None:
 
 
 def knows_its_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Refuses an unknown keyword in the library's words, with a list of the known ones."""
+    """Refuses an unknown keyword with the library's own error, which lists the known ones."""
     what = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     code: Any = function.__code__
     positional = code.co_varnames[: code.co_argcount]
@@ -135,7 +135,7 @@ def _check_effort(what: str, effort: Any, seconds: Any) -> None:
 
 
 def check_options(what: str, options: Mapping[str, Any]) -> None:
-    """``what``: "tune" or "get_op". None stands for an option that is not given."""
+    """Checks the options of ``what`` ("tune", "get_op"); None means that an option is not given."""
     for name, value in options.items():
         if name == "seed":
             _check_integer(what, name, value, 0, "2^64 - 1", 2**64)

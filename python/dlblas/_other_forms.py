@@ -1,9 +1,9 @@
-"""Calls that an operator's own form does not take: those that users of DLBlas have in their code,
-those with more leading dimensions than one of tokens (_leading.py), and those on tensors that
-autograd follows, or without memory, whose other arguments torch does not read as they are.
+"""Calls that an operator's own form does not take: those in the code of DLBlas users, those with
+several leading dimensions in place of one of tokens (_leading.py), and those on tensors that
+autograd tracks or that have no memory, with other arguments that torch does not read as given.
 
-In: a call that the library has refused, or, of the older forms, that torch.compile sees. Out: what
-it means, or None, and the refusal stands. A call of the operator's own form never comes here. Read
+In: a call that the library has refused or, for the older forms, one that torch.compile sees. Out:
+its result, or None, and the refusal stands. A call in the operator's own form never gets here. Read
 next: kernels/, bindings/python/init.cpp, bindings/python/torch.cpp (take).
 """
 
@@ -26,7 +26,7 @@ _OF_RMS_NORM = {
 
 
 def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """``hidden_states`` for ``x``."""
+    """Accepts ``hidden_states`` for ``x``."""
     if args or "x" in named or "hidden_states" not in named:
         return None
     rest = {**named}
@@ -34,7 +34,7 @@ def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """``hidden_states`` for ``x``; y alone without a residual."""
+    """Accepts ``hidden_states`` for ``x``; without a residual the result is y alone."""
     given = {**dict(zip(("x", "weight", "residual", "eps"), args, strict=False)), **named}
     is_old = "hidden_states" in given and "x" not in given
     if is_old:
@@ -50,7 +50,7 @@ def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 def _rank(array: Any) -> int:
-    """The dimensions that an argument says it has; 0 of one that does not say."""
+    """The number of dimensions of an argument; 0 if it has no shape tuple."""
     try:
         shape = array.shape
         return len(shape) if isinstance(shape, tuple) else 0
@@ -59,7 +59,7 @@ def _rank(array: Any) -> int:
 
 
 def _matmul(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Matrices on both sides: the products of a batch, as ``bmm``."""
+    """Accepts batches of matrices on both sides: the batched product, as ``bmm``."""
     given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
     if min(_rank(given.get(name)) for name in ("a", "b")) < 3 or given.keys() - {
         "a", "b", "activation", "bias", "out_dtype", "out",
@@ -76,7 +76,8 @@ def _matmul(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 def _read(kind: str, value: Any) -> Any:
-    """A NumPy scalar, a subclass's number, a tensor without dimensions: Python's own number."""
+    """A NumPy scalar, a number of a subclass or a tensor without dimensions as Python's own
+    number."""
     cls = type(value)
     try:
         if kind == "float" and cls not in (float, int, bool) and hasattr(cls, "__float__"):
@@ -91,10 +92,11 @@ def _read(kind: str, value: Any) -> Any:
 
 
 def _of_torch(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Tensors that autograd follows and tensors without memory, fake or meta, go the way of torch's
-    operators, if torch reads what else there is. Otherwise the refusal is of the first such tensor,
-    and not of what is wrong: with numbers and dtypes that torch reads the call is made again, and,
-    where gradients are wanted, a name, a value or a shape that is wrong is refused as without."""
+    """Routes tensors that autograd tracks, and tensors without memory (fake or meta), through
+    torch's operators, if torch can read the other arguments. If it cannot, the library's refusal
+    would name the first such tensor, not the real fault: so the call is repeated with numbers and
+    dtypes that torch reads, and, if gradients are needed, a wrong name, value or shape is refused
+    as without them."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "is_grad_enabled"):
         return None

@@ -1,9 +1,8 @@
-"""``softmax(x, dim=-1)`` and others of rows, over another dimension than the last: by a transposed
-view, without a copy of x.
+"""``softmax(x, dim=-1)`` and other row operators over a dimension other than the last: through a
+transposed view, without a copy of x.
 
-In: a call that names ``dim``, which the operators do not know. Out: the operator's result,
-contiguous; where autograd follows, a transposed view. A call without it never comes here. Used by:
-_other_forms.py.
+In: a call with ``dim``, which the operators do not know. Out: the operator's result, contiguous;
+under autograd, a transposed view. A call without ``dim`` never gets here. Used by: _other_forms.py.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from ._given import integer
 from ._hooks import has_memory
 from .errors import ArgumentError, ArgumentTypeError
 
-# Operator -> its parameters by place.
+# Operator -> its positional parameters.
 _PLACES = {"softmax": ("x", "dim"), "log_softmax": ("x", "dim"), "l2_norm": ("x", "eps")}
 
 
 def _over(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """None where no dimension is named, or where what is given is no call of it either."""
+    """The result; None if ``dim`` is not given, or if the arguments are not a call of this kind."""
     places = _PLACES[name]
     given = {**dict(zip(places, args, strict=False)), **named}
     if "dim" not in given or "x" not in given or len(given) < len(args) + len(named):
@@ -44,7 +43,8 @@ def _over(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 def _is_followed(x: Any) -> bool:
-    """By autograd or a tracer, which take no ``out``: the result is then a view of what is made."""
+    """Whether autograd or a tracer tracks x. They take no ``out``, so the result is then a view of
+    what the operator returns."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return False
@@ -53,7 +53,7 @@ def _is_followed(x: Any) -> bool:
 
 
 def _axis(name: str, x: Any, dim: Any) -> int | None:
-    """None: the last one, or of what is no array or has no dimensions, which the operator
+    """The axis; None for the last one, and for an x without dimensions, which the operator
     refuses."""
     shape = getattr(x, "shape", ())
     rank = len(shape) if isinstance(shape, tuple) else 0

@@ -1,8 +1,8 @@
 """Whether a result shares memory with an input, for functions that call an operator several times:
-each call checks its own part alone, and a later one would read what an earlier one wrote.
+each call checks only its own part, and a later one would read what an earlier one wrote.
 
-In: arrays of any package that says where they lie. Out: nothing, or an error before the first call.
-Used by: ops/gemm/api.py. Read next: src/core/overlap.cpp, the operators' own check.
+In: arrays of any package that exposes their addresses. Out: nothing, or an error before the first
+call. Used by: ops/gemm/api.py. Read next: src/core/overlap.cpp, the operators' own check.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .errors import ArgumentError
 
 
 class _Place(NamedTuple):
-    """Where an array lies, in bytes."""
+    """The memory of an array, in bytes."""
 
     address: int
     dims: tuple[tuple[int, int], ...]  # size and step, of dimensions with two indices or more
     item: int
 
     def span(self, step: int = 0) -> tuple[int, int]:
-        """First byte and the one behind the last; with ``step`` of the dimensions that it does not
-        divide."""
+        """The first byte, and the one past the last. With ``step``, dimensions whose stride is a
+        multiple of it do not count."""
         low, high = self.address, self.address + self.item
         for size, each in self.dims:
             if step and each % step == 0:
@@ -35,7 +35,7 @@ class _Place(NamedTuple):
 
 
 def check_apart(op: str, out: Any, **inputs: Any) -> None:
-    """Refuses an out that is written where an input lies, or twice in one place."""
+    """Refuses an out that overlaps an input or itself."""
     place = _place_of(out)
     if place is None:
         return
@@ -57,7 +57,8 @@ def check_apart(op: str, out: Any, **inputs: Any) -> None:
 
 
 def _place_of(x: Any) -> _Place | None:
-    """None where it has no elements, or does not say where: a tracer's tensor, say."""
+    """The memory of x; None if it has no elements or does not expose an address, as a tracer's
+    tensor."""
     torch = sys.modules.get("torch")
     if isinstance(x, Array):
         address, _, bits, shape, steps, *_ = x._exchange
@@ -81,7 +82,8 @@ def _place_of(x: Any) -> _Place | None:
 
 
 def _is_nested(place: _Place) -> bool:
-    """No dimension reaches into the next: no element lies twice."""
+    """Whether each dimension's stride exceeds the reach of the smaller ones: no two elements share
+    memory."""
     reach = place.item
     for size, step in sorted(place.dims, key=lambda one: abs(one[1])):
         if abs(step) < reach:
@@ -91,8 +93,9 @@ def _is_nested(place: _Place) -> bool:
 
 
 def _are_apart(first: _Place, second: _Place) -> bool:
-    """By their spans; or by their places within rows of one length, as parts of a fused projection
-    have them. Arrays that only a longer search would tell apart count as overlapping."""
+    """Whether the arrays are disjoint: by their spans, or by their columns within rows of one
+    stride, as the parts of a fused projection are. Arrays that only a longer search could prove
+    disjoint count as overlapping."""
     steps = {abs(step) for _, step in (*first.dims, *second.dims)} - {0}
     if _gap(first, second, 0):
         return True

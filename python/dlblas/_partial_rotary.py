@@ -1,7 +1,7 @@
 """The gradients of ``dlblas.partial_rotary_emb``.
 
-In: torch tensors. Out: torch tensors. Used by: ops/rope/api.py, where a gradient is asked for, and
-kernels/partial_rotary_emb.py, which has its name. Read next: _latent_heads.py.
+In: torch tensors. Out: torch tensors. Used by: ops/rope/api.py, if a gradient is needed, and
+kernels/partial_rotary_emb.py, which exports the class. Read next: _latent_heads.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _sum = FUNCTIONS["partial_rotary_heads_sum"].call
 class PartialRotaryEmb(torch.autograd.Function):
     """``PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)``: ``dlblas.partial_rotary_emb``.
 
-    Gradients of q, k_pe and kv in two launches; tables have none.
+    Computes the gradients of q, k_pe and kv in two launches; the tables have none.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Where this package keeps what C++ programs and one's own kernels are built with.
+"""The folders of this package that C++ programs and users' own kernels are built with.
 
 Out: ``get_include``, ``cmake_dir``, ``link_flags``: what ``dlblas --include``, ``--cmake-dir`` and
 ``--libs`` print. Read next: docs/cpp.md, cmake/python.cmake.
@@ -26,6 +26,6 @@ def cmake_dir() -> str:
 
 
 def link_flags() -> str:
-    """A linker's options: the library, and where a program finds it when it runs."""
+    """Linker options: the library, and the folder where a program finds it at run time."""
     folder = _folder("lib")
     return f"-L{folder} -ldlblas -Wl,-rpath,{folder}"

@@ -1,7 +1,7 @@
-"""Operators of the contracts that are planned, and what to use until they are here.
+"""Planned operators of the contracts, and what to use until they exist.
 
-Pure data: name -> what comes nearest. Where one exists by now, its row says nothing to anybody.
-Used by: _absent.py.
+Pure data: name -> nearest equivalent. The row of an operator that exists by now has no effect. Used
+by: _absent.py.
 """
 
 NEAREST = {

@@ -1,10 +1,10 @@
-"""First calls of functions that no worker can be given, in a forked child: one that crashes there
-is not run here.
+"""Runs first calls of functions that cannot be given to a worker in a forked child; one that
+crashes there is not run here.
 
-In: ``guarded``, what the library calls of a local candidate on the CPU. Out: the same, but in a
-search the first call of each configuration is tried in a child before. Only a death counts. A child
-that does not come back says nothing: threads of OpenMP do not survive a fork, and a function that
-waits for them is right here. Read next: own/_register.py, _search.py.
+In: the step that the library calls for a local candidate on the CPU. Out: ``guarded``, the same
+step, but in a search the first call of each configuration is tried in a child first. Only a death
+counts. A child that does not return says nothing: OpenMP threads do not survive a fork, and a
+function that waits for them is correct here. Read next: own/_register.py, _search.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _deaths: dict[tuple[Any, ...], str | None] = {}  # of what was tried; None: it c
 
 @contextlib.contextmanager
 def searching() -> Iterator[None]:
-    """Around a search: in it, new functions are called."""
+    """Wraps a search, during which new functions are called."""
     global _searches
     with _lock:
         _searches += 1
@@ -41,7 +41,8 @@ def searching() -> Iterator[None]:
 
 
 def guarded(step: Callable[..., str | None]) -> Callable[..., str | None]:
-    """``step(rows, values, sizes, codes, stream, threads)``: None, or in words why it failed."""
+    """Guards ``step(rows, values, sizes, codes, stream, threads)``, which returns None or, in
+    words, why it failed."""
 
     def run(*call: Any) -> str | None:
         if _searches:
@@ -57,7 +58,7 @@ def guarded(step: Callable[..., str | None]) -> Callable[..., str | None]:
 
 
 def _death(step: Callable[..., str | None], call: tuple[Any, ...]) -> str | None:
-    """How the child ended, where the function ended it."""
+    """How the child died, if the function killed it; else None."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a fork beside threads

@@ -1,10 +1,10 @@
-"""A search as people watch it: one line that renews itself on a terminal or in a notebook, else a
-line at the start, every five seconds and at the end.
+"""The progress display of a search: one line, updated in place, on a terminal or in a notebook;
+elsewhere a line at the start, every five seconds and at the end.
 
 In: ``ProgressEvent``s of ``tune`` and ``get_op``. The line holds done/planned, the best so far,
-elapsed/budget, the time left and failures by kind. While the first call of a user's function lasts
-(it may import torch, and compile itself), or a worker starts, no event comes: a thread counts its
-seconds. Read next: _search.py, cli.py.
+elapsed/budget, the time left and failures by kind. No event arrives while a worker starts, or
+during the first call of a user's function (it may import torch, and compile itself): a thread then
+counts the seconds. Read next: _search.py, cli.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TICK_S = 0.5  # a first call's seconds are counted as often
 def listener(
     wanted: Any, label: str, stack: contextlib.ExitStack
 ) -> Callable[[ProgressEvent], Any] | None:
-    """The callback of a search that ``progress=`` asks for; ``stack`` tidies up after it."""
+    """The callback of a search that ``progress=`` requests; ``stack`` cleans up after it."""
     if callable(wanted):
         return wanted  # type: ignore[no-any-return]
     if wanted is False or (wanted is None and not is_wanted()):
@@ -50,12 +50,12 @@ def listener(
 
 
 def is_wanted() -> bool:
-    """What DLBLAS_PROGRESS says; the library's log tells of a wrong value (core/env.cpp)."""
+    """Whether DLBLAS_PROGRESS allows it; the library's log reports a wrong value (core/env.cpp)."""
     return os.environ.get("DLBLAS_PROGRESS", "") not in ("0", "off", "false", "no")
 
 
 def _notebook() -> Callable[..., Any] | None:
-    """IPython's ``display`` where this process is a notebook's kernel."""
+    """IPython's ``display``, if this process is a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     shell = getattr(ipython, "get_ipython", lambda: None)()
     if not hasattr(shell, "kernel"):
@@ -67,9 +67,8 @@ def _notebook() -> Callable[..., Any] | None:
 
 
 class Progress:
-    """``progress=`` of a search. ``quiet``: without a terminal, the state every two seconds and
-    nothing else; ``delay``: seconds after which a terminal or ``display`` (a notebook's) shows
-    anything."""
+    """``progress=`` of a search. ``quiet``: without a terminal, only the state every two seconds;
+    ``delay``: the seconds before a terminal or ``display`` (a notebook's) shows anything."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Calls as ranges of torch's profiler, named by implementation and configuration.
+"""Shows calls as ranges of torch's profiler, named by implementation and configuration.
 
-NVTX needs nothing of this: the library makes its ranges itself where a profiler has injected
-itself. torch's profiler is followed by the functions of its Python side that run as it starts and
-stops: a call that asked whether it runs would cost 2 % more. Read next: src/core/ranges.hpp.
+NVTX does not need this module: the library emits its ranges itself if a profiler has injected
+itself. torch's profiler is tracked through the Python functions that it runs when it starts and
+stops; asking in every call whether it runs would cost 2 % more. Read next: src/core/ranges.hpp.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _of_thread = threading.local()
 
 
 def _tell(name: str | None) -> None:
-    """A call begins, or the one that this thread began last is over."""
+    """Opens the range of a call that begins, or, for None, closes the one that this thread opened
+    last."""
     stack: list[Any] = _of_thread.__dict__.setdefault("stack", [])
     if name is None:
         stack.pop().__exit__(None, None, None)
@@ -49,8 +50,8 @@ def _follow(running: bool) -> None:
 
 
 def follow(profiler: Any) -> None:
-    """Ranges are there while torch's profiler runs: ``profiler`` is ``torch.autograd.profiler``.
-    Where a torch has no such functions, ``profiler_ranges`` has to be asked for."""
+    """Emits ranges while torch's profiler runs; ``profiler`` is ``torch.autograd.profiler``. With a
+    torch that lacks these functions, users have to call ``profiler_ranges``."""
     hooks = {"_run_on_profiler_start": True, "_run_on_profiler_stop": False}
     if not all(callable(getattr(profiler, name, None)) for name in hooks):
         return
@@ -69,9 +70,10 @@ def follow(profiler: Any) -> None:
 def profiler_ranges() -> Iterator[None]:
     """Inside, torch's profiler shows each call on any thread as a range of its own.
 
-    Its name says what ran: ``dlblas::rms_norm cuda_registers threads=256 …, T=16 C=4096,bf16,…``.
-    A ``torch.profiler.profile`` has them by itself; this is for other profilers, which torch's
-    Python side does not start. Costs some microseconds per call inside, nothing outside. Nests.
+    Its name says what ran: ``dlblas::rms_norm cuda_registers threads=256 …, T=16 C=4096,bf16,…``. A
+    ``torch.profiler.profile`` shows these ranges without this; it is for other profilers, which
+    torch's Python side does not start. Costs a few microseconds per call inside, nothing outside.
+    Nests.
     """
     import torch.profiler  # noqa: F401  (an ImportError here, not in the middle of a call)
 

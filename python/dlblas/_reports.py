@@ -1,7 +1,7 @@
-"""What searches and explanations hand back: ``ProgressEvent``, ``TuningReport``, ``Explanation``.
+"""The results of searches and explanations: ``ProgressEvent``, ``TuningReport``, ``Explanation``.
 
-In: the library's JSON, whose fields the TypedDicts name. Each prints as people read it, in shells
-and notebooks as well. Read next: _progress.py, _search.py, src/tuner/report.cpp.
+In: the library's JSON, whose fields the TypedDicts name. Each prints in readable form, in shells
+and in notebooks. Read next: _progress.py, _search.py, src/tuner/report.cpp.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ProgressEvent(NamedTuple):
-    """One step of a search, handed to ``progress=``. An exception raised there stops the
-    search, and what was measured is kept."""
+    """One step of a search, passed to ``progress=``. An exception raised there stops the search;
+    what was measured is kept."""
 
     # "start", "measured", "failed", "final", "done"; "first_call": a function of yours is about to
-    # be called for the first time, which may take seconds beside the budget; "worker": a process to
-    # measure in is started (with a note: it imports your modules, beside the budget as well)
+    # be called for the first time, which may take seconds outside the budget; "worker": a process
+    # to measure in is being started (with a note: it imports your modules, also outside the budget)
     kind: str
     done: int
     planned: int
@@ -146,7 +146,8 @@ class TuningReport(dict[str, Any]):
 
 
 def in_one_line(report: TuningReport) -> str:
-    """A search in one line; of a function that is made of operators, one for each."""
+    """A search in one line; for a function that is made of operators, one line for each of its
+    searches."""
     if "why" not in report:
         return dict.__repr__(report)
     winner = report.get("winner") or {}
@@ -157,7 +158,7 @@ def in_one_line(report: TuningReport) -> str:
 
 
 def _for_gpus(report: TuningReport) -> set[str]:
-    """Implementations for GPUs that a search on the CPU leaves out, where there is no GPU."""
+    """GPU implementations that a search on the CPU leaves out, on a machine without a GPU."""
     info = _native.info()
     if any(row["device"].startswith("cuda") for row in info["devices"]):
         return set()
@@ -206,7 +207,8 @@ def summary(report: TuningReport, verbose: bool = False) -> str:
 
 
 def best_of(candidate: SearchedCandidate) -> str:
-    """Its best time; ``~``: of the race, of few samples, as in the library's tables."""
+    """Its best time; ``~`` marks a time of the race, from few samples, as in the library's
+    tables."""
     return _mark(candidate["samples"]) + microseconds(candidate["best_ms"])
 
 

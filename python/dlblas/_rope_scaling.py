@@ -1,8 +1,8 @@
 """Frequencies of rotary angles under a model's ``rope_scaling``: linear, llama3 and YaRN, as in
 transformers.
 
-In: a mapping of numbers. Out: a frequency per pair, in radians per position, and the factor of both
-tables. Used by: ops/rope/api.py (``rope_tables``).
+In: a mapping of numbers. Out: one frequency per pair, in radians per position, and the common
+factor of both tables. Used by: ops/rope/api.py (``rope_tables``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from .errors import ArgumentError, Error
 
 _Numbers = Mapping[str, Any]
-# Of a rope_type: the keys that its formula reads, besides those of all.
+# rope_type -> the keys that its formula reads, besides ``_OF_ALL``.
 _KEYS = {
     "linear": (),
     "llama3": ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
@@ -27,7 +27,7 @@ _OF_ALL = ("rope_type", "type", "rope_theta", "factor")
 
 
 def frequencies(dim: int, theta: float, scaling: _Numbers | None) -> tuple[list[float], float]:
-    """``(a frequency for each pair, what both tables are multiplied by)``."""
+    """``(one frequency per pair, the factor of both tables)``."""
     plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
     if scaling is None:
         return plain, 1.0
@@ -70,7 +70,8 @@ def _yarn(
         raise refused("theta", "another number than 1 with yarn", theta)
 
     def pair_of(turns: float) -> float:
-        """The pair, a fraction, that turns so often in the positions a model has seen."""
+        """The fractional index of the pair that makes so many turns over the positions a model has
+        seen."""
         return dim * math.log(seen / (turns * 2 * math.pi)) / (2 * math.log(theta))
 
     first, last = pair_of(fast), pair_of(slow)
@@ -87,8 +88,8 @@ def _yarn(
 
 
 def _of_tables(scaling: _Numbers, factor: float) -> float:
-    """YaRN's factor of cosines and sines. mscale counts where both numbers are there, as DeepSeek's
-    models have them."""
+    """YaRN's factor of cosines and sines. mscale counts only if both numbers are given, as in
+    DeepSeek's models."""
 
     def attention(mscale: float) -> float:
         return 0.1 * mscale * math.log(factor) + 1 if factor > 1 else 1.0
@@ -99,7 +100,8 @@ def _of_tables(scaling: _Numbers, factor: float) -> float:
 
 
 def _number(scaling: _Numbers, name: str, absent: float | None = None) -> float:
-    """Positive; 0 too where that is what an absent one is."""
+    """The number of that name, which must be positive, or 0 if that is the default of an absent
+    one."""
     value = scaling.get(name)
     if value is None and absent is not None:
         return absent

@@ -1,6 +1,7 @@
-"""Options of attention's scores as the operators take them, for the functions of several families.
+"""Converts the options of attention's scores to what the operators take, for the functions of
+several families.
 
-In: what a call says. Out: the operators' numbers, or a typed error. Read next:
+In: a call's arguments. Out: the operators' numbers, or a typed error. Read next:
 ../../ops/attention/api.py, ../../ops/kv_cache/api.py.
 """
 
@@ -13,7 +14,7 @@ from .errors import ArgumentError, ArgumentTypeError
 
 
 def scale_of(op: str, scale: Any) -> Any:
-    """None is the operators' 0: 1 / √D."""
+    """The scale; None becomes the operators' 0, which means 1 / √D."""
     if scale is None:
         return 0.0
     if not isinstance(scale, (int, float)):
@@ -28,9 +29,9 @@ def scale_of(op: str, scale: Any) -> Any:
 
 
 def _number(op: str, scale: Any) -> Any:
-    """A NumPy scalar, a fraction, a tensor of one element: Python's own number, as the operators
-    would read it. torch's symbolic numbers stay symbolic; what is no number is the operators' to
-    refuse."""
+    """A NumPy scalar, a fraction or a tensor of one element as Python's own number, as the
+    operators would read it. torch's symbolic numbers stay symbolic; the operators refuse what is
+    not a number."""
     if asks_for_gradients(scale):
         raise grad_error(op, "scale")
     kind = type(scale).__name__
@@ -43,7 +44,7 @@ def _number(op: str, scale: Any) -> Any:
 
 
 def window_of(op: str, window: Any) -> Any:
-    """None is the operators' −1: all keys."""
+    """The window; None becomes the operators' −1, which means all keys."""
     if window is None:
         return -1
     if not (isinstance(window, int) or hasattr(type(window), "__index__")):

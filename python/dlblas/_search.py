@@ -1,6 +1,6 @@
 """A search, from keyword options to the library's report: what ``tune`` and ``get_op`` share.
 
-In: an operator's name, its arguments, options by name. Out: the form that was asked for, its named
+In: an operator's name, its arguments, options by name. Out: the requested form, its named
 arguments, a ``TuningReport``. Read next: tuning.py, _progress.py, bindings/python/control.cpp.
 """
 
@@ -19,7 +19,8 @@ _EVENT_KINDS = ("start", "measured", "failed", "final", "done", "waiting", "firs
 
 
 def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
-    """``args`` itself; a TypeError, which is an ArgumentError too, when it is no tuple."""
+    """Returns ``args``; raises ArgumentTypeError, which is also a TypeError, if it is not a
+    tuple."""
     if isinstance(args, tuple):
         return args
     got = type(args).__name__
@@ -91,7 +92,8 @@ def _packed(
 
 
 def _measure_in(worker: bool | None, op: str) -> int:
-    """The C ABI's number: 0 the library's choice, 1 a worker, 2 this process."""
+    """Where to measure, as the C ABI's number: 0 the library's choice, 1 a worker, 2 this
+    process."""
     if _worker_command.serving:
         return 2
     _worker_command.searched = op
@@ -100,7 +102,7 @@ def _measure_in(worker: bool | None, op: str) -> int:
 
 
 def label_of(name: str, values: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    """``rms_norm 16x4096 4096``: what a line about a search begins with."""
+    """``rms_norm 16x4096 4096``: the label at the start of a line about a search."""
     shapes = [getattr(value, "shape", None) for value in (*values, *named.values())]
     sizes = ["x".join(map(str, s)) or "[]" for s in shapes if isinstance(s, tuple)]
     return " ".join([name, *sizes[:4]])
@@ -114,7 +116,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def checked(what: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All options: those that are given, judged, and what the others are."""
+    """All options: the given ones, after a check, and the defaults of the others."""
     for name in options:
         if name not in DEFAULTS:
             raise _options.refuse(
@@ -132,7 +134,8 @@ def report_of(
     options: dict[str, Any],
     run: Callable[[tuple[Any, ...]], str],
 ) -> TuningReport:
-    """``run`` takes the options as the extension does, and gives the report's JSON."""
+    """Runs a search. ``run`` takes the options as the extension does, and returns the report's
+    JSON."""
     import json
 
     with contextlib.ExitStack() as stack:
@@ -153,7 +156,7 @@ def search(
     kwargs: Mapping[str, Any] | None,
     options: dict[str, Any],
 ) -> tuple[Function, dict[str, Any], TuningReport]:
-    """``what``: "tune" measures again what is known, "get_op" does not."""
+    """``what``: "tune" measures known problems again, "get_op" does not."""
     function, fixed = resolve(name)
     values = check_tuple(what, name, args)
     _options.check_options(what, options)

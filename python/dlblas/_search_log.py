@@ -1,7 +1,7 @@
 """``log=``: a search as a CSV file, one row per measurement; several searches may share a file.
 
-In: ``ProgressEvent``s. Out: rows of ``COLUMNS``, each written as it happens, behind those that the
-file has. Read next: _search.py.
+In: ``ProgressEvent``s. Out: rows of ``COLUMNS``, each appended to the file as it happens. Read
+next: _search.py.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ COLUMNS = (
 def listener(
     what: str, path: str | os.PathLike[str], label: str, stack: contextlib.ExitStack
 ) -> Callable[[ProgressEvent], None]:
-    """Opens the file, until ``stack`` closes; one that cannot be written is an ArgumentError before
-    anything is measured."""
+    """Opens the file, until ``stack`` closes. A file that cannot be written raises ArgumentError
+    before anything is measured."""
     import csv
 
     try:

@@ -1,8 +1,9 @@
-"""Arguments of an operator from words: its schema, sizes of its letters and a dtype give ``Spec``s.
+"""An operator's arguments from text: its schema, the sizes of its letters and a dtype give
+``Spec``s.
 
-In: a row of ``info()["operators"]``, ``T=512,C=4096``, ``bf16``, ``eps=1e-5``. Out: named
-arguments for ``explain``, ``tune`` and ``get_op``; nothing is allocated. Used by: cli.py, the demo
-and the benchmarks. Read next: tuning.py.
+In: a row of ``info()["operators"]``, ``T=512,C=4096``, ``bf16``, ``eps=1e-5``. Out: named arguments
+for ``explain``, ``tune`` and ``get_op``; nothing is allocated. Used by: cli.py, the demo and the
+benchmarks. Read next: tuning.py.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def shape_of(dims: Sequence[Row], sizes: Sizes, ones: bool = False) -> tuple[int
 
 
 def _twice(op: str, what: str, first: str, second: str) -> Exception:
-    """The last would hold without a word."""
+    """The error for a value that is given twice, where the last one would silently win."""
     return refuse(op, what, "is given twice", "it once", f"{first} and {second}", "keep one")
 
 
@@ -93,7 +94,7 @@ def parse_dims(row: Row, text: str) -> Sizes:
 
 
 def parse_value(op: str, param: Row, text: str) -> Any:
-    """A scalar of the kind that the schema declares; ``bias=true`` asks for an optional tensor,
+    """A scalar of the kind that the schema declares; ``bias=true`` requests an optional tensor,
     ``weight=false`` leaves it out."""
     kind = param["kind"]
     try:
@@ -114,7 +115,7 @@ def parse_value(op: str, param: Row, text: str) -> Any:
 
 
 def parse_arguments(row: Row, form: str, texts: Sequence[str]) -> Row:
-    """``--arg eps=1e-5 --arg bias=true`` by the form's parameters."""
+    """Parses ``--arg eps=1e-5 --arg bias=true`` by the form's parameters."""
     op = row["name"]
     params = {p["name"]: p for f in row["forms"] if f["name"] == form for p in f["params"]}
     free = {n: p for n, p in params.items() if p["kind"] != "tensor" or p["optional"]}
@@ -129,7 +130,7 @@ def parse_arguments(row: Row, form: str, texts: Sequence[str]) -> Row:
 
 
 def parse_dtypes(op: str, text: str) -> dict[str, str]:
-    """``bf16``, or ``bf16,weight=f32``; the dtype of no particular tensor goes by ""."""
+    """Parses ``bf16``, or ``bf16,weight=f32``; a dtype without a tensor's name has the key ""."""
     chosen: dict[str, str] = {}
     words: dict[str, str] = {}
     for word in filter(None, text.replace(" ", "").split(",")):
@@ -146,14 +147,15 @@ def parse_dtypes(op: str, text: str) -> dict[str, str]:
 
 
 def like_of(tensor: Row, specs: Mapping[str, Any]) -> str | None:
-    """The dtype that ``like()`` names, of tensors made so far; None without a ``like()``."""
+    """The dtype that the tensor takes through its ``like()`` from the specs so far; None without a
+    ``like()``."""
     if tensor["like"] in specs:
         return str(specs[tensor["like"]].dtype)
     return str(tensor["like_absent"][0]) if tensor["like_absent"] else None
 
 
 def size_arguments(row: Row, sizes: Sizes) -> dict[str, int]:
-    """Of scalars that give a letter: what its size is."""
+    """The scalars that give a letter, with that letter's size."""
     params = row["forms"][0]["params"]
     return {p["name"]: sizes[p["name"]] for p in params if p.get("size")}
 
@@ -161,8 +163,8 @@ def size_arguments(row: Row, sizes: Sizes) -> dict[str, int]:
 def tensor_specs(
     row: Row, sizes: Sizes, dtypes: dict[str, str], present: Row, device: str = "cpu"
 ) -> dict[str, Spec]:
-    """Every required tensor, the usual ones but those that ``present`` refuses, and the optional
-    ones that it asks for."""
+    """Every required tensor, the usual ones that ``present`` does not exclude, and the optional
+    ones that it requests."""
     unknown = set(dtypes) - {""} - {tensor["name"] for tensor in row["tensors"]}
     if unknown:
         known = ", ".join(tensor["name"] for tensor in row["tensors"])
@@ -185,7 +187,7 @@ def tensor_specs(
 
 
 def after_a_gap(row: Row, given: Container[str]) -> set[str]:
-    """Tensors that have to be named: they stand behind one that is left out."""
+    """Tensors that must be passed by name, because a tensor before them is left out."""
     gap, behind = False, set()
     for param in row["forms"][0]["params"]:
         if param["kind"] != "tensor":
@@ -200,7 +202,7 @@ def after_a_gap(row: Row, given: Container[str]) -> set[str]:
 def named_arguments(
     row: Row, sizes: Sizes, dtypes: dict[str, str], scalars: Row, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Tensors without data and scalars, all by name."""
+    """Specs of the tensors, and the scalars, all by name."""
     tensors = {tensor["name"] for tensor in row["tensors"]}
     named: dict[str, Any] = dict(tensor_specs(row, sizes, dtypes, scalars, device))
     named.update(size_arguments(row, sizes))
@@ -210,8 +212,8 @@ def named_arguments(
 
 def choose_device(text: str | None, info: Row | None = None, absent: bool = False) -> str:
     """``--device``: "cpu", "cuda" or "cuda:1"; without one the first GPU that can run and compile
-    kernels, else the CPU. A GPU that was asked for and is not there is refused with a message;
-    ``absent`` allows "sm_90a", a typical one that need not be here."""
+    kernels, else the CPU. A requested GPU that is not there is refused with a message; ``absent``
+    allows "sm_90a", a typical GPU that need not be present."""
     if text == "cpu":
         return "cpu"
     if text is not None and text.startswith("sm_"):
@@ -234,7 +236,7 @@ def choose_device(text: str | None, info: Row | None = None, absent: bool = Fals
 
 
 def cases(row: Row, use: str) -> list[Row]:
-    """The operator's rows of its cases.json that are meant for ``use``."""
+    """The rows of the operator's cases.json that are meant for ``use``."""
     folder = os.path.dirname(os.path.dirname(_native.library_path()))
     names = dict.fromkeys((row["family"], row["name"]))  # a family may have its operator's name
     paths = [os.path.join(folder, "ops", f"{name}.cases.json") for name in names]

@@ -1,5 +1,5 @@
-"""An array over more leading dimensions, without a copy: what sugar gives to operators on rows; and
-results that are given as another shape than the operator writes.
+"""Broadcasts an array over more leading dimensions without a copy, for the functions around
+operators on rows; and fills an ``out`` of another shape than the operator writes.
 
 In: an array of any package. Out: a view. Read next: ops/norm/api.py, ops/rope/api.py.
 """
@@ -15,7 +15,8 @@ from .errors import ShapeMismatchError
 
 
 def spread(array: Any, shape: tuple[int, ...]) -> Any:
-    """``array`` as ``shape``: dimensions of size 1, or missing in front, have stride 0."""
+    """``array`` broadcast to ``shape``: leading dimensions that are missing, and those of size 1,
+    get stride 0."""
     if tuple(array.shape) == tuple(shape):
         return array
     if hasattr(array, "expand"):
@@ -26,8 +27,8 @@ def spread(array: Any, shape: tuple[int, ...]) -> Any:
 def table_of(
     table: Any, name: str, tokens: tuple[int, ...], op: str, width: int | None = None
 ) -> Any:
-    """The table for all leading dimensions of x: a view. Of width: one of half as many columns,
-    which both channels of a pair read, is doubled."""
+    """The table broadcast over all leading dimensions of x, as a view. With ``width``, a table of
+    half as many columns, which both channels of a pair share, is doubled."""
     found = shape = tuple(table.shape)
     if width and shape and 2 * shape[-1] == width:
         table, shape = doubled(table), (*shape[:-1], width)
@@ -47,7 +48,7 @@ def table_of(
 
 
 def without_heads(table: Any, tokens: tuple[int, ...]) -> Any:
-    """The table without a dimension of heads, a 1 before D."""
+    """The table without its head dimension, a 1 before D."""
     shape = tuple(table.shape)
     if len(shape) < 2 or shape[-2] != 1 or _is_of(shape, tokens):
         return table
@@ -55,15 +56,15 @@ def without_heads(table: Any, tokens: tuple[int, ...]) -> Any:
 
 
 def _is_of(shape: tuple[int, ...], tokens: tuple[int, ...]) -> bool:
-    """Are the table's dimensions before D those of tokens, as far as they are there? A 1 before D
-    is S where S is 1, else the dimension of heads."""
+    """Whether the table's dimensions before D, as many as there are, match those of the tokens. A 1
+    before D is S if S is 1, else the head dimension."""
     if len(shape) > 1 and shape[-2] == 1 and (not tokens or tokens[-1] != 1):
         return False
     return bool(shape) and _spreads(shape[:-1], tokens)
 
 
 def _spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Does a view make one of the other, as broadcasting does?"""
+    """Whether ``shape`` broadcasts to ``wanted``."""
     missing = len(wanted) - len(shape)
     if missing < 0:
         return False
@@ -74,7 +75,7 @@ def _spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def doubled(table: Any) -> Any:
-    """A table of D/2 columns, which both channels of a pair read, as one of D."""
+    """A table of D/2 columns, which both channels of a pair share, as one of D columns."""
     if hasattr(table, "new_empty"):
         import torch
 
@@ -83,7 +84,7 @@ def doubled(table: Any) -> Any:
 
 
 def beside(like: Any, shape: tuple[Any, ...] | None = None) -> Any:
-    """An array without values, of the same package and dtype; as large where no shape is given."""
+    """An uninitialised array of the same package and dtype; by default also of the same shape."""
     wanted = tuple(like.shape) if shape is None else shape
     if hasattr(like, "new_empty"):
         return like.new_empty(wanted)
@@ -91,7 +92,7 @@ def beside(like: Any, shape: tuple[Any, ...] | None = None) -> Any:
 
 
 def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
-    """``out`` as ``shape``, the same memory; None where it lies so that only a copy would do."""
+    """A view of ``out`` as ``shape``; None if its layout allows only a copy."""
     if hasattr(out, "new_empty"):
         try:
             return out.view(shape)
@@ -103,8 +104,9 @@ def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
 
 
 def into(out: Any, shape: tuple[int, ...], call: Callable[[Any], Any], op: str = "") -> Any:
-    """``out``, filled by ``call`` of it as ``shape``; by way of a copy where it lies otherwise. The
-    copy has out's dtype and device, so that the operator judges them as it judges out's."""
+    """Returns ``out``, filled by ``call`` through a view of it as ``shape``, or through a temporary
+    array if there is no such view. The temporary has out's dtype and device, so that the operator
+    judges it as it would judge out."""
     view = reshaped(out, shape)
     if view is not None:
         call(view)

@@ -1,8 +1,9 @@
-"""Where the commands print: every text harmless, any encoding, closed or not.
+"""The output streams of the commands: every text is harmless, in any encoding, and a stream may be
+closed.
 
-``harmless_streams()`` puts its own standard output and error in place of the process's. What they
-write keeps line breaks and nothing else that a terminal obeys; a character that the encoding lacks
-becomes a plain one or an escape. Each text's own line breaks are for its printer to escape
+``harmless_streams()`` replaces the process's standard output and error. Of what a terminal obeys,
+the replacements write only line breaks and tabs, and ``RENEW``; a character that the encoding lacks
+becomes a plain one or an escape. Line breaks inside a text are for its printer to escape
 (_text.harmless). Read next: cli.py, _progress.py.
 """
 
@@ -62,8 +63,8 @@ def _wrap(stream: TextIO | None) -> TextIO:
 
 
 def _open_descriptors() -> None:
-    """0 to 2 lead somewhere: else the next file, the store's, would get what is meant for people.
-    Workers inherit them."""
+    """Opens descriptors 0 to 2 if they are closed: else the next file, the store's, would get what
+    is meant for people. Workers inherit them."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -92,7 +93,7 @@ def harmless_streams() -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    """A sentence on standard error; nothing where standard error is closed."""
+    """Prints a sentence on standard error; does nothing if that is closed."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

@@ -25,7 +25,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def alike(word: str, known: Iterable[str]) -> list[str]:
-    """The same but for capitals and underscores."""
+    """The known words that differ from ``word`` only in capitals and underscores."""
 
     def plain(text: str) -> str:
         return text.replace("_", "").lower()
@@ -39,8 +39,9 @@ def counted(number: int, what: str) -> str:
 
 
 def harmless(text: str, most: int = MOST) -> str:
-    """Text of users, candidates and imported records as a part of one line: what a terminal obeys,
-    turns round or does not show becomes an escape (``\\x1b``, ``\\n``, ``\\u202e``); cut."""
+    """Text of users, candidates and imported records, made safe for a part of one line: characters
+    that control a terminal, reverse its text or are invisible become escapes (``\\x1b``, ``\\n``,
+    ``\\u202e``); a long text is cut."""
     text = cut(text, most)
     return text if text.isprintable() else "".join(map(escape, text))
 
@@ -75,8 +76,8 @@ def columns(
     right: Sequence[int] = (),
     most: int = 4 * MOST,
 ) -> str:
-    """Aligned columns of harmless cells, two spaces between; ``right``: those that hold figures;
-    ``most``: where a cell is cut."""
+    """Aligned columns of harmless cells, two spaces apart; ``right``: the columns that hold
+    figures, aligned right; ``most``: the length at which a cell is cut."""
     rows = [[harmless(cell, most) for cell in row] for row in rows]
     widths = [max((len(row[c]) for row in rows), default=0) for c in range(max(map(len, rows)))]
     lines = []

@@ -1,7 +1,7 @@
-"""From the package to its torch half, which is imported once torch is there and never before.
+"""Connects the package to its torch half, which is imported only after torch has been imported.
 
-Out: ``connect``, which __init__.py calls at the first import. The extension is handed ``attach``
-and ``torch_error``, so that no module below imports this one. Read next: torch/_register.py,
+Out: ``connect``, which __init__.py calls at the first import. The extension receives ``attach`` and
+``torch_error``, so that no module below imports this one. Read next: torch/_register.py,
 bindings/python/torch.cpp.
 """
 
@@ -18,7 +18,8 @@ from .errors import Error, UnsupportedError
 
 
 def attach(obj: Any) -> None:
-    """The first torch tensor of a process that imported torch after dlblas registers with it."""
+    """Registers with torch at the first torch tensor of a process that imported torch after
+    dlblas."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(obj, getattr(torch, "Tensor", ())):
         attach_torch()
@@ -35,9 +36,9 @@ def attach_torch() -> str:
 
 
 def attach_late_torch() -> None:
-    """The same as soon as torch is imported. A torch that cannot have them says so at the first
-    use; `import torch` itself never fails because of dlblas. `import dlblas.torch` attaches by
-    itself."""
+    """As ``attach_torch``, as soon as torch is imported. If torch cannot have the operators, the
+    first use says so; `import torch` itself never fails because of dlblas. `import dlblas.torch`
+    attaches by itself."""
     if "dlblas.torch" in sys.modules:
         return
     try:
@@ -48,18 +49,18 @@ def attach_late_torch() -> None:
 
 
 def torch_error(name: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
-    """What an error of torch's own dispatcher means for the arguments of a call. name: that of the
-    operation, x or x_out."""
+    """The typed error that an error of torch's own dispatcher means for the arguments of a call.
+    ``name``: the operation's, x or x_out."""
     from .torch import _refusals
 
     return _refusals.typed(name, arguments, error)
 
 
 def connect() -> None:
-    """Hands the extension its way to torch, and registers as soon as both packages are imported.
+    """Gives the extension its way to torch, and registers as soon as both packages are imported.
 
-    Where dlblas is imported from within torch's own import, the first tensor of a call registers,
-    or ``import dlblas.torch`` does.
+    If torch itself is importing dlblas, the first tensor of a call registers, or
+    ``import dlblas.torch`` does.
     """
     native["set_torch"](attach, torch_error)
     if "torch" not in sys.modules or hasattr(sys.modules["torch"], "library"):

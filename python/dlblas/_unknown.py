@@ -1,4 +1,4 @@
-"""Words for a name that the package or a module of it does not have. Read next: __init__.py."""
+"""Errors for names that the package or one of its modules does not have. Read next: __init__.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ._text import nearest
 
 
 def imported_by(depth: int) -> bool:
-    """Whether the caller, ``depth`` frames up, runs ``from dlblas import name``: Python would throw
-    an AttributeError's words away."""
+    """Whether the caller, ``depth`` frames up, runs ``from dlblas import name``: there Python would
+    discard the text of an AttributeError."""
     from opcode import opmap
 
     frame = sys._getframe(depth + 1)
@@ -20,7 +20,8 @@ def imported_by(depth: int) -> bool:
 
 
 def public(module: str) -> list[str]:
-    """What may be meant; of the package its modules' classes as well: ``nn.RMSNorm``."""
+    """The names that may be meant: the module's public ones, and for the package also ``nn``'s:
+    ``nn.RMSNorm``."""
     here = sys.modules[module]
     names = list(vars(here).get("__all__") or dir(here))  # not getattr: it would ask again
     if module == __package__:
@@ -37,13 +38,14 @@ def _hint(name: str, known: Iterable[str], module: str) -> str:
 def import_error(
     name: str, known: Iterable[str], path: str | None, module: str = "dlblas"
 ) -> ImportError:
-    """What Python says itself, and the nearest name."""
+    """Python's own message, and the nearest name."""
     where = f"cannot import name {name!r} from {module!r} ({path or 'unknown location'})"
     return ImportError(f"{where}{_hint(name, known, module)}", name=module, path=path)
 
 
 def refuse(module: str, name: str, depth: int = 1) -> NoReturn:
-    """In the ``__getattr__`` of a module, ``depth`` frames up: with the nearest public name."""
+    """Raises the error of a module's ``__getattr__``, ``depth`` frames up, with the nearest public
+    name."""
     known: list[str] = []
     if not name.startswith("__"):  # as import machinery and tools ask for
         known = public(module)
@@ -55,7 +57,7 @@ def refuse(module: str, name: str, depth: int = 1) -> NoReturn:
 
 
 def of(module: str) -> Callable[[str], NoReturn]:
-    """``__getattr__`` of a module that has its names at once."""
+    """``__getattr__`` of a module that defines all its names at import."""
 
     def getattr_of(name: str) -> NoReturn:
         refuse(module, name)

@@ -1,8 +1,8 @@
-"""A tiny evaluator for ``where=`` texts: arithmetic, comparisons and logic over knob names,
+"""A tiny evaluator for ``where=`` expressions: arithmetic, comparisons and logic over knob names,
 nothing else.
 
-Not ``eval``: a text may come from a command line or a file, so only the nodes below run; calls,
-attributes and subscripts are refused by name. Read next: spaces.py.
+Not ``eval``: an expression may come from a command line or a file, so only the nodes below are
+evaluated; calls, attributes and subscripts are refused by name. Read next: spaces.py.
 """
 
 from __future__ import annotations

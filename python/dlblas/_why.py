@@ -1,8 +1,8 @@
-"""What this machine has of all that the library can use, in words that name the remedy.
+"""What this machine has of everything that the library can use, with a remedy for what it lacks.
 
 In: ``dlblas.info()`` and one operator's row of it. Out: findings, for ``dlblas info --why OP``,
-which prints them above the explained cases. Nothing is imported, compiled or run to find out.
-Read next: _cli_show.py.
+which prints them above the explained cases. Nothing is imported, compiled or run to find out. Read
+next: _cli_show.py.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _nvrtc(info: Row) -> Finding:
 
 
 def torch_here() -> str:
-    """In a line; a program that imports torch has it loaded."""
+    """The finding about torch in one line; dlblas finds torch when a program imports it."""
     found = _torch()
     if found.used:
         return f"{found.text}, found when a program imports it"
@@ -96,7 +96,8 @@ def _cache(info: Row) -> Finding:
 
 
 def diagnose(info: Row, row: Row) -> list[Finding]:
-    """In the order of a call: where it runs, what compiles, whose tensors, what is kept."""
+    """The findings in the order of a call: where it runs, what compiles it, whose tensors it takes,
+    what is kept."""
     return [_cpu(info, row), _gpu(info, row), _nvrtc(info), _torch(), _cache(info)]
 
 

@@ -1,6 +1,6 @@
-"""The process that candidates are measured in: ``python -c … --import MODULE …``.
+"""The process in which candidates are measured: ``python -c … --import MODULE …``.
 
-The library starts it (socket under descriptor 3, standard error captured) with the command of
+The library starts it (socket on descriptor 3, standard error captured) with the command of
 _worker_command.py, serves one search in it, and kills it. In: the modules, script and CUDA texts
 that the command line and the environment name. Read next: bindings/c/worker.cpp, docs/tuning.md.
 """
@@ -37,10 +37,10 @@ def _rows_in() -> list[Any]:
 
 
 def _run_script(file: str, package: str, arguments: Sequence[str]) -> None:
-    """As multiprocessing does: its body without what stands below the guard."""
+    """Runs the script's body, as multiprocessing does, without the code below its guard."""
     from .own import _source  # a worker without registrations starts without dlblas.own
 
-    # A script needs no suffix, by which a loader would be found.
+    # The loader is given explicitly: a script need not have the suffix by which one is found.
     loader = importlib.machinery.SourceFileLoader(_source.SCRIPT, file)
     spec = importlib.util.spec_from_file_location(_source.SCRIPT, file, loader=loader)
     if spec is None or spec.loader is None:
@@ -53,12 +53,12 @@ def _run_script(file: str, package: str, arguments: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Imports, then serves until the tuner hangs up; the exit status."""
+    """Imports the modules, then serves until the tuner hangs up; returns the exit status."""
     _worker_command.serving = True
     pid = os.getpid()
     faulthandler.enable()  # a crash in a user's function says where, on the captured standard error
-    # Ctrl-C is the caller's. One that a user's function raises here would otherwise reach the next
-    # candidate.
+    # The caller handles Ctrl-C. A SIGINT that a user's function raises here would otherwise reach
+    # the next candidate.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     at = arguments.index("--script") if "--script" in arguments else len(arguments)
     for module in _modules(arguments[:at]):
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
                 register_again(row)
     if os.getpid() != pid:  # a module forked while it was imported: one of the two serves
         os._exit(0)
-    # Without the interpreter's lock, as every long call: users' functions take it.
+    # Called without the GIL, as every long call: users' functions take it.
     run = ctypes.CDLL(_native.library_path()).dlblas_worker_main
     run.argtypes, run.restype = [ctypes.c_int32], ctypes.c_int32
     return int(run(_SOCKET))

@@ -1,8 +1,9 @@
 """How this process's searches start a worker: the command, its module path, users' registrations.
 
-Out: ``announce``, which hands the library the command before each search; ``serving``. The modules
+Out: ``announce``, which gives the library the command before each search; ``serving``. The modules
 are those whose import registers users' own implementations; a script with a guard is imported as
-well, and CUDA text from elsewhere comes as it is. Read next: _worker.py, which runs in the worker.
+well, and CUDA text from elsewhere is passed as it is. Read next: _worker.py, which runs in the
+worker.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from . import _native
 ROWS, _PART, MOST_PARTS = "dlblas_worker_rows_", 100_000, 16
 _PATH = "dlblas_worker_path"
 IMPORTS = "dlblas_worker_imports"  # functions that come by value import what they use
-# Not -m: the package itself may lie in a folder that PYTHONPATH cannot name. Until sys.path is set,
+# Not -m: the package itself may be in a folder that PYTHONPATH cannot name. Until sys.path is set,
 # the program imports only modules that are loaded at start-up.
 _PROGRAM = (
     f"import os, sys; path = os.environ.pop({_PATH!r}); "
@@ -35,9 +36,9 @@ searched = ""
 
 
 def announce() -> None:
-    """Tells the library how to start a worker: this interpreter, today's module path, the modules,
-    script and CUDA texts that users have registered so far, and where torch's own functions stand
-    beside the operator that is ``searched``, their module."""
+    """Tells the library how to start a worker: this interpreter, the current module path, the
+    modules, script and CUDA texts that users have registered so far, and the module of torch's own
+    functions if these compete with the operator that is ``searched``."""
     if serving or not sys.executable:
         return
     own = sys.modules.get("dlblas.own")  # imported by the first registration
@@ -65,8 +66,8 @@ def announce() -> None:
 
 
 def _path_out() -> str:
-    """Where modules are found today. PYTHONPATH cannot say it of a folder with a colon in its name:
-    here the first character, which stands nowhere else, separates the folders."""
+    """The current module path. PYTHONPATH cannot hold a folder with a colon in its name; here the
+    first character, which occurs in no folder, separates the folders."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     folders = [package]
     for folder in sys.path:
@@ -84,7 +85,8 @@ def _texts(words: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def rows_out(rows: Sequence[Any]) -> list[str]:
-    """CUDA texts by the environment, in parts: one variable has room for 128 KiB."""
+    """What a worker registers without a module, as environment variables, in parts: one variable
+    has room for 128 KiB."""
     import json  # which `import dlblas` does not bring
 
     text = json.dumps(rows) if rows else ""

@@ -1,8 +1,8 @@
-"""The store of tuning results: where it is, what it knows, and keeping it in order.
+"""The store of tuning results: where it is, what it holds, and its maintenance.
 
-Records travel by ``export`` and ``import_file`` (one sealed file) or ``merge`` (another store's
-folder); what comes in is checked record by record. ``pin`` and ``forbid`` decide for good: they
-hold in every process until ``unpin`` and ``allow``, and ``dlblas.explain`` says so. Errors are
+Records are moved by ``export`` and ``import_file`` (one sealed file) or ``merge`` (another store's
+folder); incoming records are checked one by one. ``pin`` and ``forbid`` are permanent: they hold in
+every process until ``unpin`` and ``allow``, and ``dlblas.explain`` says so. Errors are
 ``dlblas.Error``. Read next: docs/store.md, src/store/store.hpp.
 """
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def _run(*words: str) -> dict[str, Any]:
-    """One command, its arguments one per line."""
+    """Runs one command, its arguments one per line."""
     for word in words:
         if "\n" in word or "\0" in word:
             raise ArgumentError(
@@ -73,42 +73,59 @@ def verify() -> dict[str, Any]:
 
 
 def clear() -> int:
-    """Removes every record, compiled kernel and file that was set aside, not the rules; how many
-    there were."""
+    """Removes all records, compiled kernels and files that were set aside; returns how many there
+    were.
+
+    The rules stay.
+    """
     return int(_run("clear")["removed"])
 
 
 @hinted
 def rm(key: str | None = None, *, op: str | None = None) -> dict[str, int]:
-    """Removes the records of one key (a hash, or a prefix that only one key has), or of every key
-    of an operator: how many ``keys``, and ``removed`` records. Compiled kernels and rules stay."""
+    """Removes the records of one key, or of every key of an operator.
+
+    ``key`` is a hash, or a prefix that only one key has; ``op`` names the operator. Returns the
+    number of ``keys``, and of ``removed`` records. Compiled kernels and rules stay.
+    """
     result = _run("rm", key or "", op or "")
     return {name: int(result[name]) for name in ("keys", "removed")}
 
 
 def compact() -> dict[str, Any]:
-    """Rewrites every key's records as few: ``keys``, ``records`` now, and how many ``failed``."""
+    """Rewrites every key's records as fewer ones.
+
+    Returns the numbers of ``keys``, of ``records`` now, and of keys that ``failed``.
+    """
     return _run("compact")
 
 
 @hinted
 def export(path: str | os.PathLike[str]) -> int:
-    """Writes every record into one sealed file; how many there are. A file of that name is replaced
-    whole; anything else (a link, a folder, a device) is an ArgumentError and stays."""
+    """Writes every record to one sealed file; returns how many there are.
+
+    An existing file at ``path`` is replaced as a whole; anything else there (a link, a folder, a
+    device) stays, and raises ArgumentError.
+    """
     return int(_run("export", os.fsdecode(path))["records"])
 
 
 @hinted
 def import_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Takes what an export holds: how many records were new (``imported``), how many ``known``, and
-    the ones ``refused``, a line each. A file that is no whole export is an ArgumentError."""
+    """Imports the records of an export.
+
+    Returns how many were new (``imported``), how many were ``known``, and those that were
+    ``refused``, one line each. A file that is not a complete export raises ArgumentError.
+    """
     return _run("import", os.fsdecode(path))
 
 
 @hinted
 def merge(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Takes what another store's folder holds; counts as ``import_file``. That store is not written
-    to, and bad files in it are refused."""
+    """Imports the records of another store's folder; returns counts as ``import_file`` does.
+
+    That store is not written to, and bad files in it are refused.
+    """
     return _run("merge", os.fsdecode(path))
 
 
@@ -139,16 +156,19 @@ def pin(
     *,
     key: str | None = None,
 ) -> None:
-    """From now on every process serves ``op``, or the one problem of ``key``, with this
-    implementation, and this configuration or its default, on its own kind of device. Where it
-    cannot serve a problem there it is passed over, and ``explain`` says why. ``dlblas.pin`` comes
-    before it, for its process."""
+    """Pins ``op``, or the one problem of ``key``, to an implementation in every process from now
+    on.
+
+    ``config`` is its configuration (None: its default). The pin holds on the implementation's own
+    kind of device. Where the implementation cannot serve a problem there, it is skipped, and
+    ``explain`` says why. ``dlblas.pin`` takes precedence in its own process.
+    """
     _rule("pin", op, implementation, config, key)
 
 
 @hinted
 def unpin(op: str, *, key: str | None = None) -> bool:
-    """Lifts the pin of an operator, or of one key of it; whether there was one."""
+    """Lifts the pin of an operator, or of one ``key`` of it; returns whether there was one."""
     return bool(_rule("unpin", op, "", None, key)["lifted"])
 
 
@@ -160,8 +180,10 @@ def forbid(
     *,
     key: str | None = None,
 ) -> None:
-    """From now on no process chooses or measures this implementation, or this configuration of it,
-    for ``op``, or for the one problem of ``key``."""
+    """Forbids an implementation, or one configuration of it, in every process from now on.
+
+    It is neither chosen nor measured for ``op``, or for the one problem of ``key``.
+    """
     _rule("forbid", op, implementation, config, key)
 
 
@@ -173,12 +195,13 @@ def allow(
     *,
     key: str | None = None,
 ) -> bool:
-    """Lifts the same ``forbid``; whether there was one."""
+    """Lifts the ``forbid`` of the same arguments; returns whether there was one."""
     return bool(_rule("allow", op, implementation, config, key)["lifted"])
 
 
 def rules() -> list[dict[str, Any]]:
-    """What is pinned and forbidden, read again; other processes' decisions hold from here on."""
+    """What is pinned and forbidden, read again; other processes' decisions apply here from then
+    on."""
     found: list[dict[str, Any]] = _run("rules")["rules"]
     return found
 

@@ -1,9 +1,9 @@
 """The command ``dlblas``: what the library knows, chooses and remembers, from a shell.
 
 Exit codes: 0 done; 1 a check or verification failed; 2 wrong usage or a typed error, whose text is
-on stderr; 130 Ctrl-C. Never a traceback, and what is printed is harmless (_streams.py). Problems
-are given by letters (``--dims T=512,C=4096``), and nothing is allocated for them. Only ``demo``,
-``bench`` and ``test`` need NumPy. Read next: docs/cli.md.
+on stderr; 130 Ctrl-C. It never prints a traceback, and its output is harmless (_streams.py).
+Problems are given by letters (``--dims T=512,C=4096``), and nothing is allocated for them. Only
+``demo``, ``bench`` and ``test`` need NumPy. Read next: docs/cli.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_MESSAGE = 20_000  # characters of an error, the table of an operator's can
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose complaint is one line and names the help, of the command that it is about."""
+    """argparse with errors of one line, which name the help of the command that they concern."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         parsed, unknown = super().parse_known_args(args, namespace)
@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(USAGE)
 
     def _near(self, message: str) -> str:
-        """What was meant by an option or a choice that there is not."""
+        """A suggestion for an unknown option or choice."""
         options = [option for action in self._actions for option in action.option_strings]
         if wrong := re.match(r"unrecognized arguments: (--\S+)", message):
             return nearest(wrong[1].partition("=")[0], options)
@@ -320,7 +320,7 @@ COMMANDS = {
 }
 
 
-# What C++ is built with, each on a line: g++ -I"$(dlblas --include)" x.cpp $(dlblas --libs).
+# Build flags for C++, each printed on a line: g++ -I"$(dlblas --include)" x.cpp $(dlblas --libs).
 _PATHS = {
     "--include": (_paths.get_include, "print the folder of the C and C++ headers"),
     "--cmake-dir": (_paths.cmake_dir, "print the folder of dlblasConfig.cmake, for -Ddlblas_DIR="),
@@ -355,7 +355,8 @@ def _place_of(error: BaseException) -> str:
 
 
 def _import_modules(argv: Sequence[str]) -> list[str]:
-    """Imports what ``--import MODULE`` names, anywhere among the words; the other words."""
+    """Imports each module that ``--import MODULE`` names, anywhere in argv; returns the other
+    words."""
     from importlib import import_module
 
     rest, words = [], iter(argv)
@@ -382,7 +383,7 @@ def _import_modules(argv: Sequence[str]) -> list[str]:
 
 
 def _unknown_before_command(argv: Sequence[str], parser: argparse.ArgumentParser) -> str:
-    """An option that there is not; argparse would take the word after it for the command."""
+    """An unknown option; argparse would take the word after it for the command."""
     known = {option for action in parser._actions for option in action.option_strings}
     known.discard("--import")  # gone already; a part of its name does nothing
     for word in itertools.takewhile(lambda word: word.startswith("-"), argv):
@@ -418,7 +419,7 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _is_no_text(word: str) -> bool:
-    """The shell's bytes, where text is due: no UTF-8, which Python holds as lone surrogates."""
+    """Whether the word is not UTF-8: Python holds the shell's bytes as lone surrogates then."""
     return any("\ud800" <= character <= "\udfff" for character in word)
 
 
@@ -453,7 +454,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _drop_output() -> None:
-    """What is still in standard output's buffer goes nowhere: it would fail again at exit."""
+    """Discards what is still in standard output's buffer: writing it would fail again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,9 +1,9 @@
-"""``dlblas demo``: the matrix product and the norms of a Llama-3-8B layer, tuned on this machine in
-an empty store, then served again by a new process from that store; on a CPU, a small Llama too.
+"""``dlblas demo``: tunes the matrix product and the norms of a Llama-3-8B layer on this machine in
+an empty store, then serves them from that store in a new process; on a CPU, runs a small Llama too.
 
-Out: what people read on stdout, and a JSON file with the machine, every key of both passes and the
-library's counters. Returns 1 when something is not as promised: an error above its bound, a second
-pass that measured, compiled or missed. Read next: _demo_pass.py, which does the work.
+Out: a text report on stdout, and a JSON file with the machine, every key of both passes and the
+library's counters. Returns 1 if a promise is broken: an error above its bound, or a second pass
+that measured, compiled or missed. Read next: _demo_pass.py, which does the work.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _keys(quick: bool) -> list[Row]:
 def _run_pass(
     number: int, root: str, seconds: float, quick: bool, device: str, ceilings: Row
 ) -> Row:
-    """The keys of one pass in a new process."""
+    """Runs the keys of one pass in a new process."""
     request = {
         "pass": number,
         "device": device,
@@ -69,8 +69,8 @@ def _run_pass(
 
 
 def _run_child(module: str, what: str, root: str, request: Row) -> Row:
-    """What the module writes, run with this request and the demo's own store, which the
-    environment names before the library loads."""
+    """Runs the module with this request and the demo's own store, which the environment names
+    before the library loads; returns the JSON that the module writes."""
     result = os.path.join(root, f"{module}.json")
     env = {**os.environ, "DLBLAS_CACHE": os.path.join(root, "store")}
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -87,7 +87,7 @@ def _run_child(module: str, what: str, root: str, request: Row) -> Row:
 
 
 def _run_llama(root: str, quick: bool) -> Row:
-    """The small model, in a process and on the store of the passes."""
+    """Runs the small model in its own process, on the store of the passes."""
     return _run_child("_demo_llama", "the small Llama", root, {"quick": quick})
 
 
@@ -135,7 +135,8 @@ def _summary(first: Row, second: Row) -> str:
 
 
 def _device(asked: str | None) -> str:
-    """A GPU where there is one that can be used, and torch to hold tensors on it."""
+    """The device: a GPU, if one can be used and torch is there to hold tensors on it, else the
+    CPU."""
     device = _specs.choose_device(asked)
     if device == "cpu" or importlib.util.find_spec("torch"):
         return device
@@ -149,7 +150,8 @@ def _device(asked: str | None) -> str:
 def run(
     out: str | None, root: str | None, seconds: float | None, quick: bool, device: str | None = None
 ) -> int:
-    """Both passes; 0 when all was as promised. Without ``root``: in a folder that it removes."""
+    """Runs both passes; 0 if every promise held. Without ``root``, in a folder that it then
+    removes."""
     try:
         if root is not None:
             return _run(out, root, seconds, quick, _device(device))
@@ -169,7 +171,7 @@ def _run(out: str | None, root: str, seconds: float | None, quick: bool, device:
     os.makedirs(root, mode=0o700, exist_ok=True)
     if out is not None:
         os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
-    # Before minutes of work, not after.
+    # A file that cannot be written fails here, before minutes of work.
     for written in filter(None, (os.path.join(root, "_demo_pass.json"), out)):
         with open(written, "a", encoding="utf-8"):
             pass

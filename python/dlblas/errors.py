@@ -1,10 +1,9 @@
 """Errors of dlblas: one class per kind, each also a builtin exception, with what was expected and
-what came.
+what was given.
 
 Every text reads ``<op>: <argument> <problem>; expected <x>, got <y>; <what to do>``. The classes
-take the arguments that users of Triton Fused Operators know; the library fills the same
-attributes, in their own order or behind a message. Raised by: from_status. Read next:
-bindings/python/hooks.hpp.
+take the arguments that users of Triton Fused Operators know, in the same order or after a message;
+the library fills the same attributes. Raised by: from_status. Read next: bindings/python/hooks.hpp.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _WORD = re.compile(r"[A-Za-z_]\w{3,}")  # shorter ones, dtypes and letters, are 
 
 
 def _near(message: str, expected: str, got: str) -> str:
-    """``; did you mean relu?``, where one of the words that are expected is near the one given."""
+    """``; did you mean relu?``, if one of the expected words is similar to the given one."""
     if "did you mean" in message:
         return ""
     word = got.strip("'\"")
@@ -56,7 +55,7 @@ def _near(message: str, expected: str, got: str) -> str:
 
 
 def _near_argument(word: str, known: list[str]) -> str:
-    """Also a longer or a shorter form of a name: eps for epsilon."""
+    """Also finds a longer or a shorter form of a name: eps for epsilon."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1) if len(word) > 2 else []
@@ -76,8 +75,8 @@ def _rebuild(cls: type[Error], message: str, state: dict[str, Any]) -> Error:
 def renamed(
     error: Error, op: str, argument: str = "", names: Mapping[str, str] | None = None
 ) -> Error:
-    """The same of an operator that was called as another, with another name of the argument;
-    ``names``: what the operator's arguments are called there, wherever the text has them."""
+    """The same error under another operator's name, with another name of the argument. ``names``
+    maps the operator's argument names to the other's, wherever the text mentions them."""
     head, text = f"{error.op}: ", str(error)
     if text.startswith(head):
         front, rest = f"{op}: ", text.removeprefix(head)
@@ -92,8 +91,8 @@ def renamed(
 
 
 def _with_names(text: Any, names: Mapping[str, str] | None) -> Any:
-    """A name of one letter may be a word: it is one of a tensor where its sizes, a bracket or a dot
-    follow."""
+    """Replaces argument names in a text. A name of one letter may be a word: it counts as a
+    tensor's only before its sizes, a bracket or a dot."""
     if not names or not isinstance(text, str):
         return text
     known = "|".join(map(re.escape, names))
@@ -105,8 +104,8 @@ def _with_names(text: Any, names: Mapping[str, str] | None) -> Any:
 def _read(
     names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[str, list[Any]]:
-    """A constructor's message, if it has one, and the values called ``names``: they come in this
-    order, by name, or either way behind a message; None where none was given."""
+    """A constructor's message, if it has one, and the values called ``names``. These come in this
+    order, by keyword, or either way after a message; None for one that was not given."""
     left = [name for name in names if name not in named]
     begins_with_text = bool(args) and isinstance(args[0], str)
     has_message = begins_with_text and (
@@ -122,7 +121,7 @@ def _read(
 
 
 class Error(Exception):
-    """Base of all; ``op``, ``argument``, ``expected`` and ``got`` are "" where unknown."""
+    """Base of all errors; ``op``, ``argument``, ``expected`` and ``got`` are "" if unknown."""
 
     op: str = ""
     argument: str = ""
@@ -133,7 +132,7 @@ class Error(Exception):
     def from_library(
         cls, message: str, op: str = "", argument: str = "", expected: str = "", got: str = ""
     ) -> Error:
-        """The error as the library reports it, past the public constructor."""
+        """The error as the library reports it, created without the public constructor."""
         message += _near(message, expected, got)
         error = cls.__new__(cls, message)  # BaseException.__new__ keeps the text as args
         error.op, error.argument, error.expected, error.got = op, argument, expected, got
@@ -226,7 +225,8 @@ class ArgumentError(Error, ValueError):
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument of the wrong Python type, or an unknown option, as Python itself would refuse."""
+    """An argument of the wrong Python type, or an unknown option: a TypeError, as in Python
+    itself."""
 
 
 class NumericalOverflowError(ArgumentError):
@@ -256,7 +256,7 @@ class CompileError(Error, RuntimeError):
 
 
 class LaunchError(Error, RuntimeError):
-    """A kernel failed to run, or memory for it could not be had."""
+    """A kernel failed to run, or its memory could not be allocated."""
 
 
 class TuningFailedError(Error, RuntimeError):
@@ -301,7 +301,7 @@ BY_STATUS: dict[int, type[Error]] = {
 """dlblas_status of the C ABI → class."""
 
 
-# What Python itself calls a TypeError: names and numbers of arguments.
+# Problems that are a TypeError in Python itself: names and numbers of arguments.
 _NOT_BOUND = re.compile(
     r"(is not an argument|is missing|is given twice|has too many positional arguments);"
 )

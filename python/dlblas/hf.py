@@ -1,9 +1,10 @@
-"""Hugging Face models on the operators: ``patch`` replaces what they compute, ``kernel_mapping``
-offers it to the ``kernels`` package.
+"""Runs Hugging Face models on the operators: ``patch`` replaces parts of them, ``kernel_mapping``
+offers layers to the ``kernels`` package.
 
-In: a model of transformers, or none for all of a process. Out: a ``Patch``, which undoes itself.
-What is replaced is tried first, and left alone where it computes otherwise. transformers is
-imported by ``patch()`` alone. Read next: nn/llama_rms_norm.py, docs/torch.md.
+In: a model of transformers, or none for all of a process. Out: a ``Patch``, which can undo itself.
+Each replacement is first compared with the original, which stays if it computes something else.
+transformers is imported by ``patch()`` and ``kernel_mapping()``, never before. Read next:
+nn/llama_rms_norm.py, docs/torch.md.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _FAMILIES = (
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MLP_NAMES = {"down_proj", "act_fn", "gate_proj", "up_proj"}
 _SILU = ("SiLU", "SiLUActivation")
-# What a report counts where it stays as it is: why, is in docs/torch.md.
+# Classes that a report counts if they stay as they are; docs/torch.md says why they do.
 _NAMED = re.compile(r"(RMSNorm(Gated)?|MLP|Experts|Router)$")
 _MISSING = object()
 
@@ -58,8 +59,8 @@ def _normed(
     offset: float = 0.0,
     cast: bool = True,
 ) -> torch.Tensor:
-    """``cast``: rounded before the weight, as Hugging Face's Llama does. ``exact``: torch takes the
-    mean, in whatever order it sums, and the rest of it, which has one result, is ours."""
+    """``cast``: rounds before the weight, as Hugging Face's Llama does. ``exact``: torch computes
+    the mean, in whatever order it sums; the rest, which has only one possible result, is ours."""
     options = {"weight_offset": offset, "cast_before_weight": cast}
     if exact:
         mean = x.to(torch.float32).pow(2).mean(-1, keepdim=True)
@@ -72,21 +73,22 @@ def _normed(
 
 
 def _centred(x: torch.Tensor, weight: torch.Tensor, eps: float, exact: bool) -> torch.Tensor:
-    """Of weights that are added to 1, rounded once: Qwen3-Next's."""
+    """For weights that are added to 1, rounded once, as in Qwen3-Next."""
     return _normed(x, weight, eps, exact, 1.0, False)
 
 
 def _gated(
     x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float, exact: bool
 ) -> torch.Tensor:
-    """Times silu(gate) in f32, with the roundings of Qwen3-Next."""
+    """The norm times silu(gate) in f32, with the roundings of Qwen3-Next."""
     y = _normed(x, weight, eps, exact) * torch.nn.functional.silu(gate.to(torch.float32))
     return y.to(x.dtype)
 
 
 def _served(norm: Any, x: torch.Tensor, exact: bool) -> bool:
-    """A wider weight makes a wider result in Llama's norm. Exact ones have no gradient, and what
-    torch compiles sums in an order of its own."""
+    """Whether our norm serves the call. A weight of another dtype is refused, because a wider one
+    makes Llama's result wider. ``exact`` is refused with gradients, which it does not have, and
+    under torch.compile, where torch sums in another order."""
     if norm.weight.dtype != x.dtype or not _ours(x):
         return False
     recorded = torch.is_grad_enabled() and (x.requires_grad or norm.weight.requires_grad)
@@ -122,7 +124,7 @@ def _gated_forward(theirs: Any, exact: bool = False) -> Forward:
 
 
 def _gated_product(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """silu(gate) · up, both rounded."""
+    """silu(gate) · up, with silu and the product both rounded."""
     if torch.compiler.is_compiling():
         y: torch.Tensor = torch.ops.dlblas.silu_mul(gate, up, True)
         return y
@@ -145,7 +147,7 @@ def _mlp_forward(theirs: Any, exact: bool = False) -> Forward:
 def _rotated(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of [B, S, H, D] by tables [B or 1, S, D]: products and their sum, all rounded."""
+    """Rotates [B, S, H, D] by tables [B or 1, S, D]; the products and their sum are all rounded."""
     shape = (q.shape[0], q.shape[1], cos.shape[-1])
     tables = (cos.expand(shape), sin.expand(shape))
     made: tuple[torch.Tensor, torch.Tensor]
@@ -157,8 +159,8 @@ def _rotated(
 
 
 class _Rotation(torch.autograd.Function):
-    """Its gradient is the rotation back, by sines of the other channel, negated: the products and
-    the sum that torch's own formula rounds."""
+    """The rotation and its gradient: the inverse rotation, by the negated sines of the other
+    channel. It rounds the same products and the same sum as torch's own formula."""
 
     @staticmethod
     def forward(ctx: Any, *given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -204,7 +206,8 @@ _norms: dict[type, Callable[..., Forward] | None] = {}
 
 
 def _norm_of(cls: type) -> Callable[..., Forward] | None:
-    """By name and by value: a gain that is added to 1, or another rounding, shows in bf16."""
+    """Recognises a norm by name and by value: a gain that is added to 1, or another rounding, shows
+    in bf16."""
     if not (re.search(r"RMSNorm(Gated)?$", cls.__name__) and _MODELING.match(cls.__module__)):
         return None
     if cls not in _norms:
@@ -225,14 +228,15 @@ def _agrees(cls: Any, kind: Callable[..., Forward]) -> bool:
             got = kind(None)(norm, *given)
         except Exception:  # whatever a class of another kind raises
             return False
-    # Sums are taken in another order: now and then a tie of a rounding falls elsewhere.
+    # Sums are in another order, so a value near a rounding tie occasionally rounds the other way.
     return got.dtype == expected.dtype and int((got != expected).sum()) <= 4
 
 
 def _same_rotary(theirs: Callable[..., Any]) -> bool:
-    """Bit for bit in bf16, with heads before tokens and after them, by tables of unequal halves.
-    Products and sums round alike on every device. One that takes narrower tables is a partial one
-    (Qwen3-Next's), which would be theirs in every call."""
+    """Whether ours agrees bit for bit in bf16, with heads before tokens and after them, on tables
+    with unequal halves. Products and sums round alike on every device. A function that takes
+    narrower tables is a partial rotation (Qwen3-Next's), which we would leave to the original in
+    every call."""
     if list(inspect.signature(theirs).parameters) != ["q", "k", "cos", "sin", "unsqueeze_dim"]:
         return False
     ours = _rotary(theirs)
@@ -257,7 +261,7 @@ def _same_rotary(theirs: Callable[..., Any]) -> bool:
 
 
 def _same_silu(device: torch.device, dtype: torch.dtype) -> bool:
-    """On every value of 16 bits; of 32 bits, to the last places."""
+    """Whether our silu agrees: for 16-bit types on every value; for f32 up to the last places."""
     if (device, dtype) not in _tried:
         with torch.no_grad():
             bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32, device=device)
@@ -282,8 +286,8 @@ def _is_silu_mlp(cls: type) -> bool:
 
 
 class Patch:
-    """What ``patch`` replaced, and what it ``left`` of norms, MLPs, experts and rotations;
-    ``undo()``, or the end of a ``with``, puts it back."""
+    """What ``patch`` has ``replaced``, and what it ``left`` of norms, MLPs, experts and rotations;
+    ``undo()``, or the end of a ``with``, restores the originals."""
 
     def __init__(self) -> None:
         self.replaced: Counter[str] = Counter()
@@ -291,7 +295,8 @@ class Patch:
         self._before: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, ours
 
     def undo(self) -> None:
-        """Puts back what is still as it was left; again, it does nothing."""
+        """Restores the originals, except where something else has been installed since. Once
+        undone, it does nothing."""
         for owner, name, before, ours in reversed(self._before):
             if vars(owner).get(name) is not ours:
                 continue  # replaced by somebody else since
@@ -329,27 +334,27 @@ def _counted(names: Counter[str]) -> str:
 def patch(
     model: torch.nn.Module | None = None, *, rotary: bool = True, exact: bool = False
 ) -> Patch:
-    """Hugging Face's Llama, Mistral and Qwen on the operators here: ``<Patch: 5 LlamaRMSNorm, …>``.
+    """Runs Hugging Face's Llama, Mistral and Qwen on the operators here.
 
-    With ``model``, the modules of that model; without, the classes of these families, for every
-    model of this process, there or to come. Parameters, ``state_dict`` and hooks stay. Undone by
-    ``undo()``, or used as a context manager.
+    With ``model``, patches the modules of that model; without, the classes of these families, for
+    every present and future model of this process. Parameters, ``state_dict`` and hooks stay. The
+    result, ``<Patch: 5 LlamaRMSNorm, …>``, is undone by ``undo()``, or used as a context manager.
 
-    - Norms that compute what ``LlamaRMSNorm`` does become ``rms_norm`` with
-      ``cast_before_weight``, with gradients: the same roundings. Sums are taken in another order,
-      which moves about one bf16 element in 100,000 by one step. So do those whose weight is added
-      to 1 (Qwen3-Next, Qwen3.5), rounded once, and the gated ones there.
+    - Norms that compute what ``LlamaRMSNorm`` does become ``rms_norm`` with ``cast_before_weight``,
+      with gradients and with the same roundings. Sums are in another order, which moves about one
+      bf16 element in 100,000 by one step. Norms whose weight is added to 1 (Qwen3-Next, Qwen3.5),
+      rounded once, and the gated norms of these models are replaced in the same way.
     - The product of gated MLPs, silu(gate) · up, becomes ``silu_mul`` with ``cast_before_mul`` and
-      with gradients: in 16 bits the same bits, where silu is the same on all 65,536 values, which
-      is tried on the device; in f32 the same to the last places.
-    - ``apply_rotary_pos_emb`` becomes the operator of that name with ``cast_before_sum``, with
-      gradients but for those of compiled graphs: the same bits. It is a function of the family's
-      file, so it holds for all of its models, until this patch is undone; ``rotary=False`` leaves
-      it.
-    - ``exact=True``: a forward pass gives the original's bits. Of norms torch then takes the mean,
-      and the rest is ``scale_rows``; with gradients or compiled they stay. So do in f32 the
-      products of MLPs and, on GPUs, rotations.
-    - Routers and experts stay, and are counted in ``left``: see docs/torch.md.
+      with gradients. In 16 bits the results have the same bits: it is replaced only if silu agrees
+      on all 65,536 values, which is tested on the device. In f32 they agree to the last places.
+    - ``apply_rotary_pos_emb`` becomes the operator of that name with ``cast_before_sum``, with the
+      same bits, and with gradients except in compiled graphs. It is a function of the family's
+      file, so the patch holds for all models of the family until it is undone; ``rotary=False``
+      leaves it.
+    - ``exact=True``: a forward pass gives the original's bits. For a norm, torch then computes the
+      mean, and ``scale_rows`` the rest; with gradients or compiled, norms stay as they are. So do,
+      in f32, the products of MLPs and, on GPUs, rotations.
+    - Routers and experts stay as they are, and are counted in ``left``: see docs/torch.md.
     """
     if not isinstance(model, torch.nn.Module | None):
         expected, got = "a torch.nn.Module, or None for all", type(model).__name__
@@ -381,7 +386,8 @@ def _is_ours(function: Any) -> bool:
 
 
 def _modeling() -> list[ModuleType]:
-    """Files of the families: the plain ones, and those that are imported already."""
+    """The families' files: the plain ones, which it imports, and those that were imported
+    already."""
     for family in _FAMILIES:
         try:
             importlib.import_module(f"transformers.models.{family}.modeling_{family}")
@@ -430,7 +436,7 @@ def _patch_classes(done: Patch, module: ModuleType, exact: bool) -> None:
 def _patch_modules(done: Patch, model: torch.nn.Module, exact: bool) -> None:
     for module in model.modules():
         cls = type(module)
-        # One of its own is a hook's or another patch's; a class that is patched already serves.
+        # An instance's own forward is a hook's or another patch's; a patched class already serves.
         if "forward" in vars(module) or _is_ours(cls.forward):
             continue
         made = _forward_of(cls)
@@ -451,7 +457,8 @@ def _leave(done: Patch, cls: type) -> None:
 
 
 def _silu_of(mlp: Any) -> bool:
-    """Is it a SiLU, and the same here? A device that is not known yet is tried when it can be."""
+    """Whether the activation is a SiLU that agrees on this device; a device that is not known yet
+    is tested now, if it can be."""
     weight: torch.Tensor = mlp.gate_proj.weight
     return (
         type(mlp.act_fn).__name__ in _SILU
@@ -464,7 +471,7 @@ def _silu_of(mlp: Any) -> bool:
 
 
 class _Layer(torch.nn.Module):
-    """``RMSNorm`` as the ``kernels`` package wants a layer: a forward, and no state."""
+    """``RMSNorm`` in the form that the ``kernels`` package requires: a forward, and no state."""
 
     can_torch_compile = True
     has_backward = True
@@ -506,7 +513,7 @@ _LAYERS = {
 
 
 class _Repository:
-    """Stands for a repository of the Hub: ``load()`` gives the layer's class."""
+    """Stands in for a repository of the Hub: ``load()`` returns the layer's class."""
 
     def __init__(self, layer_name: str) -> None:
         self.layer_name = layer_name
@@ -546,10 +553,13 @@ def _warn_of_versions() -> None:
 
 
 def kernel_mapping() -> dict[str, dict[str, _Repository]]:
-    """For ``kernels.use_kernel_mapping`` and ``register_kernel_mapping``: ``kernelize`` then
-    takes RMSNorm, and Qwen3-Next's RMSNormZeroCentered and RMSNormGated, from here, without the
-    Hub. They round as in ``patch``. Warns where transformers does not take the installed version
-    of ``kernels``: its layers then name none, and ``kernelize`` leaves them as they are."""
+    """A mapping for ``kernels.use_kernel_mapping`` and ``register_kernel_mapping``.
+
+    ``kernelize`` then takes RMSNorm, and Qwen3-Next's RMSNormZeroCentered and RMSNormGated, from
+    here, without the Hub. They round as in ``patch``. Warns if transformers does not take the
+    installed version of ``kernels``: its layers then name none, and ``kernelize`` leaves them as
+    they are.
+    """
     _warn_of_versions()
     return {name: {device: _Repository(name) for device in ("cuda", "cpu")} for name in _LAYERS}
 

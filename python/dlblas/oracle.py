@@ -1,4 +1,4 @@
-"""The oracle from Python: f64 reference values with the error allowed to each element, and
+"""The oracle from Python: f64 reference values with the error allowed for each element, and
 verification.
 
 Needs NumPy. Read next: src/registry/operator.hpp (Bound), harness/__init__.py.
@@ -17,14 +17,14 @@ from ._search import check_tuple
 
 
 class OracleResult(NamedTuple):
-    """One result, or an input that the operator writes: an element may be off by
-    ``bound[0]·magnitude + bound[1]·|value| + bound[2]``, and by anything where ``magnitude`` is
-    negative: there it is undefined.
+    """One result, or one input that the operator writes, with its allowed error.
 
-    ``value`` and ``magnitude`` are f64 arrays of the result's shape, or [rows, columns] of
-    those chosen rows that the result has. A row is the last dimension (a result without leading
-    dimensions is row 0), or an element where the oracle makes elements (attention's ``lse``). An
-    i64 from 2^53 on, either way, is ``value + magnitude``.
+    An element may have an error of ``bound[0]·magnitude + bound[1]·|value| + bound[2]``. Where
+    ``magnitude`` is negative the element is undefined and may have any value. ``value`` and
+    ``magnitude`` are f64 arrays of the result's shape or, for chosen rows, [rows, columns] of those
+    that the result has. A row is the last dimension (a result without leading dimensions is row 0),
+    or one element where the oracle computes element by element (attention's ``lse``). An i64 from
+    2^53 on, of either sign, is ``value + magnitude``.
     """
 
     name: str
@@ -38,10 +38,13 @@ class OracleResult(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``worst`` is the largest error over the allowed one: at most 1 is right. ``result``: which
-    result ``first_wrong`` is in; after the results count the inputs that the operator writes. Of
-    an operator with a judge ``worst`` is 0 or infinite, and ``first_wrong`` is -1 where the judge
-    only counts. ``mistrusted``: the comparison says little; ``note`` says why."""
+    """The outcome of ``verify``.
+
+    ``worst`` is the largest ratio of an error to the allowed one: at most 1 is right. ``result``:
+    the index of the result that ``first_wrong`` is in; the inputs that the operator writes count
+    after the results. For an operator with a judge, ``worst`` is 0 or infinite, and ``first_wrong``
+    is -1 if the judge only counts. ``mistrusted``: the comparison says little; ``note`` says why.
+    """
 
     worst: float
     relative: float
@@ -57,7 +60,7 @@ class Verdict(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What keeps ``ok`` from meaning much; empty where nothing does."""
+        """Why ``ok`` does not mean much; empty if it does."""
         if not self.mistrusted:
             return ""
         if self.checked == 0:
@@ -70,7 +73,7 @@ class Verdict(NamedTuple):
         return f"{self!r}{': ' * bool(self.note)}{self.note}"
 
     def __bool__(self) -> bool:
-        """``ok``: a tuple of fields would be true whatever they say."""
+        """``ok``: otherwise a tuple of fields would always be true."""
         return self.ok
 
 
@@ -85,7 +88,7 @@ def _rows(rows: Sequence[int] | None, num_rows: int) -> Any:
 
 
 def _row_count(shape: Sequence[int], width: int) -> int:
-    """Of rows of ``width`` columns, the last dimension or 1."""
+    """The number of rows of ``width`` columns, where ``width`` is the last dimension or 1."""
     last = shape[-1] if shape else 1
     return math.prod(shape[:-1]) * (1 if width == last else last)
 
@@ -98,8 +101,11 @@ def reference(
     *,
     rows: Sequence[int] | None = None,
 ) -> list[OracleResult]:
-    """Plain loops in f64 over every row of the flattened leading dimensions, or over the chosen
-    ones: the results, then the inputs that the operator writes, as a call leaves them."""
+    """Reference values in f64, computed by plain loops.
+
+    Covers every row of the flattened leading dimensions, or the chosen ``rows``. Returns the
+    results, then the inputs that the operator writes, as a call leaves them.
+    """
     import numpy as np
 
     function, fixed = resolve(name)
@@ -138,9 +144,12 @@ def verify(
     *,
     rows: Sequence[int] | None = None,
 ) -> Verdict:
-    """Compares results with the oracle. ``out``: one array, or a tuple in result order, with what
-    the call left in the inputs that the operator writes after the results (None for an absent
-    one); ``args``: the inputs as they were before the call. ``name`` is the functional form."""
+    """Compares results with the oracle.
+
+    ``out``: one array, or a tuple in result order, followed by the inputs that the operator writes,
+    as the call left them (None for an absent one); ``args``: the inputs as they were before the
+    call. ``name`` is the functional form.
+    """
     function, fixed = resolve(name)
     check_tuple("verify", name, args)
     index = None if rows is None else _rows(rows, 0)

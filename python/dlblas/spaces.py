@@ -8,9 +8,9 @@ at all.
     tune("matmul", (a, b), space={"cpu_avx512.block_n": [96]})
 
 ``where=`` holds predicates: a function whose parameters name the knobs it depends on
-(``implementation`` is one too), or a text over them (``"block_m * block_n <= 16384"``), or a list
-of both. A predicate holds where an implementation lacks one of its knobs. Read next: tuning.py,
-src/core/space.hpp.
+(``implementation`` counts as one), or an expression over them (``"block_m * block_n <= 16384"``),
+or a list of both. A predicate holds for an implementation that lacks one of its knobs. Read next:
+tuning.py, src/core/space.hpp.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Space:
         raise NotImplementedError
 
     def wanted(self) -> tuple[Value, ...]:
-        """Values that were asked for one by one, and so must lie in the knob's domain."""
+        """Values that were listed one by one, and so must be in the knob's domain."""
         return ()
 
 
@@ -87,8 +87,8 @@ class FixedSpace(ChoiceSpace):
 
 @hinted
 class RangeSpace(Space):
-    """Numbers from ``low`` to ``high``, both included: of a knob, those that its domain has in
-    between."""
+    """Numbers from ``low`` to ``high``, both included: a knob takes those that are in its
+    domain."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
@@ -149,7 +149,7 @@ Domains = dict[str, dict[str, list[Value]]]
 def narrow(
     space: Mapping[str, Any], domains: Domains
 ) -> tuple[list[tuple[str, str, str]], set[str]]:
-    """``space=`` against the knobs' domains.
+    """Applies ``space=`` to the knobs' domains.
 
     Returns the rows (implementation, knob, comma list of values) that the library takes, and the
     implementations for which nothing is left.

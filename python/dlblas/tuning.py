@@ -22,9 +22,9 @@ from .errors import ArgumentError, ArgumentTypeError
 
 
 class Operation:
-    """What ``get_op`` returns: called like the operator, with its scalars as defaults.
+    """The result of ``get_op``: called like the operator, with the given scalars as defaults.
 
-    Called on another problem than the one that was asked for, it is an ordinary operator call.
+    A call with another problem than the requested one is an ordinary operator call.
     """
 
     __slots__ = ("_defaults", "_explanation", "_function", "_names", "name", "report")
@@ -86,16 +86,16 @@ def tune(
 ) -> TuningReport:
     """Searches implementations and configurations for this problem, and publishes the winner.
 
-    ``args`` are the operator's positional arguments, ``kwargs`` the named ones; arrays give shape,
-    dtype and layout only, ``Spec`` serves as well. Options: ``seconds`` (budget; default
-    ``DLBLAS_TUNE_SECONDS``, 10), or ``effort`` ("quick": 2 s, "normal": the default, "thorough":
-    60 s); ``strategy`` ("exhaustive" or "random"; by the size of the space), ``seed``,
-    ``max_evaluations``, ``force`` (measure again what is known), ``implementations`` (names to
+    ``args`` are the operator's positional arguments, ``kwargs`` the named ones. Arrays give only
+    shape, dtype and layout, so a ``Spec`` serves as well. Options: ``seconds`` (budget; default
+    ``DLBLAS_TUNE_SECONDS``, 10), or ``effort`` ("quick": 2 s, "normal": the default, "thorough": 60
+    s); ``strategy`` ("exhaustive" or "random"; default: by the size of the space), ``seed``,
+    ``max_evaluations``, ``force`` (measure again what is known), ``implementations`` (the names to
     consider), ``space`` and ``where`` (see ``dlblas.spaces``), ``progress`` (None: a line on a
-    terminal and in a notebook after 1 s, elsewhere one at the start, every 5 s and at the end,
-    none with ``DLBLAS_PROGRESS=0``; True, False; or a function of a ``ProgressEvent``), ``worker``
-    (True: candidates run in a process of their own, which may hang or crash; False: in this one;
-    None: as docs/tuning.md says), ``log`` (a CSV file, which gets one row per measurement).
+    terminal and in a notebook after 1 s, elsewhere one at the start, every 5 s and at the end, none
+    with ``DLBLAS_PROGRESS=0``; True, False; or a function of a ``ProgressEvent``), ``worker``
+    (True: candidates run in their own process, which may hang or crash; False: in this one; None:
+    as docs/tuning.md says), ``log`` (a CSV file, which gets one row per measurement).
 
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """
@@ -126,15 +126,15 @@ def get_op(
     worker: bool | None = None,
     log: str | os.PathLike[str] | None = None,
 ) -> Operation:
-    """The best callable for these arguments: from the store when it knows them, else tuned now
-    (see ``tune``, also for the options).
+    """The best callable for these arguments: from the store if it knows them, else tuned now.
 
-    Raises TypeError when ``args`` is no tuple, UnknownOperatorError (a NameError) for an unknown
-    name and UnsupportedError (a LookupError) when nothing fits. ``get_op("matmul", (a, b,
-    "leaky_relu"))`` and ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called
-    with ``(a, b)``. A function that is made of operators (``flash_attention``, ``linear``,
-    ``fused_moe`` …) is called once, on copies of its arguments, and each operator's key that this
-    misses is searched; arrays are needed then.
+    ``tune`` describes the search and its options. Raises TypeError if ``args`` is not a tuple,
+    UnknownOperatorError (a NameError) for an unknown name and UnsupportedError (a LookupError) if
+    nothing fits. ``get_op("matmul", (a, b, "leaky_relu"))`` and
+    ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called with ``(a, b)``. A
+    function that is made of operators (``flash_attention``, ``linear``, ``fused_moe`` …) is called
+    once, on copies of its arguments, and each operator key that this call misses is searched; this
+    needs arrays.
     """
     options = _options_in(locals())
     whole = None if name in FUNCTIONS else _made_of.function_named(name)
@@ -160,7 +160,7 @@ def _explain(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -
 
 
 def _on(device: Any, value: Any) -> Any:
-    """A tensor as a Spec on another device; anything else as it is."""
+    """A tensor as a Spec on another device; anything else unchanged."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return value
@@ -173,7 +173,8 @@ def _on(device: Any, value: Any) -> Any:
 
 
 def _refuse_tuple(what: str, name: str, args: tuple[Any, ...]) -> None:
-    """get_op and tune take the operator's arguments in one; the others as they are."""
+    """Refuses all arguments in one tuple: only get_op and tune take that, other functions take them
+    one by one."""
     if len(args) == 1 and isinstance(args[0], (tuple, list)) and args[0]:
         expected = f"the arguments of {name} one by one"
         got = f"a {type(args[0]).__name__} of {len(args[0])}"
@@ -185,9 +186,12 @@ def _refuse_tuple(what: str, name: str, args: tuple[Any, ...]) -> None:
 
 @hinted
 def explain(name: str, *args: Any, device: Any = None, **kwargs: Any) -> Explanation:
-    """What a call would run and why, without running it: prints as a table, ``as_dict()`` for
-    programs. ``device``: as if all tensors were there, also on ``"sm_90a"``, a typical GPU of that
-    architecture, which need not be here."""
+    """What a call would run and why, without running it.
+
+    Prints as a table; ``as_dict()`` is for programs. ``device``: explains the call as if all
+    tensors were on that device, which may be ``"sm_90a"``, a typical GPU of that architecture that
+    need not be present.
+    """
     function, fixed = resolve(name)
     _refuse_tuple("explain", name, args)
     if device is not None:
@@ -204,12 +208,13 @@ def explain_all(name: str, **named: Any) -> str:
 
 @hinted
 def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) -> None:
-    """Readies the kernels that calls would run: selected, compiled, loaded; nothing runs.
+    """Prepares the kernels that calls would run: selects, compiles and loads them; runs nothing.
 
-    ``warmup("rms_norm", x, w)`` for one call, ``warmup([("rms_norm", (x, w)), ("matmul", (a, b),
-    {"activation": "silu"})])`` for many, which compile side by side. ``dlblas.Spec`` may stand for
-    any array. What a CUDA graph captures must be warm, and a process with ``DLBLAS_JIT=0`` finds
-    here what it needs. Raises what the call would.
+    ``warmup("rms_norm", x, w)`` is for one call,
+    ``warmup([("rms_norm", (x, w)), ("matmul", (a, b), {"activation": "silu"})])`` for many, which
+    compile in parallel. ``dlblas.Spec`` may stand for any array. Calls that a CUDA graph captures
+    must be warm, and a process with ``DLBLAS_JIT=0`` needs kernels that were compiled before.
+    Raises what the call would.
     """
     if isinstance(calls, str):
         function, fixed = resolve(calls)
@@ -240,10 +245,11 @@ _pins: dict[str, tuple[str, str | None]] = {}
 
 @hinted
 def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | None = None) -> None:
-    """From now on this process serves ``op`` with this implementation; None unpins.
+    """Pins ``op`` to ``implementation`` in this process from now on; None unpins.
 
-    Where the pinned implementation does not support a problem, the call fails and says why; calls
-    on another kind of device are chosen as without it.
+    ``config`` is its configuration (None: its default). If the pinned implementation does not
+    support a problem, the call fails and says why; calls on another kind of device are chosen as
+    without the pin.
     """
     operator = resolve(op)[0].operator
     text = _config_text("pin", config)
@@ -264,7 +270,7 @@ def pin(op: str, implementation: str | None, config: str | Mapping[str, Any] | N
 
 @hinted
 class pinned:  # noqa: N801 - used like a function
-    """``with dlblas.pinned("matmul", "reference"): …``; restores the pin of before."""
+    """``with dlblas.pinned("matmul", "reference"): …``; restores the previous pin at the end."""
 
     def __init__(
         self, op: str, implementation: str, config: str | Mapping[str, Any] | None = None
@@ -283,17 +289,17 @@ class pinned:  # noqa: N801 - used like a function
 
 @hinted
 class deterministic:  # noqa: N801 - used like a function
-    """``with dlblas.deterministic(): …``: a row has the same bits in any batch, on any number of
-    threads, before and after tuning.
+    """``with dlblas.deterministic(): …``: a row's bits do not depend on batch, threads or tuning.
 
-    On one machine and version, at one level of instructions, for tensors of the same dtypes that
-    lie alike. What cannot promise it does not serve, and of your own implementations only a pinned
-    one.
+    A row has the same bits in any batch, on any number of threads, before and after tuning. This
+    holds on one machine and version, at one instruction-set level, for tensors of the same dtypes
+    and layouts. Implementations that cannot promise it do not serve; of your own implementations
+    only a pinned one does.
 
-    Holds for calls, ``explain``, ``tune`` and ``get_op`` of this thread while inside: other threads
-    are not affected, and what ``get_op`` returned serves each call by where that call is made.
-    ``deterministic(False)`` lifts it again inside. ``DLBLAS_DETERMINISTIC=1`` holds for the whole
-    process and is not lifted.
+    Applies to calls, ``explain``, ``tune`` and ``get_op`` of this thread while inside. Other
+    threads are not affected; each call through what ``get_op`` returned follows the mode in force
+    where that call is made. ``deterministic(False)`` lifts it again inside.
+    ``DLBLAS_DETERMINISTIC=1`` holds for the whole process and cannot be lifted.
     """
 
     def __init__(self, on: bool = True) -> None:
@@ -308,7 +314,7 @@ class deterministic:  # noqa: N801 - used like a function
 
 
 def list_operators() -> list[str]:
-    """Names of all operators; in-place forms are not listed apart."""
+    """Names of all operators; in-place forms are not listed separately."""
     return sorted({function.operator for function in FUNCTIONS.values()})
 
 

@@ -1,6 +1,7 @@
 """The names that users of DLBlas know: ``from dlblas.utils import get_op``.
 
-Thin calls of the real ones; nothing inside the library depends on this file. Read next: tuning.py.
+Thin wrappers of the real functions; nothing inside the library depends on this file. Read next:
+tuning.py.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def get_op(
     worker: bool | None = None,
     log: str | os.PathLike[str] | None = None,
 ) -> Operation:
-    """``dlblas.get_op``; ``config`` limits its search, where no option of that name is given."""
+    """As ``dlblas.get_op``; ``config`` provides the search options that are not given as
+    arguments."""
     given = locals()
     options = {key: given[key] for key in _OPTIONS if given[key] is not _OPTIONS[key]}
     return tuning.get_op(name, args, **{**(config.options() if config else {}), **options})

@@ -1,9 +1,9 @@
-"""vLLM's operators by the ones here: ``register`` offers implementations called ``dlblas``, which
-vLLM takes where a priority list names them.
+"""Offers operators to vLLM: ``register`` adds implementations called ``dlblas``, which vLLM uses
+where a priority list names them.
 
 In: a vLLM with operators of its own (``vllm.ir``: 0.20 to 0.33). Out: the names of those that are
-offered now; nothing is replaced. vLLM is imported by ``register()`` alone. Entry point of
-``vllm.general_plugins``: ``plug_in``. Read next: docs/torch.md, hf.py.
+offered now; nothing is replaced. vLLM is imported by ``register()`` and ``plug_in()`` alone. Entry
+point of ``vllm.general_plugins``: ``plug_in``. Read next: docs/torch.md, hf.py.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 # ---- what is offered -----------------------------------------------------------------------------
 # vLLM compares annotations, names and defaults with its own. Calls go through torch.ops: they are
-# traced with fake tensors outside of torch.compile, where a function of ours would compute.
+# traced with fake tensors outside torch.compile too, where a function of ours would compute.
 
 
 def _rounds_first(x: torch.Tensor, weight: torch.Tensor | None) -> bool:
-    """vLLM rounds to the weight's dtype before the weight: not at all where that is f32."""
+    """Whether to round before the weight: vLLM rounds to the weight's dtype, so not at all if that
+    is f32."""
     return weight is not None and weight.dtype == x.dtype
 
 
@@ -72,7 +73,8 @@ def _fused_add_rms_norm(
     epsilon: float,
     variance_size: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Over its inputs. Statistics are those of the rounded sum, as in vLLM's own CUDA kernel."""
+    """Writes over its inputs. Statistics are those of the rounded sum, as in vLLM's own CUDA
+    kernel."""
     first = _rounds_first(x, weight)
     torch.ops.dlblas.add_rms_norm_(x, x_residual, weight, epsilon, 0.0, first)
     return x, x_residual
@@ -100,7 +102,7 @@ def _wants_gradient(*tensors: torch.Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-# Name -> the implementation, what it takes, and whether it writes over its inputs.
+# Name -> the implementation, which calls it takes, and whether it writes over its inputs.
 _OFFERED: dict[str, tuple[Callable[..., Any], Callable[..., bool], bool]] = {
     "rms_norm": (_rms_norm, _takes_rms_norm, False),
     "fused_add_rms_norm": (_fused_add_rms_norm, _takes_fused_add_rms_norm, True),
@@ -117,8 +119,8 @@ def _expected(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Te
 
 
 def _check(name: str, native: Callable[..., Any]) -> None:
-    """Refuses an operator of this name that computes something else: another place of a rounding
-    shows in bf16. Small, and torch's alone: vLLM may fork later."""
+    """Refuses an operator of this name that computes something else: a rounding in another place
+    shows in bf16. Small, and with torch alone: vLLM may fork later."""
     with torch.device("cpu"), torch.no_grad():
         x = (torch.arange(64 * 64).sin() * torch.arange(1, 65).repeat_interleave(64)).view(64, 64)
         x, weight = x.bfloat16(), torch.arange(64).cos()
@@ -160,14 +162,15 @@ def _import_ops() -> tuple[Any, str]:
 
 
 def register() -> tuple[str, ...]:
-    """Offers ``rms_norm`` and ``fused_add_rms_norm`` to vLLM, as implementations called ``dlblas``;
-    returns the names of those that this vLLM has. Again, it does nothing.
+    """Offers ``rms_norm`` and ``fused_add_rms_norm`` to vLLM, as implementations called ``dlblas``.
 
-    Nothing changes before a priority list names ``dlblas``: ``--ir-op-priority.rms_norm=dlblas``,
-    ``LLM(…, ir_op_priority={"rms_norm": ["dlblas"]})``. The roundings are vLLM's, but that the norm
-    after a sum is of the rounded sum, as in vLLM's own kernel. Calls with ``variance_size``, other
-    dtypes or rows that are not dense go to the next of the list. Raises UnsupportedError where
-    there is no vLLM, none with ``vllm.ir``, or one whose operators take or compute something else.
+    Returns the names of those that this vLLM has; a second call changes nothing. vLLM's behaviour
+    changes only once a priority list names ``dlblas``: ``--ir-op-priority.rms_norm=dlblas``,
+    ``LLM(…, ir_op_priority={"rms_norm": ["dlblas"]})``. The roundings are vLLM's, except that the
+    norm after a sum is computed from the rounded sum, as in vLLM's own kernel. Calls with
+    ``variance_size``, other dtypes or rows that are not dense go to the next entry of the list.
+    Raises UnsupportedError if there is no vLLM, if it has no ``vllm.ir``, or if its operators take
+    or compute something else.
     """
     ops, version = _import_ops()
     unusable = attach_torch()
@@ -193,7 +196,7 @@ def _offer(name: str, op: Any, version: str) -> None:
             raise _refusal(f"{name} has other parameters", expected, f"{got} of vllm {version}")
         _check(name, native)
         more = {"inplace": True} if in_place else {}
-        # ROCm's tensors call themselves cuda, too.
+        # ROCm's tensors report the device type cuda, too.
         supported = torch.version.hip is None
         op.register_impl(PROVIDER, supported=supported, supports_args=takes, **more)(ours)
     except UnsupportedError:
@@ -206,8 +209,9 @@ def _offer(name: str, op: Any, version: str) -> None:
 
 
 def plug_in() -> None:
-    """``register()`` for vLLM, which loads every plug-in that is installed: one that cannot serve
-    says so in the log ``dlblas``, at INFO, and is an error only where ``VLLM_PLUGINS`` names it."""
+    """Calls ``register()`` for vLLM, which loads every installed plug-in. If the plug-in cannot
+    serve, it says so in the log ``dlblas``, at INFO; it raises only if ``VLLM_PLUGINS`` names
+    it."""
     try:
         register()
     except UnsupportedError as why:

@@ -1,8 +1,9 @@
-"""Drives fuzzers of calls: call i of seed s is the same one every time, and a crash names it.
+"""Drives fuzzers of calls: call i of seed s is always the same call, and a crash names it.
 
 tests/fuzz/calls_arrays.py [--seed S] [--first I] [--calls N] [--seconds T]: the calls run in a
-child, which keeps the number of the one it is at where it survives the child's end. Exit 1 on a
-finding, with the line that repeats it. Used by: calls_arrays.py, calls_c_abi.py, tools/fuzz.py.
+child, which records the number of the current call where the parent can read it after the child
+ends. Exit 1 on a finding, with the command that repeats it. Used by: calls_arrays.py,
+calls_c_abi.py, tools/fuzz.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "build" / "python"
 _WAIT_S = 120  # for one call; none takes a second
 _COUNTS = struct.Struct("<qqq")  # the call it is at, answered, refused
 
-# A call: True where it was answered, False where it was refused as it should be.
+# A call returns True if it was answered, False if it was refused as it should be.
 Call = Callable[[random.Random], bool]
 
 
@@ -51,7 +52,8 @@ def _serve(call: Call, options: argparse.Namespace) -> int:
 
 
 def _watch(child: subprocess.Popen[str], at: pathlib.Path) -> str:
-    """Its standard error, once it has ended; one that hangs says where, and is killed."""
+    """Returns the child's standard error once it has ended; a child that hangs is made to dump its
+    stack and die."""
     last, since = b"", time.monotonic()
     while True:
         try:
@@ -65,7 +67,7 @@ def _watch(child: subprocess.Popen[str], at: pathlib.Path) -> str:
 
 
 def main(name: str, call: Callable[[], Call]) -> int:
-    """``call()`` makes the target, in the child alone."""
+    """``call()`` creates the target, in the child only."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1 << 30))
     parser.add_argument("--first", type=int, default=0)

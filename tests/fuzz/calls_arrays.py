@@ -1,10 +1,10 @@
-"""Array protocols under odd producers: `__dlpack__`, `__array_interface__`,
-`__cuda_array_interface__`, NumPy's own arrays and what stands for one.
+"""Array protocols with odd producers: `__dlpack__`, `__array_interface__`,
+`__cuda_array_interface__`, NumPy's own arrays and objects that stand in for one.
 
-In: a random number generator. Every producer that describes memory in a way that could be true
-describes memory that is there; everything else is a lie that can be seen. A call then gives results
-or raises a `dlblas.Error` that says where, and nothing that it may not write has changed. Read
-next: calls.py, python/dlblas/_hooks.py, bindings/python/array.cpp.
+In: a random number generator. A producer whose description could be true describes memory that
+exists; every other description is detectably false. Each call then returns results or raises a
+`dlblas.Error` that says where, and changes no memory that it may not write. Read next: calls.py,
+python/dlblas/_hooks.py, bindings/python/array.cpp.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS = {"f2": 2, "f4": 4, "f8": 8, "i1": 1, "i4": 4, "i8": 8, "u1": 1, "b1": 1}
 
 
 class RaisedError(Exception):
-    """A producer's own."""
+    """Raised by a producer."""
 
 
 class UntidyError(RaisedError):
@@ -46,7 +46,7 @@ class Index:
 
 
 class Hostile:
-    """RaisedError whatever it is asked."""
+    """Raises RaisedError or UntidyError on every access."""
 
     def __getattr__(self, name: str) -> Any:
         raise RaisedError(name)
@@ -79,7 +79,7 @@ class Versioned(ctypes.Structure):
 
 
 def fits(shape: Any, steps: Any, size: int) -> bool:
-    """Whether what this says, if it can be believed at all, is true of the memory here."""
+    """False only for a believable description that the memory here does not back."""
     try:
         if len(shape) > 8 or any(n < 0 for n in shape):
             return True
@@ -119,7 +119,7 @@ class Target:
     # ---- producers ----
 
     def shape(self, r: random.Random, like: tuple[int, ...]) -> Any:
-        """Mostly what the operator wants."""
+        """Usually the shape that the operator expects."""
         if r.random() < 0.85:
             return like
         shape = [r.choice(NUMBERS) if r.random() < 0.3 else r.randrange(4) for _ in range(
@@ -177,7 +177,7 @@ class Target:
                 entries[key] = r.choice(((odd, False), [odd, True], (odd,), (odd, Hostile())))
             else:
                 entries[key] = tuple(self.anything(r) for _ in range(r.randrange(4)))
-        # What became believable by this must be true as well.
+        # The changes above may have made the description believable: then it must be true as well.
         typestr = entries.get("typestr")
         size = KINDS.get(str(typestr)[1:3]) if isinstance(typestr, str) else 4
         given, walk = entries.get("shape"), entries.get("strides")

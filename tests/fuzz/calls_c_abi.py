@@ -1,10 +1,10 @@
-"""Every function of the C ABI, by ctypes, with structures of which a few fields are wrong: counts,
-sizes, codes, null pointers, texts of any bytes.
+"""Every function of the C ABI through ctypes, with structures in which a few fields are wrong:
+counts, sizes, codes, null pointers, texts of arbitrary bytes.
 
-In: a random number generator; tests/abi.txt, which says where fields lie. A pointer is null or
-leads to memory that is there, and counts that could be true are: the rest the library can see. It
-answers, or refuses with a status of its own and in words, and nothing of a refused call has been
-written. Read next: calls.py, include/dlblas/dlblas.h.
+In: a random number generator; tests/abi.txt for field offsets. A pointer is null or points to
+memory that exists, and counts that could be true are true: the library can detect everything else.
+It answers, or refuses with a status of its own and a message, and a refused call has written
+nothing. Read next: calls.py, include/dlblas/dlblas.h.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctyp
 
 
 class Struct:
-    """A structure of the ABI by its layout; pointers keep what they lead to."""
+    """A structure of the ABI by its layout; keeps alive what its pointers point to."""
 
     def __init__(self, name: str, /, **fields: Any) -> None:
         self.name, self.layout = name, LAYOUTS[name]
@@ -130,7 +130,8 @@ class Target:
             for name in dir(type(self))
             if name.startswith("_dlblas_")
         }
-        # The calls of this one come by others: it takes what new_output made.
+        # dlblas_free needs no call of its own: the other calls use it to free what the library
+        # allocated.
         missing = FUNCTIONS - set(self.table) - {"dlblas_free"}
         assert not missing, f"no calls of {missing}"
         self.usual = ["_dlblas_call"] * 40 + ["_dlblas_explain", "_dlblas_reference"] * 6
@@ -157,7 +158,7 @@ class Target:
         return (ctypes.c_int64 * count)(*(r.randrange(most) for _ in range(count)))
 
     def spoil(self, r: random.Random, s: Struct, kept: tuple[str, ...] = ()) -> None:
-        """One field, to null or to a number that is hardly what it was."""
+        """Sets one field to null or to a number that is unlikely to be right."""
         field = r.choice([f for f in s.layout if f and f not in kept])
         if field == "data":
             s.set(field, r.choice((0, 2**64 - 1, 2**64 - 4)))
@@ -175,7 +176,7 @@ class Target:
             s.set(field, r.choice(NUMBERS))
 
     def tensor(self, r: random.Random, shape: tuple[int, ...], fresh: bool = False) -> Struct:
-        # Sixteen entries, so that every rank which could be one has its sizes.
+        # Sixteen entries, so that every plausible rank has its sizes.
         sizes = (ctypes.c_int64 * 16)(*shape, *(r.randrange(1, 3) for _ in range(16 - len(shape))))
         steps = None
         if fresh or r.random() < 0.3:
@@ -201,7 +202,8 @@ class Target:
             self.spoil(r, made)
         return made
 
-    # Dimensions of inputs and results, by letters; a product as "H*D". An input may be absent.
+    # Dimensions of inputs and results by letter; a product is written "H*D". An input may be
+    # absent.
     FORMS: ClassVar[dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]] = {
         "matmul": (("TC", "CT"), ("TT",)),
         "rms_norm": (("TC", "C"), ("TC",)),
@@ -212,8 +214,8 @@ class Target:
     }  # fmt: skip
 
     def forms_of_registry(self) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
-        """Every other operator whose tensors are numbers of plain sizes: what an index or a code
-        that was never made leads to is for the harness."""
+        """Every other operator whose tensors are floats of plain sizes. The harness covers invalid
+        indices and codes."""
         from dlblas.harness import load_registry
 
         forms = {}
@@ -243,7 +245,7 @@ class Target:
         given: dict[str, int] = {"T": r.randrange(3), "C": r.choice((1, 3, 8))}
 
         def size(of: Any) -> tuple[int, ...]:
-            """Of a tensor: letters beside T and C are short."""
+            """The sizes of a tensor; letters other than T and C are small."""
             return tuple(
                 math.prod(given.setdefault(letter, r.randrange(3)) for letter in text.split("*"))
                 for text in of
@@ -309,7 +311,7 @@ class Target:
             self.lib.dlblas_free(text)
 
     def place(self, r: random.Random) -> tuple[Any, Any]:
-        """Of a text: where it goes, which may be nowhere."""
+        """A text and the pointer through which it is returned; the pointer may be null."""
         text = ctypes.c_void_p()
         return text, None if r.random() < 0.05 else ctypes.byref(text)
 

@@ -1,7 +1,8 @@
-"""Looks over a built site: every link leads somewhere, and nothing is fetched from elsewhere.
+"""Checks a built site: every link resolves, and no page fetches anything from another site.
 
-In: the folder of the site. Out: problems, one line each. Links inside the site are followed, the
-part after # too; links to other sites are read, not fetched. Used by: ../make_docs.py.
+In: the folder of the site. Out: problems, one line each. Links inside the site are followed,
+including the part after #; links to other sites are only checked for form. Used by:
+../make_docs.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-# Elements whose address a browser fetches by itself.
+# Elements whose URL a browser fetches by itself.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 _IN_STYLE = re.compile(r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)|@import\s+['\"]((?:https?:)?//)")
 _INDEX = re.compile(r"Search\.setIndex\((.*)\)\s*;?\s*$", re.DOTALL)
@@ -47,7 +48,7 @@ def search_index(site: pathlib.Path) -> Any:
 
 
 def _outside(name: str, link: str) -> list[str]:
-    """A link to another site: only its form is judged."""
+    """Problems of a link to another site, of which only the form is checked."""
     parts = urlsplit(link)
     if parts.scheme == "mailto" and "@" in parts.path:
         return []
@@ -56,7 +57,7 @@ def _outside(name: str, link: str) -> list[str]:
 
 
 def problems(site: pathlib.Path) -> list[str]:
-    """All that is wrong with the site; empty when nothing is."""
+    """Everything that is wrong with the site; empty if nothing is."""
     paths = sorted(site.rglob("*.html"))
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in paths}
     found = []

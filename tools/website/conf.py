@@ -1,5 +1,6 @@
-"""Sphinx's settings for the site. Every script, style and font is the site's own: it works offline,
-from a folder too. Read next: ../make_docs.py, which runs Sphinx on what stage.py wrote."""
+"""Sphinx's settings for the site. All scripts, styles and fonts are the site's own, so it works
+offline and from a folder. Read next: ../make_docs.py, which runs Sphinx on the output of
+stage.py."""
 
 project = "dlblas"
 author = "the authors of dlblas"

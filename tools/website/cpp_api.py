@@ -1,7 +1,7 @@
 """The page of ``<dlblas/ops.hpp>``: every typed function that the build makes from a schema.
 
-In: the made header. Out: Markdown, a heading per operator, declarations under their comments. Read
-next: ../cpp_declarations.py, ../reference.py (the headers that are written by hand).
+In: the generated header. Out: Markdown, with one heading per operator and each declaration under
+its comment. Read next: ../cpp_declarations.py, ../reference.py (the headers written by hand).
 """
 
 from __future__ import annotations

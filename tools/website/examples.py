@@ -1,7 +1,7 @@
-"""An example of each operator for Python, torch and C++, out of its schema and its first case.
+"""Makes an example of each operator for Python, torch and C++ from its schema and one of its cases.
 
-In: an operator's row of dlblas.info(), and sizes. Out: code that runs as it stands; a test runs
-all of it (tests/test_website_examples.py). Used by: operators.py.
+In: an operator's row of dlblas.info(), and sizes. Out: code that runs unchanged; a test runs all of
+it (tests/test_website_examples.py). Used by: operators.py.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Example(NamedTuple):
 
 
 def first_sizes(room: pathlib.Path, op: str) -> Row | None:
-    """Of a case that is benchmarked, else of any with some rows, in which no tensor is large."""
+    """The sizes of the first case, in the order of ``_order``, in which no tensor is large."""
     path = room / "cases.json"
     cases = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     mine = [case for case in cases if case["op"] == op]
@@ -68,14 +68,14 @@ def first_sizes(room: pathlib.Path, op: str) -> Row | None:
 
 
 def _order(case: Row) -> tuple[bool, bool, int]:
-    """Tuned shapes as they are listed, those of one row last; else the largest."""
+    """Sort key: tuned cases as listed, then the others by size; in each, a size of 1 is last."""
     sizes = [n for n in case["dims"].values() if isinstance(n, int)]
     tuned = "tune" in case["use"]
     return not tuned, 1 in sizes, 0 if tuned else -math.prod(sizes)
 
 
 def _fills(schema: str) -> dict[str, tuple[str, str, str]]:
-    """Input → (what it holds, sign, limit as it is written)."""
+    """Input → (its fill, the sign, the limit as written)."""
     inputs = schema.partition("->")[0]
     return {m[1]: (m[2], m[3] or "", (m[4] or "").strip()) for m in _FILL.finditer(inputs)}
 
@@ -88,7 +88,7 @@ def _limit(sign: str, text: str, sizes: Row) -> int:
 
 
 def make(row: Row, sizes: Row) -> Example:
-    """The operator's required tensors, and the usual ones, in f32 where there is a choice."""
+    """The operator's required and usual tensors, in f32 where there is a choice."""
     from dlblas import _specs
 
     some = any("f32" in t["dtypes"] for t in row["tensors"])
@@ -123,7 +123,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _drawn(fill: str, shape: str, count: int, last: int, limit: int, rows: int) -> str | None:
-    """NumPy's words for a kind of index; None for values."""
+    """A NumPy expression for a special fill, such as indices; None for normal values."""
     top = max(1, limit)
     return {
         "index": f"rng.integers(0, {top}, {shape})",
@@ -166,8 +166,8 @@ def _call(example: Example, row: Row, where: str) -> str:
 
 
 def _ordered(example: Example, row: Row) -> list[str]:
-    """Arguments by place, as torch's operators take them, what is required first, up to the last
-    that is given."""
+    """Positional arguments in the order of torch's operators, required ones first, up to the last
+    one that is given."""
     optional = {t["name"] for t in row["tensors"] if t["optional"] and not t["usual"]}
     params = sorted(
         row["forms"][0]["params"], key=lambda p: p["name"] in optional or bool(p.get("has_default"))
@@ -188,7 +188,7 @@ def _ordered(example: Example, row: Row) -> list[str]:
 
 
 def in_python(example: Example, row: Row) -> str:
-    """On NumPy arrays; "" where NumPy has no such numbers."""
+    """The example on NumPy arrays; "" if NumPy lacks one of its dtypes."""
     lines, small = [], False
     for value in example.inputs:
         if value.dtype in _NUMPY:
@@ -210,7 +210,7 @@ def _as(made: str, kind: str) -> str:
 
 
 def in_torch(example: Example, row: Row) -> str:
-    """On torch tensors, on a GPU where there is one."""
+    """The example on torch tensors, on a GPU if there is one."""
     lines = []
     for value in example.inputs:
         shape, dtype = ", ".join(map(str, value.shape)), f"torch.{_TORCH[value.dtype]}"
@@ -248,7 +248,7 @@ def in_torch(example: Example, row: Row) -> str:
 
 
 def _folded(line: str) -> list[str]:
-    """A call of more than 88 columns in several lines."""
+    """Splits a call of more than 88 columns into several lines."""
     if len(line) <= 88:
         return [line]
     code, mark, note = line.partition("  # ")
@@ -264,7 +264,7 @@ def _folded(line: str) -> list[str]:
 
 
 def in_cpp(example: Example, row: Row) -> str:
-    """Typed functions on the host's memory."""
+    """The example with typed functions, on host memory."""
     name = row["name"]
     params = {p["name"]: p for p in row["forms"][0]["params"]}
     usual = {t["name"] for t in row["tensors"] if t["usual"]}
@@ -308,7 +308,7 @@ def in_cpp(example: Example, row: Row) -> str:
 
 
 def tabs(example: Example, row: Row) -> str:
-    """The three beside each other; radio buttons choose, without a script."""
+    """The three examples as tabs, switched by radio buttons without a script."""
     made = [
         ("Python", "python", in_python(example, row)),
         ("torch", "python", in_torch(example, row)),

@@ -1,8 +1,8 @@
-"""Formulas of operators as MathML, which browsers draw without a script.
+"""Renders operators' formulas as MathML, which browsers draw without a script.
 
-In: a formula as the registry has it, `y = x · rsqrt(mean_C(x²) + eps)`; statements by `; `. Out:
-HTML. Words end the mathematics of a statement: `scale = max |x| / 448 of each group`. Whatever is
-no mathematics is shown as it is written. Used by: operators.py.
+In: a formula from the registry, such as `y = x · rsqrt(mean_C(x²) + eps)`; `; ` separates
+statements. Out: HTML. The first word of `_WORDS` ends the mathematics of a statement, as in
+`scale = max |x| / 448 of each group`; the rest is shown as written. Used by: operators.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORDS = {
 }  # fmt: skip
 _SUMS = {"sum": "∑", "Σ": "∑"}
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789−")
-# A name goes on behind a long subscript, and ends at a raised number.
+# A name includes an underscore before three or more letters, and ends at a raised digit.
 _TOKEN = re.compile(
     r"(?P<name>(?![½¼⁰¹²³⁴-⁹])[^\W\d_](?:(?![½¼⁰¹²³⁴-⁹])[^\W_]|_(?=[^\W_]{3}))*['′]*)"
     r"|(?P<number>\d+(?:\.\d+)?|[½¼])"
@@ -43,7 +43,7 @@ def _operator(text: str, attributes: str = "") -> str:
 
 
 def _identifier(name: str) -> str:
-    """One letter slants, a word stands."""
+    """A single letter is italic, a word upright."""
     name = html.escape(name)
     return f"<mi>{name}</mi>" if len(name.strip("'′")) == 1 else f"<mtext>{name}</mtext>"
 
@@ -70,18 +70,18 @@ class _Statement:
         return token.kind == "name" and token.text in _WORDS
 
     def rest(self) -> str:
-        """What is left, as text."""
+        """The remaining tokens as text."""
         self._peek()
         return "".join(token.text for token in self.tokens[self.at :])
 
     def whole(self) -> str:
-        """The mathematics, then the words, which may break."""
+        """The mathematics, then the words, which may wrap."""
         made = f'<math displaystyle="true">{self.terms("")}</math>'
         left = self.rest()
         return f"{made} {html.escape(left)}" if left else made
 
     def terms(self, closing: str) -> str:
-        """Up to a closing bracket, a word, or the end."""
+        """The terms up to a closing bracket, a word, or the end."""
         parts: list[str] = []
         while True:
             token = self._peek()
@@ -101,7 +101,7 @@ class _Statement:
                 parts.append(self.factor())
 
     def factor(self) -> str:
-        """A name, a number, a call, a bracket, with what is below and above it."""
+        """A name, number, call or bracket, with its subscript and superscript."""
         token = self._next()
         if token.text in ("−", "-", "±") and token.kind == "sign":
             return _row([_operator(token.text.replace("-", "−")), self.factor()])
@@ -182,7 +182,7 @@ _BRACKETS = re.compile(r"<mrow><mo>\(</mo>(.*)<mo>\)</mo></mrow>", re.DOTALL)
 
 
 def _bare(made: str) -> str:
-    """Without round brackets that a fraction, a root or an exponent make needless."""
+    """Drops round brackets that a fraction, a root or an exponent makes unnecessary."""
     found = _BRACKETS.fullmatch(made)
     if not found or "<mo>)</mo>" in found[1].split("<mo>(</mo>")[0]:
         return made
@@ -190,6 +190,6 @@ def _bare(made: str) -> str:
 
 
 def mathml(formula: str) -> str:
-    """Each statement in a line of its own; the formula as it is written is the title."""
+    """Each statement on its own line; the formula as written is the title."""
     lines = "".join(f"<div>{_Statement(part).whole()}</div>" for part in formula.split("; "))
     return f'<div class="formula" title="{html.escape(formula)}">{lines}</div>\n\n'

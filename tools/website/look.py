@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Looks at the built site in headless Chromium: what is wider than its box, at widths of a desktop
-and a phone, and pictures of pages in light and dark.
+"""Checks the built site in headless Chromium for content wider than its box, at the widths of a
+desktop and a phone, and takes screenshots in light and dark.
 
-In: the folder of the site, Chromium on PATH (Debian: chromium-headless-shell). Out: a line for each
-page with something cut, exit code 1; with --shots FOLDER PNGs of the pages named. By hand:
-`python tools/website/look.py`.
+In: the folder of the site, Chromium on PATH (Debian: chromium-headless-shell). Out: one line per
+page and width at which something is cut, and exit code 1; with --shots FOLDER, PNGs of the checked
+pages. Run by hand: `python tools/website/look.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# The whole Chromium has no window narrower than 500, a phone has 390.
+# Full Chromium has no window narrower than 500; a phone has 390.
 BROWSERS = {"chromium-headless-shell": 390, "chromium": 500, "google-chrome": 500}
 _CHECK = """<script>window.addEventListener("load", () => {
   const cut = [];
@@ -48,7 +48,7 @@ def _browser(*words: str) -> str:
 
 
 def cut_at(page: pathlib.Path, width: int) -> str:
-    """What does not fit; "" where all does."""
+    """What does not fit; "" if everything does."""
     copy = page.with_name(f"_look_{page.name}")
     text = page.read_text(encoding="utf-8").replace("</head>", f"{_CHECK}</head>")
     copy.write_text(text, encoding="utf-8")
@@ -63,7 +63,7 @@ def cut_at(page: pathlib.Path, width: int) -> str:
 
 
 def shoot(page: pathlib.Path, folder: pathlib.Path) -> None:
-    """Light and dark at both widths."""
+    """Takes screenshots in light and dark at both widths."""
     folder.mkdir(parents=True, exist_ok=True)
     for theme in ("light", "dark"):
         copy = page.with_name(f"_look_{page.name}")

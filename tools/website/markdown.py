@@ -1,4 +1,4 @@
-"""Pieces of Markdown that the made pages are put together from.
+"""Building blocks of Markdown for the generated pages.
 
 Used by: stage.py, operators.py, python_api.py.
 """
@@ -12,7 +12,7 @@ import figures_gpu
 
 
 def plain(text: str) -> str:
-    """Text in which nothing is Markdown."""
+    """The text with all Markdown escaped."""
     return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", text)
 
 
@@ -21,7 +21,7 @@ def code(text: str) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Without the columns that say nothing. A bar inside a cell would end it, also within code."""
+    """A table without its empty columns. A bar in a cell is escaped: it would end the cell."""
     if not rows:
         return ""
     cells = [[re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in row] for row in rows]
@@ -31,16 +31,16 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def fold(text: str, language: str = "text") -> str:
-    """Code of long lines, which are read rather than copied."""
+    """A code block with long lines wrapped, for code that is read rather than copied."""
     lines = (textwrap.fill(line, 84, subsequent_indent="    ") for line in text.split("\n"))
     return f"```{language}\n" + "\n".join(lines) + "\n```\n\n"
 
 
 def folded(text: str) -> str:
-    """Figures below the picture of them."""
+    """Figures, collapsed, to go below their picture."""
     return f"<details><summary>The figures</summary>\n\n{wide(text)}</details>\n\n"
 
 
 def wide(text: str) -> str:
-    """Around a table of short cells: they do not break, and the table scrolls in its own box."""
+    """Wraps a table of short cells: they do not break, and the table scrolls in its own box."""
     return f'<div class="wide">\n\n{text}\n</div>\n\n'

@@ -1,8 +1,9 @@
-"""The operators' pages: all that the library says of an operator, as Markdown.
+"""The operators' pages: everything that the library says about an operator, as Markdown.
 
-In: dlblas.info(), the docstring pieces and AUTOGRAD of dlblas.ops.<family>, what dlblas_describe
-prints (tools/describe.cpp), the operator's cases.json, benchmarks/results. Out: a document an
-operator, and a table of all. No operator is named here. Read next: stage.py, ../figures.py.
+In: dlblas.info(), the docstring pieces and AUTOGRAD of dlblas.ops.<family>, the output of
+dlblas_describe (tools/describe.cpp), the operator's cases.json, benchmarks/results. Out: one
+document per operator, and a table of all. This file names no operator. Read next: stage.py,
+../figures.py.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from .markdown import code, fold, folded, plain, table, wide
 Row = dict[str, Any]
 BACKENDS = {"cpu": "CPUs", "cuda": "NVIDIA GPUs"}
 FACTS = ("shapes", "dtypes", "aliasing", "numerics")
-# What a letter counts; each family and operator says it of its own in LETTERS.
+# What a letter counts; families and operators describe their own letters in LETTERS.
 LETTERS = {"T": "tokens: all leading dimensions together"}
 
 
 class Library(NamedTuple):
-    """What is asked once for all pages."""
+    """Data that is collected once for all pages."""
 
     info: Row
     described: Row  # operator → implementation → facts, of dlblas_describe
@@ -38,7 +39,7 @@ class Library(NamedTuple):
     current: Callable[[Row], str]  # the hash of the sources behind a row, as they are now
 
     def words(self, row: Row, name: str) -> Row:
-        """A table of ops/<family>/<family>.py and of the operator's own file; neither need be."""
+        """A table from ops/<family>/<family>.py and the operator's own file; either may lack it."""
         found: Row = {}
         for module in (row["family"], row["name"]):
             with contextlib.suppress(ModuleNotFoundError):
@@ -58,7 +59,7 @@ def _shape(tensor: Row) -> str:
 
 
 def _dtypes(tensor: Row) -> str:
-    """``f32, f16, bf16``, or by another argument: ``as x``."""
+    """``f32, f16, bf16``, or ``as x`` if another argument determines the dtype."""
     kind = re.split(r"[\[|]", tensor["type"])[0]
     named = [f"as {code(kind)} says"] if "like" not in kind and not tensor["dtypes"] else []
     like = [f"as {code(tensor['like'])}"] if tensor["like"] else []
@@ -145,7 +146,7 @@ def _inplace(library: Library, row: Row) -> str:
 
 
 def _errors(row: Row, docs: Row) -> str:
-    """The texts themselves: calls with one thing wrong, which are never launched."""
+    """The actual error texts, from calls with one mistake each, which are never launched."""
     from dlblas import Spec, _specs, errors, explain
 
     sizes = {letter["name"]: 8 for letter in row["letters"]}
@@ -349,7 +350,7 @@ def page(library: Library, staged: stage.Stage, row: Row) -> str:
 
 
 def overview(library: Library, document: str) -> str:
-    """The table of all operators, with links as seen from a document."""
+    """The table of all operators, with links relative to a document."""
     rows = []
     for row in library.info["operators"]:
         link = os.path.relpath(f"operators/{row['name']}.md", os.path.dirname(document) or ".")
@@ -362,12 +363,12 @@ def overview(library: Library, document: str) -> str:
 
 
 def write_pages(library: Library, staged: stage.Stage) -> list[str]:
-    """All of the operators' documents; their names."""
+    """Writes all operators' documents; returns the operators' names."""
     names = []
     for row in library.info["operators"]:
         names.append(row["name"])
         staged.write(f"operators/{row['name']}", page(library, staged, row))
-    # A name is broken at its underscores, where a column is too narrow for it.
+    # A zero-width space lets a name break after its underscores where the column is too narrow.
     listed = "\n".join(f"{name.replace('_', '_' + chr(0x200B))} <{name}>" for name in names)
     text = "# Every operator\n\nMade from the registry: what the library says of itself.\n\n"
     text += overview(library, "operators/index")

@@ -1,9 +1,9 @@
-"""Figures as pictures: how much longer each rival takes than ours, problem by problem, in SVG.
+"""Figures as pictures: the ratio of each rival's time to ours, problem by problem, in SVG.
 
-In: rows of benchmarks/results/. Out: SVG that takes its colours from the page, so that it is right
-in light and dark; a shape beside each colour, for eyes that do not tell these apart. Twice, for
-desktops and, with the labels above, for phones: site.css shows one. Used by: operators.py,
-../make_docs.py.
+In: rows of benchmarks/results/. Out: SVG that takes its colours from the page, so that it suits
+light and dark themes; each colour also has its own shape, for readers who cannot tell the colours
+apart. Each picture is drawn twice, for desktops and (with labels above the rows) for phones;
+site.css shows one of them. Used by: operators.py, ../make_docs.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARKS = {
 
 
 class _Frame(NamedTuple):
-    """Where what lies, in the SVG's units."""
+    """The layout of a picture, in the SVG's units."""
 
     name: str
     width: int
@@ -34,7 +34,7 @@ class _Frame(NamedTuple):
     letters: int  # of a label
 
     def room(self) -> int:
-        """For a label."""
+        """The width available to a label."""
         return self.width - self.left if self.above else self.left - 12
 
     def x(self, ratio: float) -> float:
@@ -149,7 +149,7 @@ def _drawn(shown: list[tuple[Row, dict[str, float]]], labels: list[str], frame: 
 
 
 def ratios(rows: list[Row], with_name: bool, title: str = "") -> str:
-    """ "" where no row has a peer that ran."""
+    """The figure as HTML; "" if no row has a peer that ran."""
     shown = [(row, _peers(row)) for row in rows if _of(row["ours"]) is not None]
     shown = [(row, peers) for row, peers in shown if peers]
     if not shown:

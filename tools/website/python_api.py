@@ -14,15 +14,15 @@ from typing import Any
 
 from .markdown import fold, plain
 
-# Sections after the package's own names.
+# Modules whose sections follow the package's own names.
 MODULES = ("nn", "hf", "vllm", "own", "errors", "spaces", "cache", "utils", "triton_ops")
-# For readers of the file, not of the reference.
+# Remarks for readers of the source, left out of the reference.
 _FILE_NOTES = re.compile(r"(Raised by|Used by|Read next): .*", re.DOTALL)
 _CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
 
 
 def _spans(text: str) -> str:
-    """Code spans stay code, and nothing else is Markdown."""
+    """Text in which only code spans are Markdown."""
     parts, end = [], 0
     for match in _CODE.finditer(text):
         span = " ".join((match[1] or match[2]).split())
@@ -32,7 +32,7 @@ def _spans(text: str) -> str:
 
 
 def prose(doc: str) -> str:
-    """A docstring as Markdown; what is indented after ``::`` is a block of code."""
+    """A docstring as Markdown; an indented block after ``::`` becomes a code block."""
     made = ""
     words: list[str] = []
     block: list[str] = []
@@ -60,7 +60,7 @@ def _signature(name: str, value: Any) -> str:
         return ""
     signature = re.sub(r"ForwardRef\('([^']*)'[^)]*\)", r"\1", signature)
     signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature).replace("(self, ", "(")
-    # How a default prints where it is an object: its address would change with every build.
+    # A default that is an object prints its address, which would change with every build.
     signature = re.sub(r"<([\w.]+) object at 0x[0-9a-f]+>", r"<\1>", signature)
     return fold(f"{name}{signature}".replace("(self)", "()"), "python")
 
@@ -104,7 +104,7 @@ def _names(module: ModuleType) -> list[str]:
 
 
 def page(dlblas: ModuleType, functions: set[str]) -> str:
-    """``functions``: the names of the operators' forms."""
+    """The whole reference. ``functions``: names of the operators' forms, which are left out."""
     text = "# The Python reference\n\nEvery public name but the operators, which have their own "
     text += "[pages](operators/index.md).\n\n## dlblas\n\n"
     for name in _names(dlblas):

@@ -1,7 +1,8 @@
 """The site's own search: an index of words and excerpts, ranked in the browser by static/search.js.
 
-In: the built pages. Out: _static/pages.js, which a page of a folder can load too (a script, not a
-request). Sphinx's index ranks by title alone and has no excerpts offline. Used by: ../make_docs.py.
+In: the built pages. Out: _static/pages.js, a script rather than a request, so a page opened from a
+folder can load it too. Sphinx's index ranks only by title and has no excerpts offline. Used by:
+../make_docs.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A page for each file of the tree that some page leads to: its text, coloured, with line numbers.
+"""Makes a page for each file of the tree that some page links to: highlighted, with line numbers.
 
-In: paths in the tree. Out: source/<path>.html in the site. Outside of Sphinx, so that the search
-finds what is explained, not every line of code. Read next: check.py.
+In: paths in the tree. Out: source/<path>.html in the site. The pages bypass Sphinx, so that the
+search finds explanations, not every line of code. Read next: check.py.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pygments.lexers.special import TextLexer
 from pygments.util import ClassNotFound
 
 LIGHT, DARK = "a11y-high-contrast-light", "github-dark"
-# What Pygments does not know by its suffix.
+# Suffixes that Pygments does not know, and the file name that it gets instead.
 SAME_AS = {".cuh": "a.cpp", ".cu": "a.cpp", ".hpp": "a.cpp", ".h": "a.cpp", ".jsonl": "a.txt"}
-# The reader's choice of light and dark, as the theme of the other pages keeps it.
+# The reader's choice of light or dark, where the theme of the other pages stores it.
 SCRIPT = 'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";'
 PAGE = """<!doctype html>
 <html lang="en">
@@ -65,7 +65,7 @@ def _lexer(path: pathlib.Path) -> object:
 
 
 def style() -> str:
-    """The colours of both themes; dark ones where the reader or the system asks for them."""
+    """The stylesheet of both themes; dark if the reader or the system selects it."""
     light = HtmlFormatter(style=LIGHT).get_style_defs("main .highlight")
     dark = HtmlFormatter(style=DARK)
     asked = dark.get_style_defs("html[data-theme=dark] main .highlight")
@@ -74,7 +74,7 @@ def style() -> str:
 
 
 def write_pages(root: pathlib.Path, out: pathlib.Path, paths: Iterable[str]) -> None:
-    """One page each, and the stylesheet they share."""
+    """Writes one page per path, and the stylesheet that they share."""
     folder = out / "source"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "source.css").write_text(style(), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Copies the tree's Markdown to where Sphinx reads it, with links that lead somewhere on the site.
+"""Copies the tree's Markdown to where Sphinx reads it, with links that work on the site.
 
-In: docs/**.md, README.md of folders, CHANGELOG.md, CONTRIBUTING.md. Out: one document per page; a
-link to a page becomes a link to its document, and a link to any other file, or a code span that
-names one, a link to its text (sources.py). The pages themselves stay plain: every link of theirs
-also works where the repository is looked at. docs/index.md is the first page, and its lists are
-the site's navigation. Read next: operators.py, ../make_docs.py.
+In: docs/**.md, README.md of the tree and of folders, CHANGELOG.md, CONTRIBUTING.md. Out: one
+document per page. A link to a page becomes a link to its document; a link to any other file, or a
+code span that names one, becomes a link to its text (sources.py). The pages themselves stay plain:
+all their links also work in the repository. docs/index.md is the first page, and its lists are the
+site's navigation. Read next: operators.py, ../make_docs.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .markdown import folded, wide
 # Folders whose README.md are pages.
 FOLDERS = ("ops", "benchmarks", "examples", "device", "cpu", "src", "bindings", "tests", "tools")
 ROOT_PAGES = {"README.md": "overview", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changes"}
-# Where made pages stand in the lists of the first page: marker → document.
+# Generated pages in the lists of the first page: marker → document.
 MADE = {
     "<!-- operators -->": "operators/index",
     "<!-- python reference -->": "python_reference",
@@ -36,7 +36,7 @@ _LISTED = re.compile(r"^[-*] \[([^\]]+)\]\(([^)\s]+)\)")
 
 
 class Broken(NamedTuple):
-    """A link that leads nowhere."""
+    """A broken link."""
 
     page: str
     target: str
@@ -67,7 +67,7 @@ def find_pages(root: pathlib.Path) -> dict[str, str]:
 
 
 class Stage:
-    """One run: which pages there are, and which files they lead to."""
+    """One run: the pages, and the files that they link to."""
 
     def __init__(self, root: pathlib.Path, out: pathlib.Path) -> None:
         self.root, self.out = root, out
@@ -77,12 +77,12 @@ class Stage:
         self.picture: Callable[[str], str] = lambda _: ""  # of a table of figures, by its name
 
     def source_link(self, path: str, document: str) -> str:
-        """Where a file's text is, seen from a document; notes that it is wanted."""
+        """The link from a document to a file's text; records that the text needs a page."""
         self.sources.add(path)
         return os.path.relpath(f"source/{path}.html", os.path.dirname(document) or ".")
 
     def _find(self, target: str, page: str) -> str | None:
-        """A path as a page writes it, relative to the page, in the tree; None where none is."""
+        """The path in the tree for a path that a page writes; None if there is no such file."""
         for base in (os.path.dirname(page), "", "src", "python/dlblas"):
             path = os.path.normpath(os.path.join(base, target))
             if not path.startswith("..") and (self.root / path).exists():
@@ -118,7 +118,7 @@ class Stage:
         return f'<a class="source" href="{self.source_link(found, document)}">`{code}`</a>'
 
     def rewrite(self, text: str, page: str, document: str) -> str:
-        """The page's text as it stands on the site."""
+        """The page's text with its links rewritten for the site."""
 
         def replace(match: re.Match[str]) -> str:
             if match[3] is not None:
@@ -143,8 +143,8 @@ class Stage:
         path.write_text(text, encoding="utf-8")
 
     def copy_pages(self, made: dict[str, Callable[[str], str]]) -> None:
-        """Every page; ``made[document]`` gives what stands for that document's marker, as seen from
-        the document it is asked for."""
+        """Copies every page. ``made[target](document)`` is the text that replaces the marker of
+        ``target`` in a document, with links relative to that document."""
         first = "docs/index.md"
         contents = (self.root / first).read_text(encoding="utf-8")
         title = contents.partition("\n")[0]
@@ -163,7 +163,7 @@ class Stage:
             self.write(document, staged)
 
     def _figures(self, match: re.Match[str]) -> str:
-        """A table with its picture above it, where there is one."""
+        """A table with its picture above it, if it has one."""
         picture = self.picture(match[1])
         return picture + folded(match[2]) if picture else wide(match[2])
 
@@ -185,7 +185,7 @@ class Stage:
         return parts
 
     def _navigation(self, text: str, page: str) -> str:
-        """Hidden toctrees: a caption for each of those lists; pages that none names come last."""
+        """Hidden toctrees, one per list, with its caption; pages in no list come last."""
         parts = self._parts(text, page)
         listed = {page, *(entry.page for part in parts.values() for entry in part)}
         rest = [Entry(p, "", name) for p, name in self.pages.items() if p not in listed]

@@ -1,4 +1,4 @@
-"""gelu in torch: the benchmark peer, eager and compiled."""
+"""gelu in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gelu_and_mul in NumPy and f64: an independent version that checks the oracle.
+"""gelu_and_mul in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++; erfc(−v) = 1 + erf(v).
 Read next: gelu_and_mul_ref.hpp, docs/testing.md.

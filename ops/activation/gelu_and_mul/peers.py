@@ -1,4 +1,4 @@
-"""gelu_and_mul in torch: the benchmark peer, eager and compiled."""
+"""gelu_and_mul in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gelu_backward in NumPy and f64: an independent version that checks the oracle.
+"""gelu_backward in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: gelu_backward_ref.hpp, docs/testing.md.
 """

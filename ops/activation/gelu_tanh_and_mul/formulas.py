@@ -1,4 +1,4 @@
-"""gelu_tanh_and_mul in NumPy: an independent version that checks the oracle.
+"""gelu_tanh_and_mul in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Uses tanh in long double, wider than f64 where the
 machine supports it, since 1 + tanh cancels below 0.

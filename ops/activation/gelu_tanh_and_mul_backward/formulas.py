@@ -1,4 +1,4 @@
-"""gelu_tanh_and_mul_backward in NumPy: an independent version that checks the oracle.
+"""gelu_tanh_and_mul_backward in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++; in long double, wider than f64 where the machine
 supports it. Read next: gelu_tanh_and_mul_backward_ref.hpp, ../gelu_tanh_and_mul/formulas.py.

@@ -1,4 +1,4 @@
-"""gelu_tanh_backward in NumPy and long double: an independent version that checks the oracle.
+"""gelu_tanh_backward in NumPy and long double: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: gelu_tanh_backward_ref.hpp, docs/testing.md.
 """

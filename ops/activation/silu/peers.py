@@ -1,4 +1,4 @@
-"""silu in torch: the benchmark peer, eager and compiled."""
+"""silu in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""silu_and_mul_quant_static in NumPy and f64: an independent version that checks the oracle.
+"""silu_and_mul_quant_static in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. q is not rounded here: the comparison rounds it to
 its dtype. Read next: ops/activation/gated_codes_ref.hpp, docs/testing.md.

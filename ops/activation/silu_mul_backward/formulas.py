@@ -1,4 +1,4 @@
-"""silu_mul_backward in NumPy and f64: an independent version that checks the oracle.
+"""silu_mul_backward in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: silu_mul_backward_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""silu_mul_backward in torch: the benchmark peer, eager and compiled."""
+"""silu_mul_backward in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

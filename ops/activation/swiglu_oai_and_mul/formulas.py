@@ -1,4 +1,4 @@
-"""swiglu_oai_and_mul in NumPy and f64: an independent version that checks the oracle.
+"""swiglu_oai_and_mul in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: swiglu_oai_and_mul_ref.hpp.
 """

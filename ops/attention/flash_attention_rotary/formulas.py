@@ -1,4 +1,4 @@
-"""flash_attention_rotary in NumPy and f64: an independent version that checks the oracle.
+"""flash_attention_rotary in NumPy and f64: an independent check of the oracle.
 
 Written from the contract: rotated heads are rounded to q's dtype. Read next: ../formulas.py.
 """

@@ -1,4 +1,4 @@
-"""flash_attention_varlen_lse in NumPy and f64: an independent version that checks the oracle.
+"""flash_attention_varlen_lse in NumPy and f64: an independent check of the oracle.
 
 Read next: ../formulas.py.
 """

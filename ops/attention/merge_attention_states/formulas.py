@@ -1,4 +1,4 @@
-"""merge_attention_states in NumPy and f64: an independent version that checks the oracle.
+"""merge_attention_states in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: merge_attention_states_ref.hpp.
 """

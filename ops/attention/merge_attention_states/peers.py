@@ -1,4 +1,4 @@
-"""merge_attention_states in torch: the benchmark peer, eager and compiled."""
+"""merge_attention_states in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

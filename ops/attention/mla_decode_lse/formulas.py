@@ -1,4 +1,4 @@
-"""mla_decode_lse in NumPy and f64: an independent version that checks the oracle.
+"""mla_decode_lse in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: mla_decode_lse_ref.cpp.
 """

@@ -1,4 +1,4 @@
-"""paged_attention_lse in NumPy and f64: an independent version that checks the oracle.
+"""paged_attention_lse in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: paged_attention_lse_ref.cpp.
 """

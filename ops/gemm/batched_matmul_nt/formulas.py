@@ -1,4 +1,4 @@
-"""batched_matmul_nt in NumPy and f64: an independent version that checks the oracle.
+"""batched_matmul_nt in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ../formulas.py, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""batched_matmul_nt in torch: the benchmark peer, eager and compiled by Inductor."""
+"""batched_matmul_nt in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""grouped_gemm_k in NumPy and f64: an independent version that checks the oracle.
+"""grouped_gemm_k in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/gemm/grouped/grouped_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""grouped_gemm_masked in NumPy and f64: an independent version that checks the oracle.
+"""grouped_gemm_masked in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++; rows beyond an expert's count are 0, not compared.
 Read next: ops/gemm/grouped/grouped_ref.hpp, docs/testing.md.

@@ -1,4 +1,4 @@
-"""grouped_gemm_rows_block in NumPy and f64: an independent version that checks the oracle.
+"""grouped_gemm_rows_block in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++; rows outside every group are 0 and are not compared.
 Read next: ops/gemm/grouped_block/grouped_block_ref.hpp, docs/testing.md.

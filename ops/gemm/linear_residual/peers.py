@@ -1,4 +1,4 @@
-"""linear_residual in torch: the benchmark peer, eager and compiled."""
+"""linear_residual in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

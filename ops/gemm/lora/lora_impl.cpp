@@ -1,6 +1,6 @@
-// lora_shrink and lora_expand: the host side of the CUDA kernel, and the CPU's loops.
+// lora_shrink and lora_expand: the host side of the CUDA kernel, and of the CPU's levels.
 // In: a Problem, later the Args of a call. Out: a Kernel of one step.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: lora.cuh.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: lora.cuh, lora_simd.hpp.
 #include <algorithm>
 
 #include "core/element.hpp"
@@ -10,6 +10,7 @@
 #include "kernels/cuda_form.hpp"
 #include "ops/gemm/lora/lora.hpp"
 #include "ops/gemm/lora/lora_config.hpp"
+#include "ops/gemm/lora/lora_cpu_config.hpp"
 #include "ops/gemm/lora/lora_ref.hpp"
 
 namespace dlblas::gemm {
@@ -46,69 +47,44 @@ LoraParams params_of(const Args& args) {
 
 // ---- CPUs ----
 
-template <DType kType>
-float element(const void* data, std::int64_t at) {
-  const char* const from = static_cast<const char*>(data) + at * size_of(kType);
-  if constexpr (kType == DType::kF32) {
-    float v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-  } else {
-    std::uint16_t v;
-    std::memcpy(&v, from, sizeof v);
-    return kType == DType::kF16 ? f16_to_f32(v) : bf16_to_f32(v);
-  }
-}
-
-/// Eight independent partial sums, combined in a fixed order.
-template <DType kType>
-float dot(const float* x, const void* weight, std::int64_t row, std::int64_t stride,
-          std::int64_t depth) {
-  float sums[8] = {};
-  std::int64_t k = 0;
-  for (; k + 8 <= depth; k += 8)
-    for (int i = 0; i < 8; ++i)
-      sums[i] += x[k + i] * element<kType>(weight, row + (k + i) * stride);
-  for (; k < depth; ++k) sums[k % 8] += x[k] * element<kType>(weight, row + k * stride);
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-}
-
 struct CpuState {
+  LoraRow row;
   std::int64_t threads;
 };
 
+/// Floats of a task.
+std::int64_t scratch_of(std::int64_t depth) { return 2 * depth + kLoraSlack; }
+
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  const auto& s = kernel.load<CpuState>();
   const LoraParams p = params_of(args);
-  const TensorView &x = args.tensors[kLoraX], &adapters = args.tensors[kLoraAdapter];
-  const TensorView& y = args.tensors[kLoraY];
-  const DType type = args.tensors[kLoraWeight].dtype;
-  const auto dot_of = type == DType::kF32   ? dot<DType::kF32>
-                      : type == DType::kF16 ? dot<DType::kF16>
-                                            : dot<DType::kBF16>;
+  const auto matrix = [&](int tensor, std::int64_t at, std::int64_t row, std::int64_t col) {
+    const TensorView& t = args.tensors[tensor];
+    return GemmMatrix{static_cast<char*>(t.data) + at * size_of(t.dtype), row, col, t.dtype};
+  };
+  const TensorView& adapters = args.tensors[kLoraAdapter];
   const std::int64_t tokens = args.letters[kLoraT];
-  const std::int64_t slots =
-      std::min(kernel.load<CpuState>().threads, std::max<std::int64_t>(1, tokens));
+  const std::int64_t slots = std::min(s.threads, std::max<std::int64_t>(1, tokens));
   context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = begin; slot < end; ++slot) {
-      float* const row = static_cast<float*>(workspace) + slot * p.depth;
       for (std::int64_t t = slot; t < tokens; t += slots) {
         const double adapter = load_element(adapters, t * p.adapter_stride);
         if (!(adapter >= 0 && adapter < p.adapters)) continue;
-        const auto weight = static_cast<std::int64_t>(adapter) * p.weight_adapter;
-        for (std::int64_t k = 0; k < p.depth; ++k)
-          row[k] = static_cast<float>(load_element(x, t * p.x_row + k * p.x_col));
-        for (std::int64_t n = 0; n < p.width; ++n) {
-          const std::int64_t at = t * p.y_row + n * p.y_col;
-          const float sum = dot_of(row, p.weight, weight + n * p.weight_row, p.weight_col, p.depth);
-          store_element(y, at, static_cast<float>(load_element(y, at)) + p.scale * sum);
-        }
+        const std::int64_t of_adapter = static_cast<std::int64_t>(adapter) * p.weight_adapter;
+        const LoraToken token = {matrix(kLoraX, t * p.x_row, 0, p.x_col),
+                                 matrix(kLoraWeight, of_adapter, p.weight_row, p.weight_col),
+                                 matrix(kLoraY, t * p.y_row, 0, p.y_col),
+                                 p.width,
+                                 p.depth,
+                                 p.scale};
+        s.row(token, static_cast<float*>(workspace) + slot * scratch_of(p.depth));
       }
     }
   });
   return 0;
 }
 
-Implementation cpu() {
+std::vector<Implementation> cpu() {
   Implementation impl;
   impl.flags = {.deterministic = true};
   impl.estimate = [](const Query& q, const Config&) {
@@ -119,11 +95,17 @@ Implementation cpu() {
   };
   impl.prepare = [](const Query& q, const Config&) {
     const std::int64_t threads = std::max<std::int64_t>(1, q.problem.threads);
-    return make_kernel({run}, CpuState{threads},
-                       static_cast<std::size_t>(threads * q.problem.dims[kLoraK]) * sizeof(float));
+    const std::int64_t floats = threads * scratch_of(q.problem.dims[kLoraK]);
+    return make_kernel({run}, CpuState{kernels::code_of<LoraRow>(q), threads},
+                       static_cast<std::size_t>(floats) * sizeof(float));
   };
-  return kernels::per_level(
-      impl, "cpu_", {{Isa::kBaseline, source_hash<"ops/gemm/lora/lora_impl.cpp">(), nullptr}})[0];
+  return kernels::per_level(impl, "cpu_", {
+#if defined(DLBLAS_X86)
+    {Isa::kAvx512, source_hash<"ops/gemm/lora/lora_avx512.cpp">(), &avx512::kLoraRow},
+        {Isa::kAvx2, source_hash<"ops/gemm/lora/lora_avx2.cpp">(), &avx2::kLoraRow},
+#endif
+        {Isa::kBaseline, source_hash<"ops/gemm/lora/lora_baseline.cpp">(), &baseline::kLoraRow},
+  });
 }
 
 // ---- NVIDIA GPUs ----
@@ -204,8 +186,10 @@ double lora_work_per_row(const Problem& p) {
 }
 
 std::vector<Implementation> lora_implementations() {
-  return {cpu(),
-          kernels::make_cuda<Form>("cuda_lanes", source_hash<"ops/gemm/lora/lora_impl.cpp">())};
+  std::vector<Implementation> all = cpu();
+  all.push_back(
+      kernels::make_cuda<Form>("cuda_lanes", source_hash<"ops/gemm/lora/lora_impl.cpp">()));
+  return all;
 }
 
 }  // namespace dlblas::gemm

@@ -1,4 +1,4 @@
-"""lora_expand in NumPy and f64: an independent version that checks the oracle.
+"""lora_expand in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/gemm/lora/lora_ref.hpp.
 """

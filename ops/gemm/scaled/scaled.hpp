@@ -25,6 +25,18 @@ void define(OperatorDef& def, Scales scales);
 /// A call in the CPU code's form, from which GPU code takes its parameters as well.
 ScaledJob job_of(const Args& args, Scales scales);
 
+/// An instruction set's code: how many rows wait in the caches at a time, and its tasks.
+struct ScaledLevel {
+  ScaledRun run;
+  int rows, slots;
+};
+std::size_t workspace_bytes(const ScaledLevel& level);
+/// Each task takes whole strips of columns, or rows where there are fewer strips than tasks.
+void run_level(const ScaledLevel& level, const ScaledJob& job, const Context& context,
+               void* workspace);
+/// The values of the 256 codes of i8, f8e4m3 or f8e5m2.
+const float* code_values(DType dtype);
+
 /// Bytes of all operands and of the result, each once.
 double bytes_of(const Problem& problem);
 /// True if every tensor begins at a multiple of its element's size.

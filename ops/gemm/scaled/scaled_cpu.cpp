@@ -21,25 +21,9 @@ const ConfigTable<Config>& table() {
   return *knobs;
 }
 struct State {
-  ScaledRun run;
+  ScaledLevel level;
   Scales scales;
-  int rows, slots;
 };
-
-/// The values of a dtype's 256 codes.
-const float* values_of(DType dtype) {
-  using Values = std::array<float, 256>;
-  static const auto make = [](DType type) {
-    Values values;
-    for (int code = 0; code < 256; ++code)
-      values[static_cast<std::size_t>(code)] =
-          type == DType::kI8 ? static_cast<float>(static_cast<std::int8_t>(code))
-                             : f8_to_f32(type, static_cast<std::uint8_t>(code));
-    return values;
-  };
-  static const Values i8 = make(DType::kI8), f8 = make(DType::kF8E4M3);
-  return dtype == DType::kI8 ? i8.data() : f8.data();
-}
 
 ScaledMatrix matrix_of(const TensorView& t) {
   const Rows rows = rows_of(t);
@@ -53,25 +37,48 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   const auto& s = kernel.load<State>();
   const ScaledJob p = job_of(args, s.scales);
   if (p.m == 0 || p.n == 0) return 0;
-  // Each thread takes whole strips, or rows where there are fewer strips than threads.
-  const bool by_rows = ceil_div(p.n, kStrip) < s.slots && p.m >= s.slots;
-  const std::int64_t share =
-      by_rows ? ceil_div(p.m, s.slots) : ceil_div(ceil_div(p.n, kStrip), s.slots) * kStrip;
-  context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
-    ScaledPart part{0, p.m, 0, p.n, s.rows};
-    const std::int64_t size = by_rows ? p.m : p.n;
-    const std::int64_t first = std::min(size, begin * share), last = std::min(size, end * share);
-    (by_rows ? part.i0 : part.j0) = first;
-    (by_rows ? part.i1 : part.j1) = last;
-    if (first < last)
-      s.run(p, part, static_cast<char*>(workspace) + begin * scaled_scratch_bytes(s.rows));
-  });
+  run_level(s.level, p, context, workspace);
   return 0;
 }
 
 const Scales& scales_of(const Query& q) { return kernels::op_of<Scales>(q); }
 
 }  // namespace
+
+const float* code_values(DType dtype) {
+  using Values = std::array<float, 256>;
+  static const auto make = [](DType type) {
+    Values values;
+    for (int code = 0; code < 256; ++code)
+      values[static_cast<std::size_t>(code)] =
+          type == DType::kI8 ? static_cast<float>(static_cast<std::int8_t>(code))
+                             : f8_to_f32(type, static_cast<std::uint8_t>(code));
+    return values;
+  };
+  static const Values i8 = make(DType::kI8), e4m3 = make(DType::kF8E4M3),
+                      e5m2 = make(DType::kF8E5M2);
+  return dtype == DType::kI8 ? i8.data() : dtype == DType::kF8E4M3 ? e4m3.data() : e5m2.data();
+}
+
+std::size_t workspace_bytes(const ScaledLevel& level) {
+  return static_cast<std::size_t>(level.slots * scaled_scratch_bytes(level.rows));
+}
+
+void run_level(const ScaledLevel& level, const ScaledJob& p, const Context& context,
+               void* workspace) {
+  const bool by_rows = ceil_div(p.n, kStrip) < level.slots && p.m >= level.slots;
+  const std::int64_t share =
+      by_rows ? ceil_div(p.m, level.slots) : ceil_div(ceil_div(p.n, kStrip), level.slots) * kStrip;
+  context.run(0, level.slots, 1, [&](std::int64_t begin, std::int64_t end) {
+    ScaledPart part{0, p.m, 0, p.n, level.rows};
+    const std::int64_t size = by_rows ? p.m : p.n;
+    const std::int64_t first = std::min(size, begin * share), last = std::min(size, end * share);
+    (by_rows ? part.i0 : part.j0) = first;
+    (by_rows ? part.i1 : part.j1) = last;
+    if (first < last)
+      level.run(p, part, static_cast<char*>(workspace) + begin * scaled_scratch_bytes(level.rows));
+  });
+}
 
 ScaledJob job_of(const Args& args, Scales scales) {
   ScaledJob p{};
@@ -90,7 +97,7 @@ ScaledJob job_of(const Args& args, Scales scales) {
     p.bias = {bias.data, 0, bias.shape[0] == 1 ? 1 : bias.strides[0], bias.dtype};
   }
   p.m = args.letters[kM], p.n = args.letters[kN], p.k = args.letters[kK];
-  p.values = values_of(p.a.type);
+  p.values = code_values(p.a.type);
   return p;
 }
 
@@ -114,9 +121,9 @@ void append_cpu(std::vector<Implementation>& to, Scales scales) {
   };
   base.prepare = [](const Query& q, const dlblas::Config& config) {
     const int rows = table().from_config(config).rows;
-    const State s{kernels::code_of<ScaledRun>(q), scales_of(q), rows,
-                  std::max<int>(1, q.problem.threads)};
-    return make_kernel({step}, s, static_cast<std::size_t>(s.slots * scaled_scratch_bytes(rows)));
+    const State s{{kernels::code_of<ScaledRun>(q), rows, std::max<int>(1, q.problem.threads)},
+                  scales_of(q)};
+    return make_kernel({step}, s, workspace_bytes(s.level));
   };
   const auto levels = kernels::per_level(
       base, "cpu_",

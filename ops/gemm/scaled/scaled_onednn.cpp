@@ -32,7 +32,8 @@ Support supports(const Query& q) {
     return Support::no("{} is f8e4m3: oneDNN's products here are of i8", tensor(kA));
   // Without it, oneDNN adds pairs of products in 16 bits, where they saturate.
   if (!q.device.vnni || (onednn().get_effective_cpu_isa() & OneDnn::kVnni) == 0)
-    return Support::no("needs AVX512_VNNI, which this CPU lacks or an environment variable rules out");
+    return Support::no(
+        "needs AVX512_VNNI, which this CPU lacks or an environment variable rules out");
   for (const int i : {kA, kB}) {
     const Layout layout = p.tensors[i].layout;
     if (is_broadcast(layout) || layout == Layout::kOther)

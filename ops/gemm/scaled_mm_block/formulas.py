@@ -1,4 +1,4 @@
-"""scaled_mm_block in NumPy and f64: an independent version that checks the oracle.
+"""scaled_mm_block in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: ops/gemm/scaled/scaled_ref.hpp,
 docs/testing.md.

@@ -1,4 +1,4 @@
-"""store_kv_cache in NumPy and f64: an independent version that checks the oracle.
+"""store_kv_cache in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: store_kv_cache_ref.hpp.
 """

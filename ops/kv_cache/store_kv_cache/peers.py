@@ -1,4 +1,4 @@
-"""store_kv_cache in torch: the benchmark peer, eager and compiled."""
+"""store_kv_cache in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

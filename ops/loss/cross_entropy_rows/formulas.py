@@ -1,4 +1,4 @@
-"""cross_entropy_rows in NumPy: an independent version that checks the oracle.
+"""cross_entropy_rows in NumPy: an independent check of the oracle.
 
 Written from the contract, not from the C++. Read next: cross_entropy_rows_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""cross_entropy_rows_backward in torch: the benchmark peer, eager and compiled."""
+"""cross_entropy_rows_backward in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gated_linear in NumPy and f64: an independent version that checks the oracle.
+"""gated_linear in NumPy and f64: an independent check of the oracle.
 
 Read next: ops/mlp/formulas.py, gated_linear_ref.hpp, docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""gated_linear in torch: the benchmark peer, eager and compiled."""
+"""gated_linear in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gated_linear_quant_group in NumPy and f64: an independent version that checks the oracle.
+"""gated_linear_quant_group in NumPy and f64: an independent check of the oracle.
 
 q is not rounded here: the comparison rounds it to its dtype.
 """

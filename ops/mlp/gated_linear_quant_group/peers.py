@@ -1,4 +1,4 @@
-"""gated_linear_quant_group in torch: the benchmark peer, eager and compiled."""
+"""gated_linear_quant_group in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

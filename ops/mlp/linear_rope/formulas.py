@@ -1,4 +1,4 @@
-"""linear_rope in NumPy and f64: an independent version that checks the oracle."""
+"""linear_rope in NumPy and f64: an independent check of the oracle."""
 
 from __future__ import annotations
 

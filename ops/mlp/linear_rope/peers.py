@@ -1,4 +1,4 @@
-"""linear_rope in torch: the benchmark peer, eager and compiled."""
+"""linear_rope in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

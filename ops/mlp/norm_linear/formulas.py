@@ -1,4 +1,4 @@
-"""norm_linear in NumPy and f64: an independent version that checks the oracle.
+"""norm_linear in NumPy and f64: an independent check of the oracle.
 
 Read next: ops/mlp/formulas.py, norm_linear_ref.hpp.
 """

@@ -1,4 +1,4 @@
-"""norm_linear in torch: the benchmark peer, eager and compiled."""
+"""norm_linear in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 

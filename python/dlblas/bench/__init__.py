@@ -1,9 +1,9 @@
 """``dlblas bench``: the project's figures, one JSON line each, in benchmarks/results/.
 
-In: sections and thread counts. Each (section, thread count) runs in a process of its own, with an
-empty store; the GPU's sections have no thread count and are asked for by name, or all by "gpu".
-Out: rows as benchmarks/README.md describes them; tools/figures.py makes tables of them. ``prepare``
-has others' kernels compiled beforehand and measures nothing. Read next: children.py and gpu.py,
+In: sections and thread counts. Each (section, thread count) runs in its own process with an empty
+store; GPU sections have no thread count and are requested by name, or all together as "gpu". Out:
+rows as benchmarks/README.md describes them; tools/figures.py turns them into tables. ``prepare``
+compiles the peers' kernels in advance and measures nothing. Read next: children.py and gpu.py,
 which measure.
 """
 
@@ -31,7 +31,7 @@ from .copying import STREAM_BYTES
 
 Row = dict[str, Any]
 
-# Section → thread counts when none are asked for (0: the library's default).
+# Section → default thread counts (0: the library's default).
 SECTIONS: dict[str, tuple[int, ...]] = {
     "host": (1,),
     "python": (1,),
@@ -45,14 +45,14 @@ SECTIONS: dict[str, tuple[int, ...]] = {
     "attention": (0,),
     "compile": (0,),
 }
-# Search budget per key. matmul's own space has thousands of points, and 30 of them a second.
+# Search budget per key, in seconds. matmul's own space has thousands of points; 30 run per second.
 _SECONDS = {"matmul": 60.0}
 _DEFAULT_SECONDS, _QUICK_SECONDS = 3.0, 0.1
 _OF_OPERATORS = ("rows", "compile", "gpu_rows")
 _OF_FUNCTIONS = ("products", "attention", "gpu_products", "gpu_attention")  # as users call them
 _OF_MANY = (*_OF_OPERATORS, *_OF_FUNCTIONS)
 _STEPS = {"gpu_llama": ("prefill_1", "decode_1", "decode_16", "decode_64")}  # with sequences
-# Search budget per key on a GPU.
+# Search budget per key on a GPU, in seconds.
 GPU_SECTIONS: dict[str, float] = {
     "gpu_compile": 0.5,
     "gpu_host": 0.5,
@@ -67,7 +67,7 @@ GPU_SECTIONS: dict[str, float] = {
     "gpu_products": 0.6,
     "gpu_attention": 0.6,
 }
-# Sections whose peers take long to compile: of which operators, each prepared in its own process.
+# Sections whose peers take long to compile, with the operators to prepare, one process for each.
 _PREPARED: dict[str, tuple[str, ...]] = {
     "gpu_norm": ("rms_norm", "add_rms_norm"),
     "gpu_norm_long": ("rms_norm", "add_rms_norm"),
@@ -76,7 +76,7 @@ _PREPARED: dict[str, tuple[str, ...]] = {
 
 
 class BenchError(Exception):
-    """A measuring process ended early; it has said why on stderr."""
+    """A measuring process ended early; the reason is on its stderr."""
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -90,7 +90,7 @@ def _measure(section: str, threads: int, seconds: float, quick: bool, only: list
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"only": only}
-        # The machine's own rates go into the user's store: later processes estimate with them.
+        # The machine's rates go into the user's store: later processes estimate with them.
         own = {} if section == "machine" and not quick else {"DLBLAS_CACHE": f"{folder}/store"}
         env = _environment(**own)
         if section.endswith(("norm", "rows")):  # which copies stream is then known; see copying.py
@@ -107,9 +107,9 @@ def _measure(section: str, threads: int, seconds: float, quick: bool, only: list
 
 
 def _gpu_environment(folder: str) -> dict[str, str]:
-    """What was chosen by timing lives in ``folder``, with the section: our store, and all that
-    Inductor keeps (configurations, timings, and graphs whose code holds such a choice). What Triton
-    compiled, a function of source and options alone, may outlive it."""
+    """Choices made by timing live in ``folder``, only as long as the section: our store, and all of
+    Inductor's caches (configurations, timings, and graphs whose code holds such a choice). Triton's
+    compiled kernels depend on source and options alone, so they may outlive it."""
     home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")
     compiled = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")
     return _environment(
@@ -129,7 +129,7 @@ def _run_gpu(
     only: list[str] | None = None,
 ) -> tuple[int, str]:
     """The measuring process' exit code, and why it ended before its last row, or "".
-    ``prepare``: an operator, whose peers are compiled; no rows."""
+    ``prepare``: an operator whose peers are to be compiled; no rows."""
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-", ignore_cleanup_errors=True) as folder:
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
@@ -142,7 +142,7 @@ def _run_gpu(
 
 
 def _prepare(names: list[str], quick: bool) -> int:
-    """Side by side, since compiling takes a core each; 0 when every process came through."""
+    """Prepares in parallel, since each compilation uses one core; 0 if every process succeeded."""
     parts = [(name, op) for name in names for op in _PREPARED.get(name, ())]
     if not parts:
         known = f"{', '.join(_PREPARED)} or gpu"
@@ -213,7 +213,7 @@ def _wheel_row(root: str | None) -> Row:
 
 
 class _Stamp(NamedTuple):
-    """Where and of which sources: the columns that all rows of a run share."""
+    """Where a run took place and on which sources: the columns that all of its rows share."""
 
     root: str | None
     info: Row
@@ -232,7 +232,7 @@ class _Stamp(NamedTuple):
 
 
 def _stamp(commit: str | None) -> _Stamp:
-    """``commit``: for a tree without git, "+dirty" after it where files differed."""
+    """``commit``: for a tree without git, with "+dirty" appended if files differed."""
     root, info = source.tree_root(), _native.info()
     if commit is None:
         return _Stamp(root, info, *source.commit(root))
@@ -276,7 +276,7 @@ def describe(row: Row) -> str:
 
 
 class _Files:
-    """Where rows go, each as it comes: a file for all sections, or one a section."""
+    """Writes each row on arrival: to one file for all sections, or to one file per section."""
 
     def __init__(self, out: str | None, quick: bool, root: str | None) -> None:
         whole = out is not None and not (out.endswith("/") or os.path.isdir(out))
@@ -298,7 +298,7 @@ class _Files:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     def end(self, last: bool) -> None:
-        """Of a section, or (``last``) of all."""
+        """Ends a section, or (``last``) the whole run."""
         if self._path and last == self._all:
             print(f"written: {self._path}", flush=True)
         if not self._all:
@@ -367,7 +367,7 @@ def _gpu_section(
     within: float | None = None,
     only: list[str] | None = None,
 ) -> int:
-    """The exit code of the section."""
+    """Runs one GPU section; returns its exit code."""
 
     def on_row(found: Row) -> None:
         row = _complete_gpu(found, quick, stamp)
@@ -419,11 +419,12 @@ def run(
     within: float | None = None,
     only: list[str] | None = None,
 ) -> int:
-    """Measures and writes, a GPU's rows as they come; 0 when every section came through, 130 when
-    one was interrupted, else 1. ``out``: a file for all, or a folder with one file per section.
-    ``prepare``: only has the sections' peers compiled. ``within``: seconds by which each GPU
-    section ends, with the rows that it has. ``only``: the operators of rows, gpu_rows and
-    compile, the functions of products and attention, here and on a GPU."""
+    """Measures and writes rows, a GPU's as they arrive; returns 0 if every section succeeded, 130
+    if one was interrupted, else 1. ``out``: a file for all, or a folder with one file per
+    section. ``prepare``: only compiles the sections' peers. ``within``: seconds after which each
+    GPU section ends, with the rows that it has. ``only``: the operators of rows, gpu_rows and
+    compile, the functions of products and attention, on the CPU and on a GPU, and the steps of
+    gpu_llama."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:

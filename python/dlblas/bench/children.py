@@ -2,8 +2,8 @@
 ``bench.run`` chose for it.
 
 ``python -m dlblas.bench.children`` with a JSON request on stdin: section, quick, seconds, file for
-the rows. A row here says what, problem, ours, peers and ratio; the driver adds where and when.
-Ratios are the peer's time over ours, minima of interleaved rounds. Read next: timing.py.
+the rows. A row here has what, problem, ours, peers and ratio; the driver adds where and when.
+Ratios are the peer's time over ours, both minima of interleaved rounds. Read next: timing.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _peer(name: str, version: str, samples: Samples, **more: Any) -> Row:
 
 
 def _rotating(functions: list[Callable[[], Any]]) -> Callable[[], Any]:
-    """Each run is on the next of several sets of arrays, so none finds its own in the caches."""
+    """Each run takes the next of several sets of arrays, so none finds its data in the caches."""
     turns = itertools.cycle(functions)
     return lambda: next(turns)()
 
@@ -64,7 +64,7 @@ class Bench:
     # --- what a call costs the host ---------------------------------------------------------------
 
     def host(self) -> list[Row]:
-        """All five stages of a warm call, the kernel and the allocator stubbed."""
+        """All five stages of a warm call, with the kernel and the allocator stubbed."""
         tiny = {"matmul": {"M": 1, "K": 64, "N": 64}}
         rows = []
         rounds = 1 if self.quick else self.rounds  # of a quarter of a second each
@@ -103,7 +103,7 @@ class Bench:
         return rows
 
     def python(self) -> list[Row]:
-        """``dlblas.rms_norm(x, w, out=y)`` on a tiny array, less the kernel's own time."""
+        """``dlblas.rms_norm(x, w, out=y)`` on a tiny array, minus the kernel's own time."""
         x, w = self.normal((1, 64), np.float32), self.normal((64,), np.float32)
         y = np.empty_like(x)
         report = dlblas.get_op("rms_norm", (x, w), seconds=self.seconds).report
@@ -258,7 +258,7 @@ class Bench:
         out = np.empty((dims["M"], dims["N"]), np.float32)
         row = next(op for op in self.info["operators"] if op["name"] == "matmul")
         own = [i["name"] for i in row["implementations"] if i["knobs"] and not i["oracle"]]
-        # The share of a full search that our own space gets is most of it.
+        # Our own space gets most of the budget of a full search.
         report = dlblas.tune("matmul", (a, b), implementations=own, seconds=self.seconds)
         best = report["winner"]
         chosen = dict(dlblas.get_op("matmul", (a, b), seconds=self.seconds).explain().as_dict())
@@ -318,7 +318,7 @@ class Bench:
         return rows
 
     def _spread(self, dims: Row, a: Any, b: Any, out: Any, report: Row) -> Row:
-        """The fastest and the slowest configuration that the search saw of our largest space."""
+        """The fastest and slowest configurations that the search measured in our largest space."""
         took_part = [c for c in report["candidates"] if c["takes_part"]]
         name = max(took_part, key=lambda c: (c["configs"], -c["best_ms"] if c["best_ms"] else 0))[
             "implementation"

@@ -1,9 +1,10 @@
-"""Milliseconds of NVRTC for what each operator chooses on a GPU that need not be here.
+"""NVRTC milliseconds of the kernels that each operator chooses on a GPU that need not be present.
 
 Every operator's bench cases (else those of a search) in bf16, for sm_90a: what ``dlblas compile``
 compiles, one kernel after the other, in fresh processes with an empty store. Processors are shared,
-so a problem's time is its least of all rounds; an operator's is that of its slowest problem. Used
-by: children.py. Read next: gpu_compile.py (the same of each implementation, on a GPU's machine).
+so a problem's time is the minimum over all rounds; an operator's is that of its slowest problem.
+Used by: children.py. Read next: gpu_compile.py (the same for each implementation, on a GPU's
+machine).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ROUNDS = 3
 
 
 def _first_uses(op: Row) -> dict[str, tuple[float, str]]:
-    """Of each problem that compiles something: milliseconds a kernel, and the implementation."""
+    """For each problem that compiles: milliseconds per kernel, and the chosen implementation."""
     times: dict[str, tuple[float, str]] = {}
     for case in _specs.cases(op, "bench") or _specs.cases(op, "tune"):
         if _DTYPE not in case["dtypes"]:
@@ -49,7 +50,7 @@ def _first_uses(op: Row) -> dict[str, tuple[float, str]]:
 
 
 def _round(ops: list[str]) -> dict[str, dict[str, tuple[float, str]]]:
-    """All operators, in a process of its own with an empty store."""
+    """The times of ``ops``, measured in a fresh process with an empty store."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", __name__],
@@ -64,7 +65,7 @@ def _round(ops: list[str]) -> dict[str, dict[str, tuple[float, str]]]:
 
 
 def operators(quick: bool, only: list[str]) -> list[Row]:
-    """A row for each operator that compiles something."""
+    """One row for each operator that compiles something."""
     info = _native.info()
     if why_not := info["cuda"]["nvrtc_why_not"]:
         missing = {"name": "NVRTC", "missing": why_not}
@@ -104,8 +105,8 @@ def _row(op: str, family: str, problem: Row, ours: Row) -> Row:
 
 
 def main() -> int:
-    """One round: operators come in, their times go out."""
-    # The first compilation of a process also loads NVRTC; that is not a kernel's price.
+    """One round: reads operator names from stdin, writes their times to stdout."""
+    # The first compilation of a process also loads NVRTC; no kernel's time should include that.
     x, weight = (dlblas.Spec(shape, "f32", device=_ARCH) for shape in ((64, 1000), (1000,)))
     dlblas.warmup("rms_norm", x, weight)
     wanted = json.load(sys.stdin)

@@ -1,4 +1,4 @@
-"""The copy that memory-bound kernels are held against: a threaded memmove of arrays.
+"""The copy that memory-bound kernels are compared with: a threaded memmove of arrays.
 
 Used by: children.py. Read next: timing.py.
 """
@@ -9,13 +9,13 @@ import ctypes
 import threading
 from typing import Any
 
-# From here on glibc's memmove streams past the caches, by a tunable that the driver sets.
+# From this size on, glibc's memmove bypasses the caches: the driver sets the tunable.
 STREAM_BYTES = 1 << 20
 
 
 class Copy:
-    """Pairs of arrays, each thread its share; streamed in one piece, or else in pieces that are
-    small enough to be stored through the caches."""
+    """Copies pairs of arrays, one share per thread: streamed in one piece, or in pieces small
+    enough to be stored through the caches."""
 
     def __init__(self, pairs: list[tuple[Any, Any]], num_threads: int, streamed: bool) -> None:
         self._parts: list[list[tuple[int, int, int]]] = [[] for _ in range(num_threads)]
@@ -38,7 +38,7 @@ class Copy:
 
 
 class Helper:
-    """A thread that copies beside the caller's: ctypes' memmove releases the interpreter's lock."""
+    """A thread that copies in parallel with the caller: ctypes releases the GIL during memmove."""
 
     def __init__(self) -> None:
         self._work: list[tuple[int, int, int]] = []

@@ -1,5 +1,5 @@
 """Matrix products and attention on a CPU beside torch's, oneDNN's and NumPy's: sizes of a Llama's
-layers, in turns in one process.
+layers, timed in turns in one process.
 
 Used by: children.py. Read next: cpu_rows.py (the memory-bound operators), gpu_families.py (the same
 on a GPU).
@@ -36,14 +36,14 @@ class _Trial(NamedTuple):
 
 
 def attention(bench: Bench) -> Iterator[Row]:
-    """Prefill of 512 tokens and one token after 2,048, 32 heads over 8 of D = 128."""
+    """Prefill of 512 tokens, and one token over 2,048 keys; 32 heads over 8 KV heads, D = 128."""
     if importlib.util.find_spec("torch") is None:
         return iter([_no_torch("cpu_attention")])
     return _measured(bench, "cpu_attention", _attention_trials(bench))
 
 
 def products(bench: Bench) -> Iterator[Row]:
-    """``x · wᵀ``, its product of i8 with scales, and the gated half of a feed-forward layer."""
+    """``x · wᵀ``, its scaled i8 form, and the gated half of a feed-forward layer."""
     if importlib.util.find_spec("torch") is None:
         return iter([_no_torch("cpu_products")])
     return _measured(bench, "cpu_products", _product_trials(bench))
@@ -81,7 +81,7 @@ def _attention_trials(bench: Bench) -> Iterator[_Trial]:
             yield _Trial("flash_attention", problem, dtype, ours, sdpa, flops)
             if causal:
                 continue
-            # The same keys in pages; torch has them side by side.
+            # The same keys in pages; torch has them contiguous.
             keys, values = (t.view(-1, _PAGE, _OF_KEYS, _DIM) for t in (k, v))
             ours = functools.partial(dlblas.paged_attention, q[0], keys, values, pages, lengths)
             yield _Trial("paged_attention", {**problem, "page": _PAGE}, dtype, ours, sdpa, flops)
@@ -145,8 +145,8 @@ def _measured(bench: Bench, what: str, trials: Iterator[_Trial]) -> Iterator[Row
 
 
 def _row(bench: Bench, what: str, trial: _Trial) -> Row:
-    """A rival that fails says why in the row. Results are compared beforehand: what is wrong is no
-    rival."""
+    """A rival that fails has its reason in the row. Results are compared first: a wrong rival is
+    not timed."""
     with dlblas.autotune(bench.seconds) as session:  # the store is empty: each key is missed
         trial.run()
     served = [(row["op"], row["served"]) for row in session.report]
@@ -204,8 +204,8 @@ def _pinned(pin: Callable[[str | None], None], name: str | None, run: Run) -> No
 
 
 def _differs(result: Any, right: Any) -> str:
-    """ "" or by how much a rival is off, in parts of the largest value: of bf16 products in f32 or
-    in bf16's own sums, a few hundredths at most."""
+    """ "", or by how much a rival differs, relative to the largest value: a few hundredths at most
+    for bf16 products, summed in f32 or in bf16."""
     import torch
 
     found = torch.as_tensor(result).float().view(right.shape)

@@ -1,6 +1,6 @@
-"""The operators with a formula in torch (``peers.py`` in their room), on a CPU, at the shapes that
-their cases.json has for benchmarks: the searched call beside torch, eager and compiled by Inductor,
-and a copy of the same bytes, in turns in one process.
+"""The operators with a torch formula (``peers.py`` in their folder) on a CPU, at the benchmark
+shapes of their cases.json: the searched call beside torch, eager and compiled by Inductor, and a
+copy of the same bytes, timed in turns in one process.
 
 Used by: children.py. Read next: problems.py, gpu_rows.py (the same on a GPU), copying.py.
 """
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 COPIES = ("plain copy", "streamed copy")
-# Bytes of f32 of the largest tensor: less is the cost of a call, more takes eager torch too long.
+# Bytes of the largest tensor in f32: below, a call's overhead dominates; above, eager torch takes
+# too long.
 _LEAST, _MOST = 1 << 20, 300 << 20
 _QUICK = 1 << 20  # elements: the oracle of more takes seconds, of some a minute
 _SPIN_S = 0.003
 
 
 class Bench(Protocol):
-    """What a section of the bench is asked for."""
+    """What a section needs of the bench."""
 
     quick: bool
     only: list[str]
@@ -60,7 +61,7 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 
 def settle(run: Callable[[], Any]) -> None:
-    """Threads of OpenMP spin for milliseconds after their work, beside what runs next."""
+    """Waits, then runs once untimed: OpenMP threads spin for milliseconds after their work."""
     time.sleep(_SPIN_S)
     run()
 
@@ -68,7 +69,7 @@ def settle(run: Callable[[], Any]) -> None:
 def _compiled(
     run: functools.partial[Any], formula: Formula
 ) -> tuple[Callable[[], Any] | None, str]:
-    """``run`` with the formula compiled, or None and why it cannot be."""
+    """``run`` with the formula compiled, or None and the reason why not."""
     import torch
 
     torch.compiler.reset()  # another problem is another program: no recompilation limit
@@ -93,7 +94,7 @@ def _contest(bench: Bench, problem: Problem, formula: Formula) -> Row:
     call = dlblas.get_op(problem.op, (), kwargs=named, seconds=bench.seconds)
     into = {"out": made} if outputs else {}
     total = bytes_of(problem, outputs)
-    # Memory like the operators': NumPy's has larger pages.
+    # Allocated by torch like the operators' tensors: NumPy's memory has larger pages.
     source, to = (torch.ones(total // 2, dtype=torch.uint8).numpy() for _ in range(2))
     copies = [Copy([(to, source)], bench.threads, stream) for stream in (False, True)]
     eager = functools.partial(formula, **inputs, **formula_scalars(problem))

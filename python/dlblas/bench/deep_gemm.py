@@ -1,4 +1,4 @@
-"""DeepGEMM's products as rivals, where the package is on PYTHONPATH; elsewhere a call says why not.
+"""DeepGEMM's products as rivals, if the package is on PYTHONPATH; otherwise a call says why not.
 
 Used by: gpu_products.py. Read next: peers.py.
 """
@@ -18,8 +18,8 @@ NAME = "deepgemm"
 
 @functools.cache
 def _package() -> Any:
-    # At the first call, not where it is read: a package that cannot be loaded is a rival without
-    # times, with its reason in the row.
+    # Imported at the first call, not with this module: a package that cannot be loaded is a rival
+    # without times, with its reason in the row.
     return importlib.import_module("deep_gemm")
 
 
@@ -31,7 +31,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> dict[str, Run
 def fp8_block(
     a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
 ) -> dict[str, Run]:
-    """Scales of 1 × 128 of a, laid out once as it wants them, and of 128 × 128 of b."""
+    """1 × 128 scales of a, converted once to DeepGEMM's layout, and 128 × 128 scales of b."""
     out = torch.empty((a.shape[1], b.shape[1]), device="cuda", dtype=torch.bfloat16)
 
     @functools.cache
@@ -54,7 +54,7 @@ def _expert_of_rows(rows: int, offsets: torch.Tensor) -> torch.Tensor:
 
 
 def grouped(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> dict[str, Run]:
-    """Rows of experts one after another; it takes an expert a row, groups that begin at 128ths."""
+    """Experts' rows in sequence; takes an expert id per row, and groups at multiples of 128."""
     out = torch.empty((x.shape[1], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
     expert = functools.cache(lambda: _expert_of_rows(x.shape[1], offsets))
 
@@ -72,7 +72,7 @@ def grouped_fp8(
     scale_x: torch.Tensor,
     scale_w: torch.Tensor,
 ) -> dict[str, Run]:
-    """The same of e4m3, with scales as ``fp8_block`` has them."""
+    """``grouped`` in e4m3, with the scales of ``fp8_block``."""
     out = torch.empty((x.shape[1], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
     expert = functools.cache(lambda: _expert_of_rows(x.shape[1], offsets))
     of_x = functools.cache(lambda: _package().get_mn_major_tma_aligned_tensor(scale_x))
@@ -94,7 +94,7 @@ def masked_fp8(
     scale_x: torch.Tensor,
     scale_w: torch.Tensor,
 ) -> dict[str, Run]:
-    """The first ``counts[e]`` rows of each expert, of e4m3; ``most`` are expected."""
+    """The first ``counts[e]`` rows of each expert, in e4m3; ``most`` rows are expected."""
     out = torch.empty((*x.shape[1:3], weights.shape[2]), device="cuda", dtype=torch.bfloat16)
     rows = tuple(out[e, :count] for e, count in enumerate(counts.tolist()))
     of_x = functools.cache(lambda: _package().get_mn_major_tma_aligned_tensor(scale_x))

@@ -3,7 +3,7 @@
 ``python -m dlblas.bench.gpu`` with a JSON request on stdin: section, quick, seconds, file for the
 rows. "Ours" is what the library itself chooses after a search of ``seconds`` per key; the variants
 beside it are each CUDA implementation with its default configuration. Ratios are a peer's median
-over ours. With "prepare", an operator, its peers alone run once, so that they compile: one line
+over ours. With "prepare" (an operator), only its peers run, once, so that they compile: one line
 of text per problem, no rows. Needs torch. Read next: gpu_timing.py (how), peers.py (the peers).
 """
 
@@ -53,7 +53,7 @@ _LIBRARIES = ("cublas", "cudnn")  # rivals in the registry, no kernels of ours
 
 
 def card() -> Row:
-    """What nvidia-smi says of the card now. Nothing here sets a clock."""
+    """The card's current state, from nvidia-smi. Nothing here sets a clock."""
     fields = ["name", "driver_version", "clocks.sm", "clocks.mem", "temperature.gpu",
               "clocks_throttle_reasons.active"]  # fmt: skip
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
@@ -81,7 +81,7 @@ def _plan(call: dlblas.Operation) -> tuple[str, str]:
 
 
 class GpuBench(Session):
-    """One method per section; each yields a row per problem."""
+    """One method per section; each yields one row per problem."""
 
     def __init__(self, request: Row) -> None:
         super().__init__(request)
@@ -238,7 +238,7 @@ class GpuBench(Session):
         return row
 
     def _best_own(self, contest: Contest, own: list[str], a: Any, b: Any, run: Run) -> None:
-        """Our kernels' best, where a library's won."""
+        """Adds our own kernels' best configuration, even if a library's kernel won the search."""
         try:
             report = dlblas.tune("matmul", (a, b), implementations=own, seconds=self.seconds)
         except dlblas.Error as error:
@@ -251,7 +251,7 @@ class GpuBench(Session):
     # --- the host's side of a call ----------------------------------------------------------------
 
     def gpu_host(self) -> Iterator[Row]:
-        """Microseconds of the caller's thread, launch included, on one row: the device keeps up."""
+        """Time of the caller's thread, launch included, on one row, so that the device keeps up."""
         x, weight = self.normal(1, 4096), self.normal(4096, scale=0.1, offset=1.0)
         y, width = torch.empty_like(x), (4096,)
         dlblas.get_op("rms_norm", (x, weight), seconds=self.seconds)
@@ -336,7 +336,7 @@ SECTIONS: dict[str, Callable[[GpuBench], Iterator[Row]]] = {
 
 
 def _measure(rows: Iterator[Row], result: str) -> int:
-    """Each row is on the disk before the next is measured: a run that is cut short has its rows."""
+    """Writes each row to disk before measuring the next: a run cut short keeps its rows."""
     with open(result, "w", encoding="utf-8") as file:
         before = card()
         for row in rows:
@@ -351,7 +351,7 @@ def _measure(rows: Iterator[Row], result: str) -> int:
 
 
 def _prepare(rows: Iterator[Row]) -> int:
-    """One line per problem; 1 when nothing but the copy ran in any: nothing was prepared."""
+    """Prints one line per problem; returns 1 if only the copy ever ran: nothing was prepared."""
     ran = 0
     for row in rows:
         dims = " ".join(f"{name}={value}" for name, value in row["problem"].items())

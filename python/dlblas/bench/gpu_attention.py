@@ -59,7 +59,7 @@ def backward(bench: Session, dim: int, length: int, heads: int) -> Trial:
     dout = bench.normal(batch, length, heads, dim)
 
     def gradients(attention: Callable[..., torch.Tensor]) -> Callable[[int], Any]:
-        """The forward runs with the first call, which checks it: one that fails is that rival's."""
+        """The forward pass runs in the first call, the check: a failure counts for that rival."""
         made: list[torch.Tensor] = []
 
         def run(_: int) -> Any:

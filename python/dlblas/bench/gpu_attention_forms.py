@@ -1,4 +1,4 @@
-"""Attention in other forms than a dense prefill: ragged batches, changed scores, f8, pages.
+"""Attention in forms other than a dense prefill: ragged batches, modified scores, f8, pages.
 
 Beside torch where torch has the form, beside our own plain call, and beside a copy of the bytes.
 Used by: gpu_attention.py. Read next: gpu_families.py.
@@ -57,7 +57,7 @@ def sdpa(backend: SDPBackend, q: Any, k: Any, v: Any, causal: bool) -> torch.Ten
 
 
 def exact(q: Any, k: Any, v: Any, causal: bool, change: Scores | None = None) -> torch.Tensor:
-    """In f32, a head at a time. ``change``: of the scaled scores."""
+    """Attention in f32, one head at a time. ``change``: applied to the scaled scores."""
     group = q.shape[-2] // k.shape[-2]
     out = torch.empty(*q.shape[:-1], v.shape[-1], device=q.device)
     for b in range(q.shape[0]):
@@ -73,7 +73,7 @@ def exact(q: Any, k: Any, v: Any, causal: bool, change: Scores | None = None) ->
 
 
 def copied(bench: Session, needed: int) -> Run:
-    """A copy that moves as many bytes, read and written."""
+    """A copy that moves ``needed`` bytes, reads and writes together."""
     half = needed // 2
     sets = bench.rotation(2 * half).sets
     source = torch.zeros(sets, half, dtype=torch.uint8, device="cuda")
@@ -82,7 +82,7 @@ def copied(bench: Session, needed: int) -> Run:
 
 
 def ragged(bench: Session, heads: int, dim: int) -> Trial:
-    """Sequences of many lengths, causal; beside a dense one of as many multiply-adds."""
+    """Causal sequences of many lengths, beside a dense one with as many multiply-adds."""
     lengths = (17, 40, 64) if bench.quick else _LENGTHS
     total = sum(lengths)
     needed = 2 * total * dim * heads * 4
@@ -120,7 +120,7 @@ def ragged(bench: Session, heads: int, dim: int) -> Trial:
 
 
 def _flex(form: str, length: int, slopes: torch.Tensor) -> Callable[..., torch.Tensor]:
-    """torch's compiled attention with the same scores."""
+    """torch's compiled flex_attention with the same scores."""
 
     def seen(_b: Any, _h: Any, i: Any, j: Any) -> Any:
         return (i >= j) & (i - j <= _WINDOW) if form == "window" else i >= j
@@ -141,7 +141,7 @@ def _flex(form: str, length: int, slopes: torch.Tensor) -> Callable[..., torch.T
 
 
 def scores(bench: Session, form: str) -> Trial:
-    """Causal, with a soft cap, a window or ALiBi; beside the plain call."""
+    """Causal attention with a soft cap, a window or ALiBi, beside the plain call."""
     batch, length, heads, of_keys, dim = (
         (1, 128, 4, 2, 64) if bench.quick else (4, 4096, 32, 8, 128)
     )
@@ -151,7 +151,7 @@ def scores(bench: Session, form: str) -> Trial:
     k, v = (bench.normal(sets, batch, length, of_keys, dim) for _ in range(2))
     slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device="cuda") / heads)
     places = torch.arange(length, device="cuda")
-    # Of a key's place alone: a row's softmax takes off what all its scores share.
+    # Depends on the key's position alone: softmax cancels a term that all scores of a row share.
     bias = (slopes[:, None] * places).view(1, heads, 1, length)
     forms: dict[str, dict[str, Any]] = {
         "softcap": {"softcap": _CAP}, "window": {"window": _WINDOW}, "alibi": {"bias": bias},
@@ -189,7 +189,7 @@ def scores(bench: Session, form: str) -> Trial:
 
 
 def sinks(bench: Session) -> Trial:
-    """A prefill out of pages with a sink a head; beside the same without."""
+    """A prefill from pages with one sink per head, beside the same call without sinks."""
     length, heads, of_keys, dim = (128, 4, 2, 64) if bench.quick else (4096, 32, 8, 128)
     needed = 2 * length * dim * 2 * (heads + of_keys)
     sets = bench.rotation(needed).sets
@@ -228,8 +228,8 @@ def sinks(bench: Session) -> Trial:
 
 
 def chunk(bench: Session, tokens: int, length: int, cache: str) -> Trial:
-    """New tokens of a sequence whose keys are in pages, ``cache`` their dtype; beside our dense
-    call over keys in order."""
+    """New tokens of a sequence whose keys are in pages of dtype ``cache``, beside our dense call
+    over contiguous keys."""
     heads, of_keys, dim = (4, 2, 64) if bench.quick else (32, 8, 128)
     kept = {"bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn}[cache]
     needed = 2 * 2 * tokens * dim * heads + 2 * length * dim * of_keys * kept.itemsize
@@ -258,7 +258,7 @@ def chunk(bench: Session, tokens: int, length: int, cache: str) -> Trial:
 
 
 def of_f8(bench: Session, length: int, causal: bool) -> Trial:
-    """q, k, v in e4m3, one factor a head of keys; beside bf16."""
+    """q, k and v in e4m3 with one factor per key head, beside bf16."""
     heads, dim = (4, 64) if bench.quick else (16, 128)
     batch = max(1, (512 if bench.quick else 16384) // length)
     needed = batch * length * dim * heads * 5
@@ -281,7 +281,7 @@ def of_f8(bench: Session, length: int, causal: bool) -> Trial:
 
 
 def pages(bench: Session, batch: int, length: int, page: int) -> Trial:
-    """Decoding out of pages that lie anywhere; beside a copy of the cache's bytes."""
+    """Decoding from pages in random order, beside a copy of the cache's bytes."""
     heads, of_keys, dim = 32, 8, 128
     needed = 2 * batch * (length * dim * 2 * of_keys + 2 * heads * dim)
     sets = bench.rotation(needed).sets

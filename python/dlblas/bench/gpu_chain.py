@@ -1,6 +1,6 @@
-"""Operators that follow each other in serving code, as chains in a CUDA graph: with programmatic
-dependent launch, as the library launches, and without it; beside them the one operator that does
-the same, where there is one, torch, Inductor, and a copy of the bytes that the one operator needs.
+"""Chains of consecutive operators from serving code in a CUDA graph: with programmatic dependent
+launch, as the library launches them, and without it. Beside them: the fused operator where there is
+one, torch, Inductor, and a copy of the bytes that a fused operator needs.
 
 Used by: gpu.py. Read next: gpu_contest.py, gpu_edges.py.
 """
@@ -33,7 +33,7 @@ Results = tuple[torch.Tensor, ...]
 
 
 class Chain(NamedTuple):
-    """One chain on tensors of its own; the functions take the number of a set."""
+    """One chain on its own tensors; its functions take the index of a set."""
 
     ops: tuple[str, ...]
     problem: dict[str, Any]

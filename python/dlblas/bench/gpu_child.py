@@ -1,6 +1,6 @@
-"""The process that measures a GPU section: its rows as they come, a limit, an interrupt.
+"""The process that measures a GPU section: rows as they arrive, a time limit, an interrupt.
 
-In: a request and an environment. Out: rows, one call each as soon as it is on the disk, and how the
+In: a request and an environment. Out: rows, one call for each as soon as it is on disk, and how the
 process ended. Used by: __init__.py. Read next: gpu.py, which the process runs.
 """
 
@@ -19,14 +19,14 @@ Row = dict[str, Any]
 
 _COMMAND = [sys.executable, "-m", "dlblas.bench.gpu"]
 _POLL_S = 0.1
-# To an interrupted process: what it is in (a compilation, a search) may not hear at once.
+# Seconds for an interrupted process: a running compilation or search may not react at once.
 _PATIENCE_S = 3.0
 INTERRUPTED, LIMITED = 130, 0
 
 
 def measure(request: Row, env: dict[str, str], on_row: Callable[[Row], Any]) -> tuple[int, str]:
     """The exit code (130: this process was interrupted) and why it ended early, or "". With
-    ``request["within"]`` the process ends by then, whatever it is doing; that is no failure."""
+    ``request["within"]`` the process is stopped by then, whatever it is doing: not a failure."""
     within = request.get("within")
     until = None if within is None else request["asked"] + within - min(_PATIENCE_S, within / 2)
     child = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, text=True, env=env)
@@ -59,7 +59,7 @@ def _send(stdin: IO[str], request: Row) -> None:
 
 
 class _Lines:
-    """Whole lines of a growing file. Ends where the file ends now, and goes on when asked again."""
+    """Complete lines of a growing file. Stops at its current end; iterating again resumes."""
 
     def __init__(self, path: str) -> None:
         self._path, self._at = path, 0
@@ -81,7 +81,7 @@ class _Lines:
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
-    """A second Ctrl-C waits no longer."""
+    """Interrupts the child; kills it after ``_PATIENCE_S`` or at a second Ctrl-C."""
     if child.poll() is not None:
         return
     try:

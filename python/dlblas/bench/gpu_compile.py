@@ -1,10 +1,10 @@
-"""Milliseconds that a kernel's first use spends: selected, compiled by NVRTC, loaded.
+"""Milliseconds of a kernel's first use: selection, compilation by NVRTC, loading.
 
-Kernels of the registry through ``dlblas.warmup``, in fresh processes that have an empty store
-(``python -m dlblas.bench.gpu_compile``); the WGMMA test kernel, which no operator serves, and an
-empty kernel, which says how fast this machine compiles, through NVRTC itself with the library's
-options. Processors are shared, so a kernel's time is its least of all rounds; an implementation's
-is the median of its kernels'. Used by: gpu.py.
+Kernels of the registry go through ``dlblas.warmup``, in fresh processes with an empty store
+(``python -m dlblas.bench.gpu_compile``). The WGMMA test kernel, which serves no operator, and an
+empty kernel, which shows how fast this machine compiles, go through NVRTC itself with the library's
+options. Processors are shared, so a kernel's time is the minimum over all rounds; an
+implementation's is the median of its kernels'. Used by: gpu.py.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _told(op: str | None, name: str, ours: Row) -> Row:
 
 
 def _times(best: list[float], rounds: int) -> Row:
-    """Of the kernels of one implementation, in milliseconds."""
+    """Statistics over the kernels of one implementation, in milliseconds."""
     middle = statistics.median(best)
     return {
         "min_ms": min(best),
@@ -79,11 +79,11 @@ def _arrays(op: str, dtype: str, width: int, rows: int) -> tuple[dlblas.Spec, ..
 
 
 def _first_uses(op: str, name: str) -> tuple[dict[str, float], str]:
-    """Milliseconds of some kernels: widths and 16-bit dtypes, whatever compiles anew. And why none
-    did."""
+    """Milliseconds of up to ``_KERNELS`` kernels, over widths and 16-bit dtypes that compile anew;
+    and why none did."""
     times: dict[str, float] = {}
     why = "every kernel was already there"
-    # Some implementations are for few rows alone.
+    # Some implementations take only few rows.
     for rows, width, dtype in itertools.product((_ROWS, _FEW_ROWS), _WIDTHS, _DTYPES):
         if len(times) == _KERNELS or (op == "matmul" and width > 8192):
             continue
@@ -103,7 +103,7 @@ def _first_uses(op: str, name: str) -> tuple[dict[str, float], str]:
 
 
 def _round(wanted: list[tuple[str, str]]) -> list[tuple[dict[str, float], str]]:
-    """The times of all wanted implementations, in a process of its own with an empty store."""
+    """The times of all wanted implementations, from a fresh process with an empty store."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", __name__],
@@ -117,7 +117,7 @@ def _round(wanted: list[tuple[str, str]]) -> list[tuple[dict[str, float], str]]:
 
 
 def implementations(wanted: Iterable[tuple[str, str]]) -> Iterator[Row]:
-    """A row for each (operator, implementation)."""
+    """One row for each (operator, implementation)."""
     wanted = list(wanted)
     rounds = [_round(wanted) for _ in range(_ROUNDS)]
     for (op, name), *tries in zip(wanted, *rounds, strict=True):
@@ -136,7 +136,7 @@ def _closure(root: str, name: str, found: dict[str, str]) -> dict[str, str]:
 
 
 def other_kernels() -> Iterator[Row]:
-    """The smallest whole Hopper GEMM of tests/device, and nothing."""
+    """Rows of the smallest complete Hopper GEMM in tests/device and of an empty kernel."""
     root = source.tree_root()
     library = next((r for r in dlblas.info()["libraries"] if r["name"] == "nvrtc"), None)
     headers = {} if root is None else _closure(root, _WGMMA_HEADER, {})
@@ -188,8 +188,8 @@ def _compile(nvrtc: ctypes.CDLL, headers: dict[str, str], main: str, entry: str)
 
 
 def main() -> int:
-    """One round: pairs of operator and implementation come in, their times go out."""
-    # The first compilation of a process also loads NVRTC; that is not a kernel's price.
+    """One round: reads (operator, implementation) pairs from stdin, writes times to stdout."""
+    # The first compilation of a process also loads NVRTC; no kernel's time should include that.
     dlblas.warmup("rms_norm", *_arrays("rms_norm", "float32", 1000, _ROWS))
     json.dump([_first_uses(op, name) for op, name in json.load(sys.stdin)], sys.stdout)
     return 0

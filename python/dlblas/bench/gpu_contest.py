@@ -1,5 +1,5 @@
 """One problem on a GPU and its contestants: added, checked against the f32 formula, timed in
-turns, and told as a row.
+turns, and reported as a row.
 
 Used by: gpu.py. Read next: gpu_timing.py.
 """
@@ -31,7 +31,7 @@ def entry(name: str, version: str, samples: Samples | None, why: str = "", **mor
 
 
 class Contest:
-    """Contestants of one problem: added, checked, held, and told as a row."""
+    """The contestants of one problem: added, checked, timed, and reported as a row."""
 
     def __init__(self, op: str, rounds: int) -> None:
         self._op, self._rounds = op, rounds
@@ -62,7 +62,7 @@ class Contest:
         self._prepare[name] = prepare or functools.partial(_unpin, self._op)
 
     def took(self, what: str) -> None:
-        """Seconds since the last of these go to `what`: where the time of a problem went."""
+        """Adds the seconds since the previous call to ``what``: where a problem's time went."""
         now = time.monotonic()
         self._took[what] = round(self._took.get(what, 0) + now - self._mark, 3)
         self._mark = now
@@ -79,8 +79,8 @@ class Contest:
         written: Callable[[], Any] | None,
         allowed: float = 1.0,
     ) -> None:
-        """One run of each against the f32 formula: what is wrong or fails takes no part.
-        ``allowed``: times the tolerance of a result's dtype."""
+        """Compares one run of each with the f32 formula: one that fails or is wrong drops out.
+        ``allowed``: multiple of the tolerance of a result's dtype."""
         torch.cuda.synchronize()
         self.took("making")
         for name, run in list(self._runs.items()):
@@ -114,7 +114,7 @@ class Contest:
         self.took("timing")
 
     def prepared(self, what: str, problem: Row) -> Row:
-        """After ``check``, where nothing is timed: how long each contestant ran, or why not."""
+        """After ``check``, if nothing is timed: how long each contestant ran, or why it did not."""
         ran = {name: self._took.get(f"first {name}", 0.0) for name in self._runs}
         missing = dict(self._why)
         return {"what": what, "op": self._op, "problem": problem, "ran": ran, "missing": missing}
@@ -157,7 +157,7 @@ class Contest:
 
 
 def _still_usable(name: str, error: Exception) -> None:
-    """An illegal access ends the process' use of the device: then the section ends in words."""
+    """Ends the section with a message if an illegal access left the device unusable."""
     try:
         torch.cuda.synchronize()
     except Exception:
@@ -170,7 +170,7 @@ def _unpin(op: str) -> None:
 
 
 def wrong_by(got: torch.Tensor, reference: torch.Tensor) -> float:
-    """‖got − reference‖ / ‖reference‖ over what is allowed: above 1 it is wrong."""
+    """‖got − reference‖ / ‖reference‖ divided by the tolerance: above 1 is wrong."""
     difference = (got.float().reshape(reference.shape) - reference).norm()
     allowed = _TOLERANCE if got.element_size() > 1 else _TOLERANCE_OF_BYTES
     return float(difference / reference.norm()) / allowed

@@ -1,6 +1,6 @@
 """The edges of a captured CUDA graph: a kernel launched with programmatic dependent launch has one
-that lets it begin before the kernel in front of it ends. ``make_full`` takes that away, so that a
-chain of kernels can be timed with it and without it.
+that lets it begin before the kernel ahead of it ends. ``make_full`` replaces it by a full
+dependency, so that a chain of kernels can be timed both ways.
 
 Used by: gpu_timing.py. Needs libcuda of CUDA 12.3 and later.
 """
@@ -27,8 +27,8 @@ def _check(code: int, what: str) -> None:
 
 
 def make_full(graph: int) -> int:
-    """How many of the graph's edges were programmatic and are full now. ``graph``: a CUgraph that
-    is not instantiated yet."""
+    """Makes the graph's programmatic edges full; returns how many there were. ``graph``: a CUgraph
+    that has not been instantiated."""
     cuda = ctypes.CDLL("libcuda.so.1")
     handle, count = ctypes.c_void_p(graph), ctypes.c_size_t()
     _check(cuda.cuGraphGetEdges_v2(handle, None, None, None, ctypes.byref(count)), "counting edges")

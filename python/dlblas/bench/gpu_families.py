@@ -1,7 +1,8 @@
 """Sections of matrix products and of attention on a GPU: problems, our call, torch's calls.
 
-Used by: gpu.py. A problem is a ``Trial``: what is called, on how many sets of tensors, the formula
-in f32, and the rivals. Read next: gpu_contest.py (how they are checked and timed).
+Used by: gpu_products.py, gpu_attention.py. A problem is a ``Trial``: the call, the number of sets
+of tensors, the formula in f32, and the rivals. Read next: gpu_contest.py (how they are checked and
+timed).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Trial(NamedTuple):
 
 
 def beside(run: Run) -> Run:
-    """Timed, and not compared: its results are another problem's."""
+    """``run``, timed but not compared: its results belong to another problem."""
 
     def timed(i: int) -> tuple[()]:
         run(i)
@@ -45,7 +46,7 @@ def beside(run: Run) -> Run:
 
 
 class _Calls(logging.Handler):
-    """The library's own lines about calls: what ran, with which configuration."""
+    """Collects the library's log lines about calls: what ran, with which configuration."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class _Calls(logging.Handler):
 
 
 def _what_ran(run: Run) -> tuple[str, str]:
-    """Implementation and configuration of a call, of each of its operators. The process has
+    """Implementation and configuration of each operator in a call. The process must have
     ``DLBLAS_LOG=call``."""
     handler, logger = _Calls(), logging.getLogger("dlblas")
     level = logger.level
@@ -81,7 +82,7 @@ def measured(
     trials: Iterator[functools.partial[Trial]],
     calls: dict[Callable[..., Trial], str],
 ) -> Iterator[Row]:
-    """``calls``: which function of the library each kind of trial calls."""
+    """``calls``: the library function that each kind of trial calls."""
     for make in trials:
         if not bench.wants(calls[make.func]):
             continue
@@ -90,13 +91,13 @@ def measured(
         try:
             yield _row(bench, what, make())
         except Exception as error:  # of one problem: the others still have theirs
-            # Whole: an UnsupportedError's table says why each implementation refuses.
+            # In full: an UnsupportedError's table says why each implementation refuses.
             print(f"{what}: {type(error).__name__} {error}", flush=True)
         torch.cuda.empty_cache()
 
 
 def _row(bench: Session, what: str, trial: Trial) -> Row:
-    """A contestant that fails says why in the row, ours too; the others have their times."""
+    """A contestant that fails, ours included, has its reason in the row; the others have times."""
     contest = Contest(trial.op, bench.rounds)
     failed = _search(bench, trial) if trial.search else ""
     contest.took("search")
@@ -115,7 +116,7 @@ def _row(bench: Session, what: str, trial: Trial) -> Row:
 
 
 def _search(bench: Session, trial: Trial) -> str:
-    """ "" or why the call could not be searched: then it runs as the model chooses."""
+    """ "", or why the search failed; the call then runs with the model's choice."""
     try:
         with dlblas.autotune(bench.seconds) as session:
             trial.run(0)

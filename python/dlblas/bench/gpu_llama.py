@@ -1,9 +1,9 @@
-"""The decoder of ``examples/llama.py``, every operator ours, and the same model in torch with
-``scaled_dot_product_attention``: as it is and compiled (max-autotune). A step of either is a CUDA
-graph; they are replayed in turns. Prefill of one prompt; a decoding step of several sequences with
-as many tokens of context each, from a paged cache (theirs is contiguous).
+"""The decoder of ``examples/llama.py``, all of its operators ours, and the same model in torch with
+``scaled_dot_product_attention``, eager and compiled (max-autotune). Each step is a CUDA graph; the
+graphs are replayed in turns. Steps: prefill of one prompt, and decoding of several sequences, each
+with as many tokens of context, from a paged cache (torch's is contiguous).
 
-In: the folder of a clone, for the example. Used by: gpu.py. Read next: examples/llama.py.
+In: a clone as the current folder, for the example. Used by: gpu.py. Read next: examples/llama.py.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def rows(bench: Session) -> Iterator[Row]:
 
 
 def _steps(example: Any, model: Any, step: str, batch: int, count: int) -> dict[str, Step]:
-    """Torch's comes first: the others are compared with it."""
+    """The steps; torch's comes first, since the others are compared with it."""
     tokens = torch.randint(model.shape.vocabulary, (batch, count), device=model.device)
     where = {"dtype": model.dtype, "device": model.device}
     cache = example.Cache(model.shape, batch, count + _ROOM, _PAGE, **where)
@@ -142,7 +142,7 @@ def _row(bench: Session, example: Any, model: Any, step: str, batch: int, count:
 
 
 def _checked(steps: Mapping[str, Step]) -> tuple[dict[str, Step], dict[str, str]]:
-    """Those whose logits are near those of torch, and why the others have no time."""
+    """The steps whose logits are close to torch's, and why the others have no time."""
     made, missing = dict[str, Step](), dict[str, str]()
     expected = steps["torch"]().float()
     for name, run in steps.items():

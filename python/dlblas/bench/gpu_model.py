@@ -1,6 +1,6 @@
-"""A Llama of Hugging Face's on a GPU, made from a configuration: as it is, with
-``dlblas.hf.patch``, and with Liger's patch. A forward pass without gradients, and a training step
-(forward, loss, backward). Times are those of whole calls from Python, by the device's clock.
+"""A Hugging Face Llama on a GPU, built from a configuration: unpatched, with ``dlblas.hf.patch``,
+and with Liger's patch. A forward pass without gradients, and a training step (forward, loss,
+backward). Times are those of whole calls from Python, by the device's clock.
 
 Used by: gpu.py. Read next: dlblas/hf.py.
 """
@@ -39,7 +39,7 @@ Step = Callable[[], Any]
 
 
 class _Llama:
-    """One model, and what its family's file has while it runs: patches write there, for all."""
+    """One model, and its version of what patches change in the modeling file that all share."""
 
     def __init__(self, state: dict[str, Any] | None, quick: bool, tokens: int) -> None:
         transformers: Any = importlib.import_module("transformers")
@@ -59,7 +59,7 @@ class _Llama:
         self._rotate = modeling.apply_rotary_pos_emb
 
     def patched(self, how: Callable[[Any], Any]) -> _Llama:
-        """``how``(model), whose changes of the file hold while this one runs."""
+        """Applies ``how(model)``, then restores the file; ``enter`` sets the patched rotary."""
         kept = dict(vars(self._file))
         try:
             how(self.model)
@@ -169,7 +169,7 @@ def _row(
 
 
 def _checked(step: str, models: dict[str, _Llama], missing: dict[str, str]) -> dict[str, Step]:
-    """Those whose results are near those of the model as it is."""
+    """The steps whose results are close to those of the unpatched model."""
     made: dict[str, Step] = {}
     reference: torch.Tensor | None = None
     for name, llama in models.items():  # the model as it is comes first

@@ -1,5 +1,5 @@
-"""Matrix products beside torch's: matmul at any M without a search, few rows, f8 in each form of
-scales, a gated MLP, experts in groups, 4-bit weights.
+"""Matrix products beside torch's: matmul at any M without a search, few rows, f8 with each form of
+scales, a gated MLP, grouped experts, 4-bit weights.
 
 Used by: gpu.py. Read next: gpu_families.py.
 """
@@ -62,7 +62,7 @@ def matmul(bench: Session, m: int, n: int, k: int, search: bool) -> Trial:
 
 
 def fp8(bench: Session, m: int, n: int, k: int, scales: str) -> Trial:
-    """``scales``: tensor, token (rows of a by columns of b), block (1 × 128 by 128 × 128)."""
+    """``scales``: tensor, token (rows of a, columns of b), block (1 × 128 of a, 128 × 128 of b)."""
     needed = m * k + n * k + 2 * m * n
     sets = bench.rotation(needed).sets
     a, b = _f8(bench.normal(sets, m, k)), _f8(bench.normal(sets, n, k))
@@ -87,7 +87,7 @@ def fp8(bench: Session, m: int, n: int, k: int, scales: str) -> Trial:
         right = b[0].float() * wide(sb, n, k, _BLOCK)
         return (left @ right.T,)
 
-    # torch wants scales of groups contiguous along M, those of blocks along K.
+    # torch needs the 1 × 128 scales contiguous along M and the 128 × 128 scales along K.
     of_a = sa.T.contiguous().T if scales == "block" else sa
     of_b = sb.T if scales == "block" else sb
     call = functools.partial(torch._scaled_mm, out_dtype=torch.bfloat16)
@@ -155,14 +155,14 @@ def grouped(bench: Session, experts: int, rows: int, n: int, k: int, of: int = 8
 
 
 def _wide(codes: torch.Tensor, scales: torch.Tensor, of_rows: int) -> torch.Tensor:
-    """Codes times their scales, one for 128 of K of ``of_rows`` rows."""
+    """Codes times their scales, one per ``of_rows`` rows and 128 columns of K."""
     rows, k = codes.shape
     each = scales.repeat_interleave(of_rows, 0)[:rows].repeat_interleave(_BLOCK, 1)[:, :k]
     return codes.float() * each
 
 
 def grouped_fp8(bench: Session, experts: int, rows: int, n: int, k: int) -> Trial:
-    """Groups of e4m3 that begin at 128ths, scales of 1 × 128 and 128 × 128."""
+    """e4m3 groups that begin at multiples of 128 rows, with 1 × 128 and 128 × 128 scales."""
     needed = rows * k + experts * n * k + 2 * rows * n
     sets = bench.rotation(needed).sets
     x, weights = _f8(bench.normal(sets, rows, k)), _f8(bench.normal(sets, experts, n, k))
@@ -188,7 +188,7 @@ def grouped_fp8(bench: Session, experts: int, rows: int, n: int, k: int) -> Tria
 
 
 def masked_fp8(bench: Session, experts: int, rows: int, n: int, k: int, most: int) -> Trial:
-    """Of each expert's ``most`` rows the first few, ``rows`` in the mean: decoding."""
+    """Decoding: the first few of each expert's ``most`` rows, ``rows`` on average."""
     draw = random.Random(7)
     counts = [min(most, round(rows * (0.5 + draw.random()))) for _ in range(experts)]
     all_rows = sum(counts)
@@ -246,7 +246,7 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
     )
     for sizes in groups:
         yield functools.partial(grouped, bench, *sizes)
-    # DeepSeek-V3's experts: prefill; decode, where a device has 32 of them.
+    # DeepSeek-V3's experts: prefill, then decoding, where a device has 32 of them.
     for sizes in ((2, 512, 256, 512),) if bench.quick else _EXPERTS:
         yield functools.partial(grouped_fp8, bench, *sizes)
     for sizes in ((2, 8, 256, 512, 64),) if bench.quick else _MASKED:
@@ -254,7 +254,7 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
 
 
 def _forms(bench: Session) -> Iterator[functools.partial[Trial]]:
-    """Weights of 8 and of 4 bits for few rows; what stands before and behind a product."""
+    """8-bit and 4-bit weights for few rows; a norm before and an epilogue after a product."""
     few = ((256, 512),) if bench.quick else _WEIGHTS
     for n, k in few:
         for m in (1,) if bench.quick else _FEW_ROWS:

@@ -1,4 +1,4 @@
-"""Products in other forms than a bare one: weights of 4 bits, a norm in front, an epilogue behind.
+"""Products in forms other than the bare one: 4-bit weights, a norm before, an epilogue after.
 
 Beside torch where torch has the form, and beside our own calls without it. Used by:
 gpu_products.py. Read next: gpu_families.py.
@@ -19,13 +19,13 @@ _GROUP = 128
 
 
 def _awq(words: torch.Tensor) -> torch.Tensor:
-    """Nibbles of each word, eight columns in AWQ's order."""
+    """The eight nibbles of each word as columns, in AWQ's order."""
     shifts = torch.tensor([0, 16, 4, 20, 8, 24, 12, 28], device=words.device)
     return (words[..., None] >> shifts & 15).flatten(-2)
 
 
 def _tinygemm(x: torch.Tensor, n: int, k: int) -> Run:
-    """torch's own product with weights of 4 bits, of weights of its own."""
+    """torch's own product with 4-bit weights, on random weights of its own."""
     sets = len(x)
     words = torch.randint(0, 256, (sets, n, k // 2), device="cuda", dtype=torch.uint8)
     packed = [torch.ops.aten._convert_weight_to_int4pack(w, 8) for w in words]
@@ -34,7 +34,7 @@ def _tinygemm(x: torch.Tensor, n: int, k: int) -> Run:
 
 
 def w4a16(bench: Session, m: int, n: int, k: int) -> Trial:
-    """AWQ in groups of 128; beside torch's form of 4 bits, and cuBLAS with bf16 weights."""
+    """AWQ in groups of 128, beside torch's 4-bit product and cuBLAS with bf16 weights."""
     needed = 2 * m * (k + n) + n * k // 2 + 5 * n * k // (2 * _GROUP)
     sets = bench.rotation(needed).sets
     x = bench.normal(sets, m, k)
@@ -63,7 +63,7 @@ def w4a16(bench: Session, m: int, n: int, k: int) -> Trial:
 
 
 def norm_linear(bench: Session, m: int, n: int, k: int) -> Trial:
-    """rms_norm and a product; beside our two calls, and torch's."""
+    """rms_norm fused with a product, beside our two separate calls and torch's."""
     needed = 2 * (m * k + n * k + m * n)
     sets = bench.rotation(needed).sets
     x, weight = bench.normal(sets, m, k), bench.normal(sets, n, k, scale=k**-0.5)
@@ -91,7 +91,7 @@ def norm_linear(bench: Session, m: int, n: int, k: int) -> Trial:
 
 
 def epilogue(bench: Session, m: int, n: int, k: int) -> Trial:
-    """A product with bias and gelu; beside the bare one."""
+    """A product with bias and gelu, beside the bare one."""
     needed = 2 * (m * k + n * k + m * n)
     sets = bench.rotation(needed).sets
     x, weight = bench.normal(sets, m, k), bench.normal(sets, n, k, scale=k**-0.5)

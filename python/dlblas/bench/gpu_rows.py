@@ -1,7 +1,7 @@
-"""The operators with a formula in torch (``peers.py`` in their room), on a GPU, at the shapes that
-their cases.json has for benchmarks: the library's choice and each implementation's default beside
-torch, Inductor and a copy of the bytes needed. Where an operator has a form in place for several
-inputs, also on slices of one projection, as serving code has q and k.
+"""The operators with a torch formula (``peers.py`` in their folder) on a GPU, at the benchmark
+shapes of their cases.json: the library's choice and each implementation's default beside torch,
+Inductor and a copy of the bytes needed. Operators with an in-place form of several inputs also run
+on slices of one projection, as serving code has q and k.
 
 Used by: gpu.py. Read next: problems.py, gpu_contest.py.
 """
@@ -35,14 +35,14 @@ from dlblas.bench.problems import (
     run,
 )
 
-# Below both, a launch is what is measured.
+# Below both limits, only the launch is measured.
 _FEW_ROWS, _FEW_ELEMENTS = 64, 1 << 19
 _OF_THEIR_OWN = ("rms_norm", "add_rms_norm")  # gpu_norm and gpu_norm_long, with more peers
 _COPIED = 1 << 16  # elements; copies of other sizes are half as fast
 
 
 def rows(bench: Session) -> Iterator[Row]:
-    """The largest problem of each operator, then the next: a run that must end has seen all."""
+    """The largest problem of each operator, then the next: a run cut short has seen them all."""
     found = [_contests(bench, r) for r in bench.info["operators"] if bench.wants(r["name"])]
     turns = [c for turn in itertools.zip_longest(*found) for c in turn if c is not None]
     for done, contest in enumerate(turns):
@@ -84,7 +84,7 @@ def _search(form: str, named: dict[str, Any], bench: Session) -> Any:
 
 
 def _reference(problem: Problem, formula: Formula, tensors: Tensors) -> tuple[torch.Tensor, ...]:
-    """The formula in f32; results of integers (ids) are not compared: of equals either is right."""
+    """The formula in f32, up to the first integer result: with ties, different ids are right."""
     floats = torch.bfloat16, torch.float16
     wide = {n: t.float() if t.dtype in floats else t.clone() for n, t in tensors.items()}
     made = as_list(formula(**wide, **formula_scalars(problem)))
@@ -93,7 +93,7 @@ def _reference(problem: Problem, formula: Formula, tensors: Tensors) -> tuple[to
 
 
 def _add_torch(contest: Contest, run: Formula, of: Callable[[int], Any]) -> None:
-    """The formula, eager and compiled; ``of(i)`` gives its keyword arguments."""
+    """Adds the formula, eager and compiled; ``of(i)`` gives its keyword arguments."""
     contest.add("torch", torch.__version__, lambda i: run(**of(i)))
     try:
         compiled = torch.compile(run, dynamic=False)
@@ -147,7 +147,7 @@ def _contest(bench: Session, problem: Problem, formula: Formula) -> Row:
 
 
 def _in_place(bench: Session, problem: Problem, formula: Formula, form: Row) -> Row:
-    """The inputs that receive results are neighbouring heads of one tensor [T, heads, D]."""
+    """The inputs that receive results are adjacent heads of one tensor [T, heads, D]."""
     torch.compiler.reset()
     receivers = [name for name in form["receives"] if name]
     shapes = [problem.specs[name].shape for name in receivers]
@@ -157,7 +157,7 @@ def _in_place(bench: Session, problem: Problem, formula: Formula, form: Row) -> 
     )
     turn = bench.rotation(bytes_of(problem, wanted))
     heads = [shape[1] for shape in shapes]
-    # Behind them v, as wide as the last.
+    # v follows them, with as many heads as the last one.
     fused = bench.normal(turn.sets, shapes[0][0], sum(heads) + heads[-1], shapes[0][2])
     slices = torch.split(fused[:, :, : sum(heads)], heads, 2)
     shared = {name: make_tensor(problem, name, turn.sets, "cuda") for name in others}

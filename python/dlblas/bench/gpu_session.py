@@ -1,4 +1,4 @@
-"""What the sections of a GPU benchmark share: the request, random tensors, buffers in turn.
+"""What the sections of a GPU benchmark share: the request, random tensors, rotating buffers.
 
 Used by: gpu.py, gpu_rows.py. Read next: gpu_timing.py.
 """
@@ -16,9 +16,9 @@ from dlblas.bench.gpu_timing import ROUNDS, Rotation, rotation
 
 
 class Session:
-    """``request``: section, quick, seconds, when it was asked and within how many seconds the last
-    problem begins (None: any), the functions that are measured (none: all), and, for peers alone,
-    prepare. See gpu.py."""
+    """``request``: section, quick, seconds, the time of the request, the seconds within which the
+    last problem must begin (None: no limit), the functions to measure (none: all), and, to run
+    only peers, prepare. See gpu.py."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.quick: bool = request["quick"]
@@ -32,7 +32,7 @@ class Session:
         torch.manual_seed(7)
 
     def late(self) -> bool:
-        """Shall no other problem begin?"""
+        """True if no further problem may begin."""
         return time.time() > self._until
 
     def wants(self, function: str) -> bool:

@@ -1,8 +1,8 @@
 """Device times of several contestants in one process: CUDA graphs of unrolled launches, replayed in
 turns, over inputs and outputs rotated through three times the L2 cache.
 
-In: contestants, each a function per set of arrays. Out: name → ``Samples``, milliseconds of one
-run. A host's jitter is in none of them. Read next: gpu.py.
+In: contestants, each a function of the set of arrays. Out: name → ``Samples``, milliseconds of one
+run. They contain no host jitter. Read next: gpu.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch
 from .gpu_edges import make_full
 from .timing import Samples
 
-# A run on set i of the arrays. What it returns stays alive until that set's next turn: results that
-# a contestant allocates then rotate as those that were made beforehand.
+# A run on set i of the arrays. Its return value stays alive until that set's next turn, so results
+# that a contestant allocates rotate like preallocated ones.
 Run = Callable[[int], Any]
 
 ROUNDS, LEAST_ROUNDS = 15, 5
@@ -29,7 +29,7 @@ _MAX_SETS = 1 << 14  # nodes of a graph; 3 x 60 MB of rows of 8 KiB, read and wr
 
 
 class Rotation(NamedTuple):
-    """How many sets of arrays it takes to leave the L2 cache behind."""
+    """How many sets of arrays to rotate through so that together they exceed the L2 cache."""
 
     sets: int
     bytes_a_set: int
@@ -49,8 +49,8 @@ def rotation(bytes_a_set: int, most: int = _MAX_SETS) -> Rotation:
 
 
 class Captured:
-    """A contestant's graph: ``launches`` runs, on the sets in turn; ``serial``: no kernel begins
-    before the one in front of it ends."""
+    """A contestant's graph: ``launches`` runs, cycling through the sets. ``serial``: no kernel
+    begins before the one ahead of it ends."""
 
     def __init__(
         self, run: Run, sets: int, stream: torch.cuda.Stream, serial: bool = False
@@ -128,7 +128,7 @@ def interleaved(
 
 
 def one_line(error: BaseException) -> str:
-    """With what went before it: the end of a broken capture hides what broke it."""
+    """The error and those that led to it: the failing end of a broken capture hides the cause."""
     text = " ".join(str(error).split()) or "no message"
     before = f", after {one_line(error.__context__)}" if error.__context__ else ""
     return f"{type(error).__name__}: {text[:160]}{before}"
@@ -137,8 +137,8 @@ def one_line(error: BaseException) -> str:
 def host_time(
     functions: Mapping[str, Callable[[], Any]], rounds: int, calls: int
 ) -> dict[str, Samples]:
-    """Milliseconds of the host's side of a call, launch included: ``calls`` in a row while the
-    device keeps up, then a wait outside of the clock."""
+    """Milliseconds of the host's side of a call, launch included: ``calls`` back-to-back calls
+    while the device keeps up, then an untimed synchronisation."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(20):

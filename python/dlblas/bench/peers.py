@@ -1,8 +1,8 @@
-"""Other people's kernels on a GPU, as contestants: PyTorch's copy and Inductor, QuACK, Liger,
-FlashInfer. One that cannot be loaded is a reason in words, never an error.
+"""Third-party kernels on a GPU, as contestants: PyTorch's copy and Inductor, QuACK, Liger,
+FlashInfer. One that cannot be loaded yields a reason in words, never an error.
 
-Out: name → (version, a function of the problem's arrays that makes a ``Run``). What each takes and
-where it is looked for: benchmarks/README.md. Used by: gpu.py. Read next: gpu_timing.py.
+Out: name → (version, a function of the problem's arrays that makes a ``Run``). What each needs and
+where it is searched for: benchmarks/README.md. Used by: gpu.py. Read next: gpu_timing.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUACK_WIDTH = 1 << 20  # beyond: seen failing on an H200 with 0.6.5, November 2
 
 
 class NormArrays(NamedTuple):
-    """Sets of arrays stacked along the first dimension: x[i] is set i's. No residual: rms_norm."""
+    """Sets of arrays stacked along the first dimension: set i has x[i]. No residual: rms_norm."""
 
     x: torch.Tensor  # [sets, T, C]
     weight: torch.Tensor  # [C]
@@ -82,7 +82,7 @@ def _copy(arrays: NormArrays) -> Run:
 
 
 def _inductor(arrays: NormArrays, mode: str | None) -> Run:
-    # Another problem is another compilation, with static sizes: what Inductor does best.
+    # Each problem is compiled separately, with static sizes: Inductor's best case.
     x, w, residual = arrays.x, arrays.weight, arrays.residual
     if residual is None:
         norm = torch.compile(eager_rms_norm, dynamic=False, mode=mode)
@@ -208,7 +208,7 @@ Backward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Callable[[], Any
 
 
 def _autograd(norm: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Backward:
-    """What (x, weight, dy) becomes: a function that runs the backward pass alone."""
+    """Maps (x, weight, dy) to a function that runs the backward pass alone."""
 
     def make(x: torch.Tensor, weight: torch.Tensor, dy: torch.Tensor) -> Callable[[], Any]:
         x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
@@ -233,8 +233,8 @@ def _quack_backward(x: torch.Tensor, weight: torch.Tensor, dy: torch.Tensor) -> 
 
 
 def backward_peers(ours: Callable[..., Any]) -> dict[str, tuple[str, Backward]]:
-    """ "dlblas" first. Each make() runs on the stream that will be captured: autograd runs a
-    backward pass on its forward's stream."""
+    """The backward peers, "dlblas" first. Each make() runs on the stream that will be captured:
+    autograd runs a backward pass on the stream of its forward pass."""
     torch_version = torch.__version__
 
     def inductor(mode: str | None) -> Backward:

@@ -1,5 +1,5 @@
-"""What the operators with a formula in torch (``peers.py`` in their room) are timed with, at the
-shapes that their cases.json has for benchmarks: tensors as the schema says, on any device.
+"""Benchmark problems of the operators with a torch formula (``peers.py`` in their folder), at the
+benchmark shapes of their cases.json: tensors as the schema specifies, on any device.
 
 Used by: cpu_rows.py, gpu_rows.py.
 """
@@ -28,7 +28,7 @@ _ALIGNED = 256  # bytes
 
 
 class Problem(NamedTuple):
-    """One case of an operator: the shapes of its tensors, and what else a call takes."""
+    """One case of an operator: the shapes of its tensors, and the other arguments of a call."""
 
     row: Row
     case: Row
@@ -44,21 +44,21 @@ class Problem(NamedTuple):
         return next(dict(t) for t in self.row["tensors"] if t["name"] == name)
 
     def has_rows(self, name: str) -> bool:
-        """Those of a matrix, where no tensor has the letter of rows."""
+        """True for a tensor with the letter of rows, or, if none has it, for a matrix."""
         if any(map(_has_letter, self.row["tensors"])):
             return _has_letter(self.facts(name))
         return len(self.facts(name)["dims"]) > 1
 
     def num_rows(self) -> int:
-        """Of its rows; 1 where no letter says."""
+        """The number of its rows; 1 if it has no such letter."""
         return math.prod(np.atleast_1d(self.case["dims"].get("T", 1)).tolist())
 
     def elements(self) -> int:
-        """Of the largest tensor that has rows."""
+        """The elements of the largest tensor that has rows."""
         return max(int(math.prod(s.shape)) for n, s in self.specs.items() if self.has_rows(n))
 
     def elements_of_all(self) -> int:
-        """Of the largest tensor, weights among them."""
+        """The elements of the largest tensor, weights included."""
         return max(int(math.prod(s.shape)) for s in self.specs.values())
 
     def told(self) -> Row:
@@ -70,7 +70,7 @@ def _has_letter(tensor: Row) -> bool:
 
 
 def formula_of(row: Row) -> Formula | None:
-    """None where the operator's room has no peers.py."""
+    """The operator's torch formula; None if its folder has no peers.py."""
     module = f"dlblas.ops.{row['name']}_peers"
     if importlib.util.find_spec(module) is None:
         return None
@@ -79,7 +79,7 @@ def formula_of(row: Row) -> Formula | None:
 
 
 def problems_of(row: Row, *wanted: str) -> Iterator[Problem]:
-    """Of each of the dtypes that a case has; of its first where it has none of them."""
+    """Each case in each of the wanted dtypes that it has; in its first if it has none of them."""
     for case in _specs.cases(row, "bench"):
         for dtype in [d for d in wanted if d in case["dtypes"]] or case["dtypes"][:1]:
             args = case.get("args", {})
@@ -99,7 +99,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Tensor:
-    """[sets, …] of one input, as its schema says; a table or a vector is the same in all."""
+    """[sets, …] of one input, as its schema specifies; all sets share one table or vector."""
     spec = problem.specs[name]
     facts, dtype = problem.facts(name), torch_dtype(spec.dtype)
     shape, count = tuple(spec.shape), math.prod(spec.shape)
@@ -118,7 +118,7 @@ def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Te
     letters = (problem.case["dims"][letter["name"]] for letter in problem.row["letters"])
     abi.make_input(problem.op, name, [int(np.prod(n)) for n in letters], 7, array)
     largest = array.max(initial=0)
-    # In torch a negative index is one from the end. Words of packed codes are no indices.
+    # A negative index counts from the end in torch. Words of packed codes are not indices.
     if array.dtype.kind == "i" and largest < _WORDS:
         unused = np.setdiff1d(np.arange(largest), array)
         array[array < 0] = np.resize(unused if unused.size else 0, np.count_nonzero(array < 0))
@@ -128,8 +128,8 @@ def make_tensor(problem: Problem, name: str, sets: int, device: str) -> torch.Te
 def aligned_empty(
     sets: int, shape: Iterable[int], dtype: torch.dtype, device: str = "cuda"
 ) -> torch.Tensor:
-    """[sets, …], each of which begins where an allocation may: a set off its alignment is another
-    problem, and another kernel."""
+    """[sets, …], each set aligned like an allocation: a misaligned set would be another problem,
+    with another kernel."""
     shape = tuple(shape)
     step = -(-math.prod(shape) * dtype.itemsize // _ALIGNED) * _ALIGNED // dtype.itemsize
     steps = torch.empty(shape, dtype=dtype, device="meta").stride()
@@ -139,7 +139,7 @@ def aligned_empty(
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
-    """[sets, …] as they are where each is aligned, or one for all; else copied to where it is."""
+    """The tensor itself if each set is aligned or all sets are one; else an aligned copy."""
     if tensor.stride(0) * tensor.dtype.itemsize % _ALIGNED == 0:
         return tensor
     made = aligned_empty(len(tensor), tensor.shape[1:], tensor.dtype, str(tensor.device))
@@ -155,8 +155,8 @@ def run(problem: Problem, tensors: Tensors) -> Any:
 
 
 def bytes_of(problem: Problem, results: list[torch.Tensor]) -> int:
-    """What the operator has to move: of tables the rows that are used, of written inputs what is
-    stored there: of pages beside results a slot a row."""
+    """Bytes that the operator must move: of tables only the rows used, of written inputs only what
+    is stored there (of pages beside results, one slot per row)."""
     count, read, stored = problem.num_rows(), 0, 0
     for name, spec in problem.specs.items():
         size = math.prod(spec.shape) * _dtypes.TABLE[spec.dtype][1] // 8

@@ -1,6 +1,6 @@
-"""What a result belongs to: the commit, the machine, and a hash of the sources that made it.
+"""What a result belongs to: the commit, and a hash of the sources that produced it.
 
-A row goes stale when its hash moves on: a kernel's row with its family's kernels, the host's rows
+A row goes stale when its hash changes: a kernel's row with its family's kernels, the host's rows
 with the call path. Used by: the benchmarks and tools/figures.py.
 """
 
@@ -31,7 +31,7 @@ _IMPORTED = (
     "tuning",
 )
 _PYTHON = ("bindings/python", *(f"python/dlblas/{name}.py" for name in _IMPORTED))
-# Folders and files behind the rows that no family's kernels make.
+# Folders and files behind the rows that do not come from a family's kernels.
 SOURCES = {
     "host": _HOST,
     "python": (*_HOST, *_PYTHON),
@@ -44,7 +44,7 @@ SOURCES = {
 
 
 def tree_root() -> str | None:
-    """The source tree that the current folder lies in."""
+    """The root of the source tree that contains the current folder, or None."""
     try:
         folder = os.getcwd()
     except OSError:  # it is gone
@@ -63,7 +63,7 @@ def _digest(parts: list[bytes]) -> str:
 
 
 def tree_hash(root: str | None, what: str) -> str:
-    """ "" outside of a tree: such a row is never stale."""
+    """The hash of the sources behind ``what``; "" outside a tree: such a row is never stale."""
     if root is None:
         return ""
     parts: list[bytes] = []
@@ -80,9 +80,9 @@ def tree_hash(root: str | None, what: str) -> str:
 
 
 def family_hash(info: Row, op: str, backend: str = "cpu") -> str:
-    """Of every implementation of that backend in the operator's family, or in those of the
-    operators that a function is made of, as the library was built; which version of a rival's
-    library is there is the row's own matter."""
+    """The hash of every implementation of that backend in the operator's family, or in the
+    families of the operators that a function calls, as the library was built. It leaves out the
+    version of a rival's library, which the row itself records."""
     function = _made_of.function_named(op)
     names = _made_of.operators_of(function) if function else [op]
     families = {row["family"] for row in info["operators"] if row["name"] in names}
@@ -97,7 +97,7 @@ def family_hash(info: Row, op: str, backend: str = "cpu") -> str:
 
 
 def made_of(row: Row, info: Row, root: str | None) -> str:
-    """The hash of what stands behind a row, as of now."""
+    """The current hash of the sources behind a row."""
     what = row["what"]
     if what == "gpu_compile" and row["op"] is None:
         what = "wgmma test kernel"

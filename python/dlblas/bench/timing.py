@@ -1,4 +1,4 @@
-"""Times of several contestants in one process, in turns: neighbours on the machine then slow all of
+"""Times several contestants in one process, in turns: other load on the machine then slows all of
 them, and minima of many rounds can be compared.
 
 In: name → a function without arguments. Out: name → ``Samples``. Used by the benchmarks and the
@@ -63,7 +63,7 @@ def interleaved(
     limit_s: float | None = None,
     prepare: Mapping[str, Function] | None = None,
 ) -> dict[str, Samples]:
-    """``rounds`` rounds of one sample each, fewer (five at least) when ``limit_s`` is over.
+    """``rounds`` rounds of one sample each; fewer, but at least five, once ``limit_s`` has passed.
 
     ``prepare[name]`` runs untimed before each sample of that contestant.
     """

@@ -1,7 +1,7 @@
 """The one harness over the registry: operator × implementation × case × dtype × layout × values.
 
 In: the operators that the library registers and their cases.json. Out: an ``Outcome`` for
-every case, and ``main``, the ``dlblas test`` sub-command that replays one from its repro line. A
+every case, and ``main``, the ``dlblas test`` subcommand that replays one from its repro line. A
 new implementation is covered without new test code. Needs NumPy; bf16 needs ml_dtypes. Read next:
 cases.py, run.py, docs/testing.md.
 """

@@ -1,5 +1,5 @@
-"""What Python's own calls do not offer, through the C ABI: a call with a chosen number of threads,
-and inputs as the tuner makes them.
+"""C ABI calls for what the Python API does not offer: a call with a chosen number of threads, and
+inputs as the tuner generates them.
 
 Read next: include/dlblas/dlblas.h, whose structures these are.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from .. import _dtypes, _native
 from ..errors import LaunchError
 
-# Of calls that failed: a function that kept its arguments may read them later.
+# Arguments of failed calls, kept alive: a function that kept them may still read them.
 _lent: list[Any] = []
 
 
@@ -103,7 +103,7 @@ def _value(given: Any, keep: list[Any]) -> _Value:
 
 
 def make_input(op: str, name: str, letters: Sequence[int], seed: int, array: Any) -> None:
-    """Fills ``array`` as the schema says of the input: the maker of inputs that the tuner has."""
+    """Fills ``array`` as the schema specifies for this input, with the tuner's input generator."""
     handle = ctypes.c_void_p()
     _native.check(_native._lib.dlblas_op(op.encode(), ctypes.byref(handle)))
     sizes = (ctypes.c_int64 * max(1, len(letters)))(*letters)
@@ -134,7 +134,7 @@ def prepare(
     num_threads: int,
     deterministic: bool = False,
 ) -> Callable[[], None]:
-    """As ``call``, which it returns: its structures are made, so a run is ``dlblas_call`` alone."""
+    """Returns ``call`` with its structures already built: a run is ``dlblas_call`` alone."""
     library = _native._lib
     keep: list[Any] = []
     handle = ctypes.c_void_p()

@@ -22,12 +22,12 @@ from . import abi, values
 from .cases import INPLACE, Case, Registry, kind_of, split_leading
 from .tensors import Guarded
 
-# What results hold before a call, in turn: an element that stays so was not written.
+# What results hold before successive calls: an element that keeps its pattern was not written.
 PATTERNS = (0xA5, 0x5A)
 
 
 class FailedCheck(Exception):  # noqa: N818 - a verdict, not an error of the library
-    """What is wrong, and with which configuration (None: the default)."""
+    """What is wrong, and in which configuration (None: the default)."""
 
     def __init__(self, reason: str, config: str | None = None) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class FailedCheck(Exception):  # noqa: N818 - a verdict, not an error of the lib
 
 
 class SkippedCase(Exception):  # noqa: N818
-    """Why a case cannot be made or judged here."""
+    """Why a case cannot be built or judged here."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -100,7 +100,7 @@ class Call:
                 self.results.append(self.make(shape, _hooks.numpy_descr(code, bits), kind))
         received = self.form["receives"] if self.form else [""] * len(made)
         self.outputs = [r for r, name in zip(self.results, received, strict=True) if not name]
-        # Results, then the inputs that the operator writes; None for one that is absent.
+        # Results, then the inputs that the operator writes; None for an absent one.
         self.written = [t["name"] for t in specs if t["written"]]
         written = [self.inputs.get(name) for name in self.written]
         self.judged: list[Guarded | None] = [*self.results, *written]
@@ -134,22 +134,22 @@ class Call:
         return {**{name: tensor.array for name, tensor in self.pristine.items()}, **self.scalars}
 
     def out(self) -> Any:
-        """Results and written inputs as the host has them after a call."""
+        """Results and written inputs, on the host, after a call."""
         arrays = tuple(None if r is None else r.array for r in self.judged)
         return arrays[0] if len(arrays) == 1 else arrays
 
     def outcome(self) -> list[Guarded]:
-        """Those that are there."""
+        """The results and written inputs that are present."""
         return [tensor for tensor in self.judged if tensor is not None]
 
     def judged_at(self, index: int) -> Guarded:
-        """What a verdict names."""
+        """The tensor that a verdict names by ``index``."""
         found = self.judged[index]
         assert found is not None, "an absent input was judged"
         return found
 
     def targets(self) -> Any:
-        """The results as a call takes them: those that no argument receives."""
+        """The results to pass as ``out``: those that no argument receives."""
         arguments = tuple(r.argument for r in self.outputs)
         return arguments[0] if len(arguments) == 1 else arguments
 
@@ -162,8 +162,8 @@ class Call:
             result.poison(pattern)
 
     def run(self, pattern: int, threads: int = 0, deterministic: bool = False) -> None:
-        """Calls the operator; ``threads`` 0: as Python calls it, with the library's default.
-        ``deterministic``: asked for the same bits."""
+        """Calls the operator. ``threads`` 0: through Python, with the library's default count.
+        ``deterministic``: requests the same bits."""
         self.prepare(pattern)
         tensors = [*self.inputs.values(), *self.outputs]
         for tensor in tensors:
@@ -182,8 +182,8 @@ class Call:
         return [tensor.bits() for tensor in self.outcome()]
 
     def undefined(self) -> list[Any]:
-        """Of results and written inputs: a truth value for each byte, true where the reference does
-        not define the element. Costs a whole reference."""
+        """For each result and written input, one boolean per byte: true where the reference does
+        not define the element. Costs a full evaluation of the reference."""
         from ..oracle import reference
 
         rows = zip(self.outcome(), reference(self.case.op, (), self.before()), strict=True)
@@ -191,7 +191,7 @@ class Call:
 
     @staticmethod
     def blank(bits: bytes, undefined: Any) -> bytes:
-        """The bytes, those of undefined elements zero."""
+        """The bytes, with those of undefined elements set to zero."""
         found = np.frombuffer(bits, np.uint8).copy()
         found[undefined[: found.size]] = 0
         return bytes(found.tobytes())
@@ -203,12 +203,12 @@ class Call:
         return self.defined(self.bits())
 
     def holding(self, pattern: int) -> list[Any]:
-        """Which elements of each result hold nothing but ``pattern``."""
+        """For each result, a mask of the elements that hold nothing but ``pattern``."""
         return [result.holding(pattern) for result in self.results]
 
     def unwritten(self, pattern: int, before: list[Any]) -> bool:
-        """Does an element that the reference defines hold nothing but ``pattern``, and held nothing
-        but another one ``before``? A byte may look like one of them, but not like both."""
+        """True if an element that the reference defines holds only ``pattern`` now and held only
+        the other pattern in ``before``. A written byte may equal one pattern, but not both."""
         kept = [a & b for a, b in zip(self.holding(pattern), before, strict=True)]
         if not any(mask.any() for mask in kept):
             return False
@@ -219,7 +219,7 @@ class Call:
         )
 
     def check_memory(self) -> None:
-        """Guards and gaps intact, inputs as they were."""
+        """Checks that guards and gaps are intact and inputs are unchanged."""
         for name, tensor in zip(self.result_names, self.results, strict=True):
             if not tensor.guards_intact():
                 raise FailedCheck(f"memory around {name} was written")

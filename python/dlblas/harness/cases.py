@@ -1,7 +1,7 @@
-"""Which cases there are: the operators' cases.json spread over dtypes, layouts and values.
+"""The cases: the operators' cases.json expanded over dtypes, layouts and values.
 
 In: the library's own description of its operators, the families' cases and formulas. Out: ``Case``,
-of which one is run with every implementation. Two names for one shape, dtype, layout, values and
+each run with every implementation. Two names for the same shape, dtype, layout, values and
 arguments are one case. Read next: run.py.
 """
 
@@ -37,7 +37,7 @@ class Case(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Equal for cases that differ in nothing but their name."""
+        """Equal for cases that differ only in name."""
         rest = [value for name, value in self._asdict().items() if name != "name"]
         return json.dumps(rest, sort_keys=True)
 
@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """What the library says of itself (``dlblas.info()``), by operator name, and the families'
+    """The library's description of itself (``dlblas.info()``), by operator name, and the families'
     formulas."""
 
     operators: dict[str, dict[str, Any]]
@@ -76,7 +76,7 @@ def load_registry() -> Registry:
     folder = Path(_native.library_path()).parent.parent / "ops"
     rows: list[dict[str, Any]] = []
     formulas: dict[str, Formula] = {}
-    # An operator's files; a family may have some that its operators share.
+    # Each operator has its own files; a family may also have files that its operators share.
     for family in sorted({op["family"] for op in operators.values()} | set(operators)):
         path = folder / f"{family}.cases.json"
         if path.exists():
@@ -96,7 +96,7 @@ def load_registry() -> Registry:
 
 
 def _registered_cases(op: str) -> list[dict[str, Any]]:
-    """Of a user's operator; a process that registered none does not import dlblas.own."""
+    """Cases of a user's operator; a process that registered none does not import dlblas.own."""
     own = sys.modules.get("dlblas.own")
     return own.cases(op) if own else []
 
@@ -115,7 +115,7 @@ def _why_no_cuda(info: dict[str, Any]) -> str:
 
 
 def expand(registry: Registry) -> Iterator[Case]:
-    """Every distinct case whose row is for tests, in file order."""
+    """Every distinct case whose row is meant for tests, in file order."""
     seen = set()
     for row in registry.rows:
         if "test" not in row["use"]:
@@ -131,13 +131,13 @@ def expand(registry: Registry) -> Iterator[Case]:
 
 
 def _values_of(row: dict[str, Any]) -> list[str]:
-    """An operator that takes rows of all these kinds takes them side by side."""
+    """Adds "mixed" if the row has "large" and "nan": the operator then takes them side by side."""
     listed: list[str] = row.get("values", ["normal"])
     return [*listed, "mixed"] if {"large", "nan"} <= set(listed) else listed
 
 
 def split_leading(sizes: dict[str, Any], letters: set[str]) -> dict[str, Any] | None:
-    """mixed_leading needs two leading dimensions: T = 24 becomes [2, 12]. None: this shape has no
+    """Two leading dimensions for mixed_leading: T = 24 becomes [2, 12]. None if this shape has no
     such split."""
     split = dict(sizes)
     for letter in letters:
@@ -149,9 +149,9 @@ def split_leading(sizes: dict[str, Any], letters: set[str]) -> dict[str, Any] | 
 
 
 def kind_of(layout: str, name: str, matrices: list[str], written: bool) -> str:
-    """The layout of one tensor. ``nt``: a letter for each matrix input in schema order, t for
-    transposed; ``row_strided_b``: tensor b alone; any other: all tensors, results as far as they
-    may be laid out so."""
+    """The layout of one tensor. ``nt``: one letter per matrix input in schema order, t for
+    transposed; ``row_strided_b``: tensor b alone; any other: all tensors, but written ones only if
+    a result may have that layout."""
     if set(layout) <= {"n", "t"}:
         order = dict(zip(matrices, layout, strict=False))
         return "transposed" if order.get(name) == "t" else "contiguous"

@@ -1,5 +1,5 @@
-"""What a case must stand: the oracle, the NumPy formula, repetition, another batch, overlapping
-results.
+"""The checks that a case must pass: the oracle, the NumPy formula, repetition, another batch,
+overlapping results.
 
 In: a Call whose implementation is pinned. Out: nothing, or FailedCheck with what is wrong. Read
 next: configs.py, run.py.
@@ -26,7 +26,7 @@ def _locate(call: Call, result: int, index: int) -> str:
 
 
 def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
-    """Compares with the oracle; True: mistrusted."""
+    """Compares with the oracle; returns True if the comparison is mistrusted."""
     verdict = verify(call.case.op, (), call.out(), call.before(), rows=rows)
     if not verdict.ok:
         count = f"{verdict.wrong} of {verdict.checked} elements are wrong"
@@ -39,7 +39,7 @@ def check_oracle(call: Call, rows: list[int] | None = None) -> bool:
     return verdict.mistrusted
 
 
-# Digits, exponent of the smallest number, largest number.
+# Significant bits, exponent of the smallest number, largest number.
 _FORMATS = {
     "float32": (24, -149, float(np.finfo(np.float32).max)),
     "float16": (11, -24, 65504.0),
@@ -68,7 +68,7 @@ def round_to(dtype: np.dtype[Any], exact: Any) -> Any:
 
 
 class Rounding:
-    """What a formula rounds with: to the dtype of the operator's first tensor."""
+    """The rounding that a formula uses: to the dtype of the operator's first tensor."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
@@ -96,9 +96,9 @@ def check_formula(registry: Registry, call: Call) -> None:
     for want, (i, tensor), ref in zip(expected, outcome, oracle, strict=True):
         got, rounded = tensor.array.astype(np.float64), round_to(tensor.dtype, want)
         with np.errstate(all="ignore"):
-            # The formula's own error, of the sums' size but no larger than the error allowed to a
-            # kernel; where it crosses a rounding border, the neighbours of what it gives are right
-            # too.
+            # The formula's own error is proportional to the sums, but at most the error allowed to
+            # a kernel. If it crosses a rounding boundary, the neighbours of the formula's result
+            # are right too.
             slack = np.minimum(terms * 2.0**-52 * ref.magnitude, ref.allowed())
             low, high = round_to(tensor.dtype, want - slack), round_to(tensor.dtype, want + slack)
             right = (
@@ -114,8 +114,8 @@ def check_formula(registry: Registry, call: Call) -> None:
 
 
 def check_repeat(call: Call, impl: dict[str, Any], first: list[bytes]) -> None:
-    """Again over another pattern, and, on the CPU, on 1 and 2 threads. An implementation that calls
-    other operators has the same bits where a call asks for them: else theirs may vary."""
+    """Runs again over another pattern and, on the CPU, on 1 and 2 threads. An implementation that
+    calls other operators gives the same bits only if they are requested, as its parts may vary."""
     same_bits, asked = impl["deterministic"], impl["deterministic"] and impl["has_parts"]
     if asked:
         call.run(PATTERNS[0], deterministic=True)
@@ -134,8 +134,8 @@ def check_repeat(call: Call, impl: dict[str, Any], first: list[bytes]) -> None:
 
 
 def check_batch(call: Call) -> None:
-    """Asked for the same bits, the first half of the rows alone comes out with those that it has
-    among the others."""
+    """If the same bits are requested, the first half of the rows computed alone has the bits that
+    it has in the whole batch."""
     if call.form or call.written or not call.results or not call.leading:
         return
     if any(t.array.ndim < 2 for t in call.results):
@@ -171,7 +171,7 @@ def check_batch(call: Call) -> None:
 
 
 def _check_overlap_there(call: Call, source: Any) -> None:
-    """The same in device memory: addresses are compared, wherever they are."""
+    """``check_overlap`` in device memory, with addresses there."""
     from .device import DeviceArray
 
     result = call.results[0]
@@ -194,8 +194,8 @@ def _check_overlap_there(call: Call, source: Any) -> None:
 
 
 def check_overlap(call: Call) -> None:
-    """A result that overlaps an input partly is refused with the typed error, and nothing is
-    written."""
+    """Checks that a result that partly overlaps an input is refused with the typed error, and that
+    nothing is written."""
     source = next((t for t in call.inputs.values() if t.array.ndim > 1), None)
     if source is None or not call.results:
         raise SkippedCase("no matrix among the inputs, or no result")

@@ -1,6 +1,6 @@
-"""``dlblas test``: replays cases by name, as the repro line of a failure says.
+"""``dlblas test``: replays cases by name, as given in the repro line of a failure.
 
-Exit codes: 0 nothing failed, 1 something did, 2 no case fits the filters. Read next: run.py.
+Exit codes: 0 nothing failed, 1 something failed, 2 no case matches the filters. Read next: run.py.
 """
 
 from __future__ import annotations

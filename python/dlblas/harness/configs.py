@@ -1,5 +1,5 @@
-"""Configurations beyond the default: every value of every knob where shapes are small, else a
-seeded sample.
+"""Configurations beyond the default: every value of every knob for small shapes, else a seeded
+sample.
 
 In: a Call, an implementation with knobs. Out: the configurations that ran, or FailedCheck with the
 one that failed. Read next: run.py.
@@ -19,7 +19,7 @@ from ..tuning import pinned
 from .call import PATTERNS, Call, FailedCheck
 from .checks import check_oracle
 
-# Product of the dimensions up to which every value of every knob is run: 193×64×65 is among them.
+# Every value of every knob runs up to this product of the dimensions; 193×64×65 is below it.
 _SMALL = 1_000_000
 _SAMPLED = 2  # random configurations of each larger or special case
 _SAMPLED_ON_GPU = 6
@@ -29,8 +29,8 @@ _ROWS_CHECKED = 24  # rows compared for a configuration beyond the default
 def _candidates(
     impl: dict[str, Any], default: str, sweep: bool, rng: random.Random
 ) -> Iterator[str]:
-    """Configurations beyond the default: each value of each knob once (sweep), and random ones
-    without end."""
+    """Configurations beyond the default: with ``sweep`` each value of each knob once, then an
+    endless stream of random ones."""
     knobs = {
         k["name"]: [int(v) if isinstance(v, bool) else v for v in k["values"]]
         for k in impl["knobs"]
@@ -47,7 +47,7 @@ def _candidates(
 
 
 def _check_rows(call: Call, rng: random.Random) -> list[int]:
-    """First, last, the edges of small tiles, and seeded ones."""
+    """The first and last row, the edges of small tiles, and seeded random rows."""
     shape = call.outcome()[0].shape
     count = math.prod(shape[:-1])
     if count <= _ROWS_CHECKED:
@@ -64,7 +64,7 @@ def _check_rows(call: Call, rng: random.Random) -> list[int]:
 
 
 def default_config(call: Call, impl: dict[str, Any]) -> str | None:
-    """Under the pin of ``impl``. None where it has no knobs."""
+    """The configuration chosen under the pin of ``impl``; None without knobs or if not chosen."""
     if not impl["knobs"]:
         return None
     named = call.named()
@@ -73,7 +73,7 @@ def default_config(call: Call, impl: dict[str, Any]) -> str | None:
 
 
 def check_configs(call: Call, impl: dict[str, Any], default: str, rng: random.Random) -> list[str]:
-    """Runs configurations beyond the default; returns those that the problem's space allowed."""
+    """Runs configurations beyond the default; returns those that are valid for the problem."""
     work = math.prod(math.prod(v) if isinstance(v, list) else v for v in call.case.dims.values())
     plain = call.case.values == "normal" and call.case.layout in ("contiguous", "row_strided")
     sweep = plain and work <= _SMALL

@@ -1,9 +1,9 @@
-"""A case's tensor on a CUDA device: the bytes of a ``Guarded`` of the host, guards and gaps
-included, at the same alignment in device memory.
+"""A case's tensor on a CUDA device: the bytes of a host ``Guarded``, guards and gaps included, at
+the same alignment in device memory.
 
-In: a shape, dtype and layout. Out: ``argument``, what a call gets; ``push`` and ``pull`` carry the
-bytes over and back, so every check of the host's reads what the kernel did. torch lends the memory
-and the copies. Read next: tensors.py, call.py.
+In: a shape, dtype and layout. Out: ``argument``, which a call gets; ``push`` and ``pull`` copy the
+bytes to the device and back, so every host check sees what the kernel did. torch provides the
+memory and the copies. Read next: tensors.py, call.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AROUND = 64  # bytes on each side of a far row that are carried as well
 
 
 class DeviceArray(Spec):
-    """Device memory at an address, of any strides and alignment: what torch's own views refuse."""
+    """Device memory at an address, with strides and alignments that torch's own views refuse."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class DeviceGuarded(Guarded):
                 raise RuntimeError("out of memory: rows too far apart for what is free")
         self._bytes_there: Any = torch.empty(length + _ALIGN, dtype=torch.uint8, device=device)
         base = self._bytes_there.data_ptr()
-        # The same distance to an aligned address as on the host.
+        # Gives the elements the same alignment as on the host.
         self._shift = (self.memory.ctypes.data - base) % _AROUND
         self._name = str(name_of(self.dtype.type))
 
@@ -61,7 +61,7 @@ class DeviceGuarded(Guarded):
 
     @property
     def address(self) -> int:
-        """Of the first element."""
+        """The address of the first element."""
         base: int = self._bytes_there.data_ptr()
         return base + self._shift + int(self._start)
 
@@ -70,11 +70,11 @@ class DeviceGuarded(Guarded):
         return self.part(self.shape)
 
     def part(self, shape: Sequence[int]) -> Any:
-        """The first of the elements, with the strides of all."""
+        """The leading part of this shape, with the strides of the whole tensor."""
         return DeviceArray(self.address, shape, self._name, self._steps, self.device)
 
     def _pieces(self) -> Iterator[slice]:
-        """What is carried: all bytes, or, of rows far apart, each with its surroundings."""
+        """The bytes to copy: all, or, for rows far apart, each row with its surroundings."""
         if self.kind != "far_rows" or min(self.shape, default=0) == 0:
             yield slice(0, self.memory.size)
             return

@@ -1,8 +1,8 @@
-"""Cases in groups, so that thousands of them are a few hundred test items.
+"""Groups cases, so that thousands of them become a few hundred test items.
 
 In: the registry's cases, a depth and a seed. Out: groups: at full depth one per operator ×
-implementation × dtype × layout with all its cases; in a sample one per operator × implementation ×
-dtype, whose cases stand in a seeded order that takes turns among layouts and values. Read next:
+implementation × dtype × layout with all its cases; in a sample, on the CPU, one per operator ×
+implementation × dtype, whose cases alternate among layouts and values in a seeded order. Read next:
 run.py, tests/test_cases.py, docs/testing.md.
 """
 
@@ -16,12 +16,12 @@ from typing import NamedTuple
 from .cases import Case, Registry, expand
 
 PROPERTY = "dlblas_coverage"  # under which a test item hands its Coverage over
-# Cases of a group that run in a sample, refused ones not counted. On a GPU nearly each is compiled.
+# Cases run per group in a sample, not counting refused ones. On a GPU nearly every one compiles.
 MOST = 16
 MOST_ON_GPU = {"contiguous": 5}
 MOST_ON_GPU_ELSE = 1
-# Products of dimensions above this take a second or more: at full depth only, where a group has
-# anything else.
+# Cases with a larger product of dimensions take a second or more. They come last, so a sample runs
+# them only if a group has too few others.
 _HEAVY = 1 << 22
 
 
@@ -44,7 +44,7 @@ class Group(NamedTuple):
 
 
 class Depth(NamedTuple):
-    """How much of everything a run of the tests tries, and the seed of what it draws."""
+    """How much a test run covers, and the seed of its random draws."""
 
     full: bool
     seed: int
@@ -65,8 +65,8 @@ def _heavy(case: Case) -> bool:
 
 
 def in_turns(cases: Iterable[Case], seed: str) -> list[Case]:
-    """All of them in a seeded order: one of each kind (layout and values) in turn, then the next of
-    each; every second one plain, because those try configurations. Heavy ones stand last."""
+    """All cases in a seeded order: round robin over the kinds (layout and values), alternating with
+    plain cases, because those also try configurations. Heavy cases come last."""
     draw = random.Random(seed)
     kinds: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
@@ -84,7 +84,7 @@ def in_turns(cases: Iterable[Case], seed: str) -> list[Case]:
 
 
 def groups(registry: Registry, depth: Depth, every_gpu_case: bool = False) -> list[Group]:
-    """What a run of this depth tries, whether a GPU is here or not."""
+    """The groups that a run of this depth covers, whether or not a GPU is present."""
     found: list[Group] = []
     sampled: dict[tuple[str, str, str], list[Case]] = {}
     for group in _by_layout(registry):
@@ -106,5 +106,5 @@ def groups(registry: Registry, depth: Depth, every_gpu_case: bool = False) -> li
 
 
 def absent(registry: Registry, found: Iterable[Group]) -> list[Group]:
-    """Those of a device that is not here: they are counted, not run."""
+    """The groups whose device is not present: they are counted, not run."""
     return [group for group in found if group.backend == "cuda" and registry.why_no_cuda]

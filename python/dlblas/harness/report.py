@@ -1,9 +1,9 @@
-"""What ran, by operator × implementation × dtype: run, mistrusted, skipped with its reasons, and
-left out of a sample.
+"""What ran, by operator × implementation × dtype: run, mistrusted, skipped (with reasons), and left
+out of a sample.
 
 In: Outcomes, or their rows from other processes. Out: text (``table`` has every row; ``brief`` has
-a line per operator, and the rows that failed or ran nothing), JSON, and what is missing from a
-complete run. Read next: tests/conftest.py.
+one line per operator, and the rows that failed or ran nothing), JSON, and what a complete run
+lacks. Read next: tests/conftest.py.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Coverage:
         self.counts.setdefault(key, Counter())["left out"] += cases
 
     def pack(self) -> dict[str, Any]:
-        """Plain values that cross a process border."""
+        """Plain values that can be passed to another process."""
         return {
             "counts": [[*key, dict(count)] for key, count in self.counts.items()],
             "reasons": [[*key, dict(count)] for key, count in self.reasons.items()],
@@ -76,13 +76,13 @@ class Coverage:
 
     @property
     def run(self) -> int:
-        """Cases that were run and compared: what the floor counts. Mistrusted ones prove
-        nothing."""
+        """Cases that were run and compared, which the coverage floor counts. Mistrusted ones prove
+        nothing and do not count."""
         return self.total("passed", "failed")
 
     def silent(self, registry: Registry) -> list[str]:
-        """Implementations that could run here and ran no case. One reason for every refusal, or
-        one of this machine among them, excuses."""
+        """Implementations that could run here but ran no case. They are excused if all refusals
+        have the same reason, or if some reason lies in this machine."""
         missing = []
         for op in registry.operators:
             for impl in registry.implementations(op):
@@ -96,9 +96,9 @@ class Coverage:
         return missing
 
     def idle_knobs(self, registry: Registry) -> list[str]:
-        """Values of knobs that no configuration had, of implementations that ran. The operators of
-        a family share an implementation's knobs: one of them suffices. Threads divide work only
-        where there are two: on one, such a value is in no space."""
+        """Knob values that no configuration used, for implementations that ran. Operators of a
+        family share an implementation's knobs, so one operator suffices. With one thread nothing
+        is reported: values that divide work among threads are in no search space there."""
         if registry.device["threads"] < 2:
             return []
         idle = []
@@ -122,7 +122,7 @@ class Coverage:
         return _numbers(sum(self.counts.values(), Counter()))
 
     def brief(self) -> str:
-        """A line per operator; then what failed, and, by reason, what ran nothing."""
+        """One line per operator; then what failed and, grouped by reason, what ran nothing."""
         lines = []
         for op in sorted({key[0] for key in self.counts}):
             keys = [key for key in self.counts if key[0] == op]
@@ -207,7 +207,7 @@ class Coverage:
 
 
 def machine_line(registry: Registry) -> str:
-    """Which instruction-set levels this run could run."""
+    """The CPU, the instruction-set levels that this run could use, and the GPU."""
     device = registry.device
     levels = ["baseline", "avx2", "avx512"]
     ran = ", ".join(levels[: levels.index(device["isa"]) + 1])

@@ -1,8 +1,8 @@
-"""Runs one case with every implementation, and judges it.
+"""Runs one case with every implementation and judges it.
 
-In: a Case. Out: Outcomes: passed, failed, mistrusted (the reference could not fail), skipped (the
-implementation's own refusal). The implementation is pinned; results are compared with the oracle
-under its derived bound, and those of ``reference`` with the family's NumPy formula. Read next:
+In: a Case. Out: Outcomes: passed, failed, mistrusted (the comparison proves little), skipped (the
+implementation refused). The implementation is pinned; results are compared with the oracle under
+its derived bound, and those of ``reference`` with the family's NumPy formula. Read next:
 call.py, checks.py, configs.py, docs/testing.md.
 """
 
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 def _run_one(
     registry: Registry, call: Call, impl: dict[str, Any], seed: int, config: str | None
 ) -> tuple[str, list[str]]:
-    """Status and configurations; raises FailedCheck, SkippedCase or the library's refusal."""
+    """Status and configurations run; raises FailedCheck, SkippedCase or the library's refusal."""
     op, name = call.case.op, impl["name"]
     if impl["oracle"] and op not in registry.formulas:
         raise SkippedCase("no independent NumPy formula")
@@ -96,8 +96,8 @@ def run_case(
 def run_group(
     registry: Registry, cases: Iterable[Case], implementation: str, seed: int, most: int = 0
 ) -> list[Outcome]:
-    """The cases in order with one implementation: what one pytest item runs. ``most``: until so
-    many were not skipped; 0: all."""
+    """Runs the cases in order with one implementation, as one pytest item. ``most``: stop after
+    that many cases that were not skipped; 0: run all."""
     outcomes: list[Outcome] = []
     for case in cases:
         chosen = [i for i in registry.implementations(case.op) if i["name"] == implementation]

@@ -1,9 +1,9 @@
-"""One tensor of a case in memory of its own: guard zone, elements and the gaps between them, guard
+"""One tensor of a case in its own memory: guard zone, elements and the gaps between them, guard
 zone.
 
 In: shape, dtype, layout. Out: ``array``, the view that a call gets, and whether anything but its
-elements was written. Guards and gaps hold 0xff, which reads as NaN: using what lies there makes a
-result wrong, and writing there is seen. Read next: run.py.
+elements was written. Guards and gaps hold 0xff, which reads as NaN: using them makes a result
+wrong, and writing to them is detected. Read next: run.py.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 GUARD_BYTE = 0xFF
-# Bytes on each side: as wide as a tile, 256 rows of 256 elements of two bytes; of copies, which no
-# kernel sees, enough to keep them apart.
+# Guard bytes on each side: one tile of 256 rows of 256 two-byte elements. No kernel sees a copy, so
+# its guards need only keep copies apart.
 _GUARD, _COPY_GUARD = 1 << 17, 256
 _SATURATES = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _FAR = 2**31 + 11  # elements between two rows of far_rows
@@ -101,18 +101,18 @@ class Guarded:
 
     @property
     def argument(self) -> Any:
-        """What a call gets."""
+        """The tensor as a call gets it."""
         return self.array
 
     def part(self, shape: Sequence[int]) -> Any:
-        """The first of the elements, with the strides of all."""
+        """The leading part of this shape, with the strides of the whole tensor."""
         return self.array[tuple(slice(n) for n in shape)]
 
     def push(self) -> None:
-        """Before a call: the memory that it sees holds what ``array`` does."""
+        """Before a call: copies ``array`` to the memory that the call sees."""
 
     def pull(self) -> None:
-        """After a call: ``array`` and ``memory`` hold what it left."""
+        """After a call: copies its results back to ``array`` and ``memory``."""
 
     def _zones(self) -> list[Any]:
         """far_rows: the guard zone before and after each row; the rest of the memory stays
@@ -129,7 +129,7 @@ class Guarded:
         self._bytes[...] = pattern
 
     def holding(self, pattern: int) -> Any:
-        """Which elements have no byte but ``pattern``, row-major."""
+        """A row-major mask of the elements whose bytes all equal ``pattern``."""
         return (self._bytes == pattern).all(-1).reshape(-1)
 
     def guards_intact(self) -> bool:
@@ -153,7 +153,7 @@ class Guarded:
             self.array[...] = values.astype(self.dtype)
 
     def copy(self) -> Guarded:
-        # On the host, wherever this one is.
+        # Always on the host, even if this one is on a device.
         other = Guarded(self.shape, self.dtype, self.kind, _COPY_GUARD)
         other.array[...] = self.array
         return other

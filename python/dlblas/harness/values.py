@@ -1,7 +1,7 @@
-"""What a case's tensors of floats hold: draws by the schema's fill, and the special values at
-first, last and tile edges. Indices and integers come from the library (abi.py).
+"""The values of a case's float tensors: draws according to the schema's fill, and special values at
+the first, last and tile-edge positions. Indices and integers come from the library (abi.py).
 
-All draws come from one generator per case, so a seed repeats a case wherever it runs. Read next:
+All draws come from one generator per case, so a seed reproduces a case on any machine. Read next:
 run.py.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 VALUES = ("normal", "large", "nan", "inf", "negzero", "denormal", "positive", "mixed")
-# What a row of "mixed" is, in turn: rows that share a warp or a loop of vectors then take every
-# branch that depends on a row, beside one that does not.
+# The kinds that the rows of "mixed" cycle through: rows that share a warp or a vector loop then
+# take every row-dependent branch, next to a row that does not.
 _ROWS = ("normal", "near", "large", "nan", "zero", "tied")  # Inf beside large: Inf - Inf
 
-# Ends of vectors, of unrolled loops and of cache blocks, and their neighbours.
+# The ends of vectors, unrolled loops and cache blocks, and their neighbours.
 _EDGES = tuple(sorted({e + d for e in (4, 8, 16, 32, 64, 128, 256, 4096) for d in (-1, 0)}))
-# Where products of two leave f32's comfort but sums of a few thousand squares do not leave f64's;
-# f16's own largest is 65504.
+# Scales at which a product of two values comes close to f32's limit, but a sum of a few thousand
+# squares stays far from f64's; the largest f16 number is 65504.
 _LARGE = {"float16": 150.0, "float8_e4m3fn": 64.0, "float8_e5m2": 150.0}
 _SMALLEST = {
     "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133,
@@ -33,15 +33,15 @@ def _edge_positions(width: int) -> list[int]:
 
 
 def _special(rng: np.random.Generator, values: Any, value: str, dtype: np.dtype[Any]) -> None:
-    """Puts specials into some rows, each at another edge; most rows stay ordinary, so a kernel
-    cannot pass by writing one NaN everywhere."""
+    """Puts special values into some rows, at a different edge in each; most rows stay ordinary, so
+    a kernel cannot pass by writing one NaN everywhere."""
     rows = values.reshape(-1, values.shape[-1])
     positions = _edge_positions(rows.shape[1])
     if not positions or not len(rows):
         return
     if value in ("negzero", "denormal"):
         smallest = _SMALLEST.get(dtype.name, 2.0**-149)
-        # A few steps above zero, either sign.
+        # A few steps from zero, of either sign.
         for row in rows:
             few = smallest * rng.integers(-5, 6, len(positions))
             row[positions] = few if value == "denormal" else -0.0
@@ -72,15 +72,15 @@ def _mix(values: Any, dtype: np.dtype[Any]) -> None:
 
 
 def drawn_here(fill: str, dtype: np.dtype[Any]) -> bool:
-    """Special values are the harness's own; indices and integers the library makes, inside their
-    bounds."""
+    """True if the harness draws the values (floats). Indices and integers come from the library,
+    within their bounds."""
     return fill in ("normal", "positive", "negative") and dtype.kind not in "iub"
 
 
 def draw(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], value: str, fill: str
 ) -> Any:
-    """f64 values of one tensor of floats."""
+    """f64 values of one float tensor."""
     values = rng.standard_normal(shape)
     if fill == "negative":
         return -np.abs(values) - 0.0625

@@ -1,10 +1,10 @@
-"""Users' own: implementations of any operator, and new operators, on equal terms with ours.
+"""Users' own implementations of any operator, and their own operators, on equal terms with ours.
 
 ``register`` takes a torch or NumPy function, a Triton kernel or CUDA source text;
-``register_operator`` a schema and a reference; ``load`` a shared object that registers through the
-C or C++ API. What is registered is asked, searched, checked against the oracle, timed, remembered
-and explained like a built-in implementation, and until it was measured it loses to one. Read next:
-docs/own.md, _register.py.
+``register_operator`` takes a schema and a reference; ``load`` opens a shared object that registers
+through the C or C++ API. A registered implementation is queried, searched, checked against the
+oracle, timed, remembered and explained like a built-in one; until it is measured it ranks last.
+Read next: docs/own.md, _register.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tensors of a call as NumPy arrays or torch tensors, over the caller's own memory.
 
-In: what bindings/python/own.cpp makes of a tensor: a DLPack capsule for torch, else address, dtype,
-shape and byte strides. What is made of the memory refers to the call's token: by it the library
-knows that a view was kept, and keeps the memory for it. Read next: _function.py,
+In: a tensor from bindings/python/own.cpp: a DLPack capsule for torch, else address, dtype, shape
+and byte strides. Every array over the memory refers to the call's token, so the library knows when
+a view outlives the call, and keeps the memory alive for it. Read next: _function.py,
 bindings/python/views.cpp.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _dtypes, _hooks
 
-# (DLPack's code, bits) -> NumPy's text of the type. Others (bf16, f8) are bytes of ml_dtypes' type.
+# (DLPack code, bits) -> NumPy type string. Others (bf16, f8) are viewed as types of ml_dtypes.
 _TYPES = {
     (code, 8 * size): f"<{kind}{size}"
     for code, kind in {0: "i", 1: "u", 2: "f", 6: "b"}.items()
@@ -23,7 +23,7 @@ _TYPES = {
 
 
 class _View:
-    """What numpy.asarray() reads, and what its array and all views of that refer to."""
+    """The object that numpy.asarray() reads; the array and all views of it refer to this object."""
 
     __slots__ = ("__array_interface__", "token")
 
@@ -41,7 +41,7 @@ class _View:
 
 
 def numpy_view(row: tuple[Any, ...] | None, fixed: bool, token: Any = None) -> Any:
-    """``fixed``: it may not be written. Without a token it must not leave the call."""
+    """``fixed``: read-only. Without a token, the array must not outlive the call."""
     import numpy
 
     return _view(numpy.asarray, row, fixed, token)
@@ -59,14 +59,14 @@ def _view(asarray: Any, row: tuple[Any, ...] | None, fixed: bool, token: Any) ->
 
 
 def _from_capsule() -> Any:
-    """What torch.utils.dlpack.from_dlpack() calls for a capsule: it asks fewer questions."""
+    """What torch.utils.dlpack.from_dlpack() calls for a capsule; it makes fewer checks."""
     import torch
 
     return getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
 
 def read_numpy(rows: tuple[Any, ...], fixed: tuple[bool, ...], token: Any) -> list[Any]:
-    """``fixed``: for each tensor, whether it may not be written."""
+    """``fixed``: for each tensor, whether it is read-only."""
     import numpy
 
     read = numpy.asarray
@@ -79,7 +79,7 @@ def read_torch(capsules: tuple[Any, ...], _: tuple[bool, ...], __: Any) -> list[
 
 
 def on_stream(stream: int, device: Any) -> Any:
-    """torch's current stream becomes the call's while inside; None where it is that already."""
+    """A context in which the call's stream is torch's current one; None if it already is."""
     torch = sys.modules["torch"]
     if torch.cuda.current_stream(device).cuda_stream == stream:
         return None

@@ -1,7 +1,7 @@
-"""Rows of ``cases=``: held to the rules of ops/*/*/cases.json before the operator is registered.
+"""Rows of ``cases=``: checked by the rules of ops/*/*/cases.json before the operator is registered.
 
-In: what the user gave, the schema's letters and arguments. Out: the rows that the harness, the
-tuner and every command read, which look up no key twice. Read next: tools/cases.schema.json,
+In: the user's rows, the schema's letters and arguments. Out: the rows that the harness, the tuner
+and every command read without checking them again. Read next: tools/cases.schema.json,
 _operator.py.
 """
 
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def read(facts: Operator, schema: str, given: Any) -> list[Row]:
-    """Raises ArgumentError, which names the row and its key."""
+    """Returns the checked rows. Raises ArgumentError, which names the row and its key."""
     fine = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
     rows = list(given) if fine else []
     if not fine or not all(isinstance(row, Mapping) for row in rows):

@@ -1,8 +1,8 @@
-"""Functions that torch.compile made: what they were, and with which options.
+"""Results of torch.compile: the original function, and the options.
 
-In: any callable. Out: ``compiled``, or None. What torch keeps in such a function has addresses in
-it, and another process has others. torch itself is never imported here. Read next: _text.py, which
-makes a text of it, and _travel.py, which sends it.
+In: any callable. Out: a ``Compiled``, or None. What torch stores in such a function contains
+addresses, which differ between processes. torch itself is never imported here. Read next: _text.py,
+which makes a text of it, and _travel.py, which sends it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any, NamedTuple
 
-# Names that torch gives a function of its own, beside those that begin with _torchdynamo.
+# Attributes that torch sets on its functions, besides those that begin with _torchdynamo.
 _TORCHS = ("_is_torch_compile", "_isolate_recompiles_id", "get_compiler_config", "aot_compile")
 
 
@@ -38,7 +38,7 @@ def compiled(fn: Any) -> Compiled | None:
 
 
 def attributes(fn: Any) -> dict[str, Any]:
-    """A function's own, without those that torch gave it, or one that it wraps."""
+    """A function's own attributes, without those that torch set on it or on one that it wraps."""
     held: dict[str, Any] = vars(fn)
     if "_torchdynamo_orig_callable" not in held:
         return held
@@ -47,7 +47,7 @@ def attributes(fn: Any) -> dict[str, Any]:
 
 
 def is_compiled(fn: Any) -> bool:
-    """A function, a partial or a bound method of one, a module."""
+    """Whether it is a compiled function or module, or a partial or bound method of one."""
     while isinstance(fn, (functools.partial, types.MethodType)):
         fn = fn.func if isinstance(fn, functools.partial) else fn.__func__
     held = getattr(fn, "__dict__", None) or {}
@@ -55,8 +55,8 @@ def is_compiled(fn: Any) -> bool:
 
 
 def _how(context: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
-    """Words, and options. The mode is in the backend's configuration, as the options that it is
-    short for."""
+    """The words and options of ``Compiled``. The backend's configuration holds the mode, expanded
+    to options."""
     chain = [getattr(context, "callback", None)]
     while len(chain) < 9 and (inner := _inner(chain[-1])) is not None:
         chain.append(inner)
@@ -89,6 +89,6 @@ def _is_torchs(module: Any) -> bool:
 
 
 def _inner(callback: Any) -> Any:
-    """torch 2.15 has the first of these names, older ones the other."""
+    """torch 2.15 uses the first of these names, older versions the second."""
     held = getattr(callback, "__dict__", None) or {}
     return held.get("_torchdynamo_orig_backend", held.get("_torchdynamo_orig_callable"))

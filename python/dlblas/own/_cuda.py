@@ -11,7 +11,7 @@ from typing import Any
 
 from ._words import refuse, refuse_type, text_of
 
-# What is no code: comments, and what stands between quotes.
+# Everything that is not code: comments, and string and character literals.
 _MUTE = re.compile(
     r'//(?:[^\\\n]|\\.)*|/\*.*?(?:\*/|\Z)|R"([^\s()\\]{0,16})\(.*?\)\1"'
     r'|"(?:[^"\\\n]|\\.)*"|(?<!\w)\'(?:[^\'\\\n]|\\.)*\'',
@@ -56,7 +56,7 @@ def kernels_of(code: str) -> list[str]:
 
 
 def entry_of(op: str, text: str, entry: str | None) -> str:
-    """The text's one kernel, or the one that was named."""
+    """The text's only kernel, or the one that ``entry`` names."""
     code = _code_of(text)
     found = kernels_of(code)
     known = ", ".join(found) or "none"
@@ -67,7 +67,7 @@ def entry_of(op: str, text: str, entry: str | None) -> str:
             op, "entry", "is not clear", "one __global__ function in the text", known,
             "name it with entry=",
         )  # fmt: skip
-    # The name alone, of "space::rows<float>"; a header or a macro may make one that is not here.
+    # The bare name in "space::rows<float>"; a header or a macro may define one not seen here.
     name = text_of(op, "entry", entry).partition("<")[0].strip().rpartition("::")[2]
     hidden = "#include" in re.sub(r"#\s+", "#", code) or "##" in code
     if not _NAME.fullmatch(name) or (name not in _NAME.findall(code) and not hidden):
@@ -79,7 +79,7 @@ def entry_of(op: str, text: str, entry: str | None) -> str:
 
 
 def expressions(op: str, argument: str, given: Any, otherwise: str) -> tuple[str, str, str]:
-    """One, two or three integers or texts."""
+    """Reads one to three integers or texts; a missing one is "1"."""
     if given is None:
         given = otherwise
     parts = [given] if isinstance(given, (str, int)) else given

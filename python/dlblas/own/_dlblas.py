@@ -1,8 +1,9 @@
-"""DLBlas' way to register: ``register_dlblas_op(name, space, args, call, bench_fn, kernel)`` with
-symbolic arguments. A thin layer over ``register``; the measuring is the library's own.
+"""Registration as in DLBlas: ``register_dlblas_op(name, space, args, call, bench_fn, kernel)`` with
+symbolic arguments. A thin layer over ``register``; the library does the measuring.
 
-There, a call returns its results and the tuner hands a configuration to the Triton kernel inside
-it: here as well, with the results copied into what the caller gave. Read next: ../utils.py.
+In DLBlas, a call returns its results and the tuner passes a configuration to the Triton kernel
+inside it. It is the same here; the results are then copied into the caller's tensors. Read next:
+../utils.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 @hinted
 @dataclass(frozen=True)
 class SymVar:
-    """A size that a kernel takes any value of."""
+    """A size that may have any value."""
 
     name: str
 
@@ -36,7 +37,7 @@ class SymVar:
 @hinted
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor argument without data: its rank, dtype and device are what a call must have."""
+    """A tensor argument without data: the rank, dtype and device that a call must have."""
 
     shape: tuple[Any, ...]
     device: Any = None
@@ -51,13 +52,13 @@ class Tensor:
 @hinted
 @dataclass
 class AutotuneConfig:
-    """How long a search may be; ``get_op(name, args, AutotuneConfig(…))``."""
+    """Length and strategy of a search: ``get_op(name, args, AutotuneConfig(…))``."""
 
     total_iteration: int = 5
     tunner: str = "enumeration"
 
     def options(self) -> dict[str, Any]:
-        """As ``dlblas.tune`` takes them."""
+        """The options of ``dlblas.tune``."""
         strategies = {"enumeration": "exhaustive"}
         strategy = strategies.get(self.tunner, self.tunner)
         return {"max_evaluations": self.total_iteration, "strategy": strategy}
@@ -69,12 +70,12 @@ def register_dlblas_op(
 ) -> None:
     """Adds ``call`` as an implementation of the operator ``name``.
 
-    ``args``: one entry for each argument of ``call``: ``Tensor`` for a tensor, a text for a value
-    that is fixed, anything else (``SymVar``, ``torch.SymFloat``) for a scalar. Tensors are the
-    operator's in order, scalars likewise. ``space``: None, ``ChoiceSpace`` of Triton
-    configurations or of mappings, or ``DictSpace``; a knob that ``call`` names is passed to it, any
-    other to each launch of ``kernel``. ``bench_fn`` is not called. Of an unknown operator, register
-    schema and reference first: ``dlblas.register_operator``.
+    ``args``: one entry per argument of ``call``: ``Tensor`` for a tensor, a text for a fixed value,
+    anything else (``SymVar``, ``torch.SymFloat``) for a scalar. Tensors match the operator's
+    tensors in order, scalars its scalars. ``space``: None, a ``ChoiceSpace`` of Triton
+    configurations or of mappings, or a ``DictSpace``; a knob that ``call`` names is passed to it,
+    any other to each launch of ``kernel``. ``bench_fn`` is not called. For an unknown operator,
+    register schema and reference first: ``dlblas.register_operator``.
     """
     facts = operator(name)
     if not isinstance(args, tuple):
@@ -112,7 +113,7 @@ def register_dlblas_op(
 
 
 def _called(call: Any) -> str:
-    """Its module and name; of an object that is called, its class's."""
+    """Its module and name; for a callable object, those of its class."""
     while isinstance(call, functools.partial):
         call = call.func
     name = getattr(call, "__name__", type(call).__name__)
@@ -120,7 +121,7 @@ def _called(call: Any) -> str:
 
 
 class _Plan:
-    """Which argument of ``call`` is which of ours."""
+    """Maps the arguments of ``call`` to the operator's."""
 
     def __init__(self, facts: Operator, args: tuple[Any, ...]) -> None:
         self.facts = facts
@@ -151,7 +152,7 @@ class _Plan:
         self.dtypes = {n: _dtypes.name_of(t.dtype) for n, t in self.tensors.items()}
 
     def words(self, device: str) -> str:
-        """What tells one registration of a call from another: DLBlas keeps them all."""
+        """Distinguishes the registrations of one call, all of which DLBlas keeps."""
         dtypes = list(map(str, self.dtypes.values()))
         one = len(set(dtypes)) == 1
         other = [n for n in self.places if n in self.facts.scalars and n not in self.fixed]
@@ -161,7 +162,7 @@ class _Plan:
         return "_".join([*(dtypes[:1] if one else dtypes), *fixed, *other, *sizes, *gpu])
 
     def sizes(self) -> Iterator[tuple[Any, str]]:
-        """A symbol or an integer of a shape, and the operator's letter that it stands for."""
+        """Yields each symbol or integer of a shape with the letter that it stands for."""
         for name, tensor in self.tensors.items():
             for size, dim in zip(reversed(tensor.shape), reversed(self.dims[name]), strict=False):
                 if dim.plain and not dim.may_be_one:
@@ -230,7 +231,7 @@ _current: ContextVar[Mapping[str, Any]] = ContextVar("dlblas_configuration")
 
 
 def _inject(kernel: Any) -> None:
-    """Each launch of the kernel gets what the configuration says and the launch does not."""
+    """Adds the configuration's knobs to each launch of the kernel, unless the launch sets them."""
     plain = getattr(kernel, "run", None)
     if plain is None or hasattr(plain, "dlblas"):
         return

@@ -1,8 +1,9 @@
 """Python functions as implementations: which arguments they take, and the call itself.
 
-A function is called by name with what it declares: the operator's tensors and scalars, its results
-to write into, its knobs, and letters where it wants them. Optional tensors and key scalars that it
-does not declare are refused as a problem's, by name. Read next: _register.py, _arrays.py.
+A function is called with keyword arguments, those that it declares: the operator's tensors and
+scalars, results to write into, knobs and letters. A problem with an optional tensor or key scalar
+that the function does not declare is refused, and the refusal names it. Read next: _register.py,
+_arrays.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MOST_WORDS = 2000  # characters of an exception that a failure's record keeps
 
 
 class Signature(NamedTuple):
-    """What a callable takes of a call."""
+    """Which arguments of a call a callable takes."""
 
     names: tuple[str, ...]  # ours, in schema order: tensors, scalars, letters, knobs
     untaken: tuple[str, ...]  # optional tensors and key scalars that a problem may not have
@@ -32,7 +33,7 @@ class Signature(NamedTuple):
 
 
 def declared_by(op: str, fn: Callable[..., Any], argument: str) -> tuple[dict[str, bool], bool]:
-    """Parameter → must be given; and whether it takes any other."""
+    """Each parameter → whether it is required; and whether ``fn`` takes any other keyword."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
@@ -61,7 +62,7 @@ def bind(op: Operator, fn: Callable[..., Any], knobs: Knobs) -> Signature:
 def match(
     op: Operator, knobs: Knobs, declared: dict[str, bool], rest: bool, argument: str
 ) -> Signature:
-    """Declared names against the operator's; raises in words for what cannot be."""
+    """Matches declared names with the operator's; raises an error that explains a mismatch."""
     every = (*op.tensors, *op.scalars, *op.letters, *knobs.domains)
     twice = set(knobs.domains) & {*op.tensors, *op.scalars, *op.letters}
     if twice:
@@ -82,7 +83,7 @@ def match(
                 op.name, argument, f"does not take {name}", ", ".join(missing),
                 ", ".join(declared) or "nothing", "it is called by name with each of these",
             )  # fmt: skip
-    # A torch-like **kwargs gets the arguments, but letters only where they are named.
+    # **kwargs receives all arguments except letters, which must be declared by name.
     taken = [n for n in every if n in declared or (rest and n not in op.letters)]
     untaken = [n for n in (*op.optional, *op.keys) if n not in taken]
     always = [n for n in op.inputs if n in op.usual and n in taken and declared.get(n, True)]
@@ -90,14 +91,14 @@ def match(
 
 
 def _needed(op: Operator, knobs: Knobs) -> tuple[str, ...]:
-    """Inputs that are always there, scalars that a problem does not hold, results, knobs."""
+    """Required inputs, scalars outside the key or without a default, results, knobs."""
     inputs = [n for n in op.inputs if n not in op.optional]
     scalars = [n for n in op.scalars if n not in op.keys or n in op.required]
     return (*inputs, *scalars, *op.results, *knobs.domains)
 
 
 def _refusal(answer: Any) -> str:
-    """What a predicate answered: "" for yes."""
+    """The reason in a predicate's answer; "" for yes."""
     if answer is None or answer is True:
         return ""
     return answer if isinstance(answer, str) else "its supports() said no without a reason"
@@ -106,7 +107,7 @@ def _refusal(answer: Any) -> str:
 def supports_of(
     op: Operator, signature: Signature, own: Supports | None, contiguous: bool = False
 ) -> Callable[[tuple[Any, ...]], str | None] | None:
-    """What the library asks: the user's predicate, after what the signature rules out."""
+    """The predicate that the library calls: first what the signature rules out, then the user's."""
     may_lack = bool(op.usual and signature.names)  # the library refuses where no one is asked
     if own is None and not signature.untaken and not contiguous and not may_lack:
         return None
@@ -145,7 +146,7 @@ def _answer(op: Operator, own: Supports, problem: Problem) -> str | None:
 
 
 def words_of(error: Exception) -> str:
-    """The error, and the last line of the user's that led to it."""
+    """The error, and the file and line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}:{last[0].lineno})" if last else ""
     return f"{type(error).__name__}: {cut(str(error), _MOST_WORDS)}{where}"
@@ -158,7 +159,7 @@ def _picks(names: Iterable[str], wanted: tuple[str, ...]) -> list[tuple[str, int
 def step_of(
     op: Operator, fn: Callable[..., Any], signature: Signature, knobs: Knobs, torch: bool
 ) -> Callable[..., str | None]:
-    """What the library calls: None, or in words why it failed."""
+    """The function that the library calls; it returns None, or the text of a failure."""
     tensors = _picks(op.tensors, signature.names)
     scalars = _picks(op.scalars, signature.names)
     letters = _picks(op.letters, signature.names)

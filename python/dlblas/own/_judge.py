@@ -1,8 +1,8 @@
 """``judge=`` of ``register_operator``: a user's function that says which elements are wrong.
 
-In: a call's tensors before and after it, the reference's values. Out: how many elements of each
-result are wrong, and the first. What the function raises is an error of the judge, in words, and
-never a pass. Read next: _operator.py, bindings/c/register_operator.cpp.
+In: a call's tensors before and after it, and the reference's values. Out: for each result, the
+number of wrong elements and the index of the first. An exception in the function is reported as an
+error of the judge, never as a pass. Read next: _operator.py, bindings/c/register_operator.cpp.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._words import refuse, refuse_type
 
 
 class Judge:
-    """What the library calls for a verdict on all rows."""
+    """The callable that gives the library a verdict on all rows."""
 
     def __init__(self, facts: Operator, fn: Callable[..., Any]) -> None:
         self._facts, self._fn = facts, fn
@@ -78,7 +78,7 @@ class Judge:
 
 
 def _values(row: Any) -> Any:
-    """Floating types as f64, others as they are; a copy, which the function may write."""
+    """A copy that the function may write: floating types as f64, others unchanged."""
     import numpy as np
 
     view = _arrays.numpy_view(row, True)
@@ -87,8 +87,7 @@ def _values(row: Any) -> Any:
 
 
 def _wanted(row: Any, value: int, magnitude: int) -> Any:
-    """The reference's values, of an i64 whole; hidden in a masked array where they are
-    undefined."""
+    """The reference's values, as exact integers for an i64; a masked array hides undefined ones."""
     import numpy as np
 
     if row is None:
@@ -109,7 +108,7 @@ def _wanted(row: Any, value: int, magnitude: int) -> Any:
 
 
 def _found(name: str, shape: Any, answer: Any) -> tuple[int, int]:
-    """How many are wrong, and the first, or -1 where only a count says so."""
+    """The number of wrong elements and the index of the first; -1 if it is unknown or none is."""
     import numpy as np
 
     if answer is None and shape is None:  # of an absent input there is nothing to say

@@ -1,8 +1,8 @@
 """Shared objects that register through the C or C++ API: include/dlblas/implementation.hpp.
 
 In: a file that exports ``dlblas_status dlblas_own(void)``, as DLBLAS_OWN defines it. Out: what it
-registered. It finds libdlblas.so in this process, whichever it was linked against. Read next:
-docs/own.md.
+registered. Its symbols resolve to this process's libdlblas.so, whichever copy it was linked
+against. Read next: docs/own.md.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ._words import refuse
 
 @hinted
 def load(path: str | os.PathLike[str]) -> None:
-    """Opens a shared object and lets it register; it stays open for the process. Raises
-    ArgumentError where it cannot be opened, and whatever its registration raised."""
+    """Opens the shared object ``path`` and runs its registration; it stays open until the process
+    ends. Raises ArgumentError if it cannot be opened, or the error of its registration."""
     name = os.fspath(path)
     with contextlib.suppress(OSError):  # a current folder that is gone: dlopen has the words
         name = os.path.abspath(name)
-    # What it links against must be this very library, of which there is one in the process.
+    # RTLD_GLOBAL: the object must bind to this library, of which the process has only one copy.
     ctypes.CDLL(_native.library_path(), mode=ctypes.RTLD_GLOBAL)
     try:
         library = ctypes.CDLL(name)

@@ -1,7 +1,7 @@
 """What a function finds by name: the globals that its code reads, and attributes of users' modules.
 
-In: a function. Out: texts and values for ``_text``, which looks into what users' files define and
-takes the name alone of what libraries do. Read next: _text.py.
+In: a function. Out: texts and values for ``_text``, which examines objects that users' files define
+and takes only the names of those that libraries define. Read next: _text.py.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 
 class Looking:
-    """What one text is made for: a function's package, which is a user's however it is installed.
-    So many functions are looked into as `left` says; of others the name is the text."""
+    """The context of one text: the function's package, which counts as the user's however it is
+    installed, and `left`, the number of functions whose globals may still be followed."""
 
     def __init__(self, package: str) -> None:
         self.package, self.left = package, 256
@@ -30,7 +30,7 @@ class Looking:
 
 looking: contextvars.ContextVar[Looking] = contextvars.ContextVar("looking")
 _LIBRARIES = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")})
-# Their state says nothing of results.
+# The state of objects from these modules does not affect results.
 _TOOLS = {
     "logging", "threading", "_thread", "concurrent", "contextvars", "_contextvars", "queue",
     "_queue", "weakref", "_weakref", "asyncio",
@@ -38,7 +38,7 @@ _TOOLS = {
 
 
 def names_in(fn: Any) -> list[str]:
-    """The globals that it reads, but for those that it sets first."""
+    """The globals that ``fn`` reads, except undefined ones that it sets itself."""
     reads: dict[str, bool] = {}  # whether it must be there: in a class body it may be the class's
     sets: set[str] = set()
     for code in _codes(fn):
@@ -52,8 +52,8 @@ def names_in(fn: Any) -> list[str]:
 
 
 def found_by(fn: Any) -> Iterator[tuple[str, Any]]:
-    """Names and what they stand for: a value to be looked into, or a text. Of a function of a
-    library, nothing."""
+    """Yields each name with what it stands for: a value to examine, or a text. Yields nothing for a
+    library's function."""
     made_for = looking.get()
     if is_library(fn) or made_for.left == 0:
         return
@@ -69,7 +69,7 @@ def found_by(fn: Any) -> Iterator[tuple[str, Any]]:
 
 
 def by_name(held: Any) -> Any:
-    """Its name, where a library defines it or it is a tool; else itself."""
+    """Its name if a library defines it or it is one of ``_TOOLS``; else the object itself."""
     kind = type(held)
     if kind.__module__ == "typing":
         return Name(repr(held))
@@ -86,7 +86,7 @@ class Name(str):
 
 
 def is_library(what: Any) -> bool:
-    """Python's own, dlblas' and what is installed, but for the package that registers."""
+    """Whether it belongs to Python, dlblas or an installed package, but not the registering one."""
     module = what.__name__ if isinstance(what, ModuleType) else what.__module__
     top = str(module).partition(".")[0]
     if top == "dlblas" or top in sys.stdlib_module_names:
@@ -110,8 +110,8 @@ _serial_lock = threading.RLock()
 
 
 def serial_of(value: Any) -> int:
-    """Of this very object, as long as it lives; a new one each time where it takes no weak
-    reference."""
+    """A number that identifies this object while it lives; a new number on each call if the object
+    takes no weak reference."""
     key = id(value)
 
     def gone(reference: Any) -> None:

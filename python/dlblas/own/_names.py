@@ -1,7 +1,7 @@
-"""Names that a new operator may have in Python: none that the package needs for itself.
+"""Refuses names of new operators that would hide something of the package.
 
-In: the names of its forms, before anything is registered. Keywords and clashes with operators that
-are there are the library's to refuse. Read next: _operator.py, src/registry/names.cpp.
+In: the names of an operator's forms, before anything is registered. The library itself refuses
+keywords and the names of existing operators. Read next: _operator.py, src/registry/names.cpp.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ._words import refuse
 
 
 def reserved(name: str) -> bool:
-    """Of a name that is no operator's: what dlblas holds, says that it has, or would find in its
-    folder once asked."""
+    """Whether dlblas uses this name: as an attribute, in ``__all__``, or as a file in its folder
+    that an import would find. Precondition: no operator has the name."""
     package: Any = sys.modules["dlblas"]
     folders = filter(os.path.isdir, package.__path__)
     files = (file for folder in folders for file in os.listdir(folder))
@@ -30,8 +30,8 @@ def reserved(name: str) -> bool:
 
 
 def check(op: str, forms: Iterable[tuple[str, str]]) -> None:
-    """Raises ArgumentError. ``forms``: the argument of register_operator that each is of, and its
-    name."""
+    """Raises ArgumentError for a reserved name. ``forms``: for each form, the argument of
+    register_operator that gives it, and its name."""
     for argument, name in forms:
         if name not in _functions.FUNCTIONS and reserved(name):
             raise refuse(

@@ -1,8 +1,8 @@
 """``register_operator``: a new operator from its schema and a reference.
 
-Out: ``dlblas.<name>``, ``torch.ops.dlblas.<name>`` and ``<name>_out`` with fakes where torch is
-there, cases for the harness, and a row for every command. The reference is called with f64 arrays
-(integers as they are) and returns its results. Read next: bindings/c/register_operator.cpp.
+Out: ``dlblas.<name>``; if torch is loaded, ``torch.ops.dlblas.<name>`` and ``<name>_out`` with
+fakes; cases for the harness, and a row for every command. The reference is called with f64 arrays
+(integers unchanged) and returns its results. Read next: bindings/c/register_operator.cpp.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ def register_operator(
 ) -> Callable[..., Any]:
     """Adds an operator; returns the function ``dlblas.<name>``.
 
-    ``schema``: as in docs/add_an_operator.md. ``reference``: called by name with f64 NumPy arrays
-    and scalars; returns one array, or a tuple in result order. Inputs that the operator writes
-    (``!`` in the schema) it writes in place, or returns after the results. ``bound``: the error
-    allowed to an element as (times its row's largest value, times its own, plus this much), or a
-    function of a ``Problem`` and a result's name that returns these; by default derived from the
-    schema.
-    ``judge``: says which elements are wrong, where no bound can (ids with ties, permutations,
-    samples): a function of the inputs, the results and the reference's results, each with the
-    arrays and scalars of the schema's names. It returns for each result an array of bool, True
-    where it is wrong, or how many are. What it raises is an error, and no pass.
+    ``schema``: as in docs/add_an_operator.md. ``reference``: called with keyword arguments, f64
+    NumPy arrays and scalars; returns one array, or a tuple in result order. It writes inputs that
+    the operator writes (``!`` in the schema) in place, or returns them after the results.
+    ``bound``: the allowed error of an element, as (factor of its row's largest value, factor of its
+    own value, absolute term), or a function of a ``Problem`` and a result's name that returns
+    these; by default derived from the schema.
+    ``judge``: says which elements are wrong, if no bound can (ids with ties, permutations,
+    samples): a function of the inputs, the results and the reference's results, each with its
+    arrays and scalars under the schema's names. For each result it returns a bool array, True where
+    an element is wrong, or the number of wrong elements. An exception is an error, not a pass.
     ``inplace``: in-place forms. ``cases``: rows as in ops/*/*/cases.json, without "op"; by default
-    a few of every kind. The same schema again replaces reference, bound, judge and cases; another
-    formula or in-place form is an error, none keeps what there is; a judge cannot come or go.
-    Raises ArgumentError.
+    a few of every kind. Registering the same schema again replaces reference, bound, judge and
+    cases; a different formula or in-place form is an error, leaving them out keeps them; a judge
+    cannot be added or removed. Raises ArgumentError.
     """
     found = _NAME.match(schema) if isinstance(schema, str) else None
     if found is None:
@@ -103,8 +103,8 @@ def _forms(op: str, inplace: Any) -> tuple[str, ...]:
 
 
 def announce() -> None:
-    """Functions of operators that Python does not have yet, in ``dlblas`` and in torch: on return
-    all are there, whichever thread brought them."""
+    """Adds the functions of new operators to ``dlblas`` and to torch. On return all of them exist,
+    whichever thread added them."""
     package: Any = sys.modules["dlblas"]
     with _announcing:  # no user's code runs in it, and no import of torch
         for function in _functions.add_functions(_functions.native["own_functions"]()):
@@ -120,12 +120,12 @@ def announce() -> None:
 
 @hinted
 def cases(op: str, use: str | None = None) -> list[dict[str, Any]]:
-    """The harness's rows of a registered operator; of one use, where it is named."""
+    """The harness's rows of the registered operator ``op``; only those of ``use``, if given."""
     return [row for row in _cases.get(op, []) if use is None or use in row["use"]]
 
 
 class _Reference:
-    """What the library calls for the oracle's values of some rows."""
+    """The callable that gives the library the oracle's values of some rows."""
 
     def __init__(self, facts: Operator, fn: Callable[..., Any]) -> None:
         self._facts, self._fn = facts, fn
@@ -155,7 +155,7 @@ class _Reference:
         for name, row in zip(facts.inputs, rows, strict=False):
             view = _arrays.numpy_view(row, True)
             exact = view is None or view.dtype.kind in "iub"
-            # Copies: the function may keep them, and write those that it writes in place.
+            # Copies: the function may keep them, and writes some in place.
             named[name] = view if view is None else view.copy() if exact else view.astype(float)
         named.update(zip(facts.scalars, scalars, strict=True))
         with np.errstate(all="ignore"):
@@ -174,9 +174,9 @@ class _Reference:
 
 
 def _write(judged: Any, results: list[Any], chosen: Any, values: Any, magnitudes: Any) -> None:
-    """The chosen rows of each result and written input, and beside each the largest value of its
-    row, or -1 where a masked array hides an element; of an i64, what f64 leaves out. ``judged``:
-    the tensors, None of an absent input."""
+    """Writes the chosen rows of each result and written input, and for each element its magnitude:
+    the largest value of its row; -1 if a masked array hides it; for an i64 beyond 2^53, what f64
+    leaves out. ``judged``: names and tensors, None for an absent input."""
     import ctypes
 
     import numpy as np
@@ -217,8 +217,8 @@ def _write(judged: Any, results: list[Any], chosen: Any, values: Any, magnitudes
 
 
 def _split(values: Any, whole: Any) -> Any:
-    """Takes from values, in place, what f64 has no room for; returns it, -1 of the others. See
-    device/whole.hpp."""
+    """Removes from ``values``, in place, the parts that f64 cannot hold, and returns them; -1 for
+    values that fit. See device/whole.hpp."""
     import numpy as np
 
     beyond = (whole >= 2**53) | (whole <= -(2**53))
@@ -227,7 +227,7 @@ def _split(values: Any, whole: Any) -> Any:
 
 
 class _Bound:
-    """What the library asks for the error that an element may have."""
+    """The callable that gives the library the allowed error of an element."""
 
     def __init__(self, facts: Operator, given: Any) -> None:
         self._given, self._facts = given, facts
@@ -260,7 +260,7 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     }  # fmt: skip
 
     def dims(tokens: int, other: int) -> dict[str, int]:
-        """Smaller than asked for where that many letters would make gigabytes."""
+        """The given sizes, halved until every tensor has at most ``_MOST_ELEMENTS`` elements."""
         while True:
             sizes = {n: tokens if n in bucketed else other for n in facts.letters}
             for name, by in multiples.items():

@@ -1,6 +1,6 @@
 """An operator's schema as registration needs it, and a problem as ``supports=`` sees it.
 
-In: a row of ``info()["operators"]``; the tuple that bindings/python/own.cpp makes of a Problem.
+In: a row of ``info()["operators"]``; the tuple that bindings/python/own.cpp builds from a Problem.
 Read next: _register.py.
 """
 
@@ -45,7 +45,8 @@ class Operator(NamedTuple):
 
 
 def operator(name: str) -> Operator:
-    """Raises UnknownOperatorError, which lists the known ones; ArgumentError for no text."""
+    """The operator ``name``. Raises UnknownOperatorError, which lists the known ones, or
+    ArgumentError if ``name`` is not a text."""
     wanted = resolve(text_of("register", "op", name))[0].operator
     row = next(row for row in _native.info()["operators"] if row["name"] == wanted)
     scalars = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
@@ -65,8 +66,8 @@ def operator(name: str) -> Operator:
 
 
 def of_schema(schema: str) -> Operator:
-    """Of a schema that is not registered; raises ArgumentError for one that does not parse. Key
-    scalars are there without their defaults."""
+    """The operator of an unregistered schema; raises ArgumentError if it does not parse. Key
+    scalars have None in place of their defaults."""
     name, letters, inputs, results, scalars = _functions.native["own_schema"](schema)
     return Operator(
         name,
@@ -82,7 +83,7 @@ def of_schema(schema: str) -> Operator:
 
 
 def _bucket_before(end: int) -> int:
-    """The end of the bucket before the one that ends here, as core/problem.hpp has them."""
+    """The end of the bucket before the one that ends here; see src/core/problem.hpp."""
     if end <= 1:
         return end - 1
     if end & (end - 1):  # three quarters of a power of two, or no bucket's end
@@ -91,12 +92,11 @@ def _bucket_before(end: int) -> int:
 
 
 class Problem:
-    """What a choice may depend on: ``letters`` (a token count is its bucket's upper end),
+    """What a choice may depend on: ``letters`` (a token count is given as its bucket's upper end),
     ``dtypes`` and ``layouts`` by tensor (absent ones are left out), ``alignments`` in bytes,
-    ``in_place`` (result → the input whose memory it is), key ``scalars`` (of ``key(set)``: whether
-    it differs from its default), ``device``, ``arch``, ``units``, ``threads`` and
-    ``deterministic``. ``problem.C`` is short for
-    ``problem.letters["C"]``."""
+    ``in_place`` (result → the input whose memory it shares), key ``scalars`` (for ``key(set)``:
+    whether it differs from its default), ``device``, ``arch``, ``units``, ``threads`` and
+    ``deterministic``. ``problem.C`` is short for ``problem.letters["C"]``."""
 
     def __init__(self, op: Operator, row: tuple[Any, ...]) -> None:
         letters, tensors, scalars, device, index, self.arch, self.units, self.threads, flags = row
@@ -114,8 +114,8 @@ class Problem:
         self.deterministic = bool(flags & 1)
 
     def of_other_sizes(self, op: Operator) -> Iterator[Problem]:
-        """The same key's other sizes, some: every bucketed letter one less than its bucket's end,
-        then as small as its bucket has."""
+        """Yields this problem at up to two other sizes of its key: every bucketed letter one below
+        its bucket's end, then at its bucket's smallest size."""
         for smallest in (False, True):
             other = dict(self.letters)
             for name in op.bucketed:

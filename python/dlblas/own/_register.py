@@ -1,8 +1,8 @@
-"""``register``: one door for functions, Triton kernels and CUDA text.
+"""``register``: one entry point for functions, Triton kernels and CUDA source text.
 
-In: an operator's name, a name of one's own, and what computes it. Out: an implementation in the
-registry. Everything is checked here, by argument, before the library sees it. Read next:
-_function.py, _triton.py, _cuda.py, bindings/python/own.cpp.
+In: an operator's name, a name for the implementation, and its code. Out: an implementation in the
+registry. Each argument is checked here, before the library sees it. Read next: _function.py,
+_triton.py, _cuda.py, bindings/python/own.cpp.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Options(TypedDict, total=False):
 
 
 def _name_comes_second(function: Callable[_P, Any]) -> Callable[_P, Any]:
-    """Refuses ``register(op, fn, …)``, with or without ``name=``, and ``@register`` alone, before
-    Python words it."""
+    """Refuses ``register(op, fn, …)``, with or without ``name=``, and bare ``@register``, before
+    Python raises its own less helpful error."""
 
     @functools.wraps(function)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> Any:
@@ -122,17 +122,18 @@ def register(
     arch: int = 0,
     version: str = "",
 ) -> Any:
-    """Adds an implementation of ``op``, or replaces your one of this name; returns ``fn``.
+    """Adds an implementation of ``op``, or replaces your earlier ``name``; returns ``fn``.
 
     ``fn`` is a Python function on NumPy arrays or torch tensors, a Triton kernel, or CUDA source
-    text; without it the result is a decorator. All write into results that they are given.
+    text; each writes into the results that it is given. Without ``fn``, returns a decorator.
     ``devices``: "cpu", "cuda" or both (default: cpu for functions, cuda for kernels); with both,
     the names get the device as a suffix. ``supports(problem)``: None, or a sentence that says why
-    not. ``space``: knobs and their values; ``where`` and ``default`` narrow and begin it.
-    ``grid``, ``block``, ``smem``, ``entry``: of kernels. ``arrays``: "numpy" or "torch", what a
-    function gets (default numpy on the CPU alone, else torch; torch for what torch.compile made).
-    ``arch``: the least compute capability × 10. ``version``: anything that should make records
-    stale beside the source itself.
+    not. ``space``: knobs and their values; ``where`` narrows it, and ``default`` is the
+    configuration of a call that was never tuned. ``grid``, ``block``, ``smem``, ``entry``: for
+    kernels only. ``arrays``: "numpy" or "torch", what a function gets (default: numpy for the CPU
+    alone, else torch; torch for a result of torch.compile). ``arch``: the lowest compute
+    capability × 10. ``version``: a text; a change of it makes records stale, like a change of the
+    source.
     Raises ArgumentError, or UnknownOperatorError. See docs/own.md.
     """
     if fn is None:
@@ -183,7 +184,7 @@ def register(
         ]
         for device in chosen
     ]  # fmt: skip
-    # CUDA text without functions of Python's is all there: a worker needs no module for it.
+    # CUDA text without Python functions is self-contained: a worker needs no module for it.
     whole = made["cuda"] is not None and made["supports"] is None and allowed is None
     what = f"{facts.name}.{name}"
     alone: Any = rows[0] if whole else None
@@ -207,7 +208,7 @@ def register(
 
 
 def register_again(row: Any) -> None:
-    """In a worker: a row that came as JSON, or a function's parcel."""
+    """In a worker: registers a row that came as JSON, or a function's parcel."""
     if isinstance(row, dict):
         _travel.unpack(row, register)
         return
@@ -220,7 +221,7 @@ def register_again(row: Any) -> None:
 
 @hinted
 def unregister(op: str, name: str) -> None:
-    """Takes your implementation away; of one registered for both devices, both."""
+    """Removes your implementation; if it was registered for both devices, removes both."""
     facts = operator(op)
     _check_name(facts.name, name)
     rows = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
@@ -252,7 +253,7 @@ def _devices(op: str, devices: Any, otherwise: str) -> list[str]:
 
 
 def _arrays(op: str, fn: Any, arrays: Any, devices: list[str]) -> bool:
-    """Whether a function gets torch tensors. Dynamo refuses arrays over another's memory."""
+    """Whether a function gets torch tensors. Dynamo refuses arrays that do not own their memory."""
     if arrays not in (None, "numpy", "torch"):
         raise refuse(op, "arrays", "is unknown", '"numpy" or "torch"', repr(arrays), "use one")
     if arrays == "numpy" and "cuda" in devices:
@@ -303,7 +304,7 @@ def _from_kernel(
     signature, theirs = _triton.bind(op, kernel, knobs)
     size = _triton.check_grid(op.name, grid)
     launch = _triton.call_of(op, kernel, theirs, size)
-    # The grid may want every letter and knob, whether the kernel takes it or not.
+    # The grid may need any letter or knob, also one that the kernel does not take.
     every = dict.fromkeys((*signature.names, *op.letters, *knobs.domains))
     wide = signature._replace(names=tuple(every))
     return {

@@ -1,8 +1,7 @@
-"""What an implementation is made of: the hash that its records carry, and the module whose import
+"""Identifies an implementation: the hash that its records carry, and the module whose import
 registers it again.
 
-A changed hash makes the records of that candidate stale, and no others. Read next: _text.py,
-_register.py.
+A changed hash makes only that candidate's records stale. Read next: _text.py, _register.py.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ def digest(*parts: Any) -> str:
 
 
 def registering_module() -> str | None:
-    """The module whose body is running and led here; None for what no import would repeat: a
-    function called later, a shell, a script that no worker may import."""
+    """The module whose top-level code is making this call. None if no import would repeat the call:
+    in a function called later, a shell, or a script that a worker may not import."""
     frame = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -53,8 +52,8 @@ def registering_module() -> str | None:
 
 
 def _repeatable(namespace: dict[str, Any], line: int) -> bool:
-    """Whether a worker may import the script that runs, as a process of multiprocessing would: it
-    has ``if __name__ == "__main__":``, and this line is not below it."""
+    """Whether a worker may import the running script, as multiprocessing would: it has an
+    ``if __name__ == "__main__":``, and this line is not inside that block."""
     main = sys.modules.get("__main__")
     if main is None or vars(main) is not namespace:
         return False
@@ -85,8 +84,8 @@ def _guards(file: str) -> tuple[range, ...]:
 
 
 def place_of(what: str, row: Any = None) -> str | None:
-    """What registers ``what`` anew in a worker: a module's name; "" for the ``row`` itself, which
-    needs none; None where only this process can: a script without a guard, a closure."""
+    """How a worker registers ``what`` again: a module's name; "" if the ``row`` alone is enough;
+    None if only this process can (a script without a guard, a closure)."""
     name = registering_module()
     if name is None and row is not None and what.partition(".")[0] not in _local and _fits(row):
         return ""
@@ -96,7 +95,8 @@ def place_of(what: str, row: Any = None) -> str | None:
 def note(
     what: str, place: str | None, row: Any = None, again: Callable[[], Any] | None = None
 ) -> None:
-    """It is registered, from there. ``again``: the row as it is later, or None."""
+    """Records that ``place`` registers ``what``. ``again`` returns the row as of the time of
+    sending, or None."""
     with _lock:
         forget(what)
         if place:
@@ -114,7 +114,7 @@ def _fits(row: Any) -> bool:
 
 
 def forget(what: str) -> None:
-    """It was taken away, or comes from elsewhere now."""
+    """Drops ``what``: it was unregistered, or is being registered from elsewhere."""
     with _lock:
         _local.discard(what)
         _rows.pop(what, None)
@@ -132,17 +132,17 @@ def registered() -> set[str]:
 
 
 def modules() -> list[str]:
-    """Modules whose import registers what is registered now: what a worker process imports."""
+    """Modules whose import repeats the current registrations; a worker process imports them."""
     return [name for name in list(_modules) if name != "__main__"]
 
 
 def script() -> list[str]:
-    """File and package of the script whose import registers something; else empty."""
+    """File and package of the script whose import registers something; empty if there is none."""
     return _script if "__main__" in _modules else []
 
 
 def rows() -> list[Any]:
-    """What a worker registers without a module."""
+    """The rows that a worker registers without importing a module."""
     with _lock:
         now = [_again[what]() if what in _again else row for what, row in _rows.items()]
     return [row for row in now if row is not None]

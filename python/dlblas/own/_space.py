@@ -1,8 +1,8 @@
-"""The knobs of a user's implementation: Python values to the library's integers and back.
+"""The knobs of a user's implementation: maps Python values to the library's integers and back.
 
 In: ``space=`` (a mapping of knobs to spaces or values, or a list of whole configurations) and
-``where=``. Out: what the library searches. Integers and truth values go as they are, others by a
-label. Read next: ../spaces.py, src/core/config.hpp.
+``where=``. Out: the space that the library searches. Integers and booleans are passed unchanged,
+other values by a label. Read next: ../spaces.py, src/core/config.hpp.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def values_of(op: str, knob: str, space: Any) -> list[Any]:
 def _value(op: str, knob: str, value: Any) -> Any:
     if isinstance(value, str):
         return text_of(op, f"space[{knob!r}]", value)
-    # NumPy's truth value is bool_ or bool, and no number.
+    # NumPy's boolean is called bool_ or bool, and is not a numbers.Real.
     if not isinstance(value, numbers.Real) and type(value).__name__.rstrip("_") != "bool":
         raise refuse_type(
             op, f"space[{knob!r}]", "numbers, truth values or texts", value, "use one of these"
@@ -69,8 +69,8 @@ def _value(op: str, knob: str, value: Any) -> Any:
 
 
 class Knobs:
-    """``rows`` is what the library gets; ``configs`` the valid configurations, where these are not
-    every combination."""
+    """``rows``: what the library gets. ``configs``: the valid configurations, or None if every
+    combination is valid."""
 
     def __init__(self, op: str, domains: Mapping[str, Sequence[Any]]) -> None:
         self._op = op
@@ -97,7 +97,7 @@ class Knobs:
         return (name, tuple(range(len(values))), tuple(labels))
 
     def encode(self, config: Mapping[str, Any], argument: str) -> tuple[int, ...]:
-        """A whole configuration; raises for a knob or a value that is not of the space."""
+        """The codes of a whole configuration; raises for a knob or a value outside the space."""
         if not isinstance(config, Mapping):
             raise refuse_type(self._op, argument, "a mapping of knobs", config, "pass a dict")
         known = ", ".join(self.domains) or "no knob"
@@ -117,7 +117,7 @@ class Knobs:
         return int(self._codes[name][self.domains[name].index(value)])
 
     def decode(self, codes: Sequence[int]) -> dict[str, Any]:
-        """What the implementation is called with."""
+        """The knob values that the implementation is called with."""
         return {
             name: values[code]
             for (name, values), code in zip(self._values.items(), codes, strict=True)
@@ -128,7 +128,7 @@ class Knobs:
 
 
 def read_space(op: str, space: Any) -> Knobs:
-    """A mapping, or a list of whole configurations."""
+    """Reads a mapping of knobs, or a list of whole configurations."""
     if space is None:
         return Knobs(op, {})
     if isinstance(space, Mapping):
@@ -167,7 +167,7 @@ def _predicate(op: Operator, given: Any, knobs: Knobs) -> Any:
 
 
 def _refuse_many(op: str, knobs: Knobs) -> None:
-    """Before the product is walked through; a list of configurations is there already."""
+    """Refuses a product too large to enumerate; a list of configurations is already enumerated."""
     count = math.prod(len(codes) for _, codes, _ in knobs.rows)
     if knobs.configs is None and count > _MOST:
         raise refuse(
@@ -180,8 +180,8 @@ Allowed = Callable[[Sequence[int], Sequence[int]], bool]
 
 
 def read_where(op: Operator, where: Any, knobs: Knobs) -> Allowed | None:
-    """Predicates over knobs cut ``knobs.configs`` now; those that name letters too become a
-    function (letters, configuration) → bool."""
+    """Narrows ``knobs.configs`` by the predicates over knobs alone; those that also name letters
+    become a function (letters, configuration) → bool."""
     if where is None:
         return None
     single = isinstance(where, str) or callable(where)

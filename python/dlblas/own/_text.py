@@ -1,8 +1,9 @@
-"""What a callable is made of, as one text: different texts for all that is different.
+"""Serialises what a callable is made of, so that different callables have different texts.
 
 In: a user's function, partial, bound method or callable object. Out: ``text_of``, which ``_source``
 hashes. Every part carries its length and every value the number of its parts, so that no two
-structures read alike; a value that comes again is named by its place. Read next: _source.py.
+structures give the same text; a repeated value is written as the index of its first occurrence.
+Read next: _source.py.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SCRIPT = "__dlblas_script__"  # what a worker calls the script that its caller r
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
 _PROCESS = secrets.token_hex(8)  # in no other process's text
 _TORCH = ("dtype", "device", "layout", "memory_format")
-# What a dataclass writes for itself, by what its source and its state say already.
+# Methods that a dataclass generates: its source and its state already determine them.
 _WRITTEN = {
     "__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__",
     "__setattr__", "__delattr__", "__replace__",
@@ -37,14 +38,14 @@ class _Part(NamedTuple):
 
 
 def text_of(fn: Any) -> str:
-    """All that the function is made of and that can be read: its source and its byte code, what it
-    wraps, its defaults and attributes, what it closes over, the arguments of a partial, the state
-    and the class of an object, a Triton kernel's text; of torch.compile's functions, the function
-    that was compiled, the options, and torch's version. Of the globals that it reads, their values:
-    what users' files define is looked into as it is itself, what libraries do is a name;
-    ``version=`` is for what that leaves. A value that has no lasting text (a tensor, an open file)
-    makes the text this object's own: such a candidate is measured anew in the next process, and
-    with another object."""
+    """The text of everything readable that the function is made of: its source and byte code, what
+    it wraps, its defaults and attributes, what it closes over, the arguments of a partial, the
+    state and class of an object, a Triton kernel's text; for a result of torch.compile, the
+    original function, the options and torch's version. Globals that it reads count by value: what
+    users' files define is examined in the same way, what libraries define is only named;
+    ``version=`` covers the rest. A value without a lasting text (a tensor, an open file) makes the
+    text unique to this object: such a candidate is measured again in the next process, and with
+    another object."""
     made = fn.func if isinstance(fn, functools.partial) else fn
     module = getattr(made, "__module__", None) or type(made).__module__
     before = _named.looking.set(_named.Looking(str(module).partition(".")[0]))
@@ -55,12 +56,12 @@ def text_of(fn: Any) -> str:
 
 
 def made_of(fn: Callable[..., Any], *texts: str) -> None:
-    """Of a function of this package that calls a user's: these, and not itself, are its text."""
+    """Sets the text of this package's wrapper ``fn`` of a user's function to ``texts``."""
     fn.__dict__["_dlblas_text"] = texts
 
 
 def module_of(value: Any) -> str:
-    """The same in a worker, where a script is imported under another name."""
+    """The module's name; the same in a worker, where a script is imported under another name."""
     name = str(getattr(value, "__module__", ""))
     return "__main__" if name == SCRIPT else name
 
@@ -71,7 +72,7 @@ def is_kernel(fn: Any) -> bool:
 
 
 def _words(first: Any) -> Iterator[str]:
-    # The values are kept, not their ids alone: an id is another value's once its own is freed.
+    # Keeps the values, not only their ids: once a value is freed, another may get its id.
     seen: dict[int, tuple[int, Any]] = {}
     left: list[str | _Part] = [_Part(first)]
     while left:
@@ -101,7 +102,7 @@ def _is_flat(value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    # Hexadecimal: the decimal text of an integer may have 4300 digits at most.
+    # Hexadecimal, because Python limits the decimal text of an integer to 4300 digits.
     return f"{type(value).__name__} {hex(value) if type(value) is int else repr(value)}"
 
 
@@ -110,7 +111,7 @@ def _name_of(kind: Any) -> str:
 
 
 def _parts(value: Any) -> list[str | _Part]:
-    """Texts, and the values that belong to a value."""
+    """The texts and values that a value is made of."""
     kind = type(value)
     if inspect.isfunction(value):
         return _function(value)
@@ -150,15 +151,16 @@ def _function(fn: Any) -> list[str | _Part]:
     if (made := compiled(fn)) is not None:
         how = "torch.compiler.disable" if made.disabled else "torch.compile"
         return [how, _Part(made.words), _Part(attributes(fn)), _Part(made.fn)]
-    # The source of the code: of a function, inspect would show the one that it wraps. Both: two
-    # lambdas of one line have one source, and a file may have been edited since it was imported.
+    # Takes the source of the code object: for a function, inspect would show the one that it wraps.
+    # Takes source and byte code: two lambdas on one line have the same source, and a file may have
+    # been edited since its import.
     held = (fn.__code__, fn.__defaults__, fn.__kwdefaults__, attributes(fn))
     found = (word for name, value in _named.found_by(fn) for word in (name, _Part(value)))
     return [_source(fn.__code__), *map(_Part, held), *_cells(fn), *found]
 
 
 def _kernel(kernel: Any) -> list[str | _Part]:
-    """Its text, what is around it and, where Triton tells, a digest of all that it calls."""
+    """Its text, its wrappers and, if Triton provides one, a digest of everything that it calls."""
     around: list[str | _Part] = []
     while hasattr(kernel, "fn") and not hasattr(kernel, "src"):
         configs = [vars(config) for config in getattr(kernel, "configs", ())]
@@ -176,7 +178,7 @@ def _cells(fn: Any) -> Iterator[str | _Part]:
 
 
 def _code(code: CodeType) -> list[str | _Part]:
-    """No line numbers, no file: a function that moves is the same."""
+    """Without line numbers and file: a function that is moved keeps its text."""
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     tables = getattr(code, "co_exceptiontable", b"")
@@ -204,7 +206,7 @@ def _numpy(value: Any) -> list[str | _Part]:
 
 
 def _contents(value: Any) -> list[str | _Part]:
-    """Of a container, or of an object that is called."""
+    """The parts of a container or of a callable object."""
     kind = type(value)
     if isinstance(value, (slice, range)):
         return [_Part(part) for part in (value.start, value.stop, value.step)]
@@ -225,7 +227,7 @@ def _contents(value: Any) -> list[str | _Part]:
 
 
 def _own(value: Any) -> list[str | _Part]:
-    """Of what has no lasting text: this very object's, and of a tensor, of what it holds now."""
+    """For a value without a lasting text: unique to this object, and to a tensor's version."""
     try:
         version = value._version
     except (AttributeError, RuntimeError):  # no tensor, or one for inference
@@ -239,7 +241,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _adds_nothing(kind: Any, base: Any) -> bool:
-    """Beside what ``base`` has, all state is in ``__dict__``: no slots, none of C's."""
+    """Whether all state beyond that of ``base`` is in ``__dict__``: no slots, no fields in C."""
     words = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     size = base.__basicsize__ + words * tuple.__itemsize__
     return bool(kind.__basicsize__ == size and kind.__itemsize__ == base.__itemsize__)
@@ -250,13 +252,13 @@ def _is_called(kind: Any) -> bool:
 
 
 def _looked_into(kind: type) -> bool:
-    """Else its name is enough: one that a function made may hold what that function was given."""
+    """Whether a class is examined, not only named: one from a function may hold its arguments."""
     local = "<locals>" in kind.__qualname__
     return local or _is_called(kind) or not _named.is_library(kind)
 
 
 def _class(kind: type) -> Iterator[str | _Part]:
-    """Source and attributes, and those of what it derives from; Python's own by name."""
+    """The source and attributes of a class and its bases; a library's class by name only."""
     for base in kind.__mro__:
         yield _name_of(base)
         if _named.is_library(base):
@@ -269,7 +271,7 @@ def _class(kind: type) -> Iterator[str | _Part]:
 
 
 def _is_beside(kind: type, name: str, held: Any) -> bool:
-    """What Python keeps in a class for itself."""
+    """Whether Python keeps this attribute in a class for its own use."""
     if name.startswith("__") and (isinstance(held, GetSetDescriptorType) or not _binds(held)):
         return True
     return name == "_abc_impl" or (dataclasses.is_dataclass(kind) and name in _WRITTEN)

@@ -1,11 +1,11 @@
-"""Functions that travel to a worker by value: from notebooks, shells, scripts without a guard.
+"""Sends functions to a worker by value: from notebooks, shells, scripts without a guard.
 
-In: a user's function or Triton kernel, and how it was registered. Out: ``parcel``, a JSON value, or
-None where it is more than its text and that of the functions that it calls: one of them closes over
-something, or uses globals that are neither modules, what modules define, nor plain values
-(cloudpickle takes functions of these along where it is installed). ``Parcel`` makes it again where
-one of these globals has changed meanwhile. ``unpack`` registers it in the worker, under the digest
-that it has here. Read next: _register.py, ../_worker.py.
+In: a user's function or Triton kernel, and its registration. Out: ``parcel``, a JSON value. None if
+the texts of the function and of those that it calls are not enough: one of them closes over
+something, or uses a global that is neither a module, nor defined by one, nor a plain value
+(cloudpickle, if installed, sends such functions). ``Parcel`` rebuilds it if one of these globals
+has changed since. ``unpack`` registers it in the worker, under the digest that it has here. Read
+next: _register.py, ../_worker.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCRIPTS = ("__main__", SCRIPT)  # of which a worker has another one, or none
 
 
 def parcel(fn: Any, digest: str | None, **registered: Any) -> dict[str, Any] | None:
-    """``registered``: the arguments of ``register`` that are not left out."""
+    """``registered``: the arguments of ``register`` that the worker repeats."""
     grid = registered.get("grid")
     at = _lambda(grid) if callable(grid) else None
     if at is not None:
@@ -54,7 +54,7 @@ def parcel(fn: Any, digest: str | None, **registered: Any) -> dict[str, Any] | N
 
 
 class Parcel:
-    """What goes to a worker, as it is now: in a notebook, what it calls may be defined again."""
+    """The up-to-date parcel of a function: in a notebook, what it calls may be redefined."""
 
     def __init__(self, fn: Any, digest: str | None, **registered: Any) -> None:
         self._make = functools.partial(parcel, fn, digest, **registered)
@@ -72,7 +72,7 @@ class Parcel:
         return self._row
 
     def _globals(self) -> list[Any]:
-        """Of all names that the row has: their values."""
+        """The current values of all names in the row."""
         held: list[Any] = []
         row = self._row or {}
         for fn, part in zip(self._functions, (row, row.get("grid") or {}), strict=True):
@@ -84,7 +84,8 @@ class Parcel:
 
 
 def unpack(came: dict[str, Any], register: Callable[..., Any]) -> None:
-    """In a worker. One that cannot be made here is not there: the caller measures it."""
+    """In a worker: registers a function. One that cannot be rebuilt is skipped: the caller measures
+    it."""
     global sent
     sent = came["digest"]
     with contextlib.suppress(Exception):
@@ -104,7 +105,7 @@ def _made(came: dict[str, Any]) -> Any:
 
 
 def _named(came: dict[str, Any]) -> dict[str, Any]:
-    """What its text defines, with the globals that it uses, functions among them."""
+    """The names that its text defines, and the globals that it uses, including functions."""
     names: dict[str, Any] = dict(came["values"])
     names.update((name, import_module(module)) for name, module in came["modules"].items())
     for name, (module, theirs) in came["imported"].items():
@@ -120,7 +121,7 @@ def _named(came: dict[str, Any]) -> dict[str, Any]:
 def _define(part: dict[str, Any], names: dict[str, Any]) -> None:
     file = f"<{part['name']}>"
     lines = part["text"].splitlines(keepends=True)
-    # Triton asks for the source of what it compiles.
+    # Triton reads the source of the functions that it compiles.
     linecache.cache[file] = (len(part["text"]), None, lines, file)
     exec(compile(part["text"], file, "exec"), names)
     fn = names[part["name"]]
@@ -142,7 +143,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _Part(NamedTuple):
-    """One function: what it is made of in a worker, and the globals that it names."""
+    """One function: the row from which a worker rebuilds it, and the globals that it names."""
 
     row: dict[str, Any]
     names: list[str]
@@ -160,8 +161,8 @@ def _whole(part: _Part | None) -> dict[str, Any] | None:
 
 
 def _function(fn: Any, name: str) -> _Part | None:
-    """Under this name, without decorators and annotations; of what torch.compile made, the
-    original, and how to compile it there."""
+    """The function under this name, without decorators and annotations. For a result of
+    torch.compile: the original function, and the options to compile it with in the worker."""
     if (again := compiled(fn)) is not None:
         plain = set(attributes(fn)) <= {"__wrapped__"} and _is_plain(again.options)
         whole = inspect.isfunction(again.fn) and again.options and plain
@@ -187,8 +188,8 @@ def _function(fn: Any, name: str) -> _Part | None:
 
 
 def _kernel(kernel: Any, name: str) -> _Part | None:
-    """A plain @triton.jit kernel: annotations say what is constant, so they stay; decorators go,
-    and the configurations of an @triton.autotune are the space already."""
+    """A plain @triton.jit kernel. Annotations mark constants, so they stay; decorators are dropped,
+    because the configurations of an @triton.autotune are already in the space."""
     fn = getattr(_below(kernel), "fn", None)
     if not inspect.isfunction(fn) or fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__:
         return None
@@ -218,9 +219,9 @@ def _definition(what: Any) -> ast.FunctionDef | None:
 
 
 def _used(space: dict[str, Any], names: Iterable[str], own: str) -> dict[str, Any] | None:
-    """The globals of these names: plain values, modules, constants of Triton's, what other modules
-    define, and functions and kernels of the same module, with the globals that these name. ``own``
-    is what the text itself binds."""
+    """The globals of these names: plain values, modules, Triton's constants, objects that other
+    modules define, and functions and kernels of the same module with the globals that these name.
+    ``own``: the name that the text itself binds."""
     used: dict[str, Any] = {"values": {}, "modules": {}, "constants": {}, "imported": {}}
     helpers: list[dict[str, Any]] = []
     left, seen = list(names), {own}
@@ -268,7 +269,7 @@ def _compiles(decorator: ast.expr) -> bool:
 
 
 def _lambda(fn: Any) -> dict[str, Any] | None:
-    """A grid: the text of a lambda, found in the lines that it stands in, or of a function."""
+    """A grid: the text of a function, or of a lambda, which is located in its source lines."""
     if not inspect.isfunction(fn) or fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__:
         return None
     if fn.__name__ != "<lambda>":
@@ -288,8 +289,8 @@ def _lambda(fn: Any) -> dict[str, Any] | None:
 
 
 def _lambdas(text: str, first: int) -> Iterator[str]:
-    """Each lambda that begins in the first line, of lines that need not be whole statements: the
-    longest text that is one."""
+    """Yields each lambda that begins in the first line, as the longest text that parses as one; the
+    lines need not be whole statements."""
     at = text.find("lambda")
     while 0 <= at < first:
         for end in range(min(len(text), at + 1000), at, -1):
@@ -302,7 +303,7 @@ def _lambdas(text: str, first: int) -> Iterator[str]:
 
 
 def _alike(text: str, code: CodeType) -> bool:
-    """By names and constants: byte code is another one where a module was imported in the file."""
+    """Compares names and constants: byte code also depends on which modules the file imports."""
     (made,) = (held for held in compile(text, "", "eval").co_consts if isinstance(held, CodeType))
     return (made.co_names, made.co_varnames, made.co_consts) == (
         code.co_names, code.co_varnames, code.co_consts
@@ -310,7 +311,7 @@ def _alike(text: str, code: CodeType) -> bool:
 
 
 def _registers(decorator: ast.expr) -> bool:
-    """``@dlblas.register(…)``, ``@torch.compile``: anything else may have made another function."""
+    """``@dlblas.register(…)`` or ``@torch.compile``: others may have made a different function."""
     if isinstance(decorator, ast.Call):
         return ast.unparse(decorator.func).rpartition(".")[2] in ("register", "compile")
     return ast.unparse(decorator) == "torch.compile"

@@ -1,6 +1,6 @@
-"""Triton kernels as implementations: their meta-parameters are knobs, their grid is a callable.
+"""Triton kernels as implementations: their meta-parameters are knobs, the grid a callable or tuple.
 
-A kernel's arguments go by name: ``x`` or ``x_ptr`` for a tensor, letters, scalars, knobs.
+A kernel's arguments are matched by name: ``x`` or ``x_ptr`` for a tensor, letters, scalars, knobs.
 ``num_warps``, ``num_stages`` and the like are knobs of the launch. Configurations of an
 ``@triton.autotune`` become the space. Triton itself is never imported here. Read next:
 _function.py.
@@ -32,7 +32,7 @@ def unwrap(fn: Any) -> tuple[Any, list[dict[str, Any]]]:
 
 
 def bind(op: Operator, kernel: Any, knobs: Knobs) -> tuple[Signature, dict[str, str]]:
-    """What it takes, and our name → its name for it."""
+    """The arguments that the kernel takes, and our name → its name for each."""
     known = {*op.tensors, *op.scalars, *op.letters, *knobs.domains}
     theirs: dict[str, str] = {}
     for name in kernel.arg_names:
@@ -44,7 +44,7 @@ def bind(op: Operator, kernel: Any, knobs: Knobs) -> tuple[Signature, dict[str, 
 
 
 def call_of(op: Operator, kernel: Any, theirs: Mapping[str, str], grid: Any) -> Callable[..., None]:
-    """A Python function of all letters, which launches the kernel."""
+    """A Python function that takes all letters and knobs and launches the kernel."""
     wanted = frozenset(theirs)
 
     def launch(**named: Any) -> None:

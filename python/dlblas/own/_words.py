@@ -21,7 +21,7 @@ def refuse(
 
 
 def text_of(op: str, argument: str, given: Any) -> str:
-    """A text that the library can be given."""
+    """Returns ``given`` if it is a text that the library can take; raises if not."""
     if not isinstance(given, str):
         raise refuse_type(op, argument, "a text", given, "write one")
     try:

@@ -1,7 +1,7 @@
 """The operators in torch: ``torch.ops.dlblas.*``, their fakes and gradients.
 
-Importing this package registers them, and so do ``import dlblas`` and ``import torch``, whichever
-comes later. Read next: _register.py, docs/torch.md.
+Importing this package registers them; so does the later of ``import dlblas`` and ``import torch``.
+Read next: _register.py, docs/torch.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What torch's operators do not read as dlblas's functions do: dtypes by name, and numbers where a
-tensor without dimensions belongs.
+"""Converts arguments that dlblas's functions accept and torch's operators do not: dtypes by name,
+and numbers in place of tensors without dimensions.
 
-Out: ``reader``. Used where a call goes to torch.ops in Python: traced code, tensors without memory.
+Out: ``reader``. Used where Python calls torch.ops: in traced code, and on tensors without memory.
 Read next: _compile.py, ../_other_forms.py.
 """
 
@@ -18,8 +18,8 @@ from ._operations import OPERATIONS
 
 
 def reader(function: _functions.Function) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Turns named arguments into what torch reads; Python that torch's tracer can follow. Words
-    that name no dtype stay as they are."""
+    """Returns a function that converts named arguments to what torch accepts, in Python that
+    torch's tracer can follow. Texts that name no dtype stay unchanged."""
     dtypes = tuple(p.name for p in function.params if p.kind == "dtype")
     long_names = {
         word: TORCH_DTYPES[short] for word, short in _dtypes.names() if short in TORCH_DTYPES

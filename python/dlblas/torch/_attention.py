@@ -1,8 +1,8 @@
-"""torch's own attention as functions of the registry: ``torch_sdpa`` (CPUs: dense, packed, and the
+"""torch's own attention as functions for the registry: ``torch_sdpa`` (CPUs: dense, packed, and the
 gradient), ``torch_flash`` and ``torch_cudnn`` (GPUs: dense, and the gradient without a mask).
 
-In: torch tensors over a call's memory. Out: results written. Imported when one of them runs. Read
-next: _rivals.py, ../own/_function.py.
+In: torch tensors over a call's memory. Out: the results, written in place. Imported when one of
+them runs. Read next: _rivals.py, ../own/_function.py.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ _Square = Callable[[Any, Any, Any, bool], tuple[Any, Any]]
 
 
 def _signed(q: Any, scale: float) -> tuple[Any, float | None]:
-    """torch takes the largest product before it multiplies: the factor must be positive."""
+    """q and a positive factor (None for 0), because torch takes the largest product before it
+    scales. A negative sign moves to q."""
     if scale == 0:
         return q, None
     return (-q, -scale) if scale < 0 else (q, scale)
 
 
 def _by_rows(*tensors: Any) -> tuple[Any, ...]:
-    """torch's kernels take a head's elements to lie side by side."""
+    """Copies tensors whose last dimension is strided: torch's kernels need contiguous heads."""
     return tuple(t if t.stride(-1) == 1 else t.contiguous() for t in tensors)
 
 
 def bottom_right(square: _Square, q: Any, k: Any, v: Any, o: Any, lse: Any) -> None:
-    """Causal attention whose last query sees the last key, of one that is right where S is L.
+    """Causal attention whose last query sees the last key, built from one that is right for S = L.
 
-    q and o ``[B, S, H, D]``, lse ``[B, H, S]``. Keys before the square are met by all queries and
-    joined by their sums; queries before it see nothing."""
+    q and o ``[B, S, H, D]``, lse ``[B, H, S]``. All queries see the keys before the square; the two
+    parts are combined by their lse. Queries before the square see nothing."""
     ahead = k.shape[1] - q.shape[1]
     if ahead < 0:
         o[:, :-ahead], lse[..., :-ahead] = 0, -torch.inf
@@ -56,16 +57,16 @@ def bottom_right(square: _Square, q: Any, k: Any, v: Any, o: Any, lse: Any) -> N
 
 
 def finite_values(v: Any) -> tuple[Any, Any]:
-    """v with 0 for what is not finite, and what that adds to each row that sees it: torch
-    multiplies an unseen value by 0, which leaves NaN of an infinity. Nothing waits for the
+    """v with 0 in place of non-finite values, and what these add to each row that sees them: torch
+    multiplies an unseen value by 0, which turns an infinity into NaN. Does not wait for the
     device."""
     there = torch.isfinite(v)
     return torch.where(there, v, 0), torch.where(there, 0, v).cumsum(1)
 
 
 def _on_cpu(q: Any, k: Any, v: Any, causal: bool, factor: float | None) -> tuple[Any, Any]:
-    """Heads of q over one of k are heads of a batch of Hkv, without a copy of k; S is L where it is
-    causal."""
+    """The q heads that share a k head become the heads of one entry in a batch of Hkv, so k is not
+    copied. If causal, S = L."""
     q, k, v = _by_rows(q, k, v)
     if not all(torch.isfinite(t).all() for t in (q, k, v)):
         return _by_hand(q, k, v, causal, factor)
@@ -82,7 +83,7 @@ def _on_cpu(q: Any, k: Any, v: Any, causal: bool, factor: float | None) -> tuple
 
 
 def _by_hand(q: Any, k: Any, v: Any, causal: bool, factor: float | None) -> tuple[Any, Any]:
-    """A row at a time, over the keys that it sees: torch's kernel makes 0 of NaN."""
+    """One query row at a time, over the keys that it sees: torch's kernel turns NaN into 0."""
     o, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[0], q.shape[2], q.shape[1])
     keys, values = (t.repeat_interleave(q.shape[2] // k.shape[2], 2) for t in (k, v))
     scale = q.shape[-1] ** -0.5 if factor is None else factor
@@ -118,7 +119,7 @@ def torch_sdpa_varlen(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, scale: float,
     o: Any, lse: Any,
 ) -> None:  # fmt: skip
-    """The same, a sequence at a time; rows of no sequence see nothing."""
+    """The same, one sequence at a time; rows outside all sequences see nothing."""
     q, factor = _signed(q, scale)
     o.zero_()
     lse.fill_(-torch.inf)
@@ -136,7 +137,7 @@ def torch_sdpa_backward(
     dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool, scale: float, dq: Any,
     dk: Any, dv: Any,
 ) -> None:  # fmt: skip
-    """Its gradient on CPUs: each query head has gradients of k and v of its own, added up here."""
+    """Its gradient on CPUs: torch gives gradients of k and v per query head, summed here."""
     ahead, mask = k.shape[1] - q.shape[1], None  # two sizes of one bucket
     if causal and ahead < 0:  # the first queries see nothing
         dq[:, :-ahead] = 0
@@ -171,7 +172,7 @@ def _on_gpu(attend: Any, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any
 
 
 def torch_flash(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
-    """FlashAttention-2, as torch has it."""
+    """torch's FlashAttention-2."""
     q, factor = _signed(q, scale)
 
     def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
@@ -181,7 +182,7 @@ def torch_flash(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse:
 
 
 def torch_cudnn(q: Any, k: Any, v: Any, causal: bool, scale: float, o: Any, lse: Any) -> None:
-    """cuDNN's attention, by torch."""
+    """cuDNN's attention, through torch."""
     q, factor = _signed(q, scale)
 
     def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
@@ -196,7 +197,7 @@ def _gradient_on_gpu(
     backward: Callable[..., tuple[Any, Any, Any]], scale: float, tensors: tuple[Any, ...],
     lse: Any, results: tuple[Any, ...],
 ) -> None:  # fmt: skip
-    """By a kernel that has heads before rows; ``tensors``: dout, q, k, v, o."""
+    """Calls a kernel whose tensors have heads before rows; ``tensors``: dout, q, k, v, o."""
     negative = scale < 0
     dout, q, k, v, o = (t.transpose(1, 2) for t in _by_rows(*tensors))
     made = backward(dout, -q if negative else q, k, v, o, lse.contiguous(), abs(scale) or None)
@@ -205,7 +206,7 @@ def _gradient_on_gpu(
 
 
 def _no_dropout(q: Any) -> tuple[Any, Any]:
-    """Where its random numbers would begin."""
+    """The random state that the gradients take as arguments; unused without dropout."""
     seed = torch.empty(2, dtype=torch.uint64, device=q.device)
     return seed, torch.empty(0, dtype=torch.uint64, device=q.device)
 
@@ -214,7 +215,7 @@ def torch_flash_backward(
     dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool, scale: float, dq: Any,
     dk: Any, dv: Any,
 ) -> None:  # fmt: skip
-    """FlashAttention-2's gradient; sums of dq are atomic."""
+    """FlashAttention-2's gradient; dq is summed with atomics."""
 
     def backward(dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, factor: Any) -> Any:
         return _aten._scaled_dot_product_flash_attention_backward(
@@ -229,7 +230,7 @@ def torch_cudnn_backward(
     dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool, scale: float, dq: Any,
     dk: Any, dv: Any,
 ) -> None:  # fmt: skip
-    """cuDNN's gradient, by torch."""
+    """cuDNN's gradient, through torch."""
 
     def backward(dout: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, factor: Any) -> Any:
         return _aten._scaled_dot_product_cudnn_attention_backward(
@@ -253,7 +254,7 @@ FUNCTIONS: dict[tuple[str, str], Callable[..., None]] = {
 
 
 def step_of(op: str, name: str) -> Callable[..., str | None]:
-    """What the library calls."""
+    """The function that the library calls."""
     facts, knobs, function = _problem.operator(op), _space.read_space(op, None), FUNCTIONS[op, name]
     signature = _function.bind(facts, function, knobs)
     return _function.step_of(facts, function, signature, knobs, torch=True)

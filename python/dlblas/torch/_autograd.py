@@ -1,12 +1,12 @@
-"""Gradients of the operators, out of a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
-operator of the library, or GRADIENTS of the room's gradient.py, in torch's own operators; or both,
-where some inputs' are rarely asked for ("formulas"). A tensor with neither is refused. A gradient
-may be differentiated where it is a formula that says so ("second"); others refuse it.
+"""Gradients of the operators, from a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
+operator of the library; or GRADIENTS of the room's gradient.py, in torch's own operators; or both,
+if some inputs rarely need a gradient ("formulas"). A tensor with neither is refused. A gradient can
+be differentiated again only if it is a formula that says so ("second"); others refuse it.
 
-In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which gives every
-differentiable torch.ops.dlblas.x its formula (torch.compile and torch.export read that one), and
-``FUNCTIONS``, what dlblas.x() runs when an input requires grad: an old-style autograd.Function,
-5 µs per call where the formula costs 25. Both run the same two functions of a ``_Formula``.
+In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which registers the
+formula of every differentiable torch.ops.dlblas.x (torch.compile and torch.export use it), and
+``FUNCTIONS``, which dlblas.x() calls if an input requires grad: an old-style autograd.Function
+costs 5 µs per call, the formula 25. Both run the same two functions of a ``_Formula``.
 No file here names an operator. Read next: ops/norm/rms_norm/rms_norm.py.
 """
 
@@ -30,7 +30,7 @@ torch.ops.dlblas.x takes them, positional; defaults may be left out at the end."
 
 
 class _Formula(NamedTuple):
-    """A declaration as positions, so that a call looks up no name."""
+    """A declaration with its names resolved to positions, so that a call looks up no name."""
 
     op: str
     num_inputs: int
@@ -72,7 +72,7 @@ class _Formula(NamedTuple):
         return self.given(ctx, made)
 
     def made(self, ctx: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The backward operator's results, then those of the formulas that are asked for."""
+        """The backward operator's results, then those of the formulas; None if not needed."""
         made = _tuple(self.backward(*arguments))
         needed = ctx.needs_input_grad  # shorter where the last arguments were left out
         for i, formula in self.formulas:
@@ -80,7 +80,7 @@ class _Formula(NamedTuple):
         return made
 
     def given(self, ctx: Any, made: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
-        """The inputs' gradients; an input that is not there has none."""
+        """The inputs' gradients; None for an absent optional input."""
         gradients = self.gradients((None, *made))
         needed = ctx.needs_input_grad  # shorter where the last arguments were left out
         absent = [i for i in self.optional if i >= len(needed) or not needed[i]]
@@ -90,7 +90,7 @@ class _Formula(NamedTuple):
 
 
 class _OfTorch(NamedTuple):
-    """A gradient in torch's operators: gradient(*inputs, *gradients of results) -> of tensors."""
+    """A gradient in torch's operators: gradient(*inputs, *result gradients) -> tensor gradients."""
 
     op: str
     tensors: tuple[int, ...]  # positions of the inputs that are tensors
@@ -121,8 +121,8 @@ class _OfTorch(NamedTuple):
 def once(
     op: str, make: Callable[[], tuple[Any, ...]], graph: tuple[torch.Tensor | None, ...]
 ) -> tuple[Any, ...]:
-    """Gradients, called where they are asked for. With create_graph=True they require grad where a
-    tensor of ``graph``, which they depend on, does, and refuse a second derivative."""
+    """The gradients that ``make`` returns. With create_graph=True they require grad if a tensor of
+    ``graph``, on which they depend, does, and they refuse a second derivative."""
     if not torch.is_grad_enabled():
         return make()
     with torch.no_grad():
@@ -132,7 +132,8 @@ def once(
 
 
 class _Once(torch.autograd.Function):
-    """Passes gradients on, as results of what they were made of, and has no gradient itself."""
+    """Returns gradients unchanged, as results of the tensors that they depend on; has no gradient
+    itself."""
 
     @staticmethod
     def forward(ctx: Any, op: str, count: int, *tensors: torch.Tensor) -> Any:
@@ -149,8 +150,8 @@ class _Once(torch.autograd.Function):
 
 
 def _has_plain_rows(t: torch.Tensor) -> bool:
-    """Contiguous rows at one stride, which every kernel takes. What .sum(), a broadcast or a
-    transpose sends back is copied instead, as torch's own formulas do."""
+    """Whether rows are contiguous and at one stride, which every kernel takes. Other gradients, as
+    from .sum(), a broadcast or a transpose, are copied, as in torch's own formulas."""
     if t.is_contiguous():
         return True
     sizes, strides, rank = t.shape, t.stride(), t.dim()
@@ -164,14 +165,14 @@ def _tuple(results: Any) -> tuple[Any, ...]:
 
 
 def _pick(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """itemgetter, which for one position would give the value without its tuple."""
+    """itemgetter, but a tuple also for a single position."""
     if len(positions) > 1:
         return itemgetter(*positions)
     return lambda values: tuple(values[i] for i in positions)
 
 
 def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
-    """Turns names into positions; a name that does not exist is our own fault, said at import."""
+    """Resolves names to positions; an unknown name is our bug, reported at import."""
     forward = _schema(op)
     if "formula" in declaration:
         module = import_module(f"dlblas.ops.{op}_{declaration['formula']}")
@@ -185,7 +186,7 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
     results = list(_functions.FUNCTIONS[op].results)  # torch's schemas do not name them
     values = inputs + results
     tensors = list(dict.fromkeys(saves.values()))
-    # Scalars of the backward operator are those of the forward one, by name.
+    # Scalars of the backward operator are matched by name with those of the forward one.
     same = [a.name for a in backward.arguments if not _is_tensor(a)]
     scalars = [name for name in same if name in inputs]
     there = [None, *tensors, *scalars, *(("gradient", r) for r in results)]
@@ -266,7 +267,7 @@ def _function(formula: _Formula | _OfTorch, plain: Any) -> Callable[..., Any]:
 
 
 def register(declarations: dict[str, dict[str, Any]]) -> None:
-    """Once, after the operators were defined: the formula of torch.ops.dlblas.x, and FUNCTIONS."""
+    """Called once the operators are defined: registers their formulas, and fills FUNCTIONS."""
     for op, declaration in declarations.items():
         formula = _formula(op, declaration)
 

@@ -1,5 +1,5 @@
-"""torch.compile: what its tracer puts in place of a function of dlblas, which as a builtin it
-cannot look into.
+"""torch.compile: what its tracer substitutes for a function of dlblas, a builtin that it cannot
+trace into.
 
 Out: ``register()``. The tracer (torch._dynamo) takes a second to import, so this waits until torch
 imports it, at the first torch.compile. Read next: torch.compiler.substitute_in_graph.
@@ -25,14 +25,14 @@ _TRACER = "torch._dynamo"
 
 
 def traceable(function: _functions.Function) -> Callable[..., Any]:
-    """The function on torch.ops.dlblas, in Python that the tracer can follow: what
+    """The function in terms of torch.ops.dlblas, in Python that the tracer can follow: what
     bindings/python/torch.cpp does, without its shortcuts."""
     name, results = function.name, function.results
     names = tuple(p.name for p in function.params)
     read = reader(function)
     call = operator(name)
     write: Any = operator(name + "_out") if results else None
-    # What the results to write into are called there.
+    # The names of the arguments that receive results.
     arguments = write._schema.arguments if write else ()
     outs = tuple(
         a.name
@@ -75,11 +75,11 @@ def _substitute(names: Iterable[str]) -> None:
 
 
 def extend(names: Iterable[str]) -> None:
-    """Functions that came later; a tracer that is not there yet will get all."""
+    """Substitutes functions added later; a tracer that is not loaded yet will get all of them."""
     if _TRACER in sys.modules:
         _substitute(names)
 
 
 def register() -> None:
-    """Now where the tracer is there, else when it comes."""
+    """Substitutes all functions: now if the tracer is loaded, else when it is imported."""
     after_import(_TRACER, lambda: _substitute(_functions.FUNCTIONS))

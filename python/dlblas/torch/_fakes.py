@@ -1,8 +1,8 @@
-"""Fakes out of the operators' schemas: shapes and dtypes of results, on integers and SymInts alike.
+"""Fakes from the operators' schemas: shapes and dtypes of results, for integers and SymInts alike.
 
-In: an operation and its arguments as torch.compile, torch.export or a meta tensor bring them. Out:
-new empty tensors, or nothing where results are written. A shape that does not fit raises the error
-that the kernel would. Read next: src/dispatch/validate.cpp, whose rules these are.
+In: an operation and its arguments, from torch.compile, torch.export or a call on meta tensors. Out:
+new empty tensors, or nothing if the call writes its results. A shape that does not fit raises the
+error that the kernel would. Read next: src/dispatch/validate.cpp, whose rules these are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Binder:
         return dim.ignores(self.open(dim), self.sizes)
 
     def evaluate(self, spec: Tensor, shape: Any, dim: Dim) -> Any:
-        """Of a settled dimension; refuses what has no size."""
+        """The size of a settled dimension; refuses one that has none."""
         sizes = {**dict.fromkeys(self.open(dim), 0), **self.sizes}
         if dim.terms and dim.divisor_letter:
             expected = f"{dim.text} with a {dim.divisor_letter} of at least 1"
@@ -66,7 +66,7 @@ class _Binder:
         return size
 
     def require(self, condition: Any, spec: Tensor, shape: Any, expected: str) -> None:
-        """Holds a condition on sizes; a symbolic one becomes a guard."""
+        """Enforces a condition on sizes; a symbolic one becomes a guard."""
         if not isinstance(condition, bool):
             torch._check(condition, lambda: str(self.wrong(spec, shape, expected)))
         elif not condition:
@@ -134,7 +134,7 @@ class _Binder:
         return all([self._bind_dim(spec, shape, dim, size) for dim, size in rest])
 
     def shape(self, spec: Tensor) -> tuple[Any, ...]:
-        """Of a result; ``*T`` expands to the leading dimensions that bound it."""
+        """The shape of a result; ``*T`` expands to the leading dimensions that it is bound to."""
         sizes: list[Any] = []
         for dim in spec.dims:
             if dim.leading and dim.plain in self.leading:
@@ -146,7 +146,7 @@ class _Binder:
         return tuple(sizes)
 
     def unknown(self, spec: Tensor) -> Error:
-        """Of a tensor with a letter that no argument of this call gives."""
+        """The error for a tensor with a letter that no argument of this call gives."""
         dims = [dim for dim in reversed(spec.dims) if not self.settled(dim)]
         letter = next(letter for dim in dims for letter in self.open(dim))
         return _error(
@@ -156,7 +156,7 @@ class _Binder:
 
 
 def _dtypes_of(spec: Tensor, tensors: dict[int, Any], scalars: dict[int, Any]) -> list[Any]:
-    """What a tensor may be, a result's own choice first."""
+    """The dtypes that a tensor may have: the one that a scalar chooses, or else all allowed."""
     chosen = scalars.get(spec.dtype_scalar) if spec.dtype_scalar >= 0 else None
     if chosen is not None:
         return [chosen]
@@ -171,7 +171,7 @@ def _dtypes_of(spec: Tensor, tensors: dict[int, Any], scalars: dict[int, Any]) -
 
 
 class _Call:
-    """The arguments of one call, by their places in the schema."""
+    """The arguments of one call, by position in the schema."""
 
     def __init__(self, operation: Operation, args: tuple[Any, ...]) -> None:
         self.op = operation
@@ -190,7 +190,7 @@ class _Call:
         self.binder = _Binder(operation, self._sizes())
 
     def _sizes(self) -> dict[str, Any]:
-        """The letters that scalars give."""
+        """The sizes of the letters that scalars give."""
         sizes: dict[str, Any] = {}
         for index, letter, default in self.op.sizes:
             size: Any = self.scalars.get(index, default)
@@ -221,8 +221,8 @@ class _Call:
         return self.binder.bind(spec, tuple(tensor.shape))
 
     def _check_all(self, places: list[int]) -> None:
-        """In order. Tensors that wait come before the next one as soon as a letter is bound:
-        earlier tensors give the letters, later ones are checked against them."""
+        """Checks tensors in order. As soon as a letter is bound, waiting tensors are checked before
+        the next one: earlier tensors give the letters, later ones are checked against them."""
         waiting: list[int] = []
         for place in places:
             known = len(self.binder.sizes)
@@ -257,7 +257,7 @@ class _Call:
 
 
 def fake_of(operation: Operation) -> Callable[..., Any]:
-    """What torch.library.register_fake takes."""
+    """The function for torch.library.register_fake."""
 
     def fake(*args: Any) -> Any:
         return _Call(operation, args).run()

@@ -1,11 +1,11 @@
-"""Functions that are made of operators (``quantize``, ``group_norm``, ``paged_attention`` …) as
-operators of torch's: ``torch.ops.dlblas.quantize``, with a schema out of the function's signature.
+"""Functions made of operators (``quantize``, ``group_norm``, ``paged_attention`` …) as torch
+operators: ``torch.ops.dlblas.quantize``, with a schema derived from the function's signature.
 
-torch calls the function and sees the operators in it ("CompositeImplicitAutograd"): their fakes,
-gradients and kernels are the function's own, under torch.compile and torch.export too. In: the
-functions of _faces.py, and IN_TORCH of ops/<family>/api.py, which says what a signature does not:
-types of parameters, ``""`` for one that torch has no type for, and ``"->"`` for results; and
-SIZES_IN_TORCH there. Read next: _register.py, docs/torch.md.
+torch calls the function and sees the operators in it ("CompositeImplicitAutograd"), so it has their
+fakes, gradients and kernels, under torch.compile and torch.export too. In: the functions of
+_faces.py; IN_TORCH of ops/<family>/api.py, which adds what a signature lacks: types of parameters,
+``""`` for one for which torch has no type, and ``"->"`` for results; and SIZES_IN_TORCH there.
+Read next: _register.py, docs/torch.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _PLAIN = ("bool", "float", "int", "str")
 
 
 def _type(parameter: inspect.Parameter) -> str:
-    """Of torch's schemas; empty where it has none, or where the call returns something else."""
+    """The type in torch's schema; empty if torch has none, or if the parameter would change what
+    the call returns."""
     name, annotation = parameter.name, str(parameter.annotation)
     if name == "out" or name.startswith("return_"):
         return ""
@@ -53,7 +54,7 @@ def _results(annotation: str) -> str:
 
 
 def schema_of(function: Callable[..., Any], types: dict[str, str]) -> tuple[str, tuple[str, ...]]:
-    """``"(Tensor x, str granularity) -> (Tensor, Tensor)"``, and the parameters that it has."""
+    """The schema, as ``"(Tensor x, str granularity) -> (Tensor, Tensor)"``, and its parameters."""
     signature = inspect.signature(function)
     arguments = {}
     for name, parameter in signature.parameters.items():
@@ -80,8 +81,8 @@ def _kernel(function: Callable[..., Any], names: tuple[str, ...]) -> Callable[..
 
 
 def _register_sizes(library: Any, module: Any) -> None:
-    """Functions of sizes and numbers that give a size: torch keeps a call of one as it is, where a
-    graph's sizes are open (SIZES_IN_TORCH of ops/<family>/api.py)."""
+    """Registers functions of sizes and numbers that return a size (SIZES_IN_TORCH of
+    ops/<family>/api.py): in a graph with symbolic sizes, torch keeps a call of one as a call."""
     for function in getattr(module, "SIZES_IN_TORCH", ()):
         parameters = inspect.signature(function).parameters.values()
         kinds = {"int": "SymInt", "float": "float"}
@@ -92,7 +93,7 @@ def _register_sizes(library: Any, module: Any) -> None:
 
 
 def register(library: Any) -> None:
-    """All of them, once; a function may have several overloads, by the types of an argument."""
+    """Registers all of them, once; a function may have overloads for an argument's types."""
     modules = {}
     for name in _made_of.names():
         function = _made_of.function_named(name)

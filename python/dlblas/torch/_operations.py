@@ -1,4 +1,4 @@
-"""The operators as torch has them, out of the registry's rows.
+"""The operators as registered with torch, from the registry's rows.
 
 In: rows of bindings/python/torch_register.cpp. Out: ``OPERATIONS``, by name, and ``operator``.
 Everything else in this package reads them. Read next: _register.py, which fills them.
@@ -26,7 +26,7 @@ class Tensor(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """An operator as torch has it."""
+    """An operator as registered with torch."""
 
     name: str  # "x_out"
     schema: str

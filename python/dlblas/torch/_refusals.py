@@ -1,7 +1,7 @@
-"""What torch's own errors mean: its dispatcher refuses tensors that no kernel of ours takes.
+"""Explains torch's own errors: its dispatcher refuses tensors that no kernel of ours takes.
 
 In: the operation's name, its arguments in torch's order and the type of torch's error. Out: a typed
-error in our words, or None where torch's own say it best. Read next: bindings/python/torch.cpp.
+error in our words, or None if torch's own words are better. Read next: bindings/python/torch.cpp.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _look(op: str, name: str, tensor: torch.Tensor) -> Error | None:
 
 
 def typed(name: str, arguments: tuple[Any, ...], error: type[BaseException]) -> Error | None:
-    """The first argument that explains the error."""
+    """The error for the first argument that explains torch's, or None."""
     operation = OPERATIONS.get(name)
     if operation is None or not issubclass(error, (NotImplementedError, RuntimeError)):
         return None

@@ -1,10 +1,10 @@
-"""torch's own attention stands in the registry, wherever torch is: rows of ``_attention.py``,
-whose functions are imported when one of them runs.
+"""Registers torch's own attention as candidates in every process that has torch: rows for
+``_attention.py``, whose functions are imported when one of them runs.
 
-A candidate that was never measured loses, so nothing changes until a search has met one; a record
-of one is there in every process that has torch. In: nothing. Out: ``register``, called once by
-_register.py; ``module_for``, what a search's worker imports, which then takes torch's second. Read
-next: _attention.py, ../_worker_command.py.
+A candidate that was never measured ranks last, so nothing changes until a search has measured one;
+its record then applies in every process that has torch. In: nothing. Out: ``register``, called once
+by _register.py; ``module_for``, the module that a search's worker imports, which then spends the
+second that importing torch takes. Read next: _attention.py, ../_worker_command.py.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _DEVICES = {"cpu": 1, "cuda": 2}
 
 
 class Asked(NamedTuple):
-    """A problem as the library asks about it: sizes (a bucketed one is its bucket's end), dtypes of
-    what is there, key scalars (of some, whether they are given)."""
+    """A problem as the library passes it: sizes (a bucketed one is its bucket's end), dtypes and
+    layouts of the tensors present, key scalars (for some, whether they are given)."""
 
     letters: dict[str, int]
     dtypes: dict[str, str]
@@ -79,7 +79,7 @@ def _gradient_on_gpus(asked: Asked) -> str | None:
     return _on_gpus(asked)
 
 
-# Operator, name, device, what says whether it serves.
+# Operator, name, device, and the function that says why a problem is not served, or None.
 ROWS: list[tuple[str, str, str, Callable[[Asked], str | None]]] = [
     ("flash_attention_lse", "torch_sdpa", "cpu", _on_cpus),
     ("flash_attention_lse", "torch_flash", "cuda", _on_gpus),
@@ -96,7 +96,7 @@ def module_for(op: str) -> str | None:
 
 
 def _digest() -> str:
-    """Of the text that computes, and of the torch that it calls: records of others are stale."""
+    """A hash of the source that computes and of torch's version: other records are stale."""
     words = hashlib.sha256(torch.__version__.encode())
     try:
         with open(os.path.join(os.path.dirname(__file__), "_attention.py"), "rb") as text:
@@ -132,7 +132,7 @@ def _step(op: str, name: str) -> Callable[..., str | None]:
 
     def step(*call: Any) -> str | None:
         if not made:
-            # By name: dlblas.own stands above this package, which hands it such functions alone.
+            # Imported by name: dlblas.own, which _attention.py uses, is a layer above this package.
             made.append(import_module(f"{__package__}._attention").step_of(op, name))
         return made[0](*call)
 
@@ -140,7 +140,7 @@ def _step(op: str, name: str) -> Callable[..., str | None]:
 
 
 def register() -> None:
-    """All of them; of a library of some operators, those of its own."""
+    """Registers every row whose operator this library has."""
     digest = _digest()
     for op, name, device, serves in ROWS:
         if op in _functions.FUNCTIONS:

@@ -1,8 +1,8 @@
-"""torch's own attention as candidates, for a shell that has not met torch: ``dlblas --import
-dlblas.torch.rivals tune flash_attention_lse …``; a worker imports it, too.
+"""torch's own attention as candidates, for a shell that has not loaded torch: ``dlblas --import
+dlblas.torch.rivals tune flash_attention_lse …``; a worker imports this module, too.
 
-They stand in the registry wherever dlblas has met torch, and are asked, searched, checked by the
-oracle, timed and explained like any other. Read next: _rivals.py, _attention.py.
+They are in the registry of every process that has torch, where they are queried, searched, checked
+by the oracle, timed and explained like any other. Read next: _rivals.py, _attention.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The names that users of Triton Fused Operators know: ``from dlblas.triton_ops import …``.
 
-Thin calls of the real ones; nothing inside the library depends on this package, and importing it
-imports torch. Read next: models.py, validation.py, kernels/, autotuner/tuner.py,
+Thin wrappers of dlblas's own functions; nothing inside the library depends on this package, and
+importing it imports torch. Read next: models.py, validation.py, kernels/, autotuner/tuner.py,
 benchmark/suite.py.
 """
 

@@ -1,4 +1,4 @@
-"""``dlblas.triton_ops.api``: all that ``kernels`` has, in one place.
+"""``dlblas.triton_ops.api``: everything that ``kernels`` exports, in one place.
 
 Read next: kernels/.
 """

@@ -1,8 +1,8 @@
-"""Plain data: what a kernel's inputs look like, what a measurement and a search found.
+"""Plain data: descriptions of a kernel's inputs, and the results of a measurement and a search.
 
-``TensorSpec`` says what a tensor must be and makes one; the ``*Input`` classes hold one for each
-argument of an operator, in its shapes. Scales of ``FP8Format`` quantise (``q = x · scale``); inside
-the library scales dequantise. Read next: validation.py, autotuner/tuner.py.
+``TensorSpec`` describes a tensor and creates one; the ``*Input`` classes hold one for each tensor
+of an operator, with its shape. Scales of ``FP8Format`` quantise (``q = x · scale``); scales inside
+the library dequantise. Read next: validation.py, autotuner/tuner.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Activation = Literal["silu", "gelu"]
 @hinted
 @dataclass
 class TensorSpec:
-    """Shape, dtype, device ("cuda" means any GPU), and whether gaps are refused."""
+    """Shape, dtype, device ("cuda" means any GPU), and whether a tensor must be contiguous."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -39,7 +39,7 @@ class TensorSpec:
     contiguous: bool = True
 
     def validate(self, tensor: torch.Tensor) -> bool:
-        """Is the tensor what this says?"""
+        """Whether the tensor matches this description."""
         wanted = torch.device(self.device)
         return (
             tuple(tensor.shape) == tuple(self.shape)
@@ -50,10 +50,10 @@ class TensorSpec:
         )
 
     def create_tensor(self, fill_value: float | None = None) -> torch.Tensor:
-        """A tensor of that kind: one value everywhere, or normal draws."""
+        """Creates such a tensor: filled with ``fill_value``, or with normally distributed draws."""
         if fill_value is not None:
             return torch.full(self.shape, fill_value, device=self.device).to(self.dtype)
-        # torch draws neither f8 nor integers.
+        # torch cannot draw f8 or integers, so values are drawn in the default dtype.
         return torch.randn(self.shape, device=self.device).to(self.dtype)
 
 
@@ -114,7 +114,7 @@ class GatedMLPInput:
 @hinted
 @dataclass
 class FP8GEMMInput:
-    """a [M, K] and b [K, N] in f8 (e4m3fn), a scale [1] in f32 for each."""
+    """a [M, K] and b [K, N] in f8 (e4m3fn), with one f32 scale [1] each."""
 
     a: TensorSpec
     b: TensorSpec
@@ -140,7 +140,7 @@ class FP8GEMMInput:
 @hinted
 @dataclass
 class KernelMetrics:
-    """One measurement; an unknown part is 0."""
+    """One measurement; an unknown value is 0."""
 
     latency_ms: float
     throughput_tflops: float
@@ -157,8 +157,8 @@ class KernelMetrics:
 @hinted
 @dataclass
 class TuningResult:
-    """The best configuration of a search, and every one that ran; ``all_results`` is empty when
-    it came from a cache."""
+    """The best configuration of a search, and every one that ran; ``all_results`` is empty if the
+    result came from a cache."""
 
     best_config: dict[str, Any]
     metrics: KernelMetrics
@@ -174,7 +174,7 @@ class TuningResult:
 @hinted
 @dataclass
 class FP8Format:
-    """E4M3: what fits, and scales that make values fit (``x · scale``)."""
+    """E4M3: its range, and scales that map values into it (``x · scale``)."""
 
     exponent_bits: int = 4
     mantissa_bits: int = 3
@@ -184,15 +184,15 @@ class FP8Format:
     @staticmethod
     @hinted
     def compute_scale(tensor: torch.Tensor) -> torch.Tensor:
-        """One scale in f32 that takes the largest magnitude to 448; 1 where all is zero or nothing
-        is there, and at most 2¹²⁶, as ``quantize_fp8`` has it."""
+        """One f32 scale that maps the largest magnitude to 448; 1 for a tensor that is empty or all
+        zeros; at most 2¹²⁶, as in ``quantize_fp8``."""
         return FP8Format._scale_of(tensor.abs().amax() if tensor.numel() else tensor.new_zeros(()))
 
     @staticmethod
     @hinted
     def compute_scale_per_channel(tensor: torch.Tensor, dim: int = 0) -> torch.Tensor:
-        """A scale for each slice, with ``dim`` reduced to 1. ArgumentError for a ``dim`` that the
-        tensor has not."""
+        """One scale per slice, with ``dim`` reduced to 1. ArgumentError if the tensor does not have
+        ``dim``."""
         rank = tensor.dim()
         if not -rank <= dim < rank:
             expected = f"{-rank} to {rank - 1}" if rank else "a tensor with dimensions"
@@ -214,7 +214,7 @@ class FP8Format:
     @staticmethod
     @hinted
     def is_in_range(tensor: torch.Tensor, scale: torch.Tensor) -> bool:
-        """Does every scaled value lie within ±448? NaN does not."""
+        """Whether every scaled value is within ±448; NaN is not."""
         if not tensor.numel():
             return True
         return bool((tensor.float() * scale).abs().max() <= FP8Format.max_value)

@@ -1,8 +1,9 @@
-"""``validate_*``: what the kernels of Triton Fused Operators ask of their inputs, and raise.
+"""``validate_*``: what the kernels of Triton Fused Operators require of inputs, and their errors.
 
-They want CUDA tensors without gaps, all on one device; the operators of dlblas take CPU and strided
-tensors too, so nothing in the library calls these. Each checks device, dtype, layout and shape, in
-that order, and returns the sizes it read. Read next: models.py, ../errors.py.
+They require contiguous CUDA tensors on one device; the operators of dlblas take CPU and strided
+tensors too, so nothing in the library calls these. Tensors are checked for device, dtype, layout
+and shape, in that order (for an FP8 product, the output's dtype after the layout); functions that
+read sizes return them. Read next: models.py, ../errors.py.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = [
 
 VALID_ACTIVATIONS = ("silu", "gelu")
 SUPPORTED_DTYPES_FLOAT = [torch.float16, torch.bfloat16, torch.float32]
-# Bytes stood for f8 before torch had it.
+# uint8 held f8 codes before torch had an f8 dtype.
 SUPPORTED_DTYPES_FP8 = [torch.uint8, torch.float8_e4m3fn]
 
 Dims = tuple[int | None, ...]
@@ -60,7 +61,7 @@ def _without_gaps(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def _shaped(name: str, tensor: torch.Tensor, expected: Dims) -> None:
-    """``None`` stands for any size."""
+    """``None`` matches any size."""
     shape = tuple(tensor.shape)
     fits = len(shape) == len(expected)
     if not fits or any(e is not None and e != s for e, s in zip(expected, shape, strict=True)):
@@ -148,7 +149,7 @@ def validate_fp8_gemm_inputs(
 
 @hinted
 def validate_fp8_quantize_inputs(tensor: torch.Tensor, scale: torch.Tensor | None = None) -> None:
-    """Floats of any shape; the scale, where there is one, a positive f32 scalar."""
+    """Requires floats of any shape; the scale, if given, must be a positive f32 scalar."""
     _floats({"tensor": tensor})
     if scale is None:
         return
@@ -161,7 +162,7 @@ def validate_fp8_quantize_inputs(tensor: torch.Tensor, scale: torch.Tensor | Non
 
 
 def validate_positive_dimensions(**dims: int) -> None:
-    """Sizes by name, each above 0."""
+    """Requires every named size to be above 0."""
     for name, value in dims.items():
         if value <= 0:
             raise ArgumentError(f"{name} is not positive; expected at least 1, got {value}")
@@ -169,13 +170,13 @@ def validate_positive_dimensions(**dims: int) -> None:
 
 @hinted
 def validate_head_dim(head_dim: int) -> None:
-    """A rotation turns pairs, so a head has an even number of elements."""
+    """Requires an even ``head_dim``, because a rotation acts on pairs of elements."""
     if head_dim % 2 != 0:
         raise ArgumentError(f"head_dim is odd; expected an even number, got {head_dim}")
 
 
 @hinted
 def validate_eps(eps: float) -> None:
-    """Added to a mean square: positive."""
+    """Requires a positive ``eps``, because it is added to a mean square."""
     if not eps > 0:
         raise ArgumentError(f"eps is not positive; expected more than 0, got {eps}")

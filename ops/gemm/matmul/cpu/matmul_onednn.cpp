@@ -22,7 +22,9 @@ void set_activation(OneDnnProduct& p, Activation activation) {
   p.eltwise = activation == Activation::kNone        ? 0
               : activation == Activation::kLeakyRelu ? OneDnn::kRelu
                                                      : OneDnn::kSwish;
-  p.alpha = activation == Activation::kNone ? 0.0f : activation == Activation::kLeakyRelu ? 0.01f : 1.0f;
+  p.alpha = activation == Activation::kNone        ? 0.0f
+            : activation == Activation::kLeakyRelu ? 0.01f
+                                                   : 1.0f;
 }
 
 int step(const Args& args, const Context& context, const Kernel&, void*) {

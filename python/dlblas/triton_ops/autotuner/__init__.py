@@ -1,6 +1,6 @@
-"""Searching a kernel's configurations under the names of Triton Fused Operators.
+"""Searches a kernel's configurations, under the names of Triton Fused Operators.
 
-For kernels of one's own that stay outside of the library; one that should compete in ``get_op`` is
+For users' kernels that stay outside the library; one that should compete in ``get_op`` is
 registered instead (``dlblas.register``). Read next: tuner.py.
 """
 

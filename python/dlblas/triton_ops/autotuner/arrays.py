@@ -1,8 +1,8 @@
-"""What a kernel was given and what it returned, as real tensors that can be kept and compared.
+"""A kernel's arguments and results, as real-valued tensors that can be kept and compared.
 
-In: any value; lists, tuples and mappings are walked. Out: the tensors and NumPy arrays in it, of
-arguments as views of their memory, of results as values. NumPy is not imported here: where it is
-not loaded, nothing can be an array. Read next: check.py.
+In: any value; lists, tuples and mappings are traversed. Out: the tensors and NumPy arrays in it:
+arguments as views of their memory, results as values. NumPy is not imported here: if it is not
+loaded, nothing can be an array. Read next: check.py.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def memory_in(arguments: Any) -> Iterator[torch.Tensor]:
-    """Views: what is written to them is written to the arguments."""
+    """Yields views of the arguments' memory: a write to a view writes to the argument."""
     for leaf in _leaves(arguments):
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-            # Of a conjugate, which may be a view without memory of its own, what it is a view of.
+            # A conjugate may be a view without memory of its own: yields what it is a view of.
             memory = leaf.detach().conj() if leaf.is_conj() else leaf.detach()
             yield torch.view_as_real(memory) if memory.is_complex() else memory
         elif _is_numpy(leaf, "ndarray") and leaf.flags.writeable and _has_bytes(leaf):
             ahead = [slice(None, None, -1 if step < 0 else 1) for step in leaf.strides]
-            # With the dots it is an array, of no dimensions too.
+            # The ellipsis keeps it an array, also without dimensions.
             plain = leaf.view(_numpy().ndarray)[tuple([*ahead, ...])]
             yield _real(torch.from_numpy(plain if _has_tensor(plain) else _bytes(plain)))
-        # What is left cannot be written to, or holds Python objects.
+        # The remaining leaves cannot be written to, or hold Python objects.
 
 
 def results_in(value: Any) -> Iterator[torch.Tensor]:
-    """Values, numbers among them. What torch has no type for is compared as bytes, its type too."""
+    """Yields values, including numbers. An array of a type that torch lacks is yielded as its
+    type's name and its values, in a wider type or as bytes."""
     for leaf in _leaves(value):
         if isinstance(leaf, torch.Tensor):
             if leaf.layout is torch.strided:
@@ -56,7 +57,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:
-    # Of a conjugate there is no view as real numbers, only a copy.
+    # A conjugate has no view as real numbers, so it is copied.
     value = value.resolve_conj().resolve_neg()
     return torch.view_as_real(value) if value.is_complex() else value
 
@@ -86,7 +87,7 @@ def _bytes(array: Any) -> Any:
 
 
 def _of_numpy(array: Any) -> Iterator[torch.Tensor]:
-    """Of an array with no other owner."""
+    """The values of an array that has no other owner."""
     if not _has_bytes(array):
         yield torch.tensor(array.shape)
         yield from results_in(array.ravel().tolist())

@@ -1,10 +1,10 @@
-"""``ConfigCache``: the best configuration of a kernel, a problem and a device.
+"""``ConfigCache``: the best configuration for a kernel, a problem and a device.
 
 In: kernel type, sizes, device. Out: the configuration, or None. With a folder it is kept in a store
-like the library's own (docs/store.md), ``v1`` in that folder: nothing that was set is lost, nothing
-that is damaged or foreign is used, and ``DLBLAS_CACHE=folder dlblas cache`` shows, exports, merges
-and compacts it. Records of the same device name, model and sizes count; what was set last rules.
-Read next: tuner.py, bindings/python/kept.cpp.
+like the library's own (docs/store.md), ``v1`` in that folder: nothing that was set is lost, damaged
+or foreign records are not used, and ``DLBLAS_CACHE=folder dlblas cache`` shows, exports, merges and
+compacts it. A record applies to the same device name, device model and sizes; the last one set
+wins. Read next: tuner.py, bindings/python/kept.cpp.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Key = tuple[tuple[str, str], ...]
 
 
 class Candidate(NamedTuple):
-    """One configuration of a search: what it took, or how it failed."""
+    """One configuration of a search: its times, or how it failed."""
 
     config: Config
     samples_ms: tuple[float, ...] = ()
@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What rules for a key: chosen by a search of a kernel of this source, or set by hand."""
+    """The configuration in force for a key: found by a search of this source, or set by hand."""
 
     config: Config
     source: str | None  # None: set by hand, never measured
@@ -59,7 +59,7 @@ def _text(value: Any) -> str:
 
 
 def _config_text(config: Config) -> str:
-    """Integers of NumPy's are integers; what JSON lacks otherwise is a TypeError."""
+    """NumPy's integers become integers; any other value that JSON lacks is a TypeError."""
     return json.dumps(config, default=operator.index, separators=(",", ":"))
 
 
@@ -70,7 +70,7 @@ def _cpu_model() -> str:
 
 
 def _model(name: str) -> str:
-    """Which device goes by this name here: another one's configurations are not for it."""
+    """The device model behind this name here; configurations of another model do not apply."""
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -95,7 +95,7 @@ def key_of(kernel_type: str, problem_size: tuple[int, ...], device: str) -> Key:
 
 @hinted
 class ConfigCache:
-    """Without a folder, in memory alone."""
+    """The best configuration by kernel type, sizes and device; without a folder, in memory only."""
 
     def __init__(self, cache_dir: str | os.PathLike[str] | None = None) -> None:
         self.cache_dir = pathlib.Path(cache_dir) if cache_dir else None
@@ -107,15 +107,15 @@ class ConfigCache:
             self._folder = str(self.cache_dir.absolute() / "v1")
 
     def get(self, kernel_type: str, problem_size: tuple[int, ...], device: str) -> Config | None:
-        """What was set last, by any process; a copy."""
+        """A copy of the configuration that was set last, by any process; None if there is none."""
         kept = self.kept(key_of(kernel_type, problem_size, device))
         return None if kept is None else kept.config
 
     def set(
         self, kernel_type: str, problem_size: tuple[int, ...], device: str, config: Config
     ) -> None:
-        """Kept from now on, of values that JSON has. What the disk refuses is kept in this
-        process, with one warning."""
+        """Keeps ``config``, whose values must have a form in JSON. If the disk refuses it, it is
+        kept in this process, with one warning."""
         by_hand = [Candidate(config, failure="not_measured")]
         self.keep(key_of(kernel_type, problem_size, device), config, by_hand, None)
 
@@ -127,7 +127,7 @@ class ConfigCache:
             _functions.native["kept_remove"](self._folder, name)
 
     def get_all_keys(self) -> list[str]:
-        """A name for each key: what ``dlblas cache show`` takes where there is a folder."""
+        """A name for each key; with a folder, ``dlblas cache show`` takes it."""
         if self._folder:
             return sorted(self._stored())
         with self._lock:
@@ -140,7 +140,7 @@ class ConfigCache:
         return len(self.get_all_keys())
 
     def kept(self, key: Key) -> Kept | None:
-        """As ``get``, with where it comes from."""
+        """As ``get``, with the source."""
         if self._folder:
             return _ruling(json.loads(_functions.native["kept_rows"](self._folder, key)))
         with self._lock:
@@ -150,7 +150,7 @@ class ConfigCache:
     def keep(
         self, key: Key, chosen: Config, found: Iterable[Candidate], source: str | None
     ) -> None:
-        """A search, or a decision, under the key: every candidate, and which one rules."""
+        """Stores a search or a manual choice under the key: all candidates, and the chosen one."""
         if not self._folder:
             with self._lock:
                 self._memory[key] = Kept(dict(chosen), source)
@@ -182,7 +182,8 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def _ruling(rows: list[dict[str, Any]]) -> Kept | None:
-    """Rows come newest first; a run's share one environment, which names the chosen one."""
+    """The configuration in force. Rows come newest first; those of one run share an environment,
+    which names the chosen one."""
     for row in rows:
         if row["config"] == row["env"].get("chosen"):
             config = json.loads(row["config"])

@@ -1,9 +1,9 @@
-"""Does a configuration compute what the default one does?
+"""Checks whether a configuration computes the same results as the default one.
 
-In: a kernel's arguments, and runs of it. Out: None, or in words why not, with a distance. What a
-kernel returns and what it leaves in its arguments are its results: tensors, NumPy arrays, numbers.
-They are compared where the default agrees with itself, so that unwritten memory and random
-numbers decide nothing. Read next: arrays.py, tuner.py.
+In: a kernel's arguments, and runs of it. Out: None, or the reason why not, with a distance. Results
+are what a kernel returns and what it leaves in its arguments: tensors, NumPy arrays, numbers. They
+are compared only where two runs of the default agree, so that unwritten memory and random numbers
+do not count. Read next: arrays.py, tuner.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 
 from . import arrays
 
-# An element may be off by 4 roundings of its own (one in f8), and by this share of its row's
-# largest: sums in another order, and in f16 or bf16 partial sums that were rounded on the way.
+# An element may differ by 4 roundings of its own (one in f8) plus this share of its row's largest
+# value: sums may run in another order, and f16 or bf16 kernels may round partial sums.
 _ROUNDINGS, _ROUNDINGS_F8 = 4, 1
 _OF_THE_ROW = {torch.float64: 2.0**-43, torch.float32: 2.0**-14}
 _NARROW = 2.0**-10
@@ -30,10 +30,10 @@ class Difference(NamedTuple):
 
 
 class Check:
-    """Made before anything runs: keeps the arguments as they are."""
+    """Created before anything runs: keeps a copy of the arguments."""
 
     def __init__(self, *arguments: Any) -> None:
-        # One element in many places cannot be a result, nor be written back.
+        # A broadcast tensor cannot be a result, and cannot be written back.
         memory = arrays.memory_in(arguments)
         given = (t for t in memory if 0 not in t.stride() or t.numel() <= 1)
         self._arguments = list({(t.data_ptr(), t.shape, t.stride()): t for t in given}.values())
@@ -43,13 +43,13 @@ class Check:
         self._known: list[torch.Tensor] = []  # where the default agrees with itself
 
     def restore(self) -> None:
-        """The arguments as they were given."""
+        """Restores the arguments to what they were."""
         for tensor, before in zip(self._arguments, self._before, strict=True):
             tensor.copy_(before)
 
     def learn(self, run: Callable[[], Any]) -> None:
-        """Takes what the default computes as right. Results among the arguments are filled with NaN
-        from here on, where that changes nothing: an element left out then shows."""
+        """Takes the default's results as right. From here on, results among the arguments hold NaN
+        before each run, if that changes nothing: an unwritten element then shows."""
         self._poisoned = []
         self._expected = self._results(run)
         arguments = zip(self._expected, self._before, strict=False)  # they come first
@@ -64,7 +64,7 @@ class Check:
             self._known = self._agreement(run)
 
     def difference(self, run: Callable[[], Any]) -> Difference | None:
-        """Of another configuration."""
+        """How another configuration's results differ from the default's, or None."""
         results = self._results(run)
         if len(results) != len(self._expected):
             count = len(self._arguments)
@@ -84,7 +84,7 @@ class Check:
         return [_alike(a, b) for a, b in zip(again, self._expected, strict=True)]
 
     def _results(self, run: Callable[[], Any]) -> list[torch.Tensor]:
-        """Of one run on the arguments as they were given: these, then what is returned."""
+        """The results of one run on the original arguments: the arguments, then what it returns."""
         self.restore()
         for i in self._poisoned:
             self._arguments[i].copy_(torch.tensor(math.nan))
@@ -93,7 +93,7 @@ class Check:
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Equal, or NaN both."""
+    """Equal, or both NaN."""
     if a.is_floating_point():
         a, b = _wide(a), _wide(b)
     return (a == b) | ((a != a) & (b != b))
@@ -130,7 +130,7 @@ def _compare(got: torch.Tensor, want: torch.Tensor, known: torch.Tensor) -> Diff
 
 
 def _blocks(value: torch.Tensor) -> list[torch.Tensor]:
-    """Whole rows, some at a time: differences are taken in a wider type."""
+    """Splits into blocks of whole rows, because differences are computed in a wider type."""
     width = value.shape[-1] if value.dim() else 1
     if value.numel() == 0:
         return []
@@ -142,7 +142,7 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Over what is allowed: 0 where both are the same, NaN and infinities too; inf for one NaN."""
+    """Error over allowed error: 0 for equal values, NaN and infinities too; inf for one NaN."""
     a, b = _wide(got), _wide(want)
     largest = torch.where(b.isfinite(), b.abs(), 0.0).amax(-1, keepdim=True)
     facts = torch.finfo(dtype)
@@ -150,6 +150,6 @@ def _distance(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> torc
     roundings = _ROUNDINGS_F8 if facts.bits == 8 else _ROUNDINGS
     allowed = roundings * facts.eps * b.abs() + share * largest + facts.tiny
     far = ((a - b).abs() / allowed).nan_to_num(nan=math.inf, posinf=math.inf)
-    # An infinite value allows any distance: what is not the same there is wrong.
+    # An infinite value would allow any distance: there, anything but the same value is wrong.
     far = torch.where(b.isfinite(), far, math.inf)
     return torch.where(_same(a, b), 0.0, far)

@@ -1,6 +1,6 @@
-"""Times of a kernel's configurations, in turns: a neighbour on the machine then slows all alike.
+"""Times a kernel's configurations in turns, so that other load on the machine slows all alike.
 
-In: name → a function without arguments. Out: name → milliseconds of one run, a value a round.
+In: name → a function without arguments. Out: name → milliseconds of one run, one value per round.
 Read next: tuner.py, ../../bench/timing.py.
 """
 
@@ -22,18 +22,18 @@ _LEAST_FLUSH = 256 << 20  # writing as much takes longer than the host needs for
 
 
 def on_host(runs: Runs, rounds: int) -> Times:
-    """By the host's clock; short runs are repeated within a sample."""
+    """Times with the host's clock; short runs are repeated within a sample."""
     named = {str(name): run for name, run in runs.items()}
     measured = timing.interleaved(named, rounds=rounds)
     return {name: measured[str(name)].ms for name in runs}
 
 
 def on_gpu(runs: Runs, rounds: int) -> Times:
-    """By events on the current stream, with the L2 cache cold. Where a run's work goes elsewhere,
-    which no event sees, by the host's clock around a synchronised run."""
+    """Times with events on the current stream and a cold L2 cache. If a run's work goes elsewhere,
+    where the events do not see it, times synchronised runs with the host's clock."""
     facts = torch.cuda.get_device_properties(torch.cuda.current_device())
     size = max(_LEAST_FLUSH, _L2_TIMES * int(facts.L2_cache_size))
-    # While the device writes this, the host gets ahead: no launch overhead between the events.
+    # While the device writes this, the host runs ahead: no launch overhead between the events.
     flush = torch.empty(size, dtype=torch.int8, device="cuda")
     if any(_elsewhere(run) for run in runs.values()):
         return _synchronised(runs, rounds)

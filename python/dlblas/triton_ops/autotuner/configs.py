@@ -50,7 +50,7 @@ _DEFAULTS: dict[str, Config] = {
 
 @hinted
 def generate_configs(config_space: Mapping[str, Iterable[Any]]) -> list[Config]:
-    """Every point of a space, the last knob fastest."""
+    """Every point of a space; the last knob varies fastest."""
     return [
         dict(zip(config_space, point, strict=True)) for point in product(*config_space.values())
     ]
@@ -65,8 +65,8 @@ def filter_valid_configs(
     N: int | None = None,  # noqa: N803
     K: int | None = None,  # noqa: N803
 ) -> list[Config]:
-    """Those whose blocks are not far larger than the problem: at most twice M and N, at most K and
-    the width."""
+    """The configurations whose blocks are not far larger than the problem: at most twice ``M`` and
+    ``N``, at most ``K`` and ``hidden_dim``."""
     most = {
         "BLOCK_SIZE": hidden_dim,
         "BLOCK_M": None if M is None else 2 * M,
@@ -79,5 +79,5 @@ def filter_valid_configs(
 
 @hinted
 def get_default_config(kernel_type: str) -> Config:
-    """Of "rmsnorm_rope", "gated_mlp" or "fp8_gemm"; empty for any other."""
+    """The default of "rmsnorm_rope", "gated_mlp" or "fp8_gemm"; empty for any other."""
     return dict(_DEFAULTS.get(kernel_type, {}))

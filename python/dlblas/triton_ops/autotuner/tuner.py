@@ -1,8 +1,8 @@
-"""``TritonAutoTuner``: the fastest of a kernel's configurations that are as right as the default.
+"""``TritonAutoTuner``: finds a kernel's fastest configuration that agrees with the default one.
 
 In: a function that takes its configuration as keyword arguments. Out: ``TuningResult``. Each
-configuration runs on the arguments as they were given and is compared with the default one; those
-that raise or differ are left out and recorded with their kind. The others are timed round by round
+configuration runs on the original arguments and is compared with the default one; those that raise
+or differ are excluded, and recorded with the kind of failure. The others are timed round by round
 in this process; the latency of each is the median. Read next: check.py, clock.py, cache.py.
 """
 
@@ -64,12 +64,14 @@ class TritonAutoTuner:
         kernel_type: str = "unknown",
         **kwargs: Any,
     ) -> TuningResult:
-        """With a problem size and a device the winner is remembered, and only timed anew when it is
-        asked for again, until the space is another, or the kernel by its source and what it holds.
-        A configuration that raises, or whose results are not the default one's (that of
-        ``get_default_config`` where the space has it, else the first that runs), is left out with
-        a warning; when all are, TuningFailedError carries the last error. Tensors and arrays are
-        left as one run of the winner on what was given leaves them."""
+        """Finds the fastest configuration for these arguments.
+
+        With ``problem_size`` and ``device`` the winner is remembered, and a later call only times
+        it again, until the space lacks it, or the kernel's source or what it holds has changed.
+        A configuration that raises, or whose results differ from the default one's (that of
+        ``get_default_config`` if the space has it, else the first that runs), is excluded with a
+        warning; if all are, TuningFailedError carries the last error. Tensors and arrays are left
+        as after one run of the winner on the original arguments."""
         source = _source.digest(_source.text_of(self.kernel_fn))
         key = key_of(kernel_type, problem_size, device) if problem_size and device else None
         with _device_of([*args, *kwargs.values()], device) as gpu:
@@ -77,7 +79,7 @@ class TritonAutoTuner:
             default = self._default(kernel_type)
             known = self.cache.kept(key) if key else None
             if known and known.config in self.all_configs and known.source in (None, source):
-                # What a search chose it has checked; what was set by hand is checked now.
+                # A search has checked its own choice; one that was set by hand is checked now.
                 right = default if known.source is None else known.config
                 for config, metrics in search.run([known.config], right).timed():
                     search.leave(config)
@@ -154,7 +156,7 @@ class _Search:
         return _Found(found, last)
 
     def leave(self, config: Config) -> None:
-        """The tensors as one run of this configuration leaves them."""
+        """Leaves the tensors as after one run of this configuration."""
         self._check.restore()
         self._run_of(config)()
 
@@ -168,7 +170,7 @@ class _Search:
 
 
 def _kind_of(error: Exception) -> str:
-    """A failure's word, as the library's records have it. Triton is not imported for this."""
+    """The kind of failure, in the words of the library's records, without importing Triton."""
     name = type(error).__name__
     if name in ("OutOfMemoryError", "MemoryError"):
         return "out_of_memory"
@@ -179,8 +181,8 @@ def _kind_of(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _device_of(values: list[Any], device: str | None) -> Iterator[bool]:
-    """Whether kernels go to a GPU, by the arguments or else by the device's name; that GPU is the
-    current one inside."""
+    """Yields whether kernels run on a GPU, by the arguments or else by the device's name; inside,
+    that GPU is the current one."""
     found = [t.device for t in arrays.tensors_in(values)]
     if not found and device:
         with contextlib.suppress(RuntimeError):  # a name of the user's own

@@ -1,4 +1,4 @@
-"""Measuring and checking kernels under the names of Triton Fused Operators.
+"""Measures and checks kernels, under the names of Triton Fused Operators.
 
 Read next: suite.py, correctness.py, report.py.
 """

@@ -1,5 +1,5 @@
-"""Is a tensor close to another? Tolerances are the caller's; the library's own judge is
-``dlblas.verify``, whose bounds are derived for each operator.
+"""Checks whether a tensor is close to another, with the caller's tolerances. The library's own
+judge is ``dlblas.verify``, whose bounds are derived for each operator.
 
 Read next: suite.py.
 """
@@ -17,14 +17,14 @@ _LEAST = 1e-10  # added to the size of what is divided by
 
 
 class _Distance:
-    """Element by element, in f32: absolute, and relative to what was expected."""
+    """Element-wise distances in f32: absolute, and relative to the expected value."""
 
     def __init__(self, actual: torch.Tensor, expected: torch.Tensor) -> None:
         if actual.shape != expected.shape:
             raise ShapeMismatchError(tuple(expected.shape), tuple(actual.shape), "actual")
         self.expected = expected.detach().to(actual.device).float()
         actual = actual.detach().float()
-        # Two infinities of one sign are no distance apart; NaN is beyond any tolerance.
+        # Two infinities of one sign have distance 0; NaN is beyond any tolerance.
         same = actual == self.expected
         self.absolute = (actual - self.expected).abs().masked_fill(same, 0)
         self.relative = (self.absolute / (self.expected.abs() + _LEAST)).masked_fill(same, 0)
@@ -40,14 +40,14 @@ class _Distance:
 
 @hinted
 class CorrectnessVerifier:
-    """Compares what a kernel computed with what a reference did."""
+    """Compares a kernel's results with those of a reference."""
 
     def __init__(self, rtol: float = 1e-3, atol: float = 1e-5) -> None:
         self.rtol, self.atol = rtol, atol
 
     def verify(self, actual: torch.Tensor, expected: torch.Tensor) -> tuple[bool, dict[str, Any]]:
-        """Each element is within ``atol``, **or** within ``rtol`` of what was expected. With it,
-        how far off: the largest and the mean distances, and how many elements are beyond both."""
+        """Whether each element is within ``atol``, **or** within ``rtol`` of the expected value;
+        and the largest and mean distances, and the number of elements beyond both tolerances."""
         apart = _Distance(actual, expected)
         inside = (apart.absolute <= self.atol) | (apart.relative <= self.rtol)
         right = bool(inside.all())
@@ -61,13 +61,13 @@ class CorrectnessVerifier:
         }
 
     def verify_allclose(self, actual: torch.Tensor, expected: torch.Tensor) -> bool:
-        """Each element is within the sum ``atol + rtol · |expected|``, as in torch.allclose."""
+        """Whether each element is within ``atol + rtol · |expected|``, as in torch.allclose."""
         apart = _Distance(actual, expected)
         allowed = self.atol + self.rtol * apart.expected.abs()
         return bool((apart.absolute <= allowed).all())
 
     def compute_relative_error(self, actual: torch.Tensor, expected: torch.Tensor) -> float:
-        """The largest."""
+        """The largest relative error."""
         return _Distance(actual, expected).numbers()["max_rel_diff"]
 
 
@@ -75,8 +75,8 @@ class CorrectnessVerifier:
 def verify_fp8_accuracy(
     fp8_result: torch.Tensor, fp16_baseline: torch.Tensor, max_relative_error: float = 0.01
 ) -> tuple[bool, dict[str, Any]]:
-    """Is every element's relative error at most that? e4m3 keeps 3 bits of mantissa: one rounding
-    alone is off by up to 6 %, so the default holds for what was rounded less than that."""
+    """Whether every element's relative error is at most ``max_relative_error``. e4m3 has 3 mantissa
+    bits: one rounding alone has an error of up to 6 %, so the default suits results with less."""
     numbers = _Distance(fp8_result, fp16_baseline).numbers()
     right = numbers["max_rel_diff"] <= max_relative_error
     return right, {
@@ -93,7 +93,7 @@ def verify_fp8_accuracy(
 def verify_nan_inf_propagation(
     output: torch.Tensor, input_has_nan: bool, input_has_inf: bool
 ) -> tuple[bool, dict[str, Any]]:
-    """Does a NaN of the input show in the output, and an infinity, as one or as NaN?"""
+    """Whether a NaN in the input shows in the output, and an infinity as an infinity or a NaN."""
     has_nan, has_inf = bool(output.isnan().any()), bool(output.isinf().any())
     nan, inf = not input_has_nan or has_nan, not input_has_inf or has_inf or has_nan
     return nan and inf, {

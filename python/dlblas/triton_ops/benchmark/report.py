@@ -1,4 +1,4 @@
-"""What was measured, as text for people and as JSON.
+"""Reports of measurements, as readable text and as JSON.
 
 Read next: suite.py.
 """
@@ -36,7 +36,7 @@ class BenchmarkResult:
 @hinted
 @dataclass
 class ComparisonResult:
-    """A kernel and another implementation of the same; ``speedup`` is how many times as fast."""
+    """A kernel against another implementation; ``speedup`` is how many times as fast it is."""
 
     kernel_name: str
     problem_size: tuple[int, ...]
@@ -48,7 +48,7 @@ class ComparisonResult:
 
 @hinted
 class PerformanceReport:
-    """Collects results, and prints them."""
+    """Collects results and formats them as a report."""
 
     def __init__(self, title: str = "Kernels, measured and checked") -> None:
         self.title = title
@@ -93,7 +93,7 @@ class PerformanceReport:
         )
 
     def generate(self, format: str = "text") -> str:
-        """As "text" or "json"."""
+        """The report as "text" or "json"."""
         if format not in ("text", "json"):
             raise ArgumentError.from_library(
                 f'generate_report: format is unknown; expected "text" or "json", got {format!r}',

@@ -1,8 +1,8 @@
-"""``BenchmarkSuite``: kernels against references and rivals, on the library's own measuring.
+"""``BenchmarkSuite``: kernels against references and rivals, with the library's own timing.
 
-In: functions, and the arguments that both take. Out: results, collected into a report. Functions
-that are compared run in turns, round by round, so that a neighbour on the machine slows both; a
-latency is the median. Read next: ../autotuner/clock.py, correctness.py, report.py.
+In: functions, and their common arguments. Out: results, collected into a report. Functions that are
+compared run in turns, round by round, so that other load on the machine slows both; a latency is
+the median. Read next: ../autotuner/clock.py, correctness.py, report.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from ..models import KernelMetrics
 from .correctness import CorrectnessVerifier
 from .report import BenchmarkResult, ComparisonResult, PerformanceReport
 
-# Tensor cores add products of f8 codes in some 14 bits: of the sum of the products' sizes.
+# Tensor cores add products of f8 codes in some 14 bits. This share of the sum of the products'
+# magnitudes is allowed as error.
 _OF_F8_SUMS = 2.0**-13
 
 
@@ -39,9 +40,9 @@ _OF_F8_SUMS = 2.0**-13
 class BenchmarkSuite:
     """Checks with ``CorrectnessVerifier(rtol, atol).verify_allclose``, then measures.
 
-    The defaults leave f16 one rounding of a kernel and one of its reference, which differ by 1e-3
-    at most: references stay in f32 in between. A function that rounds in between, as eager torch
-    in f16 does, needs wider ones.
+    The default tolerances allow one f16 rounding in a kernel and one in its reference, which then
+    differ by at most 1e-3: references keep intermediates in f32. A function that rounds
+    intermediates, as eager torch in f16 does, needs wider tolerances.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class BenchmarkSuite:
         **kwargs: Any,
     ) -> BenchmarkResult:
         """Time and correctness of ``kernel_fn(*args, **kwargs)``. ``bandwidth_gbps`` counts each
-        tensor of the arguments and the result once; ``throughput_tflops`` is that of ``flops``
-        operations, 0 where they are not told."""
+        tensor of the arguments and the result once; ``throughput_tflops`` is computed from
+        ``flops`` operations, and 0 if they are not given."""
         made = kernel_fn(*args, **kwargs)
         right = self.verifier.verify_allclose(made, reference_fn(*args, **kwargs))
         (metrics,) = self._measure([kernel_fn], args, kwargs, made, flops)
@@ -85,7 +86,7 @@ class BenchmarkSuite:
         *args: Any,
         **kwargs: Any,
     ) -> ComparisonResult:
-        """Both, in turns; ``speedup`` is the other's latency over the kernel's."""
+        """Times both in turns; ``speedup`` is ``pytorch_fn``'s latency over ``triton_fn``'s."""
         made = triton_fn(*args, **kwargs)
         right = self.verifier.verify_allclose(made, pytorch_fn(*args, **kwargs))
         ours, theirs = self._measure([triton_fn, pytorch_fn], args, kwargs, made)
@@ -103,8 +104,8 @@ class BenchmarkSuite:
         hidden_dims: Iterable[int],
         head_dim: int = 64,
     ) -> list[BenchmarkResult]:
-        """``fused_rmsnorm_rope`` in f16 on a GPU where torch has one, else on the CPU; beside each
-        result a comparison with eager torch, its norm and a rotation in x's dtype."""
+        """Benchmarks ``fused_rmsnorm_rope`` in f16, on a GPU if torch has one, else on the CPU. For
+        each result, adds a comparison with eager torch: its norm, and a rotation in x's dtype."""
         options, results = _options(), []
         for batch, length, width in itertools.product(batch_sizes, seq_lens, hidden_dims):
             x = torch.randn(batch, length, width, **options)
@@ -130,8 +131,8 @@ class BenchmarkSuite:
         intermediate_dims: Iterable[int],
         activation: str = "silu",
     ) -> list[BenchmarkResult]:
-        """``fused_gated_mlp`` in f16 on a GPU where torch has one, else on the CPU; beside each
-        result a comparison with eager torch, two products of its own and the gate."""
+        """Benchmarks ``fused_gated_mlp`` in f16, on a GPU if torch has one, else on the CPU. For
+        each result, adds a comparison with eager torch: two products of torch's, and the gate."""
         options, results = _options(), []
         for batch, length, width, wide in itertools.product(
             batch_sizes, seq_lens, hidden_dims, intermediate_dims
@@ -152,8 +153,8 @@ class BenchmarkSuite:
     def benchmark_fp8_gemm(
         self, m_sizes: Iterable[int], n_sizes: Iterable[int], k_sizes: Iterable[int]
     ) -> list[BenchmarkResult]:
-        """``fp8_gemm`` of f8 codes and their scales, on a GPU where torch has one, else on the CPU;
-        beside each result a comparison with torch's product in f16, which on a GPU is cuBLAS's."""
+        """Benchmarks ``fp8_gemm`` on f8 codes and scales, on a GPU if torch has one, else on the
+        CPU. For each result, adds a comparison with torch's f16 product (on a GPU, cuBLAS's)."""
         options, results = _options(), []
         for m, n, k in itertools.product(m_sizes, n_sizes, k_sizes):
             a, b = torch.randn(m, k, **options), torch.randn(k, n, **options) / k**0.5
@@ -171,7 +172,7 @@ class BenchmarkSuite:
         return results
 
     def generate_report(self, format: str = "text") -> str:
-        """As "text" or "json"."""
+        """The report as "text" or "json"."""
         return self.report.generate(format)
 
     def save_report(self, filepath: str | os.PathLike[str], format: str = "text") -> None:
@@ -197,8 +198,8 @@ class BenchmarkSuite:
         kernel: Callable[..., Any],
         others: tuple[Any, ...] | None = None,
     ) -> None:
-        """Adds a comparison of the kernel with each rival, in turns; ``others`` are a rival's
-        arguments where they are not the kernel's."""
+        """Adds a comparison of the kernel with each rival, timed in turns; ``others``: a rival's
+        arguments, if they differ from the kernel's."""
         theirs = args if others is None else others
         for name, rival in rivals.items():
             made = kernel(*args)
@@ -254,7 +255,7 @@ def _options() -> dict[str, Any]:
 def _eager_rmsnorm_rope(
     x: torch.Tensor, weight: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
 ) -> torch.Tensor:
-    """As models write it: torch's own norm, then two products and a sum of each head."""
+    """As models write it: torch's own norm, then two products and a sum per half of a head."""
     normed = torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-6)
     heads = torch.unflatten(normed, -1, (-1, cos.shape[-1]))
     half = cos.shape[-1] // 2
@@ -272,7 +273,7 @@ def _eager_gated_mlp(
 
 
 def _device_row(gpu: bool) -> dict[str, Any]:
-    """What the library knows of the first such device."""
+    """The library's facts about the first device of this kind."""
     kind = "cuda" if gpu else "cpu"
     rows = [row for row in _native.info()["devices"] if row["device"].startswith(kind)]
     return rows[0] if rows else {}

@@ -1,7 +1,7 @@
-"""The operators of Triton Fused Operators, each beside a ``*_reference`` in plain torch.
+"""The operators of Triton Fused Operators, each with a ``*_reference`` in plain torch.
 
-Thin calls of the library's own, on CPU and strided tensors too. Read next: rmsnorm_rope.py,
-gated_mlp.py, fp8_quantize.py, fp8_gemm.py.
+Thin wrappers of the library's functions, which take CPU and strided tensors too. Read next:
+rmsnorm_rope.py, gated_mlp.py, fp8_quantize.py, fp8_gemm.py.
 """
 
 from ... import _absent

@@ -1,5 +1,5 @@
-"""``fp8_gemm`` and ``FP8Linear`` under the names of Triton Fused Operators, and what they compute
-in plain torch, for people to read and tests to compare with.
+"""``fp8_gemm`` and ``FP8Linear`` under the names of Triton Fused Operators, and a reference in
+plain torch, to read and to test against.
 
 Scales multiply here, ``q = x · scale``. Read next: ops/gemm/api.py (the function),
 ../../nn/fp8_linear.py (the module).
@@ -26,7 +26,7 @@ def fp8_gemm_reference(
     output_dtype: torch.dtype = torch.float16,
 ) -> torch.Tensor:
     """``(a / a_scale) · (b / b_scale)`` in f32, rounded to ``output_dtype``; floats are quantised
-    first, as ``fp8_gemm`` does."""
+    first, as in ``fp8_gemm``."""
 
     def widened(x: torch.Tensor, scale: torch.Tensor | float | None) -> torch.Tensor:
         if x.dtype == torch.uint8:

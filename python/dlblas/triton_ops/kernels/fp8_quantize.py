@@ -1,9 +1,9 @@
 """``quantize_fp8`` and ``dequantize_fp8``: e4m3 with one scale per tensor, which *multiplies*.
 
-``q = x · scale`` here, as in Triton Fused Operators; scales of the library divide. Nothing waits
-for the GPU but ``quantize_fp8_with_overflow_handling``, which looks at the tensor's values. Each
-has a ``*_reference`` in torch, for people to read and tests to compare with. Read next:
-../models.py (FP8Format), ops/quant/api.py.
+``q = x · scale`` here, as in Triton Fused Operators; the library's own scales divide. Only
+``quantize_fp8_with_overflow_handling`` waits for the GPU, because it reads the tensor's values.
+Each has a ``*_reference`` in torch, to read and to test against. Read next: ../models.py
+(FP8Format), ops/quant/api.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LEAST = 2.0**-126  # of a scale whose inverse is used: that of a denormal one m
 
 
 def _one(scale: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
-    """The scale as f32 without dimensions, on the other tensor's device."""
+    """The scale as f32 without dimensions; a number becomes a tensor on the device of ``like``."""
     if not isinstance(scale, torch.Tensor):
         if not hasattr(type(scale), "__float__") or getattr(scale, "shape", ()) != ():
             expected = "a number, or a tensor with one element"
@@ -64,10 +64,10 @@ def quantize_fp8(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``(q, scale)``: ``q = tensor · scale`` in float8_e4m3fn, to nearest even, saturated at ±448.
 
-    tensor is f32, f16 or bf16 of one dimension or more. Without a scale it is ``448 / max
-    |tensor|``, within two roundings of f32; 1 where all is zero, and at most 2¹²⁶. A scale is a
-    number, or a tensor with one element. The scale returned is f32 without dimensions. A tensor's
-    scale below 2⁻¹²⁸, whose inverse f32 has not, makes zeros: nothing looks at its value. Errors:
+    tensor is f32, f16 or bf16 with at least one dimension. scale is a number, or a tensor with one
+    element; by default ``448 / max |tensor|``, within two roundings of f32, but 1 if all values are
+    zero, and at most 2¹²⁶. The returned scale is f32 without dimensions. A scale given as a tensor
+    and below 2⁻¹²⁸, whose inverse f32 cannot represent, gives zeros: its value is not read. Errors:
     ArgumentTypeError and ShapeMismatchError for another scale; those of ``dlblas.quantize``.
     """
     need_arrays("quantize_fp8", tensor=tensor)
@@ -84,12 +84,12 @@ def quantize_fp8(
 def quantize_fp8_with_overflow_handling(
     tensor: torch.Tensor, scale: torch.Tensor | float | None = None, max_attempts: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``quantize_fp8`` with a scale that is halved, ``max_attempts`` times at most, while values
-    leave e4m3: while ``max |tensor| · scale > 448 · (1 + 2⁻²⁰)``, which is what rounding may add.
+    """``quantize_fp8`` with a scale that is halved, at most ``max_attempts`` times, while values
+    overflow e4m3: ``max |tensor| · scale > 448 · (1 + 2⁻²⁰)``, where 2⁻²⁰ allows for rounding.
 
-    ``(q, scale)`` with the scale that was taken. It reads the largest value, so it waits for the
-    GPU, and a CUDA graph cannot capture it: UnsupportedError. NumericalOverflowError where values
-    leave e4m3 after all halvings, as an infinity always does; ArgumentError for a negative
+    Returns ``(q, scale)`` with the scale that was used. It reads the largest value, so it waits for
+    the GPU. Errors: UnsupportedError while a CUDA graph is captured; NumericalOverflowError if
+    values overflow after all halvings, as an infinity always does; ArgumentError for a negative
     ``max_attempts``; those of ``quantize_fp8``. NaN stays NaN.
     """
     name = "quantize_fp8_with_overflow_handling"
@@ -136,11 +136,12 @@ def dequantize_fp8(
     scale: torch.Tensor | float,
     output_dtype: torch.dtype = torch.float16,
 ) -> torch.Tensor:
-    """``tensor / scale`` in ``output_dtype`` (f16, bf16 or f32): what ``quantize_fp8`` gave.
+    """``tensor / scale`` in ``output_dtype`` (f16, bf16 or f32): the inverse of ``quantize_fp8``.
 
-    tensor is float8_e4m3fn, or uint8 with its bits. The quotient is a product with ``1 / scale`` in
-    f32, rounded once to f16 and bf16. Errors: UnsupportedDtypeError for another tensor,
-    ShapeMismatchError for a scale with more than one element; those of ``dlblas.dequantize``.
+    tensor is float8_e4m3fn, or uint8 with its bits. The quotient is computed in f32 as a product
+    with ``1 / scale``, and rounded once to f16 or bf16. Errors: UnsupportedDtypeError for another
+    tensor dtype, ShapeMismatchError for a scale with more than one element; those of
+    ``dlblas.dequantize``.
     """
     if tensor.dtype == torch.uint8:
         tensor = tensor.view(torch.float8_e4m3fn)
@@ -154,8 +155,8 @@ def dequantize_fp8(
 def quantize_fp8_reference(
     tensor: torch.Tensor, scale: torch.Tensor | float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``quantize_fp8`` in plain torch. Theirs kept ``round(127 · x / 448) + 128`` in bytes; here,
-    as in the kernel, q is float8_e4m3fn."""
+    """``quantize_fp8`` in plain torch. The reference of Triton Fused Operators stored
+    ``round(127 · x / 448) + 128`` in bytes; here, as in the kernel, q is float8_e4m3fn."""
     if scale is None:
         largest = tensor.abs().amax().float() if tensor.numel() else tensor.new_zeros(()).float()
         scale = torch.where(largest == 0, 1.0, (448 / largest).clamp(max=2.0**126))
@@ -190,5 +191,5 @@ def dequantize_fp8_reference(
     return (tensor.view(torch.float8_e4m3fn).float() / _one(scale, tensor)).to(output_dtype)
 
 
-# Their names.
+# The names in Triton Fused Operators.
 fp8_quantize_reference, fp8_dequantize_reference = quantize_fp8_reference, dequantize_fp8_reference

@@ -1,5 +1,5 @@
-"""``fused_gated_mlp`` and its module under the names of Triton Fused Operators, and what they
-compute in plain torch, for people to read and tests to compare with.
+"""``fused_gated_mlp`` and its module under the names of Triton Fused Operators, and a reference in
+plain torch, to read and to test against.
 
 Read next: ops/mlp/api.py (the function), ../../nn/gated_mlp.py (the module).
 """
@@ -28,8 +28,8 @@ def fused_gated_mlp_reference(
     up_weight: torch.Tensor,
     activation: str = "silu",
 ) -> torch.Tensor:
-    """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)`` in f32, rounded to x's dtype; ``activation`` is
-    ``silu`` or ``gelu`` (erf), on the up branch. ArgumentError, a ValueError, for another one."""
+    """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)`` in f32, rounded to x's dtype; ``activation``, on
+    the up branch, is ``silu`` or ``gelu`` (erf). Any other raises ArgumentError, a ValueError."""
     if activation not in ("silu", "gelu"):
         raise ArgumentError(f'activation must be "silu" or "gelu", got {activation!r}')
     wide = x.float()

@@ -1,5 +1,5 @@
-"""``fused_rmsnorm_rope`` and its module under the names of Triton Fused Operators, and what they
-compute in plain torch, for people to read and tests to compare with.
+"""``fused_rmsnorm_rope`` and its module under the names of Triton Fused Operators, and references
+in plain torch, to read and to test against.
 
 Read next: ops/rope/api.py (the function), ../../nn/fused_rmsnorm_rope.py (the module).
 """
@@ -32,8 +32,8 @@ def fused_rmsnorm_rope(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``dlblas.fused_rmsnorm_rope`` of any mix of f32, f16 and bf16, as theirs: weight or tables
-    that have neither x's dtype nor f32 are converted to f32, a copy at every call."""
+    """``dlblas.fused_rmsnorm_rope`` for any mix of f32, f16 and bf16, as in Triton Fused Operators:
+    a weight or table with neither x's dtype nor f32 is copied to f32 at every call."""
     weight, cos, sin = widened(x, weight, cos, sin)
     y: torch.Tensor = _fused_rmsnorm_rope(x, weight, cos, sin, eps, num_heads, out=out)
     return y
@@ -50,10 +50,10 @@ def rmsnorm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) 
 
 @hinted
 def rope_reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotates each head's halves against each other, in f32, rounded to x's dtype.
+    """Rotates the two halves of each head as pairs, in f32, rounded to x's dtype.
 
-    x ``[B, S, H·D]``; cos and sin ``[S, D]`` (or ``[1, S, 1, D]``), of which the first ``D/2``
-    columns serve both halves: the textbook's rotation where the second half repeats the first.
+    x ``[B, S, H·D]``; cos and sin ``[S, D]`` (or ``[1, S, 1, D]``). Their first ``D/2`` columns
+    serve both halves: the textbook rotation if the second half of the columns repeats the first.
     """
     heads = torch.unflatten(x.float(), -1, (-1, cos.shape[-1]))
     low, high = heads.chunk(2, -1)
@@ -69,6 +69,6 @@ def fused_rmsnorm_rope_reference(
     sin: torch.Tensor,
     eps: float = 1e-6,
 ) -> torch.Tensor:
-    """``rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)``, in f32 in between and
-    rounded to x's dtype once, as ``fused_rmsnorm_rope`` is."""
+    """``rope_reference(rmsnorm_reference(x, weight, eps), cos, sin)``, with f32 intermediates and
+    one rounding to x's dtype, as in ``fused_rmsnorm_rope``."""
     return rope_reference(rmsnorm_reference(x.float(), weight, eps), cos, sin).to(x.dtype)
