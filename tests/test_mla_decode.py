@@ -89,6 +89,18 @@ def test_a_captured_graph_serves_other_lengths(implementation: str, heads: int) 
             agree(got, expected(q, cache, table, now, 576**-0.5), torch.bfloat16)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_dimension_of_one_token_per_sequence(device: str) -> None:
+    lengths = [37, 5]
+    q, cache, table = (x.to(device) for x in made(lengths, 16, torch.bfloat16))
+    ends = torch.tensor(lengths, dtype=torch.int32, device=device)
+    expected = call(q, cache, table, ends, return_lse=True)
+    got = call(q[:, None], cache, table, ends, return_lse=True)
+    assert torch.equal(got[0], expected[0][:, None]) and torch.equal(got[1], expected[1][:, None])
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="one new token per sequence"):
+        call(q.reshape(1, 2, 16, 576), cache, table, ends)
+
+
 def test_a_scale_of_0_is_refused() -> None:
     q, cache, table = made([5], 2, torch.float32)
     parts = q[..., :512], q[..., 512:], cache[..., :512], cache[..., 512:], table

@@ -113,6 +113,33 @@ def test_what_no_row_sees_may_hold_anything(
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("count", [1, 3])
+def test_sequences_and_their_tokens_as_two_dimensions(device: str, count: int) -> None:
+    """q [B, S, H, D] gives the bits of q [B · S, H, D] with rows in the same places."""
+    cache = Cache(device, torch.bfloat16, [37, 3, 64], 8, 2, 64, 16)
+    q = cache.queries(3 * count)
+    o, lse = cache.call(q, [count] * 3)
+    got = cache.call(q.reshape(3, count, 8, 64))
+    assert torch.equal(got[0], o.reshape(3, count, 8, 64))
+    assert torch.equal(got[1], lse.reshape(3, count, 8))
+    for wrong, rows in ((q.reshape(3 * count, 1, 8, 64), None), (q[:3, None], [1] * 3)):
+        if rows is None and count == 1:
+            continue
+        with pytest.raises(errors.ShapeMismatchError, match="q has another shape"):
+            cache.call(wrong, rows)
+
+
+def test_sequences_and_their_tokens_in_numpy() -> None:
+    cache = Cache("cpu", torch.float32, [37, 20], 4, 2, 32, 16)
+    q = cache.queries(4)
+    expected = cache.call(q, [2, 2])[0]
+    lengths = np.array(cache.lengths, "i4")
+    arrays = (x.numpy() for x in (q.reshape(2, 2, 4, 32), cache.k, cache.v, cache.table))
+    got = dlblas.paged_attention(*arrays, lengths)
+    np.testing.assert_array_equal(got, expected.reshape(2, 2, 4, 32).numpy())
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("depth", [40, 128])
 def test_pages_left_of_a_window_may_be_gone(device: str, depth: int) -> None:
     cache = Cache(device, torch.bfloat16, [300, 77, 5], 4, 2, depth, 16)

@@ -109,7 +109,8 @@ def paged_attention(
       ``indices[indptr[b]]`` … ``indices[indptr[b + 1] − 1]``, the last one with last_page_len keys,
       0 to page (checked on CPUs); ``seq_lens`` is then absent;
     - ``cu_seqlens_q`` i32 ``[B + 1]``, starting at 0: where each sequence's rows of q begin. They
-      are its last tokens, whose keys are already in the cache. Absent: one row per sequence;
+      are its last tokens, whose keys are already in the cache. Absent: one row per sequence. With q
+      ``[B, S, H, D]`` each sequence has S rows, and results are ``[B, S, H, Dv]``, ``[B, S, H]``;
     - ``scale``: None means ``1 / √D``; ``causal``: a row sees no later keys;
     - ``window``: a row sees this many keys before its own and, unless causal, as many after it;
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
@@ -146,12 +147,15 @@ def paged_attention(
         page_table = indices[None]
     if sinks is not None:
         sinks = _as_f32(sinks, q)
+    lead = None
+    if len(q.shape) == 4:
+        q, lead, cu_seqlens_q = _rows(q, seq_lens, cu_seqlens_q)
     o, lse = _paged(
         q, k_cache, v_cache, page_table, seq_lens, cu_seqlens_q, indptr, sinks, k_scale, v_scale,
         scale=scale_of(op, scale), causal=causal, window=window_of(op, window),
         softcap=softcap or 0.0,
     )  # fmt: skip
-    return (o, lse) if return_lse else o
+    return _split(o, lse, lead, return_lse)
 
 
 def mla_decode(
@@ -166,7 +170,7 @@ def mla_decode(
     kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table i32 ``[T, W]``,
     seq_lens i32 ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` the result is a tuple of o and
     ``lse = log Σ e^score``, f32 ``[T, H]``. ``scale``: None means ``1 / √(R + Dr)``; models set
-    their own.
+    their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``.
 
     q_nope is f32, f16 or bf16; q_pe, the caches and o have its dtype. Any strides, so slices of one
     cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not read. A token without
@@ -174,8 +178,48 @@ def mla_decode(
     Errors: ArgumentError for a scale of 0, those of ``mla_decode_lse``. Source: DeepSeek-AI,
     DeepSeek-V2, 2024.
     """
-    scale = scale_of("mla_decode", scale)
+    op = "mla_decode"
+    need(op, q_nope=q_nope, q_pe=q_pe)
+    scale, lead = scale_of(op, scale), None
+    if len(q_nope.shape) == 4:
+        lead = tuple(q_nope.shape[:2])
+        if lead[1] != 1:
+            raise _wrong(op, "q_nope", "one new token per sequence, [T, 1, H, R]", lead)
+        if tuple(q_pe.shape[:-1]) != tuple(q_nope.shape[:-1]):
+            raise _wrong(op, "q_pe", f"{(*q_nope.shape[:-1], 'Dr')}", tuple(q_pe.shape))
+        q_nope, q_pe = q_nope[:, 0], q_pe[:, 0]
     o, lse = _latent(q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale)
+    return _split(o, lse, lead, return_lse)
+
+
+def _rows(q: Any, seq_lens: Any, cu_seqlens_q: Any) -> tuple[Any, tuple[int, int], Any]:
+    """q ``[B, S, H, D]`` as rows, its leading dimensions, and where each sequence's rows begin."""
+    op = "paged_attention"
+    if cu_seqlens_q is not None:
+        raise _wrong(op, "q", "[T, H, D] beside cu_seqlens_q", tuple(q.shape))
+    batch, count = q.shape[:2]
+    sequences = getattr(seq_lens, "shape", None)
+    if sequences is not None and len(sequences) == 1 and sequences[0] != batch:
+        raise _wrong(op, "q", f"{sequences[0]} sequences, as seq_lens", tuple(q.shape))
+    rows = q.reshape((batch * count, *q.shape[2:]))
+    if count == 1:
+        return rows, (batch, count), None
+    if hasattr(q, "is_cuda"):
+        import torch
+
+        starts = torch.arange(batch + 1, dtype=torch.int32, device=q.device) * count
+    else:
+        import numpy
+
+        starts = numpy.arange(batch + 1, dtype=numpy.int32) * numpy.int32(count)
+    return rows, (batch, count), starts
+
+
+def _split(o: Any, lse: Any, lead: tuple[int, int] | None, return_lse: bool) -> Any:
+    """Results with q's leading dimensions."""
+    if lead is not None:
+        o = o.reshape((*lead, *o.shape[1:]))
+        lse = lse.reshape((*lead, *lse.shape[1:]))
     return (o, lse) if return_lse else o
 
 

@@ -1,4 +1,4 @@
-"""silu_and_mul_quant_token to f8e4m3 in torch, eager and compiled: the baseline of the benchmarks."""
+"""silu_and_mul_quant_token to f8e4m3 in torch, eager and compiled: the benchmarks' baseline."""
 
 from __future__ import annotations
 
