@@ -99,3 +99,44 @@ def test_a_run_that_ends_says_nothing(within: str, tmp_path: pathlib.Path) -> No
         told, errors = run.communicate(timeout=60)
     assert run.returncode == 0 and errors == ""
     assert numbers(out) == [0, 1, 2, 3] and told.count("gpu_rows softmax T=") == 4
+
+
+CHILD_OF_A_SECTION = """
+import os, time
+from dlblas.bench.life import end_with_parent
+end_with_parent(os.getppid())
+print("begun", flush=True)
+time.sleep(60)
+"""
+ITS_PARENT = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", sys.argv[1]])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_measuring_process_ends_with_its_parent() -> None:
+    """One that went on kept a core busy for an hour, and spoilt what was measured next."""
+    command = [sys.executable, "-c", ITS_PARENT, CHILD_OF_A_SECTION]
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "begun\n"
+        parent.kill()
+        begin = time.monotonic()
+        assert parent.stdout.read() == ""  # the pipe closes when the child has ended too
+        assert time.monotonic() - begin < 30
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+@pytest.mark.parametrize("module", ["children", "gpu"])
+def test_a_section_asks_for_it(module: str, tmp_path: pathlib.Path) -> None:
+    if module == "gpu":
+        pytest.importorskip("torch")
+    request = {"section": "host", "parent": os.getpid() + 1, "result": str(tmp_path / "rows")}
+    done = subprocess.run(
+        [sys.executable, "-m", f"dlblas.bench.{module}"],
+        input=json.dumps(request), text=True, capture_output=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+    )  # fmt: skip
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr

@@ -7,7 +7,7 @@ Pure data: no imports, nothing computed.
 LETTERS: dict[str, str] = {
     "F": "elements of the feed-forward width",
     "E": "experts",
-    "M": "rows that an expert has room for",
+    "M": "row slots per expert",
     "group": "columns that share a scale",
 }
 
@@ -15,10 +15,10 @@ LETTERS: dict[str, str] = {
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`silu_and_mul`, `gelu_and_mul`, `gelu_tanh_and_mul`, `silu_mul`, `silu`, `gelu`, "
-        "`gelu_tanh`, `…_backward`; `swiglu_oai_and_mul`; `silu_and_mul_quant`, also of "
-        "the rows that experts have",
-        "`act(gate) · up` of `x = [gate, up]`, or of two tensors, `act(x)`; gradients; `(u + 1) · "
-        "g · σ(α · g)`, clamped, interleaved or not; f8 or i8 codes in one pass",
+        "`gelu_tanh`, `…_backward`; `swiglu_oai_and_mul`; `silu_and_mul_quant`, also masked per "
+        "expert",
+        "`act(gate) · up` of `x = [gate, up]` or of two tensors, `act(x)`; gradients; `(u + 1) · g "
+        "· σ(α · g)`, clamped, interleaved or not; f8 or i8 codes in one pass",
         "AVX-512, AVX2, baseline",
         "registers; any layout",
     ),

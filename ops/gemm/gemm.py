@@ -7,10 +7,10 @@ Pure data: no imports, nothing computed.
 LETTERS: dict[str, str] = {
     "M": "rows of the product",
     "N": "columns of the product",
-    "K": "terms of each sum of products",
-    "B": "matrices of the batch",
-    "E": "groups: experts",
+    "K": "terms of each dot product",
+    "B": "matrices in the batch",
+    "E": "groups (experts)",
     "L": "adapters",
-    "R": "an adapter's rank",
+    "R": "rank of an adapter",
     "C": "columns of x",
 }

@@ -5,5 +5,5 @@ Pure data: no imports, nothing computed.
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
-    "C": "classes: elements of a row of logits",
+    "C": "classes: elements per row of logits",
 }

@@ -4,14 +4,14 @@
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`gated_mlp`, `fused_gated_mlp`",
-        "`act(x · Wgᵀ) ⊙ (x · Wuᵀ)`, then `· Wdᵀ` where it is given; either branch activated",
-        "blocked and few-row AVX-512, AVX2, baseline; two products of `matmul`",
-        "WGMMA (Hopper); mma.sync (sm_80 and later); few-row; IEEE f32; two products of `matmul`",
+        "`act(x · Wgᵀ) ⊙ (x · Wuᵀ)`, then `· Wdᵀ` if given; either branch may be the activated one",
+        "blocked and few-row AMX, AVX-512, AVX2, baseline; two products by `matmul`",
+        "WGMMA (Hopper); mma.sync (sm_80 and later); few-row; IEEE f32; two products by `matmul`",
     ),
     (
         "`rms_norm_linear`, `norm_gated_linear`",
-        "`rms_norm(x) · Wᵀ`, with a rotation of q and k; the same in front of a gated product",
-        "`rms_norm`, then `matmul` or `gated_linear`, each by its own choice",
+        "`rms_norm(x) · Wᵀ`, optionally with rotation of q and k; the same before a gated product",
+        "`rms_norm`, then `matmul` or `gated_linear`, each with its own choice of implementation",
         "the same",
     ),
 ]

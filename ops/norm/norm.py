@@ -6,19 +6,19 @@ Pure data: no imports, nothing computed. Read next: ops/norm/rms_norm/rms_norm.p
 
 # Argument -> what it is, in which unit; one name means one thing in all of the family.
 ARGUMENTS: dict[str, str] = {
-    "x": "rows to normalise; of the gradients, what the forward call normalised",
-    "weight": "a factor for each column; none: 1",
-    "bias": "added to what the weight has multiplied",
-    "eps": "added to the mean square: x's unit squared",
-    "weight_offset": "added to every weight, in its unit",
-    "cast_before_weight": "round to x's dtype before the weight is applied",
+    "x": "rows to normalise; for gradients, the rows that the forward call normalised",
+    "weight": "factor per column; 1 if not given",
+    "bias": "added after the weight",
+    "eps": "added to the mean square, or to the variance, in units of x squared",
+    "weight_offset": "added to every weight, in the weight's units",
+    "cast_before_weight": "if true, round to x's dtype before applying the weight",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
-    "C": "elements of a row, the normalised width",
+    "C": "elements per row: the normalised width",
     "group": "columns that share a scale",
-    "inner": "columns of a channel: elements behind one weight",
+    "inner": "columns per channel: elements that share a weight",
 }
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
@@ -27,7 +27,7 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "`rms_norm`, `rms_norm_`",
         "`x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)`",
         "AVX-512, AVX2, baseline",
-        "a row in registers, in shared memory, over a cluster, streamed, split over the "
+        "a row in registers, in shared memory, across a cluster, streamed, or split across the "
         "grid; any layout",
     ),
     (
@@ -38,29 +38,29 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
     ),
     (
         "`scale_rows`, `scale_rows_`",
-        "`x · scale · (weight + weight_offset)`, a number for each row: a norm whose statistic is "
+        "`x · scale · (weight + weight_offset)`, one scale per row: a norm whose statistic is "
         "known",
         "AVX-512, AVX2, baseline",
         "registers; any layout",
     ),
     (
         "`rms_norm_backward`",
-        "`dx`, `dweight` of both, deterministic",
+        "`dx` and `dweight` of `rms_norm` and `add_rms_norm`, deterministic",
         "AVX-512, AVX2, baseline",
-        "registers; columns for the rest",
+        "registers; a column kernel for other cases",
     ),
     (
         "`softmax`, `log_softmax`, `…_backward`; `l2_norm`; `cross_entropy`",
-        "`exp(x − max_C(x)) / Σ_C exp(x − max_C(x))`, its logarithm; gradients; `x / "
-        "max(√Σ_C x², eps)`; the loss of logits, in one read",
+        "`exp(x − max_C(x)) / Σ_C exp(x − max_C(x))`, its logarithm; gradients; `x / max(√Σ_C x², "
+        "eps)`; the cross entropy of logits, in one read",
         "AVX-512, AVX2, baseline",
-        "registers, over a cluster, in shared memory, in passes; any layout",
+        "in registers, across a cluster, in shared memory, in passes; any layout",
     ),
     (
         "`layer_norm`, `layer_norm_`, `add_layer_norm`, `layer_norm_backward`; "
         "`group_norm`, `layernorm_gated`",
-        "`(x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias`, of `round(x + "
-        "residual)`; `dx`, `dweight`, `dbias`, deterministic",
+        "`(x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias`, also of `round(x + residual)`; "
+        "`dx`, `dweight`, `dbias`, deterministic",
         "as `softmax`",
         "as `softmax`; two kernels that fold rows",
     ),

@@ -5,13 +5,13 @@ Pure data: no imports, nothing computed.
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
-    "R": "groups of rows of a weight, each with its scales",
-    "G": "rows of a group",
+    "R": "groups of rows of a weight, each with its own scales",
+    "G": "rows per group",
     "P": "words of eight columns",
     "Q": "words of eight rows",
     "N": "columns of a weight",
     "M": "rows of x",
-    "K": "rows of a weight: what a product adds up",
+    "K": "rows of a weight: terms of each dot product",
     "group": "rows of a weight that share a scale",
 }
 
@@ -19,9 +19,9 @@ LETTERS: dict[str, str] = {
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`awq_dequantize`, `gptq_dequantize`; `mm_w4a16`",
-        "weights of 4 bits, as AWQ and GPTQ pack them: `(q − zero) · scale`; `x · w` of f16 and "
-        "bf16",
-        "AVX-512, AVX2, baseline; panels of the weight, then `matmul`",
-        "any layout; products from packed words in registers, or the weight, then `matmul`",
+        "4-bit weights, packed as in AWQ and GPTQ: `(q − zero) · scale`; `x · w` in f16 and bf16",
+        "AVX-512, AVX2, baseline; panels of the unpacked weight, then `matmul`",
+        "any layout; products from packed words in registers, or the unpacked weight, then "
+        "`matmul`",
     ),
 ]

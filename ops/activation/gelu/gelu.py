@@ -2,18 +2,18 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "gelu": {
-        "summary": "GELU, by the error function, of each element.",
+        "summary": "GELU (error function) of each element.",
         "formula": "y = ½ · x · (1 + erf(x / √2))",
         "shapes": "x [*T, F] -> y [*T, F]; any leading dimensions, any strides.",
-        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; y has x's dtype.",
         "aliasing": "gelu_(x) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
-            "In f32, one rounding, at the store. Inside deterministic(), the same bits in any "
-            "batch."
+            "Computes in f32 and rounds once, at the store. Inside deterministic(), results have "
+            "the same bits in any batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.",
     },
@@ -21,7 +21,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "rows of any length; each element is computed alone",
+    "x": "rows of any length; elements are independent",
 }
 
 # Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.

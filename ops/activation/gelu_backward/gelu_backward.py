@@ -2,25 +2,25 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "gelu_backward": {
-        "summary": "The gradient of gelu in x.",
+        "summary": "Gradient of gelu with respect to x.",
         "formula": "p = ½ · (1 + erf(x / √2)); dx = dy · (p + x · e^(−x²/2) / √(2π))",
         "shapes": "dy [*T, F], x [*T, F] -> dx [*T, F]; any leading dimensions, any strides.",
-        "dtypes": "dy f32, f16 or bf16; x and dx dy's dtype.",
+        "dtypes": "dy is f32, f16 or bf16; x and dx have dy's dtype.",
         "aliasing": "The result shares no memory with dy or x: any overlap is refused.",
         "numerics": (
-            "In f32, one rounding, at the store. Inside deterministic(), the same bits in any "
-            "batch."
+            "Computes in f32 and rounds once, at the store. Inside deterministic(), results have "
+            "the same bits in any batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
-        "source": "The derivative of gelu; no paper's kernel.",
+        "source": "Derivative of gelu; not from a paper.",
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "dy": "the gradient that arrives at gelu's y",
-    "x": "what gelu was given",
+    "dy": "gradient with respect to gelu's y",
+    "x": "x as passed to gelu",
 }

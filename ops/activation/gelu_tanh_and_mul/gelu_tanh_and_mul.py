@@ -2,21 +2,22 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "gelu_tanh_and_mul": {
-        "summary": "Gates the second half of the last dimension by the first's GELU, by tanh.",
+        "summary": "Gates the second half of the last dimension by the tanh GELU of the first.",
         "formula": (
             "y = gelu_tanh(x[:F]) · x[F:], "
             "gelu_tanh(g) = ½ · g · (1 + tanh(√(2/π) · (g + 0.044715 · g³)))"
         ),
         "shapes": "x [*T, 2F] -> y [*T, F]; any leading dimensions, any strides.",
-        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; y has x's dtype.",
         "aliasing": "The result shares no memory with x: any overlap is refused.",
         "numerics": (
-            "Both halves in f32, one rounding, at the store; the gate as g · σ(…), "
-            "which does not cancel below 0. Inside deterministic(), the same bits in any batch."
+            "Computes both halves in f32 and rounds once, at the store; the gate is g · σ(…), "
+            "which does not cancel for negative g. Inside deterministic(), results have the same "
+            "bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError; nothing is written then."
+            "ArgumentError. On error nothing is written."
         ),
         "source": "Shazeer, GLU Variants Improve Transformer, 2020; Hendrycks and Gimpel, 2016.",
     },
@@ -24,7 +25,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "gate and up projection side by side: the first half is the gate",
+    "x": "gate and up projections, concatenated; the first half is the gate",
 }
 
 # Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.

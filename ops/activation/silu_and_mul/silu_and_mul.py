@@ -5,15 +5,15 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Gates the second half of the last dimension by the SiLU of the first.",
         "formula": "y = silu(x[:F]) · x[F:], silu(g) = g / (1 + e^−g)",
         "shapes": "x [*T, 2F] -> y [*T, F]; any leading dimensions, any strides.",
-        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; y has x's dtype.",
         "aliasing": "The result shares no memory with x: any overlap is refused.",
         "numerics": (
-            "Both halves in f32, one rounding, at the store. Inside deterministic(), the same bits "
-            "in any batch."
+            "Computes both halves in f32 and rounds once, at the store. Inside deterministic(), "
+            "results have the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError; nothing is written then."
+            "ArgumentError. On error nothing is written."
         ),
         "source": "Shazeer, GLU Variants Improve Transformer, 2020.",
     },
@@ -21,7 +21,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "gate and up projection side by side: the first half is the gate",
+    "x": "gate and up projections, concatenated; the first half is the gate",
 }
 
 # Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.

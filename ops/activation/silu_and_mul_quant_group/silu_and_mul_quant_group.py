@@ -6,23 +6,24 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": (
             "y = silu(x[:F]) · x[F:]; scale = max |y| / largest of each group; q = round(y / scale)"
         ),
-        "shapes": "x [*T, 2F] -> q [*T, F], scale [*T, ceil(F / group)]; the last may be shorter.",
+        "shapes": (
+            "x [*T, 2F] -> q [*T, F], scale [*T, ceil(F / group)]; the last group may be shorter."
+        ),
         "dtypes": (
-            "x f32, f16 or bf16; q f8e4m3 (none, the default: largest 448), f8e5m2 (57344) or i8 "
-            "(127); scale f32."
+            "x is f32, f16 or bf16; q is f8e4m3 (none, the default; largest value 448), f8e5m2 "
+            "(57344) or i8 (127); scale is f32."
         ),
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
         "numerics": (
-            "One pass; y is f32 and rounded once, to q: nearest even, saturated; where the "
-            "quotient is within some roundings of f32 of a tie, either neighbour. "
-            "The scale is a rounded quotient; 1 for a group of zeros, 2^-126 or more. "
-            "NaN and inf go into the group's scale: what is dequantised is NaN. "
-            "NaN stays NaN in f8 and is 0 in i8. Inside deterministic(), the same bits in any "
-            "batch."
+            "One pass. y is f32 and is rounded once, to q: to nearest even, saturating; within a "
+            "few f32 roundings of a tie, q may be either neighbour. The scale is a rounded "
+            "quotient, at least 2^-126; 1 for a group of zeros. NaN and inf propagate to the "
+            "group's scale: dequantised values are NaN. NaN stays NaN in f8 and becomes 0 in i8. "
+            "Inside deterministic(), results have the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError; nothing is written then."
+            "ArgumentError. On error nothing is written."
         ),
         "source": (
             "Shazeer, GLU Variants Improve Transformer, 2020; "
@@ -33,7 +34,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "gate and up projection side by side: the first half is the gate",
-    "group": "columns that share a scale; GPUs are fast with 32, 64 and 128",
-    "dtype": "of q; none: f8e4m3",
+    "x": "gate and up projections, concatenated; the first half is the gate",
+    "group": "columns that share a scale; GPUs are fast at 32, 64 and 128",
+    "dtype": "dtype of q; f8e4m3 if not given",
 }

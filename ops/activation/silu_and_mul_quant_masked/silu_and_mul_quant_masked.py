@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "silu_and_mul_quant_masked": {
-        "summary": "silu_and_mul in 8 bits for the rows that each expert has.",
+        "summary": "silu_and_mul in 8 bits for the valid rows of each expert.",
         "formula": (
             "y = silu(x[:F]) · x[F:] in rows below masked_m; scale = max |y| / largest of each "
             "group; q = round(y / scale)"
@@ -11,18 +11,18 @@ DOCS: dict[str, dict[str, str]] = {
             "x [E, M, 2F], masked_m [E] -> q [E, M, F], scale [E, M, ceil(F / group)]; any strides."
         ),
         "dtypes": (
-            "x f32, f16 or bf16; masked_m i32 or i64; q f8e4m3 (none, the default: largest 448), "
-            "f8e5m2 (57344) or i8 (127); scale f32."
+            "x is f32, f16 or bf16; masked_m is i32 or i64; q is f8e4m3 (none, the default; "
+            "largest value 448), f8e5m2 (57344) or i8 (127); scale is f32."
         ),
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
         "numerics": (
-            "As silu_and_mul_quant_group. Rows masked_m[e] … M - 1 of expert e are not read, and "
-            "what q and scale hold there is not written: anything."
+            "As silu_and_mul_quant_group. Rows masked_m[e] … M - 1 of expert e are not read, and q "
+            "and scale are not written there: their contents are undefined."
         ),
         "errors": (
             "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError (another group); nothing is written then. masked_m is not looked at: "
-            "negative counts are 0, those beyond M are M."
+            "ArgumentError (another group). On error nothing is written. masked_m is not checked: "
+            "negative counts act as 0, those beyond M as M."
         ),
         "source": "DeepGEMM's masked grouped products: the activation between the two.",
     },
@@ -30,8 +30,8 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "gate and up projection side by side: the first half is the gate",
-    "masked_m": "rows that each expert has, the first ones",
+    "x": "gate and up projections, concatenated; the first half is the gate",
+    "masked_m": "number of rows of each expert, its first ones",
     "group": "columns that share a scale: 1, 2, 4 … 128",
-    "dtype": "of q; none: f8e4m3",
+    "dtype": "dtype of q; f8e4m3 if not given",
 }

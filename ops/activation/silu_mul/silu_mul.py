@@ -5,16 +5,16 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Gates one tensor by the SiLU of another.",
         "formula": "y = silu(gate) · up, silu(g) = g / (1 + e^−g)",
         "shapes": "gate and up [*T, F] -> y [*T, F]; any leading dimensions, any strides.",
-        "dtypes": "gate f32, f16 or bf16; up and y gate's dtype.",
+        "dtypes": "gate is f32, f16 or bf16; up and y have gate's dtype.",
         "aliasing": "The result shares no memory with gate or up: any overlap is refused.",
         "numerics": (
-            "In f32, one rounding, at the store; cast_before_mul=True rounds silu(gate) to gate's "
-            "dtype before the product (eager PyTorch's). Inside deterministic(), the same bits in "
-            "any batch."
+            "Computes in f32 and rounds once, at the store; cast_before_mul=True rounds silu(gate) "
+            "to gate's dtype before the product, as eager PyTorch does. Inside deterministic(), "
+            "results have the same bits in any batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": (
             "Shazeer, GLU Variants Improve Transformer, 2020; two tensors as in Liger's "
@@ -25,9 +25,9 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "gate": "what the SiLU is taken of",
-    "up": "what is gated",
-    "cast_before_mul": "round silu(gate) to gate's dtype before the product",
+    "gate": "input of the SiLU",
+    "up": "values that the SiLU gates",
+    "cast_before_mul": "if true, round silu(gate) to gate's dtype before the product",
 }
 
 # Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.

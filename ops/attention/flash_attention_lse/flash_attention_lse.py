@@ -8,25 +8,28 @@ DOCS: dict[str, dict[str, str]] = {
             "o = Σ_L e^(s − lse) · v, lse = log Σ_L e^s over the keys that a query sees"
         ),
         "shapes": (
-            "q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], bias [1|B, 1|H, 1|S, L] -> "
-            "o [B, S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h takes head h // G of k and v. "
-            "Query s is at key s + L − S: causal, it sees the keys up to that one; with a window, "
-            "the window keys before it, and as many after it unless causal. Any strides; a GPU is "
-            "fastest on rows of heads at multiples of 16 bytes."
+            "q [B, S, H, D], k [B, L, Hkv, D], v [B, L, Hkv, Dv], bias [1|B, 1|H, 1|S, L] -> o [B, "
+            "S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h uses head h // G of k and v. Query "
+            "s is at key s + L − S: with causal, it sees the keys up to that one; with a window, "
+            "only the window keys before it, and as many after it unless causal. Any strides; a "
+            "GPU is fastest if rows of heads start at multiples of 16 bytes."
         ),
-        "dtypes": "q f32, f16 or bf16; k, v and o q's dtype; bias q's dtype or f32; lse f32.",
+        "dtypes": (
+            "q is f32, f16 or bf16; k, v and o have q's dtype; bias has q's dtype or f32; lse is "
+            "f32."
+        ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "Scores, softmax and sums in f32, one rounding, at the store; tensor cores, and AMX on "
-            "CPUs (bf16), round the weights to q's dtype before the product with v. AMX takes "
-            "denormal bf16 for zero. A query that sees no key, or keys of "
-            "score −inf alone, has o = 0 and lse = −inf. What keys hold that a query does not see, "
-            "NaN too, changes nothing. A score of +inf makes o and lse NaN. On one kind of device "
-            "the same bits in every run."
+            "Scores, softmax and sums are f32, rounded once at the store; tensor cores, and AMX on "
+            "CPUs (bf16), round the weights to q's dtype before the product with v. AMX treats "
+            "denormal bf16 values as zero. A query that sees no key, or only keys with a score of "
+            "−inf, has o = 0 and lse = −inf. The contents of keys that a query does not see, even "
+            "NaN, change nothing. A score of +inf makes o and lse NaN. Every run on one kind of "
+            "device gives the same bits."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (softcap other "
-            "than 0 or 1e-3 … 1e6, window below −1); nothing is written then."
+            "than 0 or 1e-3 … 1e6, window below −1). On error nothing is written."
         ),
         "source": "Dao, FlashAttention-2, 2023; Shah et al., FlashAttention-3, 2024.",
     },
@@ -38,21 +41,23 @@ ARGUMENTS: dict[str, str] = {
     "k": "key heads of each position",
     "v": "value heads of each position",
     "bias": "added to the scores; −inf hides a key",
-    "causal": "whether a query sees no key after its own position",
-    "scale": "what q · k is multiplied with; 0: 1/√D",
-    "window": "how many keys before its own position a query sees; −1: all",
-    "softcap": "the largest magnitude of a score; 0: no cap",
+    "causal": "if true, a query sees no key after its own position",
+    "scale": "scale of the scores; 0 selects 1/√D",
+    "window": (
+        "how many keys a query sees before its own position, and after it unless causal; −1: all"
+    ),
+    "softcap": "bound on the magnitude of a score; 0: no cap",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
     "B": "sequences",
-    "S": "query positions of a sequence",
-    "L": "key positions of a sequence",
+    "S": "query positions per sequence",
+    "L": "key positions per sequence",
     "Hkv": "heads of k and v",
-    "G": "query heads of a head of k",
-    "D": "elements of a head of q and k",
-    "Dv": "elements of a head of v",
+    "G": "query heads per head of k",
+    "D": "elements per head of q and k",
+    "Dv": "elements per head of v",
 }
 
 # Its gradient; ops/norm/rms_norm/rms_norm.py explains the four keys.
@@ -74,8 +79,8 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "`flash_attention`, `flash_attention_varlen` (`flash_attention_lse`, "
         "`flash_attention_varlen_lse`, `…_f8_lse`, `flash_attention_backward`, "
         "`flash_attention_varlen_backward`); `flash_attention_v2`",
-        "attention, dense and of packed sequences, of f8 too, and its gradient",
+        "attention over dense and packed sequences, also in f8, and its gradient",
         "AMX (bf16), AVX-512, AVX2, baseline",
-        "WGMMA (Hopper); mma.sync (sm_80 and later); rows, f32 and any layout",
+        "WGMMA (Hopper); mma.sync (sm_80 and later); a row kernel for f32 and any layout",
     ),
 ]

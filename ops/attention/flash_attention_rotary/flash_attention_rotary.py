@@ -2,36 +2,39 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "flash_attention_rotary": {
-        "summary": "Rotation of query and key heads by tables, then attention and its log-sum-exp.",
+        "summary": (
+            "Rotates query and key heads by tables, then computes attention and its log-sum-exp."
+        ),
         "formula": (
-            "q̂_l = q_l · cos_l − q_h · sin_l, q̂_h = q_h · cos_h + q_l · sin_h of pairs "
-            "(l, h) = (i, i + D/2), k̂ alike; s = scale · q̂ · k̂, with softcap: "
-            "softcap · tanh(s / softcap); o = Σ_S e^(s − lse) · v, lse = log Σ_S e^s over the keys "
-            "that a query sees"
+            "q̂_l = q_l · cos_l − q_h · sin_l, q̂_h = q_h · cos_h + q_l · sin_h of pairs (l, h) = "
+            "(i, i + D/2), k̂ likewise; s = scale · q̂ · k̂, with softcap: softcap · tanh(s / "
+            "softcap); o = Σ_S e^(s − lse) · v, lse = log Σ_S e^s over the keys that a query sees"
         ),
         "shapes": (
-            "q [B, S, H, D], k [B, S, Hkv, D], v [B, S, Hkv, Dv], cos and sin [1|B, S, D] -> "
-            "o [B, S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h takes head h // G of k and v. "
-            "Row s of the tables turns query s and key s; D = 2Dh. Causal, a query sees the keys "
-            "up to its own position; with a window, the window keys before it, and as many after "
-            "it unless causal. Any strides; a GPU is fastest on rows at multiples of 16 bytes."
+            "q [B, S, H, D], k [B, S, Hkv, D], v [B, S, Hkv, Dv], cos and sin [1|B, S, D] -> o [B, "
+            "S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h uses head h // G of k and v. Row s "
+            "of the tables rotates query s and key s; D = 2Dh. With causal, a query sees the keys "
+            "up to its own position; with a window, only the window keys before it, and as many "
+            "after it unless causal. Any strides; a GPU is fastest if rows start at multiples of "
+            "16 bytes."
         ),
         "dtypes": (
-            "q f32, f16 or bf16; k, v and o q's dtype; cos q's dtype or f32, sin cos's; lse f32."
+            "q is f32, f16 or bf16; k, v and o have q's dtype; cos has q's dtype or f32, sin has "
+            "cos's dtype; lse is f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "Rotation in f32, rounded to q's dtype once, as apply_rotary_pos_emb does; then as "
-            "flash_attention_lse. cuda_mma rotates q and each block of keys on their way into the "
-            "kernel, and writes nothing rotated to memory; cuda_wgmma does so with q, and takes "
-            "keys that a first launch has rotated; composed and cuda_composed are two launches, "
-            "rotation and flash_attention_lse. Which of them serves is searched. On one kind of "
-            "device the same bits in every run."
+            "Rotates in f32 and rounds once to q's dtype, as apply_rotary_pos_emb does; then as "
+            "flash_attention_lse. cuda_mma rotates q and each block of keys as it loads them, and "
+            "writes no rotated values to memory; cuda_wgmma does so with q only, and reads keys "
+            "that a first launch has rotated; composed and cuda_composed are two launches, "
+            "rotation and flash_attention_lse. A search chooses among them. Every run on one kind "
+            "of device gives the same bits."
         ),
         "errors": (
-            "ShapeMismatchError (an odd D, other tables), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError (softcap other than 0 or 1e-3 … 1e6, window below −1); nothing is "
-            "written then."
+            "ShapeMismatchError (an odd D, mismatched tables), UnsupportedDtypeError, DeviceError, "
+            "ArgumentError (softcap other than 0 or 1e-3 … 1e6, window below −1). On error nothing "
+            "is written."
         ),
         "source": "Su et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.",
     },
@@ -39,18 +42,18 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit; the others are those of flash_attention_lse.
 ARGUMENTS: dict[str, str] = {
-    "cos": "cosines of each position's angles, for both channels of all pairs",
-    "sin": "their sines, laid out alike",
+    "cos": "cosines of each position's angles, for both channels of every pair",
+    "sin": "sines of the same angles, in the same layout",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
     "B": "sequences",
-    "S": "positions of a sequence",
+    "S": "positions per sequence",
     "Hkv": "heads of k and v",
-    "G": "query heads of a head of k",
-    "Dh": "pairs of a head of q and k",
-    "Dv": "elements of a head of v",
+    "G": "query heads per head of k",
+    "Dh": "pairs per head of q and k",
+    "Dv": "elements per head of v",
 }
 
 # Its gradient, built from other operators: gradient.py.
@@ -60,9 +63,9 @@ AUTOGRAD: dict[str, dict[str, str]] = {"flash_attention_rotary": {"formula": "gr
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`fused_rotary_and_fa` (`flash_attention_rotary`)",
-        "rotation of q and k by tables, then attention, and its gradient",
+        "rotates q and k by tables, then computes attention; and its gradient",
         "rotation, then attention",
-        "mma.sync with q and k rotated on their way in; WGMMA (Hopper) with q, behind a launch for "
-        "k; two launches, f32 and any layout",
+        "mma.sync, rotating q and k as they are loaded; WGMMA (Hopper), rotating q, after a launch "
+        "that rotates k; two launches for f32 and any layout",
     ),
 ]

@@ -8,21 +8,21 @@ DOCS: dict[str, dict[str, str]] = {
             "lse = log(e^lse1 + e^lse2): natural logarithms of the sums of e^score"
         ),
         "shapes": (
-            "o1 and o2 [T, H, D], lse1 and lse2 [T, H] -> o [T, H, D], lse [T, H]. Any leading "
-            "dimensions, one at least; any strides."
+            "o1 and o2 [T, H, D], lse1 and lse2 [T, H] -> o [T, H, D], lse [T, H]. Any number of "
+            "leading dimensions, at least one; any strides."
         ),
-        "dtypes": "o1 f32, f16 or bf16, o2 and o o1's dtype; lse1, lse2 and lse f32.",
+        "dtypes": "o1 is f32, f16 or bf16; o2 and o have o1's dtype; lse1, lse2 and lse are f32.",
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "In f32, one rounding, at the store. A state whose lse is −inf, or whose weight is "
-            "below 2^-126, counts for nothing, whatever its o holds; where both lse are −inf, o is "
-            "0 and lse −inf. A NaN or +inf in a lse makes o and lse NaN; a NaN in an o that counts "
-            "stays NaN. The same bits in any batch."
+            "Computes in f32 and rounds once, at the store. A state whose lse is −inf, or whose "
+            "weight is below 2^-126, is ignored, whatever its o holds; where both lse are −inf, o "
+            "is 0 and lse is −inf. NaN or +inf in either lse makes o and lse NaN; NaN in an o that "
+            "is not ignored stays NaN. Results have the same bits in any batch."
         ),
         "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
         "source": (
-            "Dao et al., FlashAttention, 2022; as in FlashInfer, whose lse is of base 2: times "
-            "log 2 is this one's."
+            "Dao et al., FlashAttention, 2022; as in FlashInfer, whose lse has base 2: multiply it "
+            "by log 2 to get this one."
         ),
     },
 }
@@ -37,5 +37,5 @@ ARGUMENTS: dict[str, str] = {
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
-    "D": "elements of a head",
+    "D": "elements per head",
 }

@@ -10,23 +10,24 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q_nope [T, H, R], q_pe [T, H, Dr], ckv_cache [P, page, R], kpe_cache [P, page, Dr], "
             "page_table [T, W] (or [1, W], one for all), seq_lens [T] -> o [T, H, R], lse [T, H]. "
-            "R 512 and Dr 64 in DeepSeek-V2; queries are in the latents' space already. Any "
-            "strides: slices of one cache [P, page, R + Dr] too."
+            "DeepSeek-V2 has R 512 and Dr 64; queries are already in the latent space. Any "
+            "strides, including slices of one cache [P, page, R + Dr]."
         ),
         "dtypes": (
-            "q_nope f32, f16 or bf16; q_pe, caches and o q_nope's dtype; tables i32; lse f32."
+            "q_nope is f32, f16 or bf16; q_pe, caches and o have q_nope's dtype; tables are i32; "
+            "lse is f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "In f32, online softmax, one rounding, at the store. Slots after a sequence's end are "
-            "never read. A token without keys is 0, its lse −inf. An infinity in what a token sees "
-            "gives infinities or NaN."
+            "Computes in f32 with online softmax and rounds once, at the store. Slots after a "
+            "sequence's end are never read. A token without keys has o = 0 and lse = −inf. An "
+            "infinity in what a token sees gives infinities or NaN."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. CPUs refuse a length beyond the table and a number of no page among "
-            "those that a token sees. GPUs check neither: a length counts to the table's end at "
-            "most."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written. CPUs refuse a length beyond the table, and an invalid page number "
+            "among those that a token sees. GPUs check neither: a length is cut at the end of the "
+            "table."
         ),
         "source": "DeepSeek-AI, DeepSeek-V2, 2024; FlashMLA.",
     },
@@ -34,21 +35,21 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "q_nope": "new tokens, one row of heads each, in the latents' space",
-    "q_pe": "their rotated part",
+    "q_nope": "new tokens, one row of heads each, in the latent space",
+    "q_pe": "rotated part of the same queries",
     "ckv_cache": "pages of latents: keys and values",
     "kpe_cache": "pages of rotated keys",
-    "page_table": "the pages of each sequence, in order",
-    "seq_lens": "keys of each sequence, its new token among them",
-    "scale": "of scores; 0: 1 / √(R + Dr)",
+    "page_table": "pages of each sequence, in order",
+    "seq_lens": "number of keys of each sequence, including its new token",
+    "scale": "scale of the scores; 0 selects 1 / √(R + Dr)",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
     "H": "heads of q",
-    "R": "elements of a latent",
-    "Dr": "elements of a rotated key",
-    "P": "pages of the caches",
-    "page": "tokens of a page",
-    "W": "pages of a sequence, at most",
+    "R": "elements per latent",
+    "Dr": "elements per rotated key",
+    "P": "pages in the caches",
+    "page": "tokens per page",
+    "W": "pages per sequence, at most",
 }

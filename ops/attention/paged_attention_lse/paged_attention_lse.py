@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "paged_attention_lse": {
-        "summary": "Attention over a paged cache, and the logarithm of its sums.",
+        "summary": "Attention over a paged cache, and its log-sum-exp.",
         "formula": (
             "o = softmax(s) · v · v_scale, s = scale · k_scale · q · kᵀ over the keys that a row "
             "sees, with softcap s = softcap · tanh(s / softcap); a sink adds e^sink to the "
@@ -11,30 +11,31 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "q [T, H, D], k_cache [P, page, Hkv, D], v_cache [P, page, Hkv, Dv], page_table [B, W] "
             "(or [1, W], one for all), seq_lens [B] -> o [T, H, Dv], lse [T, H]. H is a multiple "
-            "of Hkv: heads h·H/Hkv … share head h of the caches. Rows cu_seqlens_q[b] … "
-            "cu_seqlens_q[b+1] − 1 of q are the last tokens of sequence b; absent: one row a "
-            "sequence. With indptr [B+1] the pages of b are those from indptr[b] to "
-            "indptr[b+1] − 1 of its row. Any strides, so that caches [P, Hkv, page, D] are "
-            "transposed views."
+            "of Hkv: query heads h·H/Hkv … share head h of the caches. Rows cu_seqlens_q[b] … "
+            "cu_seqlens_q[b+1] − 1 of q are the last tokens of sequence b; without cu_seqlens_q, "
+            "there is one row per sequence. With indptr [B+1], the pages of b are entries "
+            "indptr[b] to indptr[b+1] − 1 of its row of page_table. Any strides, so caches [P, "
+            "Hkv, page, D] are passed as transposed views."
         ),
         "dtypes": (
-            "q f32, f16 or bf16, o q's dtype; caches q's dtype, f8e4m3 or f8e5m2, both one; "
-            "tables i32; sinks, scales and lse f32."
+            "q is f32, f16 or bf16, o has q's dtype; both caches have q's dtype, f8e4m3 or f8e5m2; "
+            "tables are i32; sinks, scales and lse are f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
-            "In f32, online softmax, one rounding, at the store; with cu_seqlens_q weights may be "
-            "rounded to q's 16 bits before they meet values, and denormal bf16 count as zero. What "
-            "lies in slots and pages that no row sees does not show, NaN either. A row that sees "
-            "nothing is 0, its lse −inf, or the sink where there is one; a row of no sequence is "
-            "0, its lse −inf. An infinity in what a row sees gives infinities or NaN, and a value "
-            "that is none may show in the earlier rows of its own chunk."
+            "Computes in f32 with online softmax and rounds once, at the store; with cu_seqlens_q, "
+            "weights may be rounded to q's 16 bits before the product with v, and denormal bf16 "
+            "values count as zero. Slots and pages that no row sees have no effect, even if they "
+            "hold NaN. A row that sees nothing has o = 0 and lse = −inf, or the sink if there is "
+            "one; a row of no sequence has o = 0 and lse = −inf. An infinity in what a row sees "
+            "gives infinities or NaN, and a non-finite value may also affect the earlier rows of "
+            "its own chunk."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. CPUs refuse a length beyond the table and a number of no page among "
-            "those that a row sees. GPUs check neither: a length counts to the table's end at "
-            "most, and with indptr to that of the sequence's own pages, on CPUs too."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written. CPUs refuse a length beyond the table, and an invalid page number "
+            "among those that a row sees. GPUs check neither: a length is cut at the end of the "
+            "table; with indptr it is cut at the end of the sequence's own pages, on CPUs too."
         ),
         "source": "Kwon et al., PagedAttention, 2023; Dao, Flash-Decoding, 2023.",
     },
@@ -42,30 +43,32 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "q": "new tokens, one row each",
+    "q": "new tokens, one row of heads each",
     "k_cache": "pages of keys",
     "v_cache": "pages of values",
-    "page_table": "the pages of each sequence, in order",
-    "seq_lens": "keys of each sequence, its new tokens among them",
-    "cu_seqlens_q": "where the rows of each sequence begin; ascending",
-    "indptr": "where the pages of each sequence begin in its row of page_table",
-    "sinks": "a logit of each head without a value",
-    "k_scale": "what keys are multiplied with",
-    "v_scale": "what values are multiplied with",
-    "scale": "of scores; 0: 1 / √D",
-    "causal": "a row sees no later keys",
-    "window": "a row sees that many keys before its own, and after it where it may; −1: all",
-    "softcap": "limits scores to ±softcap; 0: none",
+    "page_table": "pages of each sequence, in order",
+    "seq_lens": "number of keys of each sequence, including its new tokens",
+    "cu_seqlens_q": "start of each sequence's rows of q, then the end of the last; ascending",
+    "indptr": "start of each sequence's pages in its row of page_table",
+    "sinks": "one logit per head, without a value",
+    "k_scale": "factor of the keys",
+    "v_scale": "factor of the values",
+    "scale": "scale of the scores; 0 selects 1/√D",
+    "causal": "if true, a query sees no key after its own position",
+    "window": (
+        "how many keys a query sees before its own position, and after it unless causal; −1: all"
+    ),
+    "softcap": "bound on the magnitude of a score; 0: no cap",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
     "Hkv": "heads of the caches",
-    "G": "heads of q that share one of the caches",
-    "D": "elements of a query and a key",
-    "Dv": "elements of a value",
-    "P": "pages of the caches",
-    "page": "tokens of a page",
+    "G": "query heads per head of the caches",
+    "D": "elements per head of q and k",
+    "Dv": "elements per head of v",
+    "P": "pages in the caches",
+    "page": "tokens per page",
     "B": "sequences",
-    "W": "pages of a sequence, at most",
+    "W": "pages per sequence, at most",
 }

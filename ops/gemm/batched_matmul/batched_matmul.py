@@ -2,24 +2,25 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "batched_matmul": {
-        "summary": "Products of the matrices of a batch with bias and activation, in one launch.",
+        "summary": "Batched matrix products with bias and activation, in one launch.",
         "formula": "out[b] = act(a[b] · b[b] + bias)",
         "shapes": (
             "a [B, M, K], b [B, K, N], bias [N], one for all -> out [B, M, N]; any strides. "
-            "dlblas.bmm takes any leading dimensions, and chooses by how b lies."
+            "dlblas.bmm takes any leading dimensions and chooses between batched_matmul and "
+            "batched_matmul_nt by the layout of b."
         ),
         "dtypes": (
-            "a f32, f16 or bf16; b a's dtype; bias a's dtype or f32; "
-            "out a's dtype, or f32, f16, bf16 by out_dtype."
+            "a is f32, f16 or bf16; b has a's dtype; bias has a's dtype or f32; out has a's dtype, "
+            "or out_dtype: f32, f16 or bf16."
         ),
-        "aliasing": "out overlaps no input; inputs are never written.",
+        "aliasing": "out must not overlap an input; inputs are never written.",
         "numerics": (
-            "Those of matmul: products and sums in f32, one rounding at the store; bias and "
-            "activation act on the f32 sum."
+            "As matmul: products and sums are f32, rounded once at the store; bias and activation "
+            "act on the f32 sum."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "torch.bmm.",
     },
@@ -27,11 +28,11 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "a": "the left factors",
-    "b": "the right factors",
-    "activation": "acts on the sum with the bias; empty: none",
-    "bias": "added to every row of the products, in their unit",
-    "out_dtype": "dtype of the result; without it, a's",
+    "a": "left factors",
+    "b": "right factors",
+    "activation": "applied to the sum after the bias; empty: none",
+    "bias": "added to every row of the product, in the product's units",
+    "out_dtype": "dtype of the result; a's if not given",
 }
 
 # Its gradient, built from batched products: gradient.py.

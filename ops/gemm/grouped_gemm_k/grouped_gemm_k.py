@@ -2,20 +2,20 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "grouped_gemm_k": {
-        "summary": "Products summed over the rows of each group: the gradient of its matrix.",
+        "summary": "Sums products over the rows of each group: the gradient of the group's matrix.",
         "formula": "out[e] = Σ a[m]ᵀ · b[m] over offsets[e] ≤ m < offsets[e + 1]",
         "shapes": "a [M, N], b [M, K], offsets [E + 1], ascending, any strides -> out [E, N, K].",
         "dtypes": (
-            "a f32, f16 or bf16; b a's dtype; offsets i32 or i64; out a's dtype, or f32, f16, bf16 "
-            "by out_dtype."
+            "a is f32, f16 or bf16; b has a's dtype; offsets is i32 or i64; out has a's dtype, or "
+            "out_dtype: f32, f16 or bf16."
         ),
-        "aliasing": "out overlaps no input; inputs are never written.",
+        "aliasing": "out must not overlap an input; inputs are never written.",
         "numerics": (
-            "Products and sums in f32, one rounding at the store; the same results in every run. A "
-            "group without rows has zeros. Offsets are taken within 0 … M."
+            "Products and sums are f32, rounded once at the store; every run gives the same "
+            "results. A group without rows gives zeros. Offsets are clamped to 0 … M."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError. On error nothing is written."
         ),
         "source": "Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.",
     },
@@ -23,10 +23,10 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "a": "rows, those of a group side by side: what arrives at a grouped_gemm's result",
-    "b": "rows of the same groups: what the grouped_gemm was given",
-    "offsets": "where groups begin, and the end; read on the device alone",
-    "out_dtype": "dtype of the result; without it, a's",
+    "a": "rows, those of a group adjacent: the gradient with respect to a grouped_gemm's result",
+    "b": "rows of the same groups: the input of that grouped_gemm",
+    "offsets": "start of each group, then the end of the last; read only on the device",
+    "out_dtype": "dtype of the result; a's if not given",
 }
 
-LETTERS: dict[str, str] = {"M": "rows of all groups, terms of the sums"}
+LETTERS: dict[str, str] = {"M": "rows of all groups; terms of the sums"}

@@ -2,25 +2,30 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "grouped_gemm_rows_block": {
-        "summary": "grouped_gemm_rows of f8 codes, with scales of rows of 128 and of 128 × 128.",
-        "formula": ("out[m] = Σ over 128 of K of (a_scale · weight_scale) · (a[m] · weight[e]ᵀ)"),
+        "summary": (
+            "grouped_gemm_rows of f8 codes, with one scale per 128 of a row and per 128 × 128 of "
+            "weight."
+        ),
+        "formula": (
+            "out[m] = Σ over blocks of 128 of K of (a_scale · weight_scale) · (a[m] · weight[e]ᵀ)"
+        ),
         "shapes": (
             "a [M, K], a_scale [M, ceil(K/128)], weight [E, N, K], weight_scale [E, ceil(N/128), "
             "ceil(K/128)], offsets [E + 1], ascending, any strides -> out [M, N]."
         ),
         "dtypes": (
-            "a f8e4m3 or f8e5m2; weight a's dtype; scales f32; offsets i32 or i64; out bf16, or "
-            "f32, f16, bf16 by out_dtype."
+            "a is f8e4m3 or f8e5m2; weight has a's dtype; scales are f32; offsets is i32 or i64; "
+            "out is bf16, or out_dtype: f32, f16 or bf16."
         ),
-        "aliasing": "out overlaps no input; inputs are never written.",
+        "aliasing": "out must not overlap an input; inputs are never written.",
         "numerics": (
-            "Products are exact. Sums of 128 are f32's, or those of Hopper's f8 tensor cores, "
-            "which cut what is 2^-13 of the largest term; factors and the sum over K are f32. "
-            "One rounding at the store; the same results in every run. "
-            "Rows that no group has are not written."
+            "Products are exact. Sums of 128 terms are f32, or those of Hopper's f8 tensor cores, "
+            "which cut off what is 2^-13 of the largest term; factors and the sum over K are f32. "
+            "Results are rounded once, at the store; every run gives the same results. Rows "
+            "outside all groups are not written."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError. On error nothing is written."
         ),
         "source": "DeepSeek-V3, 2024; DeepGEMM, 2025.",
     },
@@ -28,12 +33,12 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "a": "codes of rows, those of a group side by side",
-    "weight": "a matrix of each group, as a linear layer has it",
-    "offsets": "where groups begin, and the end; read on the device alone",
-    "a_scale": 'what 128 codes of a row of a are multiplied by: quantize\'s "group128"',
-    "weight_scale": 'what a block of 128 × 128 is: quantize\'s "block128" of each matrix',
-    "out_dtype": "dtype of the result; without it, bf16",
+    "a": "codes of rows, those of a group adjacent",
+    "weight": "one matrix per group, in the layout of a linear layer",
+    "offsets": "start of each group, then the end of the last; read only on the device",
+    "a_scale": 'factor per 128 codes of a row of a: quantize\'s "group128"',
+    "weight_scale": 'factor per block of 128 × 128 codes: quantize\'s "block128" of each matrix',
+    "out_dtype": "dtype of the result; bf16 if not given",
 }
 
 LETTERS: dict[str, str] = {"M": "rows of all groups"}

@@ -2,21 +2,23 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "lora_expand": {
-        "summary": "LoRA's second half: adds each token's low-rank part back, by its own adapter.",
+        "summary": (
+            "Second half of LoRA: adds each token's low-rank update, by the token's own adapter."
+        ),
         "formula": "y[t] += scale · x[t] · W[token_lora[t]]ᵀ where token_lora[t] ≥ 0",
         "shapes": "x [T, R], b [L, N, R], token_lora [T], y [T, N], any strides; y is written.",
         "dtypes": (
-            "x f32, f16 or bf16; b x's dtype, f16 or bf16; token_lora i32 or i64; y b's dtype or "
-            "f32."
+            "x is f32, f16 or bf16; b has x's dtype, f16 or bf16; token_lora is i32 or i64; y has "
+            "b's dtype or f32."
         ),
-        "aliasing": "y is written; it shares no memory with anything else.",
+        "aliasing": "y is written; it must not overlap another argument.",
         "numerics": (
-            "In f32, one rounding, at the store. A token whose adapter is −1, or none of L, keeps "
-            "its y. The same results in every run."
+            "Computes in f32 and rounds once, at the store. A token whose adapter is −1, or not "
+            "one of the L, keeps its y. Every run gives the same results."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, AliasError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, AliasError. On error nothing "
+            "is written."
         ),
         "source": "Hu et al., LoRA, 2021; Chen et al., Punica, 2023.",
     },
@@ -24,9 +26,9 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "what lora_shrink gave",
-    "b": "the second matrix of each adapter",
-    "token_lora": "the adapter of each token; −1 is none",
-    "y": "what is added to: a layer's result",
-    "scale": "the factor of each product",
+    "x": "result of lora_shrink",
+    "b": "second matrix of each adapter",
+    "token_lora": "adapter of each token; −1: none",
+    "y": "the layer's result, which the update is added to",
+    "scale": "factor of each product",
 }

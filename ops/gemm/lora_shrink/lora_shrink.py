@@ -2,18 +2,23 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "lora_shrink": {
-        "summary": "LoRA's first half: adds each token's low-rank projection, by its own adapter.",
+        "summary": (
+            "First half of LoRA: adds each token's low-rank projection, by the token's own adapter."
+        ),
         "formula": "y[t] += scale · x[t] · W[token_lora[t]]ᵀ where token_lora[t] ≥ 0",
         "shapes": "x [T, C], a [L, R, C], token_lora [T], y [T, R], any strides; y is written.",
-        "dtypes": "x f32, f16 or bf16; a x's dtype; token_lora i32 or i64; y x's dtype or f32.",
-        "aliasing": "y is written; it shares no memory with anything else.",
+        "dtypes": (
+            "x is f32, f16 or bf16; a has x's dtype; token_lora is i32 or i64; y has x's dtype or "
+            "f32."
+        ),
+        "aliasing": "y is written; it must not overlap another argument.",
         "numerics": (
-            "In f32, one rounding, at the store. A token whose adapter is −1, or none of L, keeps "
-            "its y. The same results in every run."
+            "Computes in f32 and rounds once, at the store. A token whose adapter is −1, or not "
+            "one of the L, keeps its y. Every run gives the same results."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, AliasError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, AliasError. On error nothing "
+            "is written."
         ),
         "source": "Hu et al., LoRA, 2021; Chen et al., Punica, 2023.",
     },
@@ -21,19 +26,19 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "a row of each token",
-    "a": "the first matrix of each adapter",
-    "token_lora": "the adapter of each token; −1 is none",
-    "y": "what is added to: zeros, for the projection alone",
-    "scale": "the factor of each product",
+    "x": "one row per token",
+    "a": "first matrix of each adapter",
+    "token_lora": "adapter of each token; −1: none",
+    "y": "what the projection is added to; zeros give the projection alone",
+    "scale": "factor of each product",
 }
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`lora_shrink`, `lora_expand`",
-        "`y[t] += scale · x[t] · W[token_lora[t]]ᵀ`: adapters of each token",
-        "baseline",
+        "`y[t] += scale · x[t] · W[token_lora[t]]ᵀ`, one adapter per token",
+        "AVX-512, AVX2, baseline",
         "lanes of a warp; any layout",
     ),
 ]

@@ -2,27 +2,28 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "scaled_mm_block": {
-        "summary": "Product of 8-bit codes with scales of 1×128 of a and of 128×128 of b.",
-        "formula": "out = Σ over 128 of K of (a_scale · b_scale) · (a · b) + bias",
+        "summary": "Product of 8-bit codes with one scale per 1×128 of a and per 128×128 of b.",
+        "formula": "out = Σ over blocks of 128 of K of (a_scale · b_scale) · (a · b) + bias",
         "shapes": (
-            "a [*M, K], b [K, N], a_scale [*M, ceil(K / 128)], b_scale [ceil(K / 128), "
-            "ceil(N / 128)], bias [N] -> out [*M, N]; any strides of matrices: b = weight.T and "
-            "b_scale = scale.T of quantize(weight, 'block128'), a_scale by rows or by columns. N "
-            "and K need not divide by 128. Leading dimensions of a are rows, at one stride."
+            "a [*M, K], b [K, N], a_scale [*M, ceil(K / 128)], b_scale [ceil(K / 128), ceil(N / "
+            "128)], bias [N] -> out [*M, N]; any strides of matrices: b = weight.T and b_scale = "
+            "scale.T of quantize(weight, 'block128'), a_scale row-major or column-major. N and K "
+            "need not be multiples of 128. Leading dimensions of a are rows with one common stride."
         ),
         "dtypes": (
-            "a f8e4m3 or i8; b a's dtype; scales f32; bias f32, f16 or bf16; "
-            "out bf16 (none, the default), f16 or f32."
+            "a is f8e4m3 or i8; b has a's dtype; scales are f32; bias is f32, f16 or bf16; out is "
+            "bf16 (none, the default), f16 or f32."
         ),
-        "aliasing": "out overlaps no input; inputs are never written.",
+        "aliasing": "out must not overlap an input; inputs are never written.",
         "numerics": (
-            "The sum of 128 terms (of i8 exact) is multiplied by the product of its scales and "
-            "added up, in f32; bias; one rounding. NaN propagates; an infinite scale makes NaN of "
-            "a sum of 0. GPUs and CPUs add up in other orders."
+            "Each sum of 128 terms (exact for i8) is multiplied by the product of its scales and "
+            "accumulated in f32; then the bias is added and the result rounded once. NaN "
+            "propagates; an infinite scale turns a sum of 0 into NaN. GPUs and CPUs add in "
+            "different orders."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024.",
     },
@@ -32,8 +33,8 @@ DOCS: dict[str, dict[str, str]] = {
 ARGUMENTS: dict[str, str] = {
     "a": "codes of the left factor",
     "b": "codes of the right factor; weight.T of a linear layer, without a copy",
-    "a_scale": "what 128 codes of a row are multiplied with",
-    "b_scale": "what 128×128 codes are multiplied with",
-    "bias": "added to every row of the product, in the product's unit",
-    "out_dtype": "dtype of the result; none: bf16",
+    "a_scale": "factor per 128 codes of a row of a",
+    "b_scale": "factor per 128×128 codes of b",
+    "bias": "added to every row of the product, in the product's units",
+    "out_dtype": "dtype of the result; bf16 if not given",
 }

@@ -6,25 +6,25 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "out = (a_scale · b_scale) · (a · b) + bias",
         "shapes": (
             "a [*M, K], b [K, N] of any strides (b = weight.T is the layout of a linear layer), "
-            "a_scale [*M, 1] (one for all: expanded, of stride 0), b_scale [N] or [1], bias [N] "
-            "-> out [*M, N]; leading dimensions of a are rows, at one stride. dlblas.scaled_mm "
-            "takes the shapes of quantize."
+            "a_scale [*M, 1] (one for all: expanded, with stride 0), b_scale [N] or [1], bias [N] "
+            "-> out [*M, N]; leading dimensions of a are rows with one common stride. "
+            "dlblas.scaled_mm takes scales in the shapes that quantize returns."
         ),
         "dtypes": (
-            "a f8e4m3 or i8; b a's dtype; scales f32; bias f32, f16 or bf16; "
-            "out bf16 (none, the default), f16 or f32."
+            "a is f8e4m3 or i8; b has a's dtype; scales are f32; bias is f32, f16 or bf16; out is "
+            "bf16 (none, the default), f16 or f32."
         ),
-        "aliasing": "out overlaps no input; inputs are never written.",
+        "aliasing": "out must not overlap an input; inputs are never written.",
         "numerics": (
-            "i8: sums are exact (K up to 131071, else of 128 terms, added up in f32). f8: f32 "
-            "sums, on Hopper's f8 tensor cores those of 128 terms, which are added up in f32. "
-            "Scales multiply each other, then the sum, in f32; bias; one rounding. NaN "
-            "propagates; an infinite scale makes NaN of a sum of 0. GPUs and CPUs add up in "
-            "other orders."
+            "i8: sums are exact for K up to 131071; beyond that, exact sums of 128 terms are added "
+            "in f32. f8: sums are f32; Hopper's f8 tensor cores sum 128 terms at a time, and these "
+            "sums are added in f32. The scales are multiplied with each other, then with the sum, "
+            "in f32; then the bias is added and the result rounded once. NaN propagates; an "
+            "infinite scale turns a sum of 0 into NaN. GPUs and CPUs add in different orders."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "Micikevicius et al., FP8 Formats for Deep Learning, 2022.",
     },
@@ -34,10 +34,10 @@ DOCS: dict[str, dict[str, str]] = {
 ARGUMENTS: dict[str, str] = {
     "a": "codes of the left factor",
     "b": "codes of the right factor; weight.T of a linear layer, without a copy",
-    "a_scale": "what a row's codes are multiplied with, or all codes",
-    "b_scale": "what a column's codes are multiplied with, or all codes",
-    "bias": "added to every row of the product, in the product's unit",
-    "out_dtype": "dtype of the result; none: bf16",
+    "a_scale": "factor per row of a, or one for all",
+    "b_scale": "factor per column of b, or one for all",
+    "bias": "added to every row of the product, in the product's units",
+    "out_dtype": "dtype of the result; bf16 if not given",
 }
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
@@ -45,9 +45,9 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`scaled_mm`: `scaled_mm_channel`, `scaled_mm_block`; `fp8_gemm`, `bmm_fp8`, "
         "`int8_scaled_mm`",
-        "`(a_scale · b_scale) · (a · b) + bias` of f8 or i8 codes: scales of all, of rows and "
-        "columns, of 1×128 by 128×128",
-        "AMX, AVX-512 (i8: VNNI), AVX2, baseline",
+        "`(a_scale · b_scale) · (a · b) + bias` of f8 or i8 codes: one scale for all, per row and "
+        "column, or per 1×128 and 128×128 block",
+        "AMX, AVX-512 (i8: VNNI), AVX2, baseline; oneDNN (i8)",
         "8-bit WGMMA (Hopper); cuBLASLt; mma.sync in f16 (sm_80 and later), any layout",
     ),
 ]

@@ -2,41 +2,41 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "store_kv_cache": {
-        "summary": "Writes new keys and values into the slots of a paged cache.",
+        "summary": "Writes new keys and values to slots of a paged cache.",
         "formula": (
-            "k_cache[slot / page, slot % page] = k / k_scale, v_cache alike, for slot = "
+            "k_cache[slot / page, slot % page] = k / k_scale, v_cache likewise, for slot = "
             "slot_mapping[t] ≥ 0; an absent scale is 1; nothing else changes"
         ),
         "shapes": (
             "k [T, Hkv, D], v [T, Hkv, Dv], k_cache [P, page, Hkv, D], v_cache [P, page, Hkv, Dv], "
-            "slot_mapping [T], scales []. Values of another width than keys take two launches, one "
-            "for each cache. Any strides: slices kv[:, 0] and kv[:, 1] of a cache "
-            "[P, 2, page, Hkv, D] too. In Python tokens may have more leading dimensions."
+            "slot_mapping [T], scales []. If keys and values differ in width, there are two "
+            "launches, one per cache. Any strides, including slices kv[:, 0] and kv[:, 1] of a "
+            "cache [P, 2, page, Hkv, D]. In Python, tokens may have more leading dimensions."
         ),
         "dtypes": (
-            "k f32, f16 or bf16, v k's dtype; caches k's dtype, f8e4m3 or f8e5m2; slot_mapping "
-            "i32 or i64; scales f32."
+            "k is f32, f16 or bf16, v has k's dtype; caches have k's dtype, f8e4m3 or f8e5m2; "
+            "slot_mapping is i32 or i64; scales are f32."
         ),
-        "aliasing": "k_cache and v_cache are written; they share no memory with anything else.",
+        "aliasing": "k_cache and v_cache are written; they must not overlap another argument.",
         "numerics": (
-            "Without scales and with caches of k's dtype values are copied (a NaN stays a NaN). "
-            "Else a quotient in f32 and one rounding; f8 saturates."
+            "Without scales, and with caches of k's dtype, values are copied (a NaN stays a NaN). "
+            "Otherwise each value is divided in f32 and rounded once; f8 saturates."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then. Slots are below P · page (a CPU checks), none named twice."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written. Slots must be below P · page (checked on CPUs) and distinct."
         ),
-        "source": "The cache of Kwon et al., PagedAttention, 2023; as vLLM's reshape_and_cache.",
+        "source": "The cache of Kwon et al., PagedAttention, 2023; as in vLLM's reshape_and_cache.",
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "k": "new keys, a row for each token",
-    "v": "new values",
-    "k_cache": "blocks of pages of keys, written",
-    "v_cache": "blocks of pages of values, written",
-    "slot_mapping": "block · page + place of each token; −1 skips it",
-    "k_scale": "what keys are divided by",
-    "v_scale": "what values are divided by",
+    "k": "new keys, one row per token",
+    "v": "new values, one row per token",
+    "k_cache": "pages of keys; written",
+    "v_cache": "pages of values; written",
+    "slot_mapping": "slot of each token, page number · page + offset; −1 skips the token",
+    "k_scale": "divisor of the keys",
+    "v_scale": "divisor of the values",
 }

@@ -6,18 +6,20 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": ("y = act(x̂ · w_gateᵀ) ⊙ (x̂ · w_upᵀ), x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w"),
         "shapes": (
             "x [*T, K], rms_w [K], w_gate [F, K], w_up [F, K] -> y [*T, F]; any strides of "
-            "matrices. Leading dimensions of x are rows, at one stride."
+            "matrices. Leading dimensions of x are rows with one common stride."
         ),
-        "dtypes": "x f32, f16 or bf16; rms_w x's dtype or f32; both weights and y x's dtype.",
-        "aliasing": "y overlaps no input; inputs are never written.",
+        "dtypes": (
+            "x is f32, f16 or bf16; rms_w has x's dtype or f32; both weights and y have x's dtype."
+        ),
+        "aliasing": "y must not overlap an input; inputs are never written.",
         "numerics": (
-            "The norm and the sums in f32; x̂, or what stands for it, is rounded to x's dtype, as "
-            "products take it; gate and product act on the f32 sums, and y is rounded once, at the "
-            "store. activation: silu, gelu (erf), gelu_tanh, relu."
+            "The norm and the sums are f32; x̂, or an equivalent intermediate, is rounded to x's "
+            "dtype for the products; activation and gating act on the f32 sums, and y is rounded "
+            "once, at the store. activation: silu, gelu (erf), gelu_tanh, relu."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "Shazeer, GLU Variants Improve Transformer, 2020.",
     },
@@ -25,16 +27,16 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "rms_w": "gain of the norm",
-    "w_gate": "the weight whose product goes through the activation",
-    "w_up": "the weight whose product is gated",
-    "eps": "added to the mean of squares, in its unit",
-    "activation": "of the gate: silu, gelu (erf), gelu_tanh or relu",
+    "rms_w": "weight of the norm, one factor per column",
+    "w_gate": "weight whose product goes through the activation",
+    "w_up": "weight whose product is gated",
+    "eps": "added to the mean square, in units of x squared",
+    "activation": "activation of the gate: silu, gelu (erf), gelu_tanh or relu",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
-    "K": "the width that is normalised, and terms of each sum of products",
+    "K": "normalised width of x, and terms of each dot product",
     "F": "columns of the result: the feed-forward width",
 }
 

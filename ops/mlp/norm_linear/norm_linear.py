@@ -6,17 +6,17 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "y = x̂ · weightᵀ, x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w",
         "shapes": (
             "x [*T, K], rms_w [K], weight [N, K] -> y [*T, N]; any strides of matrices. Leading "
-            "dimensions of x are rows, at one stride."
+            "dimensions of x are rows with one common stride."
         ),
-        "dtypes": "x f32, f16 or bf16; rms_w x's dtype or f32; weight and y x's dtype.",
-        "aliasing": "y overlaps no input; inputs are never written.",
+        "dtypes": "x is f32, f16 or bf16; rms_w has x's dtype or f32; weight and y have x's dtype.",
+        "aliasing": "y must not overlap an input; inputs are never written.",
         "numerics": (
-            "The norm and the sums in f32; x̂, or what stands for it, is rounded to x's dtype, as "
-            "products take it, and y once, at the store."
+            "The norm and the sums are f32; x̂, or an equivalent intermediate, is rounded to x's "
+            "dtype for the product; y is rounded once, at the store."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.",
     },
@@ -24,14 +24,14 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "rms_w": "gain of the norm",
-    "eps": "added to the mean of squares, in its unit",
-    "weight": "of the linear layer: one row per column of the result",
+    "rms_w": "weight of the norm, one factor per column",
+    "eps": "added to the mean square, in units of x squared",
+    "weight": "weight of the linear layer: one row per column of the result",
 }
 
 # Letter of the schemas -> what it counts.
 LETTERS: dict[str, str] = {
-    "K": "the width that is normalised, and terms of each sum of products",
+    "K": "normalised width of x, and terms of each dot product",
     "N": "columns of the result",
 }
 

@@ -2,35 +2,36 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "moe_align": {
-        "summary": "Sorts the choices of a batch by expert, in blocks of one expert each.",
+        "summary": "Sorts the choices of a batch by expert, into blocks of one expert each.",
         "formula": (
             "item t · topk + j goes to expert topk_ids[t, j]; sorted_ids = the items by expert, "
-            "ascending within one, each expert's padded to a multiple of block with T · topk; "
-            "expert_ids = the expert of each block; num_padded = items and padding"
+            "ascending within an expert, each expert's items padded to a multiple of block with T "
+            "· topk; expert_ids = the expert of each block; num_padded = number of items and "
+            "padding"
         ),
         "shapes": (
             "topk_ids [T, topk], any strides -> sorted_ids [T·topk + num_experts·block], "
-            "expert_ids [ceil(that / block)], num_padded [1]: what a batch could need, so that "
-            "nothing waits for a GPU. From num_padded on, sorted_ids hold T·topk, expert_ids −1. "
-            "In Python tokens may have more leading dimensions."
+            "expert_ids [ceil(that / block)], num_padded [1]: sized for the worst case, so nothing "
+            "waits for a GPU. From num_padded on, sorted_ids holds T·topk and expert_ids −1. In "
+            "Python, tokens may have more leading dimensions."
         ),
-        "dtypes": "topk_ids i32 or i64; results i32.",
+        "dtypes": "topk_ids is i32 or i64; results are i32.",
         "aliasing": "Results share no memory with topk_ids.",
         "numerics": (
-            "Exact, and always in the same order. An id of −1 (dropped, or another rank's), and "
-            "any other that is no expert, has no place: its item is left out."
+            "Exact, and always in the same order. An item whose id is −1 (dropped, or on another "
+            "rank), or any other that is not an expert, is left out."
         ),
         "errors": (
-            "ShapeMismatchError (a block of 0 too), UnsupportedDtypeError, DeviceError; "
+            "ShapeMismatchError (also for a block of 0), UnsupportedDtypeError, DeviceError; "
             "ArgumentError above 2^31 − 1 places."
         ),
-        "source": "Gale et al., MegaBlocks, 2022; as moe_align_block_size of vLLM and SGLang.",
+        "source": "Gale et al., MegaBlocks, 2022; as in moe_align_block_size of vLLM and SGLang.",
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "topk_ids": "experts of each token; −1 is none",
-    "num_experts": "experts that there are here",
-    "block": "rows of a block of the products that follow",
+    "topk_ids": "experts of each token; −1: none",
+    "num_experts": "number of local experts",
+    "block": "rows per block of the products that follow",
 }

@@ -8,18 +8,19 @@ DOCS: dict[str, dict[str, str]] = {
             "order of t and j"
         ),
         "shapes": (
-            "x [T, C], topk_ids [T, topk], any strides -> rows [T·topk, C], offsets "
-            "[num_experts + 1], inverse [T, topk]: what moe_unpermute takes. In Python tokens may "
-            "have more leading dimensions."
+            "x [T, C], topk_ids [T, topk], any strides -> rows [T·topk, C], offsets [num_experts + "
+            "1], inverse [T, topk], as moe_unpermute takes them. In Python, tokens may have more "
+            "leading dimensions."
         ),
         "dtypes": (
-            "x f32, f16, bf16, f8e4m3, f8e5m2 or i8, rows x's; topk_ids i32 or i64; tables i32."
+            "x is f32, f16, bf16, f8e4m3, f8e5m2 or i8, rows has x's dtype; topk_ids is i32 or "
+            "i64; tables are i32."
         ),
         "aliasing": "Results share no memory with inputs.",
         "numerics": (
-            "Bits are copied, always in the same order. An id of −1 (dropped, or another rank's), "
-            "and any other that is no expert, has no row, and −1 in inverse. As many rows at the "
-            "end, from offsets[num_experts] on, are not written."
+            "Copies bits, always in the same order. A choice whose id is −1 (dropped, or on "
+            "another rank), or any other that is not an expert, has no row, and −1 in inverse. As "
+            "many rows at the end, from offsets[num_experts] on, are not written."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError; ArgumentError above 2^31 − 1 "
@@ -31,7 +32,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "x": "a row of each token",
-    "topk_ids": "experts of each token; −1 is none",
-    "num_experts": "experts that there are here",
+    "x": "one row per token",
+    "topk_ids": "experts of each token; −1: none",
+    "num_experts": "number of local experts",
 }

@@ -6,16 +6,17 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "y[t] = Σ_j topk_weights[t, j] · rows[inverse[t, j]]",
         "shapes": (
             "rows [R, C], inverse and topk_weights [T, topk], any strides -> y [T, C]; inverse is "
-            "moe_permute's. In Python tokens may have more leading dimensions."
+            "moe_permute's. In Python, tokens may have more leading dimensions."
         ),
         "dtypes": (
-            "rows f32, f16 or bf16, y rows'; inverse i32 or i64; topk_weights f32 or rows' dtype."
+            "rows is f32, f16 or bf16, y has rows' dtype; inverse is i32 or i64; topk_weights is "
+            "f32 or has rows' dtype."
         ),
         "aliasing": "y shares no memory with inputs.",
         "numerics": (
-            "In f32 from the first choice to the last, one rounding, at the store. A position of "
-            "−1, and any other outside [0, R), adds nothing; a token without any gets zeros. The "
-            "same bits in any batch inside deterministic()."
+            "Adds in f32 from the first choice to the last and rounds once, at the store. A "
+            "position of −1, or any other outside [0, R), adds nothing; a token without valid "
+            "positions gets zeros. Inside deterministic(), results have the same bits in any batch."
         ),
         "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
         "source": "Gale et al., MegaBlocks, 2022; moe_unpermute of vLLM.",
@@ -25,6 +26,6 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "rows": "outputs of the experts, grouped as by moe_permute",
-    "inverse": "the row of each choice; −1 is none",
-    "topk_weights": "the weight of each choice",
+    "inverse": "row of each choice; −1: none",
+    "topk_weights": "weight of each choice",
 }

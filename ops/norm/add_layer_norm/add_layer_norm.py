@@ -12,27 +12,27 @@ DOCS: dict[str, dict[str, str]] = {
             "dimensions, any strides."
         ),
         "dtypes": (
-            "x f32, f16 or bf16; residual and results x's dtype; weight and bias x's dtype or f32, "
-            "each."
+            "x is f32, f16 or bf16; residual and results have x's dtype; weight and bias each have "
+            "x's dtype or f32."
         ),
         "aliasing": (
             "add_layer_norm_(x, residual, ...) writes y over x and residual_out over residual; "
             "out=(x, residual) does the same; other overlaps are refused."
         ),
         "numerics": (
-            "The sum is made in f32 and rounded to x's dtype; statistics are of the rounded h. "
+            "The sum is computed in f32 and rounded to x's dtype; statistics use the rounded h. "
             "Otherwise as layer_norm. residual_out is exact to the bit."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
-        "source": "Ba, Kiros and Hinton, Layer Normalization, 2016, over a transformer's residual.",
+        "source": "Ba, Kiros and Hinton, Layer Normalization, 2016, with a transformer's residual.",
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "residual": "added to x first, in x's unit",
-    "bias": "added last, one value per column; none: 0",
+    "residual": "added to x first, in x's units",
+    "bias": "added after the weight, one value per column; 0 if not given",
 }

@@ -12,21 +12,24 @@ DOCS: dict[str, dict[str, str]] = {
             "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset)"
         ),
         "shapes": (
-            "x, residual [*T, C], weight [C] -> (y, residual_out) [*T, C]; any row stride. Called "
-            "without residual, y alone, as rms_norm. hidden_states= is another name of x."
+            "x, residual [*T, C], weight [C] -> (y, residual_out) [*T, C]; any row stride. Without "
+            "residual, it returns y alone, as rms_norm does. hidden_states= is another name for x."
         ),
-        "dtypes": "x f32, f16 or bf16; residual and results x's dtype; weight x's dtype or f32.",
+        "dtypes": (
+            "x is f32, f16 or bf16; residual and results have x's dtype; weight has x's dtype or "
+            "f32."
+        ),
         "aliasing": (
             "add_rms_norm_(x, residual, ...) writes y over x and residual_out over residual; "
             "out=(x, residual) does the same; other overlaps are refused."
         ),
         "numerics": (
-            "The sum is made in f32 and rounded to x's dtype; statistics are of the rounded h. "
+            "The sum is computed in f32 and rounded to x's dtype; statistics use the rounded h. "
             "Otherwise as rms_norm. residual_out is exact to the bit."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "The fused form that vLLM and SGLang call between two layers of a transformer.",
     },
@@ -34,7 +37,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "residual": "added to x first, in x's unit",
+    "residual": "added to x first, in x's units",
 }
 
 # The gradient; ops/norm/rms_norm/rms_norm.py explains the four keys. It saves the rounded sum,

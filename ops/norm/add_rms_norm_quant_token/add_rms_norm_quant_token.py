@@ -16,24 +16,24 @@ DOCS: dict[str, dict[str, str]] = {
             "q [*T, C], residual_out [*T, C], scale [*T, 1]."
         ),
         "dtypes": (
-            "x f32, f16 or bf16; weight x's dtype or f32; q f8e4m3; scale f32; residual and "
-            "residual_out x's dtype."
+            "x is f32, f16 or bf16; weight has x's dtype or f32; q is f8e4m3; scale is f32; "
+            "residual and residual_out have x's dtype."
         ),
         "aliasing": (
             "add_rms_norm_quant_token_(x, residual, ...) writes residual_out over residual; other "
             "overlaps are refused."
         ),
         "numerics": (
-            "One pass; y is f32 and rounded once, to q: nearest even, saturated; where the "
-            "quotient is within some roundings of f32 of a tie, either neighbour. "
-            "The scale is a rounded quotient; 1 for a row of zeros, 2^-126 or more. "
-            "NaN and inf go into the row's scale: what is dequantised is NaN. "
-            "Rows whose sum of squares f32 cannot hold, scaled as eps allows (2^80 with 1e-6), are "
-            "undefined. Inside deterministic(), the same bits in any batch."
+            "One pass. y is f32 and is rounded once, to q: to nearest even, saturating; within a "
+            "few f32 roundings of a tie, q may be either neighbour. The scale is a rounded "
+            "quotient, at least 2^-126; 1 for a row of zeros. NaN and inf propagate to the row's "
+            "scale: dequantised values are NaN. Rows whose sum of squares f32 cannot hold, scaled "
+            "as eps allows (2^80 with 1e-6), are undefined. Inside deterministic(), results have "
+            "the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (eps or "
-            "weight_offset out of range); nothing is written then."
+            "weight_offset out of range). On error nothing is written."
         ),
         "source": (
             "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; "
@@ -44,5 +44,5 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "residual": "added to x first, in x's unit",
+    "residual": "added to x first, in x's units",
 }

@@ -2,25 +2,26 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "group_norm_rows": {
-        "summary": "Normalises rows whose weights belong to groups of neighbouring columns.",
+        "summary": "Normalises rows whose weights are shared by groups of adjacent columns.",
         "formula": (
-            "y = (x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias, weight and bias of the "
-            "row and of the column's group of inner columns; with activation silu(y)"
+            "y = (x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias, weight and bias per row "
+            "and per group of inner columns; with activation silu(y)"
         ),
         "shapes": (
-            "x [*T, C], weight and bias [*T, C/inner] -> y [*T, C]. Rows are groups of channels, "
-            "inner is a channel's places: group_norm views its tensors so, without a copy."
+            "x [*T, C], weight and bias [*T, C/inner] -> y [*T, C]. A row is a group of channels, "
+            "inner the positions per channel: group_norm views its tensors this way, without a "
+            "copy."
         ),
-        "dtypes": "x f32, f16 or bf16; weight and bias x's dtype or f32; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; weight and bias have x's dtype or f32; y has x's dtype.",
         "aliasing": "group_norm_rows_(x, …) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
-            "In f32, the variance from differences to the mean, biased; one rounding, at the "
-            "store. Inside deterministic(), the same bits in any batch. "
-            "Rows whose sums f32 cannot hold are undefined, as layer_norm's."
+            "Computes in f32 and rounds once, at the store; the variance is biased and computed "
+            "from differences to the mean. Inside deterministic(), results have the same bits in "
+            "any batch. Rows whose sums f32 cannot hold are undefined, as in layer_norm."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "Wu and He, Group Normalization, 2018.",
     },
@@ -29,7 +30,7 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "inner": "columns that share a weight",
-    "activation": "silu: applied to what is normalised, before it is stored",
+    "activation": "silu: applied to the normalised values before the store; empty: none",
 }
 
 # Written in torch's operators: gradient.py.

@@ -5,20 +5,20 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Divides rows by their Euclidean norm.",
         "formula": "y = x / max(sqrt(sum_C(x²)), eps)",
         "shapes": (
-            "x [*T, C] -> y [*T, C]; any leading dimensions, any strides. In Python l2_norm(x, "
-            "dim=d) is over another dimension than the last, by a transposed view; y lies as x "
-            "does."
+            "x [*T, C] -> y [*T, C]; any leading dimensions, any strides. In Python, l2_norm(x, "
+            "dim=d) works on another dimension through a transposed view; y has x's layout."
         ),
-        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; y has x's dtype.",
         "aliasing": "l2_norm_(x) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
-            "torch.nn.functional.normalize over the last dimension. Squares are summed in f32, "
-            "blocks of 4096 in f64, rows that leave f32 in f64; one rounding, at the store. No "
-            "gradient. Inside deterministic(), the same bits in any batch."
+            "As torch.nn.functional.normalize over the last dimension. Squares are summed in f32, "
+            "across blocks of 4096 in f64; rows that exceed f32's range in f64. Rounds once, at "
+            "the store. No gradient. Inside deterministic(), results have the same bits in any "
+            "batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (eps below 0 "
-            "or above 1e30); nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (eps below 0 or "
+            "above 1e30). On error nothing is written."
         ),
         "source": "The Euclidean norm; torch.nn.functional.normalize(x, dim=-1).",
     },
@@ -27,5 +27,5 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "x": "rows to normalise",
-    "eps": "the least norm to divide by: x's unit",
+    "eps": "smallest norm to divide by, in x's units",
 }

@@ -2,27 +2,34 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "layer_norm_backward": {
-        "summary": "Gradients of layer_norm, in x, in the weight and in the bias.",
+        "summary": "Gradients of layer_norm with respect to x, the weight and the bias.",
         "formula": "n = (x − mean_C(x)) · r; r = rsqrt(var_C(x) + eps); g = dy · weight; "
         "dx = r · (g − mean_C(g) − n · mean_C(g · n)); dweight = sum_T(dy · n); dbias = sum_T(dy)",
         "shapes": "dy, x [*T, C], weight [C] or None -> dx [*T, C], dweight, dbias [C].",
-        "dtypes": "dy f32, f16 or bf16; x, dx dy's dtype; weight that or f32; dweight and dbias "
-        "weight's, f32 without one.",
+        "dtypes": (
+            "dy is f32, f16 or bf16; x and dx have dy's dtype; weight has dy's dtype or f32; "
+            "dweight and dbias have weight's dtype, f32 without a weight."
+        ),
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
-        "numerics": "Mean and variance as layer_norm's. dx in f32; dweight and dbias in f32 over "
-        "256 rows and f64 over those; one rounding, at the store. No atomics: the same bits in "
-        "every run, on any number of threads; inside deterministic() dx has them in any batch. "
-        "Rows and columns whose sums f32 cannot hold are undefined.",
-        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-        "nothing is written then.",
-        "source": "The derivative of Ba, Kiros and Hinton, 2016; no paper's kernel.",
+        "numerics": (
+            "Mean and variance as in layer_norm. dx is computed in f32; dweight and dbias are "
+            "summed in f32 over 256 rows and in f64 across these sums; each is rounded once, at "
+            "the store. No atomics: the same bits in every run, on any number of threads; inside "
+            "deterministic(), dx has the same bits in any batch. Rows and columns whose sums f32 "
+            "cannot hold are undefined."
+        ),
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
+        ),
+        "source": "Derivative of Ba, Kiros and Hinton, 2016; not from a paper.",
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "dy": "the gradient that arrives at y",
-    "x": "what layer_norm was given",
+    "dy": "gradient with respect to y",
+    "x": "rows to normalise; for gradients, the rows that the forward call normalised",
 }
 
 AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {

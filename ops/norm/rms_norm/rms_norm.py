@@ -9,17 +9,17 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Root-mean-square normalisation of the last dimension.",
         "formula": "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)",
         "shapes": "x [*T, C], weight [C] -> y [*T, C]; any leading dimensions, any row stride.",
-        "dtypes": "x f32, f16 or bf16; weight x's dtype or f32; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; weight has x's dtype or f32; y has x's dtype.",
         "aliasing": "rms_norm_(x, ...) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
-            "Squares are summed in f32, blocks of 4096 in f64; one rounding, at the store. "
-            "cast_before_weight=True rounds to x's dtype before the weight (Hugging Face's Llama). "
-            "Same bits in every run, on any number of threads; inside deterministic() also in any "
-            "batch, tuned or not."
+            "Squares are summed in f32, across blocks of 4096 in f64. Rounds once, at the store; "
+            "cast_before_weight=True also rounds to x's dtype before the weight, as Hugging Face's "
+            "Llama does. The same bits in every run, on any number of threads; inside "
+            "deterministic() also in any batch, tuned or not."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": (
             "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; "

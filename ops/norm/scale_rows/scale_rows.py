@@ -2,32 +2,35 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "scale_rows": {
-        "summary": "Multiplies each row by a number of its own, and by a weight.",
+        "summary": "Multiplies each row by its own scale, and by a weight.",
         "formula": "y = x · scale · (weight + weight_offset)",
         "shapes": (
             "x [*T, C], scale [*T, 1], weight [C] or None -> y [*T, C]; any leading dimensions, "
             "any strides."
         ),
-        "dtypes": "x f32, f16 or bf16; scale f32; weight x's dtype or f32; y x's dtype.",
+        "dtypes": (
+            "x is f32, f16 or bf16; scale is f32; weight has x's dtype or f32; y has x's dtype."
+        ),
         "aliasing": "scale_rows_(x, ...) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
             "Both products and weight + weight_offset are rounded to f32, y once to x's dtype; "
             "cast_before_weight=True rounds x · scale to x's dtype as well. With scale = "
-            "rsqrt(mean(x²) + eps) as torch computes it, the bits of Hugging Face's LlamaRMSNorm. "
-            "No sums: the same bits from every implementation, in any batch. No gradient."
+            "rsqrt(mean(x²) + eps) as torch computes it, results have the bits of Hugging Face's "
+            "LlamaRMSNorm. No sums: every implementation gives the same bits, in any batch. No "
+            "gradient."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": (
             "The second half of RMSNorm (Zhang and Sennrich, 2019) where the statistic is known: "
-            "of distributed norms, or in the order of another library's sums."
+            "from a distributed norm, or from sums in another library's order."
         ),
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "scale": "what each row is multiplied with",
+    "scale": "factor per row",
 }

@@ -5,20 +5,19 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Softmax over the last dimension.",
         "formula": "y = exp(x − max_C(x)) / sum_C exp(x − max_C(x))",
         "shapes": (
-            "x [*T, C] -> y [*T, C]; any leading dimensions, any strides. In Python softmax(x, "
-            "dim=d) is over another dimension than the last, by a transposed view; y lies as x "
-            "does."
+            "x [*T, C] -> y [*T, C]; any leading dimensions, any strides. In Python, softmax(x, "
+            "dim=d) works on another dimension through a transposed view; y has x's layout."
         ),
-        "dtypes": "x f32, f16 or bf16; y x's dtype.",
+        "dtypes": "x is f32, f16 or bf16; y has x's dtype.",
         "aliasing": "softmax_(x) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
-            "In f32, the row's maximum subtracted first; one rounding, at the store. A row with "
-            "NaN or inf, or of −inf alone, is NaN. Inside deterministic(), the same bits in any "
-            "batch."
+            "Computes in f32, subtracts the row's maximum first, and rounds once, at the store. A "
+            "row with NaN or inf, or of −inf alone, is NaN. Inside deterministic(), results have "
+            "the same bits in any batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.",
     },

@@ -2,15 +2,19 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_channel": {
-        "summary": "Floats out of 8-bit codes and a scale of each column.",
+        "summary": "Converts 8-bit codes to floats, with one scale per column.",
         "formula": "y = q · scale of the column",
-        "shapes": "q [*T, K], scale [K] -> y [*T, K], as quantize_channel gives them.",
-        "dtypes": "q f8e4m3, f8e5m2 or i8; scale f32; y f32 (none, the default), f16 or bf16.",
+        "shapes": (
+            "q [*T, K], scale [K] -> y [*T, K]; q and scale as quantize_channel returns them."
+        ),
+        "dtypes": (
+            "q is f8e4m3, f8e5m2 or i8; scale is f32; y is f32 (none, the default), f16 or bf16."
+        ),
         "aliasing": "The result shares no memory with q or scale: any overlap is refused.",
-        "numerics": "A product in f32, rounded to y's dtype. NaN of q or of a scale is NaN.",
+        "numerics": "Multiplies in f32 and rounds to y's dtype. NaN in q or in a scale gives NaN.",
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "The inverse of quantize_channel.",
     },
@@ -18,7 +22,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "q": "codes: f8 or i8",
-    "scale": "what a column's codes are multiplied with",
-    "out_dtype": "of y; none: f32",
+    "q": "8-bit codes: f8 or i8",
+    "scale": "factor per column",
+    "out_dtype": "dtype of y; f32 if not given",
 }

@@ -2,18 +2,20 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_group": {
-        "summary": "Floats out of 8-bit codes and their scales.",
+        "summary": "Converts 8-bit codes and their scales to floats.",
         "formula": "y = q · scale of the column's group",
         "shapes": (
             "q [*T, K], scale [*T, ceil(K / group)] -> y [*T, K]; group=K takes the scales "
             "[*T, 1] of quantize_token."
         ),
-        "dtypes": "q f8e4m3, f8e5m2 or i8; scale f32; y f32 (none, the default), f16 or bf16.",
+        "dtypes": (
+            "q is f8e4m3, f8e5m2 or i8; scale is f32; y is f32 (none, the default), f16 or bf16."
+        ),
         "aliasing": "The result shares no memory with q or scale: any overlap is refused.",
-        "numerics": "A product in f32, rounded to y's dtype. NaN of q or of a scale is NaN.",
+        "numerics": "Multiplies in f32 and rounds to y's dtype. NaN in q or in a scale gives NaN.",
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; "
-            "nothing is written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "The inverse of quantize_token and quantize_group.",
     },
@@ -21,8 +23,8 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "q": "codes: f8 or i8",
-    "scale": "what a group's codes are multiplied with",
+    "q": "8-bit codes: f8 or i8",
+    "scale": "factor per group",
     "group": "columns that share a scale",
-    "out_dtype": "of y; none: f32",
+    "out_dtype": "dtype of y; f32 if not given",
 }

@@ -2,21 +2,21 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_mxfp4": {
-        "summary": "Floats out of the codes and scales of quantize_mxfp4.",
+        "summary": "Converts the codes and scales of quantize_mxfp4 to floats.",
         "formula": "y = q · scale of its 32 columns",
         "shapes": (
             "q [*T, P], scale [*T, ceil(P / 16)] -> y [*T, 2P]; any leading dimensions, any "
             "strides."
         ),
         "dtypes": (
-            "q u8: two e2m1 codes, the first in the low half, as quantize_mxfp4 gives them; "
-            "scale f8e8m0; y f32 (none, the default), f16 or bf16."
+            "q is u8: two e2m1 codes, the first in the low half, as quantize_mxfp4 returns them; "
+            "scale is f8e8m0; y is f32 (none, the default), f16 or bf16."
         ),
         "aliasing": "The result shares no memory with inputs: any overlap is refused.",
-        "numerics": "Products in f32, one rounding at the store. NaN of a scale is NaN.",
+        "numerics": "Multiplies in f32 and rounds once, at the store. A scale of NaN gives NaN.",
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "OCP Microscaling Formats (MX) Specification 1.0, 2023.",
     },
@@ -24,5 +24,5 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "out_dtype": "of y; none: f32",
+    "out_dtype": "dtype of y; f32 if not given",
 }

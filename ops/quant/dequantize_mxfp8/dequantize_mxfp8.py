@@ -2,17 +2,19 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_mxfp8": {
-        "summary": "Floats out of the codes and scales of quantize_mxfp8.",
+        "summary": "Converts the codes and scales of quantize_mxfp8 to floats.",
         "formula": "y = q · scale of its 32 columns",
         "shapes": (
             "q [*T, K], scale [*T, ceil(K / 32)] -> y [*T, K]; any leading dimensions, any strides."
         ),
-        "dtypes": "q f8e4m3; scale f8e8m0; y f32 (none, the default), f16 or bf16.",
+        "dtypes": "q is f8e4m3; scale is f8e8m0; y is f32 (none, the default), f16 or bf16.",
         "aliasing": "The result shares no memory with inputs: any overlap is refused.",
-        "numerics": "Products in f32, one rounding at the store. NaN of q or of a scale is NaN.",
+        "numerics": (
+            "Multiplies in f32 and rounds once, at the store. NaN in q or in a scale gives NaN."
+        ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "OCP Microscaling Formats (MX) Specification 1.0, 2023.",
     },
@@ -20,5 +22,5 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "out_dtype": "of y; none: f32",
+    "out_dtype": "dtype of y; f32 if not given",
 }

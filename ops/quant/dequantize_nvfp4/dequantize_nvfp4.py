@@ -2,19 +2,18 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "dequantize_nvfp4": {
-        "summary": "Floats out of the codes and scales of quantize_nvfp4.",
+        "summary": "Converts the codes and scales of quantize_nvfp4 to floats.",
         "formula": "y = q · scale of its 16 columns · global_scale",
         "shapes": "q [*T, P], scale [*T, ceil(P / 8)], global_scale [] -> y [*T, 2P]; any strides.",
         "dtypes": (
-            "q u8: two e2m1 codes, the first in the low half, as quantize_nvfp4 gives them; "
-            "scale f8e4m3; global_scale f32; y f32 (none, the "
-            "default), f16 or bf16."
+            "q is u8: two e2m1 codes, the first in the low half, as quantize_nvfp4 returns them; "
+            "scale is f8e4m3; global_scale is f32; y is f32 (none, the default), f16 or bf16."
         ),
         "aliasing": "The result shares no memory with inputs: any overlap is refused.",
-        "numerics": "Products in f32, one rounding at the store. NaN of a scale is NaN.",
+        "numerics": "Multiplies in f32 and rounds once, at the store. A scale of NaN gives NaN.",
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "NVIDIA, Pretraining Large Language Models with NVFP4, 2025.",
     },
@@ -22,6 +21,6 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "out_dtype": "of y; none: f32",
-    "global_scale": "what all scales are multiplied with",
+    "out_dtype": "dtype of y; f32 if not given",
+    "global_scale": "factor of all scales",
 }

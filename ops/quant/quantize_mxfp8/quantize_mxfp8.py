@@ -2,22 +2,21 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "quantize_mxfp8": {
-        "summary": "Quantises to OCP's MXFP8: e4m3, a power of two per 32 columns.",
+        "summary": "Quantises to OCP's MXFP8: e4m3, one power-of-two scale per 32 columns.",
         "formula": "scale = 2^(floor(log2(max |x|)) - 8) of each 32 columns; q = round(x / scale)",
         "shapes": (
             "x [*T, K] -> q [*T, K], scale [*T, ceil(K / 32)]; any leading dimensions, any strides."
         ),
-        "dtypes": "x f32, f16 or bf16; q f8e4m3; scale f8e8m0.",
+        "dtypes": "x is f32, f16 or bf16; q is f8e4m3; scale is f8e8m0.",
         "aliasing": "Results share no memory with x: any overlap is refused.",
         "numerics": (
-            "Exact but for the one rounding of elements, to nearest even; what is up to a third "
-            "beyond the largest saturates, as OCP's rule has it. No scale is below 2^-127. A "
-            "block with NaN or an infinity has the scale NaN, and NaN (e2m1: the largest) in all "
-            "codes."
+            "Exact except for one rounding of each element, to nearest even; values up to a "
+            "seventh beyond the largest saturate, as OCP's rule requires. Scales are at least "
+            "2^-127. A block with NaN or an infinity has the scale NaN, and NaN in all codes."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
         "source": "OCP Microscaling Formats (MX) Specification 1.0, 2023.",
     },

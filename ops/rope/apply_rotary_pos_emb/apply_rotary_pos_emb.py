@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "apply_rotary_pos_emb": {
-        "summary": "Rotates query and key heads by tables with a row for each token.",
+        "summary": "Rotates query and key heads by tables with one row per token.",
         "formula": (
             "out_l = x_l · cos_l − x_h · sin_l, out_h = x_h · cos_h + x_l · sin_h of pairs (l, h): "
             "(i, i + Dh) for neox, (2i, 2i + 1) for interleaved, and for interleaved_to_half "
@@ -10,28 +10,28 @@ DOCS: dict[str, dict[str, str]] = {
             "half, cos_h and sin_h its second"
         ),
         "shapes": (
-            "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] -> q_out and k_out, shaped "
-            "as q and k. Any leading dimensions, any strides: slices of a fused projection "
-            "are taken as they are. In Python tables may also be [S, 2Dh] of a batch, either with "
-            "a 1 before 2Dh, or of Dh columns for both halves, and q_embed and k_embed name the "
-            "results' places."
+            "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] -> q_out and k_out, shaped as "
+            "q and k. Any leading dimensions, any strides: slices of a fused projection need no "
+            "copy. In Python, tables may also be [S, 2Dh] for a whole batch, either with a 1 "
+            "before 2Dh, or have Dh columns that serve both halves; q_embed and k_embed name the "
+            "destinations of the results."
         ),
         "dtypes": (
-            "q f32, f16 or bf16, k q's dtype; cos q's dtype or f32, sin cos's. Results have q's "
-            "dtype."
+            "q is f32, f16 or bf16, k has q's dtype; cos has q's dtype or f32, sin has cos's "
+            "dtype. Results have q's dtype."
         ),
         "aliasing": (
             "apply_rotary_pos_emb_(q, k, …) or out=(q, k) writes over q and k; other overlaps are "
             "refused."
         ),
         "numerics": (
-            "In f32, one rounding, at the store; cast_before_sum=True rounds both products to q's "
-            "dtype before they are added (Hugging Face's, bit for bit with tables of that dtype). "
-            "The same bits in any batch."
+            "Computes in f32 and rounds once, at the store; cast_before_sum=True rounds both "
+            "products to q's dtype before adding them (as Hugging Face does, bit for bit with "
+            "tables of that dtype). Results have the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError (an odd head dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError; nothing is written then."
+            "ArgumentError. On error nothing is written."
         ),
         "source": "Su et al., RoFormer, 2021; tables as in Hugging Face's Llama.",
     },
@@ -39,7 +39,7 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {
-    "cos": "cosines of each token's angles, for both channels of all pairs",
-    "sin": "their sines, laid out alike",
-    "cast_before_sum": "round both products to q's dtype before they are added",
+    "cos": "cosines of each token's angles, for both channels of every pair",
+    "sin": "sines of the same angles, in the same layout",
+    "cast_before_sum": "if true, round both products to q's dtype before adding them",
 }

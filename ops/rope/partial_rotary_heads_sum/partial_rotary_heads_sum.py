@@ -2,7 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "partial_rotary_heads_sum": {
-        "summary": "The gradient of partial_rotary_heads in k_pe.",
+        "summary": "Gradient of partial_rotary_heads with respect to k_pe.",
         "formula": (
             "s = Σ_H dk_pe; dx_2i = s_l · cos_l + s_h · sin_h; dx_2i+1 = s_h · cos_h − s_l · sin_l"
         ),
@@ -10,22 +10,25 @@ DOCS: dict[str, dict[str, str]] = {
             "dk_pe [*T, H, 2Dh], the last channels of the keys' gradient, cos and sin [*T, 2Dh] -> "
             "dx [*T, 2Dh]. Any leading dimensions, any strides."
         ),
-        "dtypes": "dk_pe f32, f16 or bf16; dx its dtype; cos its dtype or f32, sin cos's.",
+        "dtypes": (
+            "dk_pe is f32, f16 or bf16; dx has its dtype; cos has its dtype or f32, sin has cos's "
+            "dtype."
+        ),
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
         "numerics": (
-            "In f32, heads added up from the first to the last; one rounding, at the store. The "
-            "same bits in any batch."
+            "Adds the heads in f32, from the first to the last, and rounds once, at the store. "
+            "Results have the same bits in any batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError; nothing is "
-            "written then."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
+            "nothing is written."
         ),
-        "source": "The derivative of partial_rotary_heads.",
+        "source": "Derivative of partial_rotary_heads.",
     },
 }
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
-    "dk_pe": "the gradient that arrives at k_out's last channels",
-    "dx": "the gradient of k_pe",
+    "dk_pe": "gradient with respect to k_out's last channels",
+    "dx": "gradient with respect to k_pe",
 }

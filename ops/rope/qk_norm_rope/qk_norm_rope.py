@@ -2,7 +2,9 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "qk_norm_rope": {
-        "summary": "Normalises each query and key head by itself, then rotates it by its position.",
+        "summary": (
+            "Normalises each query and key head separately, then rotates it by its position."
+        ),
         "formula": (
             "n = x · rsqrt(mean_D(x²) + eps) · weight, the mean over one head; [cos | sin] = "
             "cos_sin_cache[positions]; out_l = n_l · cos − n_h · sin, out_h = n_h · cos + n_l · "
@@ -14,26 +16,28 @@ DOCS: dict[str, dict[str, str]] = {
             "q [T, H, D], k [T, Hkv, D], q_weight and k_weight [D], positions [T], cos_sin_cache "
             "[P, R] with R = 2Dh ≤ D = 2Dh + 2Dp, key_cache [Pc, page, Hkv, D] and slots [T], both "
             "or neither -> q_out [T, H, D], k_out [T, Hkv, D]; key_cache is written. Any strides; "
-            "slices of a fused projection are as fast, in place too. On a GPU heads of 16 to 512 "
-            "channels, a power of 2, are fast. In Python as rope: more leading dimensions, R."
+            "slices of a fused projection are as fast, in place too. On a GPU, heads of 16 to 512 "
+            "channels, a power of 2, are fast. In Python, more leading dimensions and "
+            "rotary_dim=R, as in rope."
         ),
         "dtypes": (
-            "q f32, f16 or bf16, k q's dtype; q_weight q's dtype or f32, k_weight q_weight's; "
-            "cos_sin_cache q's dtype or f32; positions and slots i32 or i64. Results and "
-            "key_cache have q's dtype."
+            "q is f32, f16 or bf16, k has q's dtype; q_weight has q's dtype or f32, k_weight has "
+            "q_weight's dtype; cos_sin_cache has q's dtype or f32; positions and slots are i32 or "
+            "i64. Results and key_cache have q's dtype."
         ),
         "aliasing": (
             "qk_norm_rope_(q, k, …) or out=(q, k) writes over q and k; other overlaps are refused."
         ),
         "numerics": (
-            "In f32, one rounding, at the store. Values up to 2^80 with eps ≥ 1e-12; heads whose "
-            "scaled squares leave f32 are undefined."
+            "Computes in f32 and rounds once, at the store. Holds for values up to 2^80 with eps ≥ "
+            "1e-12; heads whose scaled squares leave f32's range are undefined."
         ),
         "errors": (
             "ShapeMismatchError (D or R odd, R above D), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError; nothing is written then. A position of P or more, or a slot outside "
-            "the cache, is an ArgumentError on CPUs; on GPUs neither is checked. A token with a "
-            "negative position is left out: new results are unwritten there. Slot −1 writes none."
+            "ArgumentError. On error nothing is written. A position of P or more, or a slot "
+            "outside the cache, is an ArgumentError on CPUs; on GPUs neither is checked. A token "
+            "with a negative position is skipped: new results are not written there. Slot −1 "
+            "writes nothing to the cache."
         ),
         "source": "Qwen3 Technical Report, 2025; Zhang and Sennrich, 2019; Su et al., 2021.",
     },
@@ -41,9 +45,9 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {
-    "q_weight": "a factor for each channel of a query head",
-    "k_weight": "a factor for each channel of a key head",
-    "key_cache": "blocks of page slots, which k_out is written to",
-    "slots": "each token's slot: block · page + place; −1: none",
-    "eps": "added to the mean square: x's unit squared",
+    "q_weight": "factor per channel of a query head",
+    "k_weight": "factor per channel of a key head",
+    "key_cache": "pages of keys, which k_out is written to",
+    "slots": "slot of each token, page number · page + offset; −1: none",
+    "eps": "added to the mean square, in units of x squared",
 }

@@ -2,22 +2,23 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "mm_w4a16_awq": {
-        "summary": "Products with a weight of 4 bits, packed as AWQ packs it.",
+        "summary": "Multiplies by a 4-bit weight, packed as in AWQ.",
         "formula": (
-            "y = x · w, w = round((q − zero) · scale) in x's type; without zeros zero is 8"
+            "y = x · w, w = round((q − zero) · scale) in x's dtype; without zeros, zero is 8"
         ),
         "shapes": (
             "x [*M, K], qweight [K, P], scales [K / group, 8P], zeros [K / group, P] -> y [*M, 8P]."
         ),
-        "dtypes": "x f16 or bf16; scales and y x's dtype; words as awq_dequantize takes them.",
+        "dtypes": "x is f16 or bf16; scales and y have x's dtype; words are as in awq_dequantize.",
         "aliasing": "The result shares no memory with inputs: any overlap is refused.",
         "numerics": (
-            "Weights as awq_dequantize gives them; products and sums f32, one rounding at the "
-            "store."
+            "Weights are as awq_dequantize returns them; products and sums are f32, rounded once "
+            "at the store."
         ),
         "errors": (
-            "ShapeMismatchError (K is no multiple of group), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError (leading dimensions that do not flatten); nothing is written."
+            "ShapeMismatchError (K is not a multiple of group), UnsupportedDtypeError, "
+            "DeviceError, ArgumentError (leading dimensions that do not flatten). On error nothing "
+            "is written."
         ),
         "source": "Lin et al., AWQ, 2023.",
     },
@@ -26,5 +27,5 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "qweight": "words of eight columns",
-    "zeros": "the zeros of a group, eight columns a word",
+    "zeros": "zeros of each group, in words of eight columns",
 }

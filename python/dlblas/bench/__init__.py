@@ -89,7 +89,7 @@ def _measure(section: str, threads: int, seconds: float, quick: bool, only: list
     with tempfile.TemporaryDirectory(prefix="dlblas-bench-") as folder:
         result = os.path.join(folder, "rows.json")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
-        request |= {"only": only}
+        request |= {"only": only, "parent": os.getpid()}
         # The machine's rates go into the user's store: later processes estimate with them.
         own = {} if section == "machine" and not quick else {"DLBLAS_CACHE": f"{folder}/store"}
         env = _environment(**own)
@@ -134,6 +134,7 @@ def _run_gpu(
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"prepare": prepare, "asked": time.time(), "within": within, "only": only}
+        request |= {"parent": os.getpid()}
         env = _gpu_environment(folder)
         if section in ("gpu_products", "gpu_attention"):
             env["DLBLAS_LOG"] = "call"  # what ran: gpu_families.py reads it

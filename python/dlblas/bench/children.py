@@ -22,6 +22,7 @@ import dlblas
 from dlblas import _functions, _native, _specs
 from dlblas.bench import cold, cpu_families, cpu_rows
 from dlblas.bench.copying import Copy, Helper
+from dlblas.bench.life import end_with_parent
 from dlblas.bench.timing import ROUNDS, Samples, interleaved
 from dlblas.harness import abi
 from dlblas.harness.call import numpy_dtype
@@ -371,6 +372,7 @@ SECTIONS: dict[str, Callable[[Bench], list[Row]]] = {
 
 def main() -> int:
     request = json.load(sys.stdin)
+    end_with_parent(request["parent"])
     try:
         rows = SECTIONS[request["section"]](Bench(request))
     except dlblas.Error as error:

@@ -20,6 +20,7 @@ from typing import Any
 
 import dlblas
 from dlblas import _native, _specs
+from dlblas.bench.life import end_with_parent
 
 Row = dict[str, Any]
 
@@ -106,6 +107,7 @@ def _row(op: str, family: str, problem: Row, ours: Row) -> Row:
 
 def main() -> int:
     """One round: reads operator names from stdin, writes their times to stdout."""
+    end_with_parent()
     # The first compilation of a process also loads NVRTC; no kernel's time should include that.
     x, weight = (dlblas.Spec(shape, "f32", device=_ARCH) for shape in ((64, 1000), (1000,)))
     dlblas.warmup("rms_norm", x, weight)

@@ -130,8 +130,9 @@ def _product_trials(bench: Bench) -> Iterator[_Trial]:
         ours = functools.partial(dlblas.int8_scaled_mm, a, codes.T, *scales)
         rivals = {"torch": functools.partial(_eager_i8, a, codes.T, *scales)}
         yield _Trial(
-            "int8_scaled_mm", {"M": m, "N": n, "K": k}, "i8", ours, rivals, 2.0 * m * n * k
-        )
+            "int8_scaled_mm", {"M": m, "N": n, "K": k}, "i8", ours, rivals, 2.0 * m * n * k,
+            "scaled_mm_channel",
+        )  # fmt: skip
 
 
 def _measured(bench: Bench, what: str, trials: Iterator[_Trial]) -> Iterator[Row]:

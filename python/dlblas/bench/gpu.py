@@ -34,6 +34,7 @@ from dlblas.bench import (
 from dlblas.bench.gpu_contest import Contest, entry
 from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import Rotation, Run, host_time, one_line
+from dlblas.bench.life import end_with_parent
 
 Row = dict[str, Any]
 
@@ -365,6 +366,7 @@ def _prepare(rows: Iterator[Row]) -> int:
 
 def main() -> int:
     request = json.load(sys.stdin)
+    end_with_parent(request["parent"])
     if not torch.cuda.is_available():
         sys.stderr.write(f"{request['section']}: torch sees no CUDA device\n")
         return 2

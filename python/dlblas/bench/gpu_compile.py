@@ -25,6 +25,7 @@ from typing import Any
 import dlblas
 
 from . import source
+from .life import end_with_parent
 
 Row = dict[str, Any]
 
@@ -191,6 +192,7 @@ def main() -> int:
     """One round: reads (operator, implementation) pairs from stdin, writes times to stdout."""
     # The first compilation of a process also loads NVRTC; no kernel's time should include that.
     dlblas.warmup("rms_norm", *_arrays("rms_norm", "float32", 1000, _ROWS))
+    end_with_parent()
     json.dump([_first_uses(op, name) for op, name in json.load(sys.stdin)], sys.stdout)
     return 0
 
