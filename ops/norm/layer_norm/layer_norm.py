@@ -5,9 +5,7 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "Layer normalisation of the last dimension.",
         "formula": "y = (x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias",
         "shapes": "x [*T, C], weight, bias [C] -> y [*T, C]; any leading dimensions, any strides.",
-        "dtypes": (
-            "x is f32, f16 or bf16; weight and bias each have x's dtype or f32; y has x's dtype."
-        ),
+        "dtypes": "x is f32, f16 or bf16, y alike; weight and bias each have x's dtype or f32.",
         "aliasing": "layer_norm_(x, ...) or out=x writes y over x; other overlaps are refused.",
         "numerics": (
             "Computes in f32 and rounds once, at the store. The variance is biased and computed "

@@ -6,22 +6,15 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "n = (x − mean_C(x)) · r; r = rsqrt(var_C(x) + eps); g = dy · weight; "
         "dx = r · (g − mean_C(g) − n · mean_C(g · n)); dweight = sum_T(dy · n); dbias = sum_T(dy)",
         "shapes": "dy, x [*T, C], weight [C] or None -> dx [*T, C], dweight, dbias [C].",
-        "dtypes": (
-            "dy is f32, f16 or bf16; x and dx have dy's dtype; weight has dy's dtype or f32; "
-            "dweight and dbias have weight's dtype, f32 without a weight."
-        ),
+        "dtypes": "dy, x and dx have one dtype of f32, f16 and bf16; weight has it too, or f32; "
+        "dweight and dbias have weight's dtype, f32 without a weight.",
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
-        "numerics": (
-            "Mean and variance as in layer_norm. dx is computed in f32; dweight and dbias are "
-            "summed in f32 over 256 rows and in f64 across these sums; each is rounded once, at "
-            "the store. No atomics: the same bits in every run, on any number of threads; inside "
-            "deterministic(), dx has the same bits in any batch. Rows and columns whose sums f32 "
-            "cannot hold are undefined."
-        ),
-        "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
-            "nothing is written."
-        ),
+        "numerics": "Mean and variance as in layer_norm. dx is computed in f32; dweight and dbias "
+        "are summed in f32 over 256 rows and in f64 across these sums; each is rounded once, at the "
+        "store. No atomics: the same bits in every run, on any number of threads; dx the same in "
+        "any batch inside deterministic(). Sums that f32 cannot hold are undefined.",
+        "errors": "On ShapeMismatchError, UnsupportedDtypeError, DeviceError or ArgumentError "
+        "nothing is written.",
         "source": "Derivative of Ba, Kiros and Hinton, 2016; not from a paper.",
     },
 }

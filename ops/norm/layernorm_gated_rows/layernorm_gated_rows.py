@@ -15,19 +15,15 @@ DOCS: dict[str, dict[str, str]] = {
         "dtypes": (
             "x is f32, f16 or bf16; z and y have x's dtype; weight and bias have x's dtype or f32."
         ),
-        "aliasing": (
-            "layernorm_gated_rows_(x, ...) or out=x writes y over x; other overlaps are refused."
-        ),
+        "aliasing": "layernorm_gated_rows_(x, ...) or out=x writes y over x; other overlaps: refused.",
         "numerics": (
             "Computes in f32, including the gate, and rounds once, at the store; the variance is "
             "biased and computed from differences to the mean. Inside deterministic(), results "
             "have the same bits in any batch. Rows whose sums f32 cannot hold are undefined, as in "
             "layer_norm."
         ),
-        "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
-            "nothing is written."
-        ),
+        "errors": "On ShapeMismatchError, UnsupportedDtypeError, DeviceError or ArgumentError "
+        "nothing is written.",
         "source": "Dao and Gu, Transformers are SSMs, 2024 (Mamba-2's norm).",
     },
 }
@@ -35,9 +31,7 @@ DOCS: dict[str, dict[str, str]] = {
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "z": "gate, before its silu",
-    "norm_before_gate": (
-        "if true, the gate multiplies the normalised values; otherwise gated values are normalised"
-    ),
+    "norm_before_gate": "if true, the gate multiplies normalised values, else it comes first",
     "is_rms_norm": "if true, divides by the root mean square and subtracts no mean",
 }
 

@@ -2,9 +2,7 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "qk_norm_rope": {
-        "summary": (
-            "Normalises each query and key head separately, then rotates it by its position."
-        ),
+        "summary": "Normalises each query and key head, then rotates it by its position.",
         "formula": (
             "n = x · rsqrt(mean_D(x²) + eps) · weight, the mean over one head; [cos | sin] = "
             "cos_sin_cache[positions]; out_l = n_l · cos − n_h · sin, out_h = n_h · cos + n_l · "
@@ -25,9 +23,7 @@ DOCS: dict[str, dict[str, str]] = {
             "q_weight's dtype; cos_sin_cache has q's dtype or f32; positions and slots are i32 or "
             "i64. Results and key_cache have q's dtype."
         ),
-        "aliasing": (
-            "qk_norm_rope_(q, k, …) or out=(q, k) writes over q and k; other overlaps are refused."
-        ),
+        "aliasing": "qk_norm_rope_(q, k, …) or out=(q, k) writes over q and k; other overlaps: refused.",
         "numerics": (
             "Computes in f32 and rounds once, at the store. Holds for values up to 2^80 with eps ≥ "
             "1e-12; heads whose scaled squares leave f32's range are undefined."
