@@ -10,7 +10,7 @@ DOCS: dict[str, dict[str, str]] = {
         "dweight and dbias have weight's dtype, f32 without a weight.",
         "aliasing": "Results share no memory with inputs: any overlap is refused.",
         "numerics": "Mean and variance as in layer_norm. dx is computed in f32; dweight and dbias "
-        "are summed in f32 over 256 rows and in f64 across these sums; each is rounded once, at the "
+        "are summed in f32 over 256 rows and in f64 across these; each is rounded once, at the "
         "store. No atomics: the same bits in every run, on any number of threads; dx the same in "
         "any batch inside deterministic(). Sums that f32 cannot hold are undefined.",
         "errors": "On ShapeMismatchError, UnsupportedDtypeError, DeviceError or ArgumentError "

@@ -15,7 +15,7 @@ DOCS: dict[str, dict[str, str]] = {
         "dtypes": (
             "x is f32, f16 or bf16; z and y have x's dtype; weight and bias have x's dtype or f32."
         ),
-        "aliasing": "layernorm_gated_rows_(x, ...) or out=x writes y over x; other overlaps: refused.",
+        "aliasing": "layernorm_gated_rows_(x, ...) or out=x writes y over x; no other overlap.",
         "numerics": (
             "Computes in f32, including the gate, and rounds once, at the store; the variance is "
             "biased and computed from differences to the mean. Inside deterministic(), results "

@@ -23,7 +23,7 @@ DOCS: dict[str, dict[str, str]] = {
             "q_weight's dtype; cos_sin_cache has q's dtype or f32; positions and slots are i32 or "
             "i64. Results and key_cache have q's dtype."
         ),
-        "aliasing": "qk_norm_rope_(q, k, …) or out=(q, k) writes over q and k; other overlaps: refused.",
+        "aliasing": "qk_norm_rope_(q, k, …) or out=(q, k) writes over q and k; no other overlap.",
         "numerics": (
             "Computes in f32 and rounds once, at the store. Holds for values up to 2^80 with eps ≥ "
             "1e-12; heads whose scaled squares leave f32's range are undefined."
