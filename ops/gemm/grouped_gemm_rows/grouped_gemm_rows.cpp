@@ -14,8 +14,7 @@ OperatorDef grouped_gemm_rows() {
   def.family = "gemm";
   def.schema =
       "grouped_gemm_rows(a: f[M, K], weight: like(a)[E, N, K], offsets: index[E+1] ~ offsets<=M, "
-      "*, "
-      "out_dtype: dtype(f) = none) -> out: out_dtype|like(a)[M, N] where M: bucket(tokens)";
+      "*, out_dtype: dtype(f) = none) -> out: out_dtype|like(a)[M, N] where M: bucket(tokens)";
   def.formula = "out[m] = a[m] · weight[e]ᵀ for offsets[e] ≤ m < offsets[e + 1]";
   def.letters = {"M", "K", "E", "N"};
   kernels::set_row_oracle<grouped_gemm_rows_row<kernels::HostRow>>(def);

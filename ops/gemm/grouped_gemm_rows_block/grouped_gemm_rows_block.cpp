@@ -19,10 +19,10 @@ OperatorDef grouped_gemm_rows_block() {
   OperatorDef def;
   def.family = "gemm";
   def.schema =
-      "grouped_gemm_rows_block(a: f8[M, K], weight: like(a)[E, N, K], offsets: index[E+1] ~ "
-      "offsets<=M, a_scale: f32[M, K/128] ~ positive, weight_scale: f32[E, N/128, K/128] ~ "
-      "positive, "
-      "*, out_dtype: dtype(f) = none) -> out: out_dtype|bf16[M, N] where M: bucket(tokens)";
+      "grouped_gemm_rows_block(a: f8[M, K], weight: like(a)[E, N, K], "
+      "offsets: index[E+1] ~ offsets<=M, a_scale: f32[M, K/128] ~ positive, weight_scale: f32[E, "
+      "N/128, K/128] ~ positive, *, out_dtype: dtype(f) = none) -> out: out_dtype|bf16[M, N] "
+      "where M: bucket(tokens)";
   def.formula = "out[m] = Σ over 128 of K of (a_scale · weight_scale) · (a[m] · weight[e]ᵀ)";
   def.letters = {"M", "K", "E", "N"};
   kernels::set_row_oracle<grouped_gemm_rows_block_row<kernels::HostRow>>(def);

@@ -122,8 +122,8 @@ OperatorDef gated_linear_quant_group() {
       "gated_linear_quant_group(x: f[*T, K], w_gate: like(x)[F, K], w_up: like(x)[F, K]) -> "
       "(q: f8e4m3[*T, F], scale: f32[*T, F/128]) where T: bucket(tokens)";
   def.formula =
-      "y = silu(x · w_gateᵀ) ⊙ (x · w_upᵀ); scale = max |y| / 448 of 128 columns; q = round(y / "
-      "scale)";
+      "y = silu(x · w_gateᵀ) ⊙ (x · w_upᵀ); scale = max |y| / 448 of 128 columns; "
+      "q = round(y / scale)";
   def.letters = {"T", "K", "F"};
   kernels::set_row_oracle<gated_linear_quant_group_row<kernels::HostRow>>(def);
   def.bound = [](const Problem&, int judged) {

@@ -41,12 +41,11 @@ OperatorDef grouped_topk() {
   OperatorDef def;
   def.family = "moe";
   def.schema =
-      "grouped_topk(logits: f[*T, E], bias: like(logits)|f32[E]?, topk: dim = 8, num_groups: int = "
-      "1, "
-      "topk_groups: int = 1, renormalize: bool = true, scale: float = 1, "
-      "scoring: \"sigmoid\"|\"softmax\" = \"sigmoid\", num_fused_shared_experts: dim = 0) -> "
-      "(weights: f32[*T, topk+num_fused_shared_experts], "
-      "ids: i32[*T, topk+num_fused_shared_experts]) where T: bucket(tokens)";
+      "grouped_topk(logits: f[*T, E], bias: like(logits)|f32[E]?, topk: dim = 8, "
+      "num_groups: int = 1, topk_groups: int = 1, renormalize: bool = true, scale: float = 1, "
+      "scoring: \"sigmoid\"|\"softmax\" = \"sigmoid\", num_fused_shared_experts: dim = 0) "
+      "-> (weights: f32[*T, topk+num_fused_shared_experts], ids: i32[*T, "
+      "topk+num_fused_shared_experts]) where T: bucket(tokens)";
   def.formula =
       "s = scoring(logits); ids = the topk largest of s + bias in the topk_groups groups with the "
       "largest sums of two; weights = scale · s[ids], over their sum if renormalize";

@@ -218,10 +218,9 @@ OperatorDef topk_gating_backward() {
       "kept: i32[k*T] ~ index<E|-1, first_choices: i32[E] ~ index<=T, k: dim) -> "
       "dlogits: like(logits)[T, E] where T: bucket(tokens)";
   def.formula =
-      "g = softmax_E(logits); D = Σ g of those kept, D' = max(D, eps); dg = dl_aux · E · "
-      "first_choices / T², and dw / D' − [D ≥ eps] · Σ dw · g / D'² where kept; dlogits = g · (dg "
-      "− "
-      "Σ_E g · dg)";
+      "g = softmax_E(logits); D = Σ g of those kept, D' = max(D, eps); "
+      "dg = dl_aux · E · first_choices / T², and dw / D' − [D ≥ eps] · Σ dw · g / D'² where kept; "
+      "dlogits = g · (dg − Σ_E g · dg)";
   def.letters = {"k", "T", "E"};
   kernels::set_row_oracle<topk_gating_backward_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {

@@ -14,8 +14,8 @@ OperatorDef topk_sigmoid() {
       "topk_sigmoid(logits: f[*T, E], topk: dim, renormalize: bool = true) -> "
       "(weights: f32[*T, topk], ids: i32[*T, topk]) where T: bucket(tokens)";
   def.formula =
-      "ids = the topk largest of logits; weights = sigmoid(logits)[ids], over their sum if "
-      "renormalize";
+      "ids = the topk largest of logits; weights = sigmoid(logits)[ids], "
+      "over their sum if renormalize";
   add_topk<SigmoidGates>(def, "topk_sigmoid");
   return def;
 }

@@ -14,8 +14,8 @@ OperatorDef topk_softmax() {
       "topk_softmax(logits: f[*T, E], topk: dim, renormalize: bool = true) -> "
       "(weights: f32[*T, topk], ids: i32[*T, topk]) where T: bucket(tokens)";
   def.formula =
-      "ids = the topk largest of logits; weights = softmax_E(logits)[ids], over their sum if "
-      "renormalize";
+      "ids = the topk largest of logits; weights = softmax_E(logits)[ids], "
+      "over their sum if renormalize";
   add_topk<SoftmaxGates>(def, "topk_softmax");
   return def;
 }

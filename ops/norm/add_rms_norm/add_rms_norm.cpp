@@ -14,11 +14,9 @@ OperatorDef add_rms_norm() {
   OperatorDef def;
   def.family = "norm";
   def.schema =
-      "add_rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], residual: like(x)[*T, C], eps: float "
-      "= "
-      "1e-6, "
-      "*, weight_offset: float = 0, cast_before_weight: bool = false) -> "
-      "(y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)";
+      "add_rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], residual: like(x)[*T, C], "
+      "eps: float = 1e-6, *, weight_offset: float = 0, cast_before_weight: bool = false) "
+      "-> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)";
   def.inplace = {
       "add_rms_norm_(x!y, residual!residual_out, weight, eps, *, weight_offset, "
       "cast_before_weight)"};

@@ -12,14 +12,14 @@ OperatorDef add_rms_norm_quant_group() {
   def.family = "norm";
   def.schema =
       "add_rms_norm_quant_group(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], "
-      "eps: float = 1e-6, *, weight_offset: float = 0 key(set=1), group: dim = 128) -> (q: "
-      "f8e4m3[*T, C], "
-      "scale: f32[*T, C/group], residual_out: like(x)[*T, C]) where T: bucket(tokens)";
+      "eps: float = 1e-6, *, weight_offset: float = 0 key(set=1), group: dim = 128) "
+      "-> (q: f8e4m3[*T, C], scale: f32[*T, C/group], residual_out: like(x)[*T, C]) "
+      "where T: bucket(tokens)";
   def.inplace = {
       "add_rms_norm_quant_group_(x, residual!residual_out, weight, eps, *, weight_offset, group)"};
   def.formula =
-      "h = round(x + residual); residual_out = h; y = h · rsqrt(mean_C(h²) + eps) · (weight + "
-      "weight_offset); "
+      "h = round(x + residual); residual_out = h; "
+      "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset); "
       "scale = max |y| / 448 of each group; q = round(y / scale)";
   def.letters = {"T", "C", "group"};
   kernels::set_row_oracle<add_rms_norm_quant_group_row<kernels::HostRow>>(def);

@@ -17,9 +17,8 @@ OperatorDef add_rms_norm_quant_static() {
   def.inplace = {
       "add_rms_norm_quant_static_(x, residual!residual_out, weight, scale, eps, *, weight_offset)"};
   def.formula =
-      "h = round(x + residual); residual_out = h; y = h · rsqrt(mean_C(h²) + eps) · (weight + "
-      "weight_offset); "
-      "q = round(y / scale)";
+      "h = round(x + residual); residual_out = h; "
+      "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset); q = round(y / scale)";
   def.letters = {"T", "C"};
   kernels::set_row_oracle<add_rms_norm_quant_static_row<kernels::HostRow>>(def);
   add_codes_implementations(def,

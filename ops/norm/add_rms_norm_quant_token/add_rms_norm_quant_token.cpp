@@ -12,15 +12,14 @@ OperatorDef add_rms_norm_quant_token() {
   def.family = "norm";
   def.schema =
       "add_rms_norm_quant_token(x: f[*T, C], weight: like(x)|f32[C], residual: like(x)[*T, C], "
-      "eps: float = 1e-6, *, weight_offset: float = 0 key(set=1)) -> (q: f8e4m3[*T, C], scale: "
-      "f32[*T, 1],"
-      " residual_out: like(x)[*T, C]) where T: bucket(tokens)";
+      "eps: float = 1e-6, *, weight_offset: float = 0 key(set=1)) -> (q: f8e4m3[*T, C], "
+      "scale: f32[*T, 1], residual_out: like(x)[*T, C]) where T: bucket(tokens)";
   def.inplace = {
       "add_rms_norm_quant_token_(x, residual!residual_out, weight, eps, *, weight_offset)"};
   def.formula =
-      "h = round(x + residual); residual_out = h; y = h · rsqrt(mean_C(h²) + eps) · (weight + "
-      "weight_offset); "
-      "scale = max_C |y| / 448; q = round(y / scale)";
+      "h = round(x + residual); residual_out = h; "
+      "y = h · rsqrt(mean_C(h²) + eps) · (weight + weight_offset); scale = max_C |y| / 448; "
+      "q = round(y / scale)";
   def.letters = {"T", "C"};
   kernels::set_row_oracle<add_rms_norm_quant_token_row<kernels::HostRow>>(def);
   add_codes_implementations(def,

@@ -14,10 +14,9 @@ OperatorDef rms_norm() {
   OperatorDef def;
   def.family = "norm";
   def.schema =
-      "rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], eps: float = 1e-6, *, weight_offset: "
-      "float = "
-      "0, "
-      "cast_before_weight: bool = false) -> y: like(x)[*T, C] where T: bucket(tokens)";
+      "rms_norm(x: f[*T, C], weight: like(x)|f32|none[C], eps: float = 1e-6, *, "
+      "weight_offset: float = 0, cast_before_weight: bool = false) -> y: like(x)[*T, C] "
+      "where T: bucket(tokens)";
   def.inplace = {"rms_norm_(x!y, weight, eps, *, weight_offset, cast_before_weight)"};
   def.formula = "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset)";
   def.letters = {"T", "C"};

@@ -11,9 +11,9 @@ OperatorDef rms_norm_quant_static() {
   OperatorDef def;
   def.family = "norm";
   def.schema =
-      "rms_norm_quant_static(x: f[*T, C], weight: like(x)|f32[C], scale: f32[] ~ positive, eps:"
-      " float = 1e-6, *, weight_offset: float = 0 key(set=1)) -> q: f8e4m3[*T, C] where T: "
-      "bucket(tokens)";
+      "rms_norm_quant_static(x: f[*T, C], weight: like(x)|f32[C], scale: f32[] ~ positive, "
+      "eps: float = 1e-6, *, weight_offset: float = 0 key(set=1)) -> q: f8e4m3[*T, C] "
+      "where T: bucket(tokens)";
   def.formula =
       "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset); "
       "q = round(y / scale)";

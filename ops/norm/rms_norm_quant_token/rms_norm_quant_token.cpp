@@ -12,8 +12,8 @@ OperatorDef rms_norm_quant_token() {
   def.family = "norm";
   def.schema =
       "rms_norm_quant_token(x: f[*T, C], weight: like(x)|f32[C], eps: float = 1e-6, *, "
-      "weight_offset: float = 0 key(set=1)) -> (q: f8e4m3[*T, C], scale: f32[*T, 1]) where T: "
-      "bucket(tokens)";
+      "weight_offset: float = 0 key(set=1)) -> (q: f8e4m3[*T, C], scale: f32[*T, 1]) "
+      "where T: bucket(tokens)";
   def.formula =
       "y = x · rsqrt(mean_C(x²) + eps) · (weight + weight_offset); "
       "scale = max_C |y| / 448; q = round(y / scale)";

@@ -35,9 +35,9 @@ OperatorDef partial_rotary_heads() {
   def.family = "rope";
   def.schema =
       "partial_rotary_heads(q: f[*T, H, Dn+2Dh], k_pe: like(q)[*T, 2Dh], kv: like(q)[*T, H, "
-      "Dn+Dv], "
-      "cos: like(q)|f32[*T, 2Dh], sin: like(cos)[*T, 2Dh]) -> (q_out: like(q)[*T, H, Dn+2Dh], "
-      "k_out: like(q)[*T, H, Dn+2Dh], v_out: like(q)[*T, H, Dn+2Dh]) where T: bucket(tokens)";
+      "Dn+Dv], cos: like(q)|f32[*T, 2Dh], sin: like(cos)[*T, 2Dh]) -> (q_out: like(q)[*T, H, "
+      "Dn+2Dh], k_out: like(q)[*T, H, Dn+2Dh], v_out: like(q)[*T, H, Dn+2Dh]) "
+      "where T: bucket(tokens)";
   def.formula =
       "y_l = x_2i · cos_l − x_2i+1 · sin_l, y_h = x_2i+1 · cos_h + x_2i · sin_h of the last 2Dh "
       "channels; q_out = q ‖ y(q); k_out = kv ‖ y(k_pe); v_out = kv ‖ 0";

@@ -13,10 +13,9 @@ OperatorDef partial_rotary_heads_backward() {
   def.family = "rope";
   def.schema =
       "partial_rotary_heads_backward(dq_out: f[*T, H, Dn+2Dh], dk_out: like(dq_out)[*T, H, "
-      "Dn+2Dh], "
-      "dv_out: like(dq_out)[*T, H, Dn+2Dh], cos: like(dq_out)|f32[*T, 2Dh], sin: like(cos)[*T, "
-      "2Dh], Dv: dim) -> (dq: like(dq_out)[*T, H, Dn+2Dh], dkv: like(dq_out)[*T, H, Dn+Dv]) "
-      "where T: bucket(tokens)";
+      "Dn+2Dh], dv_out: like(dq_out)[*T, H, Dn+2Dh], cos: like(dq_out)|f32[*T, 2Dh], "
+      "sin: like(cos)[*T, 2Dh], Dv: dim) -> (dq: like(dq_out)[*T, H, Dn+2Dh], "
+      "dkv: like(dq_out)[*T, H, Dn+Dv]) where T: bucket(tokens)";
   def.formula =
       "dx_2i = dy_l · cos_l + dy_h · sin_h, dx_2i+1 = dy_h · cos_h − dy_l · sin_l of the last 2Dh "
       "channels of dq_out; dkv = dk_out ‖ dv_out";

@@ -13,10 +13,9 @@ OperatorDef filter_rows();
 OperatorDef filter_rows() {
   OperatorDef def;
   def.schema =
-      "filter_rows(x: f[*T, V] ~ positive if probs, top_k: index[*T]? ~ index<=V, top_p: f32[*T]? "
-      "~ positive, "
-      "min_p: f32[*T]? ~ positive, probs: bool = false, renorm: bool = false) -> "
-      "y: like(x)[*T, V] where T: bucket(tokens)";
+      "filter_rows(x: f[*T, V] ~ positive if probs, top_k: index[*T]? ~ index<=V, "
+      "top_p: f32[*T]? ~ positive, min_p: f32[*T]? ~ positive, probs: bool = false, "
+      "renorm: bool = false) -> y: like(x)[*T, V] where T: bucket(tokens)";
   def.formula = "y = x where it is kept, or its share of what is kept; elsewhere −inf, or 0";
   def.letters = {"T", "V"};
   def.reference = [](const Args& args, const std::int64_t* rows, std::int64_t num_rows,
