@@ -76,6 +76,9 @@ function(hash_of name result)
         if(header STREQUAL "cpu/gemm/code.hpp" AND NOT "cpu/gemm/run.cpp" IN_LIST closure)
           list(APPEND closure "cpu/gemm/run.cpp")  # the loops around a level's code
           list(APPEND pending "cpu/gemm/run.cpp")
+        elseif(header STREQUAL "cpu/gemm/onednn_product.hpp")
+          list(APPEND closure "cpu/gemm/onednn_product.cpp")  # the primitives
+          list(APPEND pending "cpu/gemm/onednn_product.cpp")
         endif()
       endif()
     endforeach()

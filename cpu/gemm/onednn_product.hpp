@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/implementation.hpp"
 #include "cpu/gemm/job.hpp"
@@ -25,6 +26,11 @@ struct OneDnnProduct {
   std::int64_t columns(int operand) const { return operand == kA ? k : n; }
 };
 
+/// Sets an operand to what a tensor of these traits typically is: no gaps, no data.
+void set_typical(OneDnnProduct& product, int operand, const TensorTraits& traits);
+/// Why a problem has no product that oneDNN takes in place: no library, a matrix (of `tensors`)
+/// without a contiguous dimension.
+Support onednn_takes(const Problem& problem, std::initializer_list<int> tensors);
 /// Why there is no fast code for matrices of these strides and types; data is not looked at.
 Support onednn_supports(const OneDnnProduct& product, int threads);
 

@@ -150,17 +150,7 @@ std::vector<Implementation> grouped_block_cpu(const GroupedOp& op) {
   base.flags.deterministic = true;
   base.estimate = estimate;
   base.prepare = prepare;
-  std::vector<Implementation> all = kernels::per_level(
-      base, "cpu_",
-      {
-#if defined(DLBLAS_X86)
-        {Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_avx512.cpp">(), &avx512::kScaledRun},
-            {Isa::kAvx2, source_hash<"ops/gemm/scaled/scaled_avx2.cpp">(), &avx2::kScaledRun},
-#endif
-            {Isa::kBaseline, source_hash<"ops/gemm/scaled/scaled_baseline.cpp">(),
-             &baseline::kScaledRun},
-      },
-      &op);
+  std::vector<Implementation> all = kernels::per_level(base, "cpu_", scaled::levels(), &op);
 #if defined(DLBLAS_X86)
   base.estimate = estimate_tiles;
   base.prepare = prepare_tiles;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/integers.hpp"
+#include "kernels/cpu_level.hpp"
 #include "ops/gemm/scaled/scaled_config.hpp"
 #include "registry/operator.hpp"
 
@@ -30,6 +31,8 @@ struct ScaledLevel {
   ScaledRun run;
   int rows, slots;
 };
+/// The code of every instruction set, a ScaledRun each.
+std::vector<kernels::CpuLevel> levels();
 std::size_t workspace_bytes(const ScaledLevel& level);
 /// Each task takes whole strips of columns, or rows where there are fewer strips than tasks.
 void run_level(const ScaledLevel& level, const ScaledJob& job, const Context& context,

@@ -60,6 +60,17 @@ const float* code_values(DType dtype) {
   return dtype == DType::kI8 ? i8.data() : dtype == DType::kF8E4M3 ? e4m3.data() : e5m2.data();
 }
 
+std::vector<kernels::CpuLevel> levels() {
+  return {
+#if defined(DLBLAS_X86)
+      {Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_avx512.cpp">(), &avx512::kScaledRun},
+      {Isa::kAvx2, source_hash<"ops/gemm/scaled/scaled_avx2.cpp">(), &avx2::kScaledRun},
+#endif
+      {Isa::kBaseline, source_hash<"ops/gemm/scaled/scaled_baseline.cpp">(),
+       &baseline::kScaledRun},
+  };
+}
+
 std::size_t workspace_bytes(const ScaledLevel& level) {
   return static_cast<std::size_t>(level.slots * scaled_scratch_bytes(level.rows));
 }
@@ -125,18 +136,8 @@ void append_cpu(std::vector<Implementation>& to, Scales scales) {
                   scales_of(q)};
     return make_kernel({step}, s, workspace_bytes(s.level));
   };
-  const auto levels = kernels::per_level(
-      base, "cpu_",
-      {
-#if defined(DLBLAS_X86)
-        {Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_avx512.cpp">(), &avx512::kScaledRun},
-            {Isa::kAvx2, source_hash<"ops/gemm/scaled/scaled_avx2.cpp">(), &avx2::kScaledRun},
-#endif
-            {Isa::kBaseline, source_hash<"ops/gemm/scaled/scaled_baseline.cpp">(),
-             &baseline::kScaledRun},
-      },
-      &kScales[static_cast<int>(scales)]);
-  to.insert(to.end(), levels.begin(), levels.end());
+  const auto all = kernels::per_level(base, "cpu_", levels(), &kScales[static_cast<int>(scales)]);
+  to.insert(to.end(), all.begin(), all.end());
 }
 
 }  // namespace dlblas::gemm::scaled

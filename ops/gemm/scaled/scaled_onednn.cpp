@@ -16,7 +16,7 @@ namespace dlblas::gemm::scaled {
 #if defined(DLBLAS_X86)
 namespace {
 
-constexpr std::int64_t kMostTerms = 131072;  // 128 · 128 of each fit i32: 2^31 would not
+constexpr std::int64_t kMostTerms = 131072;  // of 128 · 128 each are 2^31: beyond i32
 
 OneDnnProduct product(std::int64_t m, std::int64_t n, std::int64_t k) {
   OneDnnProduct p{m, n, k};
@@ -27,28 +27,18 @@ OneDnnProduct product(std::int64_t m, std::int64_t n, std::int64_t k) {
 
 Support supports(const Query& q) {
   const Problem& p = q.problem;
-  if (!onednn().support) return onednn().support;
+  if (const Support takes = onednn_takes(p, {kA, kB}); !takes) return takes;
   if (p.tensors[kA].dtype != DType::kI8)
     return Support::no("{} is f8e4m3: oneDNN's products here are of i8", tensor(kA));
   // Without it, oneDNN adds pairs of products in 16 bits, where they saturate.
   if (!q.device.vnni || (onednn().get_effective_cpu_isa() & OneDnn::kVnni) == 0)
     return Support::no(
         "needs AVX512_VNNI, which this CPU lacks or an environment variable rules out");
-  for (const int i : {kA, kB}) {
-    const Layout layout = p.tensors[i].layout;
-    if (is_broadcast(layout) || layout == Layout::kOther)
-      return Support::no("{} is contiguous in neither dimension: oneDNN would be slow", tensor(i));
-  }
-  if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0)
-    return Support::no("a dimension is zero");
   if (p.dims[kK] >= kMostTerms)
     return Support::no("sums of {} products and more may not fit 32 bits", kMostTerms);
   OneDnnProduct typical = product(p.dims[kM], p.dims[kN], p.dims[kK]);
-  for (const int i : {kA, kB}) {
-    const bool transposed = p.tensors[i].layout == Layout::kTransposed;
-    typical.operands[i] = {nullptr, transposed ? 1 : typical.columns(i),
-                           transposed ? typical.rows(i) : 1, DType::kI8};
-  }
+  set_typical(typical, OneDnnProduct::kA, p.tensors[kA]);
+  set_typical(typical, OneDnnProduct::kB, p.tensors[kB]);
   return onednn_supports(typical, std::max<int>(1, p.threads));
 }
 

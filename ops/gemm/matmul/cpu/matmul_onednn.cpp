@@ -41,28 +41,17 @@ int step(const Args& args, const Context& context, const Kernel&, void*) {
 /// The product that a Problem describes, for operands without gaps.
 OneDnnProduct typical(const Problem& problem) {
   OneDnnProduct p{problem.dims[kM], problem.dims[kN], problem.dims[kK]};
-  constexpr int kTensors[] = {kA, kB, kBias, kOut};
-  for (int i = 0; i < OneDnnProduct::kOperands; ++i) {
-    const TensorTraits& t = problem.tensors[kTensors[i]];
-    const bool transposed = t.layout == Layout::kTransposed && i != OneDnnProduct::kBias;
-    p.operands[i] = {nullptr, transposed ? 1 : p.columns(i), transposed ? p.rows(i) : 1, t.dtype};
-  }
+  set_typical(p, OneDnnProduct::kA, problem.tensors[kA]);
+  set_typical(p, OneDnnProduct::kB, problem.tensors[kB]);
+  set_typical(p, OneDnnProduct::kBias, problem.tensors[kBias]);
+  set_typical(p, OneDnnProduct::kOut, problem.tensors[kOut]);
   set_activation(p, static_cast<Activation>(problem.scalars[kActivation]));
   return p;
 }
 
 Support supports(const Query& q) {
   const Problem& p = q.problem;
-  if (!onednn().support) return onednn().support;
-  for (const int i : {kA, kB, kOut}) {
-    const Layout layout = p.tensors[i].layout;
-    if (is_broadcast(layout) || layout == Layout::kOther) {
-      return Support::no("{} is contiguous in neither dimension: oneDNN would be slow", tensor(i));
-    }
-  }
-  if (p.dims[kM] == 0 || p.dims[kN] == 0 || p.dims[kK] == 0) {
-    return Support::no("a dimension is zero");
-  }
+  if (const Support takes = onednn_takes(p, {kA, kB, kOut}); !takes) return takes;
   if (p.dims[kK] > kMostTerms)
     return Support::no("oneDNN may add up K in one chain: too inexact beyond {}", kMostTerms);
   // Seen in 3.2 and 3.13, on a CPU with AVX-512 but without bf16 instructions.
