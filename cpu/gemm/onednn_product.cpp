@@ -244,8 +244,7 @@ Shape shape_of(const OneDnnProduct& p, int threads) {
 }  // namespace
 
 void set_typical(OneDnnProduct& product, int operand, const TensorTraits& traits) {
-  const bool transposed =
-      traits.layout == Layout::kTransposed && operand != OneDnnProduct::kBias;
+  const bool transposed = traits.layout == Layout::kTransposed && operand != OneDnnProduct::kBias;
   product.operands[operand] = {nullptr, transposed ? 1 : product.columns(operand),
                                transposed ? product.rows(operand) : 1, traits.dtype};
 }
@@ -262,8 +261,7 @@ Support onednn_takes(const Problem& problem, std::initializer_list<int> tensors)
 
 Support onednn_supports(const OneDnnProduct& product, int threads) {
   const OneDnn& d = onednn();
-  if (product.m == 0 || product.n == 0 || product.k == 0)
-    return Support::no("a dimension is zero");
+  if (product.m == 0 || product.n == 0 || product.k == 0) return Support::no("a dimension is zero");
   const OneDnnThreads set(threads);
   auto descriptors = no_descriptors(d);
   const Owned description = describe(d, shape_of(product, threads), descriptors);

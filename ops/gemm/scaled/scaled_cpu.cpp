@@ -63,11 +63,11 @@ const float* code_values(DType dtype) {
 std::vector<kernels::CpuLevel> levels() {
   return {
 #if defined(DLBLAS_X86)
-      {Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_avx512.cpp">(), &avx512::kScaledRun},
-      {Isa::kAvx2, source_hash<"ops/gemm/scaled/scaled_avx2.cpp">(), &avx2::kScaledRun},
+    {Isa::kAvx512, source_hash<"ops/gemm/scaled/scaled_avx512.cpp">(), &avx512::kScaledRun},
+        {Isa::kAvx2, source_hash<"ops/gemm/scaled/scaled_avx2.cpp">(), &avx2::kScaledRun},
 #endif
-      {Isa::kBaseline, source_hash<"ops/gemm/scaled/scaled_baseline.cpp">(),
-       &baseline::kScaledRun},
+        {Isa::kBaseline, source_hash<"ops/gemm/scaled/scaled_baseline.cpp">(),
+         &baseline::kScaledRun},
   };
 }
 
