@@ -3,7 +3,8 @@
 # A hash covers the source and, transitively, its quoted includes under ops/, cpu/ and device/, and the kernels it
 # hands to the JIT (string literals "ops/….cuh"): the files that
 # decide what a kernel computes and how fast. Headers of src/ are contracts between stages, not loops, and are left out;
-# so are lines that are comments alone: what a user's searches found holds after a word is mended.
+# so are lines that are comments alone, and white space: what a user's searches found holds after a word is mended and
+# after the formatter breaks a line elsewhere.
 # A row program has two: with the loops of CPUs, and as "<path>:cuda" with the kernels of GPUs.
 # A source that names a path outside the table stops the build.
 cmake_policy(VERSION 3.25)
@@ -43,12 +44,13 @@ function(includes_of file result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
-# A SHA-256 over what lines `file` has that are not comments alone.
+# A SHA-256 over the text of `file`, without white space and without lines that are comments alone.
 function(digest_of file result)
   get_property(known GLOBAL PROPERTY "digest:${file}" SET)
   if(NOT known)
     file(READ "${TREE}/${file}" text)
     string(REGEX REPLACE "\n[ \t]*//[^\n]*" "" text "\n${text}")
+    string(REGEX REPLACE "[ \t\r\n]+" "" text "${text}")
     string(SHA256 digest "${text}")
     set_property(GLOBAL PROPERTY "digest:${file}" "${digest}")
   endif()

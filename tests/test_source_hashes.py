@@ -1,4 +1,5 @@
-"""What cmake/source_hashes.cmake counts as a change: code in a file or its includes, no comment.
+"""What cmake/source_hashes.cmake counts as a change: code in a file or its includes, no comment and
+no line broken elsewhere.
 
 Read next: cmake/source_hashes.cmake.
 """
@@ -42,12 +43,16 @@ def _digits(tree: pathlib.Path) -> dict[str, str]:
     return dict(found)
 
 
-def test_a_comment_is_no_change_and_code_is(tmp_path: pathlib.Path) -> None:
+def test_comments_and_spaces_are_no_change_and_code_is(tmp_path: pathlib.Path) -> None:
     before = _digits(tmp_path)
     changes = {  # file: what replaces what, and whether that is a change
         "ops/norm/a.hpp": [("// Of a.", "// Of a [once]; more", False), ("b = 1", "b = 3", True)],
         "device/k.cuh": [("// A kernel.\n", "", False), ("int k", "long k", True)],
-        "ops/norm/a.cpp": [("int a", "// First.\nint a", False), ("return b", "return -b", True)],
+        "ops/norm/a.cpp": [
+            ("int a", "// First.\nint a", False),
+            ("return b", "return -b", True),
+            ("return -", "\n  return  -", False),
+        ],
     }
     for name, edits in changes.items():
         for old, new, counts in edits:
