@@ -351,8 +351,8 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
        ok ? std::string() : text(dlblas::name_of(kept.failure), ": ", kept.note));
 }
 
-// Indices into evaluated_: defaults and incumbent, then as many of the fastest as can have five
-// rounds in the time that is left.
+// Indices into evaluated_: default and incumbent, the fastest, then as many of the next as can have
+// five rounds in the time that is left. Without the fastest, a final would decide for the default.
 std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < evaluated_.size(); ++i)
@@ -368,7 +368,7 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
   for (const std::size_t i : order) {
     const double cost_ms =
         kFinalSamples * measurer_.sample_cost_ms(slowdown_ * score(evaluated_[i]));
-    if (!seeded(i) && (fastest == kFinalists || cost_ms > left_ms)) break;
+    if (fastest == kFinalists || (fastest > 0 && cost_ms > left_ms)) break;
     fastest += !seeded(i);
     left_ms -= cost_ms;
     chosen.push_back(i);
@@ -407,8 +407,10 @@ void Race::run_final(const RaceInput& input) {
     round_s = std::max(0.5 * round_s, elapsed_s() - begin);
     ++final_rounds_;
     // Slower than the race said: the slowest are dropped, so that the others reach a decision.
+    // Those that finalists() always takes stay.
     while (chosen.size() > 2 && is_late((kFinalSamples - final_rounds_) * round_s) &&
-           !input.anchors(evaluated_[chosen.back()].id) && final_rounds_ < kFinalSamples) {
+           !input.anchors(evaluated_[chosen[chosen.size() - 2]].id) &&
+           final_rounds_ < kFinalSamples) {
       round_s *= static_cast<double>(chosen.size() - 1) / static_cast<double>(chosen.size());
       chosen.pop_back();
     }

@@ -34,6 +34,21 @@ TEST_F(TunerTest, EveryDefaultIsMeasuredHoweverSmallTheBudget) {
   EXPECT_STREQ(report.winner->name, "knobbed");
 }
 
+// However the budget ends: a final of the default alone would decide for it.
+TEST_F(TunerTest, TheFastestIsInEveryFinal) {
+  static const Behaviour slow{Defect::kNone,
+                              [](std::int64_t) -> std::int64_t { return 40'000'000; }};
+  static const Behaviour fast{Defect::kNone,
+                              [](std::int64_t) -> std::int64_t { return 30'000'000; }};
+  static const Behaviour slower{Defect::kNone,
+                                [](std::int64_t) -> std::int64_t { return 100'000'000; }};
+  for (options_.seconds = 0.3; options_.seconds < 1.2; options_.seconds += 0.02) {
+    const Operator& op =  // another one, of which nothing is known
+        make_operator({dummy("slow", slow), dummy("slower", slower), dummy("fast", fast)});
+    EXPECT_STREQ(run_tune(op).winner->name, "fast") << options_.seconds << " s";
+  }
+}
+
 TEST_F(TunerTest, AStopBeforeTheFinalKeepsTheTimesOfTheRace) {
   const Operator& op = make_operator({dummy("slow", kSlow), dummy("fast", kFast)});
   options_.on_event = [](const dlblas_event& event) { return event.kind == DLBLAS_EVENT_FINAL; };
