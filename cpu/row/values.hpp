@@ -231,7 +231,28 @@ class RowPicks {
   DLBLAS_OUTLINE void restart() {
     below_ = ranks_[size_ - 1];
     size_ = taken_ = 0;
-    full_ = false;
+    full_ = bounded_ = false;
+  }
+
+  /// Whether bound() pays: `count` maxima of disjoint parts of a row are at hand.
+  DLBLAS_INLINE bool can_bound() const { return count_ <= 2 * kWidth; }
+  /// Sets a bound that `count` of the row's values reach, so that offer() passes over those below
+  /// it. In: maxima of disjoint parts, which cover the row; NaN apart.
+  DLBLAS_INLINE void bound(const Values<2>& largest) {
+    const bool both = 2 * count_ > kWidth;
+    const Vec a = both ? largest.v[0] : max_number(largest.v[0], largest.v[1]), b = largest.v[1];
+    float parts[2 * kWidth];
+    store<DType::kF32>(parts, a), store<DType::kF32>(parts + kWidth, b);
+    Vec above_a = zero(), above_b = zero();  // how many parts have a larger maximum
+    for (int i = 0; i < (both ? 2 : 1) * kWidth; ++i) {
+      const Vec one = broadcast(parts[i]);
+      above_a = above_a + choose(less(a, one), broadcast(1), zero());
+      if (both) above_b = above_b + choose(less(b, one), broadcast(1), zero());
+    }
+    const Vec count = broadcast(static_cast<float>(count_)), none = broadcast(__builtin_inff());
+    Vec least = choose(less(above_a, count), a, none);
+    if (both) least = min_number(least, choose(less(above_b, count), b, none));
+    least_ = broadcast(-reduce_max(zero() - least)), bounded_ = true;
   }
 
   /// Offers an access's values from column `first` on, split into even and odd elements if
@@ -244,14 +265,15 @@ class RowPicks {
           x.v[v][i], static_cast<int32_t>(first + (pairs ? kVectors * i + v : v * kWidth + i)));
       if (rank < below_ && (size_ < count_ || rank > ranks_[size_ - 1])) insert(rank);
     };
-    if (!full_) {
+    if (!full_ && !bounded_) {
       for (int i = 0; i < lanes; ++i)
         for (int v = 0; v < kVectors; ++v) one(v, i);
       return;
     }
     uint32_t better[kVectors], some = 0;
     for (int v = 0; v < kVectors; ++v)
-      some |= better[v] = bits_of(less(least_, x.v[v])) | bits_of(is_nan(x.v[v]));
+      some |= better[v] = full_ ? bits_of(less(least_, x.v[v])) | bits_of(is_nan(x.v[v]))
+                                : kAllLanes & ~bits_of(less(x.v[v], least_));
     if (some == 0) return;
     for (int v = 0; v < kVectors; ++v)
       for (uint32_t left = better[v]; left != 0; left &= left - 1)
@@ -268,9 +290,10 @@ class RowPicks {
   }
 
   uint64_t ranks_[kMax], below_ = RowRank::kAbove;
-  Vec least_;  // of those that are there, once they are as many as are wanted
+  static constexpr uint32_t kAllLanes = (uint32_t{1} << kWidth) - 1;
+  Vec least_;  // of those that are there, once they are as many as are wanted; before, the bound
   int count_, size_ = 0, taken_ = 0;
-  bool full_ = false;
+  bool full_ = false, bounded_ = false;
 };
 
 /// The source of select()'s columns. `gather` offers the whole row, once per RowPicks::kMax takes.
@@ -292,8 +315,8 @@ class RowTakes {
   const Gather& gather_;
 };
 
-/// A maximum and Σ e^(x − maximum), per lane; rescaled only when a maximum grows, some ten times
-/// per row.
+/// A maximum and Σ e^(x − maximum), per lane; rescaled only when a maximum grows: some ten times in
+/// a row's first block, and seldom in others, which start from the maximum so far.
 struct MaxSumPart {
   struct Total {
     float max;
@@ -319,6 +342,7 @@ struct MaxSumPart {
     a = a + o.a * scale, b = b + o.b * scale;
   }
   DLBLAS_INLINE static Total none() { return {-__FLT_MAX__, 0}; }
+  DLBLAS_INLINE void start(const Total& total) { most = broadcast(total.max); }
   DLBLAS_OUTLINE void add_to(Total& total) const {
     float largest = total.max;
     for (int i = 0; i < kWidth; ++i) largest = most[i] > largest ? most[i] : largest;

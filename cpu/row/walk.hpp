@@ -323,6 +323,8 @@ class RowWalker : RowPlaces {
     [[maybe_unused]] const Ahead ahead = ahead_;
     for (int64_t block = begin; block < end; block += kRowBlock) {
       Part parts[kRowUnroll];
+      if constexpr (requires { parts[0].start(total); })
+        for (Part& part : parts) part.start(total);
       const int64_t next = block + kRowBlock < end ? block + kRowBlock : end;
       for_columns<kRowUnroll, kFast>(
           block, next, [&](auto width, int u, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
@@ -354,6 +356,23 @@ class RowWalker : RowPlaces {
             picks.offer(At<kVectors>::ranked(kept_at<kVectors, false>(at)), c, lanes, row_.paired);
           });
     };
+    if (picks.can_bound() && end - begin >= 2 * kRowStep) {  // of the first block: enough
+      Values<2> largest(-__builtin_inff());
+      for_columns<1, true>(begin, end < begin + kRowBlock ? end : begin + kRowBlock,
+                           [&](auto width, int, int64_t c, int lanes) DLBLAS_ROW_LAMBDA {
+                             constexpr int kVectors = decltype(width)::vectors;
+                             const Access<kVectors> at = {row_, c, lanes, false};
+                             const auto x = At<kVectors>::ranked(kept_at<kVectors, false>(at));
+                             for (int v = 0; v < kVectors; ++v) {
+                               const Vec inside = kVectors == 2
+                                                      ? x.v[v]
+                                                      : choose(lanes_below(lanes), x.v[v],
+                                                               broadcast(-__builtin_inff()));
+                               largest.v[v] = max_number(inside, largest.v[v]);
+                             }
+                           });
+      picks.bound(largest);
+    }
     gather();
     const auto again = [&]() DLBLAS_OUTLINE { gather(); };
     RowTakes takes(picks, again);
