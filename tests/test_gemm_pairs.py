@@ -174,6 +174,37 @@ def test_few_rows_by_tiles_have_the_bits_of_blocks(shape: tuple[int, int, int]) 
             assert torch.equal(rows, blocks), (left, out, columns)
 
 
+@pytest.mark.parametrize("unit", UNITS[1:])
+@pytest.mark.parametrize("shape", [
+    (1, 31, 2), (1, 5000, 3), (1, 4096, 100), (2, 33, 17), (3, 8192, 48), (4, 1025, 50),
+    (7, 9001, 20), (8, 100, 96), (9, 1024, 49), (17, 2500, 145), (31, 70, 33), (32, 20000, 7),
+], ids=str)  # fmt: skip
+def test_few_rows_by_pairs(shape: tuple[int, int, int], unit: str) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(m * n + k)
+    a, b, bias = values(rng, m, k), lying(values(rng, k, n), "columns"), values(rng, n)
+    exact = a.double() @ b.double() + bias.double()
+    for left, out in itertools.product(LAYOUTS, ("f32", "bf16")):
+        results = []
+        for config in ("block_n=48 prefetch=0", "block_n=48 prefetch=1"):
+            with dlblas.pinned("matmul", "cpu_row_avx512bf16", config):
+                results.append(dlblas.matmul(lying(a, left), b, bias=bias, out_dtype=out))
+        assert bool(((results[0].double() - exact).abs() <= bound(a, b, exact, out)).all())
+        assert all(torch.equal(r, results[0]) for r in results)
+
+
+@pytest.mark.parametrize("unit", UNITS[1:])
+@pytest.mark.parametrize("rows", [1, 6, 21])
+def test_gates_of_few_rows_by_pairs(rows: int, unit: str) -> None:
+    rng = np.random.default_rng(rows)
+    x, gate, up = values(rng, rows, 70), values(rng, 99, 70) / 8, values(rng, 99, 70) / 8
+    results = []
+    for name in ("cpu_row_avx512bf16", unit):
+        with dlblas.pinned("gated_linear", name):
+            results.append(dlblas.gated_linear(x, gate, up).double())
+    assert bool(((results[0] - results[1]).abs() <= 2**-7 * results[1].abs() + 1e-4).all())
+
+
 @needs_amx
 def test_gates_of_few_rows_by_tiles() -> None:
     rng = np.random.default_rng(8)
@@ -207,9 +238,8 @@ def test_sums_are_as_good_as_numpys(kind: str, depth: int, unit: str) -> None:
     numpys = torch.from_numpy(a.float().numpy() @ b.float().numpy())
     with dlblas.pinned("matmul", unit):
         ours["blocks"] = dlblas.matmul(a, b, out_dtype="f32")
-    if unit == "cpu_amx":
-        with dlblas.pinned("matmul", "cpu_row_amx"):
-            ours["rows"] = dlblas.matmul(a, lying(b, "columns"), out_dtype="f32")
+    with dlblas.pinned("matmul", f"cpu_row_{unit.removeprefix('cpu_')}"):
+        ours["rows"] = dlblas.matmul(a, lying(b, "columns"), out_dtype="f32")
     theirs = float((numpys.double() - exact).abs().mean())
     least = 2**-24 * float(exact.abs().mean())  # a rounding of the result
     for form, got in ours.items():

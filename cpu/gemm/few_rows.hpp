@@ -7,7 +7,7 @@
 // Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp.
 #pragma once
 
-#include "cpu/gemm/carried_sum.hpp"
+#include "cpu/gemm/dot_sums.hpp"
 #include "cpu/gemm/epilogue.hpp"
 
 namespace dlblas::DLBLAS_ISA {
@@ -226,18 +226,6 @@ DLBLAS_OUTLINE void dot_chain(const RowWork& w, const DotRows& a, const char* b,
     for (int c = 0; c < C; ++c) store<DType::kF32>(sums + (r * C + c) * kWidth, sum[r][c]);
   }
   if (k < end) last_dots<E>(w, a, b, k, end, C, R, sums);
-}
-
-/// Adds a chain's sums to those of the chains before it, with the errors kept.
-DLBLAS_OUTLINE void end_dots(const float* sums, float* totals, float* errors, int count,
-                             bool first) {
-  for (int i = 0; i < count * kWidth; i += kWidth) {
-    Vec total = zero(), error = zero();
-    if (!first) total = load<DType::kF32>(totals + i), error = load<DType::kF32>(errors + i);
-    add_exactly(total, error, load<DType::kF32>(sums + i));
-    store<DType::kF32>(totals + i, total);
-    store<DType::kF32>(errors + i, error);
-  }
 }
 
 /// Depths per chain. One column must match a library's dot product, which has short chains; many

@@ -200,68 +200,80 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
                       static_cast<int>(threads_of(q)), p.k, holds_sums);
 }
 
-// ---- few rows by tiles ----
+// ---- few rows on a unit ----
 
 namespace {
+using R = CpuGemmRowConfig;
 /// The most tiles of b in use side by side: six tiles of sums, one per 16 rows and tile of b.
 std::int64_t most_columns(std::int64_t m) {
   return 6 / std::clamp<std::int64_t>(ceil_div(m, 16), 1, 4);
 }
+bool by_tiles(const Query& q) { return code_of<ProductLevel>(q).multiplier == Multiplier::kTiles; }
 }  // namespace
 
-const ConfigTable<CpuGemmRowConfig>& tile_rows_table() {
-  using R = CpuGemmRowConfig;
-  static const auto* t = new ConfigTable<R>{
+const ConfigTable<R>& unit_rows_table(Multiplier multiplier) {
+  static const auto* tiles = new ConfigTable<R>{
       field<&R::unroll_k>("unroll_k", {1, 2, 3}),
       field<&R::block_n>("block_n", {16}),
       field<&R::prefetch>("prefetch", {0, 512}),
   };
-  return *t;
+  static const auto* pairs = new ConfigTable<R>{
+      field<&R::block_n>("block_n", {48}),
+      field<&R::prefetch>("prefetch", {0, 1}),
+  };
+  return multiplier == Multiplier::kTiles ? *tiles : *pairs;
 }
 
-Support supports_tile_rows(const Query& q, const BlockedProduct& p, int a, int b) {
+Support supports_unit_rows(const Query& q, const BlockedProduct& p, int a, int b) {
   if (const Support types = supports_blocked(q, p, a); !types) return types;
-  if (p.m > kMaxRowsOfTiles)
+  const std::int64_t most = by_tiles(q) ? kMaxRowsOfTiles : kMaxDotRows;
+  if (p.m > most)
     return Support::no("{} has more than {} rows (bucket {}): they are packed in blocks", tensor(a),
-                       kMaxRowsOfTiles, p.m);
-  if (p.n < kMinColumnsOfTiles)
+                       most, p.m);
+  if (by_tiles(q) && p.n < kMinColumnsOfTiles)
     return Support::no("{} has fewer than {} columns, those of a tile", tensor(b),
                        kMinColumnsOfTiles);
   return Support::yes();
 }
 
-void constrain_tile_rows(const Query&, const BlockedProduct& p, Space& space) {
-  space.require(tile_rows_table(), "sums_fit_the_tiles", {"unroll_k"},
-                [most = most_columns(p.m)](const CpuGemmRowConfig& c) {
-                  return c.unroll_k <= most || c.unroll_k == 1;
-                });
+void constrain_unit_rows(const Query& q, const BlockedProduct& p, Space& space) {
+  if (by_tiles(q))
+    space.require(
+        unit_rows_table(Multiplier::kTiles), "sums_fit_the_tiles", {"unroll_k"},
+        [most = most_columns(p.m)](const R& c) { return c.unroll_k <= most || c.unroll_k == 1; });
 }
 
-Config default_tile_rows(const BlockedProduct& p) {
+Config default_unit_rows(const Query& q, const BlockedProduct& p) {
+  const Multiplier multiplier = code_of<ProductLevel>(q).multiplier;
+  const ConfigTable<R>& table = unit_rows_table(multiplier);
+  if (multiplier == Multiplier::kPairs) return table.to_config({1, 48, p.m > 2, true});
   // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or
   // 3 7.5; with prefetch 7.1 to 8.0; 4 or 6 tiles 7.9, with prefetch 10.7 to 15.2.
-  CpuGemmRowConfig c{1, 16, 0, true};
-  for (const std::int64_t v : tile_rows_table().values("unroll_k"))
+  R c{1, 16, 0, true};
+  for (const std::int64_t v : table.values("unroll_k"))
     if (v <= std::min<std::int64_t>(2, most_columns(p.m)))
       c.unroll_k = static_cast<std::int32_t>(v);
-  return tile_rows_table().to_config(c);
+  return table.to_config(c);
 }
 
-double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p) {
+double estimate_unit_rows_ms(const Query& q, const BlockedProduct& p) {
   const Rates rates = rates_of(q);
+  const Multiplier multiplier = code_of<ProductLevel>(q).multiplier;
   const double columns = static_cast<double>(p.parts) * static_cast<double>(p.n);
   const double bytes = 2 * columns * static_cast<double>(p.k);
-  const double flops = bytes * static_cast<double>(round_up(p.m, 16));
+  const double flops =
+      bytes * static_cast<double>(round_up(p.m, multiplier == Multiplier::kTiles ? 16 : 1));
   // b is read once: a thread reads its share from memory or multiplies it, whichever takes longer.
-  // With so few rows that vectors keep up, streams of whole columns read faster.
-  constexpr double kReading = 0.97;
-  const double seconds = std::max(bytes / (kReading * rates.memory_bytes_per_s),
-                                  flops / (rates.f32_flops * speed_of(Multiplier::kTiles)));
+  // With so few rows that vectors keep up, streams of whole columns read faster than tiles.
+  const double reading = multiplier == Multiplier::kTiles ? 0.97 : 1;
+  const double seconds = std::max(bytes / (reading * rates.memory_bytes_per_s),
+                                  flops / (rates.f32_flops * speed_of(multiplier)));
   return 1e3 * seconds / threads_of(q) + 0.005;
 }
 
-GemmFewRows prepare_tile_rows(const Query& q, const Config& config) {
-  return {code_of<ProductLevel>(q).code, tile_rows_table().from_config(config), kTileSums,
+GemmFewRows prepare_unit_rows(const Query& q, const Config& config) {
+  const ProductLevel& level = code_of<ProductLevel>(q);
+  return {level.code, unit_rows_table(level.multiplier).from_config(config), kTileSums,
           static_cast<int>(threads_of(q))};
 }
 

@@ -58,13 +58,14 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
 
 /// Multiply-adds in the time of one f32 multiply-add, at the same level.
 double speed_of(Multiplier multiplier);
-/// Few rows with tiles: `cpu_row_amx`. b's N columns are contiguous along K.
-const ConfigTable<CpuGemmRowConfig>& tile_rows_table();
-Support supports_tile_rows(const Query& q, const BlockedProduct& p, int a, int b);
-void constrain_tile_rows(const Query& q, const BlockedProduct& p, Space& space);
-Config default_tile_rows(const BlockedProduct& p);
-double estimate_tile_rows_ms(const Query& q, const BlockedProduct& p);
-GemmFewRows prepare_tile_rows(const Query& q, const Config& config);
+/// Few rows of bf16 on a unit: `cpu_row_amx` by tiles, `cpu_row_avx512bf16` by pairs. b's N columns
+/// are contiguous along K, and read in place.
+const ConfigTable<CpuGemmRowConfig>& unit_rows_table(Multiplier multiplier);
+Support supports_unit_rows(const Query& q, const BlockedProduct& p, int a, int b);
+void constrain_unit_rows(const Query& q, const BlockedProduct& p, Space& space);
+Config default_unit_rows(const Query& q, const BlockedProduct& p);
+double estimate_unit_rows_ms(const Query& q, const BlockedProduct& p);
+GemmFewRows prepare_unit_rows(const Query& q, const Config& config);
 
 /// The tile that wastes the fewest of so many rows, then takes the fewest loads per multiply-add;
 /// for a few columns, the narrowest.

@@ -136,15 +136,20 @@ Kernel prepare_cpu(const Query& q, const Config&) {
     if (level.code && level.isa <= q.device.isa && !s.code) s.code = level.code;
   return make_kernel({run_cpu}, s, workspace_of(q));
 }
-/// The products at the f32 rate, or the weights from memory; then one more pass over the sums.
+/// The products at the rate of f32, or of the unit for bf16; or the weights from memory; then one
+/// more pass over the sums.
 double estimate_cpu(const Query& q, const Config&) {
   const GemmSize s = product_size(q);
   const double threads = std::max<int>(1, q.problem.threads);
   const Rates rates = unit_rates(q.device);
   const double elements =
       q.user<ProductOp>().parts * static_cast<double>(s.m) * static_cast<double>(s.n);
-  const double products = std::max(2 * elements * static_cast<double>(s.k) / rates.f32_flops,
-                                   1.3 * product_weight_bytes(q) / rates.memory_bytes_per_s);
+  const bool pairs = q.problem.tensors[q.user<ProductOp>().x].dtype == DType::kBF16 &&
+                     q.device.avx512_bf16 && !q.device.amx;
+  const double speed = pairs ? speed_of(Multiplier::kPairs) : 1;
+  const double products =
+      std::max(2 * elements * static_cast<double>(s.k) / (speed * rates.f32_flops),
+               1.3 * product_weight_bytes(q) / rates.memory_bytes_per_s);
   return 1e3 * (products + 8 * elements / rates.cache_bytes_per_s) / threads + 0.02;
 }
 

@@ -178,31 +178,31 @@ Implementation few_rows() {
   return impl;
 }
 
-// ---- few rows by tiles ----
+// ---- few rows on a unit ----
 
-Support supports_tiles(const Query& q) {
+Support supports_unit(const Query& q) {
   const ProductOp& op = op_of(q);
   for (int part = 0; part < op.parts; ++part) {
     const Layout l = q.problem.tensors[op.weights[part]].layout;
     if (l != Layout::kContiguous && l != Layout::kRowStrided)
       return Support::no("{} does not lie along K: it is read in place", tensor(op.weights[part]));
   }
-  return supports_tile_rows(q, product_of(q), op.x, op.weights[0]);
+  return supports_unit_rows(q, product_of(q), op.x, op.weights[0]);
 }
-Implementation tile_rows() {
+Implementation unit_rows() {
   Implementation impl;
   impl.flags.deterministic = true;
-  impl.supports = supports_tiles;
+  impl.supports = supports_unit;
   impl.constrain = [](const Query& q, Space& space) {
-    constrain_tile_rows(q, product_of(q), space);
+    constrain_unit_rows(q, product_of(q), space);
   };
-  impl.heuristic = [](const Query& q) { return default_tile_rows(product_of(q)); };
+  impl.heuristic = [](const Query& q) { return default_unit_rows(q, product_of(q)); };
   impl.estimate = [](const Query& q, const Config&) {
-    return estimate_tile_rows_ms(q, product_of(q));
+    return estimate_unit_rows_ms(q, product_of(q));
   };
   impl.prepare = [](const Query& q, const Config& config) {
     const BlockedProduct p = product_of(q);
-    const GemmFewRows s = prepare_tile_rows(q, config);
+    const GemmFewRows s = prepare_unit_rows(q, config);
     return make_kernel({step_row}, State(q, s), workspace_bytes(s, p.m, p.k));
   };
   return impl;
@@ -221,7 +221,7 @@ const ProductLevel* level_of(const ProductCpuLevel& level) {
 }  // namespace
 
 void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op) {
-  std::vector<CpuLevel> blocks, rows, tiles;
+  std::vector<CpuLevel> blocks, rows, units;
   for (const ProductCpuLevel& level : op.levels) {
     if (!level.of_unit && !level.code->gemm.tiles) continue;  // the pass over sums alone
     const ProductLevel* const code = level_of(level);
@@ -230,15 +230,16 @@ void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op) {
                             level.unit, unit};
     blocks.push_back(whole);
     if (!unit) rows.push_back({level.isa, level.hash, code, &row_table()});
-    if (level.unit == CpuUnit::kAmx)
-      tiles.push_back({level.isa, level.hash, code, &tile_rows_table(), level.unit, true});
+    if (unit)
+      units.push_back({level.isa, level.hash, code, &unit_rows_table(code->multiplier), level.unit,
+                       level.unit == CpuUnit::kAmx});
   }
   const auto append = [&](const Implementation& base, const char* prefix,
                           const std::vector<CpuLevel>& levels) {
     if (levels.empty()) return;
     for (const Implementation& impl : per_level(base, prefix, levels, &op)) to.push_back(impl);
   };
-  append(tile_rows(), "cpu_row_", tiles);
+  append(unit_rows(), "cpu_row_", units);
   append(few_rows(), "cpu_row_", rows);
   append(blocked(), "cpu_", blocks);
 }

@@ -107,41 +107,43 @@ Kernel prepare(const Query& q, const Config& config) {
   return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kK]));
 }
 
-// ---- by tiles ----
+// ---- on a unit ----
 
 #if defined(DLBLAS_X86)
-kernels::BlockedProduct tile_product(const Problem& p) {
+kernels::BlockedProduct unit_product(const Problem& p) {
   return {p.dims[kM], p.dims[kN], p.dims[kK], 1, &p.tensors[kA]};
 }
-Support supports_tiles(const Query& q) {
+Support supports_unit(const Query& q) {
   if (q.problem.tensors[kB].layout != Layout::kTransposed)
     return Support::no("{} does not lie along K: it is read in place", tensor(kB));
-  return kernels::supports_tile_rows(q, tile_product(q.problem), kA, kB);
+  return kernels::supports_unit_rows(q, unit_product(q.problem), kA, kB);
 }
-Kernel prepare_tiles(const Query& q, const Config& config) {
+Kernel prepare_unit(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  const GemmFewRows s = kernels::prepare_tile_rows(q, config);
+  const GemmFewRows s = kernels::prepare_unit_rows(q, config);
   return make_kernel({step}, s, workspace_bytes(s, p.dims[kM], p.dims[kK]));
 }
-void append_tiles(std::vector<Implementation>& to) {
+void append_units(std::vector<Implementation>& to) {
   Implementation base;
   base.flags.deterministic = true;
-  base.supports = supports_tiles;
+  base.supports = supports_unit;
   base.constrain = [](const Query& q, Space& space) {
-    kernels::constrain_tile_rows(q, tile_product(q.problem), space);
+    kernels::constrain_unit_rows(q, unit_product(q.problem), space);
   };
   base.heuristic = [](const Query& q) {
-    return kernels::default_tile_rows(tile_product(q.problem));
+    return kernels::default_unit_rows(q, unit_product(q.problem));
   };
   base.estimate = [](const Query& q, const Config&) {
-    return kernels::estimate_tile_rows_ms(q, tile_product(q.problem));
+    return kernels::estimate_unit_rows_ms(q, unit_product(q.problem));
   };
-  base.prepare = prepare_tiles;
-  const auto* hash = source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">();
-  for (const Implementation& impl :
-       kernels::per_level(base, "cpu_row_",
-                          {{Isa::kAvx512, hash, &kMatmulAmx, &kernels::tile_rows_table(),
-                            kernels::CpuUnit::kAmx, true}}))
+  base.prepare = prepare_unit;
+  using kernels::Multiplier, kernels::unit_rows_table;
+  for (const Implementation& impl : kernels::per_level(
+           base, "cpu_row_",
+           {{Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">(), &kMatmulAmx,
+             &unit_rows_table(Multiplier::kTiles), kernels::CpuUnit::kAmx, true},
+            {Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512bf16.cpp">(), &kMatmulBf16,
+             &unit_rows_table(Multiplier::kPairs), kernels::CpuUnit::kAvx512Bf16, false}}))
     to.push_back(impl);
 }
 #endif
@@ -159,7 +161,7 @@ void append_rows(std::vector<Implementation>& to) {
   base.prepare = prepare;
   const auto knobs = [](const ProductLevel&) -> const KnobTable& { return table(); };
 #if defined(DLBLAS_X86)
-  append_tiles(to);
+  append_units(to);
 #endif
   for (const Implementation& impl : gemm_levels(base, "cpu_row_", knobs)) to.push_back(impl);
 }

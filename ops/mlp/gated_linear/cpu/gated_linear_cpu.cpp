@@ -152,35 +152,41 @@ Kernel prepare_row(const Query& q, const Config& config) {
 #if defined(DLBLAS_X86)
 constexpr ProductLevel kAmx = {&avx512::kGatedLinearAmx, 16, 1, kernels::Multiplier::kTiles};
 
-Support supports_tiles(const Query& q) {
+constexpr ProductLevel kBf16 = {&avx512::kGatedLinearBf16, 16, 1, kernels::Multiplier::kPairs};
+
+Support supports_unit(const Query& q) {
   const Problem& p = q.problem;
   for (const int i : {kGate, kUp})
     if (p.tensors[i].layout != Layout::kContiguous && p.tensors[i].layout != Layout::kRowStrided)
       return Support::no("{} does not lie along K: it is read in place", tensor(i));
-  return kernels::supports_tile_rows(q, product_of(p), kX, kGate);
+  return kernels::supports_unit_rows(q, product_of(p), kX, kGate);
 }
-Kernel prepare_tiles(const Query& q, const Config& config) {
+Kernel prepare_unit(const Query& q, const Config& config) {
   const Problem& p = q.problem;
-  const GemmFewRows s = kernels::prepare_tile_rows(q, config);
+  const GemmFewRows s = kernels::prepare_unit_rows(q, config);
   return make_kernel({step_row}, s, workspace_bytes(s, p.dims[kT], p.dims[kK]));
 }
-void append_tiles(std::vector<Implementation>& to) {
+void append_units(std::vector<Implementation>& to) {
   Implementation base;
   base.flags.deterministic = true;
-  base.supports = supports_tiles;
+  base.supports = supports_unit;
   base.constrain = [](const Query& q, Space& space) {
-    kernels::constrain_tile_rows(q, product_of(q.problem), space);
+    kernels::constrain_unit_rows(q, product_of(q.problem), space);
   };
-  base.heuristic = [](const Query& q) { return kernels::default_tile_rows(product_of(q.problem)); };
+  base.heuristic = [](const Query& q) {
+    return kernels::default_unit_rows(q, product_of(q.problem));
+  };
   base.estimate = [](const Query& q, const Config&) {
-    return kernels::estimate_tile_rows_ms(q, product_of(q.problem));
+    return kernels::estimate_unit_rows_ms(q, product_of(q.problem));
   };
-  base.prepare = prepare_tiles;
-  const auto* hash = source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">();
-  for (const Implementation& impl :
-       kernels::per_level(base, "cpu_row_",
-                          {{Isa::kAvx512, hash, &kAmx, &kernels::tile_rows_table(),
-                            kernels::CpuUnit::kAmx, true}}))
+  base.prepare = prepare_unit;
+  using kernels::Multiplier, kernels::unit_rows_table;
+  for (const Implementation& impl : kernels::per_level(
+           base, "cpu_row_",
+           {{Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">(), &kAmx,
+             &unit_rows_table(Multiplier::kTiles), kernels::CpuUnit::kAmx, true},
+            {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512bf16.cpp">(),
+             &kBf16, &unit_rows_table(Multiplier::kPairs), kernels::CpuUnit::kAvx512Bf16, false}}))
     to.push_back(impl);
 }
 #endif
@@ -191,14 +197,13 @@ std::vector<Implementation> levels(const Implementation& base, const char* prefi
   const auto of = [&](const ProductLevel& level) { return knobs ? knobs : &knobs_of(level); };
   std::vector<kernels::CpuLevel> all;
 #if defined(DLBLAS_X86)
-  static const ProductLevel bf16 = {&avx512::kGatedLinearBf16, 16, 1, kernels::Multiplier::kPairs};
   static const ProductLevel avx512 = {&avx512::kGatedLinearCode.gemm, 16};
   static const ProductLevel avx2 = {&avx2::kGatedLinearCode.gemm, 8};
   if (!knobs)
     all = {{Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_amx.cpp">(), &kAmx,
             of(kAmx), kernels::CpuUnit::kAmx, true},
            {Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512bf16.cpp">(),
-            &bf16, of(bf16), kernels::CpuUnit::kAvx512Bf16, true}};
+            &kBf16, of(kBf16), kernels::CpuUnit::kAvx512Bf16, true}};
   all.push_back({Isa::kAvx512, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx512.cpp">(),
                  &avx512, of(avx512)});
   all.push_back({Isa::kAvx2, source_hash<"ops/mlp/gated_linear/cpu/gated_linear_avx2.cpp">(), &avx2,
@@ -223,7 +228,7 @@ void append_cpu(std::vector<Implementation>& to) {
   row.estimate = estimate_row;
   row.prepare = prepare_row;
 #if defined(DLBLAS_X86)
-  append_tiles(to);
+  append_units(to);
 #endif
   for (const Implementation& impl : levels(row, "cpu_row_", &row_table())) to.push_back(impl);
   Implementation blocked;
