@@ -31,6 +31,9 @@ class Facts(NamedTuple):
     largest: Mapping[str, int] = {}  # letter -> where its reference takes 14 GB or a minute
     # Letters at whose largest sizes one element's error does not show, but that of all does.
     all_elements: tuple[str, ...] = ()
+    # Letters that it has rows for in the table of docs/testing.md: one operator for each way to
+    # accumulate, and one that sums nothing.
+    table: tuple[str, ...] = ()
     # test_judges_say_no.py: how to spoil results that only the operator's own judge can refuse.
     judge: Any = None
     # test_same_bits*.py: how a batch is cut where a row is not a row of every argument, or why it

@@ -34,6 +34,7 @@ FEW_TERMS = {"f32": 1.25}
 OF_CODES = {"f32": 2.5}
 
 TESTS = {
+    "matmul": {"table": ("M", "K", "N")},
     "batched_matmul": {"hidden": FEW_TERMS, "parts": rows_of_matrices},
     "batched_matmul_nt": {"hidden": FEW_TERMS, "parts": rows_of_matrices},
     "lora_expand": {"hidden": FEW_TERMS},
