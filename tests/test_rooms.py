@@ -33,9 +33,9 @@ def test_most_operators_have_none() -> None:
 
 def test_an_unknown_key_is_named_with_its_file_and_the_known_ones(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "tests.py"
-    path.write_text('TESTS = {"softmax": {"hiden": {"f32": 4}}}\n')
+    path.write_text('TESTS = {"softmax": {"hide": {"f32": 4}}}\n')
     with pytest.raises(LookupError) as refused:
         read(path)
     words = str(refused.value)
-    assert words.startswith(f"{path}: softmax: unknown hiden; expected one of hidden, ")
+    assert words.startswith(f"{path}: softmax: unknown hide; expected one of hidden, ")
     assert all(key in words for key in Facts._fields)
