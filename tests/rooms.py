@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Facts(NamedTuple):
-    """The defaults suit most operators. First what test_oracle_says_no.py reads."""
+    """The defaults suit an operator that has no file. First what test_oracle_says_no.py reads."""
 
     # Factors by which one element's undetected error may exceed that of other operators: "f32" in
     # roundings of f32; "bf16" and "f16", for inputs of these dtypes, in 2^-8 of the largest value
