@@ -1,7 +1,8 @@
 """Errors that a user would call wrong, put into right results: does the judge refuse them?
 
 In: an operator of the registry, sizes of its letters. Out: which perturbations ``dlblas.verify``
-refuses, and the smallest error of one element that it refuses. No operator is named outside tables.
+refuses, and the smallest error of one element that it refuses. What is particular to an operator
+is in its own folder (rooms.py).
 ``python tests/oracle_perturbations.py`` prints the table of docs/testing.md, ``--write`` writes it
 there.
 Read next: test_oracle_says_no.py, device/oracle/sum_error.hpp.
@@ -28,70 +29,13 @@ from dlblas._specs import shape_of, size_arguments  # noqa: E402
 from dlblas.harness import Case, load_registry  # noqa: E402
 from dlblas.harness.call import PATTERNS, Call, numpy_dtype  # noqa: E402
 from dlblas.harness.checks import Rounding, round_to  # noqa: E402
+from rooms import facts_of  # noqa: E402
 
 REGISTRY = load_registry()
 ROUNDING = 2.0**-24  # of f32, relative, at most
 ROUNDINGS = 16  # an element this far off is wrong
 TILE = 16
 FAR = 5  # and in no element, however little its row and column tell of it, are as many times hidden
-
-
-class Hidden(NamedTuple):
-    """Factors by which one element's undetected error may exceed that of other operators: ``f32``
-    in roundings of f32; ``bf16`` and ``f16``, for inputs of these dtypes, in 2^-8 of the largest
-    value of its row or column."""
-
-    f32: float
-    bf16: float = 1
-    f16: float = 1
-    long: float = 1  # times f32's, of sums of 2^22 terms and more
-
-
-# Attention: rounding a score of size |s| moves every weight of its row by |s| roundings, and a sum
-# over D = 4096 has an error that grows with its root, which the sizes of the terms do not show (1.5
-# times, for 8-bit codes, whichever dtype a case names); in gradients, dP - delta cancels in the
-# sizes, and P and dS are rounded to 16 bits before they are multiplied. Normalised values are
-# rounded to bf16 before they are multiplied: 3 sqrt(sum p^2), for each factor of a gate
-# (ops/mlp/norm_ref.hpp). Products: in sums of 16 to 64 terms some elements reach a chain's worst
-# case, and these draws have few elements: of four sums of 2^24 products of codes, the largest was
-# 0.4 of their deviation. Softmax: 2^24 terms of one sign accumulate 46 roundings in a block of 128
-# threads, which a search may try (ops/softmax_sum.hpp); 6 on a CPU and with 1,024 threads. Delta
-# rule: the sizes of its terms cancel, and the error that old tokens' roundings leave in a state is
-# bounded as a vector's length, of which q may pick up less. Rotated heads are rounded to q's dtype
-# before scores are computed, where a near tie may round either way; a code of a gate takes the
-# bound of two sums.
-_HIDDEN = {
-    "flash_attention_lse": Hidden(4, 2),
-    "flash_attention_varlen_lse": Hidden(2, 2),
-    "flash_attention_f8_lse": Hidden(4, 2, 2),
-    "flash_attention_varlen_f8_lse": Hidden(4, 2, 2),
-    "flash_attention_rotary": Hidden(12, 8, 4),
-    "flash_attention_backward": Hidden(10, 3, 1.5),
-    "flash_attention_varlen_backward": Hidden(8, 3, 1.5),
-    "mla_decode_lse": Hidden(4, 2),
-    "paged_attention_lse": Hidden(6),
-    "norm_linear": Hidden(2, 2),
-    "norm_gated_linear": Hidden(2, 12),
-    "gated_linear_quant_group": Hidden(4, 4, 4),
-    "batched_matmul": Hidden(1.25),
-    "batched_matmul_nt": Hidden(1.25),
-    "scaled_mm_block": Hidden(2.5),
-    "grouped_gemm_rows_block": Hidden(2.5),
-    "grouped_gemm_masked_block": Hidden(2.5),
-    "softmax": Hidden(1, long=1.6),
-    "lora_expand": Hidden(1.25),
-    "lora_shrink": Hidden(1.25),
-    "gated_delta_rule_packed": Hidden(12),
-}
-# Scalars as users set them. Keys that are not normalised multiply a state's error by beta |k|² per
-# token, so after a few tokens no digit of it is right in f32.
-_GIVEN: dict[str, dict[str, Any]] = {"gated_delta_rule_packed": {"qk_l2norm": True}}
-# With all inputs positive, a rotation computes |x1| cos - |x2| sin; the size of its terms is its
-# result for -sin.
-_TURNED = {"partial_rotary_heads_sum": "sin"}
-# Perturbations that never show: a code of 4 or 8 bits times a power of 2 is exact in bf16.
-_NEVER = {("dequantize_mxfp4", "y"): {"bf16_rounded"}, ("dequantize_mxfp8", "y"): {"bf16_rounded"}}
-_AT_MOST = {"Dv": "Dn"}  # a letter that the operator's check holds below another
 _WHOLE = ("int32", "int64", "float8_e8m0fnu")  # between 1 and 2 they have nothing
 MARKS = ("<!-- smallest-error: tests/oracle_perturbations.py --write -->", "<!-- end -->")
 
@@ -127,7 +71,7 @@ def problem(op: str, letter: str, size: int, dtype: str, values: str, others: in
     dims = sizes_of(op, letter, size, others)
     kinds = [p for p in facts["forms"][0]["params"] if p["kind"] == "dtype"]
     wide = {p["name"]: "f32" for p in kinds if "f32" in p["values"]}
-    given = wide | _GIVEN.get(op, {})
+    given = {**wide, **facts_of(op).scalars}
     return offered(Case(op, f"{letter}={size}", dims, dtype, "contiguous", values, given))
 
 
@@ -136,9 +80,8 @@ def sizes_of(op: str, letter: str, size: int, others: int) -> dict[str, int]:
     needs it."""
     facts = REGISTRY.operators[op]
     dims = divisible(facts, {row["name"]: others for row in facts["letters"]} | {letter: size})
-    for less, more in _AT_MOST.items():
-        if less in dims and more in dims:
-            dims[more] = max(dims[more], dims[less])
+    for less, more in facts_of(op).at_most.items():
+        dims[more] = max(dims[more], dims[less])
     return dims
 
 
@@ -187,6 +130,7 @@ def owed(cases: Sequence[Case]) -> set[tuple[str, str]]:
     dims = {t["name"]: t["dims"] for t in (*facts["tensors"], *facts["results"])}
     call = Call(REGISTRY, cases[0], 0)
     exact = not _cut(call.before()) and not numpy_missing()
+    never = facts_of(call.case.op).never
     rows = set()
     for name, tensor in zip(call.judged_names, call.judged, strict=True):
         if tensor is None:  # a written input that is not given
@@ -199,7 +143,7 @@ def owed(cases: Sequence[Case]) -> set[tuple[str, str]]:
             ways.add("rows_swapped")
         if exact and tensor.array.dtype == np.float32:
             ways.add("bf16_rounded")
-        rows |= {(name, way) for way in ways - _NEVER.get((call.case.op, name), set())}
+        rows |= {(name, way) for way in ways - {*never.get(name, ())}}
     return rows
 
 
@@ -226,18 +170,20 @@ def judged(case: Case, seed: int) -> Iterator[Judged]:
     floats = _floats(before)
     positive = {n: np.asarray(abs(v)) if n in floats else v for n, v in before.items()}
     sizes = [abs(r.value) for r in dlblas.reference(case.op, (), positive)]
-    if turn := _TURNED.get(case.op):
-        turned = dlblas.reference(case.op, (), {**positive, turn: -positive[turn]})
-        sizes = [np.maximum(a, abs(r.value)) for a, r in zip(sizes, turned, strict=True)]
+    facts = facts_of(case.op)
+    if name := facts.negated:
+        others = dlblas.reference(case.op, (), {**positive, name: -positive[name]})
+        sizes = [np.maximum(a, abs(r.value)) for a, r in zip(sizes, others, strict=True)]
     plain = list(_formula_in_f32(call))
     for i, dtype in enumerate(dtypes):
         if dtype.itemsize == 1:  # a code is right or wrong: its own rounding is no error, and
             codes = stored_as(dtype, plain[i]).astype(np.float64)  # f32 may take the next at a tie
             near = abs(codes - rights[i].astype(np.float64)) <= _step(dtype, abs(rights[i]))
             plain[i] = np.where(near, refs[i].value, codes)
-    hidden = _HIDDEN.get(case.op, Hidden(1))
-    roundings = ROUNDINGS * hidden.f32 * (hidden.long if max(case.dims.values()) >= 2**22 else 1)
-    cut = _cut(before) * getattr(hidden, case.dtype)
+    hidden = facts.hidden
+    long = hidden.get("long", 1) if max(case.dims.values()) >= 2**22 else 1
+    roundings = ROUNDINGS * hidden.get("f32", 1) * long
+    cut = _cut(before) * hidden.get(case.dtype, 1)
 
     places = [i for i, result in enumerate(call.judged) if result is not None]
 
@@ -418,13 +364,6 @@ def smallest(case: Case, seed: int) -> Iterator[tuple[str, str]]:
 
 
 SIZES = (16, 1024, 65536, 2**20, 2**25)
-# One operator for each way to accumulate, with the letters it sums over; one that sums nothing.
-SUMS = {
-    "cross_entropy_rows": ("C",), "l2_norm": ("C",), "layer_norm": ("C",),
-    "layer_norm_backward": ("C", "T"), "log_softmax": ("C",), "matmul": ("M", "K", "N"),
-    "rms_norm": ("T", "C"), "rms_norm_backward": ("C", "T"), "silu_and_mul": ("F",),
-    "softmax": ("C",), "softmax_backward": ("C",),
-}  # fmt: skip
 
 
 def table() -> list[str]:
@@ -433,10 +372,10 @@ def table() -> list[str]:
         f"| operator, result | dtype | long letter; √ of its size: | {heads} |",
         "|---|---|---|--:|--:|--:|--:|--:|",
     ]
-    for op, letters in SUMS.items():
+    for op in sorted(REGISTRY.operators):
         params = REGISTRY.operators[op]["forms"][0]["params"]
         wide = any(p["kind"] == "dtype" for p in params)
-        for letter in letters:
+        for letter in facts_of(op).table:
             for dtype in ("f32", "bf16") if wide else ("f32",):
                 cells: dict[str, list[str]] = {}
                 for size in SIZES:

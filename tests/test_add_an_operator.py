@@ -217,8 +217,23 @@ def pytest_in(
 
 
 def test_what_goes_over_all_operators_takes_them_up(tree: pathlib.Path) -> None:
-    """The harness with every layout and dtype, the oracle's refusals, opcheck and fakes."""
-    pytest_in(tree, "-k", " or ".join(ADDED), "tests", least=20)
+    """The harness with every layout and dtype, the oracle's refusals, opcheck and fakes; tests that
+    require something of all operators at once."""
+    at_once = ["every_operator_is_cut", "each_is_about", "letters_of_many", "no_long_sum"]
+    pytest_in(tree, "-k", " or ".join((*ADDED, *at_once)), "tests", least=20)
+
+
+def test_tests_read_what_the_room_says(tree: pathlib.Path) -> None:
+    """Without an edit of theirs, where a new operator needs other tests than most."""
+    told = "from rooms import facts_of; print(*facts_of('gated_scale').largest.items())"
+    path = tree / "ops" / "gated" / "gated_scale" / "tests.py"
+    path.write_text('TESTS = {"gated_scale": {"largest": {"F": 64}}}\n')
+    try:
+        assert run(sys.executable, "-c", told, cwd=tree / "tests").strip() == "('F', 64)"
+        tests = ["tests/test_rooms.py", "tests/test_oracle_says_no.py"]
+        pytest_in(tree, "-k", "gated_scale or letters_of_many", *tests, least=2)
+    finally:
+        path.unlink()
 
 
 def test_their_pages(tree: pathlib.Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import dlblas  # noqa: E402
+from dlblas import bench  # noqa: E402
 from dlblas.bench.gpu_contest import wrong_by  # noqa: E402
 from dlblas.bench.gpu_rows import _reference  # noqa: E402
 from dlblas.bench.problems import (  # noqa: E402
@@ -26,6 +27,7 @@ from dlblas.bench.problems import (  # noqa: E402
     make_tensor,
     problems_of,
     run,
+    sections_of,
 )
 
 ROWS = {row["name"]: row for row in dlblas.info()["operators"]}
@@ -63,6 +65,11 @@ def test_formulas_compute_what_operators_do(problem: Problem) -> None:
     assert wanted or not made[0].is_floating_point()  # ids: of equals either is right
     for ours, theirs in zip(made, wanted, strict=False):
         assert wrong_by(ours, theirs) <= 1
+
+
+def test_an_operators_own_sections_are_there() -> None:
+    named = {section for row in ROWS.values() for section in sections_of(row)}
+    assert named and named <= {*bench.GPU_SECTIONS}
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (0, 4), (5, 7)])

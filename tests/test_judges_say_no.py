@@ -4,7 +4,7 @@ results of the reference and the built-in CPU implementations pass.
 
 Whether a spoilt result is wrong is computed in NumPy and f64: one that f32 cannot tell from a right
 one is left out, and a test fails if a way to be wrong was never tried. Read next:
-judge_perturbations.py (the ways), test_oracle_says_no.py (all other operators).
+judge_perturbations.py, ops/moe/tests.py (the ways), test_oracle_says_no.py (all other operators).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import dlblas
@@ -22,58 +22,18 @@ import pytest
 from depth import depth_of
 from dlblas._functions import FUNCTIONS
 from dlblas.harness.call import numpy_dtype
-from judge_perturbations import (
-    APART,
-    FILTER_WAYS,
-    GROUP_WAYS,
-    INF,
-    ROUTER_WAYS,
-    ROUTERS,
-    SAMPLE_WAYS,
-    Problem,
-    Router,
-    Spoilt,
-    filter_ways,
-    id_is_wrong,
-    options_of,
-    problem,
-    right_of,
-    router_row_is_wrong,
-    router_ways,
-    row_is_wrong,
-    sample_ways,
-)
+from judge_perturbations import APART, INF, LONG, Problem, options_of, problem, right_of, spoiler_of
 from levels import LEVELS
 from test_sampling import philox
 
 pytestmark = pytest.mark.attack("wrong ids, samples and filtered rows, before their judges")
 SIZES = (1, 2, 3, 31, 64, 127, 1000, 4096, 65537)
-LONG, MANY = 2**20, 2**18  # at full depth, one draw of a letter that goes so far
 IN_A_SAMPLE = 3  # sizes of a letter
-# num_groups is not a letter, but it is a size: the judge compares groups with each other.
-LETTERS = {
-    "topk_softmax": {"T": MANY, "E": LONG, "topk": 64},
-    "topk_sigmoid": {"T": MANY, "E": LONG, "topk": 64},
-    "grouped_topk": {
-        "T": MANY, "E": LONG, "topk": 64, "num_fused_shared_experts": 65537, "num_groups": 1000,
-    },
-    "sample_rows": {"T": 65537, "V": LONG},
-    "filter_rows": {"T": 65537, "V": LONG},
-}  # fmt: skip
+JUDGED = [op for op, facts in oracle.REGISTRY.operators.items() if facts["judge"]]
 FEW = 32  # of many rows that differ, so many are looked at
 # The judge checks all rows of SMALL problems. For larger ones it checks FEW of the rows that
 # differ, and all rows for one in ALL_ROWS spoilt results.
 ALL_ROWS = 16
-
-
-def owed(op: str, letter: str) -> set[str]:
-    """The ways to be wrong that the sizes of a letter must show between them."""
-    rounded = set() if oracle.numpy_missing() else {"rounded"}
-    if op == "sample_rows":
-        return SAMPLE_WAYS | rounded if letter == "V" else SAMPLE_WAYS
-    if op == "filter_rows":
-        return FILTER_WAYS | rounded
-    return ROUTER_WAYS | rounded | (GROUP_WAYS if op == "grouped_topk" else set())
 
 
 def refuse_all(case: Problem, seed: int) -> list[str]:
@@ -82,11 +42,11 @@ def refuse_all(case: Problem, seed: int) -> list[str]:
     right = right_of(case.op, case.args)
     verdict = case.verify(*right)
     assert verdict.ok, f"{case.text}: the judge refuses the reference: {verdict}"
-    ways, is_wrong = spoiler(case, right, rng)
+    ways, is_wrong = spoiler_of(case.op).spoilt(case, right, rng)
     tried: list[str] = []
     for way, out in ways:
         rows = differing(right, out)[:FEW].tolist()
-        if is_wrong(rows, out):
+        if any(is_wrong(row, out) for row in rows):
             verdict = case.verify(*out, rows=rows if case.large and len(tried) % ALL_ROWS else None)
             assert verdict.wrong > 0 and not verdict.ok, f"{case.text}: {way} passes: {verdict}"
             tried.append(way)
@@ -101,29 +61,12 @@ def differing(right: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
     return np.flatnonzero(rows)
 
 
-def spoiler(
-    case: Problem, right: tuple[Any, ...], rng: np.random.Generator
-) -> tuple[Iterator[Spoilt], Callable[[Any, Any], bool]]:
-    """The spoilt results, and a function that tells whether one is wrong in any of the given
-    rows."""
-    args = case.args
-    if case.op == "sample_rows":
-        ways = sample_ways(case, right[0], rng)
-        return ways, lambda rows, out: any(id_is_wrong(args, r, int(out[0][r, 0])) for r in rows)
-    if case.op == "filter_rows":
-        ways = filter_ways(case, right[0], rng)
-        return ways, lambda rows, out: any(row_is_wrong(args, r, out[0][r]) for r in rows)
-    law = Router(case.op, args, right[1])
-    ways = router_ways(case, law, right, rng)
-    return ways, lambda rows, out: any(router_row_is_wrong(law, r, right, out) for r in rows)
-
-
 def drawn(op: str, letter: str) -> Iterator[Problem]:
     """At full depth, every size with every option. Otherwise some sizes, the largest among them,
     with one option each, and then the other sizes for as long as the caller takes more."""
     depth, options = depth_of(), options_of(op)
     draw = random.Random(f"{op} {letter} {depth.seed}")
-    longest = LETTERS[op][letter]
+    longest = spoiler_of(op).letters[letter]
     sizes = [size for size in SIZES if size <= longest]
     if depth.full:
         for size, chosen in itertools.product(sizes, options):
@@ -136,12 +79,12 @@ def drawn(op: str, letter: str) -> Iterator[Problem]:
         yield problem(op, letter, size, draw.choice(options), draw.randrange(2**20))
 
 
-EVERY = [(op, letter) for op, letters in LETTERS.items() for letter in letters]
+EVERY = [(op, letter) for op in JUDGED for letter in spoiler_of(op).letters]
 
 
 @pytest.mark.parametrize(("op", "letter"), EVERY)
 def test_wrong_results_are_refused_at_every_size(op: str, letter: str) -> None:
-    left = owed(op, letter)
+    left = {*spoiler_of(op).owed(letter)}
     for count, case in enumerate(drawn(op, letter)):
         if count >= IN_A_SAMPLE and not left and not depth_of().full:
             break
@@ -149,11 +92,10 @@ def test_wrong_results_are_refused_at_every_size(op: str, letter: str) -> None:
     assert not left, f"never tried: {sorted(left)}"
 
 
-def test_these_are_the_operators_with_a_judge_of_their_own() -> None:
-    operators = oracle.REGISTRY.operators
-    assert {op for op, facts in operators.items() if facts["judge"]} == {*LETTERS}
-    for op, letters in LETTERS.items():
-        assert {row["name"] for row in operators[op]["letters"]} <= {*letters}, op
+@pytest.mark.parametrize("op", JUDGED)
+def test_every_letter_of_an_operator_with_a_judge_is_tried(op: str) -> None:
+    letters = {row["name"] for row in oracle.REGISTRY.operators[op]["letters"]}
+    assert letters <= {*spoiler_of(op).letters}
 
 
 @pytest.mark.parametrize(("op", "letter"), EVERY)
@@ -182,7 +124,7 @@ def test_right_implementations_pass_at_every_size(op: str, letter: str) -> None:
 WIDTHS = (*SIZES[2:], LONG) if depth_of().full else SIZES[2:]
 
 
-@pytest.mark.parametrize("op", ROUTERS)
+@pytest.mark.parametrize("op", ["topk_softmax", "topk_sigmoid", "grouped_topk"])
 def test_ties_and_nan_have_one_order(op: str) -> None:
     """Among equal logits the lower expert comes first; NaN comes first of all, and its weight is
     NaN."""

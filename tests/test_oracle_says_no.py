@@ -21,6 +21,7 @@ import pytest
 from depth import depth_of
 from dlblas.harness.call import Call
 from levels import LEVELS
+from rooms import facts_of
 
 REGISTRY = wrong.REGISTRY
 LETTERS = [
@@ -36,11 +37,7 @@ MOST_OF_MANY = 4096  # where no sum grows with a size
 # Peak memory to judge a problem, in bytes per element of the inputs and results in f32: 19 to 88
 # (14 operators, 25 November 2026); and how much one test may use beside the others.
 BYTES_AN_ELEMENT, MOST_BYTES = 100, 13 << 29  # two matrices of two rows of 2^24
-PADDED = {"quantize_block128": 600}  # its formula in NumPy makes rows of 2 rows of 128
-
-
-def most_elements(op: str) -> int:
-    return MOST_BYTES // PADDED.get(op, BYTES_AN_ELEMENT)
+MOST_ELEMENTS = MOST_BYTES // BYTES_AN_ELEMENT
 
 
 def has_many(op: str, letter: str) -> bool:
@@ -64,7 +61,7 @@ def others_of(op: str, letter: str, size: int, rng: Any) -> int:
 def within_memory(op: str, letter: str, size: int) -> tuple[int, int]:
     """The letter's size and the others' that fit in a test's memory: the requested size, or half of
     it, and so on. Others of 1 would show little: one value, normalised, is zero."""
-    if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others=2)) <= most_elements(op):
+    if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others=2)) <= MOST_ELEMENTS:
         return size, 2
     return within_memory(op, letter, size // 2)
 
@@ -75,31 +72,10 @@ def long_letters() -> list[tuple[str, str]]:
     return [row for row in few if row[1] not in wrong.given_sizes(row[0])]
 
 
-# Letters that stop at MOST_OF_MANY above get one more size, with others of 2. Those that take a
-# minute or 14 GB there (24 to 256 GiB of [T·H, T·H] in f64) get the power of two that does not.
+# Letters that stop at MOST_OF_MANY above get one more size, with others of 2, or the largest that
+# their operator names.
 MORE_OF_MANY = 65537
-TAKE_LONG = {
-    ("flash_attention_backward", "S"): 16384, ("flash_attention_backward", "G"): 16384,
-    ("flash_attention_backward", "L"): 16384, ("flash_attention_varlen_backward", "G"): 16384,
-    ("paged_attention_lse", "Hkv"): 8192, ("paged_attention_lse", "G"): 8192,
-    ("mla_decode_lse", "H"): 16384, ("selective_state_update", "P"): 8192,
-    ("merge_attention_states", "T"): 16384, ("moe_permute", "topk"): 16384,
-    ("rms_norm_rope", "H"): 16384, ("flash_attention_rotary", "S"): 16384,
-}  # fmt: skip
-# Attention with heads wider than any model's, and MLA's 131,074 keys: the weight error caused by a
-# score's rounding grows with √D, but the visible threshold does not: errors of FAR times it pass.
-ALL_ELEMENTS_ALONE = {
-    ("flash_attention_lse", "D"), ("flash_attention_varlen_lse", "D"),
-    ("flash_attention_rotary", "Dh"),
-    ("flash_attention_f8_lse", "D"), ("flash_attention_varlen_f8_lse", "D"),
-    ("flash_attention_backward", "D"), ("flash_attention_backward", "Dv"),
-    ("paged_attention_lse", "D"), ("mla_decode_lse", "R"), ("mla_decode_lse", "Dr"),
-    ("mla_decode_lse", "W"), ("mla_decode_lse", "page"),
-}  # fmt: skip
-
-
-# Served by calls of another operator: the implementations for each level run there.
-OF_PARTS = {("store_kv_cache", "D"), ("store_kv_cache", "Dv")}
+TAKE_LONG = [(op, letter) for op, letter in LETTERS if letter in facts_of(op).largest]
 
 
 def letters_of_many() -> list[tuple[str, str]]:
@@ -202,7 +178,7 @@ def test_wrong_results_beside_many_letters_are_refused(op: str, letter: str) -> 
     dtypes = REGISTRY.operators[op]["tensors"][0]["dtypes"]
     dtype = "bf16" if "bf16" in dtypes and "f32" not in dtypes else "f32"
     case = wrong.problem(op, letter, MORE_OF_MANY, dtype, "normal", 2)
-    if (op, letter) not in ALL_ELEMENTS_ALONE:
+    if letter not in facts_of(op).all_elements:
         # Two groups of two rows may both be empty, so one of several seeds suffices.
         assert any(refuse_all(case, seed, long=True) for seed in range(7, 17))
         return
@@ -213,19 +189,22 @@ def test_wrong_results_beside_many_letters_are_refused(op: str, letter: str) -> 
 
 
 def drawn_that_take_long() -> list[tuple[str, str]]:
-    depth, every = depth_of(), list(TAKE_LONG)
-    return every if depth.full else random.Random(depth.seed).sample(every, 1)
+    depth = depth_of()
+    return TAKE_LONG if depth.full else random.Random(depth.seed).sample(TAKE_LONG, 1)
 
 
 @pytest.mark.parametrize(("op", "letter"), drawn_that_take_long())
 def test_wrong_results_as_large_as_memory_allows_are_refused(op: str, letter: str) -> None:
-    case = wrong.problem(op, letter, TAKE_LONG[op, letter], "f32", "normal", 2)
+    case = wrong.problem(op, letter, facts_of(op).largest[letter], "f32", "normal", 2)
     assert any(refuse_all(case, seed, long=True) for seed in range(7, 17))
 
 
 def test_letters_of_many_name_letters_that_are_there() -> None:
-    assert {*LETTERS} >= {*TAKE_LONG} | ALL_ELEMENTS_ALONE
-    assert len(letters_of_many()) > 10 * len(ALL_ELEMENTS_ALONE)
+    facts = {op: facts_of(op) for op in REGISTRY.operators}
+    named = [(op, letter) for op, f in facts.items() for letter in (*f.largest, *f.all_elements)]
+    assert {*LETTERS} >= {*named}
+    alone = sum(len(f.all_elements) for f in facts.values())
+    assert len(letters_of_many()) > 10 * alone > 0
 
 
 def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
@@ -234,7 +213,7 @@ def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
     for (op, letter), longest in itertools.product(long_letters(), LONG):
         size, others = within_memory(op, letter, longest)
         sizes = wrong.sizes_of(op, letter, size, others)
-        assert wrong.elements_of(op, sizes) <= most_elements(op), (op, letter, size)
+        assert wrong.elements_of(op, sizes) <= MOST_ELEMENTS, (op, letter, size)
         assert size >= 2**20, f"{op}, {letter}: {size} is no long sum"
         shortened += size < longest
     assert shortened > 0  # 2^25 of some operators' letters takes 160 GB
@@ -282,8 +261,9 @@ def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: st
     names = {row["name"] for row in REGISTRY.implementations(op)}
     found = {row["name"] for row in dlblas.info()["libraries"] if row["found"]}
     missing = names & {*LEVELS, *found} - {"cublaslt"} - ran
-    if (op, letter) in OF_PARTS:
-        missing -= {*LEVELS}
+    parts = {row["name"] for row in REGISTRY.implementations(op) if row["has_parts"]}
+    if ran & parts and not ran & {*LEVELS}:
+        missing -= {*LEVELS}  # calls of another operator serve it: those of each level are there
     if any(tensor.dtype.itemsize == 1 and tensor.dtype != "i1" for tensor in call.inputs.values()):
         missing -= {"onednn"}  # of codes it multiplies i8 alone
     assert not missing and len(ran) > 1, f"took no part: {sorted(missing)}; {sorted(ran)} did"

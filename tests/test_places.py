@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from dlblas.harness import Case, load_registry
 from dlblas.harness.call import Call
+from rooms import facts_of
 
 REGISTRY = load_registry()
 
@@ -35,7 +36,6 @@ def wild(kind: str, shape: tuple[int, ...], fill: str) -> Any:
 
 # Fills whose values the library checks against their limit, for every operator.
 BOUNDED = {"offsets", "lengths", "distinct"}
-POSITIONS = {("rope", "positions"), ("qk_norm_rope", "positions"), ("mrope_heads", "time")}
 
 
 @pytest.mark.parametrize("kind", ["large", "negative", "ascending", "descending"])
@@ -56,7 +56,7 @@ def test_no_value_of_an_index_breaks_the_process(
             array = call.inputs[spec["name"]].array
             kept = array.copy()
             array[...] = wild(kind, array.shape, spec["fill"])
-            held = spec["fill"] in BOUNDED or (op, spec["name"]) in POSITIONS
+            held = spec["fill"] in BOUNDED or spec["name"] in facts_of(op).bounded
             for row_of in REGISTRY.implementations(op):
                 with dlblas.pinned(op, row_of["name"]):
                     try:

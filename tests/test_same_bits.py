@@ -23,6 +23,7 @@ import pytest
 from depth import depth_of, some
 from dlblas.harness import Case, abi, load_registry
 from dlblas.harness.call import Call
+from rooms import facts_of
 
 DTYPES = ("f32", "f16", "bf16")
 THREADS = (1, 2, 3, 5, 16, 64)
@@ -320,10 +321,6 @@ def test_tune_leaves_out_what_has_other_bits() -> None:
     assert any("other bits" in reason for reason in reasons) or len(levels) == 1
 
 
-# Quantisers divide by an exact maximum and round: their implementations agree bit by bit.
-EXACT = {"quantize_group", "quantize_block128", "quantize_channel", "quantize_tensor"}
-
-
 def specs(given: dict[str, Any]) -> dict[str, Any]:
     tensors = {n: v for n, v in given.items() if hasattr(v, "dtype")}
     return {**given, **{n: dlblas.Spec(v.shape, v.dtype.name) for n, v in tensors.items()}}
@@ -344,7 +341,7 @@ def test_one_implementation_serves_on_a_gpu(op: str) -> None:
                 for row in told["candidates"]
                 if row["supports"] and not row["implementation"].startswith("cpu")
             ]
-        assert op in EXACT or len(set(serving)) == 1, (repr(problem), serving)
+        assert facts_of(op).exact or len(set(serving)) == 1, (repr(problem), serving)
 
 
 def to_bytes(result: Any) -> bytes:

@@ -16,12 +16,12 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
-from batch_parts import CUTTERS, NO_PARTS, Cut, kept, part_of
+from batch_parts import Cut, kept, part_of
 from depth import some
 from dlblas.harness import Case, abi
 from dlblas.harness.call import Call
+from rooms import facts_of
 from test_same_bits import (
-    EXACT,
     OPERATORS,
     REGISTRY,
     THREADS,
@@ -33,6 +33,7 @@ from test_same_bits import (
 
 MOST_WORK = 2**21  # below it the letters' product: a reference takes a second
 CUTS = 8
+CUTTERS = {op: parts for op in OPERATORS if callable(parts := facts_of(op).parts)}
 
 
 def bits_of(array: Any) -> Any:
@@ -130,9 +131,9 @@ def batches(op: str, count: int, seed: int) -> list[tuple[Batch, random.Random]]
 
 
 def test_every_operator_is_cut_somewhere() -> None:
-    """By rows (test_same_bits.py), here, or nowhere with a stated reason."""
+    """By rows (test_same_bits.py), here, or nowhere with a reason: "parts" of TESTS (rooms.py)."""
     without = [op for op in OPERATORS if not rows_are_apart(op) and op not in CUTTERS]
-    assert set(without) == set(NO_PARTS)
+    assert without == [op for op in OPERATORS if isinstance(facts_of(op).parts, str)]
 
 
 @pytest.mark.parametrize("op", sorted(CUTTERS))
@@ -210,7 +211,7 @@ def test_one_implementation_serves_parts_on_a_gpu(op: str) -> None:
                 for row in told["candidates"]
                 if row["supports"] and not row["implementation"].startswith("cpu")
             ]
-        assert op in EXACT or len(set(serving)) == 1, (batch.name, serving)
+        assert facts_of(op).exact or len(set(serving)) == 1, (batch.name, serving)
 
 
 # Functions composed of several operators, with rows along the first dimension: name -> (call,

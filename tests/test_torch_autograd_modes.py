@@ -8,9 +8,11 @@ python/dlblas/torch/_autograd.py.
 
 from __future__ import annotations
 
+import math
 import runpy
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -18,6 +20,8 @@ torch = pytest.importorskip("torch")
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402, N812
+from dlblas import harness  # noqa: E402
+from dlblas.harness.call import Call  # noqa: E402
 from dlblas.torch import _autograd, _register  # noqa: E402
 from torch_gradients import (  # noqa: E402
     OPS,
@@ -120,7 +124,7 @@ def packed(q: Any, k: Any, v: Any) -> Any:
 
 
 HEADS = ((1, 5, 2, 8), (1, 5, 2, 8), (1, 5, 2, 8))
-# Every function whose gradient is not differentiable, with the shapes of its leaves.
+# Functions whose gradient is not differentiable, with the shapes of their leaves.
 ONCE = {
     "cross_entropy": (lambda x: dlblas.cross_entropy(x, torch.arange(4)), (4, 5)),
     "flash_attention": (dlblas.flash_attention, *HEADS),
@@ -213,12 +217,69 @@ def test_a_second_derivative_of_products_and_formulas(name: str) -> None:
         assert (got.double() - want).norm() <= 1e-3 * want.norm()
 
 
-def test_each_declaration_is_among_these() -> None:
-    twice = {n for n, d in _register._declarations().items() if d.get("second") == "formula"}
-    assert twice == {
-        "matmul", "batched_matmul", "batched_matmul_nt", "linear_residual", "gated_linear",
-        "group_norm_rows", "layernorm_gated_rows", "rms_norm_rope",
-    }  # fmt: skip
+DECLARED, REGISTRY = _register._declarations(), harness.load_registry()
+MOST_ELEMENTS = 1 << 13
+
+
+def call_of(op: str) -> tuple[Any, dict[str, Any]]:
+    """An operator on its largest small case, as a function of the inputs that have a gradient."""
+    made = _autograd._formula(op, DECLARED[op])
+    without = {name for _, name in getattr(made, "without", ())}  # products have a gradient of all
+
+    def elements(row: Any) -> int:
+        return math.prod(math.prod(np.atleast_1d(size).tolist()) for size in row["dims"].values())
+
+    rows = [r for r in REGISTRY.rows if r["op"] == op and "test" in r["use"]]
+    fitting = [r for r in rows if 0 < elements(r) <= MOST_ELEMENTS]
+    row = max(fitting, key=elements) if fitting else min(rows, key=elements)
+    dtype = "f32" if "f32" in row["dtypes"] else row["dtypes"][0]
+    case = harness.Case(op, row["name"], row["dims"], dtype, "contiguous", "normal", row["args"])
+    given = {
+        name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+        for name, value in Call(REGISTRY, case, 5).before().items()
+    }
+    leaves = {
+        name: value.requires_grad_()
+        for name, value in given.items()
+        if torch.is_tensor(value) and value.is_floating_point() and name not in without
+    }
+    return lambda **changed: getattr(dlblas, op)(**{**given, **changed}), leaves
+
+
+def floats(results: Any) -> list[Any]:
+    results = results if isinstance(results, tuple) else (results,)
+    return [result for result in results if result.is_floating_point()]
+
+
+@pytest.mark.parametrize("op", sorted(DECLARED))
+def test_a_second_derivative_of_every_operator(op: str) -> None:
+    """Refused, or what differences of first derivatives say, along a random direction."""
+    torch.manual_seed(5)
+    call, leaves = call_of(op)
+    weights = [torch.randn_like(result) for result in floats(call(**leaves))]
+    ways = {name: torch.randn_like(leaf) for name, leaf in leaves.items()}
+
+    def gradients(step: float, keep: bool = False) -> list[Any]:
+        moved = {n: leaf + step * ways[n] if step else leaf for n, leaf in leaves.items()}
+        results = floats(call(**moved))
+        loss = sum((r * w).sum() for r, w in zip(results, weights, strict=True))
+        made = torch.autograd.grad(loss, [*leaves.values()], create_graph=keep, allow_unused=True)
+        return [torch.zeros_like(t) if g is None else g
+                for g, t in zip(made, leaves.values(), strict=True)]  # fmt: skip
+
+    firsts = gradients(0, keep=True)
+    along = sum((g * way).sum() for g, way in zip(firsts, ways.values(), strict=True))
+    if DECLARED[op].get("second") != "formula":
+        with pytest.raises(dlblas.errors.UnsupportedError, match="gradient is not differentiable"):
+            torch.autograd.grad(along, [*leaves.values()], allow_unused=True)
+        return
+    seconds = torch.autograd.grad(along, [*leaves.values()], allow_unused=True)
+    step = 2.0**-9
+    pairs = zip(gradients(step), gradients(-step), strict=True)
+    for (name, got), (more, less) in zip(zip(leaves, seconds, strict=True), pairs, strict=True):
+        want = (more - less) / (2 * step)
+        got = torch.zeros_like(want) if got is None else got
+        assert (got - want).norm() <= 1e-2 * want.norm() + 2e-3 * len(want.view(-1)) ** 0.5, name
 
 
 def call_out(x: Any, w: Any) -> None:

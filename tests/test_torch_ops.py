@@ -6,6 +6,8 @@ test_torch_calls.py.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any, NamedTuple
 
 import dlblas
@@ -13,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from dlblas import errors
-from dlblas.harness import abi
+from dlblas.harness import abi, load_registry
 
 torch = pytest.importorskip("torch")
 
@@ -26,29 +28,32 @@ CUDA = pytest.param("cuda", id="cuda", marks=pytest.mark.gpu)
 DEVICES = [CPU, CUDA]
 INTEGERS = (torch.int32, torch.int64)
 SIZES = (5, 48, 24, 7, 3, 2, 4, 6, 8, 9)
-# Sizes for operators that the others do not fit: groups of 128, multiples of 8.
-SIZES_OF = {
-    "mm_w4a16_awq": (5, 256, 3),
-    "mm_w4a16_gptq": (5, 256, 32, 48),
-    "gptq_dequantize": (32, 48),
-}
-# Letters that are equal where the optional tensors are absent: rows of q without their offsets.
-SAME = {"paged_attention_lse": ("B", "T")}
-INFO = {row["name"]: row for row in dlblas.info()["operators"]}
+REGISTRY = load_registry()
+INFO = REGISTRY.operators
 
 
 # ---- arguments for any operation, out of its schema ---------------------------------------------
 
 
-def sizes_of(operation, sizes):
-    """Sizes by letter, in order of first appearance; a size given by a scalar has its default."""
-    sizes = SIZES_OF.get(operation.operator, sizes)
+@functools.cache
+def sizes_of(name, absent):
+    """Sizes by letter: SIZES in order of first appearance, or those of the smallest of its cases
+    where the operator refuses them; a size given by a scalar has its default."""
+    operation = OPERATIONS[name]
     letters = dict.fromkeys(n for t in operation.tensors for d in t.dims for n in d.letters)
-    given = {
-        letter: 2 if default is None else default  # few of anything
-        for _, letter, default in operation.sizes
-    }
-    return {**dict(zip(letters, sizes, strict=False)), **given}
+    few = {letter: 2 for _, letter, default in operation.sizes if default is None}
+    defaults = {letter: n for _, letter, n in operation.sizes if n is not None}
+    first = {**dict(zip(letters, SIZES, strict=False)), **few}
+    cases = [row["dims"] for row in REGISTRY.rows if row["op"] == operation.operator]
+    plain = [dims for dims in cases if all(isinstance(n, int) and n > 1 for n in dims.values())]
+    for dims in [first, *sorted(plain, key=lambda dims: math.prod(dims.values()))]:
+        sizes = {**dims, **defaults}
+        try:
+            operator(name)(*made_of(operation, "cpu", "f32", sizes, absent))
+        except (RuntimeError, errors.Error):
+            continue
+        return sizes
+    raise LookupError(f"{name}: no case of the operator has sizes that it takes")
 
 
 def shape(spec, sizes):
@@ -62,14 +67,18 @@ def dtype_of(spec, tensors, wanted):
     return TORCH_DTYPES[(*names, *spec.like_absent)[0]]
 
 
-def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
+def make_arguments(operation, device, dtype="f32", absent=False):
     """Positional arguments; ``absent`` leaves out the optional tensors."""
+    return made_of(operation, device, dtype, sizes_of(operation.name, absent), absent)
+
+
+def made_of(operation, device, dtype, letters, absent):
     tensors, arguments = {}, []
     given = {index: letter for index, letter, default in operation.sizes if default is None}
     wanted = operator(operation.name)._schema.arguments
     for kind, index in operation.arguments:
         if kind == "scalar" and index in given:
-            arguments.append(sizes_of(operation, sizes)[given[index]])
+            arguments.append(letters[given[index]])
             continue
         if kind == "scalar" and not wanted[len(arguments)].has_default_value():
             arguments.append(0)
@@ -84,9 +93,6 @@ def make_arguments(operation, device, dtype="f32", sizes=SIZES, absent=False):
         if spec.optional and absent and not receives:
             arguments.append(None)
             continue
-        letters = sizes_of(operation, sizes)
-        if absent and (same := SAME.get(operation.name.removesuffix("_out"))):
-            letters[same[0]] = letters[same[1]]
         # An optional input that decides a result's dtype comes after the result.
         later = spec.like >= 0 and spec.like not in tensors and not absent
         decides = operation.tensors[spec.like] if later else spec

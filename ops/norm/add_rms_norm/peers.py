@@ -10,3 +10,6 @@ def add_rms_norm(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     total = x + residual
     return torch.nn.functional.rms_norm(total, x.shape[-1:], weight, eps), total
+
+
+SECTIONS = ("gpu_norm", "gpu_norm_long")  # of the benchmarks on a GPU, with more peers

@@ -22,12 +22,15 @@ def group_norm_rows(
     dy: torch.Tensor,
 ) -> tuple[torch.Tensor | None, ...]:
     """Gradients of x, weight and bias."""
+    width = x.shape[-1]
 
     def of_columns(vector: torch.Tensor) -> torch.Tensor:
-        return vector.float().repeat_interleave(inner, -1)
+        return vector.float().repeat_interleave(inner, -1)[..., :width]
 
     def of_channels(columns: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-        return columns.unflatten(-1, (like.shape[-1], inner)).sum(-1).to(like.dtype)
+        channels = like.shape[-1]  # the last one may be short
+        whole = torch.nn.functional.pad(columns, (0, channels * inner - width))
+        return whole.unflatten(-1, (channels, inner)).sum(-1).to(like.dtype)
 
     n, scale = normalise(x.float(), eps)
     columns = [None if v is None else of_columns(v) for v in (weight, bias)]

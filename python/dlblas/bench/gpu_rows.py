@@ -33,11 +33,11 @@ from dlblas.bench.problems import (
     make_tensor,
     problems_of,
     run,
+    sections_of,
 )
 
 # Below both limits, only the launch is measured.
 _FEW_ROWS, _FEW_ELEMENTS = 64, 1 << 19
-_OF_THEIR_OWN = ("rms_norm", "add_rms_norm")  # gpu_norm and gpu_norm_long, with more peers
 _COPIED = 1 << 16  # elements; copies of other sizes are half as fast
 
 
@@ -58,7 +58,7 @@ def rows(bench: Session) -> Iterator[Row]:
 
 def _contests(bench: Session, row: Row) -> list[functools.partial[Row]]:
     formula = formula_of(row)
-    if formula is None or row["name"] in _OF_THEIR_OWN:
+    if formula is None or sections_of(row):
         return []
     problems = sorted(_problems(row), key=lambda p: -p.elements())
     if bench.quick:

@@ -10,6 +10,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,13 +70,20 @@ def _has_letter(tensor: Row) -> bool:
     return any(d["text"] in ("T", "*T") for d in tensor["dims"])
 
 
+def _peers_of(row: Row) -> ModuleType | None:
+    module = f"dlblas.ops.{row['name']}_peers"
+    return import_module(module) if importlib.util.find_spec(module) else None
+
+
 def formula_of(row: Row) -> Formula | None:
     """The operator's torch formula; None if its folder has no peers.py."""
-    module = f"dlblas.ops.{row['name']}_peers"
-    if importlib.util.find_spec(module) is None:
-        return None
-    formula: Formula = getattr(import_module(module), row["name"])
-    return formula
+    peers = _peers_of(row)
+    return getattr(peers, row["name"]) if peers else None
+
+
+def sections_of(row: Row) -> tuple[str, ...]:
+    """Sections of the operator's own on a GPU, if its peers.py names some: the others leave it."""
+    return getattr(_peers_of(row), "SECTIONS", ())
 
 
 def problems_of(row: Row, *wanted: str) -> Iterator[Problem]:

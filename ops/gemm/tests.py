@@ -1,0 +1,47 @@
+"""What tests must know of several matrix products. Read next: tests/rooms.py."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from batch_parts import Cut, Given, rows_of_masked, some_of
+
+
+def rows_of_matrices(given: Given, pick: random.Random) -> Cut | None:
+    """Rows of each matrix of a batch."""
+    rows = given["a"].shape[1]
+    if given["a"].ndim != 3 or rows < 2:
+        return None
+    kept = some_of(rows, pick)
+    return Cut({"M": kept}, {}, f"rows {kept} of each matrix")
+
+
+def rows_of_groups(given: Given, pick: random.Random) -> Cut | None:
+    """Consecutive rows; they may start or end inside a group."""
+    rows = len(given["a"])
+    if rows < 2:
+        return None
+    kept = some_of(rows, pick)
+    offsets = np.clip(given["offsets"] - kept.start, 0, kept.stop - kept.start)
+    return Cut({"M": kept}, {"offsets": offsets.astype(given["offsets"].dtype)}, f"rows {kept}")
+
+
+# In sums of 16 to 64 terms some elements reach a chain's worst case, and these draws have few
+# elements.
+FEW_TERMS = {"f32": 1.25}
+# Of four sums of 2^24 products of codes, the largest was 0.4 of their deviation.
+OF_CODES = {"f32": 2.5}
+
+TESTS = {
+    "matmul": {"table": ("M", "K", "N")},
+    "batched_matmul": {"hidden": FEW_TERMS, "parts": rows_of_matrices},
+    "batched_matmul_nt": {"hidden": FEW_TERMS, "parts": rows_of_matrices},
+    "lora_expand": {"hidden": FEW_TERMS},
+    "lora_shrink": {"hidden": FEW_TERMS},
+    "scaled_mm_block": {"hidden": OF_CODES},
+    "grouped_gemm_rows": {"parts": rows_of_groups},
+    "grouped_gemm_rows_block": {"hidden": OF_CODES, "parts": rows_of_groups},
+    "grouped_gemm_masked": {"parts": rows_of_masked},
+    "grouped_gemm_masked_block": {"hidden": OF_CODES, "parts": rows_of_masked},
+}
