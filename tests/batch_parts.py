@@ -81,6 +81,19 @@ def groups_of_depth(given: Given, pick: random.Random) -> Cut | None:
     return Cut({"M": slice(first, last), "E": kept}, {"offsets": part}, f"groups {kept}")
 
 
+def groups_of_blocks(given: Given, pick: random.Random) -> Cut | None:
+    """The same, from the start of the block of 128 rows that has the first group's first row."""
+    offsets = np.minimum(given["offsets"], len(given["a"]))
+    if len(offsets) < 3:
+        return None
+    kept = some_of(len(offsets) - 1, pick)
+    first, last = int(offsets[kept.start]) // 128, int(offsets[kept.stop])
+    part = offsets[kept.start : kept.stop + 1] - 128 * first
+    rows, blocks = slice(128 * first, last), slice(first, -(-last // 128))
+    slices = {"M": rows, "M/128": blocks, "E": kept}
+    return Cut(slices, {"offsets": part.astype(offsets.dtype)}, f"groups {kept}")
+
+
 def last_queries(given: Given, pick: random.Random) -> Cut | None:
     """The last queries of dense attention: the causal diagonal ends at the last query, so these
     still see the same keys."""
@@ -203,6 +216,7 @@ CUTTERS: dict[str, Cutter] = {
     "gated_delta_rule_packed": sequences("S", T="cu_seqlens"),
     "gptq_dequantize": groups_of_weights,
     "grouped_gemm_k": groups_of_depth,
+    "grouped_gemm_k_block": groups_of_blocks,
     "grouped_gemm_masked": rows_of_masked,
     "grouped_gemm_masked_block": rows_of_masked,
     "grouped_gemm_rows": rows_of_groups,

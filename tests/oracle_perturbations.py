@@ -78,6 +78,7 @@ _HIDDEN = {
     "scaled_mm_block": Hidden(2.5),
     "grouped_gemm_rows_block": Hidden(2.5),
     "grouped_gemm_masked_block": Hidden(2.5),
+    "grouped_gemm_k_block": Hidden(2.5),
     "softmax": Hidden(1, long=1.6),
     "lora_expand": Hidden(1.25),
     "lora_shrink": Hidden(1.25),
