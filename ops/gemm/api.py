@@ -39,7 +39,14 @@ __all__ = [
 # Function -> the operators' argument names -> their names here.
 CALLED = {
     "fp8_gemm": {"out_dtype": "output_dtype"},
-    "grouped_gemm": {"weight": "b", "weight_scale": "b_scale", "a": "a", "a_scale": "a_scale"},
+    "grouped_gemm": {
+        "weight": "b",
+        "weight_scale": "b_scale",
+        "a": "a",
+        "b": "b",
+        "a_scale": "a_scale",
+        "b_scale": "b_scale",
+    },
     "int8_scaled_mm": {"a_scale": "scales_a", "b_scale": "scales_b"},
     "linear": {"a": "x", "b": "weight", "bias": "bias", "out": "out"},
 }
@@ -65,6 +72,7 @@ _grouped_masked = FUNCTIONS["grouped_gemm_masked"].call
 _grouped_k = FUNCTIONS["grouped_gemm_k"].call
 _grouped_rows_block = FUNCTIONS["grouped_gemm_rows_block"].call
 _grouped_masked_block = FUNCTIONS["grouped_gemm_masked_block"].call
+_grouped_k_block = FUNCTIONS["grouped_gemm_k_block"].call
 
 
 def bmm(
@@ -505,19 +513,20 @@ def grouped_gemm(
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
       the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
 
-    With ``a_scale`` ``[M, ceil(K/128)]`` (masked ``[E, M, ceil(K/128)]``) and ``b_scale``
-    ``[E, ceil(N/128), ceil(K/128)]``, f32, the first two take f8 codes, and out is bf16 by default:
-    ``(a_scale · b_scale) · (a · bᵀ)`` over each 128 of K, accumulated in f32
-    (``grouped_gemm_rows_block``, ``grouped_gemm_masked_block``).
+    With f32 scales they take f8 codes, and out is bf16 by default: ``(a_scale · b_scale)`` times
+    the products of each 128 terms, accumulated in f32. The first two want ``a_scale``
+    ``[M, ceil(K/128)]`` (masked ``[E, M, ceil(K/128)]``) and ``b_scale``
+    ``[E, ceil(N/128), ceil(K/128)]`` (``grouped_gemm_rows_block``, ``grouped_gemm_masked_block``);
+    the third, ``[ceil(M/128), N]`` and ``[ceil(M/128), K]``: row m has the scales ``m // 128``,
+    whatever its group (``grouped_gemm_k_block``).
 
     Matrices have the layout of a linear layer's weight; pass ``[E, K, N]`` as
-    ``b.transpose(1, 2)``: any strides are accepted. Groups may be empty. f32, f16 or bf16 (the
-    third form has no f8 variant), sums in f32, one rounding; the same results in every run. Rows in
-    no group are not written. Offsets and counts, i32 or i64, stay on the device: nothing waits for
-    a GPU to read them, and the launch does not depend on them. ``out``: the destination. Errors:
-    ArgumentError for both offsets and masked_m or neither, and for only one scale;
-    ShapeMismatchError and the operators' other errors. Source: Gale et al., MegaBlocks, 2022;
-    DeepGEMM, 2025.
+    ``b.transpose(1, 2)``: any strides are accepted. Groups may be empty. f32, f16 or bf16 without
+    scales; sums in f32, one rounding; the same results in every run. Rows in no group are not
+    written. Offsets and counts, i32 or i64, stay on the device: nothing waits for a GPU to read
+    them, and the launch does not depend on them. ``out``: the destination. Errors: ArgumentError
+    for both offsets and masked_m or neither, and for only one scale; ShapeMismatchError and the
+    operators' other errors. Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
     """
     need("grouped_gemm", a=a, b=b)
     if (offsets is None) == (masked_m is None):
@@ -533,8 +542,11 @@ def grouped_gemm(
             "grouped_gemm", missing, "both scales or none", "one",
         )  # fmt: skip
     if a_scale is not None:
-        scaled = _grouped_rows_block if masked_m is None else _grouped_masked_block
-        sizes = offsets if masked_m is None else masked_m
+        if masked_m is not None:
+            scaled, sizes = _grouped_masked_block, masked_m
+        else:
+            scaled = _grouped_k_block if len(b.shape) == 2 else _grouped_rows_block
+            sizes = offsets
         return scaled(a, b, sizes, a_scale, b_scale, out_dtype=out_dtype, out=out)
     if masked_m is not None:
         return _grouped_masked(a, b, masked_m, out_dtype=out_dtype, out=out)

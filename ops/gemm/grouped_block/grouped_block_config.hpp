@@ -10,7 +10,9 @@ struct GroupedBlockTraits {
   DType type;  // of a and weight: f8
   GroupTraits groups;
   GemmOutTraits out;
-  bool whole;           // rows of a and weight come in runs of 16 bytes, and K in whole ones
+  /// Rows of a and weight come in runs of 16 bytes, and K in whole ones; for kDepth, whose K a
+  /// problem does not fix, the first alone.
+  bool whole;
   bool aligned_scales;  // to their size
 };
 struct GroupedBlockConfig {
@@ -34,8 +36,8 @@ struct GroupedBlockParams {
   GroupCall groups;
   const void* a_scale;
   const void* weight_scale;
-  int64_t a_scale_group, a_scale_row, a_scale_col;  // of a group: masked ones alone
-  int64_t weight_scale_group, weight_scale_row, weight_scale_col;
+  int64_t a_scale_group, a_scale_row, a_scale_col;                 // of a group: masked ones alone
+  int64_t weight_scale_group, weight_scale_row, weight_scale_col;  // kDepth: a row is a column of b
 };
 
 }  // namespace dlblas::gemm

@@ -1,5 +1,6 @@
 // Block-scaled grouped products of f8 on CPUs: each group is a separate scaled product, by the code
-// of ops/gemm/scaled/ for the instruction set. In: a Problem, later the Args of a call. Out: a
+// of ops/gemm/scaled/ for the instruction set; for sums over a group's rows, by that of
+// scaled_depth.hpp. In: a Problem, later the Args of a call. Out: a
 // Kernel of one step. Numerics: a fixed order of sums.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_block_ref.hpp,
 // ops/gemm/scaled/scaled_cpu.cpp.
@@ -11,6 +12,7 @@
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
 #include "ops/gemm/grouped_block/grouped_block.hpp"
+#include "ops/gemm/scaled/scaled_depth.hpp"
 #include "ops/gemm/scaled/scaled_tiles.hpp"
 
 namespace dlblas::gemm {
@@ -47,18 +49,33 @@ scaled::ScaledJob job_of(const GroupedOp& op, const GroupedProduct& p, const Arg
   return job;
 }
 
-/// Calls f(group, first row, one past the last row) for every group that has rows.
+/// The sums over rows [begin, end), a group's. A block's scale belongs to its place among all rows.
+scaled::DepthJob depth_job_of(const GroupedOp& op, const GroupedProduct& p, const Args& args,
+                              std::int64_t group, std::int64_t begin, std::int64_t end) {
+  scaled::DepthJob job{};
+  job.a = matrix_of(args.tensors[kGroupedA], 0, begin, true);
+  job.b = matrix_of(args.tensors[kGroupedB], 0, begin, false);
+  job.a_scale = matrix_of(args.tensors[kGroupedAScale], 0, begin / kBlock, true);
+  job.b_scale = matrix_of(args.tensors[kGroupedWeightScale], 0, begin / kBlock, false);
+  job.out = matrix_of(args.tensors[op.out], group, 0, false);
+  job.m = p.m, job.n = p.n, job.k = end - begin, job.blocks = true;
+  job.values = scaled::code_values(job.a.type);
+  job.skipped = begin < end ? begin % kBlock : 0;
+  return job;
+}
+
+/// Calls f(group, first row, one past the last row) for every group that has results.
 template <typename F>
 void each_group(const GroupedOp& op, const GroupedProduct& p, const Args& args, const F& f) {
   const TensorView& sizes = args.tensors[kGroupedSizes];
+  const bool masked = op.kind == GroupKind::kMasked, by_depth = op.kind == GroupKind::kDepth;
   const auto limit = [&](std::int64_t at) {
     const auto v = static_cast<std::int64_t>(load_element(sizes, at * sizes.strides[0]));
-    return std::clamp(v, std::int64_t{0}, p.m);
+    return std::clamp(v, std::int64_t{0}, by_depth ? p.k : p.m);
   };
-  const bool masked = op.kind == GroupKind::kMasked;
   for (std::int64_t g = 0; g < p.groups; ++g) {
     const std::int64_t begin = masked ? 0 : limit(g), end = limit(masked ? g : g + 1);
-    if (begin < end) f(g, begin, end);
+    if (begin < end || by_depth) f(g, begin, std::max(begin, end));
   }
 }
 
@@ -66,7 +83,10 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   const auto& s = kernel.load<LevelState>();
   const GroupedProduct p = grouped_product(*s.op, args);
   each_group(*s.op, p, args, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
-    scaled::run_level(s.level, job_of(*s.op, p, args, g, begin, end), context, workspace);
+    if (s.op->kind == GroupKind::kDepth)
+      scaled::run_level(s.level, depth_job_of(*s.op, p, args, g, begin, end), context, workspace);
+    else
+      scaled::run_level(s.level, job_of(*s.op, p, args, g, begin, end), context, workspace);
   });
   return 0;
 }
@@ -82,12 +102,29 @@ double estimate(const Query& q, const Config&) {
   const auto& op = kernels::op_of<GroupedOp>(q);
   const Problem& p = q.problem;
   constexpr double kPart = 0.75, kWiden = 70;  // as in scaled_cpu.cpp
-  const auto groups = static_cast<double>(std::min(p.dims[op.groups], p.dims[op.m]));
-  const double codes = groups * static_cast<double>(p.dims[op.n] * p.dims[op.k]);
+  const bool by_depth = op.kind == GroupKind::kDepth;
+  const std::int64_t matrices = by_depth ? 1 : std::min(p.dims[op.groups], p.dims[op.m]);
+  const auto codes =
+      static_cast<double>(matrices) * static_cast<double>(p.dims[op.n] * p.dims[op.k]);
   const double operations = 2 * grouped_multiply_adds(op, p) / kPart + kWiden * codes;
   return 1e3 * launch_s(q.device) + kernels::rates_of(q).roofline_ms(std::max<double>(1, p.threads),
                                                                      grouped_bytes(op, p),
                                                                      operations, DType::kF32);
+}
+
+/// scaled::levels(), each with its code for a DepthJob.
+std::vector<kernels::CpuLevel> depth_levels() {
+  std::vector<kernels::CpuLevel> all = scaled::levels();
+  for (kernels::CpuLevel& level : all) {
+#if defined(DLBLAS_X86)
+    level.code = level.isa == Isa::kAvx512 ? &avx512::kScaledDepthRun
+                 : level.isa == Isa::kAvx2 ? &avx2::kScaledDepthRun
+                                           : &baseline::kScaledDepthRun;
+#else
+    level.code = &baseline::kScaledDepthRun;
+#endif
+  }
+  return all;
 }
 
 #if defined(DLBLAS_X86)
@@ -150,6 +187,7 @@ std::vector<Implementation> grouped_block_cpu(const GroupedOp& op) {
   base.flags.deterministic = true;
   base.estimate = estimate;
   base.prepare = prepare;
+  if (op.kind == GroupKind::kDepth) return kernels::per_level(base, "cpu_", depth_levels(), &op);
   std::vector<Implementation> all = kernels::per_level(base, "cpu_", scaled::levels(), &op);
 #if defined(DLBLAS_X86)
   base.estimate = estimate_tiles;

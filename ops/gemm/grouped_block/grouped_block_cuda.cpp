@@ -2,6 +2,7 @@
 // groups. Flow: call > validate > [select] > [compile] > [launch].
 // Read next: grouped_block.cuh.
 #include <algorithm>
+#include <utility>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -17,11 +18,13 @@ bool rows_are_plain(const TensorTraits& t) {
   return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
          t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
 }
+bool lies_along_rows(const TensorTraits& t) { return t.layout == Layout::kTransposed; }
 
 struct Form : kernels::CudaForm<GroupedBlockTraits, GroupedBlockConfig> {
   static constexpr const auto& kTiles = kGroupedBlockTiles;
 
   static const GroupedOp& op_of(const Query& q) { return q.user<GroupedOp>(); }
+  static bool by_depth(const Query& q) { return op_of(q).kind == GroupKind::kDepth; }
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
         field<&Config::tile>("tile", {0, 1, 2}, {"64x64", "32x128", "16x128"})};
@@ -40,8 +43,10 @@ struct Form : kernels::CudaForm<GroupedBlockTraits, GroupedBlockConfig> {
     s.out = {out.dtype, false, is_aligned(out, size_of(out.dtype))};
     s.out.vector = is_aligned(out, 2 * size_of(out.dtype)) && rows_are_plain(out) &&
                    (out.layout != Layout::kContiguous || p.dims[op_of(q).n] % 2 == 0);
-    s.whole = rows_are_plain(a) && rows_are_plain(weight) && is_aligned(a, 16) &&
-              is_aligned(weight, 16) && p.dims[op_of(q).k] % 16 == 0;
+    const bool runs =
+        by_depth(q) ? lies_along_rows(a) && lies_along_rows(weight)
+                    : rows_are_plain(a) && rows_are_plain(weight) && p.dims[op_of(q).k] % 16 == 0;
+    s.whole = runs && is_aligned(a, 16) && is_aligned(weight, 16);
     s.aligned_scales =
         is_aligned(p.tensors[kGroupedAScale], 4) && is_aligned(p.tensors[kGroupedWeightScale], 4);
     return s;
@@ -51,7 +56,8 @@ struct Form : kernels::CudaForm<GroupedBlockTraits, GroupedBlockConfig> {
     const GroupedOp& op = op_of(q);
     const GroupedBlockTile& c = kTiles[config.tile];
     const double tiles = std::max(1.0, grouped_tiles(op, q.problem, c.block_m, c.block_n));
-    const auto depth = static_cast<double>(q.problem.dims[op.k]);
+    const double depth =
+        by_depth(q) ? grouped_average(op, q.problem) : static_cast<double>(q.problem.dims[op.k]);
     const double rate = (c.block_m == 64 ? 0.25 : 0.15) * unit_rates(q.device).half_flops / 2;
     const double turns = std::max(1.0, tiles / q.device.units);
     const double products = turns * (depth + 128) * c.block_m * c.block_n / rate;
@@ -63,7 +69,8 @@ struct Form : kernels::CudaForm<GroupedBlockTraits, GroupedBlockConfig> {
     Config best{0};
     const bool whole = traits(q, {}).whole;
     for (std::int32_t i = 1; i < kGroupedBlockCount; ++i) {
-      if (i == 2 && !whole) continue;  // spills a word for sm_80: calls have few registers
+      // Spills a word for sm_80: calls have few registers. Where rows are terms, runs may be calls.
+      if (i == 2 && (!whole || by_depth(q))) continue;
       if (milliseconds(q, {i}) < milliseconds(q, best)) best = {i};
     }
     return best;
@@ -81,8 +88,13 @@ struct Form : kernels::CudaForm<GroupedBlockTraits, GroupedBlockConfig> {
     p.a_scale = rows.data, p.weight_scale = blocks.data;
     p.a_scale_group = rows.rank > 2 ? rows.strides[0] : 0;
     p.a_scale_row = rows.strides[rows.rank - 2], p.a_scale_col = rows.strides[rows.rank - 1];
-    p.weight_scale_group = blocks.strides[0];
-    p.weight_scale_row = blocks.strides[1], p.weight_scale_col = blocks.strides[2];
+    p.weight_scale_group = blocks.rank > 2 ? blocks.strides[0] : 0;
+    p.weight_scale_row = blocks.strides[blocks.rank - 2];
+    p.weight_scale_col = blocks.strides[blocks.rank - 1];
+    if (op.kind == GroupKind::kDepth) {
+      std::swap(p.a_scale_row, p.a_scale_col);
+      std::swap(p.weight_scale_row, p.weight_scale_col);
+    }
     how.grid.x = static_cast<unsigned>(
         grouped_blocks(op, p.gemm.m, p.gemm.n, p.groups.groups, tile.block_m, tile.block_n));
     how.block.x = kGroupedBlockThreads;

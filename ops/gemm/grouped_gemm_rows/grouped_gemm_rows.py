@@ -43,8 +43,8 @@ AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradien
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
-        "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, also in f8 with block scales; "
-        "`grouped_gemm_k`; `fused_moe`",
+        "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, `grouped_gemm_k`, also in f8 "
+        "with block scales; `fused_moe`",
         "`a[m] · weight[e]ᵀ` for each group of rows, or for the first rows of each expert; sums "
         "over each group's rows; gated experts of each token",
         "matmul's code, one group at a time",

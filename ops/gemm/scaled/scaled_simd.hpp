@@ -4,12 +4,14 @@
 // Compiled once per instruction set.  Read next: scaled_finish.hpp, scaled_cpu.cpp.
 #pragma once
 
+#include "ops/gemm/scaled/scaled_depth.hpp"
 #include "ops/gemm/scaled/scaled_finish.hpp"
 
 // NOLINTBEGIN(google-build-namespaces): see cpu/simd.hpp
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
+using gemm::scaled::DepthJob;
 using gemm::scaled::kGroup;
 using gemm::scaled::ScaledPart;
 
@@ -93,39 +95,54 @@ DLBLAS_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, 
   }
 }
 
-/// One group of K, for some rows and a strip of columns: `total` += factor · sums.
-template <int kRows>
+/// One group of K, for some rows and a strip of columns: `total` += factor · sums. `scales`: the
+/// columns' scales, where each has its own.
+template <int kRows, bool kDepth>
 DLBLAS_OUTLINE void multiply_rows(const ScaledJob& p, int64_t i, int64_t rows, int64_t j,
                                   int64_t group, int64_t depth, const float* a, const float* b,
-                                  double* total) {
+                                  const float* scales, double* total) {
   constexpr int kVectors = kWidth >= 16 ? 4 : 2, kColumns = kVectors * kWidth;
   float sums[kRows * kColumns];
   for (int64_t c = 0; c < kStrip && j + c < p.n; c += kColumns) {
     multiply_tile<kRows, kVectors>(a, b + c, depth, sums);
     for (int64_t r = 0; r < rows; ++r) {
-      const float factor = p.blocks ? scale_at(p.a_scale, i + r, group) *
-                                          scale_at(p.b_scale, group, (j + c) / kGroup)
-                                    : 1.0f;
       double* to = total + r * kStrip + c;
-      for (int x = 0; x < kColumns; ++x)
-        to[x] += static_cast<double>(factor) * static_cast<double>(sums[r * kColumns + x]);
+      if constexpr (kDepth) {
+        const float scale = scale_at(p.a_scale, i + r, group);
+        for (int x = 0; x < kColumns; ++x)
+          to[x] += static_cast<double>(scale * scales[c + x]) *
+                   static_cast<double>(sums[r * kColumns + x]);
+      } else {
+        const float factor = p.blocks ? scale_at(p.a_scale, i + r, group) *
+                                            scale_at(p.b_scale, group, (j + c) / kGroup)
+                                      : 1.0f;
+        for (int x = 0; x < kColumns; ++x)
+          to[x] += static_cast<double>(factor) * static_cast<double>(sums[r * kColumns + x]);
+      }
     }
   }
 }
 
+/// kDepth: p is a DepthJob.
+template <bool kDepth>
 void scaled_run(const ScaledJob& p, const ScaledPart& part, void* scratch) {
+  int64_t skipped = 0;
+  if constexpr (kDepth) skipped = static_cast<const DepthJob&>(p).skipped;
   auto* const total = static_cast<double*>(scratch);
   auto* const b = reinterpret_cast<float*>(total + part.rows * kStrip);
   float* const a = b + kStrip * kGroup;
-  float scales[kStrip];
+  float scales[kStrip] = {};
   for (int64_t j = part.j0; j < part.j1; j += kStrip) {
     const int64_t columns = smaller(kStrip, part.j1 - j);
     if (!p.blocks) load_scales(p, j, columns, scales);
     for (int64_t i0 = part.i0; i0 < part.i1; i0 += part.rows) {
       const int64_t rows = smaller(part.rows, part.i1 - i0);
       for (int64_t x = 0; x < rows * kStrip; ++x) total[x] = 0;
-      for (int64_t k = 0; k < p.k; k += kGroup) {
-        const int64_t depth = smaller(kGroup, p.k - k);
+      for (int64_t start = -skipped; start < p.k; start += kGroup) {
+        const int64_t k = start < 0 ? 0 : start, depth = smaller(start + kGroup, p.k) - k;
+        const int64_t group = (start + skipped) / kGroup;
+        for (int64_t c = 0; kDepth && c < columns; ++c)
+          scales[c] = scale_at(p.b_scale, group, j + c);
         widen_codes(p.values, p.b, k, j, depth, columns, b, kStrip);
         for (int64_t d = 0; columns < kStrip && d < depth; ++d) {
           for (int64_t c = columns; c < kStrip; ++c) b[d * kStrip + c] = 0;
@@ -137,10 +154,11 @@ void scaled_run(const ScaledJob& p, const ScaledPart& part, void* scratch) {
         for (int64_t r = 0; r < rows; r += 4) {
           const int64_t left = smaller(4, rows - r);
           const float* from = a + r * kGroup;
+          double* const to = total + r * kStrip;
           if (left == 1)
-            multiply_rows<1>(p, i0 + r, 1, j, k / kGroup, depth, from, b, total + r * kStrip);
+            multiply_rows<1, kDepth>(p, i0 + r, 1, j, group, depth, from, b, scales, to);
           else
-            multiply_rows<4>(p, i0 + r, left, j, k / kGroup, depth, from, b, total + r * kStrip);
+            multiply_rows<4, kDepth>(p, i0 + r, left, j, group, depth, from, b, scales, to);
         }
       }
       for (int64_t r = 0; r < rows; ++r)
