@@ -1,5 +1,6 @@
-// The device form of row oracles, without a device: TeamRow, with host threads as its team, gives
-// the same as HostRow compiled from the same source. Read next: device/oracle/row.hpp.
+// The device form of oracles, without a device: TeamRow, with host threads as its team, gives the
+// same as HostRow compiled from the same source; elements of products, walked in the tiles of a
+// kernel, are the reference's. Read next: device/oracle/row.hpp, ops/gemm/matmul/matmul_ref.hpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,10 @@
 #include "core/element.hpp"
 #include "device/oracle/row.hpp"
 #include "ops/activation/silu_and_mul/silu_and_mul_ref.hpp"
+#include "ops/gemm/matmul/matmul.hpp"
+#include "ops/gemm/matmul/matmul_ref.hpp"
+#include "ops/gemm/scaled/scaled.hpp"
+#include "ops/gemm/scaled/scaled_ref.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp"
 #include "ops/kv_cache/store_mla_heads/store_mla_heads_ref.hpp"
 #include "ops/moe/moe_unpermute/moe_unpermute_ref.hpp"
@@ -456,6 +461,94 @@ TEST(OracleRow, PartsOfAWalkAreTheWalk) {
       EXPECT_NEAR(whole.roundings(), walk.roundings(), 1e-12 * (1 + whole.roundings())) << count;
     }
   }
+}
+
+/// Element (row, column) of a matrix; 0 past its ends, as in a kernel's tile.
+double in_tile(const TensorView& t, std::int64_t row, std::int64_t column) {
+  const bool there = row < t.shape[0] && column < t.shape[1];
+  return there ? load_element(t, row * t.strides[0] + column * t.strides[1]) : 0;
+}
+/// The reference of a product equals element(row, column) to the bit.
+template <typename Element>
+void expect_elements(const Call& call, std::int64_t n, const Element& element) {
+  Results want(call);
+  Registry::process()
+      .at(call.args.schema->name)
+      .op->def.reference(call.args, call.rows.data(), static_cast<std::int64_t>(call.rows.size()),
+                         want.out);
+  const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (std::size_t r = 0; r < call.rows.size(); ++r)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const OracleValue of = element(call.rows[r], j);
+      const std::size_t at = r * static_cast<std::size_t>(n) + static_cast<std::size_t>(j);
+      EXPECT_PRED2(same, want.values[0][at], of.value) << call.rows[r] << ", " << j;
+      EXPECT_PRED2(same, want.magnitudes[0][at], of.magnitude) << call.rows[r] << ", " << j;
+    }
+}
+
+// Random bits of bf16 include NaN, infinities, and numbers below f32's normal range.
+TEST(OracleRow, ProductsInTiles) {
+  constexpr std::int64_t kM = 5, kN = 11;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+    for (const std::int64_t k : {1, 16, 100, 1003})
+      for (const std::int64_t activation : {0, 3}) {
+        Call call("matmul");
+        const TensorView &a = call.add(gemm::kA, {kM, k}, dtype, 3),
+                         &b = call.add(gemm::kB, {k, kN}, dtype);
+        const TensorView& bias = call.add(gemm::kBias, {kN});
+        call.add(gemm::kOut, {kM, kN}, dtype);
+        const std::int64_t letters[] = {kM, k, kN};
+        std::copy(std::begin(letters), std::end(letters), call.args.letters);
+        call.args.scalars[gemm::kActivation].i = activation;
+        call.rows = {4, 0, 1};
+        const gemm::MatmulRule rule =
+            gemm::matmul_rule(dtype, k, static_cast<gemm::Activation>(activation));
+        expect_elements(call, kN, [&](std::int64_t row, std::int64_t column) {
+          gemm::ProductSums<gemm::OneColumn, 1> sums;
+          double lost = 0;
+          for (std::int64_t k0 = 0; k0 < k; k0 += kSumStep)
+            sums.add(kSumStep, [&](int i, int) {
+              const double x = in_tile(a, row, k0 + i), y = in_tile(b, k0 + i, column);
+              if (rule.loses) lost += gemm::lost_of(x, y);
+              return x * y;
+            });
+          return gemm::matmul_element(rule, sums.column(0), lost, load_element(bias, column));
+        });
+      }
+}
+
+TEST(OracleRow, ScaledProductsInTiles) {
+  namespace scaled = gemm::scaled;
+  constexpr std::int64_t kM = 3, kN = 130, kTile = 16;
+  for (const DType dtype : {DType::kI8, DType::kF8E4M3})
+    for (const std::int64_t k : {1, 128, 300})
+      for (const bool blocks : {false, true}) {
+        Call call(blocks ? "scaled_mm_block" : "scaled_mm_channel");
+        const TensorView &a = call.add(scaled::kA, {kM, k}, dtype, 3),
+                         &b = call.add(scaled::kB, {k, kN}, dtype);
+        const std::int64_t groups = blocks ? (k + 127) / 128 : 1;
+        const TensorView& a_scale = call.add(scaled::kAScale, {kM, groups});
+        const TensorView& b_scale =
+            blocks ? call.add(scaled::kBScale, {groups, 2}) : call.add(scaled::kBScale, {kN});
+        const TensorView& bias = call.add(scaled::kBias, {kN});
+        call.add(scaled::kOut, {kM, kN});
+        const std::int64_t letters[] = {kM, k, kN};
+        std::copy(std::begin(letters), std::end(letters), call.args.letters);
+        call.rows = {2, 0};
+        const scaled::ScaledRule rule = scaled::scaled_rule(dtype, k, blocks);
+        expect_elements(call, kN, [&](std::int64_t row, std::int64_t column) {
+          const auto terms = [&](scaled::ScaledWalk& walk, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < (end + kTile - 1) / kTile * kTile; ++i)
+              walk.add(in_tile(a, row, i) * in_tile(b, i, column));
+          };
+          const auto factor = [&](std::int64_t group) {
+            return scaled::scaled_factor(
+                in_tile(a_scale, row, group),
+                blocks ? in_tile(b_scale, group, column / 128) : load_element(b_scale, column));
+          };
+          return scaled::scaled_element(rule, terms, factor, load_element(bias, column));
+        });
+      }
 }
 
 }  // namespace

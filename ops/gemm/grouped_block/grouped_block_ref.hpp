@@ -15,17 +15,20 @@ enum BlockTensor : int { kBlockA, kBlockWeight, kBlockSizes, kBlockAScale, kBloc
 template <typename Row>
 void store_block_sums(Row& row, int64_t group, int64_t columns, int64_t depth) {
   constexpr int64_t kBlock = scaled::kOracleGroup;
-  const int64_t parts = (depth + kBlock - 1) / kBlock, scales = (columns + kBlock - 1) / kBlock;
+  const int64_t scales = (columns + kBlock - 1) / kBlock;
+  const auto rule = scaled::scaled_rule(row.dtype(kBlockA), depth, true);
   row.each(columns, [&](auto n) {
-    scaled::ScaledWalk walk(false);
-    for (int64_t part = 0; part < parts; ++part) {
-      const double exact = row.load(kBlockAScale, part) *
-                           row.load_row(kBlockWeightScale, group * scales + n / kBlock, part);
-      for (int64_t k = part * kBlock; k < std::min<int64_t>(depth, (part + 1) * kBlock); ++k)
+    const auto terms = [&](scaled::ScaledWalk& walk, int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k)
         walk.add(row.load(kBlockA, k) * row.load_row(kBlockWeight, group * columns + n, k));
-      walk.end_group(static_cast<double>(static_cast<float>(exact)));
-    }
-    row.store(0, n, scaled::scaled_value(walk, 1, 0), scaled::scaled_magnitude(walk, 1, 0));
+    };
+    const auto factor = [&](int64_t part) {
+      return scaled::scaled_factor(
+          row.load(kBlockAScale, part),
+          row.load_row(kBlockWeightScale, group * scales + n / kBlock, part));
+    };
+    const OracleValue of = scaled::scaled_element(rule, terms, factor, 0);
+    row.store(0, n, of.value, of.magnitude);
   });
 }
 

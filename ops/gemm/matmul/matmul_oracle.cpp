@@ -5,7 +5,6 @@
 #include "cuda/cuda.hpp"
 #include "ops/gemm/matmul/matmul.hpp"
 #include "ops/gemm/matmul/matmul_oracle_config.hpp"
-#include "ops/gemm/matmul/matmul_ref.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -24,9 +23,7 @@ int launch_oracle(const cuda::Function& entry, const Args& args, const std::int6
   }
   p.rows = rows, p.num_rows = num_rows;
   p.n = args.letters[kN], p.k = args.letters[kK];
-  p.activation = static_cast<Activation>(args.scalars[kActivation].i);
-  p.model = matmul_sum_model(a.dtype, p.k);
-  p.loses = a.dtype == DType::kBF16;
+  p.rule = matmul_rule(a.dtype, p.k, static_cast<Activation>(args.scalars[kActivation].i));
   p.value = out->value, p.magnitude = out->magnitude;
   // At most 65,535 blocks along y: a million rows, more than a caller lists at a time.
   const cuda::Dim3 grid{static_cast<unsigned>((p.n + kTile - 1) / kTile),

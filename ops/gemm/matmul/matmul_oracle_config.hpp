@@ -2,9 +2,8 @@
 // ops/gemm/matmul/matmul_oracle.cuh.
 #pragma once
 
-#include "device/oracle/sum_error.hpp"
 #include "device/view.hpp"
-#include "ops/gemm/activation.hpp"
+#include "ops/gemm/matmul/matmul_ref.hpp"
 
 namespace dlblas::gemm {
 
@@ -14,9 +13,7 @@ struct MatmulOracleParams {
   int64_t a_strides[2], b_strides[2], bias_stride;
   const int64_t* rows;
   int64_t num_rows, n, k;
-  gemm::Activation activation;
-  SumModel model;
-  bool loses;                 // products with a subnormal operand may count as 0
+  MatmulRule rule;
   double *value, *magnitude;  // [num_rows, n]
 };
 

@@ -27,7 +27,7 @@ int launch(const cuda::Function& entry, const Args& args, const std::int64_t* ro
   p.bias = view_of(job.bias, bias);
   p.bias_stride = bias[1];
   p.rows = rows, p.num_rows = num_rows;
-  p.n = job.n, p.k = job.k, p.blocks = job.blocks;
+  p.n = job.n, p.rule = scaled_rule(job.a.type, job.k, job.blocks);
   p.value = out->value, p.magnitude = out->magnitude;
   const cuda::Dim3 grid{static_cast<unsigned>((p.n + kTile - 1) / kTile),
                         static_cast<unsigned>((num_rows + kTile - 1) / kTile)};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/view.hpp"
+#include "ops/gemm/scaled/scaled_ref.hpp"
 
 namespace dlblas::gemm::scaled {
 
@@ -11,8 +12,8 @@ struct ScaledOracleParams {
   StridedView a, b, a_scale, b_scale, bias;  // data and dtype alone; bias.data null: none
   int64_t a_strides[2], b_strides[2], a_scale_strides[2], b_scale_strides[2], bias_stride;
   const int64_t* rows;
-  int64_t num_rows, n, k;
-  bool blocks;
+  int64_t num_rows, n;
+  ScaledRule rule;
   double *value, *magnitude;  // [num_rows, n]
 };
 

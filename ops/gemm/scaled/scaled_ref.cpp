@@ -1,15 +1,18 @@
-// The oracle of the scaled products: f64 sums of the listed rows, group by group, and the allowed
-// error. In: Args with any strides. Read next: scaled_ref.hpp, registry/operator.hpp.
+// The oracle of the scaled products on the host: the listed rows, column by column, see
+// scaled_ref.hpp. In: Args with any strides. Read next: scaled_ref.hpp, registry/operator.hpp.
+#include "ops/gemm/scaled/scaled_ref.hpp"
+
 #include <algorithm>
 #include <vector>
 
 #include "core/element.hpp"
 #include "core/error.hpp"
 #include "ops/gemm/scaled/scaled.hpp"
-#include "ops/gemm/scaled/scaled_ref.hpp"
 
 namespace dlblas::gemm::scaled {
 namespace {
+
+static_assert(kOracleGroup == kGroup);
 
 /// Element (row, col) of a tensor whose leading dimensions are rows; a single scale stands for all
 /// rows.
@@ -31,34 +34,32 @@ double of_vector(const TensorView& t, std::int64_t i) {
 
 template <Scales kScales>
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out) {
-  const TensorView &a_scale = args.tensors[kAScale], &b_scale = args.tensors[kBScale];
+  constexpr bool kBlocks = kScales == Scales::kBlock;
+  const TensorView& b_scales = args.tensors[kBScale];
   const std::int64_t n = args.letters[kN], k = args.letters[kK];
-  const Matrix a(args.tensors[kA]), b(args.tensors[kB]);
-  const bool exact = args.tensors[kA].dtype == DType::kI8;
-  const auto factor = [&](std::int64_t row, std::int64_t group, std::int64_t col) {
-    const double s = Matrix(a_scale)(row, kScales == Scales::kBlock ? group : 0),
-                 t = kScales == Scales::kBlock ? Matrix(b_scale)(group, col / kGroup)
-                                               : of_vector(b_scale, col);
-    return static_cast<double>(static_cast<float>(s) * static_cast<float>(t));
-  };
-  std::vector<double> a_row(static_cast<std::size_t>(num_rows * k));
+  const Matrix a(args.tensors[kA]), b(args.tensors[kB]), a_scale(args.tensors[kAScale]),
+      b_scale(b_scales);
+  const ScaledRule rule = scaled_rule(args.tensors[kA].dtype, k, kBlocks);
+  std::vector<double> a_rows(static_cast<std::size_t>(num_rows * k));
   for (std::int64_t r = 0; r < num_rows; ++r) {
-    for (std::int64_t i = 0; i < k; ++i) a_row[r * k + i] = a(rows[r], i);
+    for (std::int64_t i = 0; i < k; ++i) a_rows[r * k + i] = a(rows[r], i);
   }
   std::vector<double> column(static_cast<std::size_t>(k));
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = 0; i < k; ++i) column[i] = b(i, j);
+    const double bias = args.has(kBias) ? of_vector(args.tensors[kBias], j) : 0;
     for (std::int64_t r = 0; r < num_rows; ++r) {
-      ScaledWalk walk(exact);
-      for (std::int64_t begin = 0; begin < k; begin += kGroup) {
-        const std::int64_t end = std::min(k, begin + kGroup);
-        for (std::int64_t i = begin; i < end; ++i) walk.add(a_row[r * k + i] * column[i]);
-        walk.end_group(kScales == Scales::kBlock ? factor(rows[r], begin / kGroup, j) : 1);
-      }
-      const double whole = kScales == Scales::kBlock ? 1 : factor(rows[r], 0, j);
-      const double bias = args.has(kBias) ? of_vector(args.tensors[kBias], j) : 0;
-      out->value[r * n + j] = scaled_value(walk, whole, bias);
-      out->magnitude[r * n + j] = scaled_magnitude(walk, whole, bias);
+      const double* row = a_rows.data() + r * k;
+      const auto terms = [&](ScaledWalk& walk, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) walk.add(row[i] * column[i]);
+      };
+      const auto factor = [&](std::int64_t group) {
+        return scaled_factor(a_scale(rows[r], group),
+                             kBlocks ? b_scale(group, j / kOracleGroup) : of_vector(b_scales, j));
+      };
+      const OracleValue of = scaled_element(rule, terms, factor, bias);
+      out->value[r * n + j] = of.value;
+      out->magnitude[r * n + j] = of.magnitude;
     }
   }
 }

@@ -1,5 +1,6 @@
-// One element of the scaled products' oracles, on host and device: its value in f64, and how far a
-// kernel may be from it. One text for both, which differ in how they walk.
+// The oracle of the scaled products: an element's value in f64, and how far a kernel may be from
+// it. One text, which g++ compiles for the reference and NVRTC for the device oracle; these differ
+// in where codes and scales come from.
 //
 //   out = Σ_g f_g · S_g + bias,   S_g = Σ a·b over group g of K,   f_g = a_scale · b_scale in f32
 //
@@ -16,10 +17,11 @@
 #pragma once
 
 #include "device/oracle/sum_error.hpp"
+#include "device/oracle/value.hpp"
 
 namespace dlblas::gemm::scaled {
 
-/// Terms of K that a kernel may add up in a tensor core.
+/// Terms of K that a kernel may add up in a tensor core; the groups of block scales.
 inline constexpr int kOracleGroup = 128;
 
 class ScaledWalk {
@@ -57,12 +59,34 @@ class ScaledWalk {
   double total_ = 0, size_ = 0, one_sided_ = 0, squares_ = 0, groups_ = 0;
 };
 
-/// For a walk over groups with factors, or over groups of factor 1 with one factor for all.
-DLBLAS_ORACLE double scaled_value(const ScaledWalk& walk, double whole, double bias) {
-  return whole * walk.total() + bias;
+/// What all elements of a call share.
+struct ScaledRule {
+  std::int64_t depth;  // K
+  bool exact;          // the sum of a group is exact
+  bool blocks;         // a factor per group, and per kOracleGroup columns; else one for all of K
+};
+DLBLAS_ORACLE ScaledRule scaled_rule(DType codes, std::int64_t depth, bool blocks) {
+  return {depth, codes == DType::kI8, blocks};
 }
-DLBLAS_ORACLE double scaled_magnitude(const ScaledWalk& walk, double whole, double bias) {
-  return std::abs(whole) * walk.magnitude() + 4 * kRounding * std::abs(bias);
+
+/// f_g, in f32 as in kernels.
+DLBLAS_ORACLE double scaled_factor(double a_scale, double b_scale) {
+  return static_cast<double>(static_cast<float>(a_scale) * static_cast<float>(b_scale));
+}
+
+/// An element: terms(walk, begin, end) adds the products of [begin, end) of K; factor(group) is
+/// f_g, that of group 0 where there is one for all.
+template <typename Terms, typename Factor>
+DLBLAS_ORACLE OracleValue scaled_element(const ScaledRule& rule, const Terms& terms,
+                                         const Factor& factor, double bias) {
+  ScaledWalk walk(rule.exact);
+  for (std::int64_t begin = 0; begin < rule.depth; begin += kOracleGroup) {
+    terms(walk, begin, std::min<std::int64_t>(rule.depth, begin + kOracleGroup));
+    walk.end_group(rule.blocks ? factor(begin / kOracleGroup) : 1);
+  }
+  const double whole = rule.blocks ? 1 : factor(0);
+  return {whole * walk.total() + bias,
+          std::abs(whole) * walk.magnitude() + 4 * kRounding * std::abs(bias)};
 }
 
 }  // namespace dlblas::gemm::scaled
