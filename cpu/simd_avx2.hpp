@@ -1,5 +1,5 @@
 // The toolbox of cpu/simd.hpp for AVX2 with FMA and F16C: 8 lanes; tails are processed element by
-// element, except for f32, which has masked moves. Included only by cpu/simd.hpp. Read next:
+// element, except for f32, which has masked moves. Included by cpu/simd.hpp alone. Read next:
 // cpu/row/walk.hpp.
 #pragma once
 

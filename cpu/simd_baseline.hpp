@@ -1,5 +1,5 @@
 // The toolbox of cpu/simd.hpp for every CPU: 4 lanes with the compilers' vector extensions (SSE2 on
-// x86-64, NEON on aarch64), f16 and bf16 with integer operations. Included only by cpu/simd.hpp.
+// x86-64, NEON on aarch64), f16 and bf16 with integer operations. Included by cpu/simd.hpp alone.
 // The conversions match core/dtype.hpp, lane by lane. Read next: cpu/row/walk.hpp.
 #pragma once
 

@@ -23,11 +23,10 @@ void grouped_gemm_k_block_row(Row& row) {
       const int64_t block = m / kBlock;
       for (; m < std::min<int64_t>(end, (block + 1) * kBlock); ++m)
         walk.add(row.load_row(kDepthA, m, n) * row.load_row(kDepthB, m, k));
-      const double exact =
-          row.load_row(kDepthAScale, block, n) * row.load_row(kDepthBScale, block, k);
-      walk.end_group(static_cast<double>(static_cast<float>(exact)));
+      walk.end_group(scaled::scaled_factor(row.load_row(kDepthAScale, block, n),
+                                           row.load_row(kDepthBScale, block, k)));
     }
-    row.store(0, k, scaled::scaled_value(walk, 1, 0), scaled::scaled_magnitude(walk, 1, 0));
+    row.store(0, k, walk.total(), walk.magnitude());
   });
 }
 
