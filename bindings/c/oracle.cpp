@@ -7,7 +7,7 @@
 #include "bindings/c/guard.hpp"
 #include "core/plain_floats.hpp"
 #include "dispatch/errors.hpp"
-#include "tuner/cuda_judge.hpp"
+#include "tuner/cuda_verifier.hpp"
 #include "tuner/verify.hpp"
 
 namespace dlblas {

@@ -269,7 +269,7 @@ void row_dots(const RowWork& w, int64_t j) {
   add_lanes<R, C>(w, j, {sums, totals, errors, one});
 }
 
-constexpr int kMostSums = kWidth == 16 ? 16 : 8;  // vectors of one chain: more would spill
+constexpr int kMaxSums = kWidth == 16 ? 16 : 8;  // vectors of one chain: more would spill
 /// Depths of a part of a; within a part, the rows follow each other.
 constexpr int64_t kPart = 32 * kWidth;
 static_assert(kPart <= kSharedDepth);
@@ -278,7 +278,7 @@ static_assert(kPart <= kSharedDepth);
 /// of row_dots, bit for bit.
 template <DType E>
 DLBLAS_OUTLINE void shared_dots(const RowWork& w, int64_t padded) {
-  constexpr int R = kMaxRowGroup, C = kMostSums / R;
+  constexpr int R = kMaxRowGroup, C = kMaxSums / R;
   constexpr int64_t kEach = R * kWidth, kFloats = kSharedColumns * kEach;
   alignas(64) float sums[kFloats], totals[kFloats], errors[kFloats];
   const int64_t chain = dot_depths(w), columns = w.j1 - w.j0, whole = columns / C * C;
@@ -300,7 +300,7 @@ DLBLAS_OUTLINE void shared_dots(const RowWork& w, int64_t padded) {
 
 template <DType E, int R, int U>
 void row_transposed(const RowWork& w) {
-  constexpr int kColumns = U * R > kMostSums ? kMostSums / R : U;
+  constexpr int kColumns = U * R > kMaxSums ? kMaxSums / R : U;
   int64_t j = w.j0;
   for (; j + kColumns <= w.j1; j += kColumns) row_dots<E, R, kColumns>(w, j);
   for (; j < w.j1; ++j) row_dots<E, R, 1>(w, j);

@@ -74,12 +74,12 @@ struct ProductPairAt {
 /// the pairs, both in a buffer; then stores the head.
 template <class P>
 void product_heads(const ProductCpuParams& p, int64_t i, int64_t columns, const float* sums) {
-  constexpr int64_t kMost = 512;  // channels of a head that are turned at a time
+  constexpr int64_t kMax = 512;  // channels of a head that are turned at a time
   const int64_t head = p.pairs.channels, half = head / 2, turned = p.numbers[kPairedColumns];
-  float low[kMost / 2 + kWidth], high[kMost / 2 + kWidth];
+  float low[kMax / 2 + kWidth], high[kMax / 2 + kWidth];
   for (int64_t begin = 0; begin < turned; begin += head)
-    for (int64_t first = 0; first < half; first += kMost / 2) {
-      const int64_t count = smaller(kMost / 2, half - first);
+    for (int64_t first = 0; first < half; first += kMax / 2) {
+      const int64_t count = smaller(kMax / 2, half - first);
       // The column of a pair's first channel (`which` = 0) or of its second.
       const auto place = [&](int64_t c, int64_t which) {
         return begin + (p.pairs.neighbours ? 2 * (first + c) + which : first + c + which * half);

@@ -94,9 +94,9 @@ void multiply_tile_rows(const TileRowArgs& t) {
 
 using TileRowFn = void (*)(const TileRowArgs&);
 /// [tiles of rows − 1], and the most tiles of b for each.
-constexpr int kMostTileRows = 4;
-constexpr int kTileColumns[kMostTileRows] = {6, 3, 2, 1};
-constexpr TileRowFn kTileRowFns[kMostTileRows][kSumTiles] = {
+constexpr int kMaxTileRows = 4;
+constexpr int kTileColumns[kMaxTileRows] = {6, 3, 2, 1};
+constexpr TileRowFn kTileRowFns[kMaxTileRows][kSumTiles] = {
     {multiply_tile_rows<1, 1>, multiply_tile_rows<1, 2>, multiply_tile_rows<1, 3>,
      multiply_tile_rows<1, 4>, multiply_tile_rows<1, 5>, multiply_tile_rows<1, 6>},
     {multiply_tile_rows<2, 1>, multiply_tile_rows<2, 2>, multiply_tile_rows<2, 3>},

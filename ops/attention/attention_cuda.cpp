@@ -97,14 +97,14 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
 
 Support supports_sizes(const Query& q, const AttentionOp& op) {
   const auto dim = [&](int letter) { return q.problem.dims[letter]; };
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  constexpr std::int64_t kMax = std::int64_t{1} << 30;
   for (const int letter : {op.q_rows, op.k_rows, op.batch})
-    if (dim(letter) > kMost) return Support::no("{} rows or sequences", dim(letter));
+    if (dim(letter) > kMax) return Support::no("{} rows or sequences", dim(letter));
   const std::int64_t heads = dim(op.heads) * dim(op.group);
-  if (heads > kMost) return Support::no("{} heads", heads);
+  if (heads > kMax) return Support::no("{} heads", heads);
   const std::int64_t tiles = std::max(dim(op.q_rows), dim(op.k_rows)) / 4 + 2;
   const std::int64_t all = op.packed() ? tiles + dim(op.batch) : tiles * dim(op.batch);
-  if (heads > 0 && all > 2 * kMost / heads) return Support::no("{} heads of {} tiles", heads, all);
+  if (heads > 0 && all > 2 * kMax / heads) return Support::no("{} heads of {} tiles", heads, all);
   return Support::yes();
 }
 
@@ -255,7 +255,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   static constexpr const char* kEntry = "dlblas::attention::attention_rows";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionRowsConfig";
   static constexpr int kWarpRows = kRowsOfWarp;
-  static constexpr std::int64_t kMostShared = 96 * 1024;
+  static constexpr std::int64_t kMaxShared = 96 * 1024;
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs =
@@ -267,9 +267,9 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
     return c.warps * kRowsOfWarp * width_of(q) * std::int64_t{sizeof(float)};
   }
   static Support supports(const Query& q) {
-    if (bytes(q, {1}) > kMostShared)
+    if (bytes(q, {1}) > kMaxShared)
       return Support::no("heads of {}; at most {}", width_of(q),
-                         kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
+                         kMaxShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
     return supports_sizes(q, op_of(q));
   }
   static Support same_bits(const Query& q) {
@@ -280,7 +280,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
     space.require(table(), "shared memory holds the queries",
-                  [copy](const Config& c) { return bytes(copy, c) <= kMostShared; });
+                  [copy](const Config& c) { return bytes(copy, c) <= kMaxShared; });
   }
   /// Element-wise access, for any width.
   static Traits traits(const Query& q, const Config&) {
@@ -292,7 +292,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionRowsConfig> {
   }
   static Config preset(const Query& q) {
     Config c;
-    while (c.warps > 1 && bytes(q, c) > kMostShared) c.warps /= 2;
+    while (c.warps > 1 && bytes(q, c) > kMaxShared) c.warps /= 2;
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {

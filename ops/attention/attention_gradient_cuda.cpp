@@ -204,7 +204,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
   static constexpr const char* kInclude = "ops/attention/attention_gradient_rows.cuh";
   static constexpr const char* kEntry = "dlblas::attention::attention_gradient_rows";
   static constexpr const char* kConfigName = "dlblas::attention::AttentionGradientRowsConfig";
-  static constexpr std::int64_t kMostShared = 96 * 1024;
+  static constexpr std::int64_t kMaxShared = 96 * 1024;
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs =
@@ -220,9 +220,9 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
   }
   static Support supports(const Query& q) {
     const AttentionOp& op = op_of(q).of;
-    if (bytes(q, {1}) > kMostShared)
+    if (bytes(q, {1}) > kMaxShared)
       return Support::no("heads of {} and {}; at most {} together", dim(q, op.d), dim(q, op.dv),
-                         kMostShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
+                         kMaxShared / (kRowsOfWarp * std::int64_t{sizeof(float)}));
     return supports_sizes(q, op);
   }
   static Support same_bits(const Query& q) {
@@ -233,7 +233,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
     space.require(table(), "shared memory holds the rows",
-                  [copy](const Config& c) { return bytes(copy, c) <= kMostShared; });
+                  [copy](const Config& c) { return bytes(copy, c) <= kMaxShared; });
   }
   static Traits traits(const Query& q, const Config&) {
     Traits s = plain(gradient_traits(q));
@@ -242,7 +242,7 @@ struct RowsForm : kernels::CudaForm<AttentionTraits, AttentionGradientRowsConfig
   }
   static Config preset(const Query& q) {
     Config c;
-    while (c.warps > 1 && bytes(q, c) > kMostShared) c.warps /= 2;
+    while (c.warps > 1 && bytes(q, c) > kMaxShared) c.warps /= 2;
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {

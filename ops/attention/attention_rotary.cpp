@@ -39,13 +39,13 @@ TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table)
 
 /// The token buckets into which the B · S tokens of a call may fall, given the buckets of B and S.
 struct TokenBuckets {
-  static constexpr int kMost = 8;
-  std::int64_t ends[kMost];
+  static constexpr int kMax = 8;
+  std::int64_t ends[kMax];
   int count = 0;
   TokenBuckets(const Problem& p, const AttentionOp& op) {
     const std::int64_t b = dim(p, op.batch), s = dim(p, op.q_rows);
     const std::int64_t least = b * s == 0 ? 0 : (bucket_before(b) + 1) * (bucket_before(s) + 1);
-    for (std::int64_t at = bucket_tokens(least); count < kMost; at = bucket_tokens(at + 1)) {
+    for (std::int64_t at = bucket_tokens(least); count < kMax; at = bucket_tokens(at + 1)) {
       ends[count++] = at;
       if (at >= b * s) return;
     }

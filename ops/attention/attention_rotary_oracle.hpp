@@ -57,12 +57,12 @@ class RotationOracle {
   }
   /// All rows of a head of k; a few heads are cached.
   const TurnedRows& keys(std::int64_t b, std::int64_t head) {
-    constexpr std::size_t kMost = std::size_t{1} << 23;  // elements
+    constexpr std::size_t kMax = std::size_t{1} << 23;  // elements
     const auto [at, is_new] = kept_.try_emplace({b, head});
     if (!is_new) return at->second;
     TurnedRows made = turn(call_.k, b, head, 0, call_.args.letters[call_.op.k_rows]);
     held_ += made.value.size();
-    if (held_ <= kMost) return at->second = std::move(made);
+    if (held_ <= kMax) return at->second = std::move(made);
     kept_.clear(), held_ = made.value.size();
     return kept_[{b, head}] = std::move(made);
   }
@@ -70,13 +70,13 @@ class RotationOracle {
  private:
   void put(TurnedRows& to, std::size_t at, double a, double b) const {
     const DType type = call_.q.t.dtype;
-    constexpr double kMost = 0x1p127, kNone = std::numeric_limits<double>::infinity();
+    constexpr double kMax = 0x1p127, kNone = std::numeric_limits<double>::infinity();
     const double r = a + b;
     const bool finite = std::isfinite(a) && std::isfinite(b);
     to.value[at] = type == DType::kF32 ? r : round_to(type, r);
-    if (finite ? std::abs(a) + std::abs(b) >= kMost
-               : (std::isfinite(a) && std::abs(a) >= kMost) ||
-                     (std::isfinite(b) && std::abs(b) >= kMost)) {
+    if (finite ? std::abs(a) + std::abs(b) >= kMax
+               : (std::isfinite(a) && std::abs(a) >= kMax) ||
+                     (std::isfinite(b) && std::abs(b) >= kMax)) {
       to.off[at] = kNone;
       return;
     }

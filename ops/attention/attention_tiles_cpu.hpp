@@ -39,10 +39,10 @@ struct TileSizes {
   /// As many rows as leave their blocks of keys room in an L2 cache of 2 MiB: 512 rows of 128
   /// columns take 0.4 MiB, and a block 128 KiB, which is packed once for all of them.
   static TileSizes of(std::int64_t d, std::int64_t dv) {
-    constexpr std::int64_t kElements = 131072, kMost = 1024;
+    constexpr std::int64_t kElements = 131072, kMax = 1024;
     const std::int64_t wide = tile_padded(std::max<std::int64_t>({1, d, dv}));
     const std::int64_t rows = kElements / wide / kTileQueries * kTileQueries;
-    return {std::clamp(rows, kTileQueries, kMost), d, dv};
+    return {std::clamp(rows, kTileQueries, kMax), d, dv};
   }
   std::int64_t floats() const {
     const std::int64_t wide = tile_padded(d), wide_v = tile_padded(dv);

@@ -313,9 +313,9 @@ const CurrentRow* best_row(const std::vector<CurrentRow>& rows) {
 }
 
 namespace {
-// Warns once per problem, for at most kMost problems of an operator.
+// Warns once per problem, for at most kMax problems of an operator.
 void warn_of_reference(const Operator& op, const Problem& problem) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   static std::mutex mutex;
   static auto* const told = new std::map<std::string, std::set<std::string>>;
   const std::string said = print_problem(op, problem);
@@ -323,8 +323,8 @@ void warn_of_reference(const Operator& op, const Problem& problem) {
   {
     const std::lock_guard lock(mutex);
     std::set<std::string>& of = (*told)[op.schema.name];
-    if (of.size() >= kMost || !of.insert(said).second) return;
-    last = of.size() == kMost;
+    if (of.size() >= kMax || !of.insert(said).second) return;
+    last = of.size() == kMax;
   }
   log(LogLevel::kWarn, text(op.schema.name, ": no fast implementation supports ", said,
                             "; the reference runs (correct, slow); see dlblas.explain",

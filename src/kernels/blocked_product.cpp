@@ -28,7 +28,7 @@ std::int64_t block_bytes(const GemmCode& code, const C& c) {
   return kFloatBytes * c.block_m * (round_up(c.block_k, code.depths) + code.pad) /
          code.depths_per_float;
 }
-constexpr std::int64_t kLeastRows = 96;
+constexpr std::int64_t kMinRows = 96;
 
 /// True when no smaller value of the knob already covers the dimension: larger blocks would run the
 /// same loops.
@@ -105,7 +105,7 @@ void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
   space.require(t, "a_block_fits_l2", {"block_m", "block_k"},
                 [&code, least, l2 = q.device.l2_bytes](const C& c) {
                   return block_bytes(code, c) <= l2 ||
-                         (c.block_m == kLeastRows && c.block_k == least);
+                         (c.block_m == kMinRows && c.block_k == least);
                 });
   space.require(t, "rows_enough_to_split", {"tile", "split"},
                 [&code, m = p.m, threads = q.problem.threads](const C& c) {
@@ -173,7 +173,7 @@ Config fit_blocked(const Query& q, const BlockedProduct& p, CpuGemmConfig c) {
   c.block_n = fit("block_n", c.block_n, p.n);
   c.block_k = fit("block_k", c.block_k, p.k);
   if (block_bytes(*level.code, c) > q.device.l2_bytes)
-    c.block_m = kLeastRows, c.block_k = fit("block_k", 0, p.k);
+    c.block_m = kMinRows, c.block_k = fit("block_k", 0, p.k);
   if (level.multiplier != Multiplier::kFloats) c.unroll_k = 1;
   return table_of(q).to_config(c);
 }

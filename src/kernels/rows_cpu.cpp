@@ -36,7 +36,7 @@ const ConfigTable<CpuRowConfig>& table() {
 /// Columns of one unit of work where rows are not reduced: a multiple of every access.
 constexpr std::int32_t kTile = 16384;
 /// Longer rows are evicted from the second-level cache before they are walked.
-constexpr std::int64_t kMostAheadBytes = 512 << 10;
+constexpr std::int64_t kMaxAheadBytes = 512 << 10;
 
 /// A program's code at one level.
 struct RowLevel {
@@ -226,7 +226,7 @@ int run_piece(const Args& args, const Context& context, const State& state, void
   job.paired = pairs_pay(job);
   job.stream = state.config.store == Store::kStreamed && !stores_pairs;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow &&
-                 (!op.op.reduces || row_bytes <= kMostAheadBytes);
+                 (!op.op.reduces || row_bytes <= kMaxAheadBytes);
   // A tile holds whole groups.
   const bool whole = op.op.reduces || op.op.heads || op.folded != 0;
   const std::int32_t group = std::max(1, job.call.group);

@@ -60,7 +60,7 @@ using JudgeFn = void (*)(const Judgement& judgement, Finding* found);
 
 /// The oracle as a kernel, for operators measured on a GPU: the reference's values and magnitudes,
 /// written to device memory. It is checked against the reference before it judges
-/// (tuner/cuda_judge.cpp).
+/// (tuner/cuda_verifier.cpp).
 struct DeviceOracle {
   KernelSource source;  // an empty include: there is none, and the host's reference judges
   /// Launches `entry` over `num_rows` listed rows (device memory). Returns 0, or the driver's code.

@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "jit/jit.hpp"
-#include "tuner/cuda_judge.hpp"
+#include "tuner/cuda_verifier.hpp"
 
 namespace dlblas {
 namespace {
@@ -56,13 +56,14 @@ CudaMeasurer::CudaMeasurer(const MeasureRequest& request, std::unique_ptr<CudaMe
 
 CudaMeasurer::~CudaMeasurer() { (void)alive(); }  // nothing may run when graphs and tensors go
 
-std::unique_ptr<Judge> CudaMeasurer::make_judge(const Problem& problem, const Args& args,
-                                                std::vector<std::int64_t> rows, ClockFn clock) {
+std::unique_ptr<Verifier> CudaMeasurer::make_verifier(const Problem& problem, const Args& args,
+                                                      std::vector<std::int64_t> rows,
+                                                      ClockFn clock) {
   if (op_.def.judge)
-    return std::make_unique<FetchingJudge>(op_, problem, args, std::move(rows), context_, clock,
-                                           memory());
-  return std::make_unique<CudaJudge>(op_, problem, args, std::move(rows), context_, clock,
-                                     memory());
+    return std::make_unique<FetchingVerifier>(op_, problem, args, std::move(rows), context_, clock,
+                                              memory());
+  return std::make_unique<CudaVerifier>(op_, problem, args, std::move(rows), context_, clock,
+                                        memory());
 }
 
 // Between two launches on a set, three times the L2 cache's size of other memory is touched: by the

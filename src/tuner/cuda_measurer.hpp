@@ -32,8 +32,8 @@ class CudaMeasurer final : public InProcessMeasurer {
     std::unique_ptr<cuda::Graph> graph;  // null: launched one by one
   };
 
-  std::unique_ptr<Judge> make_judge(const Problem& problem, const Args& args,
-                                    std::vector<std::int64_t> rows, ClockFn clock) override;
+  std::unique_ptr<Verifier> make_verifier(const Problem& problem, const Args& args,
+                                          std::vector<std::int64_t> rows, ClockFn clock) override;
   int run_once(const Kernel& kernel, const CallData& data, double& ms) override;
   std::string refusal_of(const Plan& plan, const Kernel& kernel) const override;
   bool alive() override;

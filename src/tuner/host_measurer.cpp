@@ -59,9 +59,9 @@ class HostMeasurer final : public InProcessMeasurer {
     }
     std::deque<CallData>& sets;
   };
-  std::unique_ptr<Judge> make_judge(const Problem& problem, const Args& args,
-                                    std::vector<std::int64_t> rows, ClockFn clock) override {
-    return std::make_unique<HostJudge>(op_, problem, args, std::move(rows), context_, clock);
+  std::unique_ptr<Verifier> make_verifier(const Problem& problem, const Args& args,
+                                          std::vector<std::int64_t> rows, ClockFn clock) override {
+    return std::make_unique<HostVerifier>(op_, problem, args, std::move(rows), context_, clock);
   }
   int run_once(const Kernel& kernel, const CallData& data, double& ms) override {
     const std::int64_t begin = clock_();

@@ -73,19 +73,19 @@ void InProcessMeasurer::open(const MeasureRequest& request) {
   std::vector<std::int64_t> rows =
       choose_rows(op_, problem_, args, request.seed, kMaxCheckedElements);
   checks_whole_ = static_cast<std::int64_t>(rows.size()) == count_rows(args);
-  judge_ = first_judge(rows);
+  verifier_ = first_verifier(rows);
   rows_ = std::move(rows);
 }
 
 // A user's reference may use integers without a role as places, and raise if they are out of range.
-std::unique_ptr<Judge> InProcessMeasurer::first_judge(const std::vector<std::int64_t>& rows) {
+std::unique_ptr<Verifier> InProcessMeasurer::first_verifier(const std::vector<std::int64_t>& rows) {
   CallData& data = sets_.front();
   if (op_.def.user && data.has_plain_integers()) {
     try {
-      make_judge(some_of(rows, 0));
+      make_verifier(some_of(rows, 0));
       for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
         data.vary(problem_, seed_, look, nothing_else());
-        make_judge(some_of(rows, 0));
+        make_verifier(some_of(rows, 0));
       }
       data.remake(problem_, seed_);
       data.restore();
@@ -94,7 +94,7 @@ std::unique_ptr<Judge> InProcessMeasurer::first_judge(const std::vector<std::int
       data.use_small_integers(problem_, seed_);
     }
   }
-  return make_judge(rows);
+  return make_verifier(rows);
 }
 
 void InProcessMeasurer::reserve_workspace(const Kernel& kernel) {
@@ -203,7 +203,7 @@ Check InProcessMeasurer::check_here(const Plan& plan) {
         wrong = {Failure::kWrongResult, std::move(why)};
       continue;
     }
-    const Verdict verdict = judge_->compare(sets_.front().args());
+    const Verdict verdict = verifier_->compare(sets_.front().args());
     mistrusted_ |= verdict.mistrusted;
     telling_ |= verdict.telling;
     if (verdict.wrong > 0 && wrong.failure == Failure::kNone)
@@ -336,10 +336,10 @@ std::vector<std::int64_t> InProcessMeasurer::still_kept(const Kernel& kernel, in
 std::vector<std::int64_t> InProcessMeasurer::defined_of_result(
     int r, const std::vector<std::int64_t>& elements) {
   const CallData& data = sets_.front();
-  if (!data.has_written_inputs()) return judge_->defined(data.args(), r, elements);
+  if (!data.has_written_inputs()) return verifier_->defined(data.args(), r, elements);
   CallData before(data);
   before.restore();
-  return judge_->defined(before.args(), r, elements);
+  return verifier_->defined(before.args(), r, elements);
 }
 
 bool InProcessMeasurer::keeps(const Kernel& kernel) const {
@@ -367,17 +367,17 @@ void InProcessMeasurer::compare_with_others(const Kernel& kernel, Check& found) 
 bool InProcessMeasurer::compare_with(const KeptResults& other, Check& found) {
   CallData& data = sets_.front();
   const std::vector<std::int64_t> rows =
-      some_of(judge_->disputed(data.args(), other.args()), judge_->row_ms());
+      some_of(verifier_->disputed(data.args(), other.args()), verifier_->row_ms());
   if (rows.empty()) return true;
   const KeptResults mine(data);
   data.restore();
-  const std::unique_ptr<Judge> judge = make_judge(rows);
-  if (const Verdict verdict = judge->compare(mine.args()); verdict.wrong > 0)
+  const std::unique_ptr<Verifier> verifier = make_verifier(rows);
+  if (const Verdict verdict = verifier->compare(mine.args()); verdict.wrong > 0)
     found = {Failure::kWrongResult,
              text(verdict.wrong, " of ", verdict.checked,
                   " elements are wrong where another implementation disagrees, ",
                   first_place(op_.schema, verdict))};
-  return judge->compare(other.args()).wrong == 0;
+  return verifier->compare(other.args()).wrong == 0;
 }
 
 Check InProcessMeasurer::check_whole(const Plan& plan) {
@@ -414,15 +414,15 @@ Check InProcessMeasurer::check_whole(const Plan& plan) {
 
 Verdict InProcessMeasurer::compare_whole() {
   const CallData& data = sets_.front();
-  if (!data.has_written_inputs()) return judge_->compare_whole(data.args(), data.args());
+  if (!data.has_written_inputs()) return verifier_->compare_whole(data.args(), data.args());
   // The call has overwritten what the oracle reads: it gets the inputs of a fresh copy.
   CallData before(data);
   before.restore();
-  return judge_->compare_whole(before.args(), data.args());
+  return verifier_->compare_whole(before.args(), data.args());
 }
 
 double InProcessMeasurer::whole_cost_ms() const {
-  return judge_->row_ms() * static_cast<double>(count_rows(sets_.front().args())) + others_ms();
+  return verifier_->row_ms() * static_cast<double>(count_rows(sets_.front().args())) + others_ms();
 }
 
 }  // namespace dlblas

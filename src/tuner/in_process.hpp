@@ -12,9 +12,9 @@
 
 #include "tuner/fork_watch.hpp"
 #include "tuner/inputs.hpp"
-#include "tuner/judge.hpp"
 #include "tuner/kept_results.hpp"
 #include "tuner/measure.hpp"
+#include "tuner/verifier.hpp"
 
 namespace dlblas {
 
@@ -32,13 +32,14 @@ class InProcessMeasurer : public Measurer {
 
  protected:
   InProcessMeasurer(const MeasureRequest& request, std::unique_ptr<Memory> memory);
-  /// Makes set 0 and its judge. Called by the constructors of the devices' measurers.
+  /// Makes set 0 and its verifier. Called by the constructors of the devices' measurers.
   void open(const MeasureRequest& request);
-  /// A judge for a call of `problem`; `args` has its inputs as they are before the call.
-  virtual std::unique_ptr<Judge> make_judge(const Problem& problem, const Args& args,
-                                            std::vector<std::int64_t> rows, ClockFn clock) = 0;
-  std::unique_ptr<Judge> make_judge(std::vector<std::int64_t> rows) {
-    return make_judge(problem_, sets_.front().args(), std::move(rows), clock_);
+  /// A verifier for a call of `problem`; `args` has its inputs as they are before the call.
+  virtual std::unique_ptr<Verifier> make_verifier(const Problem& problem, const Args& args,
+                                                  std::vector<std::int64_t> rows,
+                                                  ClockFn clock) = 0;
+  std::unique_ptr<Verifier> make_verifier(std::vector<std::int64_t> rows) {
+    return make_verifier(problem_, sets_.front().args(), std::move(rows), clock_);
   }
   /// Runs once and waits; `ms` is the time. Returns a step's code, or throws.
   virtual int run_once(const Kernel& kernel, const CallData& data, double& ms) = 0;
@@ -68,7 +69,7 @@ class InProcessMeasurer : public Measurer {
   static constexpr std::int64_t kMaxCheckedElements = 1 << 22;
   static constexpr int kPatterns[] = {GuardedTensor::kGuardByte, 0x5c};
   std::deque<CallData> sets_;  // set 0 is the one that is checked
-  std::unique_ptr<Judge> judge_;
+  std::unique_ptr<Verifier> verifier_;
 
  private:
   using Digests = std::optional<std::array<std::uint64_t, kMaxTensors>>;
@@ -90,11 +91,11 @@ class InProcessMeasurer : public Measurer {
   bool open_look(Look look);
   bool open_scalars();
   void open_elsewhere();
-  /// Fills set 0 for the look with this variety, and returns a judge of it; null if the reference
-  /// refuses.
-  std::unique_ptr<Judge> try_look(Look look, const Variety& variety);
-  /// The judge of the first call.
-  std::unique_ptr<Judge> first_judge(const std::vector<std::int64_t>& rows);
+  /// Fills set 0 for the look with this variety, and returns a verifier of it; null if the
+  /// reference refuses.
+  std::unique_ptr<Verifier> try_look(Look look, const Variety& variety);
+  /// The verifier of the first call.
+  std::unique_ptr<Verifier> first_verifier(const std::vector<std::int64_t>& rows);
   /// Restores set 0 to the first call.
   void end_look();
   struct FirstAgain {
@@ -104,7 +105,7 @@ class InProcessMeasurer : public Measurer {
     FirstAgain& operator=(const FirstAgain&) = delete;
     InProcessMeasurer& measurer;
   };
-  /// One run of a look other than the first, and its judge's verdict.
+  /// One run of a look other than the first, and its verifier's verdict.
   Check check_look(const Plan& plan, const Kernel& kernel, Look look, double& error);
   /// After a run in such a look: what is wrong; or empty.
   std::string wrong_for_others(double& error);
@@ -146,8 +147,8 @@ class InProcessMeasurer : public Measurer {
   double beside_s_ = 0;                     // what those took
   std::set<const Kernel*> right_;  // so far: a second check of one counts no second candidate
   const std::uint64_t seed_;
-  std::vector<std::int64_t> rows_;                  // that judge_ compares
-  std::unique_ptr<Judge> other_judges_[kNumLooks];  // null: not needed yet
+  std::vector<std::int64_t> rows_;                        // that verifier_ compares
+  std::unique_ptr<Verifier> other_verifiers_[kNumLooks];  // null: not needed yet
   // The results of the first correct candidates of two implementations.
   struct Other {
     const Kernel* kernel;
@@ -160,7 +161,7 @@ class InProcessMeasurer : public Measurer {
         : problem(p), data(op, p, seed, nullptr, memory) {}
     Problem problem;
     CallData data;
-    std::unique_ptr<Judge> judge;
+    std::unique_ptr<Verifier> verifier;
     std::array<std::uint64_t, kMaxTensors> digests{};
   };
   std::unique_ptr<Smaller> smaller_;

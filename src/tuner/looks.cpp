@@ -54,7 +54,7 @@ InProcessMeasurer::FirstAgain::~FirstAgain() {
 bool InProcessMeasurer::show(const Plan& plan, Look look) {
   CallData& data = sets_.front();
   if (look == Look::kScalars && keeps_scalars_) return false;
-  if (!other_judges_[static_cast<int>(look)]) {
+  if (!other_verifiers_[static_cast<int>(look)]) {
     if (!open_look(look)) return false;
   } else {
     look_ = look;
@@ -65,12 +65,12 @@ bool InProcessMeasurer::show(const Plan& plan, Look look) {
   return true;
 }
 
-std::unique_ptr<Judge> InProcessMeasurer::try_look(Look look, const Variety& variety) {
+std::unique_ptr<Verifier> InProcessMeasurer::try_look(Look look, const Variety& variety) {
   look_ = look;
   sets_.front().vary(problem_, seed_, look, variety);
   try {
-    return make_judge(other_rows());  // what is kept from the first call shows in any row
-  } catch (const Error&) {            // a user's reference, of what does not go together
+    return make_verifier(other_rows());  // what is kept from the first call shows in any row
+  } catch (const Error&) {               // a user's reference, of what does not go together
     return nullptr;
   }
 }
@@ -80,7 +80,7 @@ bool InProcessMeasurer::open_look(Look look) {
   if (look == Look::kElsewhere) return open_elsewhere(), true;
   look_ = look;
   sets_.front().vary(problem_, seed_, look, variety_);
-  other_judges_[static_cast<int>(look)] = make_judge(other_rows());
+  other_verifiers_[static_cast<int>(look)] = make_verifier(other_rows());
   return true;
 }
 
@@ -89,11 +89,11 @@ bool InProcessMeasurer::open_look(Look look) {
 // one that fails again keeps its value.
 bool InProcessMeasurer::open_scalars() {
   CallData& data = sets_.front();
-  std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kScalars)];
+  std::unique_ptr<Verifier>& verifier = other_verifiers_[static_cast<int>(Look::kScalars)];
   const auto takes = [&](const Variety& variety) {
-    judge = try_look(Look::kScalars, variety);
-    if (judge && op_.def.user && !judge->fits(data.args())) judge.reset();
-    return judge != nullptr;
+    verifier = try_look(Look::kScalars, variety);
+    if (verifier && op_.def.user && !verifier->fits(data.args())) verifier.reset();
+    return verifier != nullptr;
   };
   keeps_scalars_ = !data.has_other_scalars(variety_);
   if (keeps_scalars_ || takes(variety_)) return !keeps_scalars_;
@@ -106,8 +106,8 @@ bool InProcessMeasurer::open_scalars() {
       variety_ = more;
       break;
     }
-  if (data.has_other_scalars(variety_)) judge = try_look(Look::kScalars, variety_);
-  keeps_scalars_ = !data.has_other_scalars(variety_) || !judge;
+  if (data.has_other_scalars(variety_)) verifier = try_look(Look::kScalars, variety_);
+  keeps_scalars_ = !data.has_other_scalars(variety_) || !verifier;
   return !keeps_scalars_;
 }
 
@@ -116,11 +116,11 @@ bool InProcessMeasurer::open_scalars() {
 // gradients, say), nor on a NaN that a row of zeros produces.
 void InProcessMeasurer::open_elsewhere() {
   CallData& data = sets_.front();
-  std::unique_ptr<Judge>& judge = other_judges_[static_cast<int>(Look::kElsewhere)];
+  std::unique_ptr<Verifier>& verifier = other_verifiers_[static_cast<int>(Look::kElsewhere)];
   const auto takes = [&](const Variety& variety) {
-    judge = try_look(Look::kElsewhere, variety);
-    if (judge && !judge->fits(data.args())) judge.reset();
-    return judge != nullptr;
+    verifier = try_look(Look::kElsewhere, variety);
+    if (verifier && !verifier->fits(data.args())) verifier.reset();
+    return verifier != nullptr;
   };
   if (takes(variety_)) return;
   const double large = variety_.large;
@@ -143,7 +143,7 @@ void InProcessMeasurer::open_elsewhere() {
     if (large > 0 && add(more)) break;
   }
   data.vary(problem_, seed_, Look::kElsewhere, variety_);
-  judge = make_judge(other_rows());
+  verifier = make_verifier(other_rows());
 }
 
 Check InProcessMeasurer::check_look(const Plan& plan, const Kernel& kernel, Look look,
@@ -160,7 +160,7 @@ Check InProcessMeasurer::check_look(const Plan& plan, const Kernel& kernel, Look
 }
 
 std::vector<std::int64_t> InProcessMeasurer::other_rows() const {
-  return some_of(rows_, judge_->row_ms());
+  return some_of(rows_, verifier_->row_ms());
 }
 
 double InProcessMeasurer::others_ms() const {
@@ -170,19 +170,19 @@ double InProcessMeasurer::others_ms() const {
   for (const Look look : {Look::kPart, Look::kScalars, Look::kElsewhere}) {
     const bool left_out =
         look == Look::kScalars && (keeps_scalars_ || !sets_.front().has_other_scalars());
-    if (!left_out && !other_judges_[static_cast<int>(look)])
-      ms += judge_->row_ms() * static_cast<double>(rows);
+    if (!left_out && !other_verifiers_[static_cast<int>(look)])
+      ms += verifier_->row_ms() * static_cast<double>(rows);
   }
   return ms;
 }
 
 std::string InProcessMeasurer::wrong_for_others(double& error) {
   const Args& args = sets_.front().args();
-  const Verdict verdict = other_judges_[static_cast<int>(look_)]->compare(args);
+  const Verdict verdict = other_verifiers_[static_cast<int>(look_)]->compare(args);
   error = std::max(error, verdict.worst);
   telling_ |= verdict.telling;
   if (verdict.wrong == 0) return {};
-  if (judge_->compare(args).wrong == 0)
+  if (verifier_->compare(args).wrong == 0)
     return text("gave the first call's result for ", name_of(look_));
   return text(verdict.wrong, " of ", verdict.checked, " elements are wrong for ", name_of(look_),
               ", ", first_place(op_.schema, verdict));
@@ -211,7 +211,7 @@ bool InProcessMeasurer::has_smaller() {
     smaller_->data.follow(first, other, seed_);
     const Args& args = smaller_->data.args();
     std::vector<std::int64_t> rows = choose_rows(op_, other, args, seed_, kMaxCheckedElements);
-    smaller_->judge = make_judge(other, args, some_of(rows, judge_->row_ms()), clock_);
+    smaller_->verifier = make_verifier(other, args, some_of(rows, verifier_->row_ms()), clock_);
     smaller_->digests = smaller_->data.digests();
   } catch (const std::bad_alloc&) {
     smaller_.reset();
@@ -245,7 +245,7 @@ Check InProcessMeasurer::check_smaller(const Kernel& kernel) {
     data.follow(sets_.front(), smaller_->problem, seed_);
     return {Failure::kOutOfBounds, text("an input was written where ", sizes)};
   }
-  const Verdict verdict = smaller_->judge->compare(data.args());
+  const Verdict verdict = smaller_->verifier->compare(data.args());
   telling_ |= verdict.telling;
   if (verdict.wrong == 0) return {};
   return {Failure::kWrongResult,

@@ -1,5 +1,6 @@
-// Where a GPU's judge gets the oracle's values; see cuda_judge.hpp. A device oracle is code like
-// any other: before it judges, it is compared with the reference on a small problem of its own.
+// Where a GPU's verifier gets the oracle's values; see cuda_verifier.hpp. A device oracle is code
+// like any other: before it judges, it is compared with the reference on a small problem of its
+// own.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -9,7 +10,7 @@
 #include "core/error.hpp"
 #include "dispatch/dispatch.hpp"
 #include "jit/jit.hpp"
-#include "tuner/cuda_judge.hpp"
+#include "tuner/cuda_verifier.hpp"
 #include "tuner/inputs.hpp"
 
 namespace dlblas {

@@ -14,8 +14,8 @@
 
 #include "device/whole.hpp"
 #include "tests/cpp/gpu_dummy.hpp"
-#include "tuner/cuda_judge.hpp"
 #include "tuner/cuda_measurer.hpp"
+#include "tuner/cuda_verifier.hpp"
 #include "tuner/machine.hpp"
 
 namespace dlblas::test {
@@ -216,11 +216,11 @@ TEST_F(GpuTuner, ComparesWholeNumbersAsTheHostDoes) {
       EXPECT_EQ(v.first_wrong, off);
       EXPECT_EQ(v.checked, 8);
     }
-    CudaJudge judge(op, on_gpu(problem), device.args(), {0, 1}, context_, steady_nanoseconds,
-                    memory);
+    CudaVerifier verifier(op, on_gpu(problem), device.args(), {0, 1}, context_, steady_nanoseconds,
+                          memory);
     CallData other(device);
     memory.copy_in(other.args().result(0).data, x, sizeof x);
-    const std::vector<std::int64_t> disputed = judge.disputed(device.args(), other.args());
+    const std::vector<std::int64_t> disputed = verifier.disputed(device.args(), other.args());
     EXPECT_EQ(disputed, off < 0 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{off / 4});
   }
 }

@@ -498,9 +498,9 @@ __global__ void __launch_bounds__(C.warps* kWarp, C.blocks)
 template <PagedTraits S, PagedDecodeConfig C>
 __global__ void __launch_bounds__(join_threads(S.width))
     paged_join(const __grid_constant__ PagedParams p) {
-  constexpr int kRows = decode_rows(S), kMost = S.ragged || S.group > kRows ? kRows : S.group;
-  const uint32_t unit = blockIdx.x / kMost;
-  const int r = static_cast<int>(blockIdx.x - unit * kMost);
+  constexpr int kRows = decode_rows(S), kMax = S.ragged || S.group > kRows ? kRows : S.group;
+  const uint32_t unit = blockIdx.x / kMax;
+  const int r = static_cast<int>(blockIdx.x - unit * kMax);
   const auto tile = static_cast<int32_t>(unit / static_cast<uint32_t>(p.heads));
   const int head = static_cast<int>(unit) - tile * p.heads;
   launch_dependents();

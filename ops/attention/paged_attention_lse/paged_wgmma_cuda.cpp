@@ -15,7 +15,7 @@ struct WgmmaTraits {
 
 struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgmma {
   static constexpr bool kHopper = true;
-  static constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  static constexpr std::int64_t kMax = std::int64_t{1} << 30;
 
   static Support supports(const Query& q) {
     const Problem& p = q.problem;
@@ -27,11 +27,11 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     for (const int i : {kQ, kKCache, kVCache, kO})
       if (const Support rows = supports_rows(q, i, d[kD]); !rows) return rows;
     for (const Letter letter : {kT, kHkv, kG, kB, kW})
-      if (d[letter] > kMost) return Support::no("a size is {}; at most {}", d[letter], kMost);
+      if (d[letter] > kMax) return Support::no("a size is {}; at most {}", d[letter], kMax);
     if (d[kPage] == 0) return Support::no("there are no pages");
-    if (d[kW] * d[kPage] > kMost)
-      return Support::no("sequences of {} keys; at most {}", d[kW] * d[kPage], kMost);
-    if ((d[kT] / 128 + d[kB] + 2) * d[kHkv] * d[kG] > kMost)
+    if (d[kW] * d[kPage] > kMax)
+      return Support::no("sequences of {} keys; at most {}", d[kW] * d[kPage], kMax);
+    if ((d[kT] / 128 + d[kB] + 2) * d[kHkv] * d[kG] > kMax)
       return Support::no("{} heads of {} rows", d[kHkv] * d[kG], d[kT]);
     if (!fits(q, preset(q)))
       return Support::no("no block holds whole pages of {} keys, heads of {}", d[kPage], d[kD]);
@@ -135,7 +135,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     p.heads = static_cast<std::int32_t>(args.letters[kHkv]);
     p.group = static_cast<std::int32_t>(args.letters[kG]), p.pack = 1;
     p.d = p.dv = static_cast<std::int32_t>(args.letters[kD]);
-    p.window = static_cast<std::int32_t>(std::min(args.scalars[kWindow].i, kMost));
+    p.window = static_cast<std::int32_t>(std::min(args.scalars[kWindow].i, kMax));
     p.scale = static_cast<float>(scale_of(args));
     p.cap = static_cast<float>(args.scalars[kSoftcap].f);
     p.causal = args.scalars[kCausal].i != 0;

@@ -16,7 +16,7 @@ namespace dlblas::gemm::scaled {
 #if defined(DLBLAS_X86)
 namespace {
 
-constexpr std::int64_t kMostTerms = 131072;  // of 128 · 128 each are 2^31: beyond i32
+constexpr std::int64_t kMaxTerms = 131072;  // of 128 · 128 each are 2^31: beyond i32
 
 OneDnnProduct product(std::int64_t m, std::int64_t n, std::int64_t k) {
   OneDnnProduct p{m, n, k};
@@ -34,8 +34,8 @@ Support supports(const Query& q) {
   if (!q.device.vnni || (onednn().get_effective_cpu_isa() & OneDnn::kVnni) == 0)
     return Support::no(
         "needs AVX512_VNNI, which this CPU lacks or an environment variable rules out");
-  if (p.dims[kK] >= kMostTerms)
-    return Support::no("sums of {} products and more may not fit 32 bits", kMostTerms);
+  if (p.dims[kK] >= kMaxTerms)
+    return Support::no("sums of {} products and more may not fit 32 bits", kMaxTerms);
   OneDnnProduct typical = product(p.dims[kM], p.dims[kN], p.dims[kK]);
   set_typical(typical, OneDnnProduct::kA, p.tensors[kA]);
   set_typical(typical, OneDnnProduct::kB, p.tensors[kB]);

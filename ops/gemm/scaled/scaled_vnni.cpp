@@ -16,7 +16,7 @@ namespace dlblas::gemm::scaled {
 namespace {
 
 /// Maximum rows of a packed at a time, in whole tiles: b is packed again for the next ones.
-constexpr std::int64_t kMostRows = 96 * kVnniRows;
+constexpr std::int64_t kMaxRows = 96 * kVnniRows;
 constexpr std::int64_t kLine = 64;
 /// The configuration that packs nothing.
 constexpr VnniConfig kDots{1024, 256, true};
@@ -90,7 +90,7 @@ struct State {
 
 /// Upper bound on the padded rows of a batch: panels are balanced, so each pads by at most one.
 std::int64_t padded_rows(std::int64_t m) {
-  const std::int64_t rows = std::min(m, kMostRows);
+  const std::int64_t rows = std::min(m, kMaxRows);
   return rows + ceil_div(rows, kVnniRows);
 }
 std::int64_t spans_of(std::int64_t k) { return std::max<std::int64_t>(1, ceil_div(k, kVnniSpan)); }
@@ -147,7 +147,7 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   if (p.m == 0 || p.n == 0) return 0;
   const Room room(s.config, p.m, p.k);
   auto* const memory = static_cast<char*>(workspace);
-  const std::int64_t share = round_up(ceil_div(p.m, ceil_div(p.m, kMostRows)), kVnniRows);
+  const std::int64_t share = round_up(ceil_div(p.m, ceil_div(p.m, kMaxRows)), kVnniRows);
   for (std::int64_t i = 0; i < p.m; i += share) {
     VnniRows rows{};
     rows.first = i, rows.count = std::min(share, p.m - i);

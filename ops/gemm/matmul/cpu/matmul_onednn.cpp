@@ -15,7 +15,7 @@ namespace {
 // oneDNN 3.2 sums each column in one f32 chain of K terms where columns are few, and always on CPUs
 // without AVX-512. Equal terms round alike: 2^17 of them have an error of half of what the oracle
 // allows, 2^18 of four times as much.
-constexpr std::int64_t kMostTerms = 1 << 16;
+constexpr std::int64_t kMaxTerms = 1 << 16;
 
 /// Of the activations that keep NaN and Inf: see supports.
 void set_activation(OneDnnProduct& p, Activation activation) {
@@ -52,8 +52,8 @@ OneDnnProduct typical(const Problem& problem) {
 Support supports(const Query& q) {
   const Problem& p = q.problem;
   if (const Support takes = onednn_takes(p, {kA, kB, kOut}); !takes) return takes;
-  if (p.dims[kK] > kMostTerms)
-    return Support::no("oneDNN may add up K in one chain: too inexact beyond {}", kMostTerms);
+  if (p.dims[kK] > kMaxTerms)
+    return Support::no("oneDNN may add up K in one chain: too inexact beyond {}", kMaxTerms);
   // Seen in 3.2 and 3.13, on a CPU with AVX-512 but without bf16 instructions.
   if (p.dims[kK] % 2 != 0 && size_of(p.tensors[kA].dtype) == 2) {
     return Support::no(

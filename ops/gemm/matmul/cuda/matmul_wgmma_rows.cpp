@@ -13,7 +13,7 @@ namespace dlblas::gemm {
 namespace {
 
 constexpr int kSizes = 8;                              // of a bucket that are looked at
-constexpr std::int64_t kLeastRows = 64;                // fewer are one tile, and memory's time
+constexpr std::int64_t kMinRows = 64;                  // fewer are one tile, and memory's time
 constexpr double kWorth[] = {1.02, 1.04, 1.08, 1.16};  // a tile stays where another is no faster
 
 /// The fastest configuration at one size, by the model.
@@ -95,7 +95,7 @@ GemmWgmmaConfig PackedWgmma::config() const {
 
 FewerRows for_fewer_rows(const Query& q, const GemmWgmmaConfig& config, WgmmaModel model) {
   const std::int64_t end = q.problem.dims[kM];
-  if (end <= kLeastRows || end > std::numeric_limits<std::int32_t>::max()) return {};
+  if (end <= kMinRows || end > std::numeric_limits<std::int32_t>::max()) return {};
   const std::int32_t span = wgmma_span(q.problem, config, q.device);
   const std::vector<Best> best = remembered(q, model);
   FewerRows found;
@@ -107,7 +107,7 @@ FewerRows for_fewer_rows(const Query& q, const GemmWgmmaConfig& config, WgmmaMod
       const Problem at = with_rows(q.problem, b.m);
       if (model(at, current, q.device) <= worth * b.ms) continue;
       if (wgmma_span(q.problem, b.config, q.device) != span) continue;
-      if (found.count == FewerRows::kMost) {
+      if (found.count == FewerRows::kMax) {
         all = false;
         break;
       }

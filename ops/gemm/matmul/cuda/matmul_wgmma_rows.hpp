@@ -24,10 +24,10 @@ struct PackedWgmma {
 };
 
 struct FewerRows {
-  static constexpr int kMost = 3;
+  static constexpr int kMax = 3;
   std::int32_t count = 0;
-  std::int32_t rows[kMost] = {};  // at most, in descending order
-  PackedWgmma tiles[kMost];
+  std::int32_t rows[kMax] = {};  // at most, in descending order
+  PackedWgmma tiles[kMax];
 
   GemmWgmmaConfig config(int i) const { return tiles[i].config(); }
   /// -1: the configuration for the bucket's end.

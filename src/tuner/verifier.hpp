@@ -1,6 +1,6 @@
 // Judges results against the oracle's values of the chosen rows, computed once for all candidates
 // of a problem. In: inputs as they were before a call, results. Out: a Verdict. Flow: tune >
-// measure > [judge].  Read next: tuner/verify.hpp (on the host), tuner/cuda_judge.hpp.
+// measure > [verify].  Read next: tuner/verify.hpp (on the host), tuner/cuda_verifier.hpp.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace dlblas {
 
-class Judge {
+class Verifier {
  public:
-  virtual ~Judge() = default;
+  virtual ~Verifier() = default;
   /// Judges the chosen rows of results and written inputs, as `after` has them.
   virtual Verdict compare(const Args& after) = 0;
   /// Judges every row; `before` has the inputs as they were before the call.
@@ -51,10 +51,10 @@ std::vector<double> largest_of(const double* magnitudes, std::size_t rows, std::
 std::vector<std::int64_t> set_in(const std::vector<std::uint8_t>& flags);
 
 /// The reference on the host, threaded by the context.
-class HostJudge final : public Judge {
+class HostVerifier final : public Verifier {
  public:
-  HostJudge(const Operator& op, const Problem& problem, const Args& args,
-            std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)());
+  HostVerifier(const Operator& op, const Problem& problem, const Args& args,
+               std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)());
   Verdict compare(const Args& after) override { return oracle_->compare(after); }
   Verdict compare_whole(const Args& before, const Args& after) override {
     return verify(op_, problem_, before, after, {}, context_);
@@ -76,11 +76,11 @@ class HostJudge final : public Judge {
 
 /// The same for tensors in other memory, which it fetches: for operators with a judge of their own,
 /// which reads them on the host.
-class FetchingJudge final : public Judge {
+class FetchingVerifier final : public Verifier {
  public:
-  FetchingJudge(const Operator& op, const Problem& problem, const Args& args,
-                std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
-                Memory& memory)
+  FetchingVerifier(const Operator& op, const Problem& problem, const Args& args,
+                   std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
+                   Memory& memory)
       : memory_(memory),
         host_(op, problem, HostCopy(args, memory).args(), std::move(rows), context, clock) {}
   Verdict compare(const Args& after) override {
@@ -101,7 +101,7 @@ class FetchingJudge final : public Judge {
 
  private:
   Memory& memory_;
-  HostJudge host_;
+  HostVerifier host_;
 };
 
 }  // namespace dlblas

@@ -1,5 +1,5 @@
-// Comparing on the device; see cuda_judge.hpp.
-#include "tuner/cuda_judge.hpp"
+// Comparing on the device; see cuda_verifier.hpp.
+#include "tuner/cuda_verifier.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -51,11 +51,11 @@ void require_whole_elements(const Schema& schema, const Args& args) {
 }  // namespace
 
 // Some rows of the oracle's values, in device memory.
-class CudaJudge::Block {
+class CudaVerifier::Block {
  public:
-  Block(const CudaJudge& judge, const Args& args, std::vector<std::int64_t> rows)
-      : judge_(judge), rows_(std::move(rows)), device_rows_(judge.memory_, rows_.size()) {
-    CudaMemory& memory = judge_.memory_;
+  Block(const CudaVerifier& verifier, const Args& args, std::vector<std::int64_t> rows)
+      : verifier_(verifier), rows_(std::move(rows)), device_rows_(verifier.memory_, rows_.size()) {
+    CudaMemory& memory = verifier_.memory_;
     memory.copy_in(device_rows_.get(), rows_.data(), rows_.size() * sizeof(std::int64_t));
     OracleOut out[kMaxJudged] = {};
     for (int j = 0; j < args.schema->num_judged(); ++j) {
@@ -66,7 +66,7 @@ class CudaJudge::Block {
       magnitudes_[j] = std::make_unique<CudaArray<double>>(memory, count);
       out[j] = {values_[j]->get(), magnitudes_[j]->get()};
     }
-    judge_.source_->compute(args, rows_, device_rows_.get(), out);
+    verifier_.source_->compute(args, rows_, device_rows_.get(), out);
     cuda::synchronize(memory.stream());
   }
 
@@ -82,8 +82,8 @@ class CudaJudge::Block {
   }
 
   void compare(const TensorView& t, int judged, Tally& tally) const {
-    CudaMemory& memory = judge_.memory_;
-    const Bound bound = judge_.op_.def.bound(judge_.problem_, judged);
+    CudaMemory& memory = verifier_.memory_;
+    const Bound bound = verifier_.op_.def.bound(verifier_.problem_, judged);
     CompareParams p{};
     p.out = merged(t);
     p.values = values_[judged]->get(), p.magnitudes = magnitudes_[judged]->get();
@@ -119,19 +119,19 @@ class CudaJudge::Block {
   }
   std::vector<double> fetched(const CudaArray<double>& from, std::size_t count) const {
     std::vector<double> host(count);
-    judge_.memory_.copy_out(host.data(), from.get(), count * sizeof(double));
+    verifier_.memory_.copy_out(host.data(), from.get(), count * sizeof(double));
     return host;
   }
 
-  const CudaJudge& judge_;
+  const CudaVerifier& verifier_;
   const std::vector<std::int64_t> rows_;
   const CudaArray<std::int64_t> device_rows_;
   std::unique_ptr<CudaArray<double>> values_[kMaxJudged], magnitudes_[kMaxJudged];
 };
 
-CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const Args& args,
-                     std::vector<std::int64_t> rows, const Context& context,
-                     std::int64_t (*clock)(), CudaMemory& memory)
+CudaVerifier::CudaVerifier(const Operator& op, const Problem& problem, const Args& args,
+                           std::vector<std::int64_t> rows, const Context& context,
+                           std::int64_t (*clock)(), CudaMemory& memory)
     : op_(op),
       problem_(problem),
       memory_(memory),
@@ -142,9 +142,9 @@ CudaJudge::CudaJudge(const Operator& op, const Problem& problem, const Args& arg
   row_ms_ = static_cast<double>(clock() - begin) * 1e-6 / count;
 }
 
-CudaJudge::~CudaJudge() = default;
+CudaVerifier::~CudaVerifier() = default;
 
-Verdict CudaJudge::compare(const Args& after) {
+Verdict CudaVerifier::compare(const Args& after) {
   Verdict verdict;
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!after.judges(j)) continue;
@@ -155,13 +155,13 @@ Verdict CudaJudge::compare(const Args& after) {
   return verdict;
 }
 
-bool CudaJudge::fits(const Args& args) const {
+bool CudaVerifier::fits(const Args& args) const {
   for (int j = 0; j < op_.schema.num_judged(); ++j)
     if (args.judges(j) && !chosen_->fits(args.judged_rows(j), j)) return false;
   return true;
 }
 
-std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other) {
+std::vector<std::int64_t> CudaVerifier::disputed(const Args& one, const Args& other) {
   std::vector<std::uint8_t> flags(static_cast<std::size_t>(count_rows(one)));
   if (flags.empty()) return {};
   const CudaArray<std::uint8_t> device_flags(memory_, flags.size());
@@ -201,8 +201,8 @@ std::vector<std::int64_t> CudaJudge::disputed(const Args& one, const Args& other
   return set_in(flags);
 }
 
-std::vector<std::int64_t> CudaJudge::defined(const Args& before, int j,
-                                             const std::vector<std::int64_t>& elements) {
+std::vector<std::int64_t> CudaVerifier::defined(const Args& before, int j,
+                                                const std::vector<std::int64_t>& elements) {
   const std::int64_t width = row_width(before.judged_rows(j));
   const Block block(*this, before, some_of(rows_with(elements, width), row_ms_));
   return defined_of(elements, block.rows(), width, block.magnitudes(j, width).data());
@@ -217,11 +217,11 @@ Verdict verify_on_device(const Operator& op, const Problem& problem, const Args&
   if (op.def.judge)
     return verify(op, problem, HostCopy(before, memory).args(), HostCopy(after, memory).args(),
                   rows, context);
-  CudaJudge judge(op, problem, before, rows, context, steady_nanoseconds, memory);
-  return rows.empty() ? judge.compare_whole(before, after) : judge.compare(after);
+  CudaVerifier verifier(op, problem, before, rows, context, steady_nanoseconds, memory);
+  return rows.empty() ? verifier.compare_whole(before, after) : verifier.compare(after);
 }
 
-Verdict CudaJudge::compare_whole(const Args& before, const Args& after) {
+Verdict CudaVerifier::compare_whole(const Args& before, const Args& after) {
   std::int64_t width = 1;
   for (int j = 0; j < op_.schema.num_judged(); ++j)
     if (after.judges(j)) width = std::max(width, row_width(after.judged_rows(j)));

@@ -1,10 +1,10 @@
-// The reference on the host as a judge; see judge.hpp.
+// The reference on the host as a verifier; see verifier.hpp.
 #include <algorithm>
 #include <cmath>
 
 #include "core/element.hpp"
 #include "device/whole.hpp"
-#include "tuner/judge.hpp"
+#include "tuner/verifier.hpp"
 
 namespace dlblas {
 namespace {
@@ -152,7 +152,7 @@ bool all_fit(const double* values, const double* magnitudes, std::size_t count, 
   return true;
 }
 
-bool HostJudge::fits(const Args& args) const {
+bool HostVerifier::fits(const Args& args) const {
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!args.judges(j)) continue;
     const TensorView t = args.judged_rows(j);
@@ -165,15 +165,15 @@ bool HostJudge::fits(const Args& args) const {
   return true;
 }
 
-std::vector<std::int64_t> HostJudge::defined(const Args& before, int j,
-                                             const std::vector<std::int64_t>& elements) {
+std::vector<std::int64_t> HostVerifier::defined(const Args& before, int j,
+                                                const std::vector<std::int64_t>& elements) {
   const std::int64_t width = row_width(before.judged_rows(j));
   const Oracle oracle(op_, problem_, before, some_of(rows_with(elements, width), row_ms_),
                       context_);
   return defined_of(elements, oracle.rows(), width, oracle.magnitudes(j));
 }
 
-std::vector<std::int64_t> HostJudge::disputed(const Args& one, const Args& other) {
+std::vector<std::int64_t> HostVerifier::disputed(const Args& one, const Args& other) {
   std::vector<std::uint8_t> flags(static_cast<std::size_t>(count_rows(one)));
   for (int j = 0; j < op_.schema.num_judged(); ++j) {
     if (!one.judges(j)) continue;
@@ -190,9 +190,9 @@ std::vector<std::int64_t> HostJudge::disputed(const Args& one, const Args& other
   return set_in(flags);
 }
 
-HostJudge::HostJudge(const Operator& op, const Problem& problem, const Args& args,
-                     std::vector<std::int64_t> rows, const Context& context,
-                     std::int64_t (*clock)())
+HostVerifier::HostVerifier(const Operator& op, const Problem& problem, const Args& args,
+                           std::vector<std::int64_t> rows, const Context& context,
+                           std::int64_t (*clock)())
     : op_(op), problem_(problem), context_(context) {
   const double count = static_cast<double>(std::max<std::size_t>(1, rows.size()));
   const std::int64_t begin = clock();

@@ -1,11 +1,11 @@
 // The oracle's values in device memory, and results compared with them there: a search compares
 // hundreds of candidates, and their results are too large to fetch. The values come from the
 // operator's device oracle, or, if it has none, from the reference on the host.
-// Flow: tune > measure > [judge].  Read next: device/tuner_compare.cuh, tuner/verify.cpp.
+// Flow: tune > measure > [verify].  Read next: device/tuner_compare.cuh, tuner/verify.cpp.
 #pragma once
 
 #include "tuner/cuda_memory.hpp"
-#include "tuner/judge.hpp"
+#include "tuner/verifier.hpp"
 
 namespace dlblas {
 
@@ -17,13 +17,13 @@ class OracleSource {
                        const std::int64_t* device_rows, const OracleOut* out) = 0;
 };
 
-class CudaJudge final : public Judge {
+class CudaVerifier final : public Verifier {
  public:
   /// `args` has the inputs and the results' shapes; `context` lends the host's threads.
-  CudaJudge(const Operator& op, const Problem& problem, const Args& args,
-            std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
-            CudaMemory& memory);
-  ~CudaJudge() override;
+  CudaVerifier(const Operator& op, const Problem& problem, const Args& args,
+               std::vector<std::int64_t> rows, const Context& context, std::int64_t (*clock)(),
+               CudaMemory& memory);
+  ~CudaVerifier() override;
   Verdict compare(const Args& after) override;
   Verdict compare_whole(const Args& before, const Args& after) override;
   std::vector<std::int64_t> disputed(const Args& one, const Args& other) override;
