@@ -22,6 +22,9 @@ Run = Callable[[], Any]
 _ROWS = (1, 16, 512)
 _HEADS, _OF_KEYS, _DIM, _PAGE = 32, 8, 128, 16
 _LIMIT_S = 20.0  # of a problem's rounds: five at least
+# How long a rival's threads keep a processor busy after its run: NumPy's for 2^26 cycles, during
+# which oneDNN's product of 36 ms took 50.
+_OPENMP_SPINS_S, _OPENBLAS_SPINS_S = 0.01, 0.1
 
 
 class _Trial(NamedTuple):
@@ -153,13 +156,14 @@ def _row(bench: Bench, what: str, trial: _Trial) -> Row:
     served = [(row["op"], row["served"]) for row in session.report]
     right = trial.run().float()
     runs, failed = {"ours": trial.run}, dict[str, str]()
-    prepare = {"ours": functools.partial(settle, trial.run)}
+    wait = _OPENBLAS_SPINS_S if "numpy" in trial.rivals else _OPENMP_SPINS_S
+    prepare = {"ours": functools.partial(settle, trial.run, wait)}
     if trial.pins:
         runs["onednn"], pin = trial.run, functools.partial(dlblas.pin, trial.pins)
-        prepare["ours"] = functools.partial(_pinned, pin, None, trial.run)
-        prepare["onednn"] = functools.partial(_pinned, pin, "onednn", trial.run)
+        prepare["ours"] = functools.partial(_pinned, pin, None, trial.run, wait)
+        prepare["onednn"] = functools.partial(_pinned, pin, "onednn", trial.run, wait)
     for name, run in trial.rivals.items():
-        runs[name], prepare[name] = run, functools.partial(settle, run)
+        runs[name], prepare[name] = run, functools.partial(settle, run, wait)
     for name in [name for name in runs if name != "ours"]:
         try:
             prepare[name]()
@@ -199,9 +203,9 @@ def _row(bench: Bench, what: str, trial: _Trial) -> Row:
     }
 
 
-def _pinned(pin: Callable[[str | None], None], name: str | None, run: Run) -> None:
+def _pinned(pin: Callable[[str | None], None], name: str | None, run: Run, wait: float) -> None:
     pin(name)  # the first call after it selects and prepares
-    settle(run)
+    settle(run, wait)
 
 
 def _differs(result: Any, right: Any) -> str:

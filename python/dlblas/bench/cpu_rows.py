@@ -60,9 +60,9 @@ def rows(bench: Bench) -> Iterator[Row]:
             yield _contest(bench, problem, formula)
 
 
-def settle(run: Callable[[], Any]) -> None:
+def settle(run: Callable[[], Any], seconds: float = _SPIN_S) -> None:
     """Waits, then runs once untimed: OpenMP threads spin for milliseconds after their work."""
-    time.sleep(_SPIN_S)
+    time.sleep(seconds)
     run()
 
 
