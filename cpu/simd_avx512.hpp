@@ -1,6 +1,6 @@
 // The toolbox of cpu/simd.hpp for AVX-512 (F, BW, VL, DQ): 16 lanes, masks for tails.
-// Included by cpu/simd.hpp alone. bf16 uses integer operations: AVX512_BF16 is not required, and its
-// conversion flushes denormals. Read next: cpu/row/walk.hpp, which is built on it.
+// Included by cpu/simd.hpp alone. bf16 uses integer operations: AVX512_BF16 is not required, and
+// its conversion flushes denormals. Read next: cpu/row/walk.hpp, which is built on it.
 #pragma once
 
 // NOLINTBEGIN(google-build-namespaces)

@@ -120,6 +120,22 @@ def test_gated_mlp(act: str, activate: str, dtype: Any, device: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("width", [6400, 6401], ids=["in pieces", "whole"])
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_gated_mlp_of_two_products(kind: str, width: int) -> None:
+    """Sums of more than 12 MB are computed in equal pieces of the columns, where there are any."""
+    torch.manual_seed(width)
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[kind]
+    x, out = torch.randn(500, 40, dtype=dtype), torch.zeros(500, 2 * width, dtype=dtype)[:, ::2]
+    gate, up = (torch.randn(width, 40, dtype=dtype) / 6 for _ in range(2))
+    want = F.silu(x.double() @ gate.double().T) * (x.double() @ up.double().T)
+    with dlblas.pinned("gated_linear", "composed"):
+        dlblas.gated_linear(x, gate, up, out=out)
+        assert torch.equal(dlblas.gated_linear(x, gate, up), out)
+    close = {"f32": 1e-5, "bf16": 2**-7}[kind]
+    assert bool(((out.double() - want).abs() <= close * want.abs() + 1e-4).all())
+
+
 @pytest.mark.parametrize("act", ["silu", "gelu"])
 def test_fused_gated_mlp_activates_up(act: str, device: str) -> None:
     tensors = leaves(device, torch.float32, (3, 64), (40, 64), (40, 64))
