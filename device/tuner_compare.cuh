@@ -1,6 +1,6 @@
 // Compares results with the oracle's values on the device, as tuner/verify.cpp's Comparison does:
 // element by element, with one partial sum per block, which the host adds in order, so the bits are
-// the same every time. Flow: tune > measure > [judge]. Read next: src/tuner/cuda_judge.cpp.
+// the same every time. Flow: tune > measure > [judge]. Read next: src/tuner/cuda_verifier.cpp.
 #pragma once
 
 #include "device/element_f64.cuh"

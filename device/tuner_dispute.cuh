@@ -1,6 +1,6 @@
 // Compares two results of one call, every element: which rows hold two elements that differ by more
-// than two correct results may? Does what tuner/host_judge.cpp's Pair does. Flow: tune > measure >
-// [judge]. Read next: src/tuner/cuda_judge.cpp.
+// than two correct results may? Does what tuner/host_verifier.cpp's Pair does. Flow: tune > measure >
+// [judge]. Read next: src/tuner/cuda_verifier.cpp.
 #pragma once
 
 #include "device/element_f64.cuh"
