@@ -263,7 +263,8 @@ def test_mangled_keys_are_refused_in_words(keys, tmp_path: pathlib.Path) -> None
         mangled.append(key)
     kinds = {words.partition(":")[0] for words in read(mangled, tmp_path)}
     assert kinds >= {"ArgumentError", "UnknownOperatorError", "TuningFailedError"}
-    assert kinds <= {*dlblas.errors.__dict__}
+    # Or it is a key again, of a problem without elements.
+    assert kinds <= {*dlblas.errors.__dict__, "empty"}
 
 
 def test_a_search_that_was_cut_goes_on_and_force_searches_anew() -> None:
