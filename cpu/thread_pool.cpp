@@ -1,6 +1,6 @@
 // See thread_pool.hpp. Each thread has a share of the range, the same in every region of that size,
-// so that it finds in its cache what it wrote in the step before; who is done takes chunks of other
-// shares, so a thread slowed by a neighbour does less (4 chunks per thread).
+// so that it finds in its cache what it wrote in the step before. A thread that is done takes
+// chunks of other shares, so one slowed by a neighbour does less (4 chunks per thread).
 #include "cpu/thread_pool.hpp"
 
 #include <algorithm>

@@ -90,6 +90,8 @@ inline constexpr int kMaxRowGroup = 8;
 inline constexpr int kMaxDotRows = 32, kSharedRows = 9, kSharedColumns = 32, kSharedDepth = 512;
 /// The most rows, and the fewest columns, of the few-row form by tiles (AMX), with b along K.
 inline constexpr int kMaxRowsOfTiles = 64, kMinColumnsOfTiles = 16;
+/// Columns that the few-row form by pairs (AVX512_BF16) computes at a time: its block_n.
+inline constexpr int kPairColumns = 48;
 /// Does the few-row form of m rows share columns that way?
 constexpr bool shares_columns(bool dots, int64_t m) { return dots && m >= kSharedRows; }
 /// The rows of whole groups.
@@ -148,9 +150,9 @@ struct GemmCode {
   /// kRowPlanes · kMaxRowGroup · block_n floats.
   void (*row)(const GemmJob&, const CpuGemmRowConfig&, int64_t j0, int64_t j1, const float* rows,
               float* sums);
-  /// Packs a as f32 (AMX: as pairs of bf16): rows side by side at each depth, or for dot products
-  /// one after the other, in parts of their depth if columns are shared; rows past m, up to a power
-  /// of two or whole groups, are zero.
+  /// Packs a as f32 (units for bf16: as pairs): rows side by side at each depth, or for dot
+  /// products one after the other, in parts of their depth if columns are shared; rows past m, up
+  /// to a power of two or whole groups, are zero.
   void (*pack_rows)(const GemmJob&, const CpuGemmRowConfig&, float* rows);
 };
 

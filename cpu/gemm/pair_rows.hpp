@@ -18,8 +18,8 @@ namespace {
 constexpr int kPairTerms = Bf16Terms::kTerms;
 constexpr int64_t padded_depth(int64_t k) { return (k + kPairTerms - 1) / kPairTerms * kPairTerms; }
 
-/// Columns of a chunk: whole tiles. Terms of a part, and of one of up to 2 rows.
-constexpr int64_t kPairColumns = 48, kPairPart = 1024, kLongPart = 4096;
+/// Terms of a part, and of one of up to 2 rows.
+constexpr int64_t kPairPart = 1024, kLongPart = 4096;
 constexpr int64_t part_terms(int64_t m) { return m <= 2 ? kLongPart : kPairPart; }
 
 /// Part by part; within one the rows, so that they do not lie a power of two apart and keep each
@@ -43,7 +43,7 @@ void pack_pair_rows(const GemmJob& p, const CpuGemmRowConfig&, float* rows) {
   }
 }
 
-/// R rows, `pitch` terms apart, times C columns, over part of a chain.
+/// R rows, `row_pitch` terms apart, times C columns, over part of a chain.
 struct PairDots {
   const uint16_t* rows;
   int64_t row_pitch;
@@ -140,6 +140,7 @@ void row_of_pairs(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64
   constexpr int kParts = Epilogue::kParts;
   const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
   constexpr int64_t plane = kMaxDotRows * kPairColumns;
+  static_assert(kMaxDotRows <= kRowPlanes * kMaxRowGroup);  // the floats of `sums`, for any block_n
   for (int64_t j = j0; j < j1; j += kPairColumns) {
     const int64_t columns = smaller(kPairColumns, j1 - j);
     for (int part = 0; part < kParts; ++part) {

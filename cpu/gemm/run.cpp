@@ -175,7 +175,7 @@ void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const 
 
 namespace {
 std::int64_t row_floats(const GemmCode& code, std::int64_t m, std::int64_t k) {
-  if (code.depths_per_float > 1)  // by tiles
+  if (code.depths_per_float > 1)  // on a unit for bf16
     return round_up(m, kMinColumnsOfTiles) * round_up(k, code.depths) / code.depths_per_float;
   const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
   // The last K part is full; m = 9 makes two groups of eight rows.

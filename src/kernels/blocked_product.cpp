@@ -78,6 +78,10 @@ double speed_of(Multiplier multiplier) {
   return multiplier == Multiplier::kPairs ? 1.8 : 1;
 }
 
+bool multiplies_pairs(const DeviceInfo& device, DType a) {
+  return a == DType::kBF16 && device.avx512_bf16 && !device.amx;
+}
+
 CpuGemmConfig blocked_config(const Query& q, const Config& config) {
   return table_of(q).from_config(config);
 }
@@ -218,7 +222,7 @@ const ConfigTable<R>& unit_rows_table(Multiplier multiplier) {
       field<&R::prefetch>("prefetch", {0, 512}),
   };
   static const auto* pairs = new ConfigTable<R>{
-      field<&R::block_n>("block_n", {48}),
+      field<&R::block_n>("block_n", {kPairColumns}),
       field<&R::prefetch>("prefetch", {0, 1}),
   };
   return multiplier == Multiplier::kTiles ? *tiles : *pairs;
@@ -246,7 +250,7 @@ void constrain_unit_rows(const Query& q, const BlockedProduct& p, Space& space) 
 Config default_unit_rows(const Query& q, const BlockedProduct& p) {
   const Multiplier multiplier = code_of<ProductLevel>(q).multiplier;
   const ConfigTable<R>& table = unit_rows_table(multiplier);
-  if (multiplier == Multiplier::kPairs) return table.to_config({1, 48, p.m > 2, true});
+  if (multiplier == Multiplier::kPairs) return table.to_config({1, kPairColumns, p.m > 2, true});
   // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or
   // 3 7.5; with prefetch 7.1 to 8.0; 4 or 6 tiles 7.9, with prefetch 10.7 to 15.2.
   R c{1, 16, 0, true};

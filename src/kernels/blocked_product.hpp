@@ -58,6 +58,8 @@ GemmBlocked prepare_blocked(const Query& q, const BlockedProduct& p, const Confi
 
 /// Multiply-adds in the time of one f32 multiply-add, at the same level.
 double speed_of(Multiplier multiplier);
+/// Whether the best unit here for products of such an `a` is AVX512_BF16.
+bool multiplies_pairs(const DeviceInfo& device, DType a);
 /// Few rows of bf16 on a unit: `cpu_row_amx` by tiles, `cpu_row_avx512bf16` by pairs. b's N columns
 /// are contiguous along K, and read in place.
 const ConfigTable<CpuGemmRowConfig>& unit_rows_table(Multiplier multiplier);

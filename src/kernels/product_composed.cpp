@@ -144,8 +144,7 @@ double estimate_cpu(const Query& q, const Config&) {
   const Rates rates = unit_rates(q.device);
   const double elements =
       q.user<ProductOp>().parts * static_cast<double>(s.m) * static_cast<double>(s.n);
-  const bool pairs = q.problem.tensors[q.user<ProductOp>().x].dtype == DType::kBF16 &&
-                     q.device.avx512_bf16 && !q.device.amx;
+  const bool pairs = multiplies_pairs(q.device, q.problem.tensors[q.user<ProductOp>().x].dtype);
   const double speed = pairs ? speed_of(Multiplier::kPairs) : 1;
   const double products =
       std::max(2 * elements * static_cast<double>(s.k) / (speed * rates.f32_flops),

@@ -131,7 +131,7 @@ double estimate_cpu(const Query& q, const Config&) {
   const Rates rates = unit_rates(q.device);
   const double sums =
       2.0 * static_cast<double>(workspace_of(p, p.dims[kF])) / rates.cache_bytes_per_s;
-  const bool pairs = p.tensors[kX].dtype == DType::kBF16 && q.device.avx512_bf16 && !q.device.amx;
+  const bool pairs = kernels::multiplies_pairs(q.device, p.tensors[kX].dtype);
   const double speed = pairs ? kernels::speed_of(kernels::Multiplier::kPairs) : 1;
   const double products = std::max(2 * multiply_adds(p) / (speed * rates.f32_flops),
                                    1.3 * bytes_of_weights(p) / rates.memory_bytes_per_s);

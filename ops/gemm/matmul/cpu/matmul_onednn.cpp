@@ -75,7 +75,7 @@ double estimate(const Query& q, const Config&) {
   // The estimate of our own widest code: within 6 % for f32 on AMD Zen 4. With AVX512_BF16 and no
   // AMX (Zen 5, 512×4096×4096, 2 threads) bf16 has 1.95 times f32's speed; elsewhere from half of
   // it on: measurement decides.
-  const bool pairs = p.tensors[kA].dtype == DType::kBF16 && q.device.avx512_bf16 && !q.device.amx;
+  const bool pairs = kernels::multiplies_pairs(q.device, p.tensors[kA].dtype);
   const double speed = pairs ? 1.95 : 1;
   const Rates rates = unit_rates(q.device, q.device.isa_hardware);
   const auto threads = static_cast<double>(std::max<int>(1, p.threads));
