@@ -66,17 +66,18 @@ struct RowFolds {
   int32_t parts;    // the rows are cut into
 };
 
+/// What kernels read first comes first, so that it lies in few lines of the constant cache.
 struct RowCall {
   int64_t rows;
   int32_t width;   // columns that the program walks
   uint32_t tiles;  // parts of a row that never meet
   int32_t group;   // columns of a group, where the program has groups; the last may be shorter
+  float f[6];      // the program's scalars
   RowUnpack unpack[3];
-  RowFolds folds;
   RowOperand operands[kMaxRowOperands];
-  float f[6];                       // the program's scalars
-  double d[2];                      // the same where f32 is too narrow
-  int64_t n[4];                     // whatever else it counts with
+  double d[2];   // the scalars where f32 is too narrow
+  int64_t n[4];  // whatever else it counts with
+  RowFolds folds;
   int32_t options[kMaxRowOptions];  // choices of the program: template values in CUDA kernels
 };
 
@@ -104,7 +105,9 @@ struct RowTraits {
   RowShape shape = {};
   int32_t group = 0;    // columns of a group, a multiple of n; 0: the row is one
   uint32_t folded = 0;  // bit i: operand i is a result that is folded over rows
-  uint32_t streamed = 0;  // bit i: operand i is of rows that come through shared memory (row_folded)
+  uint32_t streamed =
+      0;                 // bit i: operand i is of rows that come through shared memory (row_folded)
+  int32_t operands = 0;  // of the program
   int32_t options[kMaxRowOptions] = {};
 };
 

@@ -165,7 +165,7 @@ struct FoldedForm {
   using Type = P;
 };
 template <typename P>
-  requires requires { typename P::FoldedForm; }
+requires requires { typename P::FoldedForm; }
 struct FoldedForm<P> {
   using Type = typename P::FoldedForm;
 };
@@ -251,7 +251,7 @@ struct ThreadColumns {
 
 template <template <typename> class Program, RowTraits T, RowConfig C>
 __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
-    row_folded(const __grid_constant__ RowCall call) {
+    row_folded(const __grid_constant__ typename RowCallOf<T>::Type call) {
   constexpr int V = C.vectors;
   constexpr bool kGuard = !T.full || V > 4;
   using Ring = detail::RowRing<T, C>;
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   using Landed = detail::LandedAccess<T, C, kGuard>;
   using Requests = Program<detail::FoldedTarget<T, C, Requested>>;
   using P = typename detail::FoldedForm<Program<detail::FoldedTarget<T, C, Landed>>>::Type;
-  static_assert(!T.nested && !T.strided && T.shape.head_width == 0 && T.shape.indices == 0);
+  static_assert(!T.strided && T.shape.head_width == 0 && T.shape.indices == 0);
   static_assert(P::kFolds > 0 && !P::kColumnsAfterRow && !P::kHasRowResults && !P::kSelects &&
                 P::kStoredByKeep == 0 && P::kSquaresOf < 0 && !has_groups<P>() && C.cluster == 1);
   static_assert(C.rows == 1 || Ring::kSlots * Ring::kSlot >= (C.rows - 1) * T.n * C.threads * 4);
@@ -302,7 +302,8 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     const RowPlace<T> row(call, row_at(base));
 #pragma unroll
     for (int i = 0; i < V; ++i)
-      P::load_columns(columns[i], Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
+      P::load_columns(columns[i],
+                      Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
   }
   Values<T.n> sums[V][P::kFolds];
 #pragma unroll

@@ -178,8 +178,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
     if constexpr (!kNeeded) return;
     if constexpr (P::kScopes[R] <= 0) {
       // Element by element, a sum is f64 from the start if the program may need it.
-      constexpr bool kWide = (P::kSquaresOf >= 0) && T.strided,
-                     kFlushed = (P::kSquaresOf >= 0) && !kWide;
+      constexpr bool kWide = (P::kSquaresOf >= 0) && T.strided;
       const auto none = [&] {
         if constexpr (kWide)
           return WideSumPart();
@@ -187,7 +186,12 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
           return P::partial(s);
       };
       auto part = none();
-      [[maybe_unused]] double flushed = 0;
+      using Op = typename decltype(part)::Op;
+      using Long = LongSum<Op>;
+      // Limits f32 chains to a few hundred terms. An access of one element adds to one chain of
+      // four; wider ones to all, which is enough unless the sum's range is close to f32's.
+      constexpr bool kFlushed = Long::kExists && ((P::kSquaresOf >= 0) || T.n == 1);
+      [[maybe_unused]] Long flushed;
       [[maybe_unused]] int rounds = 0;
       pass(Stage<(R != kFirstStage)>{}, [&](auto& kept, const auto& at) {
         if constexpr (P::kColumnsStage <= R) load_columns(at);  // of this step of the pass
@@ -195,14 +199,13 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
         for (int i = 0; i < V; ++i)
           if (P::kZeroNeutral || at(i).holds)
             P::accumulate(s, part, kept[i], columns[i], stats, at(i));
-        // Limits f32 chains to a few hundred terms.
         if constexpr (kFlushed)
-          if (++rounds % 64 == 0) flushed += part.value(), part = none();
+          if (++rounds % 64 == 0) flushed.add(part.value()), part = none();
       });
       auto mine = part.value();
-      if constexpr (kFlushed) mine = static_cast<float>(flushed + mine);
-      detail::finalize_stage<P, C, R, typename decltype(part)::Op>(
-          mine, stats, threads, blocks, {end > 0 ? end : 0, share}, call, wide);
+      if constexpr (kFlushed) flushed.add(mine), mine = flushed.value();
+      detail::finalize_stage<P, C, R, Op>(mine, stats, threads, blocks, {end > 0 ? end : 0, share},
+                                          call, wide);
     }
   };
   if constexpr (P::kStages > 0) stage(Stage<0>{});

@@ -211,6 +211,27 @@ struct SumsPart {
   __device__ Sums value() const { return {sum.value(), products.value()}; }
 };
 
+/// What the values of a thread's parts add up to, in f64, where one part would be a long chain.
+/// Operations that are no sums have none.
+template <typename Op>
+struct LongSum {
+  static constexpr bool kExists = false;
+};
+template <>
+struct LongSum<SumOp> {
+  static constexpr bool kExists = true;
+  double sum = 0;
+  __device__ void add(float v) { sum += v; }
+  __device__ float value() const { return static_cast<float>(sum); }
+};
+template <>
+struct LongSum<SumsOp> {
+  static constexpr bool kExists = true;
+  LongSum<SumOp> sum, products;
+  __device__ void add(const Sums& v) { sum.add(v.sum), products.add(v.products); }
+  __device__ Sums value() const { return {sum.value(), products.value()}; }
+};
+
 /// A thread's maximum; NaN wins.
 struct MaxPart {
   using Op = MaxOp;

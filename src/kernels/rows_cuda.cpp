@@ -56,7 +56,7 @@ Support supports(const Query& q) {
       return Support::no_in_words(spec.mixed_strides);
   }
   if (k.kind == Kind::kFolded && !reads_in_ring(k, problem))
-    return Support::no("rows are not read in accesses of 16 bytes, at one stride");
+    return Support::no("rows are not read in accesses of 16 bytes");
   const std::int64_t row = accesses(k, problem);
   if (k.kind == Kind::kCluster && row < kMinClusterAccesses)
     return Support::no("a row has {} accesses; fewer than {} are not worth a cluster", row,
@@ -332,8 +332,8 @@ std::string literal(const RowTraits& traits) {
               ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
               shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
               traits.folded ? text(", .folded = ", traits.folded) : "",
-              traits.streamed ? text(", .streamed = ", traits.streamed) : "", ", .options = {",
-              options, "}}");
+              traits.streamed ? text(", .streamed = ", traits.streamed) : "",
+              ", .operands = ", traits.operands, ", .options = {", options, "}}");
 }
 
 std::vector<KernelSource> sources(const Query& q, const Config& config) {

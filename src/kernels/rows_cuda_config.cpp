@@ -136,6 +136,7 @@ const RowTable* make_row_table(const RowOperator& made, Kind kind) {
 RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   RowTraits traits;
   for (DType& type : traits.types) type = DType::kF32;
+  traits.operands = static_cast<std::int32_t>(k.op->operands.size());
   traits.n = 16;
   traits.nested = traits.strided = k.kind == Kind::kStrided;
   traits.shape = shape_of(*k.op, problem);
@@ -280,7 +281,7 @@ bool may_evict_last(const RowKernel& k, const Problem& problem, const DeviceInfo
 
 bool reads_in_ring(const RowKernel& k, const Problem& problem) {
   const RowTraits traits = traits_of(k, problem);
-  if (traits.nested || !traits.aligned) return false;
+  if (!traits.aligned) return false;
   for (int i = 0; i < kMaxRowOperands; ++i)
     if ((traits.streamed >> i & 1u) && traits.n * size_of(traits.types[i]) != kRingAccess)
       return false;

@@ -51,7 +51,7 @@ bool has_grid(const RowOperator& op);
 /// Blocks of the kGrid kernel, all resident at once.
 std::int64_t grid_blocks(const RowConfig& c, const DeviceInfo& device);
 
-/// True if the kFolded kernel can load a problem's rows: in accesses of 16 bytes, at one stride.
+/// True if the kFolded kernel can load a problem's rows: in accesses of 16 bytes.
 bool reads_in_ring(const RowKernel& k, const Problem& problem);
 /// An upper bound of its registers per thread.
 int folded_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c);
