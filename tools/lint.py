@@ -8,6 +8,8 @@ build/checks.
 
 from __future__ import annotations
 
+import concurrent.futures
+import os
 import pathlib
 import shutil
 import subprocess
@@ -77,16 +79,22 @@ def main() -> int:
     args = parser.parse_args()
     root = args.root.resolve()
     failed = []
-    for name, command in commands(root, args.fix).items():
+
+    def run(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
         start = time.monotonic()
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        state = "FAILED" if done.returncode else "ok"
-        took = f"{time.monotonic() - start:.1f} s"
-        told = "" if done.returncode else f" {done.stdout.strip()}"  # a line a check
-        print(f"lint: {name}: {state} ({took}){told}", flush=True)
-        if done.returncode:
-            failed.append(name)
-            print(done.stdout + done.stderr, end="", flush=True)
+        return done, time.monotonic() - start
+
+    made = commands(root, args.fix)
+    jobs = 1 if args.fix else os.cpu_count() or 1  # what repairs a file runs alone
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for name, (done, seconds) in zip(made, pool.map(run, made.values()), strict=True):
+            state = "FAILED" if done.returncode else "ok"
+            told = "" if done.returncode else f" {done.stdout.strip()}"  # a line a check
+            print(f"lint: {name}: {state} ({seconds:.1f} s){told}", flush=True)
+            if done.returncode:
+                failed.append(name)
+                print(done.stdout + done.stderr, end="", flush=True)
     if not args.fix:
         start = time.monotonic()
         problems = tidy_names(root)
