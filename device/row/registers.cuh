@@ -97,11 +97,12 @@ __device__ inline void finalize_stage(typename Op::V part, typename P::Stats& st
   }
 }
 
-/// False: a call has rows. Reads words from all lines of the call that are needed after the
-/// reductions, so that they reach the constant cache while the row's loads are under way: a miss in
-/// the middle of a reduction costs 0.05 µs (add_rms_norm 1×4096: two misses, 1.66 instead of 1.56).
-template <RowTraits T>
+/// False: a call has rows. With kTouch it reads words from all lines of the call that are needed
+/// after the reductions, so that they reach the constant cache while the row's loads are under way:
+/// a miss in the middle of a reduction costs 0.05 µs (rms_norm 1×4096: 1.48 µs, 1.44 without it).
+template <RowTraits T, bool kTouch>
 __device__ __forceinline__ bool is_negative(const RowCall& call) {
+  if constexpr (!kTouch) return call.rows < 0;
   const auto high = [](int64_t word) { return static_cast<int32_t>(word >> 32); };
   int32_t words = __float_as_int(call.f[0]) ^ __float_as_int(call.f[5]);
 #pragma unroll
@@ -233,11 +234,14 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if constexpr (C.early && P::kColumnsAfterRow) load_columns();
   // Keeps the loads above before the reductions: ptxas moves nothing over a branch.
   if constexpr (reduces_rows<P>() || (P::kHasColumns && C.early))
-    if (detail::is_negative<T>(call)) asm volatile("trap;");
+    if (detail::is_negative<T, reduces_rows<P>()>(call)) asm volatile("trap;");
   blocks.start();
   typename P::Kept kept[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(i));
+  // What keep() stores is stored before the reductions, too.
+  if constexpr (P::kStoredByKeep != 0 && reduces_rows<P>())
+    if (call.width < 0) asm volatile("trap;");
   typename P::Stats stats;
   const auto wide = [&] {
     const int begin = part * kColumns, end = detail::smaller(call.width, begin + kColumns);
