@@ -332,12 +332,13 @@ Object* capsule(Object*, Object* const* args, Size, Object*) {
                       args[4]);
 }
 
-// (deterministic) -> the previous setting; applies to later calls of this thread
-Object* set_deterministic(Object*, Object* const* args, Size, Object*) {
+// (on) -> the previous setting; applies to later calls of this thread
+template <std::uint32_t kFlag>
+Object* set_call_flag(Object*, Object* const* args, Size, Object*) {
   const int on = api.is_true(args[0]);
   if (on < 0) return nullptr;
-  const std::uint32_t flags = on ? DLBLAS_DETERMINISTIC : 0;
-  const bool before = std::exchange(t_call_flags, flags) & DLBLAS_DETERMINISTIC;
+  const std::uint32_t flags = on ? t_call_flags | kFlag : t_call_flags & ~kFlag;
+  const bool before = std::exchange(t_call_flags, flags) & kFlag;
   return Ref::borrow(before ? api.true_object : api.false_object).release();
 }
 
@@ -379,7 +380,8 @@ const ControlEntry kControlFunctions[] = {{"explain", explain},
                                           {"judged", judged},
                                           {"bench_host", bench_host},
                                           {"capsule", capsule},
-                                          {"set_deterministic", set_deterministic},
+                                          {"set_deterministic", set_call_flag<DLBLAS_DETERMINISTIC>},
+                                          {"set_allow_tf32", set_call_flag<DLBLAS_ALLOW_TF32>},
                                           {"set_log", set_log},
                                           {"set_ranges", set_ranges},
                                           {"set_torch", set_torch},

@@ -37,6 +37,7 @@ from .errors import Error
 from .oracle import OracleResult, Verdict, reference, verify
 from .tuning import (
     Operation,
+    allow_tf32,
     deterministic,
     explain,
     get_op,
@@ -79,6 +80,7 @@ __all__ = [
     "Spec",
     "TuningReport",
     "Verdict",
+    "allow_tf32",
     "autotune",
     "cache",
     "counters",

@@ -287,8 +287,24 @@ class pinned:  # noqa: N801 - used like a function
         pin(self._operator, *self._before)
 
 
+class _Mode:
+    """A setting of this thread's calls, for the time inside ``with``."""
+
+    _setter = ""
+
+    def __init__(self, on: bool = True) -> None:
+        self._on = on
+        self._before: list[bool] = []  # one instance may be entered again while inside
+
+    def __enter__(self) -> None:
+        self._before.append(native[self._setter](self._on))
+
+    def __exit__(self, *_: object) -> None:
+        native[self._setter](self._before.pop())
+
+
 @hinted
-class deterministic:  # noqa: N801 - used like a function
+class deterministic(_Mode):  # noqa: N801 - used like a function
     """``with dlblas.deterministic(): …``: a row's bits do not depend on batch, threads or tuning.
 
     A row has the same bits in any batch, on any number of threads, before and after tuning. This
@@ -302,15 +318,28 @@ class deterministic:  # noqa: N801 - used like a function
     ``DLBLAS_DETERMINISTIC=1`` holds for the whole process and cannot be lifted.
     """
 
+    _setter = "set_deterministic"
+
     def __init__(self, on: bool = True) -> None:
-        self._on = on
-        self._before: list[bool] = []  # one instance may be entered again while inside
+        super().__init__(on)
 
-    def __enter__(self) -> None:
-        self._before.append(native["set_deterministic"](self._on))
 
-    def __exit__(self, *_: object) -> None:
-        native["set_deterministic"](self._before.pop())
+@hinted
+class allow_tf32(_Mode):  # noqa: N801 - used like a function
+    """``with dlblas.allow_tf32(): …``: f32 products may round their factors to TF32 (11 bits).
+
+    ``matmul``, ``linear`` and batched products of f32 on a GPU (sm_80 and later) may then run on
+    tensor cores (``cublaslt_tf32``), up to ten times as fast, with a relative error of about 5e-4
+    instead of 1e-6. Results tuned with and without it are kept apart. Operators that are made of
+    several steps, other dtypes and CPUs are not affected; neither is torch's own setting.
+
+    Applies as ``deterministic`` does; inside that, nothing is rounded to TF32.
+    """
+
+    _setter = "set_allow_tf32"
+
+    def __init__(self, on: bool = True) -> None:
+        super().__init__(on)
 
 
 def list_operators() -> list[str]:

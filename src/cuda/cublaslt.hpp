@@ -37,7 +37,7 @@ struct CublasLt {
   };
   // The enumeration values used here, the same in 12 and 13.
   enum DataType { kF32 = 0, kF16 = 2, kBF16 = 14, kF8E4M3 = 28 };
-  enum Compute { kCompute32F = 68 };
+  enum Compute { kCompute32F = 68, kCompute32FFastTf32 = 77 };
   enum DescriptionAttribute {
     kTransA = 3,
     kTransB = 4,

@@ -122,6 +122,8 @@ std::string print_problem(const Operator& op, const Problem& problem) {
   if (!scalars.empty()) s += text("; ", scalars);
   if (problem.device_type == DeviceType::kCpu)
     s += text("; ", problem.threads, problem.threads == 1 ? " thread" : " threads");
+  if (problem.flags & kDeterministic) s += "; deterministic";
+  if (problem.flags & kAllowTf32) s += "; TF32 allowed";
   return s;
 }
 

@@ -25,6 +25,12 @@
 namespace dlblas {
 namespace {
 
+/// A part's flags: those of the whole. But what an operator allows to be off is that of its own
+/// sums, so f32 stays IEEE in its parts.
+std::uint8_t part_flags(const Problem& whole) {
+  return static_cast<std::uint8_t>(whole.flags & ~kAllowTf32);
+}
+
 /// The thread count that a part is selected for: as many as this process may use, even if the call
 /// has fewer. Every thread count then selects the same part, which gives the same bits.
 int threads_of_parts(int of_call) { return std::max(of_call, cpu_info().units); }
@@ -189,7 +195,7 @@ class NestedCall final : public Nested {
             const Context& context, void* workspace) const override {
     try {
       const NestedArgs given(form_, {values.begin(), values.size()},
-                             {outputs.begin(), outputs.size()}, plan_->problem.flags);
+                             {outputs.begin(), outputs.size()}, part_flags(plan_->problem));
       Args args;
       Problem problem;
       bind(form_, given.call(), args);
@@ -310,7 +316,7 @@ Problem problem_of(const Query& q, const Form& form, const Part& part) {
     return values;
   };
   const std::vector<Value> values = values_of(part.values), outputs = values_of(part.outputs);
-  const NestedArgs given(form, values, outputs, q.problem.flags);
+  const NestedArgs given(form, values, outputs, part_flags(q.problem));
   Args args;
   Problem problem;
   bind(form, given.call(), args);

@@ -30,8 +30,9 @@ Problem matrix_problem(const BatchedOp& op, const Problem& problem);
 Implementation batched_each(const BatchedOp& op, DeviceType backend);
 /// One launch for all matrices.
 std::vector<Implementation> batched_cuda(const BatchedOp& op);
-/// cuBLASLt, the rival.
+/// cuBLASLt, the rival; and in TF32, for calls that allow it.
 Implementation batched_cublaslt(const BatchedOp& op);
+Implementation batched_cublaslt_tf32(const BatchedOp& op);
 
 /// Fills in everything but the schema and the formula.
 template <bool kByRows>
@@ -63,6 +64,7 @@ void add_batched(OperatorDef& def) {
   };
   def.implementations = batched_cuda(kOp);
   def.implementations.push_back(batched_cublaslt(kOp));
+  def.implementations.push_back(batched_cublaslt_tf32(kOp));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCuda));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCpu));
 }

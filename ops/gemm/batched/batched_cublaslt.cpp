@@ -13,16 +13,12 @@ namespace {
 Problem matrix(const Query& q) { return matrix_problem(q.user<BatchedOp>(), q.problem); }
 std::int64_t count(const Query& q) { return q.problem.dims[kBatch]; }
 
+template <LtCompute kCompute>
 Support supports(const Query& q) {
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   if (count(q) == 0) return Support::no("a dimension is zero");
   if (count(q) > kMax) return Support::no("more than {} matrices", kMax);
-  return cublaslt_supports(matrix(q), count(q));
-}
-void constrain(const Query& q, Space& space) { cublaslt_constrain(matrix(q), count(q), space); }
-Config heuristic(const Query&) { return cublaslt_table().to_config({0}); }
-double estimate(const Query& q, const Config& config) {
-  return cublaslt_ms(matrix(q), count(q), q.device, config);
+  return cublaslt_supports(matrix(q), count(q), kCompute);
 }
 
 template <bool kByRows>
@@ -32,29 +28,42 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
                            {args.letters[kBatch], apart(kA), apart(kB), apart(kOut)}, context,
                            workspace);
 }
+template <LtCompute kCompute>
 Kernel prepare(const Query& q, const Config& config) {
   const bool by_rows = q.user<BatchedOp>().by_rows;
   return cublaslt_kernel(by_rows ? "batched_matmul_nt" : "batched_matmul", matrix(q), count(q),
-                         config, by_rows ? step<true> : step<false>);
+                         kCompute, config, by_rows ? step<true> : step<false>);
 }
 
-}  // namespace
-
-Implementation batched_cublaslt(const BatchedOp& op) {
+template <LtCompute kCompute>
+Implementation implementation(const BatchedOp& op, const char* name) {
   Implementation i;
-  i.name = "cublaslt";
+  i.name = name;
   i.backend = DeviceType::kCuda;
   i.source_hash = source_hash<"ops/gemm/batched/batched_cublaslt.cpp">();
   i.version = cuda::cublaslt_version;
   i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
   i.knobs = &cublaslt_table();
   i.user = &op;
-  i.supports = supports;
-  i.constrain = constrain;
-  i.heuristic = heuristic;
-  i.estimate = estimate;
-  i.prepare = prepare;
+  i.supports = supports<kCompute>;
+  i.constrain = [](const Query& q, Space& space) {
+    cublaslt_constrain(matrix(q), count(q), kCompute, space);
+  };
+  i.heuristic = [](const Query&) { return cublaslt_table().to_config({0}); };
+  i.estimate = [](const Query& q, const Config& config) {
+    return cublaslt_ms(matrix(q), count(q), kCompute, q.device, config);
+  };
+  i.prepare = prepare<kCompute>;
   return i;
+}
+
+}  // namespace
+
+Implementation batched_cublaslt(const BatchedOp& op) {
+  return implementation<LtCompute::kIeee>(op, "cublaslt");
+}
+Implementation batched_cublaslt_tf32(const BatchedOp& op) {
+  return implementation<LtCompute::kTf32>(op, "cublaslt_tf32");
 }
 
 }  // namespace dlblas::gemm

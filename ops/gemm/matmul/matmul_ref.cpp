@@ -98,14 +98,17 @@ void matmul_reference(const Args& args, const std::int64_t* rows, std::int64_t n
 }
 
 /// Allows the sum's roundings; below f32's normal range, half its smallest step per product (2^-126
-/// where such products count as zero); then one rounding to the result's dtype.
+/// where such products count as zero); then one rounding to the result's dtype. A call that allows
+/// TF32 may have its factors cut to 11 bits: each product is off by up to 2^-9, and these errors
+/// walk as roundings do.
 Bound matmul_bound(const Problem& problem, int) {
   const auto activation = static_cast<Activation>(problem.scalars[kActivation]);
   const double count = static_cast<double>(problem.dims[kK]) + 1 + epilogue_roundings(activation);
   const FloatTraits out = float_traits(problem.tensors[kOut].dtype);
   const bool loses = loses_products(problem.tensors[kA].dtype);
   const double step = loses ? 0x1p-126 : float_traits(DType::kF32).tiny / 2;
-  return {.magnitude = kRounding,
+  const bool tf32 = problem.tensors[kA].dtype == DType::kF32 && (problem.flags & kAllowTf32);
+  return {.magnitude = tf32 ? 0x1p-9 : kRounding,
           .value = out.eps / 2 * (1 + kRounding),
           .absolute = out.tiny + count * step * lipschitz(activation)};
 }

@@ -39,7 +39,8 @@ struct Product {
   CublasLt::Layout b, a, out;
   bool valid;
 
-  Product(const Operands& o, const LtBatch& batch, const MatmulTraits& s, const void* bias) {
+  Product(const Operands& o, const LtBatch& batch, const MatmulTraits& s, LtCompute compute,
+          const void* bias) {
     const CublasLt& lt = cuda::cublaslt();
     const auto lay_out = [&](CublasLt::Layout& layout, const Columns& c, DType type,
                              std::int64_t apart) {
@@ -60,8 +61,10 @@ struct Product {
     const std::int32_t trans_a = s.gemm.a_by_depth ? CublasLt::kPlain : CublasLt::kTransposed;
     valid = lay_out(b, o.b, s.gemm.type, batch.b) && lay_out(a, o.a, s.gemm.type, batch.a) &&
             lay_out(out, o.out, s.epilogue.out, batch.out) &&
-            lt.description_init(&description, sizeof description, CublasLt::kCompute32F,
-                                CublasLt::kF32) == 0 &&
+            lt.description_init(
+                &description, sizeof description,
+                compute == LtCompute::kTf32 ? CublasLt::kCompute32FFastTf32 : CublasLt::kCompute32F,
+                CublasLt::kF32) == 0 &&
             set(CublasLt::kTransA, trans_b) && set(CublasLt::kTransB, trans_a);
     if (valid && s.epilogue.has_bias) {
       const std::uint32_t epilogue = CublasLt::kBias;
@@ -81,6 +84,7 @@ Size sizes_of(const Operands& o, const LtBatch& batch) {
 /// A kernel's state, until it is released.
 struct LtState {
   MatmulTraits traits;
+  LtCompute compute;
   std::uint32_t align[4];  // bytes, of a, b, bias, out: gemm::Tensor's order
   CublasLt::Handle handle;
   Size bucket;
@@ -133,8 +137,9 @@ std::vector<CublasLt::Choice> choices_of(const LtState& state, const Product& x,
 }
 
 /// Fills in everything but the choice. The device's context must be current.
-void start_state(const Problem& p, LtState& state) {
+void start_state(const Problem& p, LtCompute compute, LtState& state) {
   state.traits = matmul_traits(p);
+  state.compute = compute;
   for (const int i : {kA, kB, kBias, kOut}) state.align[i] = 1u << p.tensors[i].align_log2;
   state.handle = cuda::cublaslt_handle(p.device_index);
 }
@@ -169,7 +174,7 @@ std::size_t wanted_workspace(const Problem& p, std::int64_t count, const LtState
   for (int i = 0; i < kSizes && i < more; ++i) {
     at.dims[kM] = before + 1 + (more - 1) * i / kSizes;
     const Operands o = bucket_operands(at, state.traits);
-    const Product x(o, bucket_batch(o, count), state.traits, bias);
+    const Product x(o, bucket_batch(o, count), state.traits, state.compute, bias);
     for (const CublasLt::Choice& c : choices_of(state, x, kMaxWorkspace, 1))
       most = std::max(most, c.workspace_bytes);
   }
@@ -183,7 +188,8 @@ std::vector<CublasLt::Choice> bucket_choices(const Problem& p, std::int64_t coun
   // A pointer as aligned as the bias. cuBLASLt reads its value, never what it points to.
   const auto* bias = reinterpret_cast<const void*>(std::uintptr_t{state.align[kBias]});
   const Operands o = bucket_operands(p, s);
-  return choices_of(state, Product(o, bucket_batch(o, count), s, bias), kMaxWorkspace, kListed);
+  return choices_of(state, Product(o, bucket_batch(o, count), s, state.compute, bias),
+                    kMaxWorkspace, kListed);
 }
 
 /// Finds this size's algorithm; false if none supports it. Sizes in a bucket differ by up to half:
@@ -246,11 +252,11 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
 }
 
 /// The length of the list on this device; without a device, the maximum.
-std::int64_t listed(const Problem& p, std::int64_t count) {
+std::int64_t listed(const Problem& p, std::int64_t count, LtCompute compute) {
   if (!cuda::unavailable().empty()) return kListed;
   const cuda::CurrentDevice current(p.device_index);
   LtState state;
-  start_state(p, state);
+  start_state(p, compute, state);
   return static_cast<std::int64_t>(bucket_choices(p, count, state).size());
 }
 
@@ -276,7 +282,7 @@ void multiply_once(const Problem& p, const LtState& state) {
   char* const zeros = static_cast<char*>(cuda::allocate(bytes, stream.get()));
   if (!zeros) return;
   cuda::fill_bytes(zeros, 0, bytes, stream.get());
-  const Product x(o, {}, s, zeros);  // of a batch, one
+  const Product x(o, {}, s, state.compute, zeros);  // of a batch, one
   const float one = 1, zero = 0;
   if (x.valid)
     cuda::cublaslt().multiply(state.handle, &x.description, &one, zeros, &x.b, zeros, &x.a, &zero,
@@ -286,14 +292,27 @@ void multiply_once(const Problem& p, const LtState& state) {
   cuda::synchronize(stream.get());
 }
 
-Support supports(const Query& q) { return cublaslt_supports(q.problem, 1); }
-void constrain(const Query& q, Space& space) { cublaslt_constrain(q.problem, 1, space); }
-Config heuristic(const Query&) { return table().to_config({0}); }
-double estimate(const Query& q, const Config& config) {
-  return cublaslt_ms(q.problem, 1, q.device, config);
-}
-Kernel prepare(const Query& q, const Config& config) {
-  return cublaslt_kernel("matmul", q.problem, 1, config, step);
+template <LtCompute kCompute>
+Implementation implementation(const char* name) {
+  Implementation i;
+  i.name = name;
+  i.backend = DeviceType::kCuda;
+  i.source_hash = source_hash<"ops/gemm/matmul/cuda/matmul_cublaslt.cpp">();
+  i.version = cuda::cublaslt_version;
+  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
+  i.knobs = &table();
+  i.supports = [](const Query& q) { return cublaslt_supports(q.problem, 1, kCompute); };
+  i.constrain = [](const Query& q, Space& space) {
+    cublaslt_constrain(q.problem, 1, kCompute, space);
+  };
+  i.heuristic = [](const Query&) { return table().to_config({0}); };
+  i.estimate = [](const Query& q, const Config& config) {
+    return cublaslt_ms(q.problem, 1, kCompute, q.device, config);
+  };
+  i.prepare = [](const Query& q, const Config& config) {
+    return cublaslt_kernel("matmul", q.problem, 1, kCompute, config, step);
+  };
+  return i;
 }
 
 }  // namespace
@@ -304,7 +323,12 @@ const ConfigTable<CublasLtConfig>& cublaslt_table() {
   return *t;
 }
 
-Support cublaslt_supports(const Problem& p, std::int64_t count) {
+Support cublaslt_supports(const Problem& p, std::int64_t count, LtCompute compute) {
+  if (compute == LtCompute::kTf32) {
+    if (p.tensors[kA].dtype != DType::kF32) return Support::no("TF32 is a way to multiply f32");
+    if (!(p.flags & kAllowTf32))
+      return Support::no("rounds f32 to TF32; a call must allow that (dlblas.allow_tf32())");
+  }
   if (!cuda::cublaslt().support) return cuda::cublaslt().support;
   const MatmulTraits s = matmul_traits(p);
   for (const int i : {kA, kB, kOut}) {
@@ -340,24 +364,27 @@ Support cublaslt_supports(const Problem& p, std::int64_t count) {
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
   }
   if (Support sizes = supports_sizes(p); !sizes) return sizes;
-  return listed(p, count) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
+  return listed(p, count, compute) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
-void cublaslt_constrain(const Problem& p, std::int64_t count, Space& space) {
-  const std::int64_t most = cuda::cublaslt().support ? listed(p, count) : kListed;
+void cublaslt_constrain(const Problem& p, std::int64_t count, LtCompute compute, Space& space) {
+  const std::int64_t most = cuda::cublaslt().support ? listed(p, count, compute) : kListed;
   space.require(table(), "listed", {"algo"}, [most](const CublasLtConfig& c) {
     return c.algo < std::max<std::int64_t>(1, most);
   });
 }
 
-double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& device,
-                   const Config& config) {
+double cublaslt_ms(const Problem& p, std::int64_t count, LtCompute compute,
+                   const DeviceInfo& device, const Config& config) {
   // cuBLAS through torch.mm on H200s, 21 and 26 November 2026: 700 to 800 TFLOP/s bf16 on large
   // shapes, less where K is short, since each tile's end costs time; 48 f32; memory's full rate
   // with 64 rows; 2.5 µs more where few tiles make it split K.
-  const DType dtype = p.tensors[kA].dtype;
+  // In TF32 tensor cores have half of bf16's rate.
+  const bool tf32 = compute == LtCompute::kTf32;
+  const DType dtype = tf32 ? DType::kBF16 : p.tensors[kA].dtype;
   const auto matrices = static_cast<double>(count);
-  const double part = dtype == DType::kF32 ? 0.915 : 1.05;  // of what the device sustains
+  const double part =  // of what the device sustains
+      tf32 ? 0.5 : dtype == DType::kF32 ? 0.915 : 1.05;
   const double operations = matrices * 2 * multiply_adds(p) / part;
   const auto tiles = matrices * static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));
@@ -378,11 +405,11 @@ double cublaslt_ms(const Problem& p, std::int64_t count, const DeviceInfo& devic
   return (any ? 0.95 : 1) * ms + 1e-6 * table().from_config(config).algo;
 }
 
-Kernel cublaslt_kernel(const char* op, const Problem& p, std::int64_t count, const Config& config,
-                       StepFn multiply) {
+Kernel cublaslt_kernel(const char* op, const Problem& p, std::int64_t count, LtCompute compute,
+                       const Config& config, StepFn multiply) {
   const cuda::CurrentDevice current(p.device_index);
   auto* state = new LtState;
-  start_state(p, *state);
+  start_state(p, compute, *state);
   const Operands bucket = bucket_operands(p, state->traits);
   state->bucket = sizes_of(bucket, bucket_batch(bucket, count));
   const auto list = bucket_choices(p, count, *state);
@@ -420,7 +447,7 @@ int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& p, const LtBa
     copy_batch(given.a, batch.a, o.a, now.a, batch.count, type, context.stream);
   if (o.b.data != given.b.data)
     copy_batch(given.b, batch.b, o.b, now.b, batch.count, type, context.stream);
-  const Product x(o, now, s, p.epilogue.bias);
+  const Product x(o, now, s, state.compute, p.epilogue.bias);
   CublasLt::Algorithm algorithm;
   if (!x.valid || !algorithm_for(state, x, sizes_of(o, now), context.stream, algorithm))
     return code_of(CublasLt::kNotSupported);
@@ -435,19 +462,8 @@ int cublaslt_multiply(const Kernel& kernel, const MatmulGpuParams& p, const LtBa
 }
 
 void append_cublaslt(std::vector<Implementation>& to) {
-  Implementation i;
-  i.name = "cublaslt";
-  i.backend = DeviceType::kCuda;
-  i.source_hash = source_hash<"ops/gemm/matmul/cuda/matmul_cublaslt.cpp">();
-  i.version = cuda::cublaslt_version;
-  i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic
-  i.knobs = &table();
-  i.supports = supports;
-  i.constrain = constrain;
-  i.heuristic = heuristic;
-  i.estimate = estimate;
-  i.prepare = prepare;
-  to.push_back(i);
+  to.push_back(implementation<LtCompute::kIeee>("cublaslt"));
+  to.push_back(implementation<LtCompute::kTf32>("cublaslt_tf32"));
 }
 
 }  // namespace dlblas::gemm
