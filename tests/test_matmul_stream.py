@@ -22,7 +22,7 @@ def _config(tile: str, stages: int, more: str = "", stream: int = 1) -> str:
         "warpgroups": 3 if rows == "192" else 2, "pingpong": 0, "share": "none", "cluster": 1,
         "stages": stages, "weight_once": 0, "group_m": 8, "stream": stream,
     }  # fmt: skip
-    values.update(pair.split("=") for pair in more.split())
+    values.update(dict(pair.split("=") for pair in more.split()))
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
