@@ -131,6 +131,46 @@ def test_scales_of_blocks_may_lie_by_columns(device) -> None:
         assert torch.equal(got, expected)
 
 
+def _on_cublaslt(m, k, n, **call) -> str:
+    """Why cuBLASLt would not serve a call with scales of blocks on an H200; "" if it would."""
+    a, b, a_scale, b_scale, _ = quantized(m, k, n, "group128", "cpu")
+    told = dlblas.explain(
+        "scaled_mm_block", a=a, b=b, a_scale=a_scale, b_scale=b_scale, **call, device="sm_90a"
+    )
+    rows = {row["implementation"]: row for row in told.as_dict()["candidates"]}
+    if "was not found" in rows["cublaslt"]["reason"]:
+        pytest.skip("cuBLASLt is not installed")
+    assert rows["cuda_wgmma"]["chosen"], "unmeasured, our own form serves"
+    return str(rows["cublaslt"]["reason"])
+
+
+def test_cublaslt_says_which_scales_of_blocks_it_takes() -> None:
+    assert _on_cublaslt(64, 512, 256) == ""
+    assert _on_cublaslt(61, 640, 144, out_dtype="f16") == ""  # a bucket of 64 rows
+    assert _on_cublaslt(2, 512, 256) == "M = 2: cuBLASLt's scales of blocks need a multiple of 4"
+    assert _on_cublaslt(64, 400, 256) == "K = 400 is not a multiple of 128"
+    reason = _on_cublaslt(64, 512, 256, bias=drawn((256,), "cpu"))
+    assert reason == "cuBLASLt rounds the product before it adds the bias"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("m", [4, 61, 64, 1000, 1001])
+@pytest.mark.parametrize("k", [128, 640, 2048])
+def test_cublaslt_reads_scales_of_blocks_in_any_layout(m, k, by_columns) -> None:
+    """Rows that are no multiple of 4, and numbers of groups that are none, are padded."""
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("cuBLASLt has these scales for Hopper only")
+    a, b, a_scale, b_scale, exact = quantized(m, k, 272, "group128", "cuda")
+    if by_columns:
+        a_scale = a_scale.T.contiguous().T
+    else:
+        b_scale = b_scale.contiguous()
+    with dlblas.pinned("scaled_mm_block", "cublaslt"):
+        y = dlblas.scaled_mm(a, b, a_scale, b_scale, granularity="group128")
+    assert y.dtype == torch.bfloat16 and error(y, exact) <= 2e-3
+
+
 def test_no_terms_are_the_bias(device) -> None:
     a, b = (torch.zeros(s, device=device).to(F8) for s in ((3, 0), (0, 5)))
     one, bias = torch.ones(1, device=device), drawn((5,), device)

@@ -19,7 +19,7 @@ namespace dlblas {
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 class GemmCodeProduct {
  public:
-  static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && !C.swapped);
+  static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && !C.swapped && !C.stream);
   static_assert(S.a_by_depth && S.b_by_depth && S.span == 0);
   using Sums = float[1][C.block_n / 2];
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "device/gemm/config.hpp"
+#include "device/gemm/stream_config.hpp"
 #include "device/tensor_map.hpp"
 
 namespace dlblas {
@@ -35,6 +36,7 @@ struct GemmWgmmaConfig {
   int32_t stages;
   bool weight_once;  // the product's b is read once: the first to leave L2
   int32_t group_m;   // rows of units (tiles, or clusters' worth of them) that are walked together
+  bool stream = false;  // stream-K: see stream_config.hpp; else units are computed whole
 
   constexpr int steps() const { return block_k / 64; }  // rows of 128 bytes along K
   constexpr int threads() const { return (warpgroups + 1) * 128; }
@@ -45,6 +47,8 @@ struct GemmWgmmaConfig {
   constexpr bool multicast() const { return share == GemmShare::kA || share == GemmShare::kB; }
   /// Blocks that release a stage: those whose copies fill it.
   constexpr int sharers() const { return multicast() ? cluster : 1; }
+  /// Threads that multiply one tile.
+  constexpr int tile_threads() const { return (pingpong ? 1 : warpgroups) * 128; }
 
   /// Bytes of an operand's tile in shared memory. Along M or N, boxes are 64 wide and always whole.
   constexpr int a_bytes() const { return block_m * block_k * 2; }
@@ -75,8 +79,9 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
   if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
   if (c.multicast()) return c.cluster == 2 && (c.share == GemmShare::kA || c.block_n % 16 == 0);
   if (c.share == GemmShare::kK)  // the others' sums lie in the ring of the first
-    return !c.pingpong && (c.cluster - 1) * c.warpgroups * 128 * c.sums() * 4 <=
-                              c.stages * (c.block_m + c.block_n) * c.block_k * 2;
+    return !c.pingpong && !c.stream &&
+           (c.cluster - 1) * c.warpgroups * 128 * c.sums() * 4 <=
+               c.stages * (c.block_m + c.block_n) * c.block_k * 2;
   return true;
 }
 
@@ -92,6 +97,14 @@ struct GemmOperand {
   int64_t stride;  // of a matrix: elements from row to row
 };
 
+/// Stream-K's part of a call. A block has room for the sums of one tile, and counts the warpgroups
+/// that have written theirs: zero at the launch.
+struct GemmStreamCall {
+  float* sums;
+  uint32_t* given;
+  GemmStream plan;
+};
+
 /// One product, for every program.
 struct GemmWgmmaCall {
   TensorMap a, b[2], out[2];  // b: a map a part; out: a map a result
@@ -101,6 +114,7 @@ struct GemmWgmmaCall {
   GemmOperand operands[6];
   float scalars[4];
   int32_t numbers[4];
+  GemmStreamCall stream;  // where the configuration has it
 };
 static_assert(sizeof(GemmWgmmaCall) == 832 && alignof(GemmWgmmaCall) == 64,
               "the host and the kernel agree");

@@ -3,7 +3,8 @@
 // In: A [m, K] and B [n, K], each contiguous in either dimension, f16 or bf16, as tensor maps; a
 // configuration (GemmWgmmaConfig); a program for the sums. Out: the program's results.
 // Numerics: f32 sums in the tensor core's order over all of K, carried every S.span terms if that
-// is not 0; a cluster's parts of K are added in the order of ranks. No atomics: bits repeat.
+// is not 0; a cluster's parts of K are added in the order of ranks, those of stream-K in the order
+// of K. No sum is atomic: bits repeat.
 //
 //   warpgroup 0   one thread: tiles → ring (wgmma_ring.cuh), stages ahead
 //   warpgroup 1   ring → WGMMA → registers → program → staging → copy engine
@@ -15,7 +16,7 @@
 
 #include "device/carried_sum.cuh"
 #include "device/gemm/wgmma_epilogue.cuh"
-#include "device/gemm/wgmma_ring.cuh"
+#include "device/gemm/wgmma_stream.cuh"
 #include "device/pdl.cuh"
 #include "device/wgmma.cuh"
 
@@ -73,7 +74,12 @@ class GemmProduct {
     }
   }
 
-  /// The same, but adds the sums to totals in registers every kStages stages: a chain of additions
+  /// Adds the sums that other blocks have of the tile's remaining K: stream-K.
+  __device__ __forceinline__ void add(Sums& d, int32_t givers) {
+    add_given<S, C>(d, ring_, at_, givers);
+  }
+
+  /// As run, but adds the sums to totals in registers every kStages stages: a chain of additions
   /// in the tensor core spans at most kStages; 0: all.
   template <int32_t kStages, class Ready>
   __device__ __forceinline__ void run_in_spans(Sums& d, int32_t count, int32_t group,
@@ -234,43 +240,51 @@ template <GemmTraits S, GemmWgmmaConfig C, class P>
 __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRing<S, C>& ring,
                                         int32_t group) {
   using Epilogue = GemmEpilogue<P, C>;
-  const GemmDepth<C> depth(call);
   const int32_t rows = C.pingpong ? 0 : group * 64 * C.row_blocks();
   GemmTiles<C, C.block_n / P::kParts> tiles(call);
   Epilogue epilogue(call, ring.staging + group * C.rounds() * kGemmRoundBytes, group, tiles.rank);
   using Product = typename GemmProductOf<S, C, P>::Type;
   Product product(ring, rows);
   if constexpr (C.pingpong) {  // the second begins with the second tile, and the first may go
-    if (group == 1) tiles.advance(), product.skip(depth.count), GemmTurn::pass(group);
+    if (group == 1) product.skip(tiles.part().count), tiles.advance(), GemmTurn::pass(group);
   }
   // A product that is informed of each tile requests the tile's data before the epilogue of the
   // previous one.
   constexpr bool kBegins = requires { product.begin(call, GemmCorner{}, 0); };
-  const auto begin = [&](GemmCorner tile) {
+  const auto begin = [&](const GemmPart& part) {
     if constexpr (kBegins)
-      product.begin(call, GemmCorner{tile.row + rows, tile.column}, depth.first);
+      product.begin(call, GemmCorner{part.tile.row + rows, part.tile.column}, part.first);
   };
   if constexpr (kBegins) {
-    if (tiles.more()) begin(tiles.corner());
+    if (tiles.more()) begin(tiles.part());
   }
 #pragma unroll 1
   for (; tiles.more(); tiles.advance(C.pingpong ? 2 : 1)) {
-    const GemmCorner tile = tiles.corner();
-    const auto at = [&](int r) { return GemmCorner{tile.row + rows + r * 64, tile.column}; };
+    const GemmPart part = tiles.part();
+    const auto at = [&](int r) {
+      return GemmCorner{part.tile.row + rows + r * 64, part.tile.column};
+    };
     typename Epilogue::FirstAsked asked[C.row_blocks()];
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.ask(asked[r], at(r));
     typename Product::Sums d;
-    product.run(d, depth.count, group);
+    product.run(d, part.count, group);
     if constexpr (kBegins) {
       auto after = tiles;
       after.advance();
-      if (after.more()) begin(after.corner());
+      if (after.more()) begin(after.part());
     }
-    if constexpr (C.pingpong) product.skip(depth.count);
+    if constexpr (C.pingpong) product.skip(tiles.next_count());
     if constexpr (C.share == GemmShare::kK) {  // one tile a cluster
       meet<S, C, Epilogue>(d, ring, tiles.rank);
       if (tiles.rank >= Epilogue::kStrips) break;
+    }
+    if constexpr (C.stream) {
+      if (part.first > 0) {
+        give<S, C>(d, call, group);
+        continue;
+      }
+      product.add(d, part.givers);
     }
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.run(d[r], asked[r], at(r));

@@ -97,6 +97,10 @@ struct GemmTileCopy {
   }
 };
 
+template <GemmTraits S, GemmWgmmaConfig C>
+__device__ __forceinline__ void copy_given(const GemmWgmmaCall& call, const GemmRing<S, C>& ring,
+                                           RingPlace<C.stages>& at, int32_t givers);
+
 /// Everything that the copying thread does.
 template <GemmTraits S, GemmWgmmaConfig C, int kParts>
 __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRing<S, C>& ring) {
@@ -108,23 +112,23 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
   using B =
       GemmTileCopy<C, S.b_by_depth, C.share == GemmShare::kB, C.swapped ? CacheHint::kNone : kOnce>;
   RingPlace<C.stages> at;
-  const GemmDepth<C> depth(call);
 #pragma unroll 1
   for (GemmTiles<C, kColumns> tiles(call); tiles.more(); tiles.advance()) {
-    const GemmCorner tile = tiles.corner();
+    const GemmPart part = tiles.part();
 #pragma unroll 1
-    for (int32_t i = 0; i < depth.count; ++i, at.advance()) {
-      const int32_t k = (depth.first + i) * C.block_k;
+    for (int32_t i = 0; i < part.count; ++i, at.advance()) {
+      const int32_t k = (part.first + i) * C.block_k;
       unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
       full.arrive_expect_tx(GemmRing<S, C>::kStageBytes);
-      A::template load<C.block_m, C.block_m>(a, call.a, full, 0, tile.row, k, tiles.rank);
+      A::template load<C.block_m, C.block_m>(a, call.a, full, 0, part.tile.row, k, tiles.rank);
 #pragma unroll
-      for (int part = 0; part < kParts; ++part)
-        B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[part], full, part * kColumns,
-                                              tile.column, k, tiles.rank);
+      for (int p = 0; p < kParts; ++p)
+        B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[p], full, p * kColumns,
+                                              part.tile.column, k, tiles.rank);
     }
+    if constexpr (C.stream) copy_given<S, C>(call, ring, at, part.givers);
   }
 }
 

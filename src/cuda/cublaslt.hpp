@@ -49,8 +49,9 @@ struct CublasLt {
     kAScaleMode = 31,  // from 12.8 on
     kBScaleMode = 32
   };
-  /// The default, 0, is one f32 for the whole matrix.
-  enum ScaleMode { kScaleOfEach = 3 };
+  /// f32: one for the whole matrix (the default), one per row of A or column of B, one per 128 of
+  /// K of these, one per 128×128. The last two from 12.9 on, for Hopper.
+  enum ScaleMode { kScaleOfAll = 0, kScaleOfEach = 3, kScaleOfGroup = 4, kScaleOfBlock = 5 };
   enum LayoutAttribute { kBatchCount = 5, kApart = 6 };
   enum Transpose { kPlain = 0, kTransposed = 1 };
   enum Epilogue { kDefault = 1, kBias = 4 };

@@ -60,10 +60,33 @@ Box result_box(const GemmWgmmaConfig& c, int columns, DType type) {
   }
 }
 
+/// Workers that a device of so many multiprocessors holds: blocks, or clusters.
+std::int64_t workers_at_once(const GemmWgmmaConfig& c, int units) {
+  return std::max(1, units / c.cluster);
+}
+/// Bytes of the blocks' counters, before their sums.
+std::size_t counter_bytes(const GemmWgmmaConfig& c, int units) {
+  const auto blocks = static_cast<std::size_t>(workers_at_once(c, units) * c.cluster);
+  return (blocks * sizeof(std::uint32_t) + 255) / 256 * 256;
+}
+
 }  // namespace
 
+std::size_t wgmma_room_bytes(const GemmWgmmaConfig& c, int units) {
+  if (!c.stream) return 0;
+  const auto blocks = static_cast<std::size_t>(workers_at_once(c, units) * c.cluster);
+  return counter_bytes(c, units) + blocks * static_cast<std::size_t>(c.block_m * c.block_n) * 4;
+}
+
+GemmStreamPlan wgmma_stream(const GemmWgmmaConfig& c, std::int64_t tiles_m, std::int64_t tiles_n,
+                            std::int64_t k, int units) {
+  const std::int64_t of_a_row = ceil_div(tiles_n, c.share == GemmShare::kA ? c.cluster : 1);
+  const std::int64_t of_a_column = ceil_div(tiles_m, c.share == GemmShare::kB ? c.cluster : 1);
+  return plan_stream(of_a_row * of_a_column, ceil_div(k, c.block_k), workers_at_once(c, units));
+}
+
 int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, GemmWgmmaCall& call,
-                  cuda::Launch& how) {
+                  cuda::Launch& how, void* room, void* stream) {
   const bool share_a = c.share == GemmShare::kA, share_b = c.share == GemmShare::kB;
   const int columns = c.block_n / p.parts;  // of D in a tile
   const WgmmaMatrix& a = c.swapped ? p.b[0] : p.a;
@@ -87,9 +110,17 @@ int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, Ge
   call.group = c.group_m;
   // Persistent blocks; a cluster that shares K computes one tile.
   const std::int64_t clusters = std::int64_t{call.units_m} * call.units_n;
-  const std::int64_t at_once = std::max(1, units / c.cluster);
-  how.grid.x = static_cast<unsigned>(
-      (c.share == GemmShare::kK ? clusters : std::min(clusters, at_once)) * c.cluster);
+  std::int64_t workers =
+      c.share == GemmShare::kK ? clusters : std::min(clusters, workers_at_once(c, units));
+  if (c.stream) {
+    const GemmStreamPlan plan = wgmma_stream(c, tiles_m, tiles_n, p.k, units);
+    auto* const counters = static_cast<char*>(room);
+    call.stream = {reinterpret_cast<float*>(counters + counter_bytes(c, units)),
+                   reinterpret_cast<std::uint32_t*>(counters), plan.stream};
+    workers = plan.workers;
+    if (plan.stream.splits()) cuda::fill_bytes(room, 0, counter_bytes(c, units), stream);
+  }
+  how.grid.x = static_cast<unsigned>(workers * c.cluster);
   how.block.x = static_cast<unsigned>(c.threads());
   how.cluster = static_cast<unsigned>(c.cluster);
   return 0;
@@ -121,6 +152,7 @@ const ConfigTable<GemmWgmmaConfig>& wgmma_table() {
       field<&C::stages>("stages", {2, 3, 4, 5, 6, 7, 8}),
       field<&C::weight_once>("weight_once", {0, 1}),
       field<&C::group_m>("group_m", {8, 16}),
+      field<&C::stream>("stream", {0, 1}),
   };
   return *t;
 }

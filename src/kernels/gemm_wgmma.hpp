@@ -5,6 +5,7 @@
 // ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp (an operator).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,9 +34,18 @@ struct WgmmaProduct {
   std::int64_t m, n, k;
 };
 
-/// 0, or the driver's code. `units`: multiprocessors.
+/// 0, or the driver's code. `units`: multiprocessors. With stream-K, `room` is wgmma_room_bytes()
+/// of the workspace, whose counters this zeroes on the stream where the kernel reads them.
 int prepare_wgmma(const WgmmaProduct& product, const GemmWgmmaConfig& config, int units,
-                  GemmWgmmaCall& call, cuda::Launch& how);
+                  GemmWgmmaCall& call, cuda::Launch& how, void* room = nullptr,
+                  void* stream = nullptr);
+
+/// What stream-K takes of the workspace, for any product; 0 without it.
+std::size_t wgmma_room_bytes(const GemmWgmmaConfig& config, int units);
+
+/// How stream-K divides a product on a device of so many multiprocessors.
+GemmStreamPlan wgmma_stream(const GemmWgmmaConfig& config, std::int64_t tiles_m,
+                            std::int64_t tiles_n, std::int64_t k, int units);
 
 /// `dlblas::gemm_wgmma<…>` with a program, given as C++ text. `traits` are those of a product's
 /// operands; whatever the kernel does not depend on is normalised, so that configurations which

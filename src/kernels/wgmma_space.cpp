@@ -192,7 +192,7 @@ void WgmmaShape::constrain(Space& space) const {
   const Names cluster = {"block_m", "block_n", "block_k", "pingpong", "share", "cluster"};
   const Names whole = {"block_m",  "block_n", "block_k", "warpgroups",
                        "pingpong", "share",   "cluster", "stages"};
-  require("not_swapped", {"swapped"}, &WgmmaShape::is_offered);
+  require("is_offered", {"swapped", "stream"}, &WgmmaShape::is_offered);
   require("block_m_wastes_little", {"block_m"}, &WgmmaShape::block_m_wastes_little);
   require("block_n_wastes_little", {"block_n"}, &WgmmaShape::block_n_wastes_little);
   require("depth_suits_tile", {"block_m", "block_n", "block_k"}, &WgmmaShape::depth_suits_tile);

@@ -55,7 +55,7 @@ class WgmmaShape {
   std::int64_t waves(const C& c) const;
 
   // Constraints: each reads only the knobs that it names.
-  bool is_offered(const C& c) const { return !c.swapped; }
+  bool is_offered(const C& c) const { return !c.swapped && !c.stream; }
   bool block_m_wastes_little(const C& c) const;
   bool block_n_wastes_little(const C& c) const;
   bool tile_is_large(const C& c) const;

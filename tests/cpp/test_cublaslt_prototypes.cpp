@@ -46,7 +46,10 @@ static_assert(int{CublasLt::kBScalePointer} == int{CUBLASLT_MATMUL_DESC_B_SCALE_
 #if CUBLAS_VERSION >= 120900
 static_assert(int{CublasLt::kAScaleMode} == int{CUBLASLT_MATMUL_DESC_A_SCALE_MODE});
 static_assert(int{CublasLt::kBScaleMode} == int{CUBLASLT_MATMUL_DESC_B_SCALE_MODE});
+static_assert(int{CublasLt::kScaleOfAll} == int{CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F});
 static_assert(int{CublasLt::kScaleOfEach} == int{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
+static_assert(int{CublasLt::kScaleOfGroup} == int{CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F});
+static_assert(int{CublasLt::kScaleOfBlock} == int{CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F});
 #endif
 static_assert(int{CublasLt::kBatchCount} == int{CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT});
 static_assert(int{CublasLt::kApart} == int{CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET});

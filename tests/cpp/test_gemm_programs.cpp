@@ -39,6 +39,11 @@ GemmWgmmaConfig swapped(GemmWgmmaConfig c) {
   return c;
 }
 
+GemmWgmmaConfig streamed(GemmWgmmaConfig c) {
+  c.stream = true;
+  return c;
+}
+
 std::vector<Way> ways() {
   const auto narrow = tile(64, 48, 128, 1, false, 3), together = tile(128, 96, 64, 2, false, 3),
              in_turn = tile(128, 144, 64, 2, true, 5),
@@ -60,6 +65,17 @@ std::vector<Way> ways() {
       {Program::kGated, with(in_turn_gated, GemmShare::kA, 2), 0},
       {Program::kGated, with(in_turn_gated, GemmShare::kB, 2), 0},
       {Program::kGated, with(narrow, GemmShare::kK, 2), 0},
+      {Program::kScaledResidual, streamed(narrow), 0},
+      {Program::kScaledResidual, streamed(together), 256},
+      {Program::kScaledResidual, streamed(in_turn), 0},
+      {Program::kScaledResidual, streamed(with(in_turn, GemmShare::kA, 2)), 0},
+      {Program::kScaledResidual, streamed(with(in_turn, GemmShare::kB, 2)), 0},
+      {Program::kScaledResidual, streamed(swapped(narrow)), 0},
+      {Program::kScaledResidual, streamed(tile(192, 96, 64, 3, false, 4)), 0},
+      {Program::kScaledResidual, streamed(tile(64, 32, 64, 1, false, 4)), 0},
+      {Program::kGated, streamed(tile(64, 32, 64, 1, false, 4)), 0},
+      {Program::kGated, streamed(with(together, GemmShare::kA, 2)), 0},
+      {Program::kGated, streamed(in_turn_gated), 0},
   };
 }
 
@@ -124,7 +140,11 @@ class GemmProgramsOnGpu : public test::GemmOnGpu {
     GemmWgmmaCall call{};
     cuda::Launch how;
     const KernelSource source = source_of(way);
-    cuda::check(kernels::prepare_wgmma(product, way.config, cuda::info(0).units, call, how),
+    const int units = cuda::info(0).units;
+    void* room = nullptr;  // of stream-K, filled with NaN
+    if (const std::size_t bytes = kernels::wgmma_room_bytes(way.config, units); bytes > 0)
+      room = upload(std::vector<float>(bytes / 4, std::nanf("")));
+    cuda::check(kernels::prepare_wgmma(product, way.config, units, call, how, room, stream_->get()),
                 "encoding tensor maps");
     if (!gated) {
       call.operands[0] = {upload(c.alpha), 0};
@@ -137,31 +157,51 @@ class GemmProgramsOnGpu : public test::GemmOnGpu {
     cuda::copy_to_host(out.data(), to, out.size() * sizeof(Half), stream_->get());
     return out;
   }
+
+  /// Compares a way's result with f64, and its bits with another run's.
+  void expect_as_in_f64(const Case& c, const Way& way, const std::vector<double>& expected) {
+    const std::string entry = source_of(way).entry;
+    const std::vector<Half> out = run(c, way);
+    for (std::int64_t i = 0; i < c.m; ++i)
+      for (std::int64_t j = 0; j < c.row; ++j) {
+        const Half got = out[at(i * c.row + j)];
+        if (j >= c.n) {
+          ASSERT_EQ(got, kUnwritten) << entry << " at " << i << ", " << j << ": past the last";
+          continue;
+        }
+        const double want = expected[at(i * c.n + j)];
+        // One rounding to bf16, and f32 sums of 1,032 terms in both parts.
+        ASSERT_NEAR(double{value_of(got)}, want, 0.0040 * std::abs(want) + 2e-3)
+            << entry << " at " << i << ", " << j;
+      }
+    EXPECT_EQ(run(c, way), out) << entry << ": other bits in another run";
+  }
 };
+
+std::vector<double> expected_of(const Case& c, Program program) {
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < c.m * c.n; ++i)
+    expected.push_back(c.expected(program, i / c.n, i % c.n));
+  return expected;
+}
+
+// 200 to 600 units for 132 blocks: with stream-K each block has whole units before its split ones.
+TEST_F(GemmProgramsOnGpu, StreamsUnitsAfterWholeOnes) {
+  const Case c(640, 960, 520);
+  const auto narrow = tile(64, 48, 64, 1, false, 3);
+  for (const Program program : {Program::kScaledResidual, Program::kGated}) {
+    const std::vector<double> expected = expected_of(c, program);
+    for (const GemmWgmmaConfig& config : {narrow, tile(64, 32, 64, 1, false, 4)})
+      expect_as_in_f64(c, {program, streamed(config), 0}, expected);
+  }
+}
 
 TEST_F(GemmProgramsOnGpu, AreAsInF64) {
   // Partial tiles in each dimension; several passes over the ring, and over the persistent blocks.
   for (const Case& c : {Case(5, 40, 264), Case(200, 264, 1032)}) {
-    std::vector<double> expected[2];
-    for (const Program program : {Program::kScaledResidual, Program::kGated})
-      for (std::int64_t i = 0; i < c.m * c.n; ++i)
-        expected[static_cast<int>(program)].push_back(c.expected(program, i / c.n, i % c.n));
-    for (const Way& way : ways()) {
-      const std::vector<Half> out = run(c, way);
-      for (std::int64_t i = 0; i < c.m; ++i)
-        for (std::int64_t j = 0; j < c.row; ++j) {
-          const Half got = out[at(i * c.row + j)];
-          const std::string where = text(source_of(way).entry, " at ", i, ", ", j);
-          if (j >= c.n) {
-            ASSERT_EQ(got, kUnwritten) << where << ": written past the last column";
-            continue;
-          }
-          const double want = expected[static_cast<int>(way.program)][at(i * c.n + j)];
-          // One rounding to bf16, and f32 sums of 1,032 terms in both parts.
-          ASSERT_NEAR(double{value_of(got)}, want, 0.0040 * std::abs(want) + 2e-3) << where;
-        }
-      EXPECT_EQ(run(c, way), out) << source_of(way).entry << ": other bits in another run";
-    }
+    const std::vector<double> expected[] = {expected_of(c, Program::kScaledResidual),
+                                            expected_of(c, Program::kGated)};
+    for (const Way& way : ways()) expect_as_in_f64(c, way, expected[static_cast<int>(way.program)]);
   }
 }
 

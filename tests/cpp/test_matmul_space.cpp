@@ -128,7 +128,8 @@ std::string tile_of(const GemmWgmmaConfig& c) {
                             : c.share == GemmShare::kK ? " k"
                                                        : "";
   return text(c.swapped ? "swapped " : "", c.block_m, "x", c.block_n, "x", c.block_k,
-              c.pingpong ? " pingpong" : "", share, *share ? text(c.cluster) : "");
+              c.pingpong ? " pingpong" : "", share, *share ? text(c.cluster) : "",
+              c.stream ? " stream" : "");
 }
 
 /// Estimates for a product's tiles, each with its best ring and order.
@@ -305,6 +306,76 @@ TEST(MatmulSpace, WgmmaTilesNeitherSpillNorWait) {
     EXPECT_EQ(cubin.spill_bytes, 0) << source.entry;
     EXPECT_TRUE(cubin.warnings.empty()) << source.entry << cubin.warnings.front();
   }
+}
+
+// The same with stream-K, for the tiles with the most sums, and with carried sums.
+TEST(MatmulSpace, WgmmaTilesWithStreamKNeitherSpillNorWait) {
+  if (const std::string why = jit::unavailable(); !why.empty()) GTEST_SKIP() << why;
+  const Implementation& wgmma = *matmul().find("cuda_wgmma");
+  const DeviceInfo device = typical_cuda_device(90);
+  std::vector<KernelSource> all;
+  std::set<std::string> tiles;  // one ring of each
+  for (const Sizes& s : {Sizes{4096, 4608, 2048}, {2048, 2176, 65536}}) {
+    Problem p = product(s, false, true);
+    p.scalars[0] = 3;
+    p.tensors[2] = {DType::kF32, Layout::kContiguous, 4, 0};
+    const Query q{p, device, wgmma};
+    const Space space = make_space(q);
+    for (const Config& config : space.configs()) {
+      const GemmWgmmaConfig c = gemm::wgmma_table().from_config(config);
+      const bool many = c.sums() >= (c.warpgroups == 3 ? 80 : 160) || s.k > 16384;
+      if (!c.stream || !many || c.share == GemmShare::kA) continue;
+      if (tiles.insert(text(tile_of(c), s.k)).second) all.push_back(wgmma.sources(q, config)[0]);
+    }
+  }
+  ASSERT_FALSE(all.empty());
+  jit::compile_all(all, 90);
+  for (const KernelSource& source : all) {
+    const jit::Cubin& cubin = jit::compile(source, 90);
+    EXPECT_EQ(cubin.spill_bytes, 0) << source.entry;
+    EXPECT_TRUE(cubin.warnings.empty()) << source.entry << cubin.warnings.front();
+  }
+}
+
+/// The estimates of a product's tiles with stream-K, and of those with whole tiles.
+std::pair<double, double> least_estimates(const Sizes& s, const DeviceInfo& device) {
+  constexpr double kNone = 1e30;
+  double streamed = kNone, whole = kNone;
+  for (const auto& [tile, ms] : wgmma_estimates(product(s, false, true), device)) {
+    double& least = tile.ends_with(" stream") ? streamed : whole;
+    least = std::min(least, ms);
+  }
+  return {streamed, whole};
+}
+
+// Stream-K is tried where tiles fill no whole number of waves, and is nobody's first choice.
+TEST(MatmulSpace, StreamKIsForWavesThatAreNotFull) {
+  const DeviceInfo device = typical_cuda_device(90);
+  const Implementation& wgmma = *matmul().find("cuda_wgmma");
+  for (const Sizes& s : {Sizes{1024, 1000, 4096},
+                         {4096, 4096, 4096},
+                         {384, 5120, 8192},
+                         {16896, 16384, 1024},
+                         {16, 4096, 4096}}) {
+    const Problem p = product(s, false, true);
+    const Query q{p, device, wgmma};
+    EXPECT_FALSE(gemm::wgmma_table().from_config(default_config(q)).stream);
+    const Space space = make_space(q);
+    for (const Config& config : space.configs()) {
+      const GemmWgmmaConfig c = gemm::wgmma_table().from_config(config);
+      if (!c.stream) continue;
+      const gemm::WgmmaGrid grid(p, c);
+      const GemmStreamPlan plan = grid.stream(p, c, device);
+      EXPECT_TRUE(plan.stream.splits()) << wgmma.table().print(config);
+      EXPECT_LE(plan.workers * c.cluster, device.units) << "all blocks are on the device at once";
+      EXPECT_NE(grid.blocks % device.units, 0) << wgmma.table().print(config);
+    }
+  }
+  // 132 multiprocessors: 60 tiles of 128 × 256 leave half of them idle without it.
+  const auto [streamed, whole] = least_estimates({384, 5120, 8192}, device);
+  EXPECT_LT(streamed, 1.1 * whole);
+  EXPECT_EQ(least_estimates({16, 4096, 4096}, device).first, 1e30) << "no tile is large";
+  EXPECT_EQ(least_estimates({16896, 16384, 1024}, device).first, 1e30) << "there are many waves";
 }
 
 // H200, bf16, b as in a linear layer: the fastest tiles and K parts.

@@ -53,8 +53,7 @@ void append_vnni(std::vector<Implementation>& to);
 /// kChannel only.
 void append_onednn(std::vector<Implementation>& to);
 void append_wgmma(std::vector<Implementation>& to, Scales scales);
-/// kChannel only.
-void append_cublaslt(std::vector<Implementation>& to);
+void append_cublaslt(std::vector<Implementation>& to, Scales scales);
 void append_mma(std::vector<Implementation>& to, Scales scales);
 
 }  // namespace dlblas::gemm::scaled

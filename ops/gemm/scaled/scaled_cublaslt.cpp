@@ -1,7 +1,12 @@
-// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale per side, or one per row
-// and per column, without fast accumulation. Its heuristic list is the search space: knob `algo`
-// indexes it. In: a Problem; at launch the exact sizes and strides. Out: a Kernel of one step.
-// cuBLASLt's matrices are column-major: the product is computed as outᵀ = bᵀ · aᵀ.
+// cuBLASLt's 8-bit products as a rival on equal terms: e4m3 with one scale per side, one per row
+// and per column, or, on Hopper, one per 1×128 of a and per 128×128 of b; without fast
+// accumulation. Its heuristic list is the search space: knob `algo` indexes it. In: a Problem; at
+// launch the exact sizes and strides. Out: a Kernel of one step. cuBLASLt's matrices are
+// column-major: the product is computed as outᵀ = bᵀ · aᵀ.
+//
+// With scales of blocks it reads those of a as [K/128][M], and those of b as [N/128][K/128], each
+// of these rows padded to four; M must be a multiple of four. Scales that lie otherwise are
+// arranged in the workspace first; of a call with other rows, a is copied and the result as well.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: src/cuda/cublaslt.hpp,
 // ops/gemm/matmul/cuda/matmul_cublaslt.cpp.
 #include <algorithm>
@@ -20,6 +25,7 @@ namespace {
 using cuda::CublasLt;
 constexpr int kListed = 8;
 constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
+constexpr std::int64_t kRowsOf = 4;  // with scales of blocks, M is a multiple of this
 
 struct Config {
   std::int32_t algo;
@@ -37,7 +43,7 @@ struct Sizes {
 struct State {
   CublasLt::Handle handle;
   DType out;
-  bool each;  // one scale per row and per column; else one per side
+  CublasLt::ScaleMode a_mode, b_mode;
   Sizes bucket;
   CublasLt::Algorithm algorithm;
   std::size_t workspace_bytes;
@@ -71,9 +77,9 @@ struct Product {
                                 CublasLt::kF32) == 0 &&
             set(CublasLt::kTransA, turned) && set(CublasLt::kTransB, plain) &&
             set(CublasLt::kAScalePointer, b_scale) && set(CublasLt::kBScalePointer, a_scale);
-    if (valid && state.each) {
-      const std::int32_t mode = CublasLt::kScaleOfEach;
-      valid = set(CublasLt::kAScaleMode, mode) && set(CublasLt::kBScaleMode, mode);
+    if (valid && state.a_mode != CublasLt::kScaleOfAll) {
+      const std::int32_t of_a = state.a_mode, of_b = state.b_mode;
+      valid = set(CublasLt::kAScaleMode, of_b) && set(CublasLt::kBScaleMode, of_a);
     }
   }
 };
@@ -111,11 +117,14 @@ bool is_each(const Problem& p, int tensor, std::int64_t size) {
 }
 
 /// Fills in everything but the algorithm. The device's context must be current.
-State start_state(const Problem& p) {
+State start_state(const Problem& p, Scales scales) {
   State state{};
   state.handle = cuda::cublaslt_handle(p.device_index);
   state.out = p.tensors[kOut].dtype;
-  state.each = is_each(p, kBScale, p.dims[kN]);
+  if (scales == Scales::kBlock)
+    state.a_mode = CublasLt::kScaleOfGroup, state.b_mode = CublasLt::kScaleOfBlock;
+  else if (is_each(p, kBScale, p.dims[kN]))
+    state.a_mode = state.b_mode = CublasLt::kScaleOfEach;
   const std::int64_t m = p.dims[kM], n = p.dims[kN], k = p.dims[kK];
   state.bucket = {m, n, k, k, k, n};
   return state;
@@ -125,19 +134,19 @@ std::vector<CublasLt::Choice> bucket_choices(const State& state) {
                     kListed);
 }
 /// The length of the list on this device; without a device, the maximum.
-std::int64_t listed(const Problem& p) {
+std::int64_t listed(const Query& q) {
   if (!cuda::unavailable().empty()) return kListed;
-  const cuda::CurrentDevice current(p.device_index);
-  return static_cast<std::int64_t>(bucket_choices(start_state(p)).size());
+  const cuda::CurrentDevice current(q.problem.device_index);
+  return static_cast<std::int64_t>(
+      bucket_choices(start_state(q.problem, scales_of(q.self.user))).size());
 }
 
 /// cuda::error_text describes both kinds of code.
 constexpr int code_of(int status) { return status == 0 ? 0 : cuda::kCublasStatus + status; }
 
-int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  const State& state = kernel.load<State>();
+/// A product with its pointers resolved, by the bucket's algorithm if cuBLASLt lets it serve.
+int multiply(const State& state, const ScaledParams& p, void* workspace, void* stream) {
   const CublasLt& lt = cuda::cublaslt();
-  const ScaledParams p = scaled_params(args, Scales::kChannel);
   const Sizes s{p.m, p.n, p.k, p.a_row, p.b_col, p.out_row};
   const auto fits = [](std::int64_t rows, std::int64_t cols, std::int64_t pitch) {
     return cols <= 1 || (pitch >= rows && pitch < std::int64_t{1} << 31);
@@ -162,7 +171,119 @@ int step(const Args& args, const Context& context, const Kernel& kernel, void* w
   const float one = 1, zero = 0;
   return code_of(lt.multiply(state.handle, &x.description, &one, p.b, &x.b, p.a, &x.a, &zero, p.out,
                              &x.out, p.out, &x.out, &algorithm, workspace, state.workspace_bytes,
-                             context.stream));
+                             stream));
+}
+
+int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  return multiply(kernel.load<State>(), scaled_params(args, Scales::kChannel), workspace,
+                  context.stream);
+}
+
+/// Where the scales of blocks are arranged: after what the algorithm may write.
+struct Room {
+  std::size_t a, b, end;
+  Room(const State& s, std::int64_t rows) {
+    const std::int64_t groups = ceil_div(s.bucket.k, kGroup);
+    const auto bytes = [](std::int64_t floats) {
+      return static_cast<std::size_t>(round_up(4 * floats, 256));
+    };
+    a = (s.workspace_bytes + 255) / 256 * 256;
+    b = a + bytes(groups * rows);
+    end = b + bytes(ceil_div(s.bucket.n, kGroup) * round_up(groups, 4));
+  }
+};
+
+/// Arranges the scales that do not lie as cuBLASLt reads them; p points to the arranged ones then.
+int arrange(const Kernel& kernel, ScaledParams& p, std::int64_t rows, char* to_a, char* to_b,
+            void* stream) {
+  constexpr std::int64_t kTile = ScaledArrangeParams::kTile;
+  const std::int64_t groups = ceil_div(p.k, kGroup), blocks = ceil_div(p.n, kGroup);
+  const auto at_16 = [](const void* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+  };
+  const bool plain_a = p.m == rows && at_16(p.a_scale) && p.a_scale_row == 1 &&
+                       (groups == 1 || p.a_scale_group == p.m);
+  const bool plain_b = groups % 4 == 0 && at_16(p.b_scale) && p.b_scale_group == 1 &&
+                       (blocks == 1 || p.b_scale_col == groups);
+  if (plain_a && plain_b) return 0;
+  const auto matrix = [](const void* from, std::int64_t inner, std::int64_t outer, std::int64_t in,
+                         std::int64_t out, std::int64_t pitch, char* to) {
+    return ScaledArrangeParams::Matrix{static_cast<const float*>(from), in,   out, inner, outer,
+                                       reinterpret_cast<float*>(to),    pitch};
+  };
+  ScaledArrangeParams x{};
+  const auto tiles = [](const ScaledArrangeParams::Matrix& m) {
+    return ceil_div(m.pitch, kTile) * ceil_div(m.outer, kTile);
+  };
+  if (!plain_a) {
+    x.a = matrix(p.a_scale, p.m, groups, p.a_scale_row, p.a_scale_group, rows, to_a);
+    x.tiles_a = static_cast<std::uint32_t>(tiles(x.a));
+    p.a_scale = to_a;
+  }
+  if (!plain_b) {
+    x.b = matrix(p.b_scale, groups, blocks, p.b_scale_group, p.b_scale_col, round_up(groups, 4),
+                 to_b);
+    p.b_scale = to_b;
+  }
+  cuda::Launch how;
+  how.grid.x = x.tiles_a + static_cast<unsigned>(plain_b ? 0 : tiles(x.b));
+  how.block.x = ScaledArrangeParams::kThreads;
+  return cuda::launch(*kernel.entries[0], how, x, stream);
+}
+
+int block_step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
+  constexpr int kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  const State& state = kernel.load<State>();
+  ScaledParams p = scaled_params(args, Scales::kBlock);
+  const std::int64_t rows = round_up(p.m, kRowsOf);
+  auto* const own = static_cast<char*>(workspace);
+  const Room room(state, state.bucket.m);
+  if (const int code = arrange(kernel, p, rows, own + room.a, own + room.b, context.stream))
+    return code;
+  if (rows == p.m) return multiply(state, p, workspace, context.stream);
+  // Up to three more rows, of zeros.
+  if (p.m > 1 && (p.a_row != p.k || p.out_row != p.n)) return code_of(CublasLt::kNotSupported);
+  const auto bytes = [](std::int64_t of) { return static_cast<std::size_t>(of); };
+  const std::int64_t size = size_of(state.out);
+  auto* const a = static_cast<char*>(context.alloc(context.self, bytes(rows * p.k), 256));
+  auto* const out = static_cast<char*>(context.alloc(context.self, bytes(rows * p.n * size), 256));
+  if (!a || !out) return kNoMemory;
+  cuda::copy_on_device(a, p.a, bytes(p.m * p.k), context.stream);
+  cuda::fill_bytes(a + p.m * p.k, 0, bytes((rows - p.m) * p.k), context.stream);
+  ScaledParams more = p;
+  more.a = a, more.a_row = p.k, more.out = out, more.out_row = p.n, more.m = rows;
+  if (const int code = multiply(state, more, workspace, context.stream)) return code;
+  cuda::copy_on_device(p.out, out, bytes(p.m * p.n * size), context.stream);
+  return 0;
+}
+
+/// What only scales of blocks require.
+Support supports_blocks(const Problem& p) {
+  constexpr std::int64_t kFirst = 120900;
+  const auto version = static_cast<std::int64_t>(cuda::cublaslt().version());
+  if (version < kFirst)
+    return Support::no("the cuBLASLt found, {}.{}, has no scales of blocks: 12.9 is needed",
+                       version / 10000, version / 100 % 100);
+  if (p.dims[kK] % kGroup != 0)
+    return Support::no("K = {} is not a multiple of {}", p.dims[kK], kGroup);
+  // M of the problem is the end of a bucket, of which some have one or two rows.
+  if (p.dims[kM] % kRowsOf != 0)
+    return Support::no("M = {}: cuBLASLt's scales of blocks need a multiple of {}", p.dims[kM],
+                       kRowsOf);
+  for (const int i : {int{kAScale}, int{kBScale}})
+    if (p.tensors[i].align_log2 < 2) return Support::no("{} is not aligned", tensor(i));
+  return Support::yes();
+}
+
+Support supports_channels(const Problem& p) {
+  const bool rows = is_each(p, kAScale, p.dims[kM]), columns = is_each(p, kBScale, p.dims[kN]);
+  if (rows != columns && p.dims[kM] > 1)
+    return Support::no("cuBLASLt has no such mixture of scales");
+  for (const int i : {int{kAScale}, int{kBScale}})
+    if (p.tensors[i].align_log2 < (columns ? kAlignCap : 2) ||
+        (columns && p.tensors[i].layout != Layout::kContiguous))
+      return Support::no("{} is not contiguous from a multiple of 16 bytes on", tensor(i));
+  return Support::yes();
 }
 
 Support supports(const Query& q) {
@@ -186,32 +307,31 @@ Support supports(const Query& q) {
     return Support::no("K = {} and N = {} are no multiples of 16", p.dims[kK], p.dims[kN]);
   if (p.tensors[kBias].dtype != DType::kAbsent)
     return Support::no("cuBLASLt rounds the product before it adds the bias");
-  const bool rows = is_each(p, kAScale, p.dims[kM]), columns = is_each(p, kBScale, p.dims[kN]);
-  if (rows != columns && p.dims[kM] > 1)
-    return Support::no("cuBLASLt has no such mixture of scales");
-  for (const int i : {int{kAScale}, int{kBScale}})
-    if (p.tensors[i].align_log2 < (columns ? kAlignCap : 2) ||
-        (columns && p.tensors[i].layout != Layout::kContiguous))
-      return Support::no("{} is not contiguous from a multiple of 16 bytes on", tensor(i));
+  const bool blocks = scales_of(q.self.user) == Scales::kBlock;
+  if (const Support scales = blocks ? supports_blocks(p) : supports_channels(p); !scales)
+    return scales;
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   if (std::max({p.dims[kM], p.dims[kN], p.dims[kK]}) > kMax)
     return Support::no("a dimension is more than {}", kMax);
-  return listed(p) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
+  return listed(q) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
 }
 
 void constrain(const Query& q, Space& space) {
-  const std::int64_t count = cuda::cublaslt().support ? listed(q.problem) : kListed;
+  const std::int64_t count = cuda::cublaslt().support ? listed(q) : kListed;
   space.require(table(), "listed", {"algo"},
                 [count](const Config& c) { return c.algo < std::max<std::int64_t>(1, count); });
 }
 
 double estimate(const Query& q, const dlblas::Config& config) {
-  // Not measured yet: 1.75 times the rate of f16.
+  // Not measured yet: 1.75 times the rate of f16. With scales of blocks 1.4 times the roofline, so
+  // that our own form serves until a search has measured both.
   const Problem& p = q.problem;
+  const bool blocks = scales_of(q.self.user) == Scales::kBlock;
+  const bool arranged = blocks && p.tensors[kAScale].layout != Layout::kTransposed;
   const double operations = 2 * static_cast<double>(p.dims[kM]) * static_cast<double>(p.dims[kN]) *
                             static_cast<double>(p.dims[kK]);
-  return roofline_ms(q.device, bytes_of(p), operations / 1.75, DType::kBF16) + 1e3 * 4e-6 +
-         1e-6 * table().from_config(config).algo;
+  return (blocks ? 1.4 : 1) * roofline_ms(q.device, bytes_of(p), operations / 1.75, DType::kBF16) +
+         1e3 * (arranged ? 6.5e-6 : 4e-6) + 1e-6 * table().from_config(config).algo;
 }
 
 /// cuBLASLt loads a kernel at its first product, which must not happen inside a graph capture: one
@@ -220,7 +340,8 @@ void multiply_once(const State& state) {
   constexpr std::size_t kMaxScratch = std::size_t{1} << 30;
   const Sizes& s = state.bucket;
   const auto operands = static_cast<std::size_t>(
-      std::max({s.m * s.k, s.n * s.k, s.m * s.n * size_of(state.out), 4 * s.m, 4 * s.n}));
+      std::max({s.m * s.k, s.n * s.k, s.m * s.n * size_of(state.out), 4 * s.m, 4 * s.n,
+                4 * ceil_div(s.n, kGroup) * round_up(ceil_div(s.k, kGroup), 4)}));
   const std::size_t aligned = (operands + 255) / 256 * 256;
   const std::size_t bytes = aligned + state.workspace_bytes;
   if (bytes > kMaxScratch) return;
@@ -240,32 +361,42 @@ void multiply_once(const State& state) {
 
 Kernel prepare(const Query& q, const dlblas::Config& config) {
   const cuda::CurrentDevice current(q.problem.device_index);
-  State state = start_state(q.problem);
+  const Scales scales = scales_of(q.self.user);
+  State state = start_state(q.problem, scales);
   const auto list = bucket_choices(state);
   const auto wanted = static_cast<std::size_t>(table().from_config(config).algo);
+  const bool blocks = scales == Scales::kBlock;
+  const char* const op = blocks ? "scaled_mm_block" : "scaled_mm_channel";
   if (wanted >= list.size())
-    throw Error(
-        ErrorKind::kCompile,
-        text("scaled_mm_channel: cublaslt lists too few algorithms here; expected more "
-             "than ",
-             wanted, ", got ", list.size(), "; choose a smaller algo, or another implementation"),
-        {.op = "scaled_mm_channel",
-         .argument = "algo",
-         .expected = text("more than ", wanted),
-         .got = text(list.size())});
+    throw Error(ErrorKind::kCompile,
+                text(op, ": cublaslt lists too few algorithms here; expected more than ", wanted,
+                     ", got ", list.size(), "; choose a smaller algo, or another implementation"),
+                {.op = op,
+                 .argument = "algo",
+                 .expected = text("more than ", wanted),
+                 .got = text(list.size())});
   state.algorithm = list[wanted].algorithm;
   state.workspace_bytes = list[wanted].workspace_bytes;
   multiply_once(state);
-  return make_kernel({step}, state, state.workspace_bytes);
+  if (!blocks) return make_kernel({step}, state, state.workspace_bytes);
+  return make_kernel({block_step}, state, Room(state, state.bucket.m).end);
+}
+
+std::vector<KernelSource> block_sources(const Query&, const dlblas::Config&) {
+  return {{"ops/gemm/scaled/scaled_arrange.cuh",
+           text("dlblas::gemm::scaled::scaled_arrange<", ScaledArrangeParams::kThreads, ">"), 0}};
 }
 
 }  // namespace
 
-void append_cublaslt(std::vector<Implementation>& to) {
+void append_cublaslt(std::vector<Implementation>& to, Scales scales) {
+  const bool blocks = scales == Scales::kBlock;
   Implementation i;
   i.name = "cublaslt";
   i.backend = DeviceType::kCuda;
-  i.min_arch = 89;
+  i.min_arch = blocks ? 90 : 89;
+  if (blocks) i.max_arch = 90, i.sources = block_sources;
+  i.user = &kScalesOf[static_cast<int>(scales)];
   i.source_hash = source_hash<"ops/gemm/scaled/scaled_cublaslt.cpp">();
   i.version = cuda::cublaslt_version;
   i.flags.capturable = true;  // which algorithm serves differs by M: not deterministic

@@ -64,4 +64,19 @@ struct ScaledPlainParams {
   int64_t pitch;
 };
 
+/// Scales of blocks as cuBLASLt reads them: to[o, i] = from[o, i] for i < inner, then zeros up to
+/// the pitch.
+struct ScaledArrangeParams {
+  static constexpr int kTile = 32, kThreads = 256;
+  struct Matrix {
+    const float* from;
+    int64_t along, across;  // strides of i and of o
+    int64_t inner, outer;
+    float* to;
+    int64_t pitch;
+  };
+  Matrix a, b;
+  uint32_t tiles_a;  // the first blocks take those of a
+};
+
 }  // namespace dlblas::gemm::scaled

@@ -121,7 +121,7 @@ void define(OperatorDef& def, Scales scales) {
   append_cpu(def.implementations, scales);
   if (!blocks) append_onednn(def.implementations);
   append_wgmma(def.implementations, scales);
-  if (!blocks) append_cublaslt(def.implementations);
+  append_cublaslt(def.implementations, scales);
   append_mma(def.implementations, scales);
 }
 

@@ -52,7 +52,7 @@ struct Rules {
     return ceil_div(m, c.block_m) * ceil_div(n, c.block_n);
   }
   bool is_written(const GemmWgmmaConfig& c) const {
-    return !c.swapped && c.block_k == kStage && !c.pingpong;
+    return !c.swapped && c.block_k == kStage && !c.pingpong && !c.stream;
   }
   bool tile_exists(const GemmWgmmaConfig& c) const {
     const bool widths = c.block_n == 16 || c.block_n == 32 || c.block_n == 64 || c.block_n == 128 ||
@@ -195,7 +195,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
                     [rules, rule](const GemmWgmmaConfig& c) { return (*rules.*rule)(c); });
     };
     const Names tile = {"block_m", "block_n"};
-    require("is_written", {"swapped", "block_k", "pingpong"}, &Rules::is_written);
+    require("is_written", {"swapped", "block_k", "pingpong", "stream"}, &Rules::is_written);
     require("tile_exists", {"block_m", "block_n", "warpgroups"}, &Rules::tile_exists);
     require("block_m_distinct", {"block_m"}, &Rules::block_m_distinct);
     require("block_n_distinct", {"block_n"}, &Rules::block_n_distinct);

@@ -4,6 +4,7 @@
 // matmul_wgmma_space.cpp, device/gemm/wgmma_mainloop.cuh, docs/notes/gemm.md.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
@@ -65,6 +66,23 @@ double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceI
   return steps * static_cast<double>(grid.chain) / 64 + (c.pingpong ? 1 : waves) * kEpilogue;
 }
 
+/// The same with stream-K: all blocks end together. A giver writes a tile of sums, an owner reads
+/// one from each giver; beside that counters are zeroed, which is a launch, and the kernel does not
+/// begin before the one before it has ended.
+double stream_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
+  constexpr double kEpilogue = 1.6e-6, kLaunches = 4e-6, kMeeting = 1.5e-6, kFromL2 = 1.33;
+  const WgmmaGrid grid(p, c);
+  const GemmStreamPlan plan = grid.stream(p, c, device);
+  const double units = static_cast<double>(grid.blocks) / c.cluster;
+  const double tiles = units / plan.workers;  // of each
+  const double parts = std::ceil(std::max(1.0, 1 / tiles));
+  const double steps = tiles * static_cast<double>(grid.chain) / 64 * step_seconds(c, device, 1);
+  const double sums =
+      4.0 * c.block_m * c.block_n / (kFromL2 * unit_rates(device).alone_bytes_per_s);
+  return steps + (c.pingpong ? 1 : std::ceil(tiles)) * kEpilogue + kLaunches + kMeeting +
+         parts * sums;
+}
+
 /// All operands cross memory once. Few blocks cannot keep it busy, nor can copies of rows past the
 /// end. Takes a little longer where several rows of tiles read b; adds the ends of tiles.
 double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
@@ -93,7 +111,8 @@ double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceIn
 }
 
 double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
-  const double product = product_seconds(p, c, device), memory = memory_seconds(p, c, device);
+  const double product = c.stream ? stream_seconds(p, c, device) : product_seconds(p, c, device);
+  const double memory = memory_seconds(p, c, device);
   // Split-K sums are sent to the blocks that store them, which add them up.
   constexpr double kBarriers = 0.43e-6, kWords = 0.3, kMulticast = 1e-6;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
@@ -154,9 +173,17 @@ struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   static double milliseconds(const Query& q, const GemmWgmmaConfig& c) {
     return estimate_ms(q.problem, c, q.device);
   }
+  /// Whole tiles: the model's part for stream-K is not fitted to times, so only a search chooses
+  /// it.
   static GemmWgmmaConfig preset(const Query& q) {
     return kernels::least_estimate<Wgmma>(
-        q, {false, 64, 8, 64, 1, false, GemmShare::kNone, 1, 2, false, 8});
+        q, {false, 64, 8, 64, 1, false, GemmShare::kNone, 1, 2, false, 8},
+        [&](const GemmWgmmaConfig& c) {
+          return c.stream ? std::numeric_limits<double>::infinity() : milliseconds(q, c);
+        });
+  }
+  static std::size_t workspace_bytes(const Query& q, const State& s) {
+    return kernels::wgmma_room_bytes(s.config, q.device.units);
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
@@ -180,13 +207,13 @@ struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     return all;
   }
 
-  static int multiply(const Args& args, const Context& context, const Kernel& kernel, void*);
+  static int multiply(const Args& args, const Context& context, const Kernel& kernel, void* room);
   static std::vector<StepFn> steps(const State&) { return {multiply}; }
 };
 
 kernels::WgmmaMatrix matrix_of(const Columns& c) { return {c.data, c.rows, c.cols, c.pitch}; }
 
-int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kernel, void*) {
+int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kernel, void* room) {
   const State& s = kernel.load<State>();
   const DType type = s.traits.gemm.type, out_type = s.traits.epilogue.out;
   const MatmulGpuParams p = matmul_gpu_params(args);
@@ -212,10 +239,11 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
   const GemmWgmmaConfig c = fewer < 0 ? s.config : s.traits.fewer.config(fewer);
   GemmWgmmaCall call{};
   cuda::Launch how;
-  if (const int code = kernels::prepare_wgmma(product, c, s.units, call, how)) return code;
+  if (const int code = kernels::prepare_wgmma(product, c, s.units, call, how, room, context.stream))
+    return code;
   call.operands[0] = {const_cast<void*>(p.epilogue.bias), 0};
   how.shared_bytes = static_cast<unsigned>(bytes_of(s.traits.gemm, c));
-  how.dependent = s.dependent;
+  how.dependent = s.dependent && !c.stream;  // counters are zeroed before it: not a kernel
   const int code = cuda::launch(*kernel.entries[fewer + 1], how, call, context.stream);
   if (code == 0 && o.out.data != given.out.data)
     copy_columns(o.out, given.out, out_type, context.stream);

@@ -42,6 +42,7 @@ std::vector<Best> fastest_of(const Query& q, WgmmaModel model) {
     Best best{m, {}, std::numeric_limits<double>::infinity()};
     for (const Config& config : space.configs()) {
       const GemmWgmmaConfig c = wgmma_table().from_config(config);
+      if (c.stream) continue;  // a search's choice: not for sizes that it does not measure
       const double ms = model(at, c, q.device);
       if (ms < best.ms) best = {m, c, ms};
     }
@@ -75,7 +76,7 @@ PackedWgmma::PackedWgmma(const GemmWgmmaConfig& c) {
   };
   put(c.swapped, 1), put(c.block_m / 64, 3), put(c.block_n / 8, 6), put(c.block_k / 64, 3);
   put(c.warpgroups, 2), put(c.pingpong, 1), put(static_cast<int>(c.share), 2), put(c.cluster, 3);
-  put(c.stages, 4), put(c.weight_once, 1), put(c.group_m / 8, 2);
+  put(c.stages, 4), put(c.weight_once, 1), put(c.group_m / 8, 2), put(c.stream, 1);
 }
 
 GemmWgmmaConfig PackedWgmma::config() const {
@@ -89,7 +90,7 @@ GemmWgmmaConfig PackedWgmma::config() const {
   c.swapped = take(1) != 0, c.block_m = take(3) * 64, c.block_n = take(6) * 8;
   c.block_k = take(3) * 64, c.warpgroups = take(2), c.pingpong = take(1) != 0;
   c.share = static_cast<GemmShare>(take(2)), c.cluster = take(3), c.stages = take(4);
-  c.weight_once = take(1) != 0, c.group_m = take(2) * 8;
+  c.weight_once = take(1) != 0, c.group_m = take(2) * 8, c.stream = take(1) != 0;
   return c;
 }
 

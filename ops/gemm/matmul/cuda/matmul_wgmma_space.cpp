@@ -118,8 +118,25 @@ struct Rules {
       return c.share == GemmShare::kB && m > 64 && tiles(c) <= device.units;
     return c.block_m >= 128 && tiles(c) > device.units;
   }
+  /// Stream-K serves large tiles in a few waves of which the last is not full, or fewer tiles than
+  /// multiprocessors; a part of K has eight stages at least, which are some µs. Widths that are odd
+  /// multiples of 16 are for filling waves.
+  bool stream_is_useful(const GemmWgmmaConfig& c) const {
+    if (!c.stream) return true;
+    constexpr std::int64_t kMostWaves = 8, kPart = 8;
+    if (c.share == GemmShare::kK || c.group_m != 8) return false;
+    if (c.block_m < 128 || c.block_n < 128 || c.block_n % 32 != 0) return false;
+    const std::int64_t units = WgmmaGrid(problem, c).blocks / c.cluster,
+                       at_once = std::max(1, device.units / c.cluster),
+                       stages = ceil_div(k, c.block_k);
+    if (stages > kGemmMostStages) return false;
+    if (units < at_once) return 5 * units <= 4 * at_once && units * stages >= kPart * at_once;
+    const std::int64_t waves = ceil_div(units, at_once);
+    return waves <= kMostWaves && 20 * units <= 19 * waves * at_once && stages >= 2 * kPart;
+  }
   /// At least three blocks per five multiprocessors, or the smallest tiles.
   bool device_is_filled(const GemmWgmmaConfig& c) const {
+    if (c.stream) return 4 * tiles(c) >= device.units;
     if (c.block_m == 64 && (c.swapped || c.block_n <= 64)) return true;
     return 5 * tiles(c) * (c.share == GemmShare::kK ? c.cluster : 1) >= 3 * device.units;
   }
@@ -128,7 +145,8 @@ struct Rules {
            c.shared_bytes(wgmma_b_by_depth(problem, c), wgmma_span(problem, c, device)) <=
                device.shared_bytes_per_block;
   }
-  /// The deepest ring that fits, or one stage less; no deeper than a block's work.
+  /// The deepest ring that fits, or, with whole tiles, one stage less; no deeper than a block's
+  /// work.
   bool ring_is_deep(const GemmWgmmaConfig& c) const {
     const WgmmaGrid grid(problem, c);
     const std::int64_t work = ceil_div(grid.chain, c.block_k) * grid.waves(c, device);
@@ -138,7 +156,7 @@ struct Rules {
       o.stages = static_cast<std::int32_t>(stages);
       if (stages <= work && exists(o)) deepest = std::max(deepest, o.stages);
     }
-    return c.stages == deepest || (c.stages == deepest - 1 && c.stages >= 3);
+    return c.stages == deepest || (!c.stream && c.stages == deepest - 1 && c.stages >= 3);
   }
   bool weight_leaves_first(const GemmWgmmaConfig& c) const {
     return c.weight_once == (ceil_div(m, c.swapped ? c.block_n : c.block_m) == 1);
@@ -169,6 +187,11 @@ std::int64_t WgmmaGrid::waves(const GemmWgmmaConfig& c, const DeviceInfo& device
   // work.
   const std::int64_t units = c.cluster == 4 ? device.units * 10 / 11 : device.units;
   return ceil_div(blocks, std::max<std::int64_t>(1, units / c.cluster * c.cluster));
+}
+
+GemmStreamPlan WgmmaGrid::stream(const Problem& p, const GemmWgmmaConfig& c,
+                                 const DeviceInfo& device) const {
+  return kernels::wgmma_stream(c, tiles_m, tiles_n, p.dims[kK], device.units);
 }
 
 bool wgmma_b_by_depth(const Problem& p, const GemmWgmmaConfig& c) {
@@ -206,10 +229,14 @@ void constrain_wgmma(const Problem& p, const DeviceInfo& device, Space& space) {
   require("registers_suffice", with({"warpgroups", "pingpong"}), &Rules::registers_suffice);
   require("cluster_is_useful", with({"block_k", "pingpong", "share", "cluster"}),
           &Rules::cluster_is_useful);
-  require("device_is_filled", with({"share", "cluster"}), &Rules::device_is_filled);
+  require("stream_is_useful", with({"block_k", "share", "cluster", "group_m", "stream"}),
+          &Rules::stream_is_useful);
+  require("device_is_filled", with({"share", "cluster", "stream"}), &Rules::device_is_filled);
   const Names whole = with({"block_k", "warpgroups", "pingpong", "share", "cluster", "stages"});
   require("kernel_exists", whole, &Rules::exists);
-  require("ring_is_deep", whole, &Rules::ring_is_deep);
+  require("ring_is_deep",
+          with({"block_k", "warpgroups", "pingpong", "share", "cluster", "stages", "stream"}),
+          &Rules::ring_is_deep);
   require("weight_leaves_first", with({"weight_once"}), &Rules::weight_leaves_first);
   require("group_matters", with({"group_m"}), &Rules::group_matters);
 }

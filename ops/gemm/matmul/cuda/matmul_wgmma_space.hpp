@@ -24,6 +24,8 @@ struct WgmmaGrid {
   WgmmaGrid(const Problem& p, const GemmWgmmaConfig& c);
   /// Tiles that the fullest multiprocessor computes one after the other.
   std::int64_t waves(const GemmWgmmaConfig& c, const DeviceInfo& device) const;
+  /// Of a configuration with stream-K.
+  GemmStreamPlan stream(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) const;
 };
 
 /// GemmTraits::span of a configuration.
