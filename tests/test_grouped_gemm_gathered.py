@@ -94,6 +94,23 @@ def test_bits_are_those_of_a_copy(shape: str, dtype: Any, device: str) -> None:
         assert torch.equal(called(a, b, ends, ids), want)
 
 
+def test_the_first_product_of_experts(device: str) -> None:
+    """What moe_permute and grouped_gemm compute, without its copy; some choices name no expert."""
+    x, w = torch.randn(50, 64, device=device), torch.randn(6, 32, 64, device=device)
+    ids = torch.stack([torch.randperm(6)[:3] for _ in range(50)]).to(device, torch.int32)
+    ids[::7, 1] = -1
+    permuted, offsets, inverse = dlblas.moe_permute(x, ids, 6)
+    experts, order = torch.sort(ids.flatten(), stable=True)
+    starts = torch.searchsorted(experts, torch.arange(7, device=device, dtype=torch.int32))
+    with dlblas.deterministic():
+        want = dlblas.grouped_gemm(permuted, w, offsets)
+        got = dlblas.grouped_gemm(x, w, starts, rows=order // 3)
+    assert torch.equal(got[starts[0] :], want[: offsets[-1]])
+    assert torch.equal(
+        inverse.flatten()[order[starts[0] :]], offsets.new_tensor(range(offsets[-1]))
+    )
+
+
 @pytest.mark.parametrize("dtype", BARS, ids=str)
 def test_any_strides(dtype: Any, device: str) -> None:
     a, b, ends, ids = made("tiles", dtype, device)

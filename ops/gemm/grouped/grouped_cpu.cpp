@@ -46,8 +46,10 @@ GemmMatrix gather(const GroupedOp& op, const Args& args, const GroupedProduct& p
   const TensorView& rows = args.tensors[op.rows];
   const DType type = args.tensors[kGroupedA].dtype;
   const std::int64_t size = size_of(type), bytes = p.k * size;
+  const GemmMatrix copied = {to, p.k, 1, type};
+  if (bytes == 0) return copied;
   constexpr std::int64_t kGrain = 1 << 16;  // bytes
-  context.run(0, count, 1 + kGrain / (bytes + 1), [&](std::int64_t begin, std::int64_t end) {
+  context.run(0, count, 1 + kGrain / bytes, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       char* const copy = static_cast<char*>(to) + i * bytes;
       const double row = load_element(rows, (first + i) * rows.strides[0]);
@@ -65,7 +67,7 @@ GemmMatrix gather(const GroupedOp& op, const Args& args, const GroupedProduct& p
         std::memcpy(copy + k * size, from + k * p.a.col * size, static_cast<std::size_t>(size));
     }
   });
-  return {to, p.k, 1, type};
+  return copied;
 }
 
 /// One product, by the code for few rows or by blocks. `rows` decides: those of the whole group, so
