@@ -8,6 +8,7 @@
 #pragma once
 
 #include "device/cp_async.cuh"
+#include "device/gemm/source_rows.cuh"
 #include "device/mma.cuh"
 
 namespace dlblas {
@@ -76,19 +77,29 @@ struct MmaTile {
 
   /// This thread's copy `i` of a tile, 0 … kCopies - 1 in turn. `outer_left`, `depth_left`:
   /// elements of the matrix from the tile's start on; elements beyond become zero, and no address
-  /// beyond is read.
+  /// beyond is read. Gathered rows have a source without a pitch, whose matrix is the first row.
+  template <typename Rows = RowsInOrder>
   __device__ static __forceinline__ void copy(uint32_t buffer, TileSource& s, int i,
-                                              int32_t outer_left, int32_t depth_left) {
+                                              int32_t outer_left, int32_t depth_left,
+                                              const Rows& rows = Rows()) {
     const int32_t rows_left = (kDepthContiguous ? outer_left : depth_left) - s.row;
     const int32_t bytes_left = (kDepthContiguous ? depth_left : outer_left) * 2 - s.column_bytes;
     const int row = s.row + i * kRowStep;
     if (kChunks % kThreads == 0 || i < kCopies - 1 || row < kRows) {
       const int at = row * kRowBytes + ((s.column_bytes / 16) ^ swizzle(row)) * 16;
+      const char* from = s.from;
+      bool there = i * kRowStep < rows_left;
+      if constexpr (Rows::kGathered) {
+        static_assert(kDepthContiguous, "a row of the storage is a row of a");
+        const int64_t offset = rows.offsets[row];
+        there = offset != kNoRow;
+        from += there ? 2 * offset : 0;
+      }
       if constexpr (kWhole) {
-        cp_async_or_zero(buffer + at, s.from, i * kRowStep < rows_left && bytes_left > 0);
+        cp_async_or_zero(buffer + at, from, there && bytes_left > 0);
       } else {
         const int32_t valid = bytes_left < 0 ? 0 : bytes_left > 16 ? 16 : bytes_left;
-        cp_async(buffer + at, s.from, i * kRowStep < rows_left ? valid : 0);
+        cp_async(buffer + at, from, there ? valid : 0);
       }
     }
     s.from += s.next_row;

@@ -12,6 +12,7 @@
 
 #include "device/carried_sum.cuh"
 #include "device/gemm/epilogue.cuh"
+#include "device/gemm/source_rows.cuh"
 #include "device/pdl.cuh"
 
 namespace dlblas {
@@ -52,15 +53,21 @@ struct FmaTile {
   }
 
   /// Loads the next tile; beyond the matrix it is zero. `*_left`: of the matrix, from the tile on.
-  __device__ __forceinline__ void load(float (&v)[kCount], int64_t outer_left, int64_t depth_left) {
+  /// Gathered rows were constructed without a stride from row to row.
+  template <typename Rows = RowsInOrder>
+  __device__ __forceinline__ void load(float (&v)[kCount], int64_t outer_left, int64_t depth_left,
+                                       const Rows& rows = Rows()) {
     constexpr int kAlign = S.aligned ? size_of(S.type) : 1;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int o = kByDepth ? outer + i * kStep : outer, d = kByDepth ? depth : depth + i * kStep;
       v[i] = 0;
-      if (o < outer_left && d < depth_left) {
+      int64_t row = 0;
+      bool there = o < outer_left;
+      if constexpr (Rows::kGathered) row = rows.offsets[o], there = row != kNoRow;
+      if (there && d < depth_left) {
         float one[1];
-        load_vec<S.type, 1, kAlign>(base, at + i * step).unpack(one);
+        load_vec<S.type, 1, kAlign>(base, row + at + i * step).unpack(one);
         v[i] = one[0];
       }
     }
@@ -147,24 +154,27 @@ __device__ __forceinline__ void fma_tile(typename FmaShape<S, C, kParts>::Sums& 
   }
 }
 
-/// Calls `after_span()` after each span's multiply-adds.
-template <GemmTraits S, GemmFmaConfig C, int kParts, typename AfterSpan>
+/// Calls `after_span()` after each span's multiply-adds. Gathered `rows` are those of the tile; the
+/// caller's barrier has published their table.
+template <GemmTraits S, GemmFmaConfig C, int kParts, typename AfterSpan,
+          typename Rows = RowsInOrder>
 __device__ __forceinline__ void fma_mainloop(typename FmaShape<S, C, kParts>::Sums& d,
                                              float* shared, const GemmCall& p, int64_t m0,
-                                             int64_t n0, const AfterSpan& after_span) {
+                                             int64_t n0, const AfterSpan& after_span,
+                                             const Rows& rows = Rows()) {
   using Shape = FmaShape<S, C, kParts>;
-  typename Shape::TileA a(p.a, nullptr, m0, p.a_row, p.a_col);
+  typename Shape::TileA a(p.a, nullptr, m0, Rows::kGathered ? 0 : p.a_row, p.a_col);
   typename Shape::TileB b(p.b[0], p.b[1], n0, p.b_col, p.b_row);
   float next_a[Shape::TileA::kCount], next_b[Shape::TileB::kCount];
   float* buffer = shared;
   float* other = shared + Shape::kFloats;
-  a.load(next_a, p.m - m0, p.k);
+  a.load(next_a, p.m - m0, p.k, rows);
   b.load(next_b, product_columns<kParts>(p) - n0, p.k);
   const auto multiply_tile = [&](int64_t left) {
     a.store(buffer, next_a);
     b.store(buffer + Shape::kFloatsA, next_b);
     __syncthreads();  // one per tile: the buffer before this one is no longer read
-    a.load(next_a, p.m - m0, left - C.block_k);
+    a.load(next_a, p.m - m0, left - C.block_k, rows);
     b.load(next_b, product_columns<kParts>(p) - n0, left - C.block_k);
     fma_tile<S, C, kParts>(d, buffer);
     float* const full = buffer;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "device/gemm/groups_config.hpp"
+#include "device/gemm/source_rows.cuh"
 #include "device/vec.cuh"
 
 namespace dlblas {
@@ -15,19 +16,23 @@ struct GroupRange {
   int64_t begin, count;
 };
 
+/// Integer `offset` of a list of i32 or i64.
+template <DType kType, bool kAligned>
+__device__ __forceinline__ int64_t load_integer(const void* list, int64_t offset) {
+  constexpr int kAlign = kAligned ? 4 : 1;
+  if constexpr (kType == DType::kI64) {
+    const uint32_t low = load_vec<DType::kI32, 1, kAlign>(list, 2 * offset).words[0];
+    const uint32_t high = load_vec<DType::kI32, 1, kAlign>(list, 2 * offset + 1).words[0];
+    return static_cast<int64_t>(uint64_t{high} << 32 | low);
+  } else {
+    return static_cast<int32_t>(load_vec<DType::kI32, 1, kAlign>(list, offset).words[0]);
+  }
+}
+
 /// Offset or count `at`, clamped to [0, most].
 template <GroupTraits G>
 __device__ __forceinline__ int64_t group_size(const GroupCall& p, int64_t at) {
-  constexpr int kAlign = G.aligned ? 4 : 1;
-  const int64_t offset = at * p.sizes_stride;
-  int64_t v;
-  if constexpr (G.index == DType::kI64) {
-    const uint32_t low = load_vec<DType::kI32, 1, kAlign>(p.sizes, 2 * offset).words[0];
-    const uint32_t high = load_vec<DType::kI32, 1, kAlign>(p.sizes, 2 * offset + 1).words[0];
-    v = static_cast<int64_t>(uint64_t{high} << 32 | low);
-  } else {
-    v = static_cast<int32_t>(load_vec<DType::kI32, 1, kAlign>(p.sizes, offset).words[0]);
-  }
+  const int64_t v = load_integer<G.index, G.aligned>(p.sizes, at * p.sizes_stride);
   return v < 0 ? 0 : v > p.most ? p.most : v;
 }
 
@@ -126,7 +131,8 @@ __device__ __forceinline__ GroupEntered enter_group(GemmParams<Epilogue>& p,
   const int64_t size = size_of(type), group = at.range.group, begin = at.range.begin;
   int64_t a = group * groups.a_group, b = group * groups.b_group, out = group * groups.out_group;
   if constexpr (G.kind == GroupKind::kRows) {
-    a += begin * p.gemm.a_row, out += begin * p.epilogue.out.row;
+    if constexpr (!G.gathers()) a += begin * p.gemm.a_row;
+    out += begin * p.epilogue.out.row;
     p.gemm.m = at.range.count;
   } else if constexpr (G.kind == GroupKind::kMasked) {
     p.gemm.m = at.range.count;
@@ -142,6 +148,26 @@ __device__ __forceinline__ GroupEntered enter_group(GemmParams<Epilogue>& p,
   const uint32_t rest = at.place % in_band, left = at.rows - first;
   const uint32_t height = left < kBand ? left : kBand;
   return {true, first + rest % height, rest / height, at.range};
+}
+
+/// The rows of a for a tile of kBlock rows of `group`, of which the first is `first`. A list is
+/// read once per tile, into `table` (kBlock offsets in shared memory), and a barrier follows.
+template <GroupTraits G, int kBlock>
+__device__ __forceinline__ auto source_rows(int64_t* table, const GroupCall& p,
+                                            const GroupRange& group, int64_t first, int64_t a_row) {
+  if constexpr (!G.gathers()) {
+    return RowsInOrder();
+  } else {
+    static_assert(G.kind == GroupKind::kRows);
+    for (int r = static_cast<int>(threadIdx.x); r < kBlock; r += static_cast<int>(blockDim.x)) {
+      int64_t row = -1;
+      if (first + r < group.count)
+        row = load_integer<G.rows, G.aligned>(p.rows, (group.begin + first + r) * p.rows_stride);
+      table[r] = row >= 0 && row < p.sources ? row * a_row : kNoRow;
+    }
+    __syncthreads();
+    return GatheredRows{table};
+  }
 }
 
 }  // namespace dlblas

@@ -18,8 +18,18 @@ enum class GroupKind : int32_t {
 struct GroupTraits {
   GroupKind kind;
   DType index;   // of offsets or counts: i32 or i64
-  bool aligned;  // to their size
+  bool aligned;  // to their size; with gathered rows, their list too
+  /// Of the list of a's rows (kRows only): i32 or i64. kAbsent: a's rows are those of the groups.
+  DType rows = DType::kAbsent;
+
+  constexpr bool gathers() const { return rows != DType::kAbsent; }
 };
+
+/// Shared memory for the places of a tile's rows: a table of offsets, if a list says where they
+/// are.
+constexpr int32_t gathered_bytes(const GroupTraits& groups, int32_t block_m) {
+  return groups.gathers() ? block_m * 8 : 0;
+}
 
 /// One call. Strides in elements.
 struct GroupCall {
@@ -29,6 +39,9 @@ struct GroupCall {
   int32_t groups;
   int32_t unused;
   int64_t a_group, b_group, out_group;  // from a group's matrix to the next one's
+  const void* rows;                     // gathered: the row of a for each of the groups' rows
+  int64_t rows_stride;
+  int64_t sources;  // rows of a; an element of `rows` outside 0 … sources - 1 names none
 };
 
 /// The parameters of a kernel: a product of the first group, and the groups.

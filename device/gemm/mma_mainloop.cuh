@@ -74,17 +74,22 @@ __device__ __forceinline__ MmaPlace mma_place(const GemmCall& p) {
 
 /// Copies one tile after the other into the ring. Every tile is one copy group, even when none is
 /// left, so that waiting only counts groups.
-template <GemmTraits S, GemmMmaConfig C, int kParts>
+template <GemmTraits S, GemmMmaConfig C, int kParts, typename Rows>
 struct TileFetcher {
   using Shape = MmaShape<S, C>;
   TileSource a, b;
   int32_t rows, cols, depth_left;
+  Rows source_rows;  // of a
 
-  __device__ __forceinline__ TileFetcher(const GemmCall& p, const MmaPlace& at)
-      : rows(at.rows), cols(at.cols), depth_left(at.depth) {
-    const auto* pa = static_cast<const uint16_t*>(p.a);
-    a = Shape::TileA::source(pa + at.m * p.a_row + at.depth_begin * p.a_col,
-                             2 * (S.a_by_depth ? p.a_row : p.a_col));
+  __device__ __forceinline__ TileFetcher(const GemmCall& p, const MmaPlace& at,
+                                         const Rows& source_rows)
+      : rows(at.rows), cols(at.cols), depth_left(at.depth), source_rows(source_rows) {
+    const auto* pa = static_cast<const uint16_t*>(p.a) + at.depth_begin * p.a_col;
+    if constexpr (Rows::kGathered) {
+      a = Shape::TileA::source(pa, 0);
+    } else {
+      a = Shape::TileA::source(pa + at.m * p.a_row, 2 * (S.a_by_depth ? p.a_row : p.a_col));
+    }
     const int64_t pitch = 2 * (S.b_by_depth ? p.b_col : p.b_row);
     if constexpr (kParts == 1) {
       b = Shape::TileB::source(first_of_b(p, at, 0), pitch);
@@ -106,7 +111,7 @@ struct TileFetcher {
 #pragma unroll
       for (int i = first; i < last; ++i) {
         if (i < Shape::TileA::kCopies) {
-          Shape::TileA::copy(stage, a, i, rows, depth_left);
+          Shape::TileA::copy(stage, a, i, rows, depth_left, source_rows);
         } else {
           Shape::TileB::copy(stage + Shape::TileA::kBytes, b, i - Shape::TileA::kCopies, cols,
                              depth_left);
@@ -155,12 +160,15 @@ __device__ __forceinline__ void multiply_fragments(typename MmaShape<S, C>::Sums
 /// (whose slot is filled next) and publishes the copies of the next one.
 /// `after_span()` follows a span's multiplications. It comes after an inner loop of its own: as a
 /// branch of the tile loop it would become predicated instructions in every tile, 1.2 × the time.
-template <GemmTraits S, GemmMmaConfig C, int kParts, typename AfterSpan>
+/// Gathered `rows` are those of the tile; the caller's barrier has published their table.
+template <GemmTraits S, GemmMmaConfig C, int kParts, typename AfterSpan,
+          typename Rows = RowsInOrder>
 __device__ __forceinline__ void mma_mainloop(typename MmaShape<S, C>::Sums& d, uint32_t ring,
                                              const GemmCall& p, const MmaPlace& at,
-                                             const AfterSpan& after_span) {
+                                             const AfterSpan& after_span,
+                                             const Rows& rows = Rows()) {
   using Shape = MmaShape<S, C>;
-  TileFetcher<S, C, kParts> fetcher(p, at);
+  TileFetcher<S, C, kParts, Rows> fetcher(p, at, rows);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t a_lane = Shape::TileA::lane_offset(warp / C.warps_n * C.warp_m());
   const uint32_t b_lane = Shape::TileB::lane_offset(warp % C.warps_n * C.warp_n());

@@ -68,6 +68,7 @@ _GRANULARITIES = {
 _THERE = "tensor, token or group128"
 
 _grouped_rows = FUNCTIONS["grouped_gemm_rows"].call
+_grouped_gathered = FUNCTIONS["grouped_gemm_gathered"].call
 _grouped_masked = FUNCTIONS["grouped_gemm_masked"].call
 _grouped_k = FUNCTIONS["grouped_gemm_k"].call
 _grouped_rows_block = FUNCTIONS["grouped_gemm_rows_block"].call
@@ -495,6 +496,7 @@ def grouped_gemm(
     offsets: Any = None,
     *,
     masked_m: Any = None,
+    rows: Any = None,
     a_scale: Any = None,
     b_scale: Any = None,
     out_dtype: Any = None,
@@ -502,31 +504,38 @@ def grouped_gemm(
 ) -> Any:
     """Products of groups of rows, each group with its own matrix, in one launch.
 
-    The shapes select one of three forms:
+    The shapes and ``rows`` select one of four forms:
 
     - a ``[M, K]``, b ``[E, N, K]``, offsets ``[E + 1]`` -> ``[M, N]``: group e is rows
       ``offsets[e]`` to ``offsets[e + 1] - 1``, adjacent as ``moe_permute`` stores them:
       ``out[m] = a[m] · b[e]ᵀ`` (``grouped_gemm_rows``). Has a gradient in torch, which is 0 for
       rows in no group;
+    - a ``[T, K]``, b ``[E, N, K]``, offsets ``[E + 1]``, rows ``[M]`` -> ``[M, N]``: the same with
+      row ``rows[m]`` of a, so that nothing copies rows into the order of groups:
+      ``out[m] = a[rows[m]] · b[e]ᵀ`` (``grouped_gemm_gathered``). A row may be named many times;
+      where ``rows[m]`` is -1, zeros take its place. After a stable sort of ``topk_ids.flatten()``
+      by ``order``, the rows of the first product of experts are ``order // topk``. Has a gradient
+      in torch;
     - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: group e is the first
       ``masked_m[e]`` rows of ``a[e]``: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
       the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
 
     With f32 scales they take f8 codes, and out is bf16 by default: ``(a_scale · b_scale)`` times
-    the products of each 128 terms, accumulated in f32. The first two want ``a_scale``
+    the products of each 128 terms, accumulated in f32. Rows in groups and masked want ``a_scale``
     ``[M, ceil(K/128)]`` (masked ``[E, M, ceil(K/128)]``) and ``b_scale``
     ``[E, ceil(N/128), ceil(K/128)]`` (``grouped_gemm_rows_block``, ``grouped_gemm_masked_block``);
-    the third, ``[ceil(M/128), N]`` and ``[ceil(M/128), K]``: row m has the scales ``m // 128``,
-    whatever its group (``grouped_gemm_k_block``).
+    the last, ``[ceil(M/128), N]`` and ``[ceil(M/128), K]``: row m has the scales ``m // 128``,
+    whatever its group (``grouped_gemm_k_block``). Gathered rows take no scales.
 
     Matrices have the layout of a linear layer's weight; pass ``[E, K, N]`` as
     ``b.transpose(1, 2)``: any strides are accepted. Groups may be empty. f32, f16 or bf16 without
     scales; sums in f32, one rounding; the same results in every run. Rows in no group are not
-    written. Offsets and counts, i32 or i64, stay on the device: nothing waits for a GPU to read
-    them, and the launch does not depend on them. ``out``: the destination. Errors: ArgumentError
-    for both offsets and masked_m or neither, and for only one scale; ShapeMismatchError and the
-    operators' other errors. Source: Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
+    written. Offsets, counts and rows, i32 or i64, stay on the device: nothing waits for a GPU to
+    read them, and the launch does not depend on them. ``out``: the destination. Errors:
+    ArgumentError for both offsets and masked_m or neither, for only one scale, and for rows with
+    masked_m, scales or a b ``[M, K]``; ShapeMismatchError and the operators' other errors. Source:
+    Gale et al., MegaBlocks, 2022; DeepGEMM, 2025.
     """
     need("grouped_gemm", a=a, b=b)
     if (offsets is None) == (masked_m is None):
@@ -535,6 +544,17 @@ def grouped_gemm(
             f"grouped_gemm: offsets is ambiguous; expected offsets or masked_m, got {got}",
             "grouped_gemm", "offsets", "offsets or masked_m", got,
         )  # fmt: skip
+    if rows is not None:
+        beside = {"masked_m": masked_m, "a_scale": a_scale, "b_scale": b_scale}
+        others = [name for name, given in beside.items() if given is not None]
+        if others or len(b.shape) == 2:
+            got = others[0] if others else "b [M, K]"
+            raise ArgumentError.from_library(
+                f"grouped_gemm: rows is not offered here; expected offsets and b [E, N, K] alone "
+                f"beside it, got {got}",
+                "grouped_gemm", "rows", "offsets and b [E, N, K] alone beside it", got,
+            )  # fmt: skip
+        return _grouped_gathered(a, b, offsets, rows, out_dtype=out_dtype, out=out)
     if (a_scale is None) != (b_scale is None):
         missing = "a_scale" if a_scale is None else "b_scale"
         raise ArgumentError.from_library(

@@ -19,7 +19,7 @@ def rows_of_matrices(given: Given, pick: random.Random) -> Cut | None:
 
 def rows_of_groups(given: Given, pick: random.Random) -> Cut | None:
     """Consecutive rows; they may start or end inside a group."""
-    rows = len(given["a"])
+    rows = len(given["rows" if "rows" in given else "a"])
     if rows < 2:
         return None
     kept = some_of(rows, pick)
@@ -41,6 +41,7 @@ TESTS = {
     "lora_shrink": {"hidden": FEW_TERMS},
     "scaled_mm_block": {"hidden": OF_CODES},
     "grouped_gemm_rows": {"parts": rows_of_groups},
+    "grouped_gemm_gathered": {"parts": rows_of_groups},
     "grouped_gemm_rows_block": {"hidden": OF_CODES, "parts": rows_of_groups},
     "grouped_gemm_masked": {"parts": rows_of_masked},
     "grouped_gemm_masked_block": {"hidden": OF_CODES, "parts": rows_of_masked},

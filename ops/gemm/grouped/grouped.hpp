@@ -1,6 +1,6 @@
 // What the grouped products share: a description of each operator, and the implementations built
 // from it. Each has three inputs (a; the groups' matrices or the other factor; offsets or counts)
-// and one result.
+// and one result. A fourth input may list the rows of a that are multiplied.
 // Read next: grouped_ref.hpp (what they compute), grouped_cuda.cpp, grouped_cpu.cpp.
 #pragma once
 
@@ -19,6 +19,10 @@ struct GroupedOp {
   GroupKind kind;
   int m, n, k, groups;
   int out = kGroupedOut;  // tensor: behind other inputs, scales say
+  int rows = 0;           // tensor: the row of a for each of the m; 0: they are a's rows, in order
+  int sources = -1;       // letter of a's rows, where `rows` chooses among them
+
+  bool gathers() const { return rows != 0; }
 };
 
 /// A call's products over strided matrices. Strides in elements; `group`: from group to group.

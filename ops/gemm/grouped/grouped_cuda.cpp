@@ -21,7 +21,7 @@ const TraitsTable<GroupTraits>& groups_table() {
   static const auto* table = new TraitsTable<GroupTraits>{
       "dlblas::GroupTraits",
       {member<&GroupTraits::kind>("kind"), member<&GroupTraits::index>("index"),
-       member<&GroupTraits::aligned>("aligned")}};
+       member<&GroupTraits::aligned>("aligned"), member<&GroupTraits::rows>("rows")}};
   return *table;
 }
 const TraitsTable<GemmOutTraits>& out_table() {
@@ -132,7 +132,7 @@ GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args) {
   to.gemm.b[0] = p.b.data, to.gemm.b_row = p.b.row, to.gemm.b_col = p.b.col;
   to.gemm.m = p.m, to.gemm.n = p.n, to.gemm.k = p.k;
   // The stride of a dimension of size 1 leads nowhere, but a 0-byte copy needs an aligned address.
-  if (p.m == 1) to.gemm.a_row = 0;
+  if ((op.gathers() ? args.letters[op.sources] : p.m) == 1) to.gemm.a_row = 0;
   if (p.k == 1) to.gemm.a_col = to.gemm.b_row = 0;
   if (p.n == 1) to.gemm.b_col = 0;
   to.epilogue.out = {p.out.data, p.out.row, p.out.col};
@@ -141,12 +141,17 @@ GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args) {
   to.groups.most = op.kind == GroupKind::kDepth ? p.k : p.m;
   to.groups.groups = static_cast<std::int32_t>(p.groups);
   to.groups.a_group = p.a.group, to.groups.b_group = p.b.group, to.groups.out_group = p.out.group;
+  if (!op.gathers()) return to;
+  const TensorView& rows = args.tensors[op.rows];
+  to.groups.rows = rows.data;
+  to.groups.rows_stride = rows.shape[0] == 1 ? 0 : rows.strides[0];
+  to.groups.sources = args.letters[op.sources];
   return to;
 }
 
 GroupedTraits grouped_traits(const GroupedOp& op, const Problem& p, std::int32_t span) {
   const TensorTraits &a = p.tensors[kGroupedA], &b = p.tensors[kGroupedB];
-  const TensorTraits &sizes = p.tensors[kGroupedSizes], &out = p.tensors[kGroupedOut];
+  const TensorTraits &sizes = p.tensors[kGroupedSizes], &out = p.tensors[op.out];
   const bool by_depth = op.kind == GroupKind::kDepth;
   GroupedTraits s{};
   s.gemm.type = a.dtype;
@@ -157,6 +162,10 @@ GroupedTraits grouped_traits(const GroupedOp& op, const Problem& p, std::int32_t
   s.gemm.aligned = is_aligned(a, size_of(a.dtype)) && is_aligned(b, size_of(b.dtype));
   s.gemm.span = span;
   s.groups = {op.kind, sizes.dtype, is_aligned(sizes, 4)};
+  if (op.gathers()) {
+    const TensorTraits& rows = p.tensors[op.rows];
+    s.groups.rows = rows.dtype, s.groups.aligned = s.groups.aligned && is_aligned(rows, 4);
+  }
   s.out.type = out.dtype;
   s.out.aligned = is_aligned(out, size_of(out.dtype));
   s.out.vector = out.align_log2 >= kAlignCap &&
@@ -209,8 +218,8 @@ Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& p) {
       return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(i),
                          std::int64_t{1} << t.align_log2);
   }
-  if (!is_aligned(p.tensors[kGroupedOut], size_of(p.tensors[kGroupedOut].dtype)))
-    return Support::no("{} is not aligned to its elements", tensor(kGroupedOut));
+  if (!is_aligned(p.tensors[op.out], size_of(p.tensors[op.out].dtype)))
+    return Support::no("{} is not aligned to its elements", tensor(op.out));
   return grouped_fits_grid(op, p);
 }
 
@@ -229,7 +238,8 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
   const char* const hash = source_hash<"ops/gemm/grouped/grouped_cuda.cpp">();
   std::vector<Implementation> all;
-  all.push_back(grouped_wgmma(op));
+  // Hopper's copy engine reads boxes of adjacent rows: it cannot gather. Blackwell's can.
+  if (!op.gathers()) all.push_back(grouped_wgmma(op));
   all.push_back(kernels::make_cuda<Mma>("cuda_mma", hash, &op));
   all.push_back(kernels::make_cuda<Fma>("cuda_fma", hash, &op));
   return all;

@@ -54,10 +54,15 @@ struct GroupedForm : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     return grouped_traits(op_of(q), q.problem, Form::span(q));
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return Form::kTiles[s.config.tile].shared_bytes(s.traits.gemm.span);
+    return bytes_of(s.traits, s.config.tile);
+  }
+  static std::int32_t bytes_of(const Traits& traits, int tile) {
+    const auto& c = Form::kTiles[tile];
+    return c.shared_bytes(traits.gemm.span) + gathered_bytes(traits.groups, c.block_m);
   }
   static bool fits(const Query& q, int tile) {
-    return Form::kTiles[tile].shared_bytes(Form::span(q)) <= q.device.shared_bytes_per_block;
+    const Traits traits = grouped_traits(op_of(q), q.problem, Form::span(q));
+    return bytes_of(traits, tile) <= q.device.shared_bytes_per_block;
   }
   static void constrain(const Query& q, Space& space) {
     const std::int64_t n = q.problem.dims[op_of(q).n];

@@ -28,13 +28,18 @@ __global__ void __launch_bounds__(kGroupedFmaTiles[T.tile].threads(),
   if (!place.there) return;
   const int64_t m0 = static_cast<int64_t>(place.m) * C.block_m;
   const int64_t n0 = static_cast<int64_t>(place.n) * C.block_n;
+  const auto rows = source_rows<S.groups, C.block_m>(
+      reinterpret_cast<int64_t*>(shared + C.shared_bytes(S.gemm.span) / 4), p.groups, place.range,
+      m0, mine.gemm.a_row);
   typename Shape::Sums d = {};
   if constexpr (S.gemm.span > 0) {
     typename Shape::Carry carried(shared + C.buffer_bytes() / 4, static_cast<int>(threadIdx.x));
-    fma_mainloop<S.gemm, C, 1>(d, shared, mine.gemm, m0, n0, [&] { carried.add(&d[0][0]); });
+    fma_mainloop<S.gemm, C, 1>(
+        d, shared, mine.gemm, m0, n0, [&] { carried.add(&d[0][0]); }, rows);
     carried.finish(&d[0][0]);
   } else {
-    fma_mainloop<S.gemm, C, 1>(d, shared, mine.gemm, m0, n0, [] {});
+    fma_mainloop<S.gemm, C, 1>(
+        d, shared, mine.gemm, m0, n0, [] {}, rows);
   }
   fma_store<S.gemm, C, Epilogue>(d, shared, mine, m0, n0);
 }

@@ -29,15 +29,19 @@ __global__ void __launch_bounds__(kGroupedMmaTiles[T.tile].threads())
   at.rows = static_cast<int32_t>(mine.gemm.m - at.m < C.block_m ? mine.gemm.m - at.m : C.block_m);
   at.cols = static_cast<int32_t>(mine.gemm.n - at.n < C.block_n ? mine.gemm.n - at.n : C.block_n);
   at.depth_begin = 0, at.depth = static_cast<int32_t>(mine.gemm.k);
+  const auto rows = source_rows<S.groups, C.block_m>(
+      reinterpret_cast<int64_t*>(shared + C.shared_bytes(S.gemm.span)), p.groups, place.range, at.m,
+      mine.gemm.a_row);
   using Shape = MmaShape<S.gemm, C>;
   typename Shape::Sums d = {};
   if constexpr (S.gemm.span > 0) {
     typename Shape::Carry carried(shared + C.ring_bytes(), static_cast<int>(threadIdx.x));
-    mma_mainloop<S.gemm, C, 1>(d, shared_address(shared), mine.gemm, at,
-                               [&] { carried.add(&d[0][0][0]); });
+    mma_mainloop<S.gemm, C, 1>(
+        d, shared_address(shared), mine.gemm, at, [&] { carried.add(&d[0][0][0]); }, rows);
     carried.finish(&d[0][0][0]);
   } else {
-    mma_mainloop<S.gemm, C, 1>(d, shared_address(shared), mine.gemm, at, [] {});
+    mma_mainloop<S.gemm, C, 1>(
+        d, shared_address(shared), mine.gemm, at, [] {}, rows);
   }
   mma_store<S.gemm, C, Epilogue>(d, reinterpret_cast<float*>(shared), mine, at);
 }

@@ -52,7 +52,8 @@ double grouped_bytes(const GroupedOp& op, const Problem& p) {
   const double in = size_of(p.tensors[kGroupedA].dtype), out = size_of(p.tensors[op.out].dtype);
   if (op.kind == GroupKind::kDepth) return (m + n) * k * in + groups * m * n * out;
   const double rows = op.kind == GroupKind::kMasked ? groups * m : m;
-  return (rows * k + std::min(groups, rows) * n * k) * in + rows * n * out;
+  const double sources = op.gathers() ? std::min(rows, size_of_letter(p, op.sources)) : rows;
+  return (sources * k + std::min(groups, rows) * n * k) * in + rows * n * out;
 }
 
 Bound grouped_bound(const GroupedOp& op, const Problem& p) {

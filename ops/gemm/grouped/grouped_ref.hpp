@@ -1,4 +1,4 @@
-// The oracle of grouped products: sums in f64, and the allowed error. One text serves the three
+// The oracle of grouped products: sums in f64, and the allowed error. One text serves all
 // operators, which differ only in the terms of an element. Two roundings are allowed beyond the
 // sum's; for bf16, products with an operand below f32's normal range may count as zero (as in the
 // CPUs' bf16 dot products).
@@ -14,6 +14,15 @@ template <typename Row>
 int64_t group_limit(Row& row, int64_t at, int64_t most) {
   const double v = row.load_column(2, at);
   return v < 0 ? 0 : v > static_cast<double>(most) ? most : static_cast<int64_t>(v);
+}
+
+/// The group of row m among `groups` with `rows` rows in all; -1: none.
+template <typename Row>
+int64_t group_of(Row& row, int64_t m, int64_t groups, int64_t rows) {
+  int64_t group = -1;
+  for (int64_t e = 0; e < groups && group < 0; ++e)
+    if (group_limit(row, e, rows) <= m && m < group_limit(row, e + 1, rows)) group = e;
+  return group;
 }
 
 /// Factors of a product.

@@ -44,9 +44,9 @@ AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradien
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`grouped_gemm`: `grouped_gemm_rows`, `grouped_gemm_masked`, `grouped_gemm_k`, also in f8 "
-        "with block scales; `fused_moe`",
-        "`a[m] · weight[e]ᵀ` for each group of rows, or for the first rows of each expert; sums "
-        "over each group's rows; gated experts of each token",
+        "with block scales; `grouped_gemm_gathered`; `fused_moe`",
+        "`a[m] · weight[e]ᵀ` for each group of rows, for rows that a list names, or for the first "
+        "rows of each expert; sums over each group's rows; gated experts of each token",
         "matmul's code, one group at a time",
         "WGMMA (Hopper); mma.sync (sm_80 and later); IEEE f32, any layout",
     ),

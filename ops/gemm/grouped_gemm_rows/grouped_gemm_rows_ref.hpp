@@ -11,9 +11,7 @@ enum GroupedRowsLetter : int { kRowsM, kRowsK, kRowsE, kRowsN };
 template <typename Row>
 void grouped_gemm_rows_row(Row& row) {
   const int64_t rows = row.size(kRowsM), columns = row.size(kRowsN), m = row.index();
-  int64_t group = -1;
-  for (int64_t e = 0; e < row.size(kRowsE) && group < 0; ++e)
-    if (group_limit(row, e, rows) <= m && m < group_limit(row, e + 1, rows)) group = e;
+  const int64_t group = group_of(row, m, row.size(kRowsE), rows);
   if (group < 0) return store_nothing(row, columns);
   store_sums(row, columns, row.size(kRowsK), [&](int64_t n, int64_t k) {
     return Factors{row.load(0, k), row.load_row(1, group * columns + n, k)};
