@@ -10,13 +10,25 @@ namespace dlblas::w4 {
 /// Columns per block.
 inline constexpr int kProductColumns = 64;
 
+/// How a weight's codes are stored. kI8: [N, K], with one f32 scale per row or per group of it.
+enum class Codes : int32_t { kAwq, kGptq, kI8 };
+
 struct ProductTraits {
-  DType type;    // of x, scales and y
-  bool along_k;  // a word holds eight rows of the weight (GPTQ), else eight columns (AWQ)
+  DType type;  // of x and y; of the scales of 4-bit codes
+  Codes codes;
   bool zeros;
-  int32_t tiles;  // of 16 rows of x, a block's
+  int32_t tiles;             // of 16 rows of x, a block's
+  bool scaled_sums = false;  // the scale multiplies a column's sum, else each element of the weight
+  DType bias = DType::kAbsent;
   /// Rows of the weight that a warp takes at a time.
-  constexpr int32_t depth() const { return along_k ? 32 : 16; }
+  constexpr int32_t depth() const {
+    return codes == Codes::kI8 ? 64 : codes == Codes::kGptq ? 32 : 16;
+  }
+  /// Registers of a batch of `unroll` steps: codes and x.
+  constexpr int32_t loaded(int32_t unroll) const {
+    const int32_t words = codes == Codes::kI8 ? 32 : codes == Codes::kGptq ? 8 : 4;
+    return unroll * (words + depth() / 4 * tiles);
+  }
   constexpr int32_t sums() const { return tiles * kProductColumns / 8 * 4; }  // of a thread
 };
 
@@ -99,6 +111,8 @@ struct ProductParams {
   const void* x;
   int64_t x_row;
   int64_t m;
+  const void* bias;  // of i8 codes
+  int64_t bias_step;
   float* partial;  // [split, m, columns]
 };
 /// For the form on WGMMA: adds the copy engine's views of words, x, scales and zeros.

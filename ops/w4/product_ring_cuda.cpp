@@ -37,7 +37,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
   static Traits traits(const Query& q, const Config&) {
     const Problem& p = q.problem;
     const std::int64_t rows = p.dims[kM];
-    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
+    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k(),
             p.tensors[product::kZeros].dtype != DType::kAbsent,
             rows <= 8    ? 1
             : rows <= 16 ? 2
