@@ -2,7 +2,7 @@
 
 In: arrays of any package that the operators take. Out: what they return; nothing is computed here,
 and torch.compile traces it. Read next: mm_w4a16_awq/, mm_w4a16_gptq/,
-mm_w8a16/.
+mm_w8a16_group/.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import ArgumentError
 __all__ = ["mm_w4a16", "mm_w8a16"]
 
 _awq, _gptq = FUNCTIONS["mm_w4a16_awq"].call, FUNCTIONS["mm_w4a16_gptq"].call
-_i8 = FUNCTIONS["mm_w8a16"].call
+_i8 = FUNCTIONS["mm_w8a16_group"].call
 _FORMATS = ("awq", "gptq", "gptq_v2")
 
 
@@ -66,11 +66,12 @@ def mm_w8a16(
     or x's dtype -> y ``[*T, N]`` of x's dtype. ``group=-1``: one scale per output, ``[N]`` or
     ``[N, 1]``, as ``quantize(w, "token", dtype="i8")`` returns it. It multiplies the f32 sum of x
     times the codes, which are exact. Else ``[N, ⌈K / group⌉]``, a scale per ``group`` neighbouring
-    codes of a row, as ``quantize(w, "group", …)`` returns it; the weight is rounded to x's dtype
-    first, as by ``dequantize``. Products and sums are f32; the result is rounded once. x is copied
-    if no view can flatten its leading dimensions, scale if it has x's dtype. Errors: ArgumentError
-    (a group below 1 other than −1), ShapeMismatchError, UnsupportedDtypeError, DeviceError: nothing
-    is written.
+    codes of a row, as ``quantize(w, "group128", dtype="i8")`` returns it: the weight is rounded to
+    x's dtype first, as by ``dequantize``; but if one group holds a whole row, its scale multiplies
+    the sum. Products and sums are f32; the result is rounded once. x is copied if no view can
+    flatten its leading dimensions, scale if it has x's dtype. Errors: ArgumentError for a group
+    below 1 other than −1, and those of ``mm_w8a16_group``. On error nothing is written.
+    Source: LLM.int8(); codes and scales as in ``quantize``.
     """
     need("mm_w8a16", x=x, qweight=qweight, scale=scale)
     x = as_rows(x)

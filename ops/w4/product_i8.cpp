@@ -3,7 +3,7 @@
 // workspace by `dequantize_group` and multiplies by `linear_residual`. With one scale per column
 // the codes are converted as they are (their scale is 1), and the scale multiplies the f32 sum.
 // In: Problem; Args. Out: Kernel; y. Flow: call > validate > [select] > compile > [launch].
-// Read next: product.cpp, core/nested.hpp, mm_w8a16/.
+// Read next: product.cpp, core/nested.hpp, mm_w8a16_group/.
 #include <algorithm>
 #include <cstring>
 

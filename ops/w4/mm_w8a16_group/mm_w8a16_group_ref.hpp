@@ -1,7 +1,7 @@
-// The oracle of mm_w8a16. A scale per column multiplies the sum of x times the codes; scales of
-// groups multiply the codes, in f32, before they are rounded to x's type. Allowed error, in units
-// u = 2^-24: the sum's, half of f32's smallest step per product (all of f32's normal range for
-// bf16, as in ops/dot_ref.hpp), and four for scale, bias and the result in f32. Read next:
+// The oracle of mm_w8a16_group. A scale per column multiplies the sum of x times the codes; scales
+// of groups multiply the codes, in f32, before they are rounded to x's type. Allowed error, in
+// units u = 2^-24: the sum's, half of f32's smallest step per product (all of f32's normal range
+// for bf16, as in ops/dot_ref.hpp), and four for scale, bias and the result in f32. Read next:
 // ops/w4/weights_ref.hpp.
 #pragma once
 
@@ -13,7 +13,7 @@ enum MmW8Tensor : int { kMmW8X, kMmW8Q, kMmW8Scale, kMmW8Bias };
 enum MmW8Letter : int { kMmW8T, kMmW8K, kMmW8N, kMmW8Group };
 
 template <typename Row>
-void mm_w8a16_row(Row& row) {
+void mm_w8a16_group_row(Row& row) {
   const std::int64_t depth = row.size(kMmW8K), group = row.size(kMmW8Group);
   const bool scales_sums = depth <= group;
   const double step = row.dtype(kMmW8X) == DType::kBF16 ? 0x1p-126 : 0x1p-150;

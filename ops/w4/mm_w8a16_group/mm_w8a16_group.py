@@ -1,7 +1,7 @@
-"""Docstring pieces of mm_w8a16. Pure data: no imports, nothing computed."""
+"""Docstring pieces of mm_w8a16_group. Pure data: no imports, nothing computed."""
 
 DOCS: dict[str, dict[str, str]] = {
-    "mm_w8a16": {
+    "mm_w8a16_group": {
         "summary": "Multiplies by a weight of 8-bit codes, with a scale per output or per group.",
         "formula": "y = scale · (x · qᵀ) + bias if K ≤ group; else y = x · round(q · scale)ᵀ + bias",
         "shapes": (

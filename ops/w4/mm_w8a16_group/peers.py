@@ -1,11 +1,11 @@
-"""mm_w8a16 in torch, eager and compiled: the baseline of the benchmarks."""
+"""mm_w8a16_group in torch, eager and compiled: the baseline of the benchmarks."""
 
 from __future__ import annotations
 
 import torch
 
 
-def mm_w8a16(
+def mm_w8a16_group(
     x: torch.Tensor,
     qweight: torch.Tensor,
     scale: torch.Tensor,
