@@ -43,9 +43,13 @@ struct ProductConfig {
 /// For the form that streams words through shared memory (product_ring.cuh).
 struct RingTraits {
   DType type;
-  bool along_k;
+  Codes codes;  // kI8: with one scale per column
   bool zeros;
   int32_t eights;  // of 8 rows of x, a block's
+  bool scaled_sums = false;
+  DType bias = DType::kAbsent;
+  constexpr bool along_k() const { return codes == Codes::kGptq; }
+  constexpr bool i8() const { return codes == Codes::kI8; }
 };
 
 struct RingConfig {
@@ -58,16 +62,18 @@ struct RingConfig {
   constexpr int32_t columns() const { return 64 * warps_n; }
   constexpr int32_t depth() const { return 64 * warps_k; }
   // Bytes of a stage: words, x, and the scales and zeros of each 64 rows.
-  constexpr int32_t word_bytes() const { return depth() * columns() / 2; }
+  constexpr int32_t word_bytes(RingTraits s) const {
+    return depth() * columns() / (s.i8() ? 1 : 2);
+  }
   constexpr int32_t x_bytes(int32_t eights) const { return 8 * eights * depth() * 2; }
-  constexpr int32_t scale_bytes() const { return warps_k * columns() * 2; }
-  constexpr int32_t zero_bytes() const { return warps_k * columns() / 2; }
-  constexpr int32_t stage_bytes(int32_t eights) const {
-    return word_bytes() + x_bytes(eights) + scale_bytes() + zero_bytes();
+  constexpr int32_t scale_bytes(RingTraits s) const { return s.i8() ? 0 : warps_k * columns() * 2; }
+  constexpr int32_t zero_bytes(RingTraits s) const { return s.i8() ? 0 : warps_k * columns() / 2; }
+  constexpr int32_t stage_bytes(RingTraits s) const {
+    return word_bytes(s) + x_bytes(s.eights) + scale_bytes(s) + zero_bytes(s);
   }
   constexpr int32_t sums_bytes(int32_t eights) const { return warps() * eights * 16 * 32 * 4; }
-  constexpr int32_t shared_bytes(int32_t eights) const {
-    const int32_t ring = stages * stage_bytes(eights), sums = sums_bytes(eights);
+  constexpr int32_t shared_bytes(RingTraits s) const {
+    const int32_t ring = stages * stage_bytes(s), sums = sums_bytes(s.eights);
     return ring > sums ? ring : sums;
   }
 };

@@ -178,6 +178,10 @@ Support supports_streamed(const Query& q) {
   constexpr std::int64_t kRows = 64;  // of the weight, of a stage: of one group
   const auto& op = q.user<ProductOp>();
   const Problem& p = q.problem;
+  if (op.codes == Codes::kI8)
+    return op.scales_sums(p.dims)
+               ? Support::yes()
+               : Support::no("groups of {} of {} codes", op.group(p.dims), op.depth(p.dims));
   // A tensor map has no size of 0.
   if (op.depth(p.dims) == 0) return Support::no("K = 0: there is nothing to stream");
   if (op.group(p.dims) % kRows != 0)
