@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 
-def mm_w8a16_group(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
+def mm_w8a16_group(
+    tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
+) -> tuple[Any, ...]:
     x, q = np.asarray(tensors["x"]), np.asarray(tensors["qweight"], np.float64)
     scale, group, depth = np.asarray(tensors["scale"]), scalars["group"], q.shape[1]
     if depth <= group:

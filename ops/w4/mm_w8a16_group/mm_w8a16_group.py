@@ -3,7 +3,9 @@
 DOCS: dict[str, dict[str, str]] = {
     "mm_w8a16_group": {
         "summary": "Multiplies by a weight of 8-bit codes, with a scale per output or per group.",
-        "formula": "y = scale · (x · qᵀ) + bias if K ≤ group; else y = x · round(q · scale)ᵀ + bias",
+        "formula": (
+            "y = scale · (x · qᵀ) + bias if K ≤ group; else y = x · round(q · scale)ᵀ + bias"
+        ),
         "shapes": (
             "x [*T, K], qweight [N, K], scale [N, ⌈K / group⌉], bias [N] -> y [*T, N]; leading "
             "dimensions of x are rows with one common stride."
