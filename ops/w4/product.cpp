@@ -15,6 +15,20 @@
 namespace dlblas::w4 {
 namespace product {
 
+void check(const Args& args) {
+  for (const int i : {int{kX}, int{kY}}) {
+    const TensorView& t = args.tensors[i];
+    if (rows_of(t).rank == 1 || t.numel() == 0) continue;
+    const std::string name = args.schema->tensors[static_cast<std::size_t>(i)].name;
+    const char* expected = "rows at one stride";
+    throw Error(ErrorKind::kArgument,
+                text(args.schema->name, ": ", name,
+                     " has leading dimensions that do not flatten; expected ", expected,
+                     ", got several strides; pass a contiguous copy"),
+                {args.schema->name, name, expected, "several strides"});
+  }
+}
+
 TensorView flat(const TensorView& t) {
   const Rows rows = rows_of(t);
   TensorView matrix = t;
@@ -24,14 +38,6 @@ TensorView flat(const TensorView& t) {
   return matrix;
 }
 
-namespace {
-
-struct State {
-  const ProductOp* op;
-  std::int64_t panel;  // columns
-};
-
-/// Columns dequantised at a time: a multiple of 64, in panels of one size where that is possible.
 std::int64_t panel_of(const Query& q) {
   const auto& op = q.user<ProductOp>();
   const std::int64_t columns = op.columns(q.problem.dims);
@@ -43,6 +49,13 @@ std::int64_t panel_of(const Query& q) {
   if (panels <= 1) return columns;
   return ((columns + panels - 1) / panels + 63) / 64 * 64;
 }
+
+namespace {
+
+struct State {
+  const ProductOp* op;
+  std::int64_t panel;  // columns
+};
 
 /// A matrix from column `from` on; `per`: columns per element.
 TensorView part_of(const TensorView& t, std::int64_t from, std::int64_t columns, int per) {
@@ -62,12 +75,12 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
     TensorView weight = x;
     weight.data = workspace, weight.shape[0] = depth, weight.shape[1] = count;
     weight.strides[0] = count, weight.strides[1] = 1;
-    const TensorView words = part_of(args.tensors[kQ], n, count, op.along_k ? 1 : 8);
+    const TensorView words = part_of(args.tensors[kQ], n, count, op.along_k() ? 1 : 8);
     const TensorView scales = part_of(args.tensors[kScales], n, count, 1);
     TensorView zeros;
     if (args.has(kZeros)) zeros = part_of(args.tensors[kZeros], n, count, 8);
     const Value stored = args.has(kZeros) ? Value(zeros) : Value();
-    if (op.along_k)
+    if (op.along_k())
       kernel.part(0)({words, scales, stored, op.group(args.letters), op.lacks_one(args)}, {weight},
                      context, workspace);
     else
@@ -89,11 +102,11 @@ std::vector<Part> parts(const Query& q, const Config&) {
   };
   const DType type = p.tensors[kX].dtype;
   Part weight{op.dequantize,
-              {{sliced(kQ), {op.along_k ? depth / 8 : depth, op.along_k ? panel : panel / 8}},
+              {{sliced(kQ), {op.along_k() ? depth / 8 : depth, op.along_k() ? panel : panel / 8}},
                {sliced(kScales), {groups, panel}},
                {sliced(kZeros), {groups, (panel + 7) / 8}}},
               {{type, {depth, panel}}}};
-  if (op.along_k) {
+  if (op.along_k()) {
     weight.values.emplace_back(op.group(p.dims));
     weight.values.emplace_back(true);
   }
@@ -103,24 +116,29 @@ std::vector<Part> parts(const Query& q, const Config&) {
            {{sliced(kY), {p.dims[kM], panel}}}}};
 }
 
-double estimate(const Query& q, const Config&) {
+}  // namespace
+
+double panels_estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const auto& op = q.user<ProductOp>();
   const double weight =
       static_cast<double>(op.depth(p.dims)) * static_cast<double>(op.columns(p.dims));
+  const double code = op.codes == Codes::kI8 ? 1 : 0.5;  // bytes
   const double io = 2 * static_cast<double>(p.dims[kM]) *
                     static_cast<double>(op.depth(p.dims) + op.columns(p.dims));
   const double work = 2 * multiply_adds(op, p);
   if (p.device_type == DeviceType::kCpu) {
     const double units = std::max<double>(1, p.threads);
-    return 1e3 * launch_s(q.device) + unit_rates(q.device).roofline_ms(units, 0.5 * weight + io,
+    return 1e3 * launch_s(q.device) + unit_rates(q.device).roofline_ms(units, code * weight + io,
                                                                        work + 12 * weight,
                                                                        DType::kF32);
   }
-  const double made = 1.1 * 2.5 * weight / memory_bytes_per_s(q.device);
+  const double made = 1.1 * (2 + code) * weight / memory_bytes_per_s(q.device);
   return 1e3 * (2 * launch_s(q.device) + made) +
          roofline_ms(q.device, 2 * weight + io, work / 0.85, p.tensors[kX].dtype);
 }
+
+namespace {
 
 Implementation panels(const char* name, DeviceType backend, const ProductOp& op) {
   Implementation impl;
@@ -131,7 +149,7 @@ Implementation panels(const char* name, DeviceType backend, const ProductOp& op)
   impl.user = &op;
   impl.supports = [](const Query&) { return Support::yes(); };
   impl.parts = parts;
-  impl.estimate = estimate;
+  impl.estimate = panels_estimate;
   impl.prepare = [](const Query& q, const Config&) {
     const std::int64_t panel = panel_of(q);
     const std::int64_t depth = q.user<ProductOp>().depth(q.problem.dims);
@@ -139,20 +157,6 @@ Implementation panels(const char* name, DeviceType backend, const ProductOp& op)
                        static_cast<std::size_t>(2 * depth * panel));
   };
   return impl;
-}
-
-void check(const Args& args) {
-  for (const int i : {int{kX}, int{kY}}) {
-    const TensorView& t = args.tensors[i];
-    if (rows_of(t).rank == 1 || t.numel() == 0) continue;
-    const std::string name = args.schema->tensors[static_cast<std::size_t>(i)].name;
-    const char* expected = "rows at one stride";
-    throw Error(ErrorKind::kArgument,
-                text(args.schema->name, ": ", name,
-                     " has leading dimensions that do not flatten; expected ", expected,
-                     ", got several strides; pass a contiguous copy"),
-                {args.schema->name, name, expected, "several strides"});
-  }
 }
 
 }  // namespace

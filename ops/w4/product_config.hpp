@@ -10,13 +10,25 @@ namespace dlblas::w4 {
 /// Columns per block.
 inline constexpr int kProductColumns = 64;
 
+/// How a weight's codes are stored. kI8: [N, K], with one f32 scale per row or per group of it.
+enum class Codes : int32_t { kAwq, kGptq, kI8 };
+
 struct ProductTraits {
-  DType type;    // of x, scales and y
-  bool along_k;  // a word holds eight rows of the weight (GPTQ), else eight columns (AWQ)
+  DType type;  // of x and y; of the scales of 4-bit codes
+  Codes codes;
   bool zeros;
-  int32_t tiles;  // of 16 rows of x, a block's
+  int32_t tiles;             // of 16 rows of x, a block's
+  bool scaled_sums = false;  // the scale multiplies a column's sum, else each element of the weight
+  DType bias = DType::kAbsent;
   /// Rows of the weight that a warp takes at a time.
-  constexpr int32_t depth() const { return along_k ? 32 : 16; }
+  constexpr int32_t depth() const {
+    return codes == Codes::kI8 ? 64 : codes == Codes::kGptq ? 32 : 16;
+  }
+  /// Registers of a batch of `unroll` steps: codes and x.
+  constexpr int32_t loaded(int32_t unroll) const {
+    const int32_t words = codes == Codes::kI8 ? 32 : codes == Codes::kGptq ? 8 : 4;
+    return unroll * (words + depth() / 4 * tiles);
+  }
   constexpr int32_t sums() const { return tiles * kProductColumns / 8 * 4; }  // of a thread
 };
 
@@ -31,9 +43,13 @@ struct ProductConfig {
 /// For the form that streams words through shared memory (product_ring.cuh).
 struct RingTraits {
   DType type;
-  bool along_k;
+  Codes codes;  // kI8: with one scale per column
   bool zeros;
   int32_t eights;  // of 8 rows of x, a block's
+  bool scaled_sums = false;
+  DType bias = DType::kAbsent;
+  constexpr bool along_k() const { return codes == Codes::kGptq; }
+  constexpr bool i8() const { return codes == Codes::kI8; }
 };
 
 struct RingConfig {
@@ -46,16 +62,18 @@ struct RingConfig {
   constexpr int32_t columns() const { return 64 * warps_n; }
   constexpr int32_t depth() const { return 64 * warps_k; }
   // Bytes of a stage: words, x, and the scales and zeros of each 64 rows.
-  constexpr int32_t word_bytes() const { return depth() * columns() / 2; }
+  constexpr int32_t word_bytes(RingTraits s) const {
+    return depth() * columns() / (s.i8() ? 1 : 2);
+  }
   constexpr int32_t x_bytes(int32_t eights) const { return 8 * eights * depth() * 2; }
-  constexpr int32_t scale_bytes() const { return warps_k * columns() * 2; }
-  constexpr int32_t zero_bytes() const { return warps_k * columns() / 2; }
-  constexpr int32_t stage_bytes(int32_t eights) const {
-    return word_bytes() + x_bytes(eights) + scale_bytes() + zero_bytes();
+  constexpr int32_t scale_bytes(RingTraits s) const { return s.i8() ? 0 : warps_k * columns() * 2; }
+  constexpr int32_t zero_bytes(RingTraits s) const { return s.i8() ? 0 : warps_k * columns() / 2; }
+  constexpr int32_t stage_bytes(RingTraits s) const {
+    return word_bytes(s) + x_bytes(s.eights) + scale_bytes(s) + zero_bytes(s);
   }
   constexpr int32_t sums_bytes(int32_t eights) const { return warps() * eights * 16 * 32 * 4; }
-  constexpr int32_t shared_bytes(int32_t eights) const {
-    const int32_t ring = stages * stage_bytes(eights), sums = sums_bytes(eights);
+  constexpr int32_t shared_bytes(RingTraits s) const {
+    const int32_t ring = stages * stage_bytes(s), sums = sums_bytes(s.eights);
     return ring > sums ? ring : sums;
   }
 };
@@ -99,6 +117,8 @@ struct ProductParams {
   const void* x;
   int64_t x_row;
   int64_t m;
+  const void* bias;  // of i8 codes
+  int64_t bias_step;
   float* partial;  // [split, m, columns]
 };
 /// For the form on WGMMA: adds the copy engine's views of words, x, scales and zeros.

@@ -30,19 +30,27 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
   static const TraitsTable<Traits>& traits_table() {
     static const auto* members = new TraitsTable<Traits>{
         "dlblas::w4::RingTraits",
-        {member<&Traits::type>("type"), member<&Traits::along_k>("along_k"),
-         member<&Traits::zeros>("zeros"), member<&Traits::eights>("eights")}};
+        {member<&Traits::type>("type"), member<&Traits::codes>("codes"),
+         member<&Traits::zeros>("zeros"), member<&Traits::eights>("eights"),
+         member<&Traits::scaled_sums>("scaled_sums"), member<&Traits::bias>("bias")}};
     return *members;
   }
   static Traits traits(const Query& q, const Config&) {
     const Problem& p = q.problem;
     const std::int64_t rows = p.dims[kM];
-    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
-            p.tensors[product::kZeros].dtype != DType::kAbsent,
-            rows <= 8    ? 1
-            : rows <= 16 ? 2
-            : rows <= 32 ? 4
-                         : 8};
+    const auto& op = q.user<ProductOp>();
+    const DType fourth = p.tensors[product::kZeros].dtype;
+    const bool i8 = op.codes == Codes::kI8;
+    // 8-bit codes: a thread holds x of a whole stage, for which 64 rows leave no registers.
+    return {.type = p.tensors[product::kX].dtype,
+            .codes = op.codes,
+            .zeros = !i8 && fourth != DType::kAbsent,
+            .eights = rows <= 8          ? 1
+                      : rows <= 16       ? 2
+                      : rows <= 32 || i8 ? 4
+                                         : 8,
+            .scaled_sums = i8,
+            .bias = i8 ? fourth : DType::kAbsent};
   }
 
   static Support supports(const Query& q) { return supports_streamed(q); }
@@ -50,9 +58,9 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);
     if (c.threads() < 64 || c.threads() > 512) return false;
-    if (c.shared_bytes(s.eights) > q.device.shared_bytes_per_block) return false;
+    if (c.shared_bytes(s) > q.device.shared_bytes_per_block) return false;
     // Registers for a thread's sums, x and words; a chunk of x for at least every fourth thread.
-    const int registers = 16 * s.eights + 4 * s.eights + 72;
+    const int registers = (s.i8() ? 24 : 20) * s.eights + 72;
     return registers * c.threads() <= 65536 && 8 * s.eights * c.depth() / 8 >= c.threads() / 4;
   }
   static void constrain(const Query& q, Space& space) {
@@ -69,7 +77,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
                     const std::int64_t depth = asked.user<ProductOp>().depth(asked.problem.dims);
                     return (c.split == 1 || asked.problem.dims[kM] <= 256) &&
                            (c.split == 1 || std::int64_t{c.split} * c.depth() <= depth) &&
-                           (c.warps_k == 1 || c.depth() / 2 < depth);
+                           (c.warps_k <= 2 || c.depth() / 2 < depth);  // blocks have two warps
                   });
   }
 
@@ -88,9 +96,9 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
     const double again = std::max(1.0, std::ceil(rows / (8.0 * s.eights)));
     const double blocks = std::max(1.0, std::ceil(n / c.columns())) * c.split * again;
     const int registers = 20 * s.eights + 72;
-    const int a_unit = std::max<int>(
-        1, std::min(q.device.shared_bytes_per_unit / (c.shared_bytes(s.eights) + 1024),
-                    65536 / (registers * c.threads())));
+    const int a_unit =
+        std::max<int>(1, std::min(q.device.shared_bytes_per_unit / (c.shared_bytes(s) + 1024),
+                                  65536 / (registers * c.threads())));
     const double fullest = std::ceil(blocks / q.device.units);
     const double tiles = fullest * c.warps() * std::ceil(depth / c.depth() / c.split);
     const double warps = std::min(fullest, 1.0 * a_unit) * c.warps();
@@ -99,7 +107,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
     const double clock = unit_rates(q.device).f32_flops / 256;
     // 64 KB in flight per multiprocessor keep memory busy.
     const double in_flight = std::min(blocks / q.device.units, 1.0 * a_unit) * (c.stages - 1) *
-                             (c.word_bytes() + c.scale_bytes());
+                             (c.word_bytes(s) + c.scale_bytes(s));
     const double memory = again * product::weight_bytes(op, p) /
                           (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 64e3));
     const double x =
@@ -111,7 +119,7 @@ struct Ring : ProductForm<Ring, RingTraits, RingConfig> {
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return s.config.shared_bytes(s.traits.eights);
+    return s.config.shared_bytes(s.traits);
   }
   static cuda::Launch grid(const State& s, const ProductParams& p) {
     cuda::Launch how;

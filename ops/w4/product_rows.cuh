@@ -1,12 +1,14 @@
-// x · w with w in words of 4-bit codes, which pass through registers only: packed bytes stream from
-// memory, become the dequantised weight's f16 or bf16 values (exact difference, one rounding of the
-// product), and go into mma.sync. The warps of a block divide K; blocks divide columns and rows of
-// x. A product may take K in any order that x and w share, and columns in any order at all. So a
-// thread with g = lane / 4, q = lane % 4 takes words in their layout:
+// x · w with w in words of 4- or 8-bit codes, which pass through registers only: packed bytes
+// stream from memory, become the dequantised weight's f16 or bf16 values (4 bits: exact difference,
+// one rounding of the product; unpack.cuh), and go into mma.sync. The warps of a block divide K;
+// blocks divide columns and rows of x. A product may take K in any order that x and w share, and
+// columns in any order at all. So a thread with g = lane / 4, q = lane % 4 takes words in their
+// layout:
 //   AWQ, 16 rows per step: four rows, from 4q on, of the word of columns 8g … 8g + 7; column 8g + t
 // is column g of tile t.
 //   GPTQ, 32 rows per step: the word of rows 8q … 8q + 7 of columns 32h + 4g + t. Nibbles i and
 // i + 4 are sixteen bits apart, so rows i and i + 4 form a pair, and x's pairs are formed alike.
+//   i8, 64 rows per step: rows 16q … 16q + 15 of column 8t + g of tile t, four per mma.
 // In: ProductParams; groups of whole batches of steps; rows of 16 bytes. Out: y, or f32 sums of
 // parts of K. Numerics: f32 sums; warps and parts are added in order. Flow: call > validate >
 // select > compile > [launch].  Read next: device/mma.cuh, product_rows_cuda.cpp.
@@ -173,13 +175,86 @@ struct GptqBatch {
   }
 };
 
-template <bool kAlongK, ProductTraits S, ProductConfig C>
+template <ProductTraits S, ProductConfig C>
+struct I8Batch {
+  Vec<DType::kF32, 4> words[C.unroll][kTiles];
+  Vec<S.type, 16> x[C.unroll][S.tiles][2];
+  float scale[kTiles];
+
+  __device__ __forceinline__ static int64_t column_of(int tile, int j) { return tile * 8 + j; }
+
+  __device__ __forceinline__ void load(const ProductParams& p, int64_t n0, int64_t m0, int64_t k0,
+                                       int64_t end, int g, int q) {
+    const W4Params& w = p.w;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int64_t n = n0 + 8 * tile + g;
+      const bool there = n < w.columns;
+      if constexpr (!S.scaled_sums)
+        scale[tile] = there ? static_cast<const float*>(
+                                  w.scales.data)[n * w.scales.row + k0 / w.group * w.scales.col]
+                            : 0.0f;
+#pragma unroll
+      for (int u = 0; u < C.unroll; ++u) {
+        const int64_t k = k0 + u * 64 + 16 * q;
+        words[u][tile] = k < end && there
+                             ? load_vec<DType::kF32, 4>(w.q.data, (n * w.q.row + k) / 4)
+                             : Vec<DType::kF32, 4>::zero();
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < C.unroll; ++u) {
+      const int64_t k = k0 + u * 64 + 16 * q;
+#pragma unroll
+      for (int t = 0; t < S.tiles * 2; ++t) {
+        const int64_t m = m0 + t * 8 + g;
+        x[u][t / 2][t % 2] = k < end && m < p.m ? load_vec<S.type, 16>(p.x, m * p.x_row + k)
+                                                : Vec<S.type, 16>::zero();
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply(float (&d)[S.tiles][kTiles][4],
+                                           const W4Params& w) const {
+    const uint32_t low = low_bits_mask(w.depth);
+#pragma unroll
+    for (int u = 0; u < C.unroll; ++u) {
+#pragma unroll
+      for (int four = 0; four < 4; ++four) {
+        uint32_t a[S.tiles][4];
+#pragma unroll
+        for (int t = 0; t < S.tiles; ++t) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) a[t][i] = x[u][t][i % 2].words[2 * four + i / 2];
+        }
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          const uint32_t codes = words[u][tile].words[four];
+          uint32_t b[2];
+#pragma unroll
+          for (int pair = 0; pair < 2; ++pair)
+            b[pair] = S.scaled_sums ? codes_pair<S.type>(codes, pair, low)
+                                    : scaled_codes_pair<S.type>(codes, pair, scale[tile]);
+#pragma unroll
+          for (int t = 0; t < S.tiles; ++t)
+            mma_16x8x16<S.type == DType::kBF16>(d[t][tile], a[t], b[0], b[1]);
+        }
+      }
+    }
+  }
+};
+
+template <Codes kCodes, ProductTraits S, ProductConfig C>
 struct BatchOf {
   using Type = AwqBatch<S, C>;
 };
 template <ProductTraits S, ProductConfig C>
-struct BatchOf<true, S, C> {
+struct BatchOf<Codes::kGptq, S, C> {
   using Type = GptqBatch<S, C>;
+};
+template <ProductTraits S, ProductConfig C>
+struct BatchOf<Codes::kI8, S, C> {
+  using Type = I8Batch<S, C>;
 };
 
 }  // namespace detail
@@ -188,7 +263,7 @@ template <ProductTraits S, ProductConfig C>
 __global__ void __launch_bounds__(C.threads())
     product_rows(const __grid_constant__ ProductParams p) {
   using namespace detail;
-  using Batch = typename BatchOf<S.along_k, S, C>::Type;
+  using Batch = typename BatchOf<S.codes, S, C>::Type;
   extern __shared__ __align__(16) float sums[];  // [warp][register][lane]
   wait_for_dependencies();
   launch_dependents();
@@ -232,7 +307,7 @@ __global__ void __launch_bounds__(C.threads())
     if constexpr (C.split > 1)
       p.partial[(int64_t{blockIdx.y} * p.m + m) * p.w.columns + n] = sum;
     else
-      store_y<S.type>(p.w, m, n, sum);
+      store_y<S.type>(p.w, m, n, finished<S>(p, n, sum));
   }
 }
 

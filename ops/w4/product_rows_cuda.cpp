@@ -24,35 +24,50 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() {
-    static const auto* members =
-        new TraitsTable<Traits>{"dlblas::w4::ProductTraits",
-                                {member<&Traits::type>("type"), member<&Traits::along_k>("along_k"),
-                                 member<&Traits::zeros>("zeros"), member<&Traits::tiles>("tiles")}};
+    static const auto* members = new TraitsTable<Traits>{
+        "dlblas::w4::ProductTraits",
+        {member<&Traits::type>("type"), member<&Traits::codes>("codes"),
+         member<&Traits::zeros>("zeros"), member<&Traits::tiles>("tiles"),
+         member<&Traits::scaled_sums>("scaled_sums"), member<&Traits::bias>("bias")}};
     return *members;
   }
 
   static Traits traits(const Query& q, const Config&) {
     const Problem& p = q.problem;
+    const auto& op = q.user<ProductOp>();
     const std::int64_t rows = p.dims[kM];
-    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
-            p.tensors[product::kZeros].dtype != DType::kAbsent,
-            rows <= 16   ? 1
-            : rows <= 32 ? 2
-                         : 4};
+    const DType fourth = p.tensors[product::kZeros].dtype;
+    const bool i8 = op.codes == Codes::kI8;
+    // A step of 8-bit codes takes 64 rows of the weight: x of 64 rows has no room in registers.
+    return {.type = p.tensors[product::kX].dtype,
+            .codes = op.codes,
+            .zeros = !i8 && fourth != DType::kAbsent,
+            .tiles = rows <= 16         ? 1
+                     : rows <= 32 || i8 ? 2
+                                        : 4,
+            .scaled_sums = op.scales_sums(p.dims),
+            .bias = i8 ? fourth : DType::kAbsent};
   }
 
   static Support supports(const Query& q) { return supports_packed(q); }
+
+  /// Batches of so many rows of the weight end where groups do. 8-bit codes with a scale per column
+  /// may end anywhere.
+  static bool whole_batches(const Query& q, std::int64_t rows) {
+    const auto& op = q.user<ProductOp>();
+    if (op.scales_sums(q.problem.dims)) return true;
+    return op.group(q.problem.dims) % rows == 0 &&
+           (op.codes != Codes::kI8 || op.depth(q.problem.dims) % rows == 0);
+  }
 
   static std::int32_t bytes_of(const Traits& s, const Config& c) {
     return c.warps * s.sums() * 32 * 4;
   }
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);
-    const std::int64_t loaded = c.unroll * (s.along_k ? 8 + 8 * s.tiles : 4 + 4 * s.tiles);
-    const std::int64_t registers = s.sums() + loaded * (c.ahead ? 2 : 1) + 40;
+    const std::int64_t registers = s.sums() + s.loaded(c.unroll) * (c.ahead ? 2 : 1) + 40;
     return bytes_of(s, c) <= q.device.shared_bytes_per_block && registers * c.threads() <= 65536 &&
-           registers <= 224 &&
-           q.user<ProductOp>().group(q.problem.dims) % (c.unroll * s.depth()) == 0;
+           registers <= 224 && whole_batches(q, c.unroll * s.depth());
   }
   static void constrain(const Query& q, Space& space) {
     space.require(table(), "batches_fit_groups_and_device", {"warps", "unroll", "ahead"},
@@ -69,7 +84,7 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
   static Config preset(const Query& q) {
     const auto& op = q.user<ProductOp>();
     const std::int64_t rows = q.problem.dims[kM], depth = op.depth(q.problem.dims);
-    Config c{8, op.along_k ? 2 : 4, 1};
+    Config c{8, 64 / traits(q, {}).depth(), 1};
     while (!fits(q, c) && c.unroll > 1) c.unroll /= 2;
     while (!fits(q, c) && c.warps > 4) c.warps /= 2;
     const std::int64_t blocks = ceil_div(op.columns(q.problem.dims), kProductColumns) *
@@ -92,8 +107,11 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
     const double blocks = n / kProductColumns * c.split;
     const double busy = std::min(1.0, blocks * c.warps / (12.0 * q.device.units));
     const double again = std::max(1.0, rows / (16.0 * s.tiles));
+    // 8-bit codes, not measured yet: as many loads in flight bring twice as many codes' bytes per
+    // instruction.
+    const double share = op.codes == Codes::kI8 ? 0.5 : 0.33;
     const double memory =
-        product::weight_bytes(op, p) / (0.33 * busy * memory_bytes_per_s(q.device));
+        product::weight_bytes(op, p) / (share * busy * memory_bytes_per_s(q.device));
     // Each block reads x from L2; unpacking takes three instructions per two elements, again for
     // every 64 rows; then the products.
     const double x = 2 * rows * depth * n / kProductColumns / cache_bytes_per_s(q.device);
@@ -121,12 +139,18 @@ struct Form : ProductForm<Form, ProductTraits, ProductConfig> {
 Support supports_packed(const Query& q) {
   const Problem& p = q.problem;
   const auto& op = q.user<ProductOp>();
-  constexpr std::int64_t kStep = 32, kLongest = 1 << 16, kMaxRows = 1 << 20;
-  if (op.group(p.dims) % kStep != 0)
-    return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), kStep);
+  const bool i8 = op.codes == Codes::kI8;
+  constexpr std::int64_t kLongest = 1 << 16, kMaxRows = 1 << 20;
+  const std::int64_t step = i8 ? 64 : 32, load = 16;
+  if (!op.scales_sums(p.dims) && op.group(p.dims) % step != 0)
+    return Support::no("groups of {} rows are no multiple of {}", op.group(p.dims), step);
   if (op.depth(p.dims) > kLongest)
     return Support::no("K = {}: sums of more than {} terms", op.depth(p.dims), kLongest);
-  if (op.columns(p.dims) % 8 != 0)
+  if (i8 && op.depth(p.dims) == 0) return Support::no("K = 0: there are no scales");
+  if (i8 && op.depth(p.dims) % (op.scales_sums(p.dims) ? load : step) != 0)
+    return Support::no("K = {} is not a multiple of {}", op.depth(p.dims),
+                       op.scales_sums(p.dims) ? load : step);
+  if (!i8 && op.columns(p.dims) % 8 != 0)
     return Support::no("N = {} is not a multiple of 8", op.columns(p.dims));
   if (p.dims[product::kM] > kMaxRows) return Support::no("{} rows", p.dims[product::kM]);
   const auto lies = [&](int tensor, int align_log2) {
@@ -135,12 +159,17 @@ Support supports_packed(const Query& q) {
            t.align_log2 >= align_log2;
   };
   for (const int i : {int{product::kX}, int{product::kScales}, int{product::kQ}})
-    if (!lies(i, i == product::kQ && !op.along_k ? 2 : 4))
+    if (!(i8 && i == product::kScales) &&
+        !lies(i, i == product::kQ && op.codes == Codes::kAwq ? 2 : 4))
       return Support::no("{} has no contiguous rows, aligned to 16 bytes", tensor(i));
-  if (p.tensors[product::kZeros].dtype != DType::kAbsent && !lies(product::kZeros, 2))
+  if (!i8 && p.tensors[product::kZeros].dtype != DType::kAbsent && !lies(product::kZeros, 2))
     return Support::no("{} has no contiguous rows", tensor(product::kZeros));
-  if (p.tensors[product::kY].align_log2 < 1)
-    return Support::no("{} is not aligned to its elements", tensor(product::kY));
+  for (const int i : {int{product::kScales}, int{product::kBias}, int{product::kY}}) {
+    const TensorTraits& t = p.tensors[i];
+    const int element = size_of(t.dtype) == 4 ? 2 : 1;
+    if (t.dtype != DType::kAbsent && t.align_log2 < element)
+      return Support::no("{} is not aligned to its elements", tensor(i));
+  }
   return Support::yes();
 }
 
@@ -149,6 +178,10 @@ Support supports_streamed(const Query& q) {
   constexpr std::int64_t kRows = 64;  // of the weight, of a stage: of one group
   const auto& op = q.user<ProductOp>();
   const Problem& p = q.problem;
+  if (op.codes == Codes::kI8)
+    return op.scales_sums(p.dims)
+               ? Support::yes()
+               : Support::no("groups of {} of {} codes", op.group(p.dims), op.depth(p.dims));
   // A tensor map has no size of 0.
   if (op.depth(p.dims) == 0) return Support::no("K = 0: there is nothing to stream");
   if (op.group(p.dims) % kRows != 0)
@@ -156,7 +189,7 @@ Support supports_streamed(const Query& q) {
   for (const int i : {int{product::kQ}, int{product::kZeros}})
     if (p.tensors[i].dtype != DType::kAbsent && p.tensors[i].align_log2 < 4)
       return Support::no("rows of {} are not aligned to 16 bytes", tensor(i));
-  if (!op.along_k && op.columns(p.dims) % 32 != 0)
+  if (!op.along_k() && op.columns(p.dims) % 32 != 0)
     return Support::no("N = {} is not a multiple of 32", op.columns(p.dims));
   return Support::yes();
 }
@@ -166,7 +199,13 @@ ProductParams product_params(const ProductOp& op, const Args& args, void* worksp
   ProductParams p{};
   p.w.q = matrix_of(args.tensors[product::kQ]);
   p.w.scales = matrix_of(args.tensors[product::kScales]);
-  if (args.has(product::kZeros)) p.w.zeros = matrix_of(args.tensors[product::kZeros]);
+  if (args.has(product::kZeros)) {
+    const TensorView& fourth = args.tensors[product::kZeros];
+    if (op.codes == Codes::kI8)
+      p.bias = fourth.data, p.bias_step = fourth.strides[0];
+    else
+      p.w.zeros = matrix_of(fourth);
+  }
   p.w.y = matrix_of(product::flat(args.tensors[product::kY]));
   p.w.depth = op.depth(args.letters), p.w.columns = op.columns(args.letters);
   p.w.group = op.group(args.letters), p.w.plus = op.lacks_one(args) ? 1 : 0;

@@ -57,7 +57,7 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   static Traits traits(const Query& q, const Config&) {
     const Problem& p = q.problem;
     const std::int64_t rows = p.dims[kM];
-    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k,
+    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k(),
             p.tensors[product::kZeros].dtype != DType::kAbsent,
             rows <= 8    ? 8
             : rows <= 16 ? 16
@@ -144,14 +144,14 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     p = product_params(op, args, nullptr);
     if (p.m == 0 || p.w.columns == 0) return 0;
     const DType type = s.traits.type;
-    const std::int64_t words = op.along_k ? p.w.columns : p.w.columns / 8;
-    const std::int64_t words_down = op.along_k ? p.w.depth / 8 : p.w.depth;
+    const std::int64_t words = op.along_k() ? p.w.columns : p.w.columns / 8;
+    const std::int64_t words_down = op.along_k() ? p.w.depth / 8 : p.w.depth;
     const std::int64_t groups = p.w.depth / std::max<std::int64_t>(1, p.w.group);
     constexpr auto kNone = cuda::Swizzle::kNone, k128 = cuda::Swizzle::k128;
     const bool walks =
         encode(call.words, DType::kI32, p.w.q.data, words_down, words, p.w.q.row,
-               op.along_k ? kDepth / 8 : kDepth, op.along_k ? kColumns : kColumns / 8,
-               op.along_k ? kNone : k128) &&
+               op.along_k() ? kDepth / 8 : kDepth, op.along_k() ? kColumns : kColumns / 8,
+               op.along_k() ? kNone : k128) &&
         encode(call.x, type, p.x, p.m, p.w.depth, p.x_row, s.traits.rows, kDepth, k128) &&
         encode(call.scales, type, p.w.scales.data, groups, p.w.columns, p.w.scales.row, 1, kColumns,
                kNone) &&

@@ -1,8 +1,9 @@
-// Unpacks words of 4-bit weights to pairs of f16 or bf16 with the dequantised weight's values: an
-// exact difference, one rounding of the product. Read next: product_wgmma.cuh, product_ring.cuh.
+// Unpacks words of codes to pairs of f16 or bf16. 4 bits: the dequantised weight's values, an exact
+// difference and one rounding of the product. 8 bits: the codes, exactly, or times a scale in f32,
+// rounded once more. Read next: product_wgmma.cuh, product_ring.cuh, product_rows.cuh.
 #pragma once
 
-#include "device/types.hpp"
+#include "device/numeric.cuh"
 
 namespace dlblas::w4 {
 
@@ -10,6 +11,40 @@ namespace dlblas::w4 {
 /// ptxas would load this one again for each. `size` ≥ 0.
 __device__ __forceinline__ uint32_t nibble_mask(int64_t size) {
   return 0x000f000fu ^ static_cast<uint32_t>(size >> 62);
+}
+
+/// 0x007f007f, likewise.
+__device__ __forceinline__ uint32_t low_bits_mask(int64_t size) {
+  return 0x007f007fu ^ static_cast<uint32_t>(size >> 62);
+}
+
+/// Codes 2·pair and 2·pair + 1 of a word of four i8, exactly. `low`: low_bits_mask.
+template <DType T>
+__device__ __forceinline__ uint32_t codes_pair(uint32_t word, int pair, uint32_t low) {
+  const uint32_t bytes = pair ? 0x4342 : 0x4140;
+  uint32_t y;
+  if constexpr (T == DType::kBF16) {
+    // Seven bits of mantissa: 128 plus the code's lower bits, minus 128, or 256 if it is negative.
+    const uint32_t both = __byte_perm(word, 0, bytes);
+    const uint32_t lifted = (both & low) | 0x43004300u, away = (both & ~low) | 0xc300c300u;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(lifted), "r"(0x3f803f80u), "r"(away));
+  } else {
+    // 1024 plus the code plus 128, minus 1152.
+    const uint32_t lifted = __byte_perm(word ^ 0x80808080u, 0x64646464u, bytes);
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(lifted), "r"(0x64806480u));
+  }
+  return y;
+}
+
+/// The same codes times a scale: products in f32, then rounded to T, as dequantize_group does.
+template <DType T>
+__device__ __forceinline__ uint32_t scaled_codes_pair(uint32_t word, int pair, float scale) {
+  // 2^23 plus the code plus 128.
+  const auto code = [&](int i) {
+    const uint32_t lifted = __byte_perm(word ^ 0x80808080u, 0x4b000000u, 0x7440 + i);
+    return float_from_bits(lifted) - 8388736.0f;
+  };
+  return pack_pair<T>(code(2 * pair) * scale, code(2 * pair + 1) * scale);
 }
 
 /// Pairs of 16-bit numbers in a word: 2^10 (f16) or 2^7 (bf16) plus a nibble each, exactly.

@@ -1,4 +1,4 @@
-"""Schema letters of 4-bit weights, and their row of docs/all_operators.md.
+"""Schema letters of weights of codes, and their rows of docs/all_operators.md.
 
 Pure data: no imports, nothing computed.
 """
@@ -23,5 +23,12 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "AVX-512, AVX2, baseline; panels of the unpacked weight, then `matmul`",
         "any layout; products from packed words in registers, or the unpacked weight, then "
         "`matmul`",
+    ),
+    (
+        "`mm_w8a16`",
+        "8-bit weights, a scale per output or group: `x · (q · scale)ᵀ + bias` in f16 and bf16",
+        "AVX-512, AVX2, baseline; panels of the converted weight, then `linear_residual`",
+        "products from codes in registers; any layout: the converted weight, then "
+        "`linear_residual`",
     ),
 ]

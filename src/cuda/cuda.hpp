@@ -134,6 +134,7 @@ void copy_to_host(void* to, const void* from, std::size_t bytes, void* stream);
 /// Stream-ordered, non-blocking.
 void copy_on_device(void* to, const void* from, std::size_t bytes, void* stream);
 void fill_bytes(void* to, int value, std::size_t bytes, void* stream);
+void fill_words(void* to, std::uint32_t value, std::size_t words, void* stream);
 void synchronize(void* stream);
 
 /// A stream of our own, non-blocking.

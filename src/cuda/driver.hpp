@@ -96,6 +96,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(copy_out, "cuMemcpyDtoHAsync", (void*, DevicePtr, std::size_t, Handle))                     \
   X(copy_within, "cuMemcpyDtoDAsync", (DevicePtr, DevicePtr, std::size_t, Handle))              \
   X(fill, "cuMemsetD8Async", (DevicePtr, unsigned char, std::size_t, Handle))                   \
+  X(fill_words, "cuMemsetD32Async", (DevicePtr, unsigned, std::size_t, Handle))                 \
   X(stream_create, "cuStreamCreate", (Handle*, unsigned))                                       \
   X(stream_destroy, "cuStreamDestroy", (Handle))                                                \
   X(stream_wait, "cuStreamSynchronize", (Handle))                                               \

@@ -85,6 +85,10 @@ void fill_bytes(void* to, int value, std::size_t bytes, void* stream) {
         "filling memory");
 }
 
+void fill_words(void* to, std::uint32_t value, std::size_t words, void* stream) {
+  check(driver().fill_words(address(to), value, words, stream), "filling memory");
+}
+
 void synchronize(void* stream) { check(driver().stream_wait(stream), "waiting for a stream"); }
 
 std::size_t free_memory() {

@@ -71,6 +71,7 @@ TEST(Prototypes, TakeTheRealArguments) {
   EXPECT_TRUE((same_shape<decltype(cuda::Driver::occupancy),
                           decltype(&cuOccupancyMaxActiveBlocksPerMultiprocessor)>()));
   EXPECT_TRUE((same_shape<decltype(cuda::Driver::fill), decltype(&cuMemsetD8Async)>()));
+  EXPECT_TRUE((same_shape<decltype(cuda::Driver::fill_words), decltype(&cuMemsetD32Async)>()));
   EXPECT_TRUE((same_shape<decltype(cuda::Driver::copy_in), decltype(&cuMemcpyHtoDAsync)>()));
   EXPECT_TRUE(
       (same_shape<decltype(cuda::Driver::capture_begin), decltype(&cuStreamBeginCapture)>()));

@@ -9,7 +9,7 @@ namespace dlblas::w4 {
 OperatorDef mm_w4a16_gptq();
 OperatorDef mm_w4a16_gptq() {
   static constexpr ProductOp kOp = {
-      .along_k = true, .dequantize = "gptq_dequantize", .plus = kMmGptqMinusOne};
+      .codes = Codes::kGptq, .dequantize = "gptq_dequantize", .plus = kMmGptqMinusOne};
   OperatorDef def = w4_product(
       "mm_w4a16_gptq(x: f16|bf16[*M, 8Q], qweight: i32[Q, N] ~ bits, "
       "scales: like(x)[8Q//group, N], zeros: i32[8Q//group, N/8]? ~ bits, "
