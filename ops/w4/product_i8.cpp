@@ -128,11 +128,11 @@ Implementation panels(const char* name, DeviceType backend, const ProductOp& op)
   impl.parts = parts;
   impl.estimate = panels_estimate;
   impl.prepare = [](const Query& q, const Config&) {
-    const auto& op = q.user<ProductOp>();
+    const auto& own = q.user<ProductOp>();
     const std::int64_t panel = panel_of(q);
     return make_kernel(
-        {run}, State{&op, panel},
-        static_cast<std::size_t>(weight_bytes_of(op.depth(q.problem.dims), panel) + 4 * panel));
+        {run}, State{&own, panel},
+        static_cast<std::size_t>(weight_bytes_of(own.depth(q.problem.dims), panel) + 4 * panel));
   };
   return impl;
 }
