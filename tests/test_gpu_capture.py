@@ -183,7 +183,8 @@ def _spoil(call: Call, before: list[Any]) -> None:
 def test_captured_and_replayed(op: str, implementation: str) -> None:
     flags = _flags(op, implementation)
     torch.manual_seed(3)
-    with dlblas.pinned(op, implementation):
+    # For those that round f32; it changes nothing for others.
+    with dlblas.allow_tf32(), dlblas.pinned(op, implementation):
         call = _first_served(op, lambda inputs: _make(op, inputs))
         _refill(call)
         graph = torch.cuda.CUDAGraph()
@@ -221,7 +222,7 @@ def _capture_straight_after_warmup(op: str, implementation: str) -> None:
     # such parts.
     same_bits = _flags(op, implementation)["deterministic"]
     asked = dlblas.deterministic() if same_bits else contextlib.nullcontext()
-    with asked, dlblas.pinned(op, implementation):
+    with asked, dlblas.allow_tf32(), dlblas.pinned(op, implementation):
         given = _first_served(op, warmed)
         inputs = given.named
         call = Call(op, {n: v for n, v in inputs.items() if torch.is_tensor(v)}, {}, None, [])

@@ -18,7 +18,7 @@ import dlblas
 import numpy as np
 import oracle_perturbations as wrong
 import pytest
-from depth import depth_of
+from depth import depth_of, some
 from dlblas.harness.call import Call
 from levels import LEVELS
 from rooms import facts_of
@@ -102,13 +102,15 @@ def refuse_all(case: Any, seed: int, long: bool = False) -> list[tuple[str, str]
 
 
 def drawn(choices: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """Every operator and letter with every choice; or one of these per operator, by the seed."""
+    """Every operator and letter with every choice; or one of these for each of half the operators,
+    by the seed."""
     depth = depth_of()
     every = [(op, letter, choice) for op, letter in LETTERS for choice in choices]
     if depth.full:
         return every
-    some = random.Random(depth.seed)
-    return [some.choice(list(of_one)) for _, of_one in itertools.groupby(every, lambda row: row[0])]
+    draw = random.Random(depth.seed)
+    ops = [list(of_one) for _, of_one in itertools.groupby(every, lambda row: row[0])]
+    return [draw.choice(of_one) for of_one in some(ops, len(ops) // 2, choices[0])]
 
 
 def some_of(sizes: list[Any], count: int) -> list[Any]:
@@ -147,8 +149,8 @@ def drawn_long() -> list[tuple[str, str, int]]:
     depth = depth_of()
     if depth.full:
         return [(*row, longest) for row in long_letters() for longest in LONG]
-    some = random.Random(depth.seed)
-    return [(*some.choice(long_letters()), longest) for longest in IN_A_SAMPLE]
+    draw = random.Random(depth.seed)
+    return [(*draw.choice(long_letters()), longest) for longest in IN_A_SAMPLE]
 
 
 @pytest.mark.parametrize(("op", "letter", "longest"), drawn_long())

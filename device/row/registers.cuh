@@ -239,9 +239,6 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   typename P::Kept kept[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) P::keep(kept[i], loaded[i], at(i));
-  // What keep() stores is stored before the reductions, too.
-  if constexpr (P::kStoredByKeep != 0 && reduces_rows<P>())
-    if (call.width < 0) asm volatile("trap;");
   typename P::Stats stats;
   const auto wide = [&] {
     const int begin = part * kColumns, end = detail::smaller(call.width, begin + kColumns);

@@ -185,7 +185,7 @@ struct Room {
   Room(const State& s, std::int64_t rows) {
     const std::int64_t groups = ceil_div(s.bucket.k, kGroup);
     const auto bytes = [](std::int64_t floats) {
-      return static_cast<std::size_t>(round_up(4 * floats, 256));
+      return static_cast<std::size_t>(round_up(4 * floats, 64));
     };
     a = (s.workspace_bytes + 255) / 256 * 256;
     b = a + bytes(groups * rows);
@@ -245,8 +245,8 @@ int block_step(const Args& args, const Context& context, const Kernel& kernel, v
   if (p.m > 1 && (p.a_row != p.k || p.out_row != p.n)) return code_of(CublasLt::kNotSupported);
   const auto bytes = [](std::int64_t of) { return static_cast<std::size_t>(of); };
   const std::int64_t size = size_of(state.out);
-  auto* const a = static_cast<char*>(context.alloc(context.self, bytes(rows * p.k), 256));
-  auto* const out = static_cast<char*>(context.alloc(context.self, bytes(rows * p.n * size), 256));
+  auto* const a = static_cast<char*>(context.alloc(context.self, bytes(rows * p.k), 64));
+  auto* const out = static_cast<char*>(context.alloc(context.self, bytes(rows * p.n * size), 64));
   if (!a || !out) return kNoMemory;
   cuda::copy_on_device(a, p.a, bytes(p.m * p.k), context.stream);
   cuda::fill_bytes(a + p.m * p.k, 0, bytes((rows - p.m) * p.k), context.stream);
