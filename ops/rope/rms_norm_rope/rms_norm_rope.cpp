@@ -29,7 +29,7 @@ OperatorDef rms_norm_rope() {
     return rotated_heads(letters[kNormRopeDh], 0);
   };
   op.reduces = true;
-  op.registers = 28, op.access_registers = 13;
+  op.registers = 26, op.access_registers = 15;
   op.fill = [](const Args& args, RowCall& call) {
     const std::int64_t* letters = args.letters;
     norm::fill_mean_square(args.scalars[0].f, 2 * letters[kNormRopeH] * letters[kNormRopeDh], call);
