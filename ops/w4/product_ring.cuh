@@ -14,8 +14,8 @@
 // and i + 4 form a pair, and x's pairs are formed alike.
 //   i8, 64 rows per step: rows 16q … 16q + 15 of columns g and g + 8 of each tile, four per mma. A
 // scale per column multiplies its sum.
-// The placement of 16-byte chunks in a stage avoids bank conflicts. Flow: call > validate > select >
-// compile > [launch].  Read next: device/mma.cuh, unpack.cuh, product_ring_cuda.cpp.
+// The placement of 16-byte chunks in a stage avoids bank conflicts. Flow: call > validate > select
+// > compile > [launch].  Read next: device/mma.cuh, unpack.cuh, product_ring_cuda.cpp.
 #pragma once
 
 #include "device/cp_async.cuh"

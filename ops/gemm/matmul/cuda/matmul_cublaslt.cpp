@@ -364,7 +364,8 @@ Support cublaslt_supports(const Problem& p, std::int64_t count, LtCompute comput
     return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
   }
   if (Support sizes = supports_sizes(p); !sizes) return sizes;
-  return listed(p, count, compute) > 0 ? Support::yes() : Support::no("cuBLASLt lists no algorithm for it");
+  return listed(p, count, compute) > 0 ? Support::yes()
+                                       : Support::no("cuBLASLt lists no algorithm for it");
 }
 
 void cublaslt_constrain(const Problem& p, std::int64_t count, LtCompute compute, Space& space) {
@@ -384,7 +385,9 @@ double cublaslt_ms(const Problem& p, std::int64_t count, LtCompute compute,
   const DType dtype = tf32 ? DType::kBF16 : p.tensors[kA].dtype;
   const auto matrices = static_cast<double>(count);
   const double part =  // of what the device sustains
-      tf32 ? 0.5 : dtype == DType::kF32 ? 0.915 : 1.05;
+      tf32                   ? 0.5
+      : dtype == DType::kF32 ? 0.915
+                             : 1.05;
   const double operations = matrices * 2 * multiply_adds(p) / part;
   const auto tiles = matrices * static_cast<double>(ceil_div(p.dims[kM], 128)) *
                      static_cast<double>(ceil_div(p.dims[kN], 64));

@@ -12,8 +12,8 @@ struct CublasLtConfig {
 };
 const ConfigTable<CublasLtConfig>& cublaslt_table();
 
-/// How f32 is multiplied: as it is, or rounded to TF32, where the call allows that. Other types have
-/// one way.
+/// How f32 is multiplied: as it is, or rounded to TF32, where the call allows that. Other types
+/// have one way.
 enum class LtCompute { kIeee, kTf32 };
 
 /// The number of matrices, and the elements from one to the next.
