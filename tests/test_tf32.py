@@ -42,6 +42,15 @@ def test_a_cpu_multiplies_f32_as_it_is() -> None:
         assert np.array_equal(dlblas.matmul(a, b), plain)
 
 
+def test_parts_of_an_operator_are_not_allowed_it() -> None:
+    x, q = np.ones((3, 64), np.float16), np.ones((32, 64), np.int8)
+    with dlblas.allow_tf32(), dlblas.pinned("mm_w8a16_group", "cpu_dequantized"):
+        told = str(dlblas.explain("mm_w8a16_group", x, q, np.ones((32, 1), "f"), group=64))
+    parts = [line for line in told.splitlines() if line.lstrip().startswith("part ")]
+    assert "TF32 allowed" in told.splitlines()[0] and len(parts) == 2, told
+    assert not any("TF32 allowed" in line for line in parts), told
+
+
 @pytest.mark.gpu
 def test_a_gpu_rounds_only_where_it_may() -> None:
     torch = pytest.importorskip("torch")

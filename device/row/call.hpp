@@ -105,9 +105,8 @@ struct RowTraits {
   RowShape shape = {};
   int32_t group = 0;    // columns of a group, a multiple of n; 0: the row is one
   uint32_t folded = 0;  // bit i: operand i is a result that is folded over rows
-  uint32_t streamed =
-      0;                 // bit i: operand i is of rows that come through shared memory (row_folded)
-  int32_t operands = 0;  // of the program
+  uint32_t streamed = 0;  // bit i: rows of operand i come through shared memory (row_folded)
+  int32_t operands = 0;   // of the program
   int32_t options[kMaxRowOptions] = {};
 };
 

@@ -165,7 +165,7 @@ struct FoldedForm {
   using Type = P;
 };
 template <typename P>
-requires requires { typename P::FoldedForm; }
+  requires requires { typename P::FoldedForm; }
 struct FoldedForm<P> {
   using Type = typename P::FoldedForm;
 };
@@ -302,8 +302,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     const RowPlace<T> row(call, row_at(base));
 #pragma unroll
     for (int i = 0; i < V; ++i)
-      P::load_columns(columns[i],
-                      Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
+      P::load_columns(columns[i], Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
   }
   Values<T.n> sums[V][P::kFolds];
 #pragma unroll

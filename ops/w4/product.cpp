@@ -116,8 +116,7 @@ std::vector<Part> parts(const Query& q, const Config&) {
            {{sliced(kY), {p.dims[kM], panel}}}}};
 }
 
-}  // namespace
-
+/// Milliseconds of the forms that dequantise the weight and multiply by it.
 double panels_estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
   const auto& op = q.user<ProductOp>();
@@ -138,18 +137,25 @@ double panels_estimate(const Query& q, const Config&) {
          roofline_ms(q.device, 2 * weight + io, work / 0.85, p.tensors[kX].dtype);
 }
 
-namespace {
+}  // namespace
 
-Implementation panels(const char* name, DeviceType backend, const ProductOp& op) {
+Implementation panels_form(const char* name, DeviceType backend, const ProductOp& op) {
   Implementation impl;
   impl.name = name;
   impl.backend = backend;
-  impl.source_hash = source_hash<"ops/w4/product.cpp">();
   impl.flags = {.deterministic = true, .capturable = true};
   impl.user = &op;
   impl.supports = [](const Query&) { return Support::yes(); };
-  impl.parts = parts;
   impl.estimate = panels_estimate;
+  return impl;
+}
+
+namespace {
+
+Implementation panels(const char* name, DeviceType backend, const ProductOp& op) {
+  Implementation impl = panels_form(name, backend, op);
+  impl.source_hash = source_hash<"ops/w4/product.cpp">();
+  impl.parts = parts;
   impl.prepare = [](const Query& q, const Config&) {
     const std::int64_t panel = panel_of(q);
     const std::int64_t depth = q.user<ProductOp>().depth(q.problem.dims);

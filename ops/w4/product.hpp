@@ -39,8 +39,8 @@ TensorView flat(const TensorView& t);
 void check(const Args& args);
 /// Columns dequantised at a time: a multiple of 64, in panels of one size where that is possible.
 std::int64_t panel_of(const Query& q);
-/// Milliseconds of the forms that dequantise the weight and multiply by it.
-double panels_estimate(const Query& q, const Config&);
+/// A form that dequantises the weight and multiplies by it, but for its source, parts and prepare.
+Implementation panels_form(const char* name, DeviceType backend, const ProductOp& op);
 inline double multiply_adds(const ProductOp& op, const Problem& p) {
   return static_cast<double>(p.dims[kM]) * static_cast<double>(op.depth(p.dims)) *
          static_cast<double>(op.columns(p.dims));

@@ -118,15 +118,9 @@ std::vector<Part> parts(const Query& q, const Config&) {
 }
 
 Implementation panels(const char* name, DeviceType backend, const ProductOp& op) {
-  Implementation impl;
-  impl.name = name;
-  impl.backend = backend;
+  Implementation impl = panels_form(name, backend, op);
   impl.source_hash = source_hash<"ops/w4/product_i8.cpp">();
-  impl.flags = {.deterministic = true, .capturable = true};
-  impl.user = &op;
-  impl.supports = [](const Query&) { return Support::yes(); };
   impl.parts = parts;
-  impl.estimate = panels_estimate;
   impl.prepare = [](const Query& q, const Config&) {
     const auto& own = q.user<ProductOp>();
     const std::int64_t panel = panel_of(q);
