@@ -37,6 +37,9 @@ struct GemmWgmmaConfig {
   bool weight_once;  // the product's b is read once: the first to leave L2
   int32_t group_m;   // rows of units (tiles, or clusters' worth of them) that are walked together
   bool stream = false;  // stream-K: see stream_config.hpp; else units are computed whole
+  // A, B and D are stacks of matrices, maps of three dimensions. Each matrix has `rows_each` rows
+  // of D, whole tiles: those beyond its own are read as zeros and not stored.
+  bool batched = false;
 
   constexpr int steps() const { return block_k / 64; }  // rows of 128 bytes along K
   constexpr int threads() const { return (warpgroups + 1) * 128; }
@@ -77,6 +80,7 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
   if (c.warpgroups > 3 || c.row_blocks() > 2 || c.sums() > (c.warpgroups == 3 ? 96 : 192))
     return false;
   if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
+  if (c.batched && (c.swapped || c.stream || c.share != GemmShare::kNone)) return false;
   if (c.multicast()) return c.cluster == 2 && (c.share == GemmShare::kA || c.block_n % 16 == 0);
   if (c.share == GemmShare::kK)  // the others' sums lie in the ring of the first
     return !c.pingpong && !c.stream &&
@@ -111,6 +115,7 @@ struct GemmWgmmaCall {
   int32_t m, n, k;            // of D as the kernel sees it; n: columns of each part
   int32_t units_m, units_n;   // tiles; under multicast, clusters of them
   int32_t group;
+  int32_t rows_each;  // batched: of D, per matrix; a multiple of block_m
   GemmOperand operands[6];
   float scalars[4];
   int32_t numbers[4];

@@ -106,6 +106,10 @@ class GemmEpilogue {
   uint32_t turn_ = 0;
 
   __device__ static __forceinline__ bool leader() { return threadIdx.x % 128 == 0; }
+  __device__ __forceinline__ Tile3 in_stack(int32_t row, int32_t column) const {
+    const int32_t matrix = row / call_.rows_each;
+    return {column, row - matrix * call_.rows_each, matrix};
+  }
 
   /// Reads the thread index again: kept over the main loop, it would cost a register there.
   template <int kFirst>
@@ -152,8 +156,11 @@ class GemmEpilogue {
           const unsigned char* from =
               from_ + buffer + i * (C.swapped ? kSegment : 64) * kSegmentBytes;
           const int32_t column = tile.column + kFirst + kBlock * 8 + i * kSegment;
-          tma_store(call_.out[part], from,
-                    C.swapped ? Tile2{tile.row, column} : Tile2{column, tile.row});
+          if constexpr (C.batched)
+            tma_store(call_.out[part], from, in_stack(tile.row, column));
+          else
+            tma_store(call_.out[part], from,
+                      C.swapped ? Tile2{tile.row, column} : Tile2{column, tile.row});
         }
         tma_store_commit();
       }

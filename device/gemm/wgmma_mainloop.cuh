@@ -293,11 +293,9 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
   epilogue.finish();
 }
 
-/// With one multiplying warpgroup, each thread of the block may have 255 registers. With two, ptxas
-/// gives 168 to each of 384 threads, as many as 40 + 2 · 232. (With 24 the copying thread spills.)
+/// A block's whole work.
 template <GemmTraits S, GemmWgmmaConfig C, class P>
-__global__ void __launch_bounds__(C.threads(), 1)
-    gemm_wgmma(const __grid_constant__ GemmWgmmaCall call) {
+__device__ __forceinline__ void gemm_wgmma_block(const GemmWgmmaCall& call) {
   static_assert(valid(C) && C.block_n % (8 * P::kParts) == 0);
   static_assert(C.share != GemmShare::kB || C.block_n / P::kParts / C.cluster % 8 == 0,
                 "a block's part of B is whole rows of the swizzle");
@@ -330,6 +328,14 @@ __global__ void __launch_bounds__(C.threads(), 1)
   }
   // Blocks of the cluster may write a block's barriers and tiles until all have ended.
   if constexpr (C.multicast()) cluster_sync();
+}
+
+/// With one multiplying warpgroup, each thread of the block may have 255 registers. With two, ptxas
+/// gives 168 to each of 384 threads, as many as 40 + 2 · 232. (With 24 the copying thread spills.)
+template <GemmTraits S, GemmWgmmaConfig C, class P>
+__global__ void __launch_bounds__(C.threads(), 1)
+    gemm_wgmma(const __grid_constant__ GemmWgmmaCall call) {
+  gemm_wgmma_block<S, C, P>(call);
 }
 
 }  // namespace dlblas

@@ -67,32 +67,35 @@ struct GemmTileCopy {
   static constexpr uint16_t kAll = (1 << C.cluster) - 1;
 
   __device__ static __forceinline__ void copy(unsigned char* to, const TensorMap& map,
-                                              Mbarrier& full, Tile2 at) {
-    if constexpr (kShared)
+                                              Mbarrier& full, Tile2 at, int32_t matrix) {
+    if constexpr (C.batched)
+      tma_load(to, map, full, Tile3{at.x, at.y, matrix});
+    else if constexpr (kShared)
       tma_load_multicast(to, map, full, at, kAll);
     else
       tma_load<kHint>(to, map, full, at);
   }
 
   /// Loads rows `first` … `first` + kRows - 1 of the stage's tile, which has kTile; in the matrix
-  /// they begin at `row`.
+  /// they begin at `row`. `matrix`: of a stack.
   template <int kRows, int kTile>
   __device__ static __forceinline__ void load(unsigned char* tile, const TensorMap& map,
                                               Mbarrier& full, int32_t first, int32_t row, int32_t k,
-                                              uint32_t rank) {
+                                              uint32_t rank, int32_t matrix = 0) {
     if constexpr (kByDepth) {
       constexpr int kEach = kShared ? kRows / C.cluster : kRows;
       const int32_t mine = kShared ? static_cast<int32_t>(rank) * kEach : 0;
 #pragma unroll
       for (int s = 0; s < C.steps(); ++s)
-        copy(tile + (s * kTile + first + mine) * 128, map, full, Tile2{k + s * 64, row + mine});
+        copy(tile + (s * kTile + first + mine) * 128, map, full, Tile2{k + s * 64, row + mine},
+             matrix);
     } else {
       constexpr int kEach = kShared ? C.block_k / C.cluster : C.block_k;
       const int32_t mine = kShared ? static_cast<int32_t>(rank) * kEach : 0;
 #pragma unroll
       for (int r = 0; r < (kRows + 63) / 64; ++r)
         copy(tile + ((first / 64 + r) * C.block_k + mine) * 128, map, full,
-             Tile2{row + r * 64, k + mine});
+             Tile2{row + r * 64, k + mine}, matrix);
     }
   }
 };
@@ -115,6 +118,8 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
 #pragma unroll 1
   for (GemmTiles<C, kColumns> tiles(call); tiles.more(); tiles.advance()) {
     const GemmPart part = tiles.part();
+    const int32_t matrix = C.batched ? part.tile.row / call.rows_each : 0;
+    const int32_t row = part.tile.row - (C.batched ? matrix * call.rows_each : 0);
 #pragma unroll 1
     for (int32_t i = 0; i < part.count; ++i, at.advance()) {
       const int32_t k = (part.first + i) * C.block_k;
@@ -122,11 +127,11 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
       full.arrive_expect_tx(GemmRing<S, C>::kStageBytes);
-      A::template load<C.block_m, C.block_m>(a, call.a, full, 0, part.tile.row, k, tiles.rank);
+      A::template load<C.block_m, C.block_m>(a, call.a, full, 0, row, k, tiles.rank, matrix);
 #pragma unroll
       for (int p = 0; p < kParts; ++p)
         B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[p], full, p * kColumns,
-                                              part.tile.column, k, tiles.rank);
+                                              part.tile.column, k, tiles.rank, matrix);
     }
     if constexpr (C.stream) copy_given<S, C>(call, ring, at, part.givers);
   }

@@ -6,9 +6,7 @@
 
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
-#include "ops/gemm/batched/batched.hpp"
-#include "ops/gemm/batched/batched_config.hpp"
-#include "ops/gemm/matmul/cuda/matmul_cuda.hpp"
+#include "ops/gemm/batched/batched_cuda.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -38,61 +36,10 @@ double estimate_ms(const Query& q, int block_m, int block_n, double rate) {
   return 1e3 * (std::max(turns * depth * block_m * block_n / rate, memory) + 4e-6);
 }
 
-/// A form whose only knob is its tile.
+/// A form of one launch of gridded tiles.
 template <typename Form>
-struct BatchedForm : MatmulForm<Form, BatchedConfig> {
-  using Base = MatmulForm<Form, BatchedConfig>;
-  using State = typename Base::State;
-  static constexpr const char* kConfigName = "dlblas::gemm::BatchedConfig";
-
-  static Problem matrix(const Query& q) { return matrix_problem(q.user<BatchedOp>(), q.problem); }
-  static const ConfigTable<BatchedConfig>& table() {
-    static const ConfigTable<BatchedConfig>* const knobs = [] {
-      auto* labels = new std::vector<std::string>;  // live as long as the process
-      std::vector<std::int64_t> values;
-      for (int i = 0; i < Form::kCount; ++i) {
-        values.push_back(i);
-        labels->push_back(text(Form::kTiles[i].block_m, "x", Form::kTiles[i].block_n));
-      }
-      return new ConfigTable<BatchedConfig>{
-          field<&BatchedConfig::tile>("tile", values, {labels->begin(), labels->end()})};
-    }();
-    return *knobs;
-  }
-  static MatmulTraits traits(const Query& q, const BatchedConfig&) {
-    return matmul_traits(matrix(q), 0, Form::span(q));
-  }
-  static std::int32_t shared_bytes(const Query&, const State& s) {
-    return Form::kTiles[s.config.tile].shared_bytes(s.traits.gemm.span);
-  }
-  static bool fits(const Query& q, int tile) {
-    return Form::kTiles[tile].shared_bytes(Form::span(q)) <= q.device.shared_bytes_per_block;
-  }
-  static void constrain(const Query& q, Space& space) {
-    std::uint32_t allowed = 0;
-    for (int i = 0; i < Form::kCount; ++i)
-      if (Form::fits(q, i)) allowed |= 1u << i;
-    space.require(table(), "shared_memory_fits", {"tile"},
-                  [allowed](const BatchedConfig& c) { return (allowed >> c.tile & 1u) != 0; });
-    const std::int64_t m = q.problem.dims[kBatchedM], n = q.problem.dims[kBatchedN];
-    const auto distinct = [m, n](const BatchedConfig& c) {
-      const auto& tile = Form::kTiles[c.tile];
-      return (tile.block_m <= 64 || tile.block_m / 2 < m) &&
-             (tile.block_n <= 64 || tile.block_n / 2 < n);
-    };
-    space.require(table(), "tile_distinct", {"tile"}, distinct);
-  }
-  static BatchedConfig preset(const Query& q) {
-    return kernels::least_estimate<Form>(q, {Form::kCount - 1});
-  }
-  static std::vector<KernelSource> sources(const Query&, const State& s) {
-    const std::string traits =
-        text("dlblas::gemm::BatchedTraits{", kernels::gemm_traits_table().literal(s.traits.gemm),
-             ", ", epilogue_table().literal(s.traits.epilogue), "}");
-    return {{Form::kInclude,
-             text(Form::kEntry, "<", traits, ", ", kConfigName, "{", s.config.tile, "}>"),
-             s.shared_bytes}};
-  }
+struct GridForm : BatchedForm<Form> {
+  using State = typename BatchedForm<Form>::State;
   static Params launch(const State& s, const Args& args, void*, cuda::Launch& how) {
     const auto& op = *static_cast<const BatchedOp*>(s.user);
     const auto& tile = Form::kTiles[s.config.tile];
@@ -116,7 +63,7 @@ Support fits_grid(const Query& q) {
   return supports_grid(matrix_problem(q.user<BatchedOp>(), q.problem));
 }
 
-struct Mma : BatchedForm<Mma> {
+struct Mma : GridForm<Mma> {
   static constexpr const char* kInclude = "ops/gemm/batched/batched_mma.cuh";
   static constexpr const char* kEntry = "dlblas::gemm::batched_mma";
   static constexpr const auto& kTiles = kBatchedMmaTiles;
@@ -136,7 +83,7 @@ struct Mma : BatchedForm<Mma> {
   static bool fits(const Query& q, int tile) {
     const GemmMmaConfig& c = kTiles[tile];
     const bool spills = span(q) > 0 && c.warp_m() * c.warp_n() > 3072;  // pairs of 64 × 64 sums
-    return !spills && BatchedForm<Mma>::fits(q, tile);
+    return !spills && GridForm<Mma>::fits(q, tile);
   }
   static double milliseconds(const Query& q, const BatchedConfig& config) {
     const GemmMmaConfig& c = kTiles[config.tile];
@@ -146,7 +93,7 @@ struct Mma : BatchedForm<Mma> {
   }
 };
 
-struct Fma : BatchedForm<Fma> {
+struct Fma : GridForm<Fma> {
   static constexpr const char* kInclude = "ops/gemm/batched/batched_fma.cuh";
   static constexpr const char* kEntry = "dlblas::gemm::batched_fma";
   static constexpr const auto& kTiles = kBatchedFmaTiles;
@@ -174,7 +121,7 @@ struct Fma : BatchedForm<Fma> {
 
 std::vector<Implementation> batched_cuda(const BatchedOp& op) {
   const char* const hash = source_hash<"ops/gemm/batched/batched_cuda.cpp">();
-  return {kernels::make_cuda<Mma>("cuda_mma", hash, &op),
+  return {batched_wgmma(op), kernels::make_cuda<Mma>("cuda_mma", hash, &op),
           kernels::make_cuda<Fma>("cuda_fma", hash, &op)};
 }
 

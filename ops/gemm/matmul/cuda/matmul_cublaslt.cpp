@@ -397,8 +397,10 @@ double cublaslt_ms(const Problem& p, std::int64_t count, LtCompute compute,
   const double split = tiles < 0.7 * device.units ? std::min(2.5e-6, whole) : 0;
   constexpr double kEnd = 1.6e-6;  // of a wave of tiles of 128 × 256
   const double ends = dtype == DType::kF32 ? 0 : kEnd * std::floor(tiles / (4.0 * device.units));
-  const double ms = roofline_ms(device, matrices * matmul_bytes(p), operations, dtype) +
-                    1e3 * (split + ends + 3.2e-6);
+  // Where memory is the limit, it hides them.
+  const double products = roofline_ms(device, 0, operations, dtype) + 1e3 * ends,
+               memory = roofline_ms(device, matrices * matmul_bytes(p), 0, dtype);
+  const double ms = std::max(products, memory) + 1e3 * (split + 3.2e-6);
   // A call's M may be anywhere in its bucket. cuBLASLt chooses an algorithm for each M, cuda_wgmma
   // tiles for the bucket's end and a few sizes below: it took 1.04 of cuBLAS's time at 29 random M,
   // 0.98 at ends of buckets (H200). Estimates for the end alone would hide this.

@@ -252,6 +252,10 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
 
 }  // namespace
 
+double wgmma_product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
+  return product_seconds(p, c, device);
+}
+
 void append_wgmma_cuda(std::vector<Implementation>& to) {
   to.push_back(kernels::make_cuda<Wgmma>(
       "cuda_wgmma", source_hash<"ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp">()));

@@ -28,6 +28,10 @@ struct WgmmaGrid {
   GemmStreamPlan stream(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) const;
 };
 
+/// The estimated seconds that the tiles of a configuration without stream-K take, whatever memory
+/// takes.
+double wgmma_product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device);
+
 /// GemmTraits::span of a configuration.
 std::int32_t wgmma_span(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device);
 /// True if the kernel's B is contiguous along K.
