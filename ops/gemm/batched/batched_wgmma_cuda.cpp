@@ -107,11 +107,13 @@ struct Wgmma : BatchedForm<Wgmma> {
     const double bytes = matmul_bytes(p), results = static_cast<double>(p.dims[kM]) *
                                                     static_cast<double>(p.dims[kN]) *
                                                     size_of(p.tensors[kOut].dtype);
-    const double reached = results > 0.7 * bytes ? 0.83 : 0.92;
+    const double reached = results > 0.7 * bytes ? 0.78 : 0.92;
     const double memory =
         static_cast<double>(batch) * bytes / (reached * memory_bytes_per_s(q.device));
     p.dims[kM] = batch * rows_each(p.dims[kM], c);
-    const double product = wgmma_product_seconds(p, c, q.device);
+    constexpr double kTurn = 0.3e-6;  // between two tiles
+    const auto waves = static_cast<double>(WgmmaGrid(p, c).waves(c, q.device));
+    const double product = wgmma_product_seconds(p, c, q.device) + kTurn * waves;
     return 1e3 * (std::max(product, memory) + 0.05 * std::min(product, memory) + 1.6e-6);
   }
 
