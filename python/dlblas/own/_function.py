@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from .._nested import Nested
 from .._text import cut
 from . import _arrays
-from ._problem import Operator, Problem
-from ._space import Knobs
+from ._problem import Operator, Problem, operator
+from ._space import Knobs, read_space
 from ._words import refuse
 
 Supports = Callable[[Problem], Any]
@@ -192,3 +192,9 @@ def step_of(
         return None
 
     return step
+
+
+def torch_step(op: str, fn: Callable[..., Any]) -> Callable[..., str | None]:
+    """The function that the library calls for one of torch's own: tensors are torch's, no knobs."""
+    facts, knobs = operator(op), read_space(op, None)
+    return step_of(facts, fn, bind(facts, fn, knobs), knobs, torch=True)

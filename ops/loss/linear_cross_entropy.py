@@ -4,7 +4,7 @@ For each part of the rows: logits = x · weightᵀ + bias, the losses and, if a 
 needed, dlogits in the same memory and its products. The forward pass thus computes the gradients,
 for a loss with the factor 1; backward scales them. With reduction "none" each row has its own
 factor, and backward recomputes the logits. Nothing waits for the device. In: torch tensors. Out:
-torch tensors. Used by: ops/loss/api.py. Read next: ops/loss/cross_entropy_rows/.
+torch tensors. Used by: api.py. Read next: cross_entropy_rows/.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ._functions import FUNCTIONS
-from ._given import as_matrix, asks_for_gradients, grad_error
+from .._functions import FUNCTIONS
+from .._given import as_matrix, asks_for_gradients, grad_error
 
 _matmul = FUNCTIONS["matmul"].call
 _losses = FUNCTIONS["cross_entropy_rows"].call
@@ -194,7 +194,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: Any, _: Any) -> tuple[Any, ...]:
         if not torch.is_grad_enabled():
             return _LinearCrossEntropy.gradients(ctx, dloss)
-        from .torch._autograd import once
+        from ..torch._autograd import once
 
         made = once(
             "fused_linear_cross_entropy", lambda: _LinearCrossEntropy.gradients(ctx, dloss),
