@@ -37,7 +37,7 @@ def test_loss_and_gradients(
     name: str, dtype: Any, reduction: str, parts: int, device: str, monkeypatch: Any
 ) -> None:
     if parts > 1:
-        monkeypatch.setattr(fused, "_LEAST_ROWS", 5)
+        monkeypatch.setattr(fused, "_MIN_ROWS", 5)
         monkeypatch.setattr(fused, "_LOGITS", 1)
         monkeypatch.setattr(fused, "_PRODUCT", 4 * 48 * 50)
     torch.manual_seed(3)

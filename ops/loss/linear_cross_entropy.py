@@ -21,7 +21,7 @@ _losses = FUNCTIONS["cross_entropy_rows"].call
 _dlogits = FUNCTIONS["cross_entropy_rows_backward_"].call
 
 _LOGITS = 256 << 20  # bytes of logits at a time
-_LEAST_ROWS = 128  # however many classes there are: products of fewer rows are slow
+_MIN_ROWS = 128  # however many classes there are: products of fewer rows are slow
 _PRODUCT = 64 << 20  # bytes of f32 that are added to the weight's gradient at a time
 
 
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 def parts_of(rows: int, classes: int, size: int) -> list[tuple[int, int]]:
     """The rows as (first, last) of parts of about equal size, each computed at once."""
-    most = max(_LEAST_ROWS, _LOGITS // max(1, classes * size))
+    most = max(_MIN_ROWS, _LOGITS // max(1, classes * size))
     count = max(1, -(-rows // most))
     each = max(1, -(-rows // count))
     return [(first, min(rows, first + each)) for first in range(0, rows, each)]

@@ -21,7 +21,7 @@ from ._space import Knobs, read_space
 from ._words import refuse
 
 Supports = Callable[[Problem], Any]
-_MOST_WORDS = 2000  # characters of an exception that a failure's record keeps
+_MAX_WORDS = 2000  # characters of an exception that a failure's record keeps
 
 
 class Signature(NamedTuple):
@@ -149,7 +149,7 @@ def words_of(error: Exception) -> str:
     """The error, and the file and line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {cut(str(error), _MOST_WORDS)}{where}"
+    return f"{type(error).__name__}: {cut(str(error), _MAX_WORDS)}{where}"
 
 
 def _picks(names: Iterable[str], wanted: tuple[str, ...]) -> list[tuple[str, int]]:
