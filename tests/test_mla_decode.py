@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-LEAST = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
 def made(lengths: list[int], heads: int, dtype: Any, page: int = 16, seed: int = 0) -> Any:
@@ -49,14 +49,14 @@ def call(q: Any, cache: Any, table: Any, lengths: Any, **more: Any) -> Any:
 
 def agree(got: Any, want: Any, dtype: Any) -> None:
     o, lse = (x.cpu().double() for x in got)
-    torch.testing.assert_close(o, want[0], atol=LEAST[dtype], rtol=LEAST[dtype])
+    torch.testing.assert_close(o, want[0], atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
     assert torch.equal(torch.isinf(lse), torch.isinf(want[1]))
     seen = ~torch.isinf(lse)
     torch.testing.assert_close(lse[seen], want[1][seen], atol=1e-3, rtol=1e-4)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", [*LEAST])
+@pytest.mark.parametrize("dtype", [*TOLERANCE])
 @pytest.mark.parametrize("heads", [1, 16, 40, 128])
 def test_what_no_token_sees_may_hold_anything(device: str, dtype: Any, heads: int) -> None:
     lengths = [37, 0, 1, 64, 200]

@@ -88,6 +88,18 @@ def test_the_words_name_the_element_and_its_bounds() -> None:
     assert "positions is out of bounds at element 1; expected at most 15, got 16" in str(
         refused.value
     )
+    with pytest.raises(dlblas.errors.ArgumentError) as refused:
+        dlblas.rope(q, k, np.array([3, 16]), table[:0])
+    words = "expected a negative number (there is nothing to index), got 3"
+    assert f"positions is out of bounds at element 0; {words}" in str(refused.value)
+
+
+def test_a_width_that_does_not_fit_names_what_it_was_compared_with() -> None:
+    q, k = np.zeros((2, 4, 8), np.float32), np.zeros((2, 1, 8), np.float32)
+    with pytest.raises(dlblas.errors.ShapeMismatchError) as refused:
+        dlblas.rope(q, k, np.zeros(2, np.int32), np.zeros((16, 10), np.float32))
+    words = "expected at least 10 (2Dh+Dn, Dh=5 from cos_sin_cache [P=16, 2Dh=10]), got 8"
+    assert str(refused.value) == f"rope: q has size 8 in dimension 2; {words}"
 
 
 def test_the_largest_number_is_no_negative_one() -> None:

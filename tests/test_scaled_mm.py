@@ -147,7 +147,7 @@ def _on_cublaslt(m, k, n, **call) -> str:
 def test_cublaslt_says_which_scales_of_blocks_it_takes() -> None:
     assert _on_cublaslt(64, 512, 256) == ""
     assert _on_cublaslt(61, 640, 144, out_dtype="f16") == ""  # a bucket of 64 rows
-    assert _on_cublaslt(2, 512, 256) == "M = 2: cuBLASLt's scales of blocks need a multiple of 4"
+    assert _on_cublaslt(2, 512, 256) == "M = 2: cuBLASLt's block scales need a multiple of 4"
     assert _on_cublaslt(64, 400, 256) == "K = 400 is not a multiple of 128"
     reason = _on_cublaslt(64, 512, 256, bias=drawn((256,), "cpu"))
     assert reason == "cuBLASLt rounds the product before it adds the bias"

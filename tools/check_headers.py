@@ -33,7 +33,9 @@ ISA = {
     "cpu/amx": _AMX,
 }
 PART = re.compile(r"Included\s+by\s+([\w/.]+\.hpp)\s+alone")
-MOST = 48  # a second each; a header that opens a source is compiled alone by the build as well
+MAX_HEADERS = (
+    48  # a second each; a header that opens a source is compiled alone by the build as well
+)
 WARN = ["-Wall", "-Wextra", "-Wshadow", "-Werror", "-Wno-unused-function", "-fsyntax-only"]
 
 
@@ -85,7 +87,7 @@ def main() -> int:
         for h in headers
     }
     problems += tree.run_cached(
-        root, "headers", jobs, lambda header: compile_alone(root, header), MOST
+        root, "headers", jobs, lambda header: compile_alone(root, header), MAX_HEADERS
     )
     return tree.report("headers", problems, f"of {len(headers)}, all that were read compile alone")
 

@@ -1,6 +1,6 @@
 """``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: batched matrix products.
 ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
-``grouped_gemm``: groups of rows, each with its own matrix.
+``grouped_gemm``: groups of rows, each with its own matrix. Also ``matmul`` of batches, as ``bmm``.
 
 In: arrays of any package that the operators accept. Out: their results; this module computes
 nothing, and torch.compile traces through it. Read next: matmul/, linear_residual/,
@@ -16,6 +16,8 @@ from typing import Any
 from .._empty import empty, f8_of_bytes
 from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, flattens, need, strides_of
+from .._hooks import older_forms
+from .._made_of import told
 from .._overlap import check_apart
 from ..errors import (
     ArgumentError,
@@ -121,6 +123,34 @@ def bmm(
         )  # fmt: skip
     _multiply(a, b, out, activation, {"bias": bias, "out_dtype": out_dtype}, own)
     return out
+
+
+_told_bmm = told(bmm)
+
+
+def _rank(array: Any) -> int:
+    """The number of dimensions of an argument; 0 if it has no shape tuple."""
+    try:
+        shape = array.shape
+        return len(shape) if isinstance(shape, tuple) else 0
+    except Exception:  # whatever a foreign object raises: the refusal stands
+        return 0
+
+
+def _matmul_of_batches(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Accepts batches of matrices on both sides: the batched product, as ``bmm``."""
+    given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
+    if min(_rank(given.get(name)) for name in ("a", "b")) < 3 or given.keys() - {
+        "a", "b", "activation", "bias", "out_dtype", "out",
+    }:  # fmt: skip
+        return None
+    try:
+        return _told_bmm(given.pop("a"), given.pop("b"), **given)
+    except Error as error:
+        raise renamed(error, "matmul") from None
+
+
+older_forms.update(matmul=_matmul_of_batches)
 
 
 def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:

@@ -116,7 +116,8 @@ Support supports_row(const Query& q) {
     if (l != Layout::kTransposed && l != Layout::kContiguous && l != Layout::kRowStrided)
       return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(i));
     if (takes_dots(q) != (l != Layout::kTransposed))
-      return Support::no("{} lies otherwise than {}", tensor(i), tensor(op.weights[0]));
+      return Support::no("{} and {} are contiguous in different dimensions", tensor(i),
+                         tensor(op.weights[0]));
   }
   return Support::yes();
 }
@@ -185,7 +186,8 @@ Support supports_unit(const Query& q) {
   for (int part = 0; part < op.parts; ++part) {
     const Layout l = q.problem.tensors[op.weights[part]].layout;
     if (l != Layout::kContiguous && l != Layout::kRowStrided)
-      return Support::no("{} does not lie along K: it is read in place", tensor(op.weights[part]));
+      return Support::no("{} is not contiguous along K: it is read in place",
+                         tensor(op.weights[part]));
   }
   return supports_unit_rows(q, product_of(q), op.x, op.weights[0]);
 }

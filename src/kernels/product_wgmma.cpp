@@ -63,7 +63,8 @@ Support operands_fit(const Query& q) {
     if (o.per == Per::kPair && columns_together(q) > 0 && 1 << t.align_log2 < 2 * size_of(t.dtype))
       return Support::no("rows of {} are not aligned to two elements", tensor(o.tensor));
     if (o.per != Per::kElement) continue;
-    if (size_of(t.dtype) != 2) return Support::no("{} has no 16 bits", tensor(o.tensor));
+    if (size_of(t.dtype) != 2)
+      return Support::no("elements of {} do not have 16 bits", tensor(o.tensor));
     if (!is_contiguous(t.layout) || t.align_log2 < 2)
       return Support::no("rows of {} are not contiguous from a multiple of 4 bytes on",
                          tensor(o.tensor));

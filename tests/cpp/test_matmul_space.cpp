@@ -348,7 +348,7 @@ std::pair<double, double> least_estimates(const Sizes& s, const DeviceInfo& devi
   return {streamed, whole};
 }
 
-// Stream-K is tried where tiles fill no whole number of waves, and is nobody's first choice.
+// Stream-K is tried where tiles fill no whole number of waves, and is never the first choice.
 TEST(MatmulSpace, StreamKIsForWavesThatAreNotFull) {
   const DeviceInfo device = typical_cuda_device(90);
   const Implementation& wgmma = *matmul().find("cuda_wgmma");

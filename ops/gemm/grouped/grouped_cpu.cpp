@@ -28,8 +28,8 @@ struct GroupedState {
 
 /// Rows that are gathered together: each time, the group's matrix is packed again.
 std::int64_t rows_at_once(std::int64_t k, DType type) {
-  constexpr std::int64_t kBytes = std::int64_t{4} << 20, kLeast = 256;
-  return std::max(kLeast, kBytes / std::max<std::int64_t>(1, k * size_of(type)));
+  constexpr std::int64_t kBytes = std::int64_t{4} << 20, kMinRows = 256;
+  return std::max(kMinRows, kBytes / std::max<std::int64_t>(1, k * size_of(type)));
 }
 
 GemmMatrix matrix(const GroupedMatrix& m, DType type, std::int64_t group, std::int64_t row,

@@ -273,13 +273,13 @@ Support supports_blocks(const Problem& p) {
   constexpr std::int64_t kFirst = 120900;
   const auto version = static_cast<std::int64_t>(cuda::cublaslt().version());
   if (version < kFirst)
-    return Support::no("the cuBLASLt found, {}.{}, has no scales of blocks: 12.9 is needed",
+    return Support::no("the cuBLASLt found, {}.{}, lacks block scales: 12.9 is needed",
                        version / 10000, version / 100 % 100);
   if (p.dims[kK] % kGroup != 0)
     return Support::no("K = {} is not a multiple of {}", p.dims[kK], kGroup);
   // M of the problem is the end of a bucket, of which some have one or two rows.
   if (p.dims[kM] % kRowsOf != 0)
-    return Support::no("M = {}: cuBLASLt's scales of blocks need a multiple of {}", p.dims[kM],
+    return Support::no("M = {}: cuBLASLt's block scales need a multiple of {}", p.dims[kM],
                        kRowsOf);
   for (const int i : {int{kAScale}, int{kBScale}})
     if (p.tensors[i].align_log2 < 2) return Support::no("{} is not aligned", tensor(i));
@@ -289,7 +289,7 @@ Support supports_blocks(const Problem& p) {
 Support supports_channels(const Problem& p) {
   const bool rows = is_each(p, kAScale, p.dims[kM]), columns = is_each(p, kBScale, p.dims[kN]);
   if (rows != columns && p.dims[kM] > 1)
-    return Support::no("cuBLASLt has no such mixture of scales");
+    return Support::no("cuBLASLt does not combine such scales");
   for (const int i : {int{kAScale}, int{kBScale}}) {
     const bool aligned = columns && i == kBScale;  // a's are copied where they are not
     if (p.tensors[i].align_log2 < (aligned ? kAlignCap : 2) ||

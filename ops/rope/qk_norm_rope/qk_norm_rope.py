@@ -15,8 +15,7 @@ DOCS: dict[str, dict[str, str]] = {
             "[P, R] with R = 2Dh ≤ D = 2Dh + 2Dp, key_cache [Pc, page, Hkv, D] and slots [T], both "
             "or neither -> q_out [T, H, D], k_out [T, Hkv, D]; key_cache is written. Any strides; "
             "slices of a fused projection are as fast, in place too. On a GPU, heads of 16 to 512 "
-            "channels, a power of 2, are fast. In Python, more leading dimensions and "
-            "rotary_dim=R, as in rope."
+            "channels, a power of 2, are fast. In Python, more dimensions and rotary_dim, as rope."
         ),
         "dtypes": (
             "q is f32, f16 or bf16, k has q's dtype; q_weight has q's dtype or f32, k_weight has "
@@ -38,6 +37,8 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Qwen3 Technical Report, 2025; Zhang and Sennrich, 2019; Su et al., 2021.",
     },
 }
+
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {

@@ -115,7 +115,7 @@ kernels::BlockedProduct unit_product(const Problem& p) {
 }
 Support supports_unit(const Query& q) {
   if (q.problem.tensors[kB].layout != Layout::kTransposed)
-    return Support::no("{} does not lie along K: it is read in place", tensor(kB));
+    return Support::no("{} is not contiguous along K: it is read in place", tensor(kB));
   return kernels::supports_unit_rows(q, unit_product(q.problem), kA, kB);
 }
 Kernel prepare_unit(const Query& q, const Config& config) {

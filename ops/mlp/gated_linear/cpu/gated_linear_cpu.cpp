@@ -98,7 +98,8 @@ Support supports_row(const Query& q) {
     if (!along(i))
       return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(i));
   if (takes_dots(p) != (p.tensors[kUp].layout != Layout::kTransposed))
-    return Support::no("{} lies otherwise than {}", tensor(kUp), tensor(kGate));
+    return Support::no("{} and {} are contiguous in different dimensions", tensor(kUp),
+                       tensor(kGate));
   return Support::yes();
 }
 Support same_bits(const Query& q) {
@@ -158,7 +159,7 @@ Support supports_unit(const Query& q) {
   const Problem& p = q.problem;
   for (const int i : {kGate, kUp})
     if (p.tensors[i].layout != Layout::kContiguous && p.tensors[i].layout != Layout::kRowStrided)
-      return Support::no("{} does not lie along K: it is read in place", tensor(i));
+      return Support::no("{} is not contiguous along K: it is read in place", tensor(i));
   return kernels::supports_unit_rows(q, product_of(p), kX, kGate);
 }
 Kernel prepare_unit(const Query& q, const Config& config) {
