@@ -27,7 +27,6 @@ LARGER = {
     "gated_linear": (440_000, "matmul's loops with an epilogue of two parts"),
     "linear_residual": (440_000, "matmul's loops with scales, a bias and a residual"),
     "scaled": (85_000, "tiles: i8, e4m3, e5m2 packed at any strides × scales of rows or blocks"),
-    "rms_norm_backward": (61_000, "the baseline converts f16 one by one, in 2 × 4 unrolled loops"),
 }
 
 
