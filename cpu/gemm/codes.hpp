@@ -146,7 +146,8 @@ struct I8Terms {
 /// Sums of i8 are i32 in the place of floats. The sum of several spans becomes two floats, kPlane
 /// apart, which the epilogue adds in f64.
 struct I8Core : PairCore<I8Terms> {
-  static constexpr int kPlane = 1024, kTileFloats = 2 * kPlane;
+  static constexpr int kPlane = 1024;
+  static_assert(2 * kPlane <= kTileRoom);
 
   DLBLAS_OUTLINE static void end_span(float* tile, GemmTile shape, float* sums,
                                       const GemmPartial& s, bool first, bool last) {

@@ -123,7 +123,7 @@ struct BlockCore : PairCore<Terms> {
 
   static void run(const BlockWork& w, bool in_place, const TileArgs& t) {
     alignas(64) float sums[kMaxTileFloats];
-    const auto& call = *static_cast<const TilesCall*>(w.p.epilogue);
+    const auto& call = *static_cast<const TilesCall*>(w.p.params);
     if (t.depth == 0) {
       for (int64_t r = 0; r < w.tile.m; ++r)
         for (int64_t c = 0; c < w.tile.n; ++c) t.out[r * t.out_row + c] = 0;
@@ -142,16 +142,21 @@ struct BlockCore : PairCore<Terms> {
   }
 };
 
+constexpr GemmBlocks kI8 = blocks_of_core<I8Core>();
+constexpr GemmBlocks kE4m3 = blocks_of_core<PairCore<F8Terms<DType::kF8E4M3>>>();
+constexpr GemmBlocks kI8Block = blocks_of_core<BlockCore<I8Terms>>();
+constexpr GemmBlocks kE4m3Block = blocks_of_core<BlockCore<F8Terms<DType::kF8E4M3>>>();
+constexpr GemmBlocks kE5m2Block = blocks_of_core<BlockCore<F8Terms<DType::kF8E5M2>>>();
+constexpr GemmEpilogue kIntegers = epilogue_code<TilesEpilogue<true>>();
+constexpr GemmEpilogue kFloats = epilogue_code<TilesEpilogue<false>>();
+
 }  // namespace
 
-constinit const GemmCode kI8Amx = code_of_core<I8Core, TilesEpilogue<true>>();
-constinit const GemmCode kE4m3Amx =
-    code_of_core<PairCore<F8Terms<DType::kF8E4M3>>, TilesEpilogue<false>>();
-constinit const GemmCode kI8BlockAmx = code_of_core<BlockCore<I8Terms>, TilesEpilogue<false>>();
-constinit const GemmCode kE4m3BlockAmx =
-    code_of_core<BlockCore<F8Terms<DType::kF8E4M3>>, TilesEpilogue<false>>();
-constinit const GemmCode kE5m2BlockAmx =
-    code_of_core<BlockCore<F8Terms<DType::kF8E5M2>>, TilesEpilogue<false>>();
+constinit const GemmCode kI8Amx = {&kI8, nullptr, kIntegers};
+constinit const GemmCode kE4m3Amx = {&kE4m3, nullptr, kFloats};
+constinit const GemmCode kI8BlockAmx = {&kI8Block, nullptr, kFloats};
+constinit const GemmCode kE4m3BlockAmx = {&kE4m3Block, nullptr, kFloats};
+constinit const GemmCode kE5m2BlockAmx = {&kE5m2Block, nullptr, kFloats};
 
 }  // namespace dlblas::avx512
 // NOLINTEND(google-build-namespaces)
