@@ -21,8 +21,6 @@ import tree
 
 CODE = re.compile(r"^[ \t]*(?!//|#(?!include|pragma|if|endif))\S", re.MULTILINE)
 MAX_LINES, MAX_BYTES = 250, 60_000
-# Kernels that may have more code per instruction set, and why: bytes, reason.
-LARGER = {"scaled": (77_000, "tiles: i8, e4m3, e5m2 packed at any strides × scales of rows or blocks")}
 LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\.cpp\.o$")
 
 
@@ -78,11 +76,8 @@ def main() -> int:
     for op in [*lines, *sorted({*code} - {*lines})]:
         sizes = code.get(op, {})
         most = max((n for level, n in sizes.items() if level != "host"), default=0)
-        allowed = LARGER.get(op, (MAX_BYTES, ""))[0]
-        if most > allowed:
-            problems.append(f"{op}: {most} bytes of code; at most {allowed}")
-        if op in LARGER and sizes and most <= MAX_BYTES:
-            problems.append(f"{op}: {most} bytes of code; LARGER need not name it")
+        if most > MAX_BYTES:
+            problems.append(f"{op}: {most} bytes of code; at most {MAX_BYTES}")
         told.append(
             op
             + (f" {lines[op]} lines" if op in lines else "")
