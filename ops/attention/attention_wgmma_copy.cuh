@@ -4,6 +4,7 @@
 // Read next: attention_wgmma_shared.cuh (the rings), attention_widen.cuh.
 #pragma once
 
+#include "ops/attention/attention_finite.cuh"
 #include "ops/attention/attention_wgmma_shared.cuh"
 
 namespace dlblas::attention::wgmma_detail {
@@ -30,14 +31,21 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   constexpr int kBox = kBoxRows<S, C>, kBoxes = C.keys / kBox * kCopiedColumns;
   constexpr int kLanes = kPaged ? kWarp : 1, kOfLane = (kBoxes + kLanes - 1) / kLanes;
   static_assert(!kPaged || (C.keys % kBox == 0 && S.page % kBox == 0));
-  const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x) : 0;
+  const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x % kWarp) : 0;
   RingPlace<C.stages> k_at, v_at;
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;
-  const auto tell = [&](const Slot& what) {
+  const auto tell = [&](const Tile& t, const Blocks& all) {
     if (lane == 0) {  // alone: a lane that came late would find the next phase
       shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
-      shared.slots[slot.stage] = what;
+      Slot& to = shared.slots[slot.stage];
+      to.all = all, to.tile = t;
+#pragma unroll
+      for (int i = 0; i < C.groups; ++i) {
+        const Blocks own = blocks_of<C>(g.p, t, i * 64, 64);
+        const bool some = t.first + i * 64 < t.q_rows && own.first < own.end;
+        to.own[i] = {all.first, some ? own.end : all.first, own.clean_from, own.clean_to};
+      }
       shared.slot_full[slot.stage].arrive();
     }
     slot.advance();
@@ -46,8 +54,10 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     Tile t = tile_at<S.packed_sequences, rows_of(C), false, kTogether<S>>(g.p, index);
     if (t.empty(g.p)) return;
     if constexpr (kPaged) t.k_from = 0, t.k_rows = paged_keys<S>(g.pages, t.batch - 1);
-    tell({t, 1});
-    const Blocks b = blocks_of<C>(g.p, t);
+    Blocks b = blocks_of<C>(g.p, t);
+    // Keys past the last one are zeros: nothing to search for where rows see all others.
+    if (!S.packed_sequences && visible(g.p, t, t.first).end >= t.k_rows) b.clean_to = b.end;
+    tell(t, b);
     if (b.first >= b.end) return;
     const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
     int64_t entry = 0;
@@ -124,7 +134,7 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
       if (lane == 0) index = gridDim.x + atomicAdd(g.drawn, 1);
       if constexpr (kPaged) index = __shfl_sync(0xffffffffu, index, 0);
     }
-    tell({{}, 0});
+    tell({}, {-1, -1, 0, 0});
     return;
   }
   // The heaviest tiles come first. Every other round runs backwards, so that each block has the
@@ -142,7 +152,7 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
       if (index < end) bring(index);
     }
   }
-  tell({{}, 0});
+  tell({}, {-1, -1, 0, 0});
 }
 
 /// The widening warps: convert blocks of V, and for pages of f8 also of K, to 16 bits as they
@@ -157,8 +167,8 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
   while (true) {
     shared.slot_full[slot.stage].wait(slot.parity);
     const Slot& now = shared.slots[slot.stage];
-    if (!now.more) return;
-    const Blocks b = blocks_of<C>(p, now.tile);
+    const Blocks b = now.all;
+    if (b.first < 0) return;
     __syncwarp();
     release(shared.slot_empty[slot.stage]);
     slot.advance();
@@ -181,6 +191,48 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
             shared.k_empty[i], shared.k_full[i]);
       one(shared.codes, shared.v, shared.codes_full[i], shared.codes_empty[i], shared.v_empty[i],
           shared.v_full[i]);
+    }
+  }
+}
+
+/// The searching warps, where none has to widen: of blocks of which some row sees only part, they
+/// tell whether V has values that are not finite.
+template <AttentionTraits S, AttentionWgmmaConfig C>
+__device__ __forceinline__ void search(const Shared<S, C>& shared) {
+  constexpr int kValues = Shared<S, C>::kValues, kStep = kWideners * 32 * 16;
+  const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32 - 1;
+  RingPlace<C.stages> at, to;
+  RingPlace<2> slot;
+#pragma unroll 1
+  while (true) {
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Blocks b = shared.slots[slot.stage].all;
+    if (b.first < 0) return;
+    __syncwarp();
+    release(shared.slot_empty[slot.stage]);
+    slot.advance();
+#pragma unroll 1
+    for (int32_t n = b.end - 1; n >= b.first; --n, at.advance()) {
+      shared.v_full[at.stage].wait(at.parity);
+      if (!b.clean(n)) {
+        const uint32_t from = shared_address(shared.v) + at.stage * kValues;
+        uint32_t met = 0;
+#pragma unroll 2
+        for (uint32_t i = (threadIdx.x - 32) * 16; i < kValues; i += kStep) {
+          uint32_t words[4];
+          load_shared(words, from + i);
+#pragma unroll
+          for (const uint32_t w : words) meet_finite<S.type>(met, w);
+        }
+        const bool any = __any_sync(0xffffffffu, not_finite<S.type>(met));
+        if (threadIdx.x % 32 == 0) {
+          shared.found[to.stage * 4 + warp] = any;
+          shared.searched[to.stage].arrive();
+        }
+        to.advance();
+      }
+      __syncwarp();
+      release(shared.v_empty[at.stage]);
     }
   }
 }

@@ -38,10 +38,27 @@ __device__ __forceinline__ bool group_any(int32_t group, bool mine) {
   return any != 0;
 }
 
-/// What the copying thread announces: a tile, or that there is none.
+/// Blocks of keys that rows of a tile see: [first, end), and those that every row sees in full.
+struct alignas(16) Blocks {
+  int32_t first, end, clean_from, clean_to;
+
+  __device__ __forceinline__ bool clean(int32_t n) const { return n >= clean_from && n < clean_to; }
+};
+/// Those of `rows` rows from row `from` of a tile.
+template <AttentionWgmmaConfig C>
+__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t,
+                                            int32_t from = 0, int32_t rows = rows_of(C)) {
+  const int32_t last = min(t.first + from + rows, t.q_rows) - 1;
+  const KeyRange lowest = visible(p, t, t.first + from), highest = visible(p, t, last);
+  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
+          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
+}
+
+/// What the copying thread announces: a tile, its blocks and those of each warpgroup's rows, from
+/// the tile's first to the last that such a row sees. all.first < 0: there is no further tile.
 struct alignas(16) Slot {
+  Blocks all, own[4];
   Tile tile;
-  int32_t more;
 };
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
@@ -59,11 +76,17 @@ struct Shared {
   static constexpr int kCopiedRow = kCopiedHead < 128 ? kCopiedHead : 128;
   static constexpr int kCopiedColumns = kCopiedHead / kCopiedRow;
   static constexpr int kCopied = C.keys * kCopiedHead;
+  /// Barriers before `found`, an even number: found is aligned to 16 bytes.
+  static constexpr int kBarriers = 4 + 2 * C.queries + (kCodes ? 8 : 4) * C.stages;
   unsigned char *q, *k, *v;
   unsigned char *codes, *key_codes;  // V and K as they are copied, to be widened
   Slot* slots;
   Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
   Mbarrier *codes_full, *codes_empty, *key_codes_full, *key_codes_empty;
+  // Of the last blocks of V that were searched: whether each searching warp found a value that is
+  // not finite, in four words.
+  uint32_t* found;
+  Mbarrier* searched;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
@@ -78,17 +101,19 @@ struct Shared {
     v_full = k_empty + C.stages, v_empty = v_full + C.stages;
     codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
     key_codes_full = codes_empty + C.stages, key_codes_empty = key_codes_full + C.stages;
-    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 8 * C.stages) * 8 <= 512);
+    found = reinterpret_cast<uint32_t*>(slots + 2) + kBarriers * 2;
+    searched = reinterpret_cast<Mbarrier*>(found + (kCodes ? 0 : 4 * C.stages));
+    static_assert(2 * sizeof(Slot) + (kBarriers + (kCodes ? 0 : 3 * C.stages)) * 8 <= 640);
   }
   __device__ __forceinline__ void start() const {
     constexpr int kWarps = C.groups * 4;
-    for (int s = 0; s < 2; ++s)
-      slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
+    for (int s = 0; s < 2; ++s) slot_full[s].init(1), slot_empty[s].init(kWarps + kWideners);
     for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
       k_full[s].init(kWideKeys ? kWideners * 32 : 1), v_full[s].init(kCodes ? kWideners * 32 : 1);
       k_empty[s].init(kWideKeys ? kWarps * 32 : kWarps);
-      v_empty[s].init(kCodes ? kWarps * 32 : kWarps);
+      v_empty[s].init(kCodes ? kWarps * 32 : kWarps + kWideners);
+      if constexpr (!kCodes) searched[s].init(kWideners);
       if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
       if constexpr (kWideKeys) key_codes_full[s].init(1), key_codes_empty[s].init(kWideners);
     }
@@ -118,17 +143,6 @@ __device__ __forceinline__ int64_t first_page(const AttentionPages& pages, int32
   return row + offset_at(pages.indptr, n * pages.indptr_at) * pages.table_at[1];
 }
 
-/// The blocks of keys that a tile's rows see: [first, end), and those that every row sees in full.
-struct Blocks {
-  int32_t first, end, clean_from, clean_to;
-};
-template <AttentionWgmmaConfig C>
-__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t) {
-  const int32_t last = min(t.first + rows_of(C), t.q_rows) - 1;
-  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, last);
-  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
-          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
-}
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
