@@ -1,19 +1,18 @@
 // Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
-// bytes. A block processes tiles of 128 or 192 rows of a head: two or three consumer warpgroups
+// bytes. A block processes tiles of 128, 192 or 256 rows of a head: two to four consumer warpgroups
 // multiply, 64 rows each, and one thread copies through ring buffers of Q, K and V and announces
 // each tile; for paged keys a whole warp copies, and looks the pages up. Blocks take tiles in a
-// fixed order, or draw the next free one (`draws`). Blocks of keys are processed last to first: the
-// scores of one overlap P·V of the one before and, where two tiles of Q fit, the first scores of a
-// tile overlap the last P·V of the tile before. If some row sees only part of a block, its V is
-// searched for values that are not finite, as in attention_mma.cuh. With q, k and v in f8, scores
-// are products of f8. Three warps next to the copying one widen V to f16, exactly: weights keep 11
-// bits, and V needs no transposition, which products of f8 would require. For pages of f8 they
-// widen K and V to q's type. With rotation tables (S.rotary), each warpgroup rotates its rows of a
-// tile of Q once, in shared memory, on arrival; K comes rotated. In: AttentionWgmmaParams. Out: o
-// and lse. Numerics: as attention_mma.cuh, except that f8 scores accumulate with 13 bits below the
-// largest. Deterministic.
-// Flow: call > validate > select > compile > [launch].
-// Read next: attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
+// fixed order, or draw the next free one (`draws`). Blocks of keys are processed last to first,
+// from the last that a warpgroup's own rows see: the scores of one overlap P·V of the one before.
+// If some row sees only part of a block, its V is searched for values that are not finite, as in
+// attention_mma.cuh, by three warps next to the copying one, while scores are computed. With q, k
+// and v in f8, scores are products of f8. The three warps then widen V to f16, exactly: weights
+// keep 11 bits, and V needs no transposition, which products of f8 would require. For pages of f8
+// they widen K and V to q's type. With rotation tables (S.rotary), each warpgroup rotates its rows
+// of a tile of Q once, in shared memory, on arrival; K comes rotated. In: AttentionWgmmaParams.
+// Out: o and lse. Numerics: as attention_mma.cuh, except that f8 scores accumulate with 13 bits
+// below the largest. Deterministic. Flow: call > validate > select > compile > [launch]. Read next:
+// attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
@@ -195,7 +194,7 @@ struct Consumer {
   /// once for each block of which some row of the tile sees only part.
   __device__ __forceinline__ bool finds() {
     int32_t found;
-    if constexpr (Tiles::kCodes) {
+    if constexpr (!Tiles::kSearchers) {
       shared.v_full[v_at.stage].wait(v_at.parity);
       const uint32_t thread = threadIdx.x % 128;
       const uint32_t from = shared_address(shared.v) + v_at.stage * kValues + thread * 16;
@@ -215,7 +214,7 @@ struct Consumer {
       found = static_cast<int32_t>(words[0] | words[1] | words[2]);
       found_at.advance();
     }
-    return __reduce_min_sync(0xffffffffu, found) != 0;  // uniform for the compiler, as in told()
+    return uniform(found) != 0;
   }
   /// Zeroes these values, once all warpgroups have used them.
   __device__ __forceinline__ void zero() const {
@@ -266,16 +265,9 @@ struct Consumer {
   __device__ __forceinline__ bool told(Blocks& all, Blocks& mine) {
     // Late rows see more keys than early ones: warpgroups take them in turn.
     const bool back = C.groups > 2 && (slot.stage & 1) != 0;
-    part = __reduce_min_sync(0xffffffffu, back ? C.groups - 1 - group : group);
+    part = uniform(back ? C.groups - 1 - group : group);
     shared.slot_full[slot.stage].wait(slot.parity);
     const Slot& at = shared.slots[slot.stage];
-    // Uniform for the compiler: loop counts and descriptors stay in uniform registers.
-    const auto uniform = [](const Blocks& of) {
-      return Blocks{__reduce_min_sync(0xffffffffu, of.first),
-                    __reduce_min_sync(0xffffffffu, of.end),
-                    __reduce_min_sync(0xffffffffu, of.clean_from),
-                    __reduce_min_sync(0xffffffffu, of.clean_to)};
-    };
     all = uniform(at.all), mine = uniform(at.own[part]);
     return all.first >= 0;
   }
@@ -291,7 +283,7 @@ struct Consumer {
   }
 
   /// Issues the scores of the next block and P·V of block n; on return the scores are ready, and
-  /// P·V is in flight. V is searched while the scores run.
+  /// P·V is in flight.
   __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
                                       const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
     if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
@@ -513,7 +505,7 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     if (__shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / kWarp, 0) > 0) {
       if constexpr (kCodes)
         widen<S, C>(g.p, shared);
-      else
+      else if constexpr (Shared<S, C>::kSearchers)
         search<S, C>(shared);
       return;
     }

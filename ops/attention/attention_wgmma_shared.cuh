@@ -44,6 +44,15 @@ struct alignas(16) Blocks {
 
   __device__ __forceinline__ bool clean(int32_t n) const { return n >= clean_from && n < clean_to; }
 };
+/// The same for all lanes of `lanes`: in uniform registers, as loop counts and descriptors should
+/// be, and conditions of loops, or whatever changes in them leaves these too.
+__device__ __forceinline__ int32_t uniform(int32_t x, uint32_t lanes = 0xffffffffu) {
+  return __reduce_min_sync(lanes, x);
+}
+__device__ __forceinline__ Blocks uniform(const Blocks& of, uint32_t lanes = 0xffffffffu) {
+  return {uniform(of.first, lanes), uniform(of.end, lanes), uniform(of.clean_from, lanes),
+          uniform(of.clean_to, lanes)};
+}
 /// Those of `rows` rows from row `from` of a tile.
 template <AttentionWgmmaConfig C>
 __device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t,
@@ -67,6 +76,9 @@ struct Shared {
   /// both cases.
   static constexpr bool kF8 = is_f8(S.from), kWideKeys = S.page > 0 && is_f8(S.cache);
   static constexpr bool kCodes = kF8 || kWideKeys;
+  /// Warps of their own search V: they have nothing to widen, and the copying warp, which asks
+  /// them, has registers left.
+  static constexpr bool kSearchers = !kCodes && (S.page == 0 || C.groups == 2);
   /// A tile is columns of rows of 128 bytes, or of 64 if a head has no more.
   static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
   static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
@@ -83,10 +95,10 @@ struct Shared {
   Slot* slots;
   Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
   Mbarrier *codes_full, *codes_empty, *key_codes_full, *key_codes_empty;
-  // Of the last blocks of V that were searched: whether each searching warp found a value that is
-  // not finite, in four words.
+  // Of the last blocks of V to search, four words each: whether each searching warp found a value
+  // that is not finite, and where the block is.
   uint32_t* found;
-  Mbarrier* searched;
+  Mbarrier *asked, *searched;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
@@ -102,18 +114,19 @@ struct Shared {
     codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
     key_codes_full = codes_empty + C.stages, key_codes_empty = key_codes_full + C.stages;
     found = reinterpret_cast<uint32_t*>(slots + 2) + kBarriers * 2;
-    searched = reinterpret_cast<Mbarrier*>(found + (kCodes ? 0 : 4 * C.stages));
-    static_assert(2 * sizeof(Slot) + (kBarriers + (kCodes ? 0 : 3 * C.stages)) * 8 <= 640);
+    asked = reinterpret_cast<Mbarrier*>(found + 4 * C.stages), searched = asked + C.stages;
+    static_assert(2 * sizeof(Slot) + (kBarriers + (kSearchers ? 4 * C.stages : 0)) * 8 <= 640);
   }
   __device__ __forceinline__ void start() const {
     constexpr int kWarps = C.groups * 4;
-    for (int s = 0; s < 2; ++s) slot_full[s].init(1), slot_empty[s].init(kWarps + kWideners);
+    for (int s = 0; s < 2; ++s)
+      slot_full[s].init(1), slot_empty[s].init(kWarps + (kCodes ? kWideners : 0));
     for (int s = 0; s < C.queries; ++s) q_full[s].init(1), q_empty[s].init(kWarps);
     for (int s = 0; s < C.stages; ++s) {
       k_full[s].init(kWideKeys ? kWideners * 32 : 1), v_full[s].init(kCodes ? kWideners * 32 : 1);
       k_empty[s].init(kWideKeys ? kWarps * 32 : kWarps);
-      v_empty[s].init(kCodes ? kWarps * 32 : kWarps + kWideners);
-      if constexpr (!kCodes) searched[s].init(kWideners);
+      v_empty[s].init(kCodes ? kWarps * 32 : kWarps);
+      if constexpr (kSearchers) asked[s].init(1), searched[s].init(kWideners);
       if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
       if constexpr (kWideKeys) key_codes_full[s].init(1), key_codes_empty[s].init(kWideners);
     }
