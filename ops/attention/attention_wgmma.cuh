@@ -268,7 +268,7 @@ struct Consumer {
     part = uniform(back ? C.groups - 1 - group : group);
     shared.slot_full[slot.stage].wait(slot.parity);
     const Slot& at = shared.slots[slot.stage];
-    all = uniform(at.all), mine = uniform(at.own[part]);
+    all = uniform(at.all), mine = Tiles::kSpare ? uniform(at.own[part]) : all;
     return all.first >= 0;
   }
   /// Prepares for the first block of the tile; `sees`: there is one.

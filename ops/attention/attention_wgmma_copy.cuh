@@ -55,7 +55,7 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
       Slot& to = shared.slots[slot.stage];
       to.all = all, to.tile = t;
 #pragma unroll 1
-      for (int i = 0; i < C.groups; ++i) {
+      for (int i = 0; i < (Tiles::kSpare ? C.groups : 0); ++i) {
         const Blocks own = blocks_of<C>(g.p, t, i * 64, 64);
         const bool some = t.first + i * 64 < t.q_rows && own.first < own.end;
         to.own[i] = {all.first, some ? own.end : all.first, own.clean_from, own.clean_to};

@@ -76,9 +76,9 @@ struct Shared {
   /// both cases.
   static constexpr bool kF8 = is_f8(S.from), kWideKeys = S.page > 0 && is_f8(S.cache);
   static constexpr bool kCodes = kF8 || kWideKeys;
-  /// Warps of their own search V: they have nothing to widen, and the copying warp, which asks
-  /// them, has registers left.
-  static constexpr bool kSearchers = !kCodes && (S.page == 0 || C.groups == 2);
+  /// The copying warp has registers left. It then determines the blocks of each warpgroup's rows,
+  /// and asks other warps, which have nothing to widen, to search V.
+  static constexpr bool kSpare = S.page == 0 || C.groups == 2, kSearchers = kSpare && !kCodes;
   /// A tile is columns of rows of 128 bytes, or of 64 if a head has no more.
   static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
   static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
