@@ -286,9 +286,7 @@ def test_each_warpgroup_meets_its_own_blocks(d: int, config: str, values: str) -
     sizes = [(300, 300), (257, 513), (1000, 130), (64, 1000), (129, 640)]
     with dlblas.pinned("flash_attention_lse", "cuda_wgmma", config + " persistent=1 draws=0"):
         for rows, keys in sizes:
-            q, k, v = drawn(
-                (2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, d), dtype=torch.bfloat16
-            )
+            q, k, v = drawn((2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, d), dtype=torch.bfloat16)
             bad = torch.zeros(keys, dtype=torch.bool)
             if values != "finite":
                 bad[[7, keys // 2, keys - 1]] = True
@@ -299,9 +297,7 @@ def test_each_warpgroup_meets_its_own_blocks(d: int, config: str, values: str) -
                 o, lse = dlblas.flash_attention(
                     *(t.cuda() for t in (q, k, v)), causal=causal, window=window, return_lse=True
                 )
-                sums, logs = attention(
-                    q.double(), k.double(), whole.double(), causal, window, 0.0
-                )
+                sums, logs = attention(q.double(), k.double(), whole.double(), causal, window, 0.0)
                 sees = torch.ones_like(ahead, dtype=torch.bool)
                 if causal:
                     sees &= ahead <= 0
