@@ -266,6 +266,54 @@ def test_heads_that_do_not_divide_are_refused() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("values", ["finite", "some not"])
+@pytest.mark.parametrize(
+    ("d", "config"),
+    [
+        (64, "groups=4 keys=64 stages=4 queries=2 turns=0"),
+        (64, "groups=3 keys=128 stages=3 queries=2 turns=0"),
+        (64, "groups=3 keys=80 stages=2 queries=1 turns=1"),
+        (64, "groups=2 keys=64 stages=3 queries=1 turns=1"),
+        (128, "groups=2 keys=128 stages=3 queries=1 turns=0"),
+        (256, "groups=2 keys=80 stages=2 queries=1 turns=1"),
+    ],
+)
+def test_each_warpgroup_meets_its_own_blocks(d: int, config: str, values: str) -> None:
+    """Rows of a tile that see no key of some blocks, or none at all, beside rows that do; hidden
+    values that are not finite stay hidden."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("WGMMA needs Hopper")
+    sizes = [(300, 300), (257, 513), (1000, 130), (64, 1000), (129, 640)]
+    with dlblas.pinned("flash_attention_lse", "cuda_wgmma", config + " persistent=1 draws=0"):
+        for rows, keys in sizes:
+            q, k, v = drawn((2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, d), dtype=torch.bfloat16)
+            bad = torch.zeros(keys, dtype=torch.bool)
+            if values != "finite":
+                bad[[7, keys // 2, keys - 1]] = True
+                v[:, bad, :, 3] = torch.tensor([torch.nan, torch.inf, -torch.inf])[:, None].to(v)
+            ahead = torch.arange(keys) - torch.arange(rows)[:, None] - (keys - rows)
+            whole = torch.where(v.isfinite(), v, 0)
+            for causal, window in [(False, None), (True, None), (True, 100), (False, 100)]:
+                o, lse = dlblas.flash_attention(
+                    *(t.cuda() for t in (q, k, v)), causal=causal, window=window, return_lse=True
+                )
+                sums, logs = attention(q.double(), k.double(), whole.double(), causal, window, 0.0)
+                sees = torch.ones_like(ahead, dtype=torch.bool)
+                if causal:
+                    sees &= ahead <= 0
+                if window is not None:
+                    sees &= ahead.abs() <= window
+                expected = torch.where(sees.any(-1)[:, None, None], sums, 0.0)
+                spoilt = torch.zeros_like(o, dtype=torch.bool, device="cpu")
+                spoilt[..., 3] = (sees & bad).any(-1)[:, None]
+                o = o.cpu().double()
+                assert torch.equal(o.isfinite(), ~spoilt)
+                error = torch.where(spoilt, 0.0, o - expected).norm() / expected.norm()
+                assert error < 6e-3, (rows, keys, causal, window)
+                torch.testing.assert_close(lse.cpu().double(), logs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.gpu
 def test_a_captured_graph_serves_other_lengths() -> None:
     q, k, v = drawn(*[(200, 4, 64)] * 3, device="cuda", dtype=torch.bfloat16)
     at = torch.tensor([0, 50, 200], dtype=torch.int32, device="cuda")

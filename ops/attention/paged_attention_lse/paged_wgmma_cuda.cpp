@@ -68,7 +68,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const std::int64_t d = q.problem.dims[kD];
     const bool codes = is_f8(q.problem.tensors[kKCache].dtype);
     Config c =
-        d == 64 && !codes ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 1, false, true};
+        d == 64 && !codes ? Config{3, 128, 2, 1, false, true} : Config{2, 128, 2, 1, false, true};
     for (const int keys : {128, 112, 96, 80, 64, 144, 160, 176, 192}) {
       c.keys = keys;
       if (fits(q, c)) break;
