@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(C.threads(), 1)
   launch_dependents();
   if (group == 0) {
     give_registers<C>();
-    if (threadIdx.x == 0) produce<S, C, P::kParts>(call, ring);
+    if (threadIdx.x == 0) produce<S, C, P::kParts, P::kFold>(call, ring);
     __syncwarp();
     if constexpr (C.share == GemmShare::kK) cluster_sync(), cluster_sync();
   } else {
