@@ -149,19 +149,23 @@ def test_the_op_of_torch() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("implementation", ["", "cuda_ring", "cuda_packed", "cuda_dequantized"])
+@pytest.mark.parametrize(
+    "implementation", ["", "cuda_wgmma", "cuda_ring", "cuda_packed", "cuda_dequantized"]
+)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("group", [-1, 128])
 def test_products_on_a_gpu(implementation: str, dtype: str, group: int) -> None:
     torch = pytest.importorskip("torch")
-    if implementation == "cuda_ring" and group != -1:
-        pytest.skip("cuda_ring takes one scale per output")
+    if implementation in ("cuda_wgmma", "cuda_ring") and group != -1:
+        pytest.skip(f"{implementation} takes one scale per output")
+    if implementation == "cuda_wgmma" and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("WGMMA is Hopper's")
     if implementation:
         dlblas.pin(OP, implementation)
     try:
         for rows, depth, columns in [
             (1, 4096, 4096), (16, 4096, 14336), (300, 4096, 4096), (8, 512, 131), (17, 1024, 72),
-            (33, 256, 1), (3, 1920, 200), (2, 128, 64),
+            (33, 256, 1), (3, 1920, 200), (2, 128, 64), (64, 4096, 1000), (41, 2176, 515),
         ]:  # fmt: skip
             q = torch.randint(-128, 128, (columns, depth), device="cuda", dtype=torch.int8)
             groups = 1 if group == -1 else depth // group
