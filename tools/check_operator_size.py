@@ -24,7 +24,7 @@ MAX_LINES, MAX_BYTES = 250, 60_000
 # Row programs that may be longer, and why: lines, reason.
 LONGER = {
     "layer_norm_backward": (330, "two forms of the program: cuda_folded has the faster one"),
-    "store_kv_cache": (291, "values of another width than keys: two calls of its sibling"),
+    "store_kv_cache": (293, "values of another width than keys: two calls of its sibling"),
     "qk_norm_rope": (295, "four operators in one launch: norm, rotation, two caches"),
 }
 INCLUDE = re.compile(r'^#include "(ops/[^"]+)"', re.MULTILINE)

@@ -2,6 +2,7 @@
 // Read next: qk_norm_rope_program.hpp (what it computes), qk_norm_rope_ref.hpp (how exactly).
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
+#include "ops/check_eps.hpp"
 #include "ops/rope/qk_norm_rope/qk_norm_rope_ref.hpp"
 #include "ops/rope/rotation_ops.hpp"
 
@@ -27,6 +28,7 @@ OperatorDef qk_norm_rope() {
   def.addresses = {"positions"};
   def.letters = {"T", "H", "Dh", "Dp", "Hkv", "P", "Pc", "page"};
   def.check = [](const Args& args) {
+    norm::check_eps<0>(args);
     if (args.has(kQkCache) == args.has(kQkSlots)) return;
     throw Error(ErrorKind::kArgument,
                 "qk_norm_rope: key_cache and slots go together; expected both "
