@@ -95,6 +95,38 @@ def test_gradients_of_packed_sequences_are_those_of_each(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("wide", [(True, False), (False, True), (True, True)], ids=str)
+def test_offsets_of_i64(device: str, dtype: str, wide: tuple[bool, bool]) -> None:
+    """What torch's cumsum gives; results have the bits of i32 offsets, gradients too."""
+    kind = getattr(torch, dtype)
+    given = drawn((27, 4, 64), (26, 2, 64), (26, 2, 64), device=device, dtype=kind)
+    lists = [torch.tensor(x, device=device) for x in ([0, 5, 5, 22, 25], [0, 9, 13, 13, 24])]
+
+    def outcome(*offsets: Any) -> list[Any]:
+        leaves = [t.clone().requires_grad_() for t in given]
+        o, lse = dlblas.flash_attention_varlen(*leaves, *offsets, causal=True, return_lse=True)
+        (o.float() ** 2).sum().backward()
+        return [o, lse, *(t.grad for t in leaves)]
+
+    with dlblas.deterministic():
+        expected = outcome(*(x.int() for x in lists))
+        got = outcome(*(x if yes else x.int() for x, yes in zip(lists, wide, strict=True)))
+        assert all(map(torch.equal, got, expected))
+        spread = [x.repeat_interleave(2)[::2] for x in lists]
+        assert all(map(torch.equal, outcome(*spread), expected))
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_offsets_of_i64_beside_codes(device: str) -> None:
+    codes = [t.to(torch.float8_e4m3fn) for t in drawn((9, 4, 64), (9, 2, 64), (9, 2, 64))]
+    given = [t.to(device) for t in codes]
+    offsets = torch.tensor([0, 3, 9], device=device)
+    expected = dlblas.flash_attention_varlen(*given, offsets.int(), offsets.int())
+    assert torch.equal(dlblas.flash_attention_varlen(*given, offsets, offsets), expected)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_what_nobody_sees_changes_nothing(device: str, dtype: str) -> None:
     kind = getattr(torch, dtype)

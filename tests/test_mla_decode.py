@@ -101,6 +101,21 @@ def test_a_dimension_of_one_token_per_sequence(device: str) -> None:
         call(q.reshape(1, 2, 16, 576), cache, table, ends)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads", [1, 16, 128])
+@pytest.mark.parametrize("wide", ["table", "lengths", "both"])
+def test_tables_and_lengths_of_i64(device: str, heads: int, wide: str) -> None:
+    q, cache, table = (x.to(device) for x in made([37, 0, 64, 200], heads, torch.bfloat16))
+    lengths = torch.tensor([37, 0, 64, 200], dtype=torch.int32, device=device)
+    spread = table.repeat_interleave(2, 1)[:, ::2]  # any strides
+    expected = call(q, cache, spread, lengths, return_lse=True)
+    got = call(
+        q, cache, spread.long().repeat_interleave(2, 1)[:, ::2] if wide != "lengths" else spread,
+        lengths.long() if wide != "table" else lengths, return_lse=True,
+    )  # fmt: skip
+    assert all(map(torch.equal, got, expected))
+
+
 def test_a_scale_of_0_is_refused() -> None:
     q, cache, table = made([5], 2, torch.float32)
     parts = q[..., :512], q[..., 512:], cache[..., :512], cache[..., 512:], table

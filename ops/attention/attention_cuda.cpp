@@ -68,9 +68,8 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
   p.lse_at[0] = op.packed() ? 0 : lse.strides[0];
   p.lse_at[1] = lse.strides[lse.rank - 2], p.lse_at[2] = lse.strides[lse.rank - 1];
   if (op.packed()) {
-    p.cu_q = static_cast<const std::int32_t*>(args.tensors[op.cu_q].data);
-    p.cu_k = static_cast<const std::int32_t*>(args.tensors[op.cu_k].data);
-    p.cu_q_at = args.tensors[op.cu_q].strides[0], p.cu_k_at = args.tensors[op.cu_k].strides[0];
+    point_words(args, op.cu_q, p.cu_q, p.cu_q_at);
+    point_words(args, op.cu_k, p.cu_k, p.cu_k_at);
   }
   for (int i = 0; const int tensor : {op.q_descale, op.k_descale, op.v_descale}) {
     if (tensor >= 0 && args.has(tensor)) {
