@@ -26,7 +26,6 @@ ISA = {
     "_avx512bf16": [*_AVX512, "-mavx512bf16"],
     "_amx": _AMX,
     "gemm/pairs": [*_AVX512, "-mavx512bf16"],
-    "gemm/pair_code": [*_AVX512, "-mavx512bf16"],
     "gemm/pair_rows": [*_AVX512, "-mavx512bf16"],
     "gemm/tile_rows": _AMX,
     "gemm/codes": _AMX,

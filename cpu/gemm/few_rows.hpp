@@ -161,7 +161,7 @@ struct DotRows {
   const float* data;
   int64_t ld, first;
 };
-/// Bytes from a column to what is fetched: up to depth `turn`, and from there on. 0: nothing.
+/// Bytes from a column to what is fetched: up to depth `turn`, and from there on. 0: what is read.
 struct DotFetch {
   int64_t turn, before, after;
 };

@@ -143,7 +143,7 @@ struct CoreCode {
   void (*pack)(DType, const PackSource&, int64_t lanes, int64_t depth, int width, bool of_b,
                float* to);
   bool (*reads_in_place)(const GemmJob&, GemmTile, int64_t depth);
-  void (*run)(const BlockWork&, bool in_place, const TileArgs&);
+  void (*run)(const BlockWork&, bool in_place, TileArgs&);  // may change them
   void (*end_span)(float* tile, GemmTile, float* sums, const GemmPartial&, bool first, bool last);
 };
 
@@ -175,7 +175,7 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 /// earlier runs and the destination of the sum.
 /// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats.
 void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
-              int64_t depths_per_float, TileArgs t) {
+              int64_t depths_per_float, TileArgs& t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;
   const int64_t out_row = t.out_row;
@@ -235,8 +235,7 @@ struct FloatCore {
   static bool reads_in_place(const GemmJob& p, GemmTile tile, int64_t /*depth*/) {
     return p.a.type == DType::kF32 && tile.m <= kInPlaceRows;
   }
-  static void run(const BlockWork& w, bool in_place, const TileArgs& args) {
-    TileArgs t = args;
+  static void run(const BlockWork& w, bool in_place, TileArgs& t) {
     if (!in_place) t.a_row = 1, t.a_depth = w.tile.m;
     run_tile(kTiles[w.c.tile].run, w.tile, w.p.sums, t.depth, t.a_depth, 1, t);
   }

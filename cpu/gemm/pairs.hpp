@@ -337,9 +337,8 @@ constexpr TileFn kPairTiles[] = {pair_kernel<6, 4>, pair_kernel<12, 2>, pair_ker
 struct PairScope {};
 
 template <typename Terms>
-DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, const TileArgs& args) {
+DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, TileArgs& t) {
   static_assert(!Terms::kIntegers);
-  TileArgs t = args;
   t.a_row = in_place ? 2 * t.a_row : kChunkBytes;
   t.a_depth = in_place ? kChunkBytes : int64_t{w.tile.m} * kChunkBytes;
   run_tile(kPairTiles[w.c.tile], w.tile, w.p.sums, t.depth, in_place ? 1 : w.tile.m, 2, t);
@@ -364,7 +363,7 @@ struct PairCore {
   static bool reads_in_place(const GemmJob& p, GemmTile /*tile*/, int64_t depth) {
     return Terms::kAsStored && p.a.col == 1 && depth % Terms::kTerms == 0;
   }
-  static void run(const BlockWork& w, bool in_place, const TileArgs& t) {
+  static void run(const BlockWork& w, bool in_place, TileArgs& t) {
     run_pairs<Terms>(w, in_place, t);
   }
   static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,

@@ -126,7 +126,7 @@ template <typename Terms>
 struct BlockCore : PairCore<Terms> {
   static constexpr int kStep = 256;
 
-  static void run(const BlockWork& w, bool in_place, const TileArgs& t) {
+  static void run(const BlockWork& w, bool in_place, TileArgs& t) {
     alignas(64) float sums[kMaxTileFloats];
     const auto& call = *static_cast<const TilesCall*>(w.p.params);
     if (t.depth == 0) {
