@@ -13,6 +13,8 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._given import as_rows, converted, flattens, need
+from .._hooks import older_forms
+from .._joined import form as joined
 from .._spread import doubled, spread
 from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
 
@@ -253,3 +255,14 @@ def _not_rope(cls: Any, problem: str, expected: str, got: str) -> Exception:
         "rms_norm_linear", "rope", expected, got,
     )  # fmt: skip
     return error
+
+
+older_forms.update(
+    {
+        name: joined(name, "x")
+        for name in (
+            "gated_linear", "gated_linear_quant_group", "linear_rope", "norm_gated_linear",
+            "norm_linear",
+        )
+    }
+)  # fmt: skip
