@@ -22,6 +22,7 @@ from .._joined import form as joined
 from .._joined import is_apart
 from .._made_of import told
 from .._overlap import check_apart
+from .._results import check_shape
 from .._spread import spread
 from ..errors import (
     ArgumentError,
@@ -156,7 +157,7 @@ def _matmul_of_batches(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 def _matmul_of_rows(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Accepts leading dimensions of a or out that do not flatten: batched products of a where it
-    lies, b being the same for all of them; under autograd and torch.compile, matmul of a copy of a."""
+    lies, b being the same for all; under autograd and torch.compile, matmul of a copy of a."""
     given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
     a, b, out = given.get("a"), given.get("b"), given.get("out")
     if len(given) < len(args) + len(named) or not (is_apart(a) or is_apart(out)):
@@ -315,20 +316,22 @@ def int8_scaled_mm(
     scales_b: Any,
     out_dtype: Any = None,
     bias: Any = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """``scaled_mm`` of i8 under its name in SGLang: one scale per row of a and per column of b.
 
     a ``[*M, K]``, b ``[K, N]`` (column-major there: ``weight.T``; any strides here), scales_a
     ``[M]`` or ``[M, 1]``, scales_b ``[N]``, ``[N, 1]`` or ``[1, N]``, bias ``[N]`` -> out
     ``[*M, N]``, bf16 (None), f16 or f32. Sums are exact, like i32 sums; scales and bias are applied
-    in f32, with one rounding. Errors: UnsupportedDtypeError for codes other than i8; those of
-    ``scaled_mm``.
+    in f32, with one rounding. ``out``: the destination. Errors: UnsupportedDtypeError for codes
+    other than i8; those of ``scaled_mm``.
     """
     need("int8_scaled_mm", a=a, b=b)
     _codes_are("int8_scaled_mm", "i8", a, b)
     a = as_rows(a)
     scales_a, scales_b = _steps("int8_scaled_mm", a, b, scales_a=scales_a, scales_b=scales_b)
-    return _scaled_mm_channel(a, b, scales_a, scales_b, bias=bias, out_dtype=out_dtype)
+    return _scaled_mm_channel(a, b, scales_a, scales_b, bias=bias, out_dtype=out_dtype, out=out)
 
 
 def bmm_fp8(
@@ -402,6 +405,8 @@ def fp8_gemm(
     a_scale: Any = None,
     b_scale: Any = None,
     output_dtype: Any = "f16",
+    *,
+    out: Any = None,
 ) -> Any:
     """``a · b`` in f8e4m3 with one scale per side, as in Triton Fused Operators: scales *multiply*.
 
@@ -409,17 +414,21 @@ def fp8_gemm(
     launches per side on a GPU; or by the scale that is given), or f8e4m3 (also its bits as uint8)
     with the scale that produced the codes: a number or one element, above 0 -> out ``[*M, N]`` in
     ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums, one
-    rounding. For scales that divide, per row or per block, use ``scaled_mm``. No gradient. Errors:
+    rounding. For scales that divide, per row or per block, use ``scaled_mm``. ``out``: the
+    destination, which shares no memory with a, b or their scales. No gradient. Errors:
     ArgumentError for codes without a scale and for a number that is no valid scale;
     ShapeMismatchError; those of ``scaled_mm``. Source: Micikevicius et al., FP8 Formats for Deep
     Learning, 2022.
     """
     need("fp8_gemm", a=a, b=b)
+    if out is not None:
+        check_shape("fp8_gemm", out, (*a.shape[:-1], *b.shape[-1:]))
+        check_apart("fp8_gemm", out, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
     a, a_step = _codes(as_rows(a), a_scale, "a")
     # Tensor cores need b contiguous along K: its codes are stored column-major.
     b, b_step = _codes(b, b_scale, "b")
     return _scaled_mm_channel(
-        a, b, _one_for_rows(a_step, tuple(a.shape[:-1])), b_step, out_dtype=output_dtype
+        a, b, _one_for_rows(a_step, tuple(a.shape[:-1])), b_step, out_dtype=output_dtype, out=out
     )
 
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._results import check_loss
 from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
 
 __all__ = ["cross_entropy", "fused_linear_cross_entropy"]
@@ -92,7 +93,7 @@ def _no_arithmetic(target: Any) -> Error:
 def cross_entropy(
     logits: Any, target: Any, weight: Any = None, *, ignore_index: int = -100,
     label_smoothing: float = 0.0, lse_square_scale: float = 0.0, reduction: str = "mean",
-    softcap: float | None = None, return_z_loss: bool = False,
+    softcap: float | None = None, return_z_loss: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
     """Cross entropy of rows of logits, with class weights, label smoothing, z-loss and a soft cap.
 
@@ -106,11 +107,17 @@ def cross_entropy(
 
     logits ``[*T, C]`` f32, f16 or bf16, target ``[*T]`` i32 or i64, weight ``[C]`` f32 or logits'
     dtype. The loss is f32, ``[]`` or, with ``"none"``, ``[*T]``. One read of the logits forward,
-    one read and one write backward; 16-bit logits are never stored as f32. Errors: ArgumentError
-    for another reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is
-    not ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
+    one read and one write backward; 16-bit logits are never stored as f32. ``out`` gets a copy of
+    the loss (a tuple: of both results), without gradients. Errors: ArgumentError for another
+    reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is not
+    ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
     """
     _check_options("cross_entropy", reduction, ignore_index, lse_square_scale)
+    if out is not None:
+        names = ("loss", "z_loss") if return_z_loss else ("loss",)
+        shape = tuple(target.shape) if reduction == "none" else ()
+        inputs = {"logits": logits, "target": target, "weight": weight}
+        places = check_loss("cross_entropy", out, names, shape, inputs)
     weight = _class_weight(weight, logits)
     total = weight.sum() if weight is not None and label_smoothing else None
     loss, lse = _rows(logits, target, weight, total, ignore_index, label_smoothing, softcap or 0.0)
@@ -131,6 +138,10 @@ def cross_entropy(
         z_loss = z_loss.sum() / rows if z_loss is not None else None
     if lse_square_scale:
         loss = loss + z_loss
+    if out is not None:
+        for place, value in zip(places, (loss, z_loss), strict=False):
+            place[...] = value
+        return out
     return (loss, z_loss) if return_z_loss else loss
 
 

@@ -114,13 +114,16 @@ def gated_mlp_quant(
     return result
 
 
-def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = "silu") -> Any:
+def fused_gated_mlp(
+    x: Any, gate_weight: Any, up_weight: Any, activation: str = "silu", *, out: Any = None
+) -> Any:
     """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)``: a gated layer that activates the *up* branch.
 
     The same as in Triton Fused Operators. x ``[*T, K]``, both weights ``[F, K]`` -> ``[*T, F]`` in
     x's dtype; ``activation`` is ``silu`` or ``gelu`` (erf). f32, f16 or bf16 weights of another
-    dtype than x are converted to x's: a copy at every call. Otherwise dtypes, numerics, gradients
-    and errors are those of ``gated_mlp``; ArgumentError, a ValueError, for another activation.
+    dtype than x are converted to x's: a copy at every call. ``out``: the destination. Otherwise
+    dtypes, numerics, gradients and errors are those of ``gated_mlp``; ArgumentError, a ValueError,
+    for another activation.
     """
     if activation not in ("silu", "gelu"):
         raise ArgumentError.from_library(
@@ -130,7 +133,7 @@ def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = 
         )  # fmt: skip
     need("fused_gated_mlp", x=x, gate_weight=gate_weight, up_weight=up_weight)
     gate, up = converted(gate_weight, x), converted(up_weight, x)
-    return _gated(as_rows(x), up, gate, activation)
+    return _gated(as_rows(x), up, gate, activation, out=out)
 
 
 def rms_norm_linear(

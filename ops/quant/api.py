@@ -10,13 +10,17 @@ quantize_group/, quantize_tensor/, dequantize_group/.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from .._array import Array
 from .._empty import bytes_of, empty
 from .._functions import FUNCTIONS
-from .._given import need_arrays
-from .._granularity import GROUPS, number_beside, with_scale
-from .._spread import spread
+from .._given import check_place, need_arrays
+from .._granularity import GROUPS, as_placed, number_beside, with_scale
+from .._overlap import check_apart
+from .._results import check_shape, places_of
+from .._spread import into, spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["dequantize", "dequantize_mx", "quantize", "quantize_mx"]
@@ -141,7 +145,7 @@ def _columns(x: Any, granularity: str, shape: tuple[Any, ...]) -> Any:
     return columns[:, :rows].swapaxes(0, 1).reshape((*lead, parts))
 
 
-def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
+def dequantize(q: Any, scale: Any, out_dtype: Any = None, *, out: Any = None) -> Any:
     """Dequantises the results of ``quantize``: ``y = q · scale``, rounded once.
 
     q ``[*T, K]`` is f8e4m3, f8e5m2 or i8; scale is f32, and its shape selects the elements that
@@ -156,8 +160,8 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
       tensor.
 
     y has q's shape and ``out_dtype``: f32 (None, the default), f16 or bf16. Where q or its scale is
-    NaN, y is NaN. No gradient. Errors: ShapeMismatchError for a scale that fits no granularity;
-    those of ``dequantize_group`` and ``dequantize_channel``.
+    NaN, y is NaN. ``out``: where y goes. No gradient. Errors: ShapeMismatchError for a scale that
+    fits no granularity; those of ``dequantize_group`` and ``dequantize_channel``.
     """
     if isinstance(scale, (int, float)) and not isinstance(scale, bool):  # a static one comes back
         need_arrays("dequantize", q=q)
@@ -172,19 +176,19 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
         )  # fmt: skip
     shape = getattr(q, "shape", ())
     if len(parts) == 0 or (len(parts) == 1 and parts[0] == 1 and len(shape) != 1):
-        return _dequantize_whole(q, scale, out_dtype)
+        return _dequantize_whole(q, scale, out_dtype, out)
     width, columns = _last(q), _last(scale)
     if len(shape) > 0 and tuple(parts) == (width,):
-        return _dequantize_channel(q, scale, out_dtype)
+        return _dequantize_channel(q, scale, out_dtype, out=out)
     if len(shape) == 2 and len(parts) == 2 and parts[0] != shape[0]:
         blocks = tuple((size + _BLOCK - 1) // _BLOCK for size in shape)
         if tuple(parts) == blocks:
-            return _dequantize_blocks(q, scale, out_dtype)
+            return _dequantize_blocks(q, scale, out_dtype, out)
     if width == 0 and columns == 1:  # of rows without columns
         scale, columns = scale[..., :0], 0
     for group in (max(1, width), *GROUPS.values()):
         if (width + group - 1) // group == columns:
-            return _dequantize_group(q, scale, group, out_dtype)
+            return _dequantize_group(q, scale, group, out_dtype, out=out)
     expected = f"its last dimension 1 or {width} / 32, 64 or 128, rounded up, or a shape of ()"
     raise ShapeMismatchError.from_library(
         f"dequantize: scale fits no granularity of q; expected {expected}, got "
@@ -193,7 +197,9 @@ def dequantize(q: Any, scale: Any, out_dtype: Any = None) -> Any:
     )  # fmt: skip
 
 
-def quantize_mx(x: Any, format: str, global_scale: Any = None) -> tuple[Any, ...]:
+def quantize_mx(
+    x: Any, format: str, global_scale: Any = None, *, out: Any = None
+) -> tuple[Any, ...]:
     """Quantises to a microscaling format: ``(q, scale)``, for nvfp4 ``(q, scale, global_scale)``.
 
     x ``[*T, K]`` is f32, f16 or bf16. ``format`` selects the codes and the scales that neighbouring
@@ -207,44 +213,56 @@ def quantize_mx(x: Any, format: str, global_scale: Any = None) -> tuple[Any, ...
       ``x ≈ q · scale · global_scale`` (``quantize_nvfp4``). A missing ``global_scale`` is computed
       by an earlier pass as ``max |x| / (448 · 6)``, for NumPy arrays and torch tensors.
 
+    ``out``, a tuple of all results, is written; it gets a copy of a global_scale that was given.
     Never waits for a GPU. No gradient. Errors: ArgumentError for an unknown format, or for a
     ``global_scale`` with a format that has none; those of the operators. Source: OCP Microscaling
     Formats 1.0, 2023; NVIDIA, NVFP4, 2025.
     """
     _check_format("quantize_mx", format, global_scale)
     if format != "nvfp4":
-        return _quantize_mx[format](x)  # type: ignore[no-any-return]
+        return _quantize_mx[format](x, out=out)  # type: ignore[no-any-return]
+    place = None
+    if out is not None:
+        *_, place = places_of("quantize_mx", out, ("q", "scale", "global_scale"))
+        check_place("quantize_mx", "out[2] (global_scale)", place, ((), (1,)), "f32", x)
+        check_apart("quantize_mx", place, x=x, q=out[0], scale=out[1])
     if global_scale is None:
         _, whole = _WHOLE["tensor"](x)
         global_scale = whole / 6
-    return (*_quantize_mx[format](x, global_scale), global_scale)
+    made = _quantize_mx[format](x, global_scale, out=None if out is None else out[:2])
+    if place is None:
+        return (*made, global_scale)
+    if place is not global_scale:
+        place[...] = as_placed(global_scale, place)
+    return out  # type: ignore[no-any-return]
 
 
 def dequantize_mx(
-    q: Any, scale: Any, format: str, global_scale: Any = None, out_dtype: Any = None
-) -> Any:
+    q: Any, scale: Any, format: str, global_scale: Any = None, out_dtype: Any = None, *,
+    out: Any = None,
+) -> Any:  # fmt: skip
     """Dequantises microscaling codes: ``y = q · scale`` (nvfp4: ``· global_scale``), rounded once.
 
     q and scale are as ``quantize_mx`` returns them; packed codes may also have torch's dtype
-    float4_e2m1fn_x2. y is ``[*T, K]`` in ``out_dtype``: f32 (None, the default), f16 or bf16. No
-    gradient. Errors: ArgumentError for an unknown format, or for a ``global_scale`` that is missing
-    or that the format does not have; those of ``dequantize_mxfp8``, ``dequantize_mxfp4`` and
-    ``dequantize_nvfp4``.
+    float4_e2m1fn_x2. y is ``[*T, K]`` in ``out_dtype``: f32 (None, the default), f16 or bf16;
+    ``out`` is where it goes. No gradient. Errors: ArgumentError for an unknown format, or for a
+    ``global_scale`` that is missing or that the format does not have; those of
+    ``dequantize_mxfp8``, ``dequantize_mxfp4`` and ``dequantize_nvfp4``.
     """
     _check_format("dequantize_mx", format, global_scale)
     call = _dequantize_mx[format]
     if format == "mxfp8":
-        return call(q, scale, out_dtype)
+        return call(q, scale, out_dtype, out=out)
     q = bytes_of(q)
     if format == "mxfp4":
-        return call(q, scale, out_dtype)
+        return call(q, scale, out_dtype, out=out)
     if global_scale is None:
         raise ArgumentError.from_library(
             "dequantize_mx: global_scale is missing; expected what quantize_mx gave with 'nvfp4', "
             "got None",
             "dequantize_mx", "global_scale", "a scale with format 'nvfp4'", "None",
         )  # fmt: skip
-    return call(q, scale, global_scale, out_dtype)
+    return call(q, scale, global_scale, out_dtype, out=out)
 
 
 def _check_format(op: str, format: str, global_scale: Any) -> None:
@@ -261,32 +279,56 @@ def _check_format(op: str, format: str, global_scale: Any) -> None:
         )  # fmt: skip
 
 
-def _dequantize_whole(q: Any, scale: Any, out_dtype: Any) -> Any:
+def _dequantize_whole(q: Any, scale: Any, out_dtype: Any, out: Any) -> Any:
     """Broadcasts one scale to every row, without a copy of q or of the scale."""
     shape = tuple(getattr(q, "shape", ()))
     if len(shape) == 0:
         _need(q, "reshape", "q")
-        return _dequantize_group(q.reshape((1,)), scale.reshape((1,)), 1, out_dtype).reshape(())
+        one = scale.reshape((1,))
+        return _dequantize_as(
+            q, (1,), out, lambda q, to: _dequantize_group(q, one, 1, out_dtype, out=to)
+        )
     _need(scale, "reshape", "scale")
     if not hasattr(scale, "__getitem__"):  # dlblas.Array, whose elements lie side by side
         count = math.prod(shape)
         scales = scale.reshape((1,)) if count else type(scale)((0,), "f32")
-        return _dequantize_group(q.reshape((-1,)), scales, max(1, count), out_dtype).reshape(shape)
+        return _dequantize_as(
+            q,
+            (count,),
+            out,
+            lambda q, to: _dequantize_group(q, scales, max(1, count), out_dtype, out=to),
+        )
     columns = 1 if shape[-1] else 0  # rows without columns have no scale
     scales = scale.reshape((1,) * len(shape))[..., :columns]
-    return _dequantize_group(
-        q, spread(scales, (*shape[:-1], columns)), max(1, shape[-1]), out_dtype
-    )
+    scales = spread(scales, (*shape[:-1], columns))
+    return _dequantize_group(q, scales, max(1, shape[-1]), out_dtype, out=out)
 
 
-def _dequantize_blocks(q: Any, scale: Any, out_dtype: Any) -> Any:
+def _dequantize_as(
+    q: Any, shape: tuple[Any, ...], out: Any, call: Callable[[Any, Any], Any]
+) -> Any:
+    """The call on q in another shape; its result has q's."""
+    wanted = tuple(q.shape)
+    if out is None:
+        return call(q.reshape(shape), None).reshape(wanted)
+    check_shape("dequantize", out, wanted)
+    check_apart("dequantize", out, q=q)
+    if type(out) is Array:  # its elements lie side by side
+        call(q.reshape(shape), out.reshape(shape))
+        return out
+    return into(out, shape, lambda to: call(q.reshape(shape), to), "dequantize")
+
+
+def _dequantize_blocks(q: Any, scale: Any, out_dtype: Any, out: Any) -> Any:
     rows, width = q.shape
     if rows % _BLOCK != 0 or not hasattr(q, "swapaxes"):
-        return _dequantize_group(q, _each_row(scale, rows), _BLOCK, out_dtype)
+        return _dequantize_group(q, _each_row(scale, rows), _BLOCK, out_dtype, out=out)
     lead = rows // _BLOCK, _BLOCK
     scales = spread(scale[:, None, :], (*lead, scale.shape[1]))  # without a copy
-    y = _dequantize_group(q.reshape((*lead, width)), scales, _BLOCK, out_dtype)
-    return y.reshape((rows, width))
+    return _dequantize_as(
+        q, (*lead, width), out,
+        lambda q, to: _dequantize_group(q, scales, _BLOCK, out_dtype, out=to),
+    )  # fmt: skip
 
 
 def _each_row(scale: Any, rows: int) -> Any:

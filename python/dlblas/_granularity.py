@@ -74,11 +74,11 @@ def with_scale(
         return (q, scale, *rest)
     check_place(op, "out[1] (scale)", place, ((), (1,)), "f32", q)
     call((q, *rest) if rest else q)
-    place[...] = _as_placed(scale, place)
+    place[...] = as_placed(scale, place)
     return out
 
 
-def _as_placed(scale: Any, place: Any) -> Any:
+def as_placed(scale: Any, place: Any) -> Any:
     """The value to assign to ``place``: a scale of its package and shape, or a number."""
     if isinstance(scale, Array):
         scale = c_float.from_address(scale.data).value
