@@ -8,6 +8,7 @@ flash_attention_rotary/, flash_attention_varlen_lse/.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
@@ -43,10 +44,12 @@ def flash_attention(
     - ``window``: a query sees this many keys before its own position and, unless causal, as many
       after it;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
-    - ``bias``: ``[B, H, S, L]``, where B, H and S may be 1; q's dtype or f32. In torch its gradient
+    - ``bias``: broadcast to ``[B, H, S, L]`` as in torch, so ``[S, L]`` serves too; q's dtype or
+      f32, or bool: False hides a key (each call converts it to 0 and −inf). In torch its gradient
       is computed with torch's operators, one head at a time: slower than those of q, k and v;
-    - ``q_descale``, ``k_descale``, ``v_descale``, for f8 only: factors of the codes, f32
-      ``[B, Hkv]``, where either may be 1; ``out_dtype``, for f8 only: o's, bf16 (None), f16 or f32;
+    - ``q_descale``, ``k_descale``, ``v_descale``, for f8 only: factors of the codes, f32 ``[B,
+      Hkv]``, where either may be 1, ``[Hkv]`` or ``[]``; ``out_dtype``, for f8 only: o's, bf16
+      (None), f16 or f32;
     - ``out``: where o goes, or with ``return_lse`` a tuple of places for o and lse; no gradient.
 
     q is f32, f16 or bf16, and k, v and o have its dtype; or q, k and v are all f8e4m3 or all
@@ -59,7 +62,8 @@ def flash_attention(
         "causal": causal, "scale": scale_of("flash_attention", scale),
         "window": window_of("flash_attention", window), "softcap": softcap or 0.0,
     }  # fmt: skip
-    factors = q_descale, k_descale, v_descale
+    bias = _as_bias(q, k, bias)
+    factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
     if _is_f8(q):
 
         def call(to: Any) -> Any:
@@ -95,7 +99,8 @@ def flash_attention_varlen(
         "causal": causal, "scale": scale_of("flash_attention_varlen", scale),
         "window": window_of("flash_attention_varlen", window), "softcap": softcap or 0.0,
     }  # fmt: skip
-    tensors, factors = (q, k, v, cu_seqlens_q, cu_seqlens_k), (q_descale, k_descale, v_descale)
+    tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
+    factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
     if _is_f8(q):
 
         def call(to: Any) -> Any:
@@ -151,6 +156,42 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any, *, out: Any 
         "fused_rotary_and_fa", lambda to: _rotary(q, k, v, *tables, out=to), q, out, False,
         _lse_of_batch,
     )  # fmt: skip
+
+
+def _as_bias(q: Any, k: Any, bias: Any) -> Any:
+    """The bias with four dimensions and all keys, as a view; a mask as 0 and −inf."""
+    shape = tuple(getattr(bias, "shape", ()))
+    if bias is None or not hasattr(bias, "reshape"):
+        return bias
+    if str(getattr(bias, "dtype", "")).rpartition(".")[2] == "bool":
+        bias = _hiding(q, bias)
+    if len(shape) < 4:
+        bias = bias.reshape((1,) * (4 - len(shape)) + shape)
+    keys = tuple(getattr(k, "shape", ()))[1:2]
+    if len(shape) <= 4 and keys and bias.shape[3] == 1 != keys[0]:
+        bias = spread(bias, (*bias.shape[:3], *keys))
+    return bias
+
+
+def _hiding(q: Any, mask: Any) -> Any:
+    """0 where the mask is True, else −inf, in q's dtype, or in f32 for f8."""
+    if hasattr(mask, "new_empty"):
+        import torch
+
+        kind = torch.float32 if _is_f8(q) else getattr(q, "dtype", None)
+        kind = kind if isinstance(kind, torch.dtype) else torch.float32
+        return torch.zeros_like(mask, dtype=kind).masked_fill(~mask, float("-inf"))
+    np = import_module(type(mask).__module__)
+    kind = "float32" if _is_f8(q) else q.dtype
+    return np.where(mask, 0.0, float("-inf")).astype(kind)
+
+
+def _per_head(factor: Any) -> Any:
+    """A descale ``[Hkv]`` or ``[]`` as ``[1, ·]``."""
+    shape = getattr(factor, "shape", None)
+    if shape is None or len(shape) > 1 or not hasattr(factor, "reshape"):
+        return factor
+    return factor.reshape((1, *shape) if len(shape) else (1, 1))
 
 
 def _is_f8(x: Any) -> bool:
