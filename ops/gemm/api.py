@@ -629,7 +629,8 @@ def grouped_gemm(
     - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: group e is the first
       ``masked_m[e]`` rows of ``a[e]``: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
-      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
+      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``). Has a
+      gradient in torch.
 
     With f32 scales they take f8 codes, and out is bf16 by default: ``(a_scale · b_scale)`` times
     the products of each 128 terms, accumulated in f32. Rows in groups and masked want ``a_scale``
