@@ -445,3 +445,67 @@ def test_tables_with_a_dimension_of_heads() -> None:
                 for t in (one, tables)
             ]
             assert torch.equal(*grads)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize(
+    "shape", [(), (9,), (1,), (5, 9), (5, 1), (4, 5, 9), (2, 1, 1, 9)], ids=str
+)
+def test_biases_and_masks_broadcast_as_in_torch(device: str, shape: tuple[int, ...]) -> None:
+    q, k, v, bias = drawn((2, 5, 4, 8), (2, 9, 4, 8), (2, 9, 4, 8), shape, device=device)
+    mask = bias > -0.5
+    if len(shape) > 1:
+        mask[..., -1] = True  # no row is hidden whole: torch has other words for those
+    heads = [t.transpose(1, 2) for t in (q, k, v)]
+    torch._dynamo.reset()
+    for given in (bias, mask) if shape not in ((), (1,)) else (bias, torch.ones_like(mask)):
+        wanted = torch.nn.functional.scaled_dot_product_attention(
+            *heads, attn_mask=given.expand(2, 4, 5, 9)
+        )
+        o = dlblas.flash_attention(q, k, v, bias=given)
+        torch.testing.assert_close(o, wanted.transpose(1, 2), rtol=1e-4, atol=1e-5)
+        compiled = torch.compile(
+            lambda q, k, v, given: dlblas.flash_attention(q, k, v, bias=given), fullgraph=True,
+            backend="aot_eager",
+        )  # fmt: skip
+        torch.testing.assert_close(compiled(q, k, v, given), o)
+        if device == "cpu":
+            o = dlblas.flash_attention(q.numpy(), k.numpy(), v.numpy(), bias=given.numpy())
+            np.testing.assert_allclose(o, wanted.transpose(1, 2).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_masks_of_16_bits_with_gradients_and_on_a_gpu() -> None:
+    q, k, mask = drawn((2, 5, 4, 8), (2, 9, 2, 8), (5, 9))
+    q, k, mask = q.bfloat16().requires_grad_(), k.bfloat16(), mask > 0
+    mask[0] = False
+    o = dlblas.flash_attention(q, k, k, bias=mask)
+    assert (o[:, 0] == 0).all()
+    o.sum().backward()
+    hidden = torch.zeros(5, 9, dtype=torch.bfloat16).masked_fill(~mask, float("-inf"))
+    again = q.detach().requires_grad_()
+    dlblas.flash_attention(again, k, k, bias=hidden[None, None]).sum().backward()
+    torch.testing.assert_close(q.grad, again.grad)
+    told = dlblas.explain("flash_attention", q.detach(), k, k, bias=mask, device="sm_90a").as_dict()
+    assert told["implementation"].startswith("cu") and "bias bf16" in told["problem"]
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="bias"):
+        dlblas.flash_attention(q.detach(), k, k, bias=torch.ones(5, 8, dtype=torch.bool))
+    with pytest.raises(dlblas.errors.Error, match="bias"):
+        dlblas.flash_attention(q.detach(), k, k, bias=torch.ones(1, 1, 1, 5, 9).bool())
+
+
+def test_descales_of_heads_or_of_all() -> None:
+    q, k = (t.to(torch.float8_e4m3fn) for t in drawn((2, 5, 4, 16), (2, 9, 2, 16)))
+    each = torch.tensor([0.5, 2.0])
+    wanted = dlblas.flash_attention(q, k, k, k_descale=each.expand(2, 2), v_descale=each[None])
+    made = dlblas.flash_attention(q, k, k, k_descale=each, v_descale=each)
+    assert torch.equal(made, wanted)
+    one = torch.tensor(0.25)
+    wanted = dlblas.flash_attention(q, k, k, q_descale=one.reshape(1, 1))
+    assert torch.equal(dlblas.flash_attention(q, k, k, q_descale=one), wanted)
+    starts = [torch.tensor([0, n, 2 * n], dtype=torch.int32) for n in (5, 9)]
+    flat = q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1)
+    packed = dlblas.flash_attention_varlen(*flat, *starts, k_descale=each, v_descale=one)
+    whole = dlblas.flash_attention(q, k, k, k_descale=each, v_descale=one)
+    assert torch.equal(packed, whole.flatten(0, 1))
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="k_descale"):
+        dlblas.flash_attention(q, k, k, k_descale=torch.ones(3))

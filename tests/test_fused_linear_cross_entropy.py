@@ -207,3 +207,38 @@ def test_no_wait_for_the_device() -> None:
         dlblas.fused_linear_cross_entropy(x, weight, target, lse_square_scale=0.1).backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_numpy(reduction: str, monkeypatch: Any) -> None:
+    from dlblas.ops import loss_api
+
+    x, weight, bias = torch.randn(2, 5, 8), torch.randn(7, 8), torch.randn(7)
+    target, each = torch.randint(0, 7, (2, 5)), torch.rand(7)
+    target[0, 1] = -100
+    more = {
+        "lse_square_scale": 0.1, "label_smoothing": 0.2, "softcap": 5.0, "return_z_loss": True,
+        "reduction": reduction,
+    }  # fmt: skip
+    want = dlblas.fused_linear_cross_entropy(x, weight, target, bias, each, **more)
+    for part in (1, 3, 128):
+        monkeypatch.setattr(loss_api, "_LEAST_ROWS", part)
+        monkeypatch.setattr(loss_api, "_PART", 1)
+        got = dlblas.fused_linear_cross_entropy(
+            *(t.numpy() for t in (x, weight, target, bias, each)), **more
+        )
+        for mine, its in zip(got, want, strict=True):
+            torch.testing.assert_close(
+                torch.as_tensor(mine), its, rtol=1e-5, atol=1e-5, check_dtype=False
+            )
+    plain = dlblas.fused_linear_cross_entropy(*(t.numpy() for t in (x, weight, target)))
+    torch.testing.assert_close(
+        float(plain), float(dlblas.fused_linear_cross_entropy(x, weight, target)), rtol=1e-5, atol=0
+    )
+    assert plain.dtype == "float32"
+    nothing = dlblas.fused_linear_cross_entropy(
+        x[:0].numpy(), weight.numpy(), target[:0].numpy(), reduction="sum"
+    )
+    assert nothing == 0
+    with pytest.raises(errors.ArgumentTypeError, match="weight is no NumPy array"):
+        dlblas.fused_linear_cross_entropy(x.numpy(), weight, target.numpy())

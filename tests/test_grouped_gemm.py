@@ -56,3 +56,37 @@ def test_a_strided_a(device: str) -> None:
     wanted = b.sum(1).repeat_interleave(3, 0)
     torch.testing.assert_close(da[:6], wanted, rtol=1e-4, atol=1e-5)
     assert not da[6:].any()
+
+
+@pytest.mark.parametrize("kind", ["rows", "k"])
+@pytest.mark.parametrize("bounds", [(1, 3, 3, 6), (0, 2, 4, 7), (7, 7, 7, 7)], ids=str)
+def test_first_and_second_derivatives(kind: str, bounds: tuple[int, ...], device: str) -> None:
+    """Against torch's autograd of the formula, in f64."""
+    torch.manual_seed(2)
+    offsets = torch.tensor(bounds, device=device)
+    groups = list(itertools.pairwise(bounds))
+    inside = torch.zeros(7, 1, device=device)
+    inside[bounds[0] : bounds[-1]] = 1
+    shapes = ((7, 5), (3, 4, 5)) if kind == "rows" else ((7, 4), (7, 5))
+
+    def formula(a: Any, b: Any) -> Any:
+        if kind == "k":
+            return torch.stack([a[i:j].T @ b[i:j] for i, j in groups])
+        parts = [a[i:j] @ b[e].T for e, (i, j) in enumerate(groups)]
+        return torch.cat([a.new_zeros(bounds[0], 4), *parts, a.new_zeros(7 - bounds[-1], 4)])
+
+    def call(a: Any, b: Any) -> Any:
+        y = dlblas.grouped_gemm(a, b, offsets)
+        return y if kind == "k" else y.where(inside > 0, torch.zeros((), device=device))
+
+    ours = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
+    theirs = [t.detach().double().requires_grad_() for t in ours]
+    got, want = call(*ours), formula(*theirs)
+    dy = torch.randn_like(got, requires_grad=True)
+    wide = dy.detach().double().requires_grad_()
+    once = torch.autograd.grad(got, ours, dy, create_graph=True)
+    wanted = torch.autograd.grad(want, theirs, wide, create_graph=True)
+    twice = torch.autograd.grad(sum(g.square().sum() for g in once), [*ours, dy])
+    expected = torch.autograd.grad(sum(g.square().sum() for g in wanted), [*theirs, wide])
+    for mine, its in zip((got, *once, *twice), (want, *wanted, *expected), strict=True):
+        torch.testing.assert_close(mine.double(), its, rtol=1e-4, atol=1e-4)

@@ -120,3 +120,62 @@ def test_bad_calls_name_the_argument(device: str) -> None:
         dlblas.linear_rope(x, weight, cos[:, :0], sin[:, :0], 3)
     with pytest.raises(errors.ShapeMismatchError, match="sin"):
         dlblas.linear_rope(x, weight, cos, sin[1:], 3)
+
+
+@pytest.mark.parametrize("style", ["neox", "interleaved", "interleaved_to_half"])
+@pytest.mark.parametrize("tables", [(5, 8), (2, 5, 8), (5, 4)], ids=str)
+def test_gradients_with_rope(device: str, style: str, tables: tuple[int, ...]) -> None:
+    """Against torch's autograd of the formula in f64."""
+    torch.manual_seed(1)
+    x, gain, weight = torch.randn(2, 5, 16), torch.rand(16) + 0.5, torch.randn(40, 16)
+    angles = torch.randn(tables)
+    if style == "interleaved_to_half" and tables[-1] == 8:
+        angles = torch.randn(tables)  # any tables: the halves need not agree
+    cos, sin = angles.cos(), angles.mul(1.3).sin()
+
+    def formula(x: Any, gain: Any, weight: Any) -> Any:
+        n = x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * gain
+        z = n @ weight.T
+        c, s = (t.double().to(device) for t in (cos, sin))
+        if c.shape[-1] == 4:
+            c, s = torch.cat((c, c), -1), torch.cat((s, s), -1)
+        c, s = (t[..., None, :] for t in (c, s))
+        heads = z[..., :24].unflatten(-1, (3, 8))
+        if style == "neox":
+            low, high = heads.chunk(2, -1)
+        else:
+            low, high = heads[..., 0::2], heads[..., 1::2]
+        parts = low * c[..., :4] - high * s[..., :4], high * c[..., 4:] + low * s[..., 4:]
+        if style == "interleaved":
+            turned = torch.stack(parts, -1).flatten(-2)
+        else:
+            turned = torch.cat(parts, -1)
+        return torch.cat((turned.flatten(-2), z[..., 24:]), -1)
+
+    rope = cos.to(device), sin.to(device), 2, 1, style, 8
+    ours = [t.to(device).requires_grad_() for t in (x, gain, weight)]
+    theirs = [t.detach().double().requires_grad_() for t in ours]
+    dy = torch.randn(2, 5, 40, device=device)
+    y = dlblas.rms_norm_linear(*ours, rope=rope)
+    plain = dlblas.rms_norm_linear(*(t.detach() for t in ours), rope=rope)
+    assert torch.equal(y.detach(), plain)
+    wanted = formula(*theirs)
+    torch.testing.assert_close(y.double(), wanted, rtol=1e-5, atol=1e-5)
+    made = torch.autograd.grad(y, ours, dy, retain_graph=True)
+    for got, want in zip(made, torch.autograd.grad(wanted, theirs, dy.double()), strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4)
+    alone = torch.autograd.grad(y, [ours[2]], dy, retain_graph=True)
+    assert torch.equal(alone[0], made[2])
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda *t: dlblas.rms_norm_linear(*t, rope=rope), backend="aot_eager", fullgraph=True
+    )(*ours)
+    for got, want in zip(torch.autograd.grad(compiled, ours, dy), made, strict=True):
+        torch.testing.assert_close(got, want)
+    (dx,) = torch.autograd.grad(y, [ours[0]], dy, create_graph=True)
+    with pytest.raises(dlblas.errors.UnsupportedError, match="second derivative"):
+        dx.sum().backward()
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"rope\[1\] requires grad"):
+        dlblas.rms_norm_linear(*ours, rope=(rope[0], rope[1].requires_grad_(), *rope[2:]))
+    with pytest.raises(dlblas.errors.ArgumentError, match="requires grad"):
+        dlblas.rms_norm_linear(*ours, rope=(rope[0], rope[1].detach(), *rope[2:]), out=plain)

@@ -1,5 +1,6 @@
 """Functions composed of operators (flash_attention, linear, fused_moe …), passed where an
-operator's name is expected: get_op accepts them, and everything else says which operator to name.
+operator's name is expected: get_op, explain and warmup accept them, and everything else says which
+operator to name.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ MADE_OF_NONE = {"rope_tables"}  # of torch's own operators
 def test_every_one_says_what_to_name(name: str) -> None:
     x = np.ones((4, 64), "f")
     for call in (
-        lambda: dlblas.explain(name, x),
         lambda: dlblas.tune(name, (x,)),
-        lambda: dlblas.warmup(name, x),
         lambda: dlblas.pin(name, "reference"),
         lambda: dlblas.register(name, "mine", lambda x: None),
         lambda: dlblas.reference(name, (x,)),

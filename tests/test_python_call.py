@@ -95,6 +95,15 @@ def test_in_place_form_returns_nothing(xw):
     np.testing.assert_array_equal(residual, h)
 
 
+def test_the_in_place_norm_takes_weight_offset_by_place(xw):
+    x, w = xw
+    y, h = dlblas.add_rms_norm(x, w, 2 * x, 1e-5, weight_offset=1.0)
+    mine, residual = x.copy(), 2 * x
+    assert dlblas.add_rms_norm_(mine, residual, w, 1e-5, 1.0) is None
+    np.testing.assert_array_equal(mine, y)
+    np.testing.assert_array_equal(residual, h)
+
+
 def test_rows_over_another_dimension_say_so():
     signatures = {
         "softmax": "(x, dim=-1, *, out=None, stream=None)",

@@ -134,7 +134,7 @@ def test_a_scale_that_is_given_is_kept() -> None:
         assert kept is scale
         np.testing.assert_array_equal(q, np.clip(np.rint(x / 0.25), -128, 127))
     for granularity in ("token", "group64", "channel", "block128"):
-        with pytest.raises(dlblas.errors.ArgumentError, match="scale is given") as caught:
+        with pytest.raises(dlblas.errors.ShapeMismatchError, match="scale has another") as caught:
             dlblas.quantize(x, granularity, scale=0.25)
         assert caught.value.argument == "scale"
 
@@ -346,3 +346,117 @@ def test_what_is_dequantised_is_contiguous_and_a_slice_is_not_copied(granularity
         assert y.is_contiguous() and (y - x).abs().max() < 0.06
         copies = {"aten::copy_", "aten::repeat_interleave", "aten::clone"}
         assert not copies & {event.key for event in profile.key_averages()}
+
+
+SHAPES = {
+    "token": (6, 200),
+    "group32": (2, 3, 200),
+    "group64": (6, 200),
+    "group128": (6, 200),
+    "channel": (6, 200),
+    "block128": (130, 200),
+}
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", ["f8e4m3", "f8e5m2", "i8"])
+@pytest.mark.parametrize("granularity", SHAPES)
+def test_scales_that_are_given(granularity: str, dtype: str, kind: str) -> None:
+    x = np.random.default_rng(3).standard_normal(SHAPES[granularity]).astype("f")
+    q, scale = (np.asarray(t) for t in dlblas.quantize(x, granularity, dtype, scale_dtype="ue8m0"))
+    given = scale.copy()  # powers of two: x / scale is exact
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        x, given = torch.from_numpy(x), torch.from_numpy(given)
+    codes, same = dlblas.quantize(x, granularity, dtype, given)
+    assert same is given
+    bits = codes.view(torch.uint8).numpy() if kind == "torch" else np.asarray(codes).view("u1")
+    np.testing.assert_array_equal(bits, q.view("u1"))
+    place = torch.empty_like(codes) if kind == "torch" else np.empty_like(codes)
+    copy = torch.empty_like(given) if kind == "torch" else np.empty_like(given)
+    out = place, copy
+    assert dlblas.quantize(x, granularity, dtype, given, out=out) is out
+    bits = place.view(torch.uint8).numpy() if kind == "torch" else place.view("u1")
+    np.testing.assert_array_equal(bits, q.view("u1"))
+    np.testing.assert_array_equal(np.asarray(copy), scale)
+    for wrong, words in (
+        (given[..., :0], "scale has another shape"),
+        (2.0, "scale"),
+        (given > 0, "scale"),
+    ):
+        with pytest.raises(dlblas.errors.Error, match=words):
+            dlblas.quantize(x, granularity, dtype, wrong)
+    with pytest.raises(dlblas.errors.ArgumentError, match="scale_layout is"):
+        dlblas.quantize(x, granularity, dtype, given, scale_layout="column_major_tma")
+    with pytest.raises(dlblas.errors.Error, match="out overlaps x"):
+        dlblas.quantize(
+            x,
+            granularity,
+            dtype,
+            given,
+            out=(
+                place,
+                x.reshape(-1)[: given.size if kind == "numpy" else given.numel()].reshape(
+                    given.shape
+                ),
+            ),
+        )
+
+
+@pytest.mark.parametrize("layout", ["row", "column_major_tma"])
+@pytest.mark.parametrize(
+    "sizes", [(3, 256, 200), (3, 130, 200), (2, 2, 100, 300), (0, 130, 64), (3, 1, 129)], ids=str
+)
+def test_blocks_of_several_matrices(sizes: tuple[int, ...], layout: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(sizes, generator=torch.Generator().manual_seed(1))
+    for w in (x, x.transpose(0, -3).contiguous().transpose(0, -3), x.numpy()):
+        q, scale = dlblas.quantize(w, "block128", scale_layout=layout)
+        q, scale = (
+            (
+                torch.from_numpy(np.asarray(t).view("u1") if i == 0 else np.asarray(t))
+                for i, t in enumerate((q, scale))
+            )
+            if w is not x and not hasattr(w, "new_empty")
+            else (q.view(torch.uint8), scale)
+        )
+        *lead, rows, width = sizes
+        assert tuple(scale.shape) == (*lead, -(-rows // 128), -(-width // 128))
+        for at in np.ndindex(*lead):
+            codes, found = dlblas.quantize(x[at], "block128")
+            assert torch.equal(q[at], codes.view(torch.uint8)) and torch.equal(scale[at], found)
+        y = dlblas.dequantize(q.view(torch.float8_e4m3fn), scale)
+        for at in np.ndindex(*lead):
+            assert torch.equal(y[at], dlblas.dequantize(q[at].view(torch.float8_e4m3fn), scale[at]))
+    out = torch.empty_like(q).view(torch.float8_e4m3fn), torch.full_like(scale, 7)
+    assert dlblas.quantize(x, "block128", out=out) is out
+    assert torch.equal(out[0].view(torch.uint8), q) and torch.equal(out[1], scale)
+    to = torch.empty(sizes)
+    assert dlblas.dequantize(*out, out=to) is to and torch.equal(to, y)
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="scale"):
+        dlblas.quantize(x, "block128", out=(out[0], torch.empty(3, 3)))
+    with pytest.raises(dlblas.errors.Error, match="dtype"):
+        dlblas.quantize(x, "block128", "f64")
+
+
+def test_blocks_of_weights_in_a_grouped_product_and_compiled() -> None:
+    torch = pytest.importorskip("torch")
+    w, x = torch.randn(3, 130, 256), torch.randn(9, 256)
+    offsets = torch.tensor([0, 4, 6, 9])
+    codes, scale = dlblas.quantize(w, "block128")
+    of_x, steps = dlblas.quantize(x, "group128")
+    y = dlblas.grouped_gemm(of_x, codes, offsets, a_scale=steps, b_scale=scale)
+    back, rows = dlblas.dequantize(codes, scale), dlblas.dequantize(of_x, steps)
+    for e, (first, last) in enumerate(((0, 4), (4, 6), (6, 9))):
+        torch.testing.assert_close(
+            y[first:last].float(), rows[first:last] @ back[e].T, rtol=1e-2, atol=1e-2
+        )
+    for rows in (130, 256):
+        w = torch.randn(3, rows, 64)
+        made = torch.compile(
+            lambda w: dlblas.quantize(w, "block128"), backend="aot_eager", fullgraph=True
+        )(w)
+        for got, wanted in zip(made, dlblas.quantize(w, "block128"), strict=True):
+            assert torch.equal(got.view(torch.uint8), wanted.view(torch.uint8))
+    told = dlblas.explain("quantize", w, "block128", device="sm_90a").as_dict()
+    assert told["op"] == "quantize_block128" and told["implementation"].startswith("cu")

@@ -120,14 +120,48 @@ def test_what_is_not_offered_says_what_is(op: str) -> None:
     scale = np.float32(1).reshape(())
     for argument, how in (
         ("granularity", {"granularity": "channel"}),
-        ("scale", {"granularity": "tensor"}),
         ("scale", {"granularity": "token", "scale": scale}),
         ("weight_offset", {"weight_offset": float("nan")}),
     ):
         with pytest.raises(dlblas.errors.ArgumentError) as caught:
             getattr(dlblas, op)(*given, **how)
         assert caught.value.argument == argument
-    with pytest.raises(dlblas.errors.ArgumentError, match="second launch"):
-        getattr(dlblas, op)(*given, granularity="tensor")
     with pytest.raises(dlblas.errors.ArgumentError, match="eps"):
         getattr(dlblas, op)(*given, eps=-1.0)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, ml_dtypes.bfloat16], ids=str)
+def test_one_scale_found_over_all_rows_is_two_launches(kind: Any) -> None:
+    x, residual, weight = (
+        made((3, 2, 40)).astype(kind),
+        made((3, 2, 40), 4).astype(kind),
+        made((40,)),
+    )
+    y, hidden = dlblas.add_rms_norm(x, weight, residual, weight_offset=1.0)
+    for adds in (False, True):
+        if adds:
+            q, scale, h = dlblas.add_rms_norm_quant(
+                x, weight, residual, granularity="tensor", weight_offset=1.0
+            )
+            np.testing.assert_array_equal(h, hidden)
+        else:
+            q, scale = dlblas.rms_norm_quant(
+                hidden, weight, granularity="tensor", weight_offset=1.0
+            )
+        codes, found = dlblas.quantize(y, "tensor")
+        assert np.asarray(q).tobytes() == np.asarray(codes).tobytes()
+        np.testing.assert_array_equal(scale, found)
+    out = np.empty_like(q), np.empty((), "f"), np.empty_like(x)
+    made_of = dlblas.add_rms_norm_quant(
+        x, weight, residual, granularity="tensor", weight_offset=1.0, out=out
+    )
+    assert made_of is out and out[0].tobytes() == np.asarray(q).tobytes()
+    assert out[1] == scale
+    np.testing.assert_array_equal(out[2], hidden)
+    for place, wrong in enumerate((np.empty(3, "f"), np.empty(3, "f"), np.empty(3, "f"))):
+        out[2][...] = 7
+        places = [*out]
+        places[place] = wrong
+        with pytest.raises(dlblas.errors.Error, match="out"):
+            dlblas.add_rms_norm_quant(x, weight, residual, granularity="tensor", out=tuple(places))
+        assert (out[2] == 7).all()

@@ -495,3 +495,18 @@ def test_a_negative_position_turns_the_other_way(wide: Any, style: str, level: s
         want = turned(x, cos, sin, style)
         off = 2.0**-23 * (2 + angles.abs().amax(-1, keepdim=True)) * x.abs().max() * 2
         assert ((y.double() - want).abs() <= off).all() and torch.equal(y, z)
+
+
+@pytest.mark.parametrize("scaling", [None, {"rope_type": "linear", "factor": 4.0}])
+def test_tables_of_numpy_positions(scaling: Any) -> None:
+    for positions in (np.arange(5), np.array([3, 0, 2], np.int32), np.array([0.5, 2.0])):
+        made = dlblas.rope_tables(positions, 8, 1e4, scaling)
+        wanted = dlblas.rope_tables(torch.from_numpy(positions), 8, 1e4, scaling)
+        for mine, its in zip(made, wanted, strict=True):
+            assert type(mine) is np.ndarray and mine.dtype == np.float32
+            np.testing.assert_allclose(mine, its.numpy(), rtol=1e-6, atol=1e-7)
+    assert isinstance(dlblas.rope_tables(np.int64(5), 8)[0], torch.Tensor)
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match=r"a number or positions \[T\]"):
+        dlblas.rope_tables(np.zeros((2, 3)), 8)
+    with pytest.raises(dlblas.errors.ArgumentError, match="device"):
+        dlblas.rope_tables(np.arange(5), 8, device="cpu")

@@ -114,17 +114,15 @@ def test_any_strides_in_groups_of_any_width() -> None:
 
 
 def test_what_is_not_offered_says_what_is() -> None:
-    x, scale = made((2, 8)), np.float32(1).reshape(())
+    x, scale = made((2, 1, 8)), np.float32(1).reshape(())
     for argument, how in (
         ("granularity", {"granularity": "channel"}),
-        ("scale", {"granularity": "tensor"}),
+        ("scale", {"granularity": "tensor", "masked_m": np.ones(2, np.int32)}),
         ("scale", {"granularity": "token", "scale": scale}),
     ):
         with pytest.raises(dlblas.errors.ArgumentError) as caught:
             dlblas.silu_and_mul_quant(x, **how)
         assert caught.value.argument == argument
-    with pytest.raises(dlblas.errors.ArgumentError, match="second launch"):
-        dlblas.silu_and_mul_quant(x, "tensor")
     with pytest.raises(dlblas.errors.ShapeMismatchError):
         dlblas.silu_and_mul_quant(made((2, 7)))
 
@@ -197,3 +195,14 @@ def test_counts_that_do_not_fit() -> None:
         with pytest.raises(dlblas.errors.ShapeMismatchError) as caught:
             dlblas.silu_and_mul_quant(x[0], granularity, masked_m=counts, **how)
         assert caught.value.argument == "x"
+
+
+@pytest.mark.parametrize("dtype", LARGEST)
+def test_one_scale_found_over_all_rows_is_two_launches(dtype: str) -> None:
+    x = made((3, 5, 64)).astype(np.float16)
+    q, scale = dlblas.silu_and_mul_quant(x, "tensor", dtype=dtype)
+    codes, found = dlblas.quantize(dlblas.silu_and_mul(x), "tensor", dtype)
+    assert np.asarray(q).tobytes() == np.asarray(codes).tobytes() and scale == found
+    out = np.empty_like(q), np.empty((), "f")
+    assert dlblas.silu_and_mul_quant(x, "tensor", dtype=dtype, out=out) is out
+    assert out[0].tobytes() == np.asarray(q).tobytes() and out[1] == scale

@@ -52,13 +52,72 @@ def test_slices_of_a_projection_are_multiplied_where_they_lie_and_tuned() -> Non
     assert same["source"] == flat["source"] == "store"  # one key with the matrix
 
 
+@pytest.mark.parametrize(
+    ("sizes", "order"),
+    [
+        ((3, 5, 32), (1, 0, 2)),
+        ((5, 3, 32), (1, 0, 2)),
+        ((2, 3, 4, 32), (1, 0, 2, 3)),
+        ((2, 3, 4, 32), (0, 2, 1, 3)),
+        ((2, 3, 4, 32), (2, 1, 0, 3)),
+        ((2, 3, 4, 32), (1, 2, 0, 3)),
+    ],
+    ids=str,
+)
+def test_rows_at_several_strides_are_multiplied(sizes: Any, order: Any) -> None:
+    a, b, bias = random(*sizes).transpose(order), random(32, 24), random(24)
+    wanted = np.maximum(a @ b + bias, 0)
+    y = dlblas.matmul(a, b, "relu", bias=bias)
+    assert y.flags.c_contiguous
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+    rest = dlblas.matmul(np.ascontiguousarray(a), b, "relu", bias=bias)  # leaves an older form
+    np.testing.assert_allclose(rest, wanted, rtol=1e-4, atol=1e-4)
+    out = np.full((*sizes[:-1], 24), 7, "f").transpose(order)
+    assert dlblas.matmul(a, b, "relu", bias=bias, out=out) is out
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+    out = np.full((*sizes[:-1], 24), 7, "f").transpose(order)
+    assert dlblas.matmul(np.ascontiguousarray(a), b, "relu", bias=bias, out=out) is out
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+    square = random(*sizes).transpose(order)
+    with pytest.raises(errors.ArgumentError, match="matmul: out overlaps a"):
+        dlblas.matmul(square, random(32, 32), out=square)
+
+
+def test_rows_at_several_strides_in_torch() -> None:
+    torch = pytest.importorskip("torch")
+    a, w = torch.randn(3, 5, 32).transpose(0, 1), torch.randn(24, 32)
+    wanted, gain, table = a @ w.T, torch.rand(32), torch.rand(15, 8)
+    calls = {
+        "matmul": lambda ops, a: ops.matmul(a, w.T),
+        "linear_residual": lambda ops, a: ops.linear_residual(a, w, residual=a[..., :24]),
+        "gated_linear": lambda ops, a: ops.gated_linear(a, w, w),
+        "norm_linear": lambda ops, a: ops.norm_linear(a, gain, w),
+        "norm_gated_linear": lambda ops, a: ops.norm_gated_linear(a, gain, w, w),
+        "linear_rope": lambda ops, a: ops.linear_rope(a, w, table, table, 2),
+    }
+    for name, call in calls.items():
+        of_rows = call(dlblas, a.contiguous())
+        for ops in (dlblas, torch.ops.dlblas):
+            torch.testing.assert_close(call(ops, a), of_rows, msg=f"{name} of {ops.__name__}")
+        compiled = torch.compile(lambda a, call=call: call(dlblas, a), backend="aot_eager")
+        torch.testing.assert_close(compiled(a), of_rows, msg=f"{name}, compiled")
+    for ops in (dlblas, torch.ops.dlblas):
+        x = a.detach().requires_grad_()
+        y = ops.matmul(x, w.T)
+        torch.testing.assert_close(y.detach(), wanted)
+        (made,) = torch.autograd.grad(y.sum(), [x])
+        torch.testing.assert_close(made, w.sum(0).expand_as(x))
+    codes = torch.ones(3, 5, 32, dtype=torch.int8).transpose(0, 1)
+    one, b = torch.ones(5, 3, 1), torch.ones(32, 24, dtype=torch.int8)
+    for ops in (dlblas, torch.ops.dlblas):
+        made = ops.scaled_mm_channel(codes, b, one, torch.ones(24), out_dtype=torch.float32)
+        assert (made == 32).all()
+
+
 def test_what_is_no_matrix_is_refused_with_a_remedy() -> None:
-    b = random(32, 24)
-    with pytest.raises(errors.ArgumentError, match=r"do not flatten; .* pass a contiguous copy"):
-        dlblas.matmul(random(2, 4, 32).transpose(1, 0, 2), b)
     out = np.full((4, 2, 24), 7, "f").transpose(1, 0, 2)
-    with pytest.raises(errors.ArgumentError, match="do not flatten"):
-        dlblas.matmul(random(2, 4, 32), b, out=out)
+    with pytest.raises(errors.ArgumentError, match=r"do not flatten; .* pass a contiguous copy"):
+        dlblas.linear_residual(random(2, 4, 32), random(24, 32), out=out)
     assert (out == 7).all()
     with pytest.raises(errors.ShapeMismatchError, match="one call for each leading index"):
         dlblas.matmul(random(4, 32), random(2, 32, 24))

@@ -8,6 +8,8 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,6 +86,7 @@ class Call final : public Lender {
   void read(Tensor* from, const Slot& slot, dlblas_tensor& to);
   void* stream() const;
   void mark_written();
+  bool join_rows();
   std::shared_ptr<const void> hold() override;
 
   static int new_output(void* self, std::int32_t index, dlblas_tensor* out);
@@ -289,6 +292,42 @@ void Call::mark_written() {
   }
 }
 
+// Products need rows at one stride. After such a refusal, a contiguous copy takes the place of the
+// input that it names, as in torch's own linear. False: the refusal is another one.
+bool Call::join_rows() {
+  dlblas_error error{};
+  error.size = sizeof error;
+  dlblas_last_error(&error);
+  if (std::string_view(error.expected) != "rows at one stride") return false;
+  const std::string argument = error.argument;
+  int i = 0;
+  for (const Slot& slot : op_.slots) {
+    if (slot.kind == Slot::Kind::kScalar) continue;
+    if (slot.kind == Slot::Kind::kTensor && values_[slot.index].kind == DLBLAS_NONE) continue;
+    const int at = i++;
+    if (slot.kind != Slot::Kind::kTensor || slot.written) continue;
+    if (argument_name(op_, slot) != argument) continue;
+    dlblas_tensor& t = tensors_[at];
+    std::int64_t strides[DLBLAS_MAX_RANK], stride = 1;
+    for (int d = t.ndim - 1; d >= 0; --d) {
+      strides[d] = stride;
+      stride *= t.shape[d] > 1 ? t.shape[d] : 1;
+    }
+    const bool cuda = t.device.type == 2;
+    Tensor* copy = nullptr;
+    check(shims.empty_strided(t.ndim, t.shape, strides, torch_code(t.dtype),
+                              cuda ? shims.cuda : shims.cpu, cuda ? t.device.index : 0, &copy),
+          op_, "allocate a copy");
+    Tensor* const original = std::exchange(handles_[at], copy);
+    const int code = shims.copy_into(copy, original, 0);
+    shims.delete_tensor(original);
+    check(code, op_, ("copy " + argument).c_str());
+    read(copy, slot, t);
+    return true;
+  }
+  return false;
+}
+
 [[noreturn]] void refuse_lazy(const std::string& op) {
   throw Error(
       ErrorKind::kArgument,
@@ -351,7 +390,8 @@ bool Call::run() noexcept {
     context.new_output = new_output;
     context.alloc = alloc;
     context.parallel_for = parallel_for;
-    if (dlblas_call(handle_of(*op_.form), &args, &context) != DLBLAS_OK) return false;
+    while (dlblas_call(handle_of(*op_.form), &args, &context) != DLBLAS_OK)
+      if (!join_rows()) return false;
     if (op_.written) mark_written();
   } catch (...) {
     keep_exception();

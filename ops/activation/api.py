@@ -12,11 +12,13 @@ from typing import Any
 
 from .._dtypes import name_of
 from .._functions import FUNCTIONS
-from .._granularity import GROUPS, check_granularity, with_scale
-from ..errors import ShapeMismatchError, UnsupportedDtypeError
+from .._granularity import GROUPS, check_codes, check_granularity, with_scale
+from ..errors import ArgumentError, ShapeMismatchError, UnsupportedDtypeError
 
 __all__ = ["silu_and_mul_quant"]
 
+_silu_and_mul = FUNCTIONS["silu_and_mul"].call
+_quantize_tensor = FUNCTIONS["quantize_tensor"].call
 _token = FUNCTIONS["silu_and_mul_quant_token"].call
 _group = FUNCTIONS["silu_and_mul_quant_group"].call
 _static = FUNCTIONS["silu_and_mul_quant_static"].call
@@ -45,9 +47,10 @@ def silu_and_mul_quant(
       (``silu_and_mul_quant_token``);
     - ``"group32"``, ``"group64"``, ``"group128"``: one per group of neighbouring columns, the last
       of which may be narrower: ``[*T, ceil(F / group)]`` (``silu_and_mul_quant_group``);
-    - ``"tensor"``: one for all of x. Requires ``scale``, a calibrated tensor of shape ``[]`` or a
-      number, which is returned unchanged (``silu_and_mul_quant_static``). A scale that depends on
-      all rows takes a second pass: ``silu_and_mul``, then ``quantize(y, "tensor")``.
+    - ``"tensor"``: one for all of x: ``scale``, a calibrated tensor of shape ``[]`` or a number,
+      which is returned unchanged (``silu_and_mul_quant_static``). Without it, the scale is found
+      over all rows in a second pass, and y is rounded to x's dtype between: ``silu_and_mul``, then
+      ``quantize(y, "tensor")``.
 
     With ``masked_m`` ``[E]``, i32 or i64, x is ``[E, M, 2F]`` and expert e has the first
     ``masked_m[e]`` rows; q and scale are undefined in the others. With groups those rows are
@@ -55,16 +58,27 @@ def silu_and_mul_quant(
     them with the rest. Nothing waits for a GPU to read the counts.
 
     ``out=(q, scale)`` receives the results, with a copy of a given scale. A row or group of zeros
-    has the scale 1. No gradient. Errors: ArgumentError for another granularity, ``"tensor"``
-    without a scale, or a scale with another granularity; ShapeMismatchError and
-    UnsupportedDtypeError for an invalid ``masked_m``; those of the operators. Source: Shazeer,
+    has the scale 1. No gradient. Errors: ArgumentError for another granularity, a scale with
+    another granularity than ``"tensor"``, or none with that and ``masked_m``; ShapeMismatchError
+    and UnsupportedDtypeError for an invalid ``masked_m``; those of the operators. Source: Shazeer,
     2020; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
-    check_granularity(_OP, "silu_and_mul", granularity, scale)
+    check_granularity(_OP, granularity, scale)
     if masked_m is not None:
         if granularity in GROUPS:
             return _masked(x, masked_m, GROUPS[granularity], dtype, out=out)
         _check_counts(x, masked_m)
+    if granularity == "tensor" and scale is None:
+        if masked_m is not None:
+            expected = "a scale with masked_m: one of all rows would read those that hold nothing"
+            raise ArgumentError.from_library(
+                f"{_OP}: scale is missing; expected {expected}, got None",
+                _OP, "scale", expected, "None",
+            )  # fmt: skip
+        codes, shape = dtype or "f8e4m3", (*x.shape[:-1], x.shape[-1] // 2)
+        places = check_codes(_OP, out, ("q", "scale"), x, shape, codes)
+        made: tuple[Any, Any] = _quantize_tensor(_silu_and_mul(x), codes, out=places)
+        return made if out is None else out
     if granularity == "tensor":
         return with_scale(_OP, lambda to: _static(x, scale, dtype, out=to), scale, out)
     if granularity == "token":

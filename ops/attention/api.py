@@ -8,10 +8,12 @@ flash_attention_rotary/, flash_attention_varlen_lse/.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
 from .._given import need
+from .._results import attention
 from .._scores import scale_of, window_of
 from .._spread import doubled, spread, without_heads
 from ..errors import ArgumentError, ShapeMismatchError
@@ -29,7 +31,7 @@ def flash_attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
     window: int | None = None, softcap: float | None = None, bias: Any = None,
     return_lse: bool = False, q_descale: Any = None, k_descale: Any = None, v_descale: Any = None,
-    out_dtype: Any = None,
+    out_dtype: Any = None, out: Any = None,
 ) -> Any:  # fmt: skip
     """Attention: ``softmax(scale · q · kᵀ + bias) · v``, without storing the scores in memory.
 
@@ -42,10 +44,13 @@ def flash_attention(
     - ``window``: a query sees this many keys before its own position and, unless causal, as many
       after it;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
-    - ``bias``: ``[B, H, S, L]``, where B, H and S may be 1; q's dtype or f32. In torch its gradient
+    - ``bias``: broadcast to ``[B, H, S, L]`` as in torch, so ``[S, L]`` serves too; q's dtype or
+      f32, or bool: False hides a key (each call converts it to 0 and −inf). In torch its gradient
       is computed with torch's operators, one head at a time: slower than those of q, k and v;
-    - ``q_descale``, ``k_descale``, ``v_descale``, for f8 only: factors of the codes, f32
-      ``[B, Hkv]``, where either may be 1; ``out_dtype``, for f8 only: o's, bf16 (None), f16 or f32.
+    - ``q_descale``, ``k_descale``, ``v_descale``, for f8 only: factors of the codes, f32 ``[B,
+      Hkv]``, where either may be 1, ``[Hkv]`` or ``[]``; ``out_dtype``, for f8 only: o's, bf16
+      (None), f16 or f32;
+    - ``out``: where o goes, or with ``return_lse`` a tuple of places for o and lse; no gradient.
 
     q is f32, f16 or bf16, and k, v and o have its dtype; or q, k and v are all f8e4m3 or all
     f8e5m2, without a gradient (``flash_attention_f8_lse``). Any strides. A query that sees no key
@@ -57,13 +62,19 @@ def flash_attention(
         "causal": causal, "scale": scale_of("flash_attention", scale),
         "window": window_of("flash_attention", window), "softcap": softcap or 0.0,
     }  # fmt: skip
-    factors = q_descale, k_descale, v_descale
+    bias = _as_bias(q, k, bias)
+    factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
     if _is_f8(q):
-        o, lse = _dense_f8(q, k, v, bias, *factors, **scalars, out_dtype=out_dtype)
+
+        def call(to: Any) -> Any:
+            return _dense_f8(q, k, v, bias, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
         _f8_alone("flash_attention", factors, out_dtype)
-        o, lse = _dense(q, k, v, bias, **scalars)
-    return (o, lse) if return_lse else o
+
+        def call(to: Any) -> Any:
+            return _dense(q, k, v, bias, **scalars, out=to)
+
+    return attention("flash_attention", call, q, out, return_lse, _lse_of_batch)
 
 
 def flash_attention_varlen(
@@ -71,41 +82,56 @@ def flash_attention_varlen(
     max_l: int | None = None, *, causal: bool = False, scale: float | None = None,
     window: int | None = None, softcap: float | None = None, return_lse: bool = False,
     q_descale: Any = None, k_descale: Any = None, v_descale: Any = None, out_dtype: Any = None,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """Attention of packed sequences of any lengths: ``flash_attention`` of each.
 
-    q ``[T, H, D]``, k ``[U, Hkv, D]``, v ``[U, Hkv, Dv]``, cu_seqlens_q and cu_seqlens_k
-    ``[N + 1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1`` -> o
-    ``[T, H, Dv]``; with ``return_lse`` a tuple of o and lse, f32 ``[H, T]``. ``max_s`` and
-    ``max_l``, the lengths of the longest sequences, are accepted for compatibility with other
-    libraries and ignored. Lengths are read only on the device, so a captured graph serves other
-    lengths. The other arguments, dtypes and numerics are those of ``flash_attention``, with
-    descales ``[N, Hkv]``; errors are those of ``flash_attention_varlen_lse``. Source:
-    flash_attn_varlen_func of FlashAttention-2, Dao, 2023.
+    q ``[T, H, D]``, k ``[U, Hkv, D]``, v ``[U, Hkv, Dv]``, cu_seqlens_q and cu_seqlens_k ``[N +
+    1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1`` -> o ``[T, H, Dv]``;
+    with ``return_lse`` a tuple of o and lse, f32 ``[H, T]``. ``max_s`` and ``max_l``, the lengths
+    of the longest sequences, are accepted for compatibility with other libraries and ignored.
+    Lengths are read only on the device, so a captured graph serves other lengths. The other
+    arguments, dtypes and numerics are those of ``flash_attention``, with descales ``[N, Hkv]``, as
+    is ``out``; errors are those of ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func
+    of FlashAttention-2, Dao, 2023.
     """
     scalars = {
         "causal": causal, "scale": scale_of("flash_attention_varlen", scale),
         "window": window_of("flash_attention_varlen", window), "softcap": softcap or 0.0,
     }  # fmt: skip
-    tensors, factors = (q, k, v, cu_seqlens_q, cu_seqlens_k), (q_descale, k_descale, v_descale)
+    tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
+    factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
     if _is_f8(q):
-        o, lse = _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype)
+
+        def call(to: Any) -> Any:
+            return _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
         _f8_alone("flash_attention_varlen", factors, out_dtype)
-        o, lse = _packed(*tensors, **scalars)
-    return (o, lse) if return_lse else o
+
+        def call(to: Any) -> Any:
+            return _packed(*tensors, **scalars, out=to)
+
+    return attention("flash_attention_varlen", call, q, out, return_lse, _lse_of_rows)
 
 
-def flash_attention_v2(q: Any, k: Any, v: Any) -> Any:
+def _lse_of_batch(q: tuple[Any, ...]) -> tuple[Any, ...]:
+    return q if len(q) != 4 else (q[0], q[2], q[1])
+
+
+def _lse_of_rows(q: tuple[Any, ...]) -> tuple[Any, ...]:
+    return q[1::-1]
+
+
+def flash_attention_v2(q: Any, k: Any, v: Any, *, out: Any = None) -> Any:
     """DLBlas' name for ``flash_attention`` without a mask: q, k, v ``[B, S, H, D]`` -> o.
 
-    ``softmax(q · kᵀ / √D) · v``. Shapes, dtypes, numerics and errors are those of
-    ``flash_attention``.
+    ``softmax(q · kᵀ / √D) · v``; ``out``: where o goes. Shapes, dtypes, numerics and errors are
+    those of ``flash_attention``.
     """
-    return flash_attention(q, k, v)
+    return flash_attention(q, k, v, out=out)
 
 
-def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
+def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any, *, out: Any = None) -> Any:
     """Rotation of query and key heads, then attention without a mask: o ``[B, S, H, Dv]``.
 
     Rotates the pairs ``(i, i + D/2)`` as ``apply_rotary_pos_emb`` does, then calls
@@ -116,9 +142,9 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
     both halves. q and k are not modified; rotated heads are rounded to q's dtype. This is
     ``flash_attention_rotary`` without a mask: on a GPU one launch for short sequences, else two, of
     which on Hopper the first rotates only k; ``dlblas tune flash_attention_rotary`` measures them.
-    Gradients, in torch, recompute o; ``dlblas.kernels.fused_rotary_and_fa`` does not need to.
-    Errors: ShapeMismatchError for other tables, and those of ``flash_attention_rotary``. Source: Su
-    et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.
+    ``out``: where o goes. Gradients, in torch, recompute o; ``dlblas.kernels.fused_rotary_and_fa``
+    does not need to. Errors: ShapeMismatchError for other tables, and those of
+    ``flash_attention_rotary``. Source: Su et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.
     """
     need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
     tokens = tuple(q.shape[:-2])
@@ -126,7 +152,46 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
         _table(table, name, tokens, int(q.shape[-1]))
         for table, name in ((cos, "cos"), (sin, "sin"))
     ]
-    return _rotary(q, k, v, *tables)[0]
+    return attention(
+        "fused_rotary_and_fa", lambda to: _rotary(q, k, v, *tables, out=to), q, out, False,
+        _lse_of_batch,
+    )  # fmt: skip
+
+
+def _as_bias(q: Any, k: Any, bias: Any) -> Any:
+    """The bias with four dimensions and all keys, as a view; a mask as 0 and −inf."""
+    shape = tuple(getattr(bias, "shape", ()))
+    if bias is None or not hasattr(bias, "reshape"):
+        return bias
+    if str(getattr(bias, "dtype", "")).rpartition(".")[2] == "bool":
+        bias = _hiding(q, bias)
+    if len(shape) < 4:
+        bias = bias.reshape((1,) * (4 - len(shape)) + shape)
+    keys = tuple(getattr(k, "shape", ()))[1:2]
+    if len(shape) <= 4 and keys and bias.shape[3] == 1 != keys[0]:
+        bias = spread(bias, (*bias.shape[:3], *keys))
+    return bias
+
+
+def _hiding(q: Any, mask: Any) -> Any:
+    """0 where the mask is True, else −inf, in q's dtype, or in f32 for f8."""
+    if hasattr(mask, "new_empty"):
+        import torch
+
+        kind = torch.float32 if _is_f8(q) else getattr(q, "dtype", None)
+        kind = kind if isinstance(kind, torch.dtype) else torch.float32
+        return torch.zeros_like(mask, dtype=kind).masked_fill(~mask, float("-inf"))
+    np = import_module(type(mask).__module__)
+    kind = "float32" if _is_f8(q) else q.dtype
+    return np.where(mask, 0.0, float("-inf")).astype(kind)
+
+
+def _per_head(factor: Any) -> Any:
+    """A descale ``[Hkv]`` or ``[]`` as ``[1, ·]``."""
+    shape = getattr(factor, "shape", None)
+    if shape is None or len(shape) > 1 or not hasattr(factor, "reshape"):
+        return factor
+    return factor.reshape((1, *shape) if len(shape) else (1, 1))
 
 
 def _is_f8(x: Any) -> bool:

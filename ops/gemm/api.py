@@ -1,6 +1,7 @@
 """``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: batched matrix products.
 ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
-``grouped_gemm``: groups of rows, each with its own matrix. Also ``matmul`` of batches, as ``bmm``.
+``grouped_gemm``: groups of rows, each with its own matrix. Also ``matmul`` of batches, as ``bmm``,
+and products of rows whose leading dimensions do not flatten.
 
 In: arrays of any package that the operators accept. Out: their results; this module computes
 nothing, and torch.compile traces through it. Read next: matmul/, linear_residual/,
@@ -17,8 +18,12 @@ from .._empty import empty, f8_of_bytes
 from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, flattens, need, strides_of
 from .._hooks import older_forms
+from .._joined import form as joined
+from .._joined import is_apart
 from .._made_of import told
 from .._overlap import check_apart
+from .._results import check_shape
+from .._spread import spread
 from ..errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -150,7 +155,74 @@ def _matmul_of_batches(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         raise renamed(error, "matmul") from None
 
 
-older_forms.update(matmul=_matmul_of_batches)
+def _matmul_of_rows(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Accepts leading dimensions of a or out that do not flatten: batched products of a where it
+    lies, b being the same for all; under autograd and torch.compile, matmul of a copy of a."""
+    given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
+    a, b, out = given.get("a"), given.get("b"), given.get("out")
+    if len(given) < len(args) + len(named) or not (is_apart(a) or is_apart(out)):
+        return None
+    if _rank(a) < 3 or _rank(b) != 2 or a.shape[-1] != b.shape[0] or 0 in (*a.shape, *b.shape):
+        return None  # the operator's own, or wrong in another way
+    sizes = (*a.shape[:-1], b.shape[-1])
+    if asks_for_gradients(a, b, given.get("bias")) or _is_compiling(a):
+        return _matmul(**{**given, "a": as_rows(a)}) if out is None else None
+    more = {key: given[key] for key in given.keys() - {"a", "b", "out"}}
+    if out is None:
+        out = empty(a, sizes, more.get("out_dtype") or a.dtype, "matmul")
+    elif tuple(getattr(out, "shape", ())) != sizes:
+        return None
+    else:
+        check_apart("matmul", out, a=a, b=b, bias=more.get("bias"))
+    try:
+        _multiply_rows(a, b, out, more)
+    except Error as error:
+        raise renamed(error, "matmul") from None
+    return out
+
+
+def _is_compiling(a: Any) -> bool:
+    if not hasattr(a, "new_empty"):
+        return False
+    import torch
+
+    return torch.compiler.is_compiling()
+
+
+def _multiply_rows(a: Any, b: Any, out: Any, more: dict[str, Any]) -> None:
+    """One call where the leading dimensions of a and out flatten to one or two, else one for each
+    index of the first."""
+    if flattens(a, 1) and flattens(out, 1):
+        _matmul(a, b, **more, out=out)
+        return
+    lead = a.shape[:-2]
+    if len(lead) > 1:
+        if flattens(a, 2) and flattens(out, 2):
+            a, out = (x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, out))
+        elif flattens(a[0], 1) and flattens(out[0], 1):
+            a, out = (x.reshape(x.shape[0], -1, x.shape[-1]) for x in (a, out))
+        else:
+            for i in range(lead[0]):
+                _multiply_rows(a[i], b, out[i], more)
+            return
+    if a.shape[0] > a.shape[1]:  # few products of many rows
+        a, out = a.swapaxes(0, 1), out.swapaxes(0, 1)
+    each = spread(b, (a.shape[0], *b.shape))
+    rest = {key: value for key, value in more.items() if key != "activation"}
+    _one_call(a, each, more.get("activation", ""), {**rest, "out": out})
+
+
+def _matmul_of_others(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    made = _matmul_of_batches(args, named)
+    return _matmul_of_rows(args, named) if made is None else made
+
+
+older_forms.update(
+    matmul=_matmul_of_others,
+    linear_residual=joined("linear_residual", "x", "residual", "row_scale"),
+    scaled_mm_channel=joined("scaled_mm_channel", "a", "a_scale"),
+    scaled_mm_block=joined("scaled_mm_block", "a", "a_scale"),
+)
 
 
 def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
@@ -244,20 +316,22 @@ def int8_scaled_mm(
     scales_b: Any,
     out_dtype: Any = None,
     bias: Any = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """``scaled_mm`` of i8 under its name in SGLang: one scale per row of a and per column of b.
 
     a ``[*M, K]``, b ``[K, N]`` (column-major there: ``weight.T``; any strides here), scales_a
     ``[M]`` or ``[M, 1]``, scales_b ``[N]``, ``[N, 1]`` or ``[1, N]``, bias ``[N]`` -> out
     ``[*M, N]``, bf16 (None), f16 or f32. Sums are exact, like i32 sums; scales and bias are applied
-    in f32, with one rounding. Errors: UnsupportedDtypeError for codes other than i8; those of
-    ``scaled_mm``.
+    in f32, with one rounding. ``out``: the destination. Errors: UnsupportedDtypeError for codes
+    other than i8; those of ``scaled_mm``.
     """
     need("int8_scaled_mm", a=a, b=b)
     _codes_are("int8_scaled_mm", "i8", a, b)
     a = as_rows(a)
     scales_a, scales_b = _steps("int8_scaled_mm", a, b, scales_a=scales_a, scales_b=scales_b)
-    return _scaled_mm_channel(a, b, scales_a, scales_b, bias=bias, out_dtype=out_dtype)
+    return _scaled_mm_channel(a, b, scales_a, scales_b, bias=bias, out_dtype=out_dtype, out=out)
 
 
 def bmm_fp8(
@@ -331,6 +405,8 @@ def fp8_gemm(
     a_scale: Any = None,
     b_scale: Any = None,
     output_dtype: Any = "f16",
+    *,
+    out: Any = None,
 ) -> Any:
     """``a · b`` in f8e4m3 with one scale per side, as in Triton Fused Operators: scales *multiply*.
 
@@ -338,17 +414,21 @@ def fp8_gemm(
     launches per side on a GPU; or by the scale that is given), or f8e4m3 (also its bits as uint8)
     with the scale that produced the codes: a number or one element, above 0 -> out ``[*M, N]`` in
     ``output_dtype``: f16, bf16 or f32. ``out = (a · b) / (a_scale · b_scale)``, f32 sums, one
-    rounding. For scales that divide, per row or per block, use ``scaled_mm``. No gradient. Errors:
+    rounding. For scales that divide, per row or per block, use ``scaled_mm``. ``out``: the
+    destination, which shares no memory with a, b or their scales. No gradient. Errors:
     ArgumentError for codes without a scale and for a number that is no valid scale;
     ShapeMismatchError; those of ``scaled_mm``. Source: Micikevicius et al., FP8 Formats for Deep
     Learning, 2022.
     """
     need("fp8_gemm", a=a, b=b)
+    if out is not None:
+        check_shape("fp8_gemm", out, (*a.shape[:-1], *b.shape[-1:]))
+        check_apart("fp8_gemm", out, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
     a, a_step = _codes(as_rows(a), a_scale, "a")
     # Tensor cores need b contiguous along K: its codes are stored column-major.
     b, b_step = _codes(b, b_scale, "b")
     return _scaled_mm_channel(
-        a, b, _one_for_rows(a_step, tuple(a.shape[:-1])), b_step, out_dtype=output_dtype
+        a, b, _one_for_rows(a_step, tuple(a.shape[:-1])), b_step, out_dtype=output_dtype, out=out
     )
 
 
@@ -549,7 +629,8 @@ def grouped_gemm(
     - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: group e is the first
       ``masked_m[e]`` rows of ``a[e]``: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,
-      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``).
+      the gradient of its matrix: ``out[e] = Σ a[m]ᵀ · b[m]`` (``grouped_gemm_k``). Has a
+      gradient in torch.
 
     With f32 scales they take f8 codes, and out is bf16 by default: ``(a_scale · b_scale)`` times
     the products of each 128 terms, accumulated in f32. Rows in groups and masked want ``a_scale``

@@ -45,3 +45,17 @@ def of_batch(
     if b.requires_grad:
         db = by_columns(g.mT, a) if turned else by_columns(a.mT, g)
     return da, db, dbias
+
+
+def rows_of_groups(rows: torch.Tensor, weight: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """``rows[m] · weight[e]ᵀ`` for the rows of each group, 0 for those in none. In grad mode it can
+    be differentiated again."""
+    ops = torch.ops.dlblas
+    if torch.is_grad_enabled():
+        made = ops.grouped_gemm_rows(rows, weight, offsets)
+        at = torch.arange(rows.shape[0], device=rows.device)
+        there = (at >= offsets[0]) & (at < offsets[-1])
+        return made.where(there[:, None], made.new_zeros(()))
+    made = rows.new_zeros((rows.shape[0], weight.shape[1]))
+    ops.grouped_gemm_rows_out(rows, weight, offsets, made)
+    return made

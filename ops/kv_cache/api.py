@@ -8,11 +8,13 @@ Read next: store_kv_cache/, store_mla_heads/, ../attention/paged_attention_lse/.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .._dtypes import name_of
 from .._functions import FUNCTIONS
 from .._given import need
+from .._results import attention
 from .._scores import scale_of, window_of
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
@@ -94,6 +96,7 @@ def paged_attention(
     cu_seqlens_q: Any = None, scale: float | None = None, causal: bool = True,
     window: int | None = None, softcap: float | None = None, sinks: Any = None,
     k_scale: Any = None, v_scale: Any = None, layout: str = "NHD", return_lse: bool = False,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """Attention of new tokens over a paged cache: decoding, and prefill in chunks.
 
@@ -116,7 +119,8 @@ def paged_attention(
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
     - ``sinks`` ``[H]``, f32 or q's dtype: ``e^sink`` is added to the denominator, and so to lse.
       The operator takes f32; each call converts q's dtype, on a GPU with an extra launch;
-    - ``k_scale``, ``v_scale`` f32 ``[]``: factors of the values in the caches.
+    - ``k_scale``, ``v_scale`` f32 ``[]``: factors of the values in the caches;
+    - ``out``: where o goes, or with ``return_lse`` a tuple of places for o and lse.
 
     q is f32, f16 or bf16, and o has its dtype; caches have q's dtype, f8e4m3 or f8e5m2; tables,
     lengths and offsets are i32 or i64; any strides. Slots that no row sees are not read. A row that
@@ -151,17 +155,23 @@ def paged_attention(
     lead = None
     if len(q.shape) == 4:
         q, lead, cu_seqlens_q = _rows(q, seq_lens, cu_seqlens_q)
-    o, lse = _paged(
-        q, k_cache, v_cache, page_table, seq_lens, cu_seqlens_q, indptr, sinks, k_scale, v_scale,
-        scale=scale_of(op, scale), causal=causal, window=window_of(op, window),
-        softcap=softcap or 0.0,
-    )  # fmt: skip
-    return _split(o, lse, lead, return_lse)
+    scores = {
+        "scale": scale_of(op, scale), "causal": causal, "window": window_of(op, window),
+        "softcap": softcap or 0.0,
+    }  # fmt: skip
+
+    def call(to: Any) -> Any:
+        return _paged(
+            q, k_cache, v_cache, page_table, seq_lens, cu_seqlens_q, indptr, sinks, k_scale,
+            v_scale, **scores, out=to,
+        )  # fmt: skip
+
+    return _split(op, call, q, lead, out, return_lse)
 
 
 def mla_decode(
     q_nope: Any, q_pe: Any, ckv_cache: Any, kpe_cache: Any, page_table: Any, seq_lens: Any,
-    scale: float | None = None, return_lse: bool = False,
+    scale: float | None = None, return_lse: bool = False, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """DeepSeek's latent attention over a paged cache, one new token per sequence.
 
@@ -171,7 +181,8 @@ def mla_decode(
     kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table ``[T, W]``,
     seq_lens ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` the result is a tuple of o and
     ``lse = log Σ e^score``, f32 ``[T, H]``. ``scale``: None means ``1 / √(R + Dr)``; models set
-    their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``.
+    their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``. ``out``: where o goes, or
+    with ``return_lse`` a tuple of places for o and lse.
 
     q_nope is f32, f16 or bf16; q_pe, the caches and o have its dtype. Any strides, so slices of one
     cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not read. A token without
@@ -189,8 +200,13 @@ def mla_decode(
         if tuple(q_pe.shape[:-1]) != tuple(q_nope.shape[:-1]):
             raise _wrong(op, "q_pe", f"{(*q_nope.shape[:-1], 'Dr')}", tuple(q_pe.shape))
         q_nope, q_pe = q_nope[:, 0], q_pe[:, 0]
-    o, lse = _latent(q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale)
-    return _split(o, lse, lead, return_lse)
+
+    def call(to: Any) -> Any:
+        return _latent(
+            q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale, out=to
+        )
+
+    return _split(op, call, q_nope, lead, out, return_lse)
 
 
 def _rows(q: Any, seq_lens: Any, cu_seqlens_q: Any) -> tuple[Any, tuple[int, int], Any]:
@@ -216,8 +232,15 @@ def _rows(q: Any, seq_lens: Any, cu_seqlens_q: Any) -> tuple[Any, tuple[int, int
     return rows, (batch, count), starts
 
 
-def _split(o: Any, lse: Any, lead: tuple[int, int] | None, return_lse: bool) -> Any:
+def _split(
+    op: str, call: Callable[[Any], Any], q: Any, lead: tuple[int, int] | None, out: Any,
+    return_lse: bool,
+) -> Any:  # fmt: skip
     """Results with q's leading dimensions."""
+    if out is not None:
+        rows = 2 if lead is not None else 0
+        return attention(op, call, q, out, return_lse, lambda shape: shape[:2], rows)
+    o, lse = call(None)
     if lead is not None:
         o = o.reshape((*lead, *o.shape[1:]))
         lse = lse.reshape((*lead, *lse.shape[1:]))

@@ -11,7 +11,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from .._empty import empty
 from .._functions import FUNCTIONS
+from .._given import as_matrix
+from .._results import check_loss
 from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
 
 __all__ = ["cross_entropy", "fused_linear_cross_entropy"]
@@ -28,6 +31,7 @@ CALLED = {
 }  # fmt: skip
 
 _rows = FUNCTIONS["cross_entropy_rows"].call
+_matmul = FUNCTIONS["matmul"].call
 _REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -89,10 +93,36 @@ def _no_arithmetic(target: Any) -> Error:
     )  # fmt: skip
 
 
+def _reduced(
+    loss: Any, lse: Any, target: Any, weight: Any, ignore_index: int, lse_square_scale: float,
+    reduction: str, wants_z: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    """(loss, z_loss) of the rows' losses and lse; z_loss is None if it is not wanted."""
+    counts = target != ignore_index
+    if isinstance(counts, bool):
+        raise _no_arithmetic(target)
+    z_loss = None
+    if lse_square_scale or wants_z:
+        lse = _masked(lse, counts)
+        z_loss = lse_square_scale * lse * lse
+    if reduction != "none":
+        rows = counts.sum() if reduction == "mean" else 1
+        if not hasattr(loss, "new_empty"):  # NumPy would divide by an integer in f64
+            rows = loss.dtype.type(rows)
+        weights = rows
+        if reduction == "mean" and weight is not None:
+            weights = _sum_of_weights(weight, target, counts)
+        loss = loss.sum() / weights
+        z_loss = z_loss.sum() / rows if z_loss is not None else None
+    if lse_square_scale:
+        loss = loss + z_loss
+    return loss, z_loss
+
+
 def cross_entropy(
     logits: Any, target: Any, weight: Any = None, *, ignore_index: int = -100,
     label_smoothing: float = 0.0, lse_square_scale: float = 0.0, reduction: str = "mean",
-    softcap: float | None = None, return_z_loss: bool = False,
+    softcap: float | None = None, return_z_loss: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
     """Cross entropy of rows of logits, with class weights, label smoothing, z-loss and a soft cap.
 
@@ -106,31 +136,28 @@ def cross_entropy(
 
     logits ``[*T, C]`` f32, f16 or bf16, target ``[*T]`` i32 or i64, weight ``[C]`` f32 or logits'
     dtype. The loss is f32, ``[]`` or, with ``"none"``, ``[*T]``. One read of the logits forward,
-    one read and one write backward; 16-bit logits are never stored as f32. Errors: ArgumentError
-    for another reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is
-    not ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
+    one read and one write backward; 16-bit logits are never stored as f32. ``out`` gets a copy of
+    the loss (a tuple: of both results), without gradients. Errors: ArgumentError for another
+    reduction, and those of ``cross_entropy_rows``. A target outside 0 … C − 1 that is not
+    ignore_index gives NaN. Source: torch's and Liger Kernel's functions of this name.
     """
     _check_options("cross_entropy", reduction, ignore_index, lse_square_scale)
+    if out is not None:
+        names = ("loss", "z_loss") if return_z_loss else ("loss",)
+        shape = tuple(target.shape) if reduction == "none" else ()
+        inputs = {"logits": logits, "target": target, "weight": weight}
+        places = check_loss("cross_entropy", out, names, shape, inputs)
     weight = _class_weight(weight, logits)
     total = weight.sum() if weight is not None and label_smoothing else None
     loss, lse = _rows(logits, target, weight, total, ignore_index, label_smoothing, softcap or 0.0)
-    loss, lse = loss[..., 0], lse[..., 0]
-    counts = target != ignore_index
-    if isinstance(counts, bool):
-        raise _no_arithmetic(target)
-    z_loss = None
-    if lse_square_scale or return_z_loss:
-        lse = _masked(lse, counts)
-        z_loss = lse_square_scale * lse * lse
-    if reduction != "none":
-        rows = counts.sum() if reduction == "mean" else 1
-        weights = rows
-        if reduction == "mean" and weight is not None:
-            weights = _sum_of_weights(weight, target, counts)
-        loss = loss.sum() / weights
-        z_loss = z_loss.sum() / rows if z_loss is not None else None
-    if lse_square_scale:
-        loss = loss + z_loss
+    loss, z_loss = _reduced(
+        loss[..., 0], lse[..., 0], target, weight, ignore_index, lse_square_scale, reduction,
+        return_z_loss,
+    )  # fmt: skip
+    if out is not None:
+        for place, value in zip(places, (loss, z_loss), strict=False):
+            place[...] = value
+        return out
     return (loss, z_loss) if return_z_loss else loss
 
 
@@ -147,25 +174,27 @@ def fused_linear_cross_entropy(
     their gradients, so that backward only scales them. With ``"none"`` each row has its own factor,
     and backward recomputes the logits. Nothing waits for the device.
 
-    torch tensors only. x ``[*T, H]`` f32, f16 or bf16, weight ``[V, H]`` of x's dtype (a layer's
-    ``nn.Linear.weight``), target ``[*T]`` i32 or i64, bias ``[V]`` of x's dtype or f32, ce_weight
-    ``[V]`` f32 or x's dtype, one weight per class. The loss is f32, ``[]`` or ``[*T]``; with
-    ``return_z_loss`` a tuple of it and its part ``lse_square_scale · lse²``, which carries no
-    gradient. dlogits have x's dtype; the weight's gradient is summed in f32 over the parts, rounded
-    once, and then scaled by the loss's gradient: several parts need a temporary f32 copy of its
-    size. No gradient of a gradient. Errors: ArgumentTypeError for other arrays, ArgumentError for
-    another reduction, ShapeMismatchError; those of ``matmul`` and ``cross_entropy_rows``. Source:
-    Liger Kernel's function of this name.
+    torch tensors, or NumPy arrays, which have no gradients. x ``[*T, H]`` f32, f16 or bf16, weight
+    ``[V, H]`` of x's dtype (a layer's ``nn.Linear.weight``), target ``[*T]`` i32 or i64, bias
+    ``[V]`` of x's dtype or f32, ce_weight ``[V]`` f32 or x's dtype, one weight per class. The loss
+    is f32, ``[]`` or ``[*T]``; with ``return_z_loss`` a tuple of it and its part ``lse_square_scale
+    · lse²``, which carries no gradient. dlogits have x's dtype; the weight's gradient is summed in
+    f32 over the parts, rounded once, and then scaled by the loss's gradient: several parts need a
+    temporary f32 copy of its size. No gradient of a gradient. Errors: ArgumentTypeError for other
+    arrays, ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
+    ``cross_entropy_rows``. Source: Liger Kernel's function of this name.
     """
     op = "fused_linear_cross_entropy"
     _check_options(op, reduction, ignore_index, lse_square_scale)
+    package = type(x).__module__.partition(".")[0]
+    package = package if package == "numpy" else "torch"
+    kind = "NumPy array" if package == "numpy" else "torch tensor"
     for name, value in (("x", x), ("weight", weight), ("target", target)):
-        if type(value).__module__.partition(".")[0] != "torch":
+        if type(value).__module__.partition(".")[0] != package:
             got = type(value).__name__
             raise ArgumentTypeError.from_library(
-                f"{op}: {name} is no torch tensor; expected one, got {got}",
-                op, name, "a torch tensor", got,
-            )  # fmt: skip
+                f"{op}: {name} is no {kind}; expected one, got {got}", op, name, f"a {kind}", got
+            )
     width = tuple(x.shape[-1:])
     if len(weight.shape) != 2 or (width and tuple(weight.shape[1:]) != width):
         expected, got = f"[V, {width[0] if width else 'H'}]", str(tuple(weight.shape))
@@ -179,9 +208,39 @@ def fused_linear_cross_entropy(
             f"{op}: target does not fit x; expected {expected}, got {got}",
             op, "target", expected, got,
         )  # fmt: skip
+    classes = _class_weight(ce_weight, x)
+    if package == "numpy":
+        loss, lse = _rows_in_parts(
+            x, weight, target, bias, classes, (ignore_index, label_smoothing, softcap or 0.0)
+        )
+        loss, z_loss = _reduced(
+            loss, lse, target, classes, ignore_index, lse_square_scale, reduction, return_z_loss
+        )
+        return (loss, z_loss) if return_z_loss else loss
     from .loss_linear_cross_entropy import Call, linear_cross_entropy
 
     call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
-    classes = _class_weight(ce_weight, x)
     loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)
     return (loss, z_loss) if return_z_loss else loss
+
+
+_PART, _LEAST_ROWS = (
+    256 << 20,
+    128,
+)  # bytes of logits at a time, and the rows that they are at least
+
+
+def _rows_in_parts(
+    x: Any, weight: Any, target: Any, bias: Any, classes: Any, options: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """(losses, lse) of NumPy's rows, with the logits of a part of them at a time."""
+    rows, targets = as_matrix(x), target.reshape((-1,))
+    count, size = int(rows.shape[0]), int(weight.shape[0]) * x.itemsize
+    each = max(_LEAST_ROWS, _PART // max(1, size))
+    total = classes.sum() if classes is not None and options[1] else None
+    loss, lse = (empty(x, (count, 1), "f32", "fused_linear_cross_entropy") for _ in range(2))
+    for first in range(0, max(1, count), each):
+        part = slice(first, first + each)
+        logits = _matmul(rows[part], weight.T, bias=bias)
+        _rows(logits, targets[part], classes, total, *options, out=(loss[part], lse[part]))
+    return loss.reshape(target.shape), lse.reshape(target.shape)

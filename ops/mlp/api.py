@@ -12,7 +12,9 @@ import math
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._given import as_rows, converted, flattens, need
+from .._given import as_rows, asks_for_gradients, converted, flattens, grad_error, need
+from .._hooks import older_forms
+from .._joined import form as joined
 from .._spread import doubled, spread
 from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
 
@@ -112,13 +114,16 @@ def gated_mlp_quant(
     return result
 
 
-def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = "silu") -> Any:
+def fused_gated_mlp(
+    x: Any, gate_weight: Any, up_weight: Any, activation: str = "silu", *, out: Any = None
+) -> Any:
     """``(x · gate_weightᵀ) ⊙ act(x · up_weightᵀ)``: a gated layer that activates the *up* branch.
 
     The same as in Triton Fused Operators. x ``[*T, K]``, both weights ``[F, K]`` -> ``[*T, F]`` in
     x's dtype; ``activation`` is ``silu`` or ``gelu`` (erf). f32, f16 or bf16 weights of another
-    dtype than x are converted to x's: a copy at every call. Otherwise dtypes, numerics, gradients
-    and errors are those of ``gated_mlp``; ArgumentError, a ValueError, for another activation.
+    dtype than x are converted to x's: a copy at every call. ``out``: the destination. Otherwise
+    dtypes, numerics, gradients and errors are those of ``gated_mlp``; ArgumentError, a ValueError,
+    for another activation.
     """
     if activation not in ("silu", "gelu"):
         raise ArgumentError.from_library(
@@ -128,7 +133,7 @@ def fused_gated_mlp(x: Any, gate_weight: Any, up_weight: Any, activation: str = 
         )  # fmt: skip
     need("fused_gated_mlp", x=x, gate_weight=gate_weight, up_weight=up_weight)
     gate, up = converted(gate_weight, x), converted(up_weight, x)
-    return _gated(as_rows(x), up, gate, activation)
+    return _gated(as_rows(x), up, gate, activation, out=out)
 
 
 def rms_norm_linear(
@@ -146,8 +151,8 @@ def rms_norm_linear(
     number of the tables' columns unless it is given. A normalised row is rounded to x's dtype; y is
     rotated in f32 and rounded once, in one pass (``linear_rope``). With the style
     ``interleaved_to_half``, or with tables in which token t does not read row t mod S, the rotated
-    columns are also rounded before the rotation. Gradients of x, rms_w and weight only without
-    ``rope``. Errors: ArgumentTypeError and ArgumentError for an invalid ``rope``;
+    columns are also rounded before the rotation. Gradients, in torch, of x, rms_w and weight;
+    tables have none. Errors: ArgumentTypeError and ArgumentError for an invalid ``rope``;
     ShapeMismatchError where y has fewer columns than q and k, or for other tables; those of
     ``norm_linear`` and ``apply_rotary_pos_emb``.
     """
@@ -156,6 +161,26 @@ def rms_norm_linear(
         return _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tables, heads, kv_heads, style, width = _read_rope(rope, weight, tuple(x.shape[:-1]))
     tables = tuple(t if t.shape[-1] == width else doubled(t) for t in tables)
+    of = heads, kv_heads, width, style
+    if not asks_for_gradients(x, rms_w, weight, *tables):
+        return _rotated(x, rms_w, weight, eps, tables, of, out)
+    if out is not None:
+        raise grad_error("rms_norm_linear", "x")
+    import torch
+
+    from .._rotated_projection import Heads, RotatedProjection
+
+    with torch.no_grad():
+        y = _rotated(x, rms_w, weight, eps, tables, of, None)
+    return RotatedProjection.apply(y, x, rms_w, weight, *tables, eps, Heads(*of))
+
+
+def _rotated(
+    x: Any, rms_w: Any, weight: Any, eps: float, tables: Any, of: tuple[int, int, int, str],
+    out: Any,
+) -> Any:  # fmt: skip
+    """The projection without a gradient."""
+    heads, kv_heads, width, style = of
     rows = _rows_of_tables(tables, tuple(x.shape[:-1]))
     if rows is not None and style != "interleaved_to_half":
         normed = _normed(as_rows(x), rms_w, eps)
@@ -253,3 +278,14 @@ def _not_rope(cls: Any, problem: str, expected: str, got: str) -> Exception:
         "rms_norm_linear", "rope", expected, got,
     )  # fmt: skip
     return error
+
+
+older_forms.update(
+    {
+        name: joined(name, "x")
+        for name in (
+            "gated_linear", "gated_linear_quant_group", "linear_rope", "norm_gated_linear",
+            "norm_linear",
+        )
+    }
+)  # fmt: skip

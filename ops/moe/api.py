@@ -12,9 +12,11 @@ import math
 import sys
 from typing import Any, NoReturn
 
+from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
-from .._given import as_matrix
+from .._given import as_matrix, check_place
+from .._overlap import check_apart
 from ..errors import ArgumentError, ShapeMismatchError
 
 __all__ = ["fused_moe", "topk_gating"]
@@ -97,6 +99,7 @@ def fused_moe(
     renormalize: bool = False,
     expert_offset: int = 0,
     expert_map: Any = None,
+    out: Any = None,
 ) -> Any:
     """Weighted sum of each token's experts: ``y[t] = Σ_j weight[t, j] · expert(id[t, j], x[t])``.
 
@@ -112,8 +115,9 @@ def fused_moe(
 
     Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``.
     Values between them are rounded to x's dtype; sums are f32. Results are the same in every run.
-    Never waits for a GPU and can be captured in a CUDA graph. No gradient. Errors:
-    ShapeMismatchError and others of the operators. Source: Gale et al., MegaBlocks, 2022.
+    Never waits for a GPU and can be captured in a CUDA graph. ``out``: where y goes; it shares no
+    memory with the inputs. No gradient. Errors: ShapeMismatchError and others of the operators.
+    Source: Gale et al., MegaBlocks, 2022.
     """
     if len(w13.shape) != 3 or len(w2.shape) != 3 or len(x.shape) < 2:
         _refuse_shapes(x, w13, w2, "x [*T, C], w13 [E, 2F, C], w2 [E, C, F]")
@@ -127,6 +131,12 @@ def fused_moe(
             f"{got}",
             "fused_moe", "topk_weights", expected, got,
         )  # fmt: skip
+    if out is not None:
+        check_place("fused_moe", "out", out, (tuple(x.shape),), name_of(x.dtype), x)
+        check_apart(
+            "fused_moe", out, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids,
+            expert_map=expert_map,
+        )  # fmt: skip
     if renormalize:
         topk_weights = topk_weights / topk_weights.sum(axis=-1, keepdims=True)
     if expert_map is not None:
@@ -136,7 +146,7 @@ def fused_moe(
         topk_ids = topk_ids - expert_offset
     rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
     rows = _silu_and_mul(_grouped_gemm(rows, w13, offsets))
-    return _moe_unpermute(_grouped_gemm(rows, w2, offsets), inverse, topk_weights)
+    return _moe_unpermute(_grouped_gemm(rows, w2, offsets), inverse, topk_weights, out=out)
 
 
 def _refuse_shapes(x: Any, w13: Any, w2: Any, expected: str) -> NoReturn:

@@ -13,15 +13,18 @@ from __future__ import annotations
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._granularity import GROUPS, check_granularity, with_scale
+from .._granularity import GROUPS, check_codes, check_granularity, with_scale
 from .._hooks import older_forms
-from .._spread import into, spread
+from .._overlap import check_apart
+from .._spread import beside, into, spread
 from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
 
 __all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quant"]
 
 _group_norm = FUNCTIONS["group_norm_rows"].call
 _layernorm_gated = FUNCTIONS["layernorm_gated_rows"].call
+_rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
+_quantize_tensor = FUNCTIONS["quantize_tensor"].call
 _token = FUNCTIONS["rms_norm_quant_token"].call
 _group = FUNCTIONS["rms_norm_quant_group"].call
 _static = FUNCTIONS["rms_norm_quant_static"].call
@@ -52,15 +55,21 @@ def rms_norm_quant(
     - ``"group32"``, ``"group64"``, ``"group128"``, neighbouring columns; the last group may have
       fewer: ``[*T, ceil(C / group)]`` (``rms_norm_quant_group``);
     - ``"tensor"``, all of x, with a calibrated ``scale``, a tensor of shape ``[]`` or a number,
-      which is returned unchanged (``rms_norm_quant_static``). A scale that depends on all rows
-      takes a second pass: ``rms_norm``, then ``quantize(y, "tensor")``.
+      which is returned unchanged (``rms_norm_quant_static``). Without a scale, one is found over
+      all rows in a second pass, and y is rounded to x's dtype between: ``rms_norm``, then
+      ``quantize(y, "tensor")``.
 
     ``out=(q, scale)`` is written; a given scale is copied there. Elements that are all zero have
-    the scale 1. No gradient. Errors: ArgumentError for an unknown granularity, for ``"tensor"``
-    without a scale, or for a scale with any other granularity; those of the operators. Source:
+    the scale 1. No gradient. Errors: ArgumentError for an unknown granularity, or for a scale with
+    any other granularity than ``"tensor"``; those of the operators. Source:
     Zhang and Sennrich, 2019; Micikevicius et al., FP8 Formats for Deep Learning, 2022.
     """
-    check_granularity("rms_norm_quant", "rms_norm", granularity, scale)
+    check_granularity("rms_norm_quant", granularity, scale)
+    if granularity == "tensor" and scale is None:
+        places = check_codes("rms_norm_quant", out, ("q", "scale"), x, x.shape, "f8e4m3")
+        y = _rms_norm(x, weight, eps, weight_offset=weight_offset)
+        made: tuple[Any, Any] = _quantize_tensor(y, out=places)
+        return made if out is None else out
     if granularity == "tensor":
         return with_scale(
             "rms_norm_quant",
@@ -91,7 +100,17 @@ def add_rms_norm_quant(
     ``out=(q, scale, residual_out)`` is written. ``add_rms_norm_quant_token_`` and the others work
     in place (residual_out over residual).
     """
-    check_granularity("add_rms_norm_quant", "add_rms_norm", granularity, scale)
+    check_granularity("add_rms_norm_quant", granularity, scale)
+    if granularity == "tensor" and scale is None:
+        names = ("q", "scale", "residual_out")
+        places = check_codes("add_rms_norm_quant", out, names, x, x.shape, "f8e4m3")
+        if places is not None:
+            for place in places:
+                check_apart("add_rms_norm_quant", place, residual=residual, residual_out=out[2])
+        to = None if out is None else (beside(x), out[2])
+        y, hidden = _add_rms_norm(x, weight, residual, eps, weight_offset=weight_offset, out=to)
+        q, found = _quantize_tensor(y, out=places)
+        return (q, found, hidden) if out is None else out
     if granularity == "tensor":
         return with_scale(
             "add_rms_norm_quant",

@@ -316,6 +316,8 @@ def rope_tables(
 ) -> tuple[Any, Any]:
     """Cosines and sines of rotary angles, ``(cos, sin)``: f32 ``[T, dim / 2]`` torch tensors.
 
+    NumPy positions ``[T]`` give NumPy tables.
+
     ``angle[t, i] = position[t] · frequency[i]``, ``frequency[i] = theta^(−2i / dim)``, in f64,
     rounded once: the values of Llama's precompute_freqs_cis, without complex numbers. Positions are
     ``0 … end − 1`` or a tensor ``[T]``; the tables are then on its device. ``cat((cos, sin), -1)``
@@ -343,6 +345,8 @@ def rope_tables(
         raise refused("dim", "an even number, 0 or more", dim)
     if not theta > 0:
         raise refused("theta", "a positive number", theta)
+    if _is_numpy(end_or_positions):
+        return _numpy_tables(end_or_positions, dim, theta, scaling, device)
     import torch
 
     if isinstance(end_or_positions, torch.Tensor):
@@ -359,6 +363,27 @@ def rope_tables(
     each = torch.tensor(turns, dtype=torch.float64, device=positions.device)
     angles = positions.to(torch.float64)[:, None] * each
     return (angles.cos() * factor).to(torch.float32), (angles.sin() * factor).to(torch.float32)
+
+
+def _is_numpy(positions: Any) -> bool:
+    """Whether these are positions in a NumPy array; NumPy's numbers are an end."""
+    return type(positions).__module__ == "numpy" and len(getattr(positions, "shape", ())) > 0
+
+
+def _numpy_tables(
+    positions: Any, dim: int, theta: float, scaling: Mapping[str, Any] | None, device: Any
+) -> tuple[Any, Any]:
+    import numpy as np
+
+    if len(positions.shape) != 1:
+        raise _wrong(
+            "end_or_positions", "a number or positions [T]", tuple(positions.shape), "rope_tables"
+        )
+    if device is not None:
+        raise refused("device", "None with NumPy positions", device)
+    turns, factor = frequencies(dim, float(theta), scaling)
+    angles = positions.astype(np.float64)[:, None] * np.array(turns, np.float64)
+    return (np.cos(angles) * factor).astype("f"), (np.sin(angles) * factor).astype("f")
 
 
 def _end(value: Any, symbol: type) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 from .._dtypes import name_of
 from .._functions import FUNCTIONS
 from .._given import as_rows, need
+from .._hooks import older_forms
+from .._joined import form as joined
 from ..errors import ArgumentError
 
 __all__ = ["mm_w4a16", "mm_w8a16"]
@@ -90,3 +92,8 @@ def mm_w8a16(
             "mm_w8a16", "group", "1 or more, or -1", str(group),
         )  # fmt: skip
     return _i8(x, qweight, scale, bias, each, out=out)
+
+
+older_forms.update(
+    {name: joined(name, "x") for name in ("mm_w4a16_awq", "mm_w4a16_gptq", "mm_w8a16_group")}
+)

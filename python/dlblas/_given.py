@@ -137,7 +137,8 @@ def check_writable(op: str, shown: str, place: Any) -> None:
             op, argument, "a writable array", "writeable=False",
         )  # fmt: skip
     strides = strides_of(place) or ()
-    if any(step == 0 and size > 1 for size, step in zip(place.shape, strides, strict=False)):
+    steps = zip(place.shape, strides, strict=False)
+    if 0 not in place.shape and any(step == 0 and size > 1 for size, step in steps):
         expected = "a destination in which every element has its own memory"
         got = "a broadcast view"
         raise ArgumentError.from_library(

@@ -13,28 +13,23 @@ from importlib import import_module
 from typing import Any
 
 from ._array import Array
+from ._dtypes import name_of
 from ._given import check_place
+from ._overlap import check_apart
+from ._results import places_of
 from .errors import ArgumentError
 
 GROUPS = {"group32": 32, "group64": 64, "group128": 128}
 _THERE = ", ".join(("token", *GROUPS, "tensor"))
 
 
-def check_granularity(op: str, before: str, granularity: str, scale: Any) -> None:
-    """Refuses a granularity that is not offered, or that does not fit ``scale``. ``before``: the
-    operator without quantisation, which the error suggests for a scale over all rows."""
+def check_granularity(op: str, granularity: str, scale: Any) -> None:
+    """Refuses a granularity that is not offered, or that does not fit ``scale``."""
     if granularity not in ("token", "tensor", *GROUPS):
         raise ArgumentError.from_library(
             f"{op}: granularity is not offered; expected {_THERE}, got {granularity!r}; "
             f"{op}_group takes groups of any width",
             op, "granularity", _THERE, repr(granularity),
-        )  # fmt: skip
-    if granularity == "tensor" and scale is None:
-        expected = 'a scale with granularity "tensor"'
-        raise ArgumentError.from_library(
-            f"{op}: scale is missing; expected {expected}: one that depends on all rows takes a "
-            f'second launch, {before} and then quantize(y, "tensor")',
-            op, "scale", expected, "None",
         )  # fmt: skip
     if granularity != "tensor" and scale is not None:
         expected = f"None with granularity {granularity!r}, which makes its scales"
@@ -44,14 +39,30 @@ def check_granularity(op: str, before: str, granularity: str, scale: Any) -> Non
         )  # fmt: skip
 
 
+def check_codes(op: str, out: Any, names: tuple[str, ...], x: Any, shape: Any, dtype: Any) -> Any:
+    """Refuses, before a first launch, places of q and its scale that a second one would refuse.
+    Returns those two, or None."""
+    if out is None:
+        return None
+    places = places_of(op, out, names)
+    check_place(op, "out[0] (q)", places[0], (tuple(shape),), name_of(dtype) or str(dtype), x)
+    check_place(op, "out[1] (scale)", places[1], ((),), "f32", x)
+    check_apart(op, places[0], scale=places[1])
+    for place in places[:2]:
+        check_apart(op, place, x=x)
+    return places[:2]
+
+
 def with_scale(
     op: str,
     call: Callable[[Any], Any],
     scale: Any,
     out: Any,
     names: tuple[str, ...] = ("q", "scale"),
+    shapes: tuple[tuple[Any, ...], ...] = ((), (1,)),
 ) -> Any:
-    """All results of a call with a static scale, which is a result that is not computed.
+    """All results of a call with a static scale, which is a result that is not computed and has
+    one of ``shapes``.
     ``call(out)`` computes the other results, in order, into the arrays of ``out`` without the
     scale's, which gets a copy of the scale. ``names``: the names of all results."""
     if isinstance(scale, (int, float)) and scale <= 0:  # of arrays, CPUs alone read the values
@@ -77,13 +88,13 @@ def with_scale(
     if place is None or place is scale:
         call((q, *rest) if rest else q)
         return (q, scale, *rest)
-    check_place(op, "out[1] (scale)", place, ((), (1,)), "f32", q)
+    check_place(op, "out[1] (scale)", place, shapes, "f32", q)
     call((q, *rest) if rest else q)
-    place[...] = _as_placed(scale, place)
+    place[...] = as_placed(scale, place)
     return out
 
 
-def _as_placed(scale: Any, place: Any) -> Any:
+def as_placed(scale: Any, place: Any) -> Any:
     """The value to assign to ``place``: a scale of its package and shape, or a number."""
     if isinstance(scale, Array):
         scale = c_float.from_address(scale.data).value

@@ -120,6 +120,10 @@ def _torch(
     return (obj.data_ptr(), code, bits, tuple(obj.shape), steps, False, cuda, obj)
 
 
+planning: list[bool] = []
+"""Not empty while _called.py makes a call on meta tensors in place of those with memory."""
+
+
 def has_memory(torch: Any, obj: Any) -> bool:
     """False for meta tensors, and for tracers' tensors, which may claim to be on the CPU."""
     if type(obj) in (torch.Tensor, torch.nn.Parameter):  # 0.3 µs less than asking the storage

@@ -16,7 +16,7 @@ from typing import Any
 from ._empty import empty
 from ._functions import FUNCTIONS
 from ._given import integer
-from ._hooks import has_memory, takes_dim
+from ._hooks import has_memory, planning, takes_dim
 from .errors import ArgumentError, ArgumentTypeError
 
 
@@ -55,7 +55,8 @@ def _is_followed(x: Any) -> bool:
     if torch is None or not isinstance(x, torch.Tensor):
         return False
     followed = x.requires_grad and torch.is_grad_enabled()
-    return bool(followed or torch.compiler.is_compiling() or not has_memory(torch, x))
+    is_there = has_memory(torch, x) or planning
+    return bool(followed or torch.compiler.is_compiling() or not is_there)
 
 
 def _axis(name: str, x: Any, dim: Any) -> int | None:

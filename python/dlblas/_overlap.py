@@ -56,6 +56,12 @@ def check_apart(op: str, out: Any, **inputs: Any) -> None:
         )  # fmt: skip
 
 
+def address_of(x: Any) -> int | None:
+    """The address of the first element; None if there is none or it is not exposed."""
+    place = _place_of(x)
+    return None if place is None else place.address
+
+
 def _place_of(x: Any) -> _Place | None:
     """The memory of x; None if it has no elements or does not expose an address, as a tracer's
     tensor."""

@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from . import _made_of, _native, _options
+from . import _called, _made_of, _native, _options
 from ._arguments import hinted
 from ._array import Spec
 from ._functions import FUNCTIONS, Function, native, resolve
 from ._reports import Explanation, ProgressEvent, TuningReport, as_html
 from ._search import check_tuple, search
 from ._text import harmless
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, Error
 
 
 class Operation:
@@ -99,7 +99,25 @@ def tune(
 
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """
-    return search("tune", name, args, kwargs, _options_in(locals()))[2]
+    return _search_form("tune", name, args, kwargs, _options_in(locals()))[2]
+
+
+def _search_form(
+    what: str, name: str, args: Any, kwargs: Mapping[str, Any] | None, options: dict[str, Any]
+) -> tuple[Function, dict[str, Any], TuningReport, Explanation | None]:
+    """``search``, also of a call in another form than the operator's own, if that runs one
+    operator; then with the explanation of that operator's call."""
+    try:
+        return (*search(what, name, args, kwargs, {**options}), None)
+    except Error:
+        function, fixed = resolve(name)
+        named = {**fixed, **(kwargs or {})}
+        called = _called.in_other_form(function, args, named) if isinstance(args, tuple) else []
+        if len(called) != 1:
+            raise
+        runs = called[0]
+    report = search(what, runs.function.name, (), runs.named, options)[2]
+    return function, named, report, _explain(runs.function, (), runs.named)
 
 
 def _options_in(given: dict[str, Any]) -> dict[str, Any]:
@@ -144,8 +162,8 @@ def get_op(
         values = check_tuple("get_op", name, args)
         function, report, explanation = _made_of.get(name, whole, values, named, options)
     else:
-        function, named, report = search("get_op", name, args, kwargs, options)
-        explanation = _explain(function, args, named)
+        function, named, report, found = _search_form("get_op", name, args, kwargs, options)
+        explanation = found or _explain(function, args, named)
     scalars = {p.name for p in function.params if p.kind != "tensor"}
     defaults = {
         p.name: value for p, value in zip(function.params, args, strict=False) if p.name in scalars
@@ -190,14 +208,44 @@ def explain(name: str, *args: Any, device: Any = None, **kwargs: Any) -> Explana
 
     Prints as a table; ``as_dict()`` is for programs. ``device``: explains the call as if all
     tensors were on that device, which may be ``"sm_90a"``, a typical GPU of that architecture that
-    need not be present.
+    need not be present. A function made of operators (``linear``, ``flash_attention`` …), or a call
+    that runs several, prints one table per operator; ``as_dict()`` has them under ``"parts"``. This
+    needs torch.
     """
-    function, fixed = resolve(name)
     _refuse_tuple("explain", name, args)
+    whole = None if name in FUNCTIONS else _made_of.function_named(name)
+    if whole is not None:
+        called = _called.record(whole, args, kwargs, device)
+        if called is not None:
+            return _explain_all_of(name, called[0])
+    function, fixed = resolve(name)
+    on = args, {**fixed, **kwargs}
     if device is not None:
-        args = tuple(_on(device, value) for value in args)
-        kwargs = {key: _on(device, value) for key, value in kwargs.items()}
-    return _explain(function, args, {**fixed, **kwargs})
+        on = (
+            tuple(_on(device, value) for value in args),
+            {key: _on(device, value) for key, value in on[1].items()},
+        )
+    try:
+        return _explain(function, *on)
+    except Error:
+        found = _called.in_other_form(function, args, {**fixed, **kwargs}, device)
+        if not found:
+            raise
+    return _explain_all_of(name, found)
+
+
+def _explain_all_of(name: str, called: list[_called.Called]) -> Explanation:
+    """The explanations of the operators that a call runs, as one."""
+    import json
+
+    each = [_explain(one.function, (), one.named) for one in called]
+    if len(each) == 1:
+        return each[0]
+    names = ", ".join(dict.fromkeys(one.function.name for one in called)) or "no operator"
+    parts = [one.as_dict() for one in each]
+    table = "\n\n".join([f"{name} runs {names}", *map(str, each)])
+    made = {"op": name, "problem": "", "candidates": [], "why": f"runs {names}", "parts": parts}
+    return _made_of.Parts(table, json.dumps(made))
 
 
 def explain_all(name: str, **named: Any) -> str:
@@ -214,12 +262,10 @@ def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) ->
     ``warmup([("rms_norm", (x, w)), ("matmul", (a, b), {"activation": "silu"})])`` for many, which
     compile in parallel. ``dlblas.Spec`` may stand for any array. Calls that a CUDA graph captures
     must be warm, and a process with ``DLBLAS_JIT=0`` needs kernels that were compiled before.
-    Raises what the call would.
+    Functions made of operators are accepted if torch is there. Raises what the call would.
     """
     if isinstance(calls, str):
-        function, fixed = resolve(calls)
-        _refuse_tuple("warmup", calls, args)
-        native["warmup"](function.name, args, {**fixed, **kwargs})
+        _warm(calls, args, kwargs)
         return
     from concurrent.futures import ThreadPoolExecutor
 
@@ -227,6 +273,26 @@ def warmup(calls: str | Iterable[tuple[Any, ...]], *args: Any, **kwargs: Any) ->
         jobs = [pool.submit(warmup, name, *a, **(k[0] if k else {})) for name, a, *k in calls]
     for job in jobs:
         job.result()
+
+
+def _warm(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _refuse_tuple("warmup", name, args)
+    whole = None if name in FUNCTIONS else _made_of.function_named(name)
+    recorded = None if whole is None else _called.record(whole, args, kwargs)
+    if recorded is not None:
+        called = recorded[0]
+    else:
+        function, fixed = resolve(name)
+        named = {**fixed, **kwargs}
+        try:
+            native["warmup"](function.name, args, named)
+            return
+        except Error:
+            called = _called.in_other_form(function, args, named)
+            if not called:
+                raise
+    for one in called:
+        native["warmup"](one.function.name, (), one.named)
 
 
 def _config_text(what: str, config: str | Mapping[str, Any] | None) -> str | None:

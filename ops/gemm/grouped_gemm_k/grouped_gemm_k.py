@@ -30,3 +30,8 @@ ARGUMENTS: dict[str, str] = {
 }
 
 LETTERS: dict[str, str] = {"M": "rows of all groups; terms of the sums"}
+
+# Its gradient, built from products of the groups' rows: gradient.py.
+AUTOGRAD: dict[str, dict[str, str]] = {
+    "grouped_gemm_k": {"formula": "gradient", "second": "formula"}
+}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import torch
 
+from .gemm_gradient import rows_of_groups  # ops/gemm/gradient.py
+
 
 def grouped_gemm_rows(
     a: torch.Tensor,
@@ -19,8 +21,7 @@ def grouped_gemm_rows(
     if dout is None:
         return None, None, None
     dout = dout.to(a.dtype)
-    da = torch.zeros_like(a, memory_format=torch.contiguous_format)
-    torch.ops.dlblas.grouped_gemm_rows_out(dout, weight.transpose(1, 2), offsets, da)
+    da = rows_of_groups(dout, weight.transpose(1, 2), offsets)
     dweight = torch.ops.dlblas.grouped_gemm_k(dout, a, offsets)
     return da, dweight, None
 

@@ -38,7 +38,9 @@ ARGUMENTS: dict[str, str] = {
 LETTERS: dict[str, str] = {"M": "rows of all groups"}
 
 # Its gradient, built from grouped products: gradient.py.
-AUTOGRAD: dict[str, dict[str, str]] = {"grouped_gemm_rows": {"formula": "gradient"}}
+AUTOGRAD: dict[str, dict[str, str]] = {
+    "grouped_gemm_rows": {"formula": "gradient", "second": "formula"}
+}
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [

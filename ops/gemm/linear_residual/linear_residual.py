@@ -5,9 +5,10 @@ DOCS: dict[str, dict[str, str]] = {
         "summary": "A linear layer with scales, bias, activation and residual, in one pass.",
         "formula": "y = act(row_scale · column_scale · (x · weightᵀ) + bias) + residual",
         "shapes": (
-            "x [*T, K], weight [N, K], bias [N], residual [*T, N], row_scale [*T, 1], column_scale "
-            "[N] -> y [*T, N]; any strides of matrices. With more dimensions, the leading ones are "
-            "rows with one common stride. Arguments that are not given are skipped."
+            "x [*T, K], weight [N, K], bias [N], residual [*T, N], row_scale [*T, 1], "
+            "column_scale [N] -> y [*T, N]; any strides of matrices. With more dimensions, the "
+            "leading ones are rows; C++ and C need one common stride, Python copies others. "
+            "Arguments that are not given are skipped."
         ),
         "dtypes": (
             "x is f32, f16 or bf16; weight has x's dtype; bias and residual have x's dtype or f32; "

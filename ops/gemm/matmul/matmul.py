@@ -10,8 +10,8 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "a [*M, K], b [K, N], bias [N] -> out [*M, N]; any strides of matrices, so all four "
             "transpose layouts (b = weight.T is the layout of a linear layer). With more "
-            "dimensions, the leading ones are rows with one common stride; matrices on both sides "
-            "are a batch, as in dlblas.bmm."
+            "dimensions, the leading ones are rows; C++ and C need one common stride, Python takes "
+            "others as a batch with one b. Matrices on both sides are a batch, as in dlblas.bmm."
         ),
         "dtypes": (
             "a is f32, f16 or bf16; b has a's dtype; bias has a's dtype or f32; out has a's dtype, "

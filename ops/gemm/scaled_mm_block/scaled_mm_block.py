@@ -8,7 +8,8 @@ DOCS: dict[str, dict[str, str]] = {
             "a [*M, K], b [K, N], a_scale [*M, ceil(K / 128)], b_scale [ceil(K / 128), ceil(N / "
             "128)], bias [N] -> out [*M, N]; any strides of matrices: b = weight.T and b_scale = "
             "scale.T of quantize(weight, 'block128'), a_scale row-major or column-major. N and K "
-            "need not be multiples of 128. Leading dimensions of a are rows with one common stride."
+            "need not be multiples of 128. Leading dimensions of a are rows; C++ and C need one "
+            "common stride, Python copies others."
         ),
         "dtypes": (
             "a is f8e4m3 or i8; b has a's dtype; scales are f32; bias is f32, f16 or bf16; out is "

@@ -7,8 +7,9 @@ DOCS: dict[str, dict[str, str]] = {
         "shapes": (
             "a [*M, K], b [K, N] of any strides (b = weight.T is the layout of a linear layer), "
             "a_scale [*M, 1] (one for all: expanded, with stride 0), b_scale [N] or [1], bias [N] "
-            "-> out [*M, N]; leading dimensions of a are rows with one common stride. "
-            "dlblas.scaled_mm takes scales in the shapes that quantize returns."
+            "-> out [*M, N]; leading dimensions of a are rows; C++ and C need one common stride, "
+            "Python copies others. dlblas.scaled_mm takes scales in the shapes that quantize "
+            "returns."
         ),
         "dtypes": (
             "a is f8e4m3 or i8; b has a's dtype; scales are f32; bias is f32, f16 or bf16; out is "

@@ -8,7 +8,8 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "y = act(x · w_gateᵀ) ⊙ (x · w_upᵀ)",
         "shapes": (
             "x [*T, K], w_gate [F, K], w_up [F, K] -> y [*T, F]; any strides of matrices. With "
-            "more dimensions, the leading ones of x are rows with one common stride."
+            "more dimensions, the leading ones of x are rows; C++ and C need one common stride, "
+            "Python copies others."
         ),
         "dtypes": "x is f32, f16 or bf16; both weights and y have x's dtype.",
         "aliasing": "y must not overlap an input; inputs are never written.",

@@ -9,8 +9,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [*T, K], w_gate [F, K], w_up [F, K] -> q [*T, F], scale [*T, ceil(F / 128)]; any "
-            "strides of matrices. With more dimensions, the leading ones of x are rows with one "
-            "common stride."
+            "strides of matrices. With more dimensions, the leading ones of x are rows; C++ and C "
+            "need one common stride, Python copies others."
         ),
         "dtypes": "x is f32, f16 or bf16; both weights have x's dtype; q is f8e4m3, scale is f32.",
         "aliasing": "Results must not overlap an input; inputs are never written.",

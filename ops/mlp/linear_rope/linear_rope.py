@@ -9,8 +9,9 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [*T, K], weight [N, K], cos and sin [S, 2Dh], bias [N] -> y [*T, N], where N is "
-            "heads · 2Dh + V. Row t of x uses row t mod S of the tables. With more dimensions, the "
-            "leading ones of x are rows with one common stride."
+            "heads · 2Dh + V. Row t of x uses row t mod S of the tables. With more dimensions, "
+            "the leading ones of x are rows; C++ and C need one common stride, Python copies "
+            "others."
         ),
         "dtypes": (
             "x is f32, f16 or bf16; weight and y have x's dtype; tables and bias have x's dtype or "

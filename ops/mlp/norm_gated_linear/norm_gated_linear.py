@@ -6,7 +6,8 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": ("y = act(x̂ · w_gateᵀ) ⊙ (x̂ · w_upᵀ), x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w"),
         "shapes": (
             "x [*T, K], rms_w [K], w_gate [F, K], w_up [F, K] -> y [*T, F]; any strides of "
-            "matrices. Leading dimensions of x are rows with one common stride."
+            "matrices. Leading dimensions of x are rows; C++ and C need one common stride, Python "
+            "copies others."
         ),
         "dtypes": (
             "x is f32, f16 or bf16; rms_w has x's dtype or f32; both weights and y have x's dtype."

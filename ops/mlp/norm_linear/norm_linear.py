@@ -6,7 +6,7 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "y = x̂ · weightᵀ, x̂ = x · rsqrt(mean_K(x²) + eps) · rms_w",
         "shapes": (
             "x [*T, K], rms_w [K], weight [N, K] -> y [*T, N]; any strides of matrices. Leading "
-            "dimensions of x are rows with one common stride."
+            "dimensions of x are rows; C++ and C need one common stride, Python copies others."
         ),
         "dtypes": "x is f32, f16 or bf16; rms_w has x's dtype or f32; weight and y have x's dtype.",
         "aliasing": "y must not overlap an input; inputs are never written.",

@@ -18,7 +18,7 @@ OperatorDef add_rms_norm() {
       "eps: float = 1e-6, *, weight_offset: float = 0, cast_before_weight: bool = false) "
       "-> (y: like(x)[*T, C], residual_out: like(x)[*T, C]) where T: bucket(tokens)";
   def.inplace = {
-      "add_rms_norm_(x!y, residual!residual_out, weight, eps, *, weight_offset, "
+      "add_rms_norm_(x!y, residual!residual_out, weight, eps, weight_offset, *, "
       "cast_before_weight)"};
   def.formula =
       "h = round(x + residual); residual_out = h; "

@@ -8,7 +8,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [*T, K], qweight [N, K], scale [N, ⌈K / group⌉], bias [N] -> y [*T, N]; leading "
-            "dimensions of x are rows with one common stride."
+            "dimensions of x are rows; C++ and C need one common stride, Python copies others."
         ),
         "dtypes": (
             "x is f16 or bf16, qweight i8, scale f32, bias f32 or x's dtype; y has x's dtype. All "
