@@ -1,6 +1,6 @@
 # A library of some operators, DLBLAS_OPERATORS: it builds in a fraction of the time. What their sources include of
 # other operators, and what they name as their parts, {"matmul", …}, comes along. A folder is an operator's, ops/<family>/<op>, or one that a family shares,
-# ops/<family>/<folder>, or a family's own, ops/<family>; of ops/ itself, what begins with an included header's name.
+# ops/<family>/<folder>, or a family's own, ops/<family>, which brings its cpu/ and cuda/.
 # In: dlblas_kernels. Out: those that are kept; keep_chosen(), which keeps files of the same folders. Without
 # DLBLAS_OPERATORS everything stays. Read next: generated.cmake.
 function(folder_of file result)
@@ -8,25 +8,22 @@ function(folder_of file result)
     set(${result} ${CMAKE_MATCH_1} PARENT_SCOPE)
   elseif(file MATCHES "^(ops/[^/]+)/")
     set(${result} ${CMAKE_MATCH_1} PARENT_SCOPE)
-  else()
-    string(REGEX REPLACE "\\.[ch]pp$" "" stem ${file})
-    set(${result} ${stem} PARENT_SCOPE)
   endif()
 endfunction()
 
-
-# The folders, or stems, that the sources of `folder` include or name.
+# The folders that the sources of `folder` include or name.
 function(neighbours_of folder result)
-  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${folder})
-    if(folder MATCHES "/.+/")
-      file(GLOB_RECURSE files ${folder}/*.cpp ${folder}/*.hpp)
-    else()
-      file(GLOB files ${folder}/*.cpp ${folder}/*.hpp)
-    endif()
-  else()
-    file(GLOB files ${folder}*.cpp ${folder}*.hpp)
-  endif()
   set(found "")
+  if(folder MATCHES "/.+/")
+    file(GLOB_RECURSE files ${folder}/*.cpp ${folder}/*.hpp)
+  else()
+    file(GLOB files ${folder}/*.cpp ${folder}/*.hpp)
+    foreach(part IN ITEMS cpu cuda)
+      if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/${part})
+        list(APPEND found ${folder}/${part})
+      endif()
+    endforeach()
+  endif()
   foreach(file IN LISTS files)
     file(STRINGS ${file} lines REGEX "^#include \"ops/")
     foreach(line IN LISTS lines)
@@ -79,13 +76,6 @@ function(keep_chosen files)
     set(keep FALSE)
     if(NOT file MATCHES "^ops/" OR folder IN_LIST chosen_folders)
       set(keep TRUE)
-    elseif(NOT file MATCHES "^ops/.+/")  # ops/quant_groups_cpu.cpp of ops/quant_groups
-      foreach(stem IN LISTS chosen_folders)
-        string(FIND ${folder} ${stem}_ at)
-        if(at EQUAL 0)
-          set(keep TRUE)
-        endif()
-      endforeach()
     endif()
     if(keep)
       list(APPEND kept ${file})

@@ -2,7 +2,7 @@
 // N] of e4m3 or e5m2 into f32, both operands along K in shared memory, with rows of 64 or 128
 // bytes. The accumulators keep 13 bits below the largest term that an instruction adds. Calls need
 // sm_90a; including does not. Read next: device/wgmma_codes.cuh (a row at a time, for GEMM),
-// ops/attention/attention_wgmma.cuh.
+// ops/attention/cuda/attention_wgmma.cuh.
 #pragma once
 
 #include "device/wgmma.cuh"

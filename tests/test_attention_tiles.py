@@ -1,7 +1,7 @@
 """Attention in bf16 with AMX tiles (``cpu_amx``): sizes around tiles and blocks, every option and
 layout, and batch changes that must not affect a row.
 
-Read next: ops/attention/attention_amx.cpp, attention_tiles_cpu.hpp, test_flash_attention.py.
+Read next: ops/attention/cpu/attention_amx.cpp, attention_tiles_cpu.hpp, test_flash_attention.py.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 from check_device_headers import find_nvrtc  # noqa: E402
 
-HEADER = "ops/attention/attention_wgmma.cuh"
+HEADER = "ops/attention/cuda/attention_wgmma.cuh"
 PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\w+)\.\w+")
 
 

@@ -1,7 +1,7 @@
 """``dlblas.quantize`` with power-of-two scales, and with column-major scales as the tensor memory
 accelerator reads them: values, strides, NumPy and torch, compiled; what is refused.
 
-The same file runs on a GPU with -m gpu. Read next: ops/quant/api.py, ops/quant_scale.hpp.
+The same file runs on a GPU with -m gpu. Read next: ops/quant/api.py, ops/common/quant_scale.hpp.
 """
 
 from __future__ import annotations

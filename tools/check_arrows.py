@@ -63,7 +63,7 @@ def reachable(layer: str) -> set[str]:
 
 def family_of(path: str) -> str | None:
     parts = path.split("/")
-    return parts[1] if parts[0] == "ops" and len(parts) > 2 else None
+    return parts[1] if parts[0] == "ops" and parts[1] != "common" else None
 
 
 def check_includes(root: pathlib.Path, path: str) -> list[str]:
@@ -85,7 +85,7 @@ def check_includes(root: pathlib.Path, path: str) -> list[str]:
 
 def check_namespaces(root: pathlib.Path, path: str, families: set[str]) -> list[str]:
     """A file under ops/ opens dlblas::<family> or an instruction set's namespace, and others only
-    inside these; a file above the families (ops/quant_groups.hpp) may open any family's."""
+    inside these; a file above the families (ops/common/) may open any family's."""
     if layer_of(path) != "ops":
         return []
     family = family_of(path)

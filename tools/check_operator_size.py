@@ -77,7 +77,8 @@ def code_of(build: pathlib.Path) -> dict[str, dict[str, int]]:
     for path, row in zip(paths, table.splitlines()[1:], strict=True):
         match = LEVEL.match(path.name)
         parts = path.relative_to(objects).parts  # ops/<family>/<operator>/…, ops/<family>/<file>
-        name = parts[2] if parts[0] == "ops" and len(parts) > 3 else ""
+        shared = ("cpu", "cuda", "gradient", "rotary")  # folders of a family
+        name = parts[2] if parts[0] == "ops" and len(parts) > 3 and parts[2] not in shared else ""
         name = name or (match[1] if match else path.name.removesuffix(".cpp.o"))
         if parts[0] == "cpu" and len(parts) > 2:
             name = f"{parts[1]}/{name}"

@@ -3,7 +3,7 @@
 // after `factor`; they leave as numerators, and pack_numerators turns them into the A operand of
 // the product with values. A row without any unmasked key has a maximum of −inf and a sum of 0.
 // Numerics: f32; exponentials are the hardware's, to 2 ulp.
-// Read next: ops/attention/attention_mma.cuh.
+// Read next: ops/attention/cuda/attention_mma.cuh.
 #pragma once
 
 #include "device/attention/exponent.cuh"

@@ -1,10 +1,10 @@
 // Gated products of rows with 8-bit results: y = gate(g) · u of x = [g | u], in f32 and never
 // rounded, then codes y / scale. An access keeps y, so it is computed once. Read next: gates.hpp,
-// ops/quant_scale.hpp, silu_and_mul_quant_token/silu_and_mul_quant_token_program.hpp.
+// ops/common/quant_scale.hpp, silu_and_mul_quant_token/silu_and_mul_quant_token_program.hpp.
 #pragma once
 
 #include "ops/activation/gates.hpp"
-#include "ops/quant_scale.hpp"
+#include "ops/common/quant_scale.hpp"
 
 namespace dlblas::activation {
 

@@ -1,11 +1,11 @@
 // The oracles of gated products with 8-bit results: y as in gates_ref.hpp, never rounded, then
 // scales and codes as in quant_ref.hpp. A scale has the largest error of its ys; a quotient has 5
 // roundings of its own (quant_ref.hpp), the error that its scale has from the ys, and that of its
-// own y. Read next: gates_ref.hpp, ops/quant_ref.hpp, gated_codes.hpp.
+// own y. Read next: gates_ref.hpp, ops/common/quant_ref.hpp, gated_codes.hpp.
 #pragma once
 
 #include "ops/activation/gates_ref.hpp"
-#include "ops/quant_ref.hpp"
+#include "ops/common/quant_ref.hpp"
 
 namespace dlblas::activation {
 

@@ -2,10 +2,10 @@
 // The rows below add one rounding for each product with another factor.
 //   Φ(−|x|) = e^(−x²/2)·q(|x|): q has an error of at most 10 (5, and a GPU's reciprocal), the
 // exponential one of 8 + 2.25·x²/2, since its argument is rounded, and two products round.
-// Read next: ops/silu_point.hpp, gates.hpp.
+// Read next: ops/common/silu_point.hpp, gates.hpp.
 #pragma once
 
-#include "ops/silu_point.hpp"
+#include "ops/common/silu_point.hpp"
 
 namespace dlblas::activation {
 

@@ -1,5 +1,5 @@
 // Interface of hosts and the instruction-set objects of attention over rows of keys: plain values.
-// Read next: ops/attention/attend_simd.hpp (the passes), attend_cpu.hpp (calls them).
+// Read next: ops/attention/cpu/attend_simd.hpp (the passes), attend_cpu.hpp (calls them).
 #pragma once
 
 #include <stdint.h>

@@ -23,7 +23,7 @@
 #include <limits>
 
 #include "core/error.hpp"
-#include "ops/attention/attention_rotary_oracle.hpp"
+#include "ops/attention/rotary/attention_rotary_oracle.hpp"
 
 namespace dlblas::attention {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "device/row/program.hpp"
-#include "ops/seldom.hpp"
+#include "ops/common/seldom.hpp"
 
 namespace dlblas::loss {
 

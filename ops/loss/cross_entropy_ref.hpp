@@ -3,10 +3,10 @@
 // A soft cap computes cap·tanh(x / cap). The quotient is a product with a rounded inverse and has
 // an error of 2 relative to itself, which changes tanh by no more, relative to itself; tanh is
 // accurate to 8 ulp, which are 16; the product rounds once more: 19 of the result. Read next:
-// ops/softmax_sum.hpp, cross_entropy_rows/cross_entropy_rows_ref.hpp.
+// ops/common/softmax_sum.hpp, cross_entropy_rows/cross_entropy_rows_ref.hpp.
 #pragma once
 
-#include "ops/softmax_sum.hpp"
+#include "ops/common/softmax_sum.hpp"
 
 namespace dlblas::loss {
 

@@ -1,15 +1,15 @@
 // What the mlp family's oracles share: the gates in f64, and their allowed error in units
 // u = 2^-24. A gate's argument is a sum with an error of some roundings. The gate passes it on by
 // its slope there, which the error may change, and at most by its largest slope. Its own functions
-// add theirs: exp is good to 4 + 1.25·|x| ulp (ops/silu_point.hpp), erf to 1.5e-7, which is 1.3·|x|
-// of a result; and roundings of both halves. Sums over different weights have independent errors:
-// their contributions to the product add up as squares do.
-// Read next: ops/dot_ref.hpp, gated_linear/gated_linear_ref.hpp.
+// add theirs: exp is good to 4 + 1.25·|x| ulp (ops/common/silu_point.hpp), erf to 1.5e-7, which
+// is 1.3·|x| of a result; and roundings of both halves. Sums over different weights have
+// independent errors: their contributions to the product add up as squares do. Read next:
+// ops/common/dot_ref.hpp, gated_linear/gated_linear_ref.hpp.
 #pragma once
 
-#include "ops/dot_ref.hpp"
+#include "ops/common/dot_ref.hpp"
+#include "ops/common/silu_point.hpp"
 #include "ops/mlp/gate.hpp"
-#include "ops/silu_point.hpp"
 
 namespace dlblas::mlp {
 

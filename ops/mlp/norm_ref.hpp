@@ -4,11 +4,11 @@
 // square. These roundings are independent: 3 · √Σp² is at least five standard deviations of their
 // sum. Equal elements all round to the same side, which moves a sum of one sign by the same
 // fraction. The norm's own f32 roundings, two per element and the root's, count likewise. Together
-// they never exceed Σ|p|. Read next: ops/mean_square.hpp, dot_ref.hpp.
+// they never exceed Σ|p|. Read next: ops/common/mean_square.hpp, dot_ref.hpp.
 #pragma once
 
-#include "ops/dot_ref.hpp"
-#include "ops/mean_square.hpp"
+#include "ops/common/dot_ref.hpp"
+#include "ops/common/mean_square.hpp"
 
 namespace dlblas::mlp {
 

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "device/row/call.hpp"
-#include "ops/mean_square.hpp"
+#include "ops/common/mean_square.hpp"
 
 namespace dlblas::norm {
 

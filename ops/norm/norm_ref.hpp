@@ -1,8 +1,8 @@
-// The oracle shared by rms_norm and add_rms_norm, written for one row (ops/oracle_text.hpp), and
-// the parts of the family's bounds. The bound is derived here, not fitted.
+// The oracle shared by rms_norm and add_rms_norm, written for one row (ops/common/oracle_text.hpp),
+// and the parts of the family's bounds. The bound is derived here, not fitted.
 //
 // u = 2^-24 is the rounding of f32. The root has the error of its sum, 0.72·√(n/8) + n/4·q⁶
-// roundings (ops/mean_square.hpp). Six more follow in f32: 2 for the scale, where a root is
+// roundings (ops/common/mean_square.hpp). Six more follow in f32: 2 for the scale, where a root is
 // approximated, and 1 each for its product with h, for weight + offset, for the last product, and
 // of second order:
 //   |y − ref| ≤ (6 + 0.72·√(n/8) + n/4·q⁶)·u · |h·scale|·(|weight| + |offset|)
@@ -11,10 +11,10 @@
 // Read next: ops/norm/rms_norm/rms_norm_ref.hpp, ops/norm/rms_norm/rms_norm_program.hpp.
 #pragma once
 
-#include "ops/mean_square.hpp"
+#include "ops/common/mean_square.hpp"
+#include "ops/common/oracle_text.hpp"
+#include "ops/common/tie_ref.hpp"
 #include "ops/norm/norm_letters.hpp"
-#include "ops/oracle_text.hpp"
-#include "ops/tie_ref.hpp"
 
 namespace dlblas::norm {
 

@@ -12,7 +12,7 @@
 #include <new>
 
 #include "core/error.hpp"
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 namespace dlblas::norm {

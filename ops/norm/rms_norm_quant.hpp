@@ -1,12 +1,12 @@
 // Shared by the programs of rms_norm with 8-bit results: the row's sum of squares, and its
 // normalised values in f32. Squares are scaled by a power of 2 that eps allows (layer_norm_scale),
 // so rows around 2^80 do not overflow. Read next:
-// rms_norm_quant_token/rms_norm_quant_token_program.hpp, ops/quant_scale.hpp.
+// rms_norm_quant_token/rms_norm_quant_token_program.hpp, ops/common/quant_scale.hpp.
 #pragma once
 
 #include "device/row/program.hpp"
+#include "ops/common/quant_scale.hpp"
 #include "ops/norm/of_sum.hpp"
-#include "ops/quant_scale.hpp"
 
 namespace dlblas::norm {
 

@@ -7,13 +7,13 @@
 // rounding to f32; below 2^-126 roundings are absolute.
 // A scale has an error of R, relative, plus the largest e. A quotient has 5 roundings of its own
 // (quant_ref.hpp), R, the part of its scale's error that comes from e, and its own e. Undefined:
-// rows whose squares f32 cannot hold, as kernels scale them. Read next: ops/quant_ref.hpp,
+// rows whose squares f32 cannot hold, as kernels scale them. Read next: ops/common/quant_ref.hpp,
 // rms_norm_quant.hpp.
 #pragma once
 
+#include "ops/common/quant_ref.hpp"
 #include "ops/norm/layer_norm_moments.hpp"
 #include "ops/norm/norm_ref.hpp"
-#include "ops/quant_ref.hpp"
 
 namespace dlblas::norm {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 #include "ops/norm/rms_norm_quant_ref.hpp"
 
 namespace dlblas::norm {

@@ -2,8 +2,8 @@
 // quantize_mxfp8/quantize_mxfp8.cpp.
 #pragma once
 
+#include "ops/common/quant_groups/quant_groups.hpp"
 #include "ops/quant/mx_ref.hpp"
-#include "ops/quant_groups.hpp"
 
 namespace dlblas::quant {
 

@@ -1,9 +1,10 @@
-// The oracles of microscaling formats: every step in f32, rounded as in ops/quant_mx.hpp, so codes
-// and scales have one right value each. e2m1 is 0, ½, 1, 1½, 2, 3, 4, 6; two codes per byte, the
-// first in the low half. Read next: ops/quant_mx.hpp, ops/quant_ref.hpp.
+// The oracles of microscaling formats: every step in f32, rounded as in
+// ops/common/quant_groups/quant_mx.hpp, so codes and scales have one right value each. e2m1 is 0,
+// ½, 1, 1½, 2, 3, 4, 6; two codes per byte, the first in the low half. Read next:
+// ops/common/quant_groups/quant_mx.hpp, ops/common/quant_ref.hpp.
 #pragma once
 
-#include "ops/quant_ref.hpp"
+#include "ops/common/quant_ref.hpp"
 
 namespace dlblas::quant {
 

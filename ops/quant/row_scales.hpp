@@ -1,9 +1,9 @@
 // What quantising row programs read from a call: the largest value of q's type, and whether scales
-// are powers of 2. Read next: ops/quant_scale.hpp.
+// are powers of 2. Read next: ops/common/quant_scale.hpp.
 #pragma once
 
 #include "kernels/rows.hpp"
-#include "ops/quant_ref.hpp"
+#include "ops/common/quant_ref.hpp"
 
 namespace dlblas::quant {
 

@@ -2,8 +2,8 @@
 // from the caches, to write its codes. A tensor takes two kernels: the blocks of the first store
 // one partial maximum each, and every block of the second reduces them all. Maxima are taken on
 // bits, so their order does not change the results. In: x [T, K]. Out: codes q [T, K] and scales.
-// Numerics: ops/quant_scale.hpp; codes are x · (1 / scale) rounded to nearest even, saturated.
-// Flow: call > validate > select > compile > [launch]. Read next: tiles_config.hpp,
+// Numerics: ops/common/quant_scale.hpp; codes are x · (1 / scale) rounded to nearest even,
+// saturated. Flow: call > validate > select > compile > [launch]. Read next: tiles_config.hpp,
 // device/row/values.cuh.
 #pragma once
 
@@ -11,9 +11,9 @@
 #include "device/reduce.cuh"
 #include "device/row/values.cuh"
 #include "device/vec.cuh"
+#include "ops/common/quant_powers.hpp"
+#include "ops/common/quant_scale.hpp"
 #include "ops/quant/tiles_config.hpp"
-#include "ops/quant_powers.hpp"
-#include "ops/quant_scale.hpp"
 
 namespace dlblas::quant {
 

@@ -10,8 +10,8 @@
 #include "core/element.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cpu_level.hpp"
+#include "ops/common/quant_ref.hpp"
 #include "ops/quant/tiles.hpp"
-#include "ops/quant_ref.hpp"
 
 namespace dlblas::quant::tiles {
 namespace {

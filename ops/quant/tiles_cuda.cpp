@@ -6,8 +6,8 @@
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
+#include "ops/common/quant_ref.hpp"
 #include "ops/quant/tiles.hpp"
-#include "ops/quant_ref.hpp"
 
 namespace dlblas::quant::tiles {
 namespace {

@@ -1,10 +1,10 @@
 // The oracle of scales over tiles, in f64: the largest |x| of each tile, found by all rows
-// together, then scales and codes. Read next: ops/quant_ref.hpp (what is allowed),
-// ops/oracle_text.hpp.
+// together, then scales and codes. Read next: ops/common/quant_ref.hpp (what is allowed),
+// ops/common/oracle_text.hpp.
 #pragma once
 
+#include "ops/common/quant_ref.hpp"
 #include "ops/quant/tiles_config.hpp"
-#include "ops/quant_ref.hpp"
 
 namespace dlblas::quant::tiles {
 

@@ -1,7 +1,7 @@
 // Channels that are normalised, then rotated; shared by the programs of rms_norm_rope and
 // qk_norm_rope. Squares are summed in f32, of values scaled by a power of 2, as in layer_norm. A
 // column is a pair. Read next: ops/rope/rms_norm_rope/rms_norm_rope_program.hpp,
-// ops/mean_square.hpp (fill).
+// ops/common/mean_square.hpp (fill).
 #pragma once
 
 #include "ops/rope/rotation.hpp"

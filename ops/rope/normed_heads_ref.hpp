@@ -1,12 +1,12 @@
 // The oracles of heads that are normalised and rotated, in f64: n = x · weight / √(mean of the
 // head's x² + eps), then pairs rotated by a table's row cos ‖ sin; channels after them stay n.
 // The error they allow, in units u = 2^-24: n has the 6 roundings of a norm and the error of its
-// sum (ops/mean_square.hpp); each product adds one, and so does their sum, whose rounding is the
-// store's in f32. Undefined is what f32 sums cannot hold, as kernels scale it. Read next:
+// sum (ops/common/mean_square.hpp); each product adds one, and so does their sum, whose rounding is
+// the store's in f32. Undefined is what f32 sums cannot hold, as kernels scale it. Read next:
 // ops/rope/rotation_ref.hpp.
 #pragma once
 
-#include "ops/mean_square.hpp"
+#include "ops/common/mean_square.hpp"
 #include "ops/rope/style.hpp"
 
 namespace dlblas::rope {

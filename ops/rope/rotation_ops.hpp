@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/rows.hpp"
-#include "ops/mean_square.hpp"
+#include "ops/common/mean_square.hpp"
 #include "ops/rope/rotation.hpp"
 
 namespace dlblas::rope {

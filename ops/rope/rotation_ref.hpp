@@ -3,11 +3,11 @@
 // but one), u·(|l·cos| + |h·sin|), and so is the sum, u·|out|, which in f32 is the store's
 // rounding. Products that are rounded to the dtype first may differ by a step near a tie. Rows of q
 // and k are heads: q's row r is head r % H of token r / H.
-// Read next: ops/tie_ref.hpp, ops/rope/rotation.hpp.
+// Read next: ops/common/tie_ref.hpp, ops/rope/rotation.hpp.
 #pragma once
 
+#include "ops/common/tie_ref.hpp"
 #include "ops/rope/style.hpp"
-#include "ops/tie_ref.hpp"
 
 namespace dlblas::rope {
 

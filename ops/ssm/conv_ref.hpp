@@ -4,7 +4,7 @@
 // argument (matmul_ref.hpp). Read next: conv.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::ssm {
 namespace conv {

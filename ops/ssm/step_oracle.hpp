@@ -9,7 +9,7 @@
 // selective_state_update/, selective_scan/, device/oracle/sum_error.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::ssm {
 

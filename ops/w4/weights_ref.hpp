@@ -5,7 +5,7 @@
 // exact in f32. Read next: ops/w4/dequantize.hpp, ops/w4/product.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::w4 {
 

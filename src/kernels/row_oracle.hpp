@@ -1,5 +1,5 @@
 // An oracle whose text is a function of one row, for the host and for CUDA devices.
-// Read next: ops/oracle_text.hpp, kernels/row_oracle.cpp.
+// Read next: ops/common/oracle_text.hpp, kernels/row_oracle.cpp.
 #pragma once
 
 #include "device/oracle/call.hpp"

@@ -1,6 +1,6 @@
 // One row of an oracle on the host, in plain f64 loops and for any strides: the row type that an
-// oracle's text (ops/oracle_text.hpp) is compiled with here. Read next: registry/operator.hpp
-// (Bound), device/oracle/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
+// oracle's text (ops/common/oracle_text.hpp) is compiled with here. Read next:
+// registry/operator.hpp (Bound), device/oracle/sum_error.hpp, ops/norm/softmax/softmax_ref.hpp.
 #pragma once
 
 #include <algorithm>

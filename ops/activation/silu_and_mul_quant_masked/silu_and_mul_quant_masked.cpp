@@ -1,10 +1,11 @@
 // silu_and_mul_quant_masked: schema and oracle; its kernels are those of all scales over groups.
-// Read next: silu_and_mul_quant_masked_ref.hpp (how exactly), ops/quant_groups.hpp.
+// Read next: silu_and_mul_quant_masked_ref.hpp (how exactly),
+// ops/common/quant_groups/quant_groups.hpp.
 #include <bit>
 
 #include "core/error.hpp"
 #include "ops/activation/silu_and_mul_quant_masked/silu_and_mul_quant_masked_ref.hpp"
-#include "ops/quant_groups.hpp"
+#include "ops/common/quant_groups/quant_groups.hpp"
 
 namespace dlblas::activation {
 

@@ -3,7 +3,7 @@
 // silu_and_mul_quant_static_ref.hpp.
 #include "ops/activation/gated_codes_ops.hpp"
 #include "ops/activation/silu_and_mul_quant_static/silu_and_mul_quant_static_ref.hpp"
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 
 namespace dlblas::activation {
 

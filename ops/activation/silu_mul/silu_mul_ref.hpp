@@ -1,11 +1,11 @@
 // The oracle of silu_mul: y = silu(gate) · up, in f64; with cast_before_mul silu(gate) is rounded
 // to the dtype, and near a tie a kernel may round to the other neighbour. The gate's error is that
-// of ops/silu_point.hpp; the product adds a rounding. Read next: ops/tie_ref.hpp,
+// of ops/common/silu_point.hpp; the product adds a rounding. Read next: ops/common/tie_ref.hpp,
 // silu_mul_program.hpp.
 #pragma once
 
 #include "ops/activation/gates_ref.hpp"
-#include "ops/tie_ref.hpp"
+#include "ops/common/tie_ref.hpp"
 
 namespace dlblas::activation {
 

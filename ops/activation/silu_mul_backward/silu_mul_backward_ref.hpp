@@ -1,11 +1,12 @@
 // The oracle of silu_mul's gradient, in f64: dgate = dy · up · silu′(gate), dup = dy · silu(gate);
 // with cast_before_mul, dy · up and silu(gate) are rounded to the dtype, and near a tie a kernel
-// may round to the other neighbour. The errors of slope and value are those of ops/silu_point.hpp;
-// each product adds a rounding. Read next: ops/tie_ref.hpp, silu_mul_backward_program.hpp.
+// may round to the other neighbour. The errors of slope and value are those of
+// ops/common/silu_point.hpp; each product adds a rounding. Read next: ops/common/tie_ref.hpp,
+// silu_mul_backward_program.hpp.
 #pragma once
 
 #include "ops/activation/gates_ref.hpp"
-#include "ops/tie_ref.hpp"
+#include "ops/common/tie_ref.hpp"
 
 namespace dlblas::activation {
 

@@ -1,6 +1,6 @@
 // flash_attention_backward, the gradient of flash_attention_lse: schema, oracle and
-// implementations. Read next: ops/attention/attention_gradient_oracle.cpp (what it computes),
-// attention_gradient_cpu.cpp and attention_gradient_mma.cuh (how).
+// implementations. Read next: ops/attention/gradient/attention_gradient_oracle.cpp (what it
+// computes), attention_gradient_cpu.cpp and attention_gradient_mma.cuh (how).
 #include "ops/attention/attention_definition.hpp"
 
 namespace dlblas::attention {

@@ -2,7 +2,7 @@
 // implementations. Letters Hkv and G: heads of k, and heads of q per head of k.
 // Read next: ops/attention/attention_oracle.cpp (what it computes), attention_rotary.cpp,
 // attention_rotary.cuh (how).
-#include "ops/attention/attention_rotary_host.hpp"
+#include "ops/attention/rotary/attention_rotary_host.hpp"
 
 namespace dlblas::attention {
 namespace {

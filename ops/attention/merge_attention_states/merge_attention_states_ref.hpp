@@ -5,10 +5,10 @@
 // its reciprocal 2, the quotient and the products one each, the final sum at most one of each of
 // its terms; second order 2. A logarithm near 1 is accurate to 6 u, absolute. Weights below 2^-126
 // are 0, and their states contribute nothing. A row of lse is a row of its last dimension.
-// Read next: ops/oracle_text.hpp, merge_attention_states_program.hpp.
+// Read next: ops/common/oracle_text.hpp, merge_attention_states_program.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::attention {
 

@@ -5,7 +5,7 @@
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
-#include "ops/attention/cache_cuda.hpp"
+#include "ops/attention/cuda/cache_cuda.hpp"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
 

@@ -14,7 +14,7 @@
 #include "device/reduce.cuh"
 #include "device/row/values.cuh"
 #include "device/shared.cuh"
-#include "ops/attention/join_parts.cuh"
+#include "ops/attention/cuda/join_parts.cuh"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"
 
 namespace dlblas::attention {

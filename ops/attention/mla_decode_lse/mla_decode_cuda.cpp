@@ -3,7 +3,7 @@
 // Config; Args. Out: Kernel and its sources; launches. Flow: call > validate > [select] > [compile]
 // > [launch].
 // Read next: mla_wgmma.cuh, mla_decode.cuh.
-#include "ops/attention/join_parts_config.hpp"
+#include "ops/attention/cuda/join_parts_config.hpp"
 #include "ops/attention/mla_decode_lse/mla_cuda.hpp"
 
 namespace dlblas::attention::mla {

@@ -1,9 +1,9 @@
 // mla_decode_lse on CPUs: one implementation per instruction-set level. A task is some heads of a
 // token; a block of keys is widened once for all of them, and its latents are the values.
 // In: Problem, Config; Args. Out: Kernel; o and lse. Flow: call > validate > [select] > [compile] >
-// [launch].  Read next: ops/attention/attend_cpu.hpp.
+// [launch].  Read next: ops/attention/cpu/attend_cpu.hpp.
 #include "core/rates.hpp"
-#include "ops/attention/attend_cpu.hpp"
+#include "ops/attention/cpu/attend_cpu.hpp"
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
 
 namespace dlblas::attention::mla {

@@ -6,7 +6,7 @@
 // ops/attention/paged_attention_lse/paged_rows.cuh (the same over heads of a cache).
 #pragma once
 
-#include "ops/attention/cache_chunks.cuh"
+#include "ops/attention/cuda/cache_chunks.cuh"
 #include "ops/attention/mla_decode_lse/mla_config.hpp"
 
 namespace dlblas::attention {

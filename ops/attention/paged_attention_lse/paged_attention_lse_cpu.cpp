@@ -1,10 +1,10 @@
 // paged_attention_lse on CPUs: one implementation per instruction-set level. A task is up to
 // kQueries rows of a sequence with the heads that share a head of the cache; keys are read once for
 // all of them. In: Problem, Config; Args. Out: Kernel; o and lse. Flow: call > validate > [select]
-// > [compile] > [launch].  Read next: ops/attention/attend_cpu.hpp.
+// > [compile] > [launch].  Read next: ops/attention/cpu/attend_cpu.hpp.
 #include "core/rates.hpp"
-#include "ops/attention/attend_cpu.hpp"
 #include "ops/attention/attention_host.hpp"
+#include "ops/attention/cpu/attend_cpu.hpp"
 #include "ops/attention/paged_attention_lse/paged_sight.hpp"
 
 namespace dlblas::attention::paged {

@@ -5,7 +5,7 @@
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
-#include "ops/attention/cache_cuda.hpp"
+#include "ops/attention/cuda/cache_cuda.hpp"
 #include "ops/attention/indices.hpp"
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "ops/attention/paged_attention_lse/paged_config.hpp"

@@ -16,8 +16,8 @@
 #include "device/pdl.cuh"
 #include "device/reduce.cuh"
 #include "device/shared.cuh"
-#include "ops/attention/f8_pair.cuh"
-#include "ops/attention/join_parts.cuh"
+#include "ops/attention/cuda/f8_pair.cuh"
+#include "ops/attention/cuda/join_parts.cuh"
 #include "ops/attention/paged_attention_lse/paged_keys.cuh"
 
 namespace dlblas::attention {

@@ -1,7 +1,7 @@
 // paged_attention_lse on tensor cores: a kernel over parts of the keys, and a second one that joins
 // them if there are several. In: Problem, Config; Args. Out: Kernel and its sources; launches.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: paged_decode.cuh.
-#include "ops/attention/join_parts_config.hpp"
+#include "ops/attention/cuda/join_parts_config.hpp"
 #include "ops/attention/paged_attention_lse/paged_cuda.hpp"
 
 namespace dlblas::attention::paged {

@@ -5,7 +5,7 @@
 // Flow: call > validate > select > compile > [launch].  Read next: paged_keys.cuh.
 #pragma once
 
-#include "ops/attention/cache_chunks.cuh"
+#include "ops/attention/cuda/cache_chunks.cuh"
 #include "ops/attention/paged_attention_lse/paged_keys.cuh"
 
 namespace dlblas::attention {

@@ -5,7 +5,7 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: ../attention_tiles_cpu.hpp.
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
-#include "ops/attention/attention_tiles_cpu.hpp"
+#include "ops/attention/cpu/attention_tiles_cpu.hpp"
 #include "ops/attention/paged_attention_lse/paged_sight.hpp"
 
 namespace dlblas::attention::paged {

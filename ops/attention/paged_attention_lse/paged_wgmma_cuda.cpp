@@ -1,7 +1,7 @@
 // paged_attention_lse by Hopper's WGMMA, for chunks of prefill: attention_wgmma, whose copying warp
 // looks pages up. In: Problem, Config; Args. Out: Kernel and its sources; launches. Flow: call >
-// validate > [select] > [compile] > [launch].  Read next: ops/attention/attention_wgmma.cuh.
-#include "ops/attention/attention_wgmma_host.hpp"
+// validate > [select] > [compile] > [launch].  Read next: ops/attention/cuda/attention_wgmma.cuh.
+#include "ops/attention/cuda/attention_wgmma_host.hpp"
 #include "ops/attention/paged_attention_lse/paged_cuda.hpp"
 
 namespace dlblas::attention::paged {

@@ -2,10 +2,10 @@
 // operators, which differ only in the terms of an element. Two roundings are allowed beyond the
 // sum's; for bf16, products with an operand below f32's normal range may count as zero (as in the
 // CPUs' bf16 dot products).
-// Read next: device/oracle/sum_error.hpp, ops/oracle_text.hpp.
+// Read next: device/oracle/sum_error.hpp, ops/common/oracle_text.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::gemm {
 

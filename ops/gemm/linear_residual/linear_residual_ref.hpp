@@ -1,12 +1,12 @@
 // The oracle of linear_residual: y = act(row_scale · column_scale · (x · weightᵀ) + bias) +
-// residual, in f64. Allowed error, in units u = 2^-24: that of the sum (ops/dot_ref.hpp) times the
-// scales; two roundings for the scales; those of bias and activation (matmul_ref.hpp); and one for
-// the final addition. Read next: ops/oracle_text.hpp, linear_residual.cpp.
+// residual, in f64. Allowed error, in units u = 2^-24: that of the sum (ops/common/dot_ref.hpp)
+// times the scales; two roundings for the scales; those of bias and activation (matmul_ref.hpp);
+// and one for the final addition. Read next: ops/common/oracle_text.hpp, linear_residual.cpp.
 #pragma once
 
-#include "ops/dot_ref.hpp"
+#include "ops/common/dot_ref.hpp"
+#include "ops/common/oracle_text.hpp"
 #include "ops/gemm/matmul/matmul_ref.hpp"
-#include "ops/oracle_text.hpp"
 
 namespace dlblas::gemm {
 

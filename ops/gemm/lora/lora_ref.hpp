@@ -2,10 +2,10 @@
 // y[t, n] += scale · Σ_k x[t, k] · weight[l, n, k] where token t has adapter l; the rows of other
 // tokens are unchanged. Allowed error, in f32 roundings: the sum's, times scale, plus those of the
 // product with scale and of the final addition. Read next: device/oracle/sum_error.hpp,
-// ops/oracle_text.hpp.
+// ops/common/oracle_text.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::gemm {
 

@@ -2,7 +2,7 @@
 // Values of another width than keys: store_kv_widths.cpp.
 // Read next: store_kv_cache_program.hpp (what it computes), store_kv_cache_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp"
 #include "ops/kv_cache/store_kv_widths.hpp"

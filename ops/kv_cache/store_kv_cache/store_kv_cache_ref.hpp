@@ -5,7 +5,7 @@
 // step admits no other number. Read next: registry/operator.hpp, store_kv_cache_program.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::kv_cache {
 

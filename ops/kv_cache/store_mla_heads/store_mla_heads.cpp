@@ -4,7 +4,7 @@
 #include "ops/kv_cache/store_mla_heads/store_mla_heads_ref.hpp"
 
 #include "kernels/rows.hpp"
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp"
 
 namespace dlblas::kv_cache {

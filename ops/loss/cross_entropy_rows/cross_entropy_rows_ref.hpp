@@ -1,9 +1,9 @@
 // The oracle of cross_entropy_rows, in f64: lse = log Σ e^x; loss = (1 − ε)·w_t·(lse − x_t) +
 // ε/C·(Σw·lse − Σ w·x), 0 where the target is ignore_index, NaN where there is no such class.
-// Error bounds, in units u = 2^-24. max and log Σ e^(x − max): ops/softmax_sum.hpp, and at most the
-// largest error of a capped logit. max − x_t: one rounding; its sum with the logarithm: one; the
-// products: three. Σ w·x: the error of the sum, and one per term; the smoothing part: four more.
-// Read next: ops/loss/cross_entropy_ref.hpp, cross_entropy_rows_program.hpp.
+// Error bounds, in units u = 2^-24. max and log Σ e^(x − max): ops/common/softmax_sum.hpp, and at
+// most the largest error of a capped logit. max − x_t: one rounding; its sum with the logarithm:
+// one; the products: three. Σ w·x: the error of the sum, and one per term; the smoothing part: four
+// more. Read next: ops/loss/cross_entropy_ref.hpp, cross_entropy_rows_program.hpp.
 #pragma once
 
 #include "ops/loss/cross_entropy_ref.hpp"

@@ -1,11 +1,11 @@
 // The oracle of gated_linear: y = act(x · Wgᵀ) ⊙ (x · Wuᵀ), in f64. Allowed error, in units
-// u = 2^-24: for each sum see ops/dot_ref.hpp, for the gate and the product ops/mlp/gate_ref.hpp.
-// Read next: ops/oracle_text.hpp, gated_linear.cpp.
+// u = 2^-24: for each sum see ops/common/dot_ref.hpp, for the gate and the product
+// ops/mlp/gate_ref.hpp. Read next: ops/common/oracle_text.hpp, gated_linear.cpp.
 #pragma once
 
-#include "ops/dot_ref.hpp"
+#include "ops/common/dot_ref.hpp"
+#include "ops/common/oracle_text.hpp"
 #include "ops/mlp/gate_ref.hpp"
-#include "ops/oracle_text.hpp"
 
 namespace dlblas::mlp {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "device/gemm/product.hpp"
-#include "ops/quant_scale.hpp"
+#include "ops/common/quant_scale.hpp"
 
 namespace dlblas::mlp {
 

@@ -1,10 +1,10 @@
 // The oracle of gated_linear_quant_group: y = silu(x · Wgᵀ) ⊙ (x · Wuᵀ) as in gated_linear, never
-// rounded, then its codes and scales as ops/quant_ref.hpp defines them for computed values.
-// Read next: ops/mlp/gate_ref.hpp, ops/quant_ref.hpp, gated_linear_quant_group.cpp.
+// rounded, then its codes and scales as ops/common/quant_ref.hpp defines them for computed values.
+// Read next: ops/mlp/gate_ref.hpp, ops/common/quant_ref.hpp, gated_linear_quant_group.cpp.
 #pragma once
 
+#include "ops/common/quant_ref.hpp"
 #include "ops/mlp/gated_linear/gated_linear_ref.hpp"
-#include "ops/quant_ref.hpp"
 
 namespace dlblas::mlp {
 

@@ -1,12 +1,13 @@
 // The oracle of linear_rope: z = x · weightᵀ + bias, then rotates pairs of channels,
 // out_l = l·cos_l − h·sin_l, out_h = h·cos_h + l·sin_h, in f64. Allowed error, in units u = 2^-24:
-// that of each sum (ops/dot_ref.hpp) and one rounding for the bias, where sums over different
-// weights have independent errors, whose contributions add up as squares do; and one rounding of
-// each product and of their sum. Read next: ops/oracle_text.hpp, linear_rope.cpp.
+// that of each sum (ops/common/dot_ref.hpp) and one rounding for the bias, where sums over
+// different weights have independent errors, whose contributions add up as squares do; and one
+// rounding of each product and of their sum. Read next: ops/common/oracle_text.hpp,
+// linear_rope.cpp.
 #pragma once
 
-#include "ops/dot_ref.hpp"
-#include "ops/oracle_text.hpp"
+#include "ops/common/dot_ref.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::mlp {
 

@@ -1,6 +1,6 @@
 // norm_linear: schema, oracle, and its implementation, composed of rms_norm and matmul.
 // Read next: norm_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 #include "ops/mlp/norm_linear/norm_linear_ref.hpp"
 
 #include "core/source_hash.hpp"

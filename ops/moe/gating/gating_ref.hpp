@@ -4,7 +4,7 @@
 // Read next: ops/moe/topk_gating_slots/topk_gating_slots_ref.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::moe {
 

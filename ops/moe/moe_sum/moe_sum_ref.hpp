@@ -1,11 +1,11 @@
 // The oracle of moe_sum, in f64: y = Σ_k x.
 // The error it allows: f32 adds from first to last, so one rounding of each partial sum, or the
 // random walk of so many roundings, if that is less (device/oracle/sum_error.hpp). In f32, the last
-// one is the store's. Read next: ops/oracle_text.hpp, moe_sum_program.hpp.
+// one is the store's. Read next: ops/common/oracle_text.hpp, moe_sum_program.hpp.
 #pragma once
 
 #include "device/oracle/sum_error.hpp"
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::moe {
 

@@ -4,7 +4,7 @@
 // f32, the last one is the store's. Read next: moe_unpermute.cuh.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::moe {
 

@@ -3,7 +3,7 @@
 #include "ops/norm/add_layer_norm/add_layer_norm_ref.hpp"
 
 #include "kernels/rows.hpp"
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 
 namespace dlblas::norm {
 

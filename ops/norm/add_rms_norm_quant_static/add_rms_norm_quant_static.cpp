@@ -1,7 +1,7 @@
 // add_rms_norm_quant_static: schema, oracle and program. Everything else is derived from these.
 // Read next: add_rms_norm_quant_static_program.hpp (what it computes),
 // ops/norm/rms_norm_quant_ref.hpp (how exactly).
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 #include "ops/norm/add_rms_norm_quant_static/add_rms_norm_quant_static_ref.hpp"
 #include "ops/norm/rms_norm_quant_rows.hpp"
 

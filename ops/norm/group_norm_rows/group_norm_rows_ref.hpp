@@ -1,11 +1,11 @@
 // The oracle of group_norm_rows: y = (x − mean)/√(var + eps)·weight + bias, in f64, and optionally
 // silu. The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times
 // |weight|; the product and the sum with the bias round once each. silu amplifies that by at most
-// 1.1, and adds its own (ops/silu_point.hpp). Read next: group_norm_rows_program.hpp.
+// 1.1, and adds its own (ops/common/silu_point.hpp). Read next: group_norm_rows_program.hpp.
 #pragma once
 
+#include "ops/common/silu_point.hpp"
 #include "ops/norm/layer_norm_moments.hpp"
-#include "ops/silu_point.hpp"
 
 namespace dlblas::norm {
 

@@ -1,7 +1,7 @@
 // l2_norm over the last dimension: schema, oracle and program. Everything else is derived from
 // these. Read next: l2_norm_program.hpp (what it computes), l2_norm_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 #include "ops/norm/l2_norm/l2_norm_ref.hpp"
 
 namespace dlblas::norm {

@@ -1,10 +1,11 @@
 // The oracle of l2_norm: y = x / max(√Σx², eps), in f64.
-// The error it allows, in units u = 2^-24: the root's (ops/mean_square.hpp) plus four: 2 for an
-// approximate root, 1 for the product with x, and 1 of second order. Rounding eps² adds half a unit
-// to a root, less than the root's own error. Read next: ops/mean_square.hpp, l2_norm_program.hpp.
+// The error it allows, in units u = 2^-24: the root's (ops/common/mean_square.hpp) plus four: 2 for
+// an approximate root, 1 for the product with x, and 1 of second order. Rounding eps² adds half a
+// unit to a root, less than the root's own error. Read next: ops/common/mean_square.hpp,
+// l2_norm_program.hpp.
 #pragma once
 
-#include "ops/mean_square.hpp"
+#include "ops/common/mean_square.hpp"
 
 namespace dlblas::norm {
 

@@ -1,7 +1,7 @@
 // The oracle of layer_norm: y = (x − mean)/√(var + eps)·weight + bias, in f64, biased variance.
 // The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp), times |weight|,
 // plus one rounding of y if there is a weight or a bias (both together are one fma). Without
-// either, y is x̂. Read next: ops/oracle_text.hpp, layer_norm_program.hpp.
+// either, y is x̂. Read next: ops/common/oracle_text.hpp, layer_norm_program.hpp.
 #pragma once
 
 #include "ops/norm/layer_norm_moments.hpp"

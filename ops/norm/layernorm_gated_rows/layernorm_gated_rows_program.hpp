@@ -4,8 +4,8 @@
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
+#include "ops/common/seldom.hpp"
 #include "ops/norm/layer_norm/layer_norm_program.hpp"
-#include "ops/seldom.hpp"
 
 namespace dlblas::norm {
 

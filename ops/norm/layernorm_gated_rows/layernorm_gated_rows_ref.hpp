@@ -1,15 +1,15 @@
 // The oracle of layernorm_gated_rows, in f64: v = x·silu(z) with the gate before the norm, else x;
 // x̂ = (v − mean)·rstd, for an rms_norm v·rstd; y = x̂·weight + bias, times silu(z) with the gate
 // after it. The error it allows, in units u = 2^-24: that of x̂ (layer_norm_moments.hpp; without a
-// mean, the root's, ops/mean_square.hpp). A gated v has the error of its gate and one rounding,
-// G·|v|: x̂ then has an error of rstd·G·(|v| + mean|v|), and its factor one of G·mean(|d|·(|v| +
-// mean|v|)) relative to var + eps. The product with the weight and the sum with the bias round once
-// each; a gate after the norm adds its own error. Read next: ops/silu_point.hpp,
-// layernorm_gated_rows_program.hpp.
+// mean, the root's, ops/common/mean_square.hpp). A gated v has the error of its gate and one
+// rounding, G·|v|: x̂ then has an error of rstd·G·(|v| + mean|v|), and its factor one of
+// G·mean(|d|·(|v| + mean|v|)) relative to var + eps. The product with the weight and the sum with
+// the bias round once each; a gate after the norm adds its own error. Read next:
+// ops/common/silu_point.hpp, layernorm_gated_rows_program.hpp.
 #pragma once
 
+#include "ops/common/silu_point.hpp"
 #include "ops/norm/layer_norm_moments.hpp"
-#include "ops/silu_point.hpp"
 
 namespace dlblas::norm {
 

@@ -1,10 +1,11 @@
 // The oracle of log_softmax: y = (x − max) − log Σ e^(x − max), in f64.
-// The error it allows, in units u = 2^-24: that of the sum's logarithm (ops/softmax_sum.hpp), 1 for
-// the rounding of the sum itself, 1 for x − max and 1 for y. Both parts have the same sign: nothing
-// cancels. Read next: ops/softmax_sum.hpp, log_softmax_program.hpp.
+// The error it allows, in units u = 2^-24: that of the sum's logarithm
+// (ops/common/softmax_sum.hpp), 1 for the rounding of the sum itself, 1 for x − max and 1 for y.
+// Both parts have the same sign: nothing cancels. Read next: ops/common/softmax_sum.hpp,
+// log_softmax_program.hpp.
 #pragma once
 
-#include "ops/softmax_sum.hpp"
+#include "ops/common/softmax_sum.hpp"
 
 namespace dlblas::norm {
 

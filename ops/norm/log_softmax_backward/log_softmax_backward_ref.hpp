@@ -3,10 +3,10 @@
 // for e^y, 4 + 1.25·|y| (a GPU's exponential of a rounded product with a rounded log2 e); 1 for the
 // product (a CPU without fma), 1 for the difference, and 1 of second order. An e^y below 2^-125 may
 // be 0. Undefined: rows whose sum leaves f32's range, and elements whose e^y does.
-// Read next: ops/oracle_text.hpp, log_softmax_backward_program.hpp.
+// Read next: ops/common/oracle_text.hpp, log_softmax_backward_program.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::norm {
 

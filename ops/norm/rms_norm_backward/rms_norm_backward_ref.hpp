@@ -15,7 +15,7 @@
 //       root of their sum of squares. But those from equal squares in a row, and 1 more, may have
 //       one sign and add up. Then the walk of a sum of T terms: kernels add at most
 //       kMaxRowsInF32 terms in f32, and those sums in f64. Read next: ops/norm/norm_ref.hpp,
-// ops/oracle_text.hpp.
+// ops/common/oracle_text.hpp.
 #pragma once
 
 #include "ops/norm/norm_ref.hpp"

@@ -1,7 +1,7 @@
 // rms_norm_quant_static: schema, oracle and program. Everything else is derived from these.
 // Read next: rms_norm_quant_static_program.hpp (what it computes), ops/norm/rms_norm_quant_ref.hpp
 // (how exactly).
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 #include "ops/norm/rms_norm_quant_rows.hpp"
 #include "ops/norm/rms_norm_quant_static/rms_norm_quant_static_ref.hpp"
 

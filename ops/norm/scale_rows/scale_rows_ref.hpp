@@ -1,6 +1,6 @@
 // The oracle of scale_rows: y = x · scale · (weight + weight_offset), bit-exact. A product of two
 // f32 values is exact in f64, so each rounding here is the one that a kernel makes. Read next:
-// ops/oracle_text.hpp, scale_rows_program.hpp.
+// ops/common/oracle_text.hpp, scale_rows_program.hpp.
 #pragma once
 
 #include "ops/norm/norm_ref.hpp"

@@ -2,7 +2,7 @@
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
-#include "ops/softmax_row.hpp"
+#include "ops/common/softmax_row.hpp"
 
 namespace dlblas::norm {
 

@@ -1,11 +1,11 @@
 // The oracle of softmax: y = e^(x − max) / Σ e^(x − max), in f64.
 // The error it allows, in units u = 2^-24: those of the exponential and of the sum
-// (ops/softmax_sum.hpp). The sum's last rounding (1), the reciprocal (2), the product (1) and
-// second-order terms (1) add 5. Values below 2^-125 may be 0. Read next: ops/softmax_sum.hpp,
-// softmax_program.hpp.
+// (ops/common/softmax_sum.hpp). The sum's last rounding (1), the reciprocal (2), the product (1)
+// and second-order terms (1) add 5. Values below 2^-125 may be 0. Read next:
+// ops/common/softmax_sum.hpp, softmax_program.hpp.
 #pragma once
 
-#include "ops/softmax_sum.hpp"
+#include "ops/common/softmax_sum.hpp"
 
 namespace dlblas::norm {
 

@@ -3,10 +3,10 @@
 // its terms on a CPU without fma (half a step each, 2^⌊log2⌋), and its own rounding; one for dy −
 // s, and one for the product: |y|·(s_off + |dy − s|) + |dx|. f32's smallest normal number is an
 // absolute error. Undefined: rows whose sum leaves f32's range.
-// Read next: ops/oracle_text.hpp, softmax_backward_program.hpp.
+// Read next: ops/common/oracle_text.hpp, softmax_backward_program.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::norm {
 

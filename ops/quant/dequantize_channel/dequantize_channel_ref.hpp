@@ -1,8 +1,8 @@
 // The oracle of dequantize_channel: y = q · scale, in f64. A kernel's product is rounded once to
-// f32 and once to y's type. Read next: ops/oracle_text.hpp, dequantize_channel_program.hpp.
+// f32 and once to y's type. Read next: ops/common/oracle_text.hpp, dequantize_channel_program.hpp.
 #pragma once
 
-#include "ops/oracle_text.hpp"
+#include "ops/common/oracle_text.hpp"
 
 namespace dlblas::quant {
 

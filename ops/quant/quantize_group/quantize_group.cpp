@@ -1,8 +1,8 @@
 // quantize_group: schema, oracle and program. Everything else is derived from these.
-// Read next: quantize_group_program.hpp (what it computes), ops/quant_ref.hpp (how exactly).
+// Read next: quantize_group_program.hpp (what it computes), ops/common/quant_ref.hpp (how exactly).
+#include "ops/common/quant_groups/quant_groups.hpp"
 #include "ops/quant/quantize_group/quantize_group_ref.hpp"
 #include "ops/quant/row_scales.hpp"
-#include "ops/quant_groups.hpp"
 
 namespace dlblas::quant {
 

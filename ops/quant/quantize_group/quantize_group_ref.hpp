@@ -1,7 +1,7 @@
-// The oracle of quantize_group: `group` columns at a time. Read next: ops/quant_ref.hpp.
+// The oracle of quantize_group: `group` columns at a time. Read next: ops/common/quant_ref.hpp.
 #pragma once
 
-#include "ops/quant_ref.hpp"
+#include "ops/common/quant_ref.hpp"
 
 namespace dlblas::quant {
 

@@ -1,5 +1,5 @@
 // quantize_mxfp4: schema and oracle; its kernels are those of all scales over groups.
-// Read next: ops/quant/mx_ref.hpp (how exactly), ops/quant_groups.hpp.
+// Read next: ops/quant/mx_ref.hpp (how exactly), ops/common/quant_groups/quant_groups.hpp.
 #include "ops/quant/quantize_mxfp4/quantize_mxfp4_ref.hpp"
 
 #include "ops/quant/mx.hpp"

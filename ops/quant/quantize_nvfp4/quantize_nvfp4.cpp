@@ -1,8 +1,8 @@
 // quantize_nvfp4: schema and oracle; its kernels are those of all scales over groups.
-// Read next: ops/quant/mx_ref.hpp (how exactly), ops/quant_groups.hpp.
+// Read next: ops/quant/mx_ref.hpp (how exactly), ops/common/quant_groups/quant_groups.hpp.
 #include "ops/quant/quantize_nvfp4/quantize_nvfp4_ref.hpp"
 
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 #include "ops/quant/mx.hpp"
 
 namespace dlblas::quant {

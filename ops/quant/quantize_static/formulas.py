@@ -1,7 +1,7 @@
 """quantize_static in NumPy and f64: an independent check of the oracle.
 
 Written from the contract, not from the C++. q is not rounded here; the comparison rounds it
-to its dtype. Read next: ops/quant_ref.hpp, docs/testing.md.
+to its dtype. Read next: ops/common/quant_ref.hpp, docs/testing.md.
 """
 
 from __future__ import annotations

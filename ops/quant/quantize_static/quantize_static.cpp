@@ -1,7 +1,8 @@
 // quantize_static: schema, oracle and program. Everything else is derived from these.
-// Read next: quantize_static_program.hpp (what it computes), ops/quant_ref.hpp (how exactly).
+// Read next: quantize_static_program.hpp (what it computes), ops/common/quant_ref.hpp (how
+// exactly).
 #include "kernels/rows.hpp"
-#include "ops/check_scale.hpp"
+#include "ops/common/check_scale.hpp"
 #include "ops/quant/quantize_static/quantize_static_ref.hpp"
 
 namespace dlblas::quant {

@@ -1,7 +1,7 @@
-// The oracle of quantize_static: codes with a given scale. Read next: ops/quant_ref.hpp.
+// The oracle of quantize_static: codes with a given scale. Read next: ops/common/quant_ref.hpp.
 #pragma once
 
-#include "ops/quant_ref.hpp"
+#include "ops/common/quant_ref.hpp"
 
 namespace dlblas::quant {
 

@@ -1,5 +1,5 @@
 // quantize_token: schema, oracle and program. Everything else is derived from these.
-// Read next: quantize_token_program.hpp (what it computes), ops/quant_ref.hpp (how exactly).
+// Read next: quantize_token_program.hpp (what it computes), ops/common/quant_ref.hpp (how exactly).
 #include "ops/quant/quantize_token/quantize_token_ref.hpp"
 #include "ops/quant/row_scales.hpp"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "device/row/program.hpp"
-#include "ops/quant_powers.hpp"
-#include "ops/quant_scale.hpp"
+#include "ops/common/quant_powers.hpp"
+#include "ops/common/quant_scale.hpp"
 
 namespace dlblas::quant {
 

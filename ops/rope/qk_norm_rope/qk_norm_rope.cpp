@@ -4,7 +4,7 @@
 
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 #include "ops/rope/qk_norm_rope/qk_norm_rope_program.hpp"
 #include "ops/rope/qk_norm_rope/qk_norm_rope_ref.hpp"
 #include "ops/rope/rotation_ops.hpp"

@@ -1,7 +1,7 @@
 // rms_norm_rope, a norm over all heads of a token and their rotation: schema, oracle and program.
 // Read next: rms_norm_rope_program.hpp (what it computes), rms_norm_rope_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
-#include "ops/check_eps.hpp"
+#include "ops/common/check_eps.hpp"
 #include "ops/rope/rms_norm_rope/rms_norm_rope_ref.hpp"
 #include "ops/rope/rotation_ops.hpp"
 

@@ -1,12 +1,12 @@
 // The oracle of rms_norm_rope, in f64: n = x · weight / √(mean of all heads' x² + eps), then pairs
 // rotated by the first half of the token's tables.
 // The error it allows, in units u = 2^-24: n has the 6 roundings of a norm and the error of its sum
-// (ops/mean_square.hpp); each product adds one, and so does their sum, whose rounding is the
+// (ops/common/mean_square.hpp); each product adds one, and so does their sum, whose rounding is the
 // store's in f32. Undefined is what f32 sums cannot hold, as kernels scale it. Read next:
 // ops/rope/rotation_ref.hpp, rms_norm_rope_program.hpp.
 #pragma once
 
-#include "ops/mean_square.hpp"
+#include "ops/common/mean_square.hpp"
 
 namespace dlblas::rope {
 

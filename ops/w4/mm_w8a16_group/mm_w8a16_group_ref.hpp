@@ -1,8 +1,8 @@
 // The oracle of mm_w8a16_group. A scale per column multiplies the sum of x times the codes; scales
 // of groups multiply the codes, in f32, before they are rounded to x's type. Allowed error, in
 // units u = 2^-24: the sum's, half of f32's smallest step per product (all of f32's normal range
-// for bf16, as in ops/dot_ref.hpp), and four for scale, bias and the result in f32. Read next:
-// ops/w4/weights_ref.hpp.
+// for bf16, as in ops/common/dot_ref.hpp), and four for scale, bias and the result in f32. Read
+// next: ops/w4/weights_ref.hpp.
 #pragma once
 
 #include "ops/w4/weights_ref.hpp"

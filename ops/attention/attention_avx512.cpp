@@ -1,5 +1,0 @@
-// Attention's passes for AVX-512 (F, BW, VL, DQ).
-// The build selects this file's compiler flags by its suffix. Out:
-// dlblas::avx512::attention_passes. Flow: [compile] picks the passes.  Read next:
-// ops/attention/attention_simd.hpp.
-#include "ops/attention/attention_simd.hpp"

@@ -1,3 +1,0 @@
-// Quantises rows with one scale per group of columns, for CPUs with AVX2. The build gives this file
-// its flags by its suffix. Read next: ops/quant_groups_simd.hpp.
-#include "ops/quant_groups_simd.hpp"
