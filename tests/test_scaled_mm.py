@@ -153,6 +153,24 @@ def test_cublaslt_says_which_scales_of_blocks_it_takes() -> None:
     assert reason == "cuBLASLt rounds the product before it adds the bias"
 
 
+def test_the_first_choice_leaves_l1_to_the_scales_of_blocks() -> None:
+    def chosen(m: int, k: int, n: int) -> str:
+        groups, blocks = k // 128, -(-n // 128)
+        told = dlblas.explain(
+            "scaled_mm_block",
+            a=dlblas.Spec((m, k), "f8e4m3", device="sm_90a"),
+            b=dlblas.Spec((k, n), "f8e4m3", strides=(1, k), device="sm_90a"),
+            a_scale=dlblas.Spec((m, groups), "f32", device="sm_90a"),
+            b_scale=dlblas.Spec((groups, blocks), "f32", strides=(1, groups), device="sm_90a"),
+        )
+        return str(told.as_dict()["config"])
+
+    for shape in ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 1536, 24576)):
+        assert "block_m=128 block_n=128" in chosen(*shape), shape
+        assert "stages=5" in chosen(*shape), shape  # six leave L1 less
+    assert "block_n=192" in chosen(4096, 7168, 2112)  # eleven columns of tiles
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("m", [4, 61, 64, 1000, 1001])

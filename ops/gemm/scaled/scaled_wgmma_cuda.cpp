@@ -240,7 +240,9 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     // as long as 128 × 128. Two units take twice as long, at a higher clock if nothing else has
     // heated the card, so a search may choose them.
     const double alternate = wide ? 1.28 : c.sums() > 64 ? (blocks ? 1.2 : 1.15) : 1;
-    const double step = kStep + 0.93 * alternate * limits(limits(products, shared, 2), copied, 6);
+    const double odd = blocks && c.block_n % 32 == 16 && c.block_n > 64 ? 1.06 : 1;  // 112
+    const double step =
+        kStep + 0.93 * alternate * odd * limits(limits(products, shared, 2), copied, 6);
     const auto waves = static_cast<double>(grid.waves);
     const double product = waves * (static_cast<double>(grid.stages) * step + 1.4e-6);
     constexpr double kLatency = 1.6e-6;  // of a stage's copies, under load
