@@ -14,7 +14,7 @@ from typing import Any
 from ._empty import empty
 from ._functions import FUNCTIONS
 from ._given import integer
-from ._hooks import has_memory, planning
+from ._hooks import has_memory, is_planning
 from .errors import ArgumentError, ArgumentTypeError
 
 # Operator -> its positional parameters.
@@ -49,8 +49,9 @@ def _is_followed(x: Any) -> bool:
     if torch is None or not isinstance(x, torch.Tensor):
         return False
     followed = x.requires_grad and torch.is_grad_enabled()
-    is_there = has_memory(torch, x) or planning
-    return bool(followed or torch.compiler.is_compiling() or not is_there)
+    if followed or torch.compiler.is_compiling():
+        return True
+    return not (has_memory(torch, x) or is_planning())
 
 
 def _axis(name: str, x: Any, dim: Any) -> int | None:
