@@ -47,6 +47,12 @@ endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.py.in ${DLBLAS_GENERATED}/python/dlblas/_faces.py @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/faces.pyi.in ${DLBLAS_GENERATED}/python/dlblas/_faces.pyi @ONLY)
 
+# Their operators whose functions take more than their schemas say, ops/<family>/calls.pyi.
+file(GLOB call_stubs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ops/*/calls.pyi)
+list(TRANSFORM call_stubs REPLACE "^ops/([^/]+)/.*$" "from .ops.\\1_calls import *")
+list(JOIN call_stubs "\n" call_stubs)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/calls.pyi.in ${DLBLAS_GENERATED}/python/dlblas/_calls.pyi @ONLY)
+
 # The hashes are made again when any file a kernel may include changes; the file is written only when a hash did.
 file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS
   ops/*.cpp ops/*.hpp ops/*.cuh cpu/*.cpp cpu/*.hpp device/*.cuh device/*.hpp)

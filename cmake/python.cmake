@@ -37,12 +37,16 @@ foreach(room IN LISTS families rooms)
   install(FILES ops/${room}/${name}.py DESTINATION ${package}/ops COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   install(FILES ops/${room}/cases.json DESTINATION ${package}/ops RENAME ${name}.cases.json
     COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
-  foreach(file IN ITEMS formulas gradient peers)
+  foreach(file IN ITEMS formulas gradient peers rivals)
     install(FILES ops/${room}/${file}.py DESTINATION ${package}/ops RENAME ${name}_${file}.py
       COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
   endforeach()
 endforeach()
 foreach(family IN LISTS families)
-  install(FILES ops/${family}/api.py DESTINATION ${package}/ops RENAME ${family}_api.py
-    COMPONENT python EXCLUDE_FROM_ALL OPTIONAL)
+  file(GLOB files RELATIVE ${PROJECT_SOURCE_DIR}/ops/${family} CONFIGURE_DEPENDS ops/${family}/*.py ops/${family}/*.pyi)
+  list(REMOVE_ITEM files ${family}.py tests.py formulas.py gradient.py peers.py rivals.py)  # those above
+  foreach(file IN LISTS files)
+    install(FILES ops/${family}/${file} DESTINATION ${package}/ops RENAME ${family}_${file}
+      COMPONENT python EXCLUDE_FROM_ALL)
+  endforeach()
 endforeach()

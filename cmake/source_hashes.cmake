@@ -75,9 +75,14 @@ function(hash_of name result)
       if(NOT header IN_LIST closure)
         list(APPEND closure "${header}")
         list(APPEND pending "${header}")
-        if(header STREQUAL "cpu/gemm/code.hpp" AND NOT "cpu/gemm/run.cpp" IN_LIST closure)
-          list(APPEND closure "cpu/gemm/run.cpp")  # the loops around a level's code
-          list(APPEND pending "cpu/gemm/run.cpp")
+        if(header STREQUAL "cpu/gemm/code.hpp")  # the level's loops, and those around them
+          string(REGEX REPLACE "^.*_([a-z0-9]+)\\.cpp$" "\\1" level "${source}")
+          foreach(loops IN ITEMS run blocks_${level} few_rows_${level})
+            if(EXISTS "${TREE}/cpu/gemm/${loops}.cpp" AND NOT "cpu/gemm/${loops}.cpp" IN_LIST closure)
+              list(APPEND closure "cpu/gemm/${loops}.cpp")
+              list(APPEND pending "cpu/gemm/${loops}.cpp")
+            endif()
+          endforeach()
         elseif(header STREQUAL "cpu/gemm/onednn_product.hpp")
           list(APPEND closure "cpu/gemm/onednn_product.cpp")  # the primitives
           list(APPEND pending "cpu/gemm/onednn_product.cpp")

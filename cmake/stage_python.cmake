@@ -1,6 +1,7 @@
 # cmake -DTREE=… -DGENERATED=… -DLIBRARY=… -DSONAME=… -DWORKER=… -DOUTPUT=… -P stage_python.cmake: makes the staged package's links.
 # Out: OUTPUT/** → python/dlblas/**, OUTPUT/lib (library, worker, packages of CMake and pkg-config), OUTPUT/include, of each operator and family OUTPUT/ops/<name>.py,
-# <name>.cases.json, <name>_formulas.py, <name>_gradient.py and <name>_peers.py, and of families <family>_api.py.
+# <name>.cases.json, <name>_formulas.py, <name>_gradient.py, <name>_peers.py and <name>_rivals.py, and of families every
+# other Python file but tests.py: <family>_api.py, <family>_calls.pyi ….
 cmake_policy(VERSION 3.25)
 set(wanted "")
 
@@ -43,16 +44,18 @@ link_to("${GENERATED}/package/dlblas.pc" "lib/pkgconfig/dlblas.pc")
 # What a family's operators share, and each operator's own.
 file(GLOB families RELATIVE "${TREE}/ops" "${TREE}/ops/*")
 foreach(family IN LISTS families)
-  if(EXISTS "${TREE}/ops/${family}/api.py")
-    link_to("${TREE}/ops/${family}/api.py" "ops/${family}_api.py")
-  endif()
+  file(GLOB files RELATIVE "${TREE}/ops/${family}" "${TREE}/ops/${family}/*.py" "${TREE}/ops/${family}/*.pyi")
+  list(REMOVE_ITEM files ${family}.py tests.py)
+  foreach(file IN LISTS files)
+    link_to("${TREE}/ops/${family}/${file}" "ops/${family}_${file}")
+  endforeach()
   file(GLOB rooms RELATIVE "${TREE}/ops" "${TREE}/ops/${family}/*")
   foreach(room IN ITEMS ${family} LISTS rooms)
     cmake_path(GET room FILENAME name)
-    foreach(file IN ITEMS ${name}.py cases.json formulas.py gradient.py peers.py)
+    foreach(file IN ITEMS ${name}.py cases.json formulas.py gradient.py peers.py rivals.py)
       if(EXISTS "${TREE}/ops/${room}/${file}")
         string(REGEX REPLACE "^cases" "${name}.cases" staged "${file}")
-        string(REGEX REPLACE "^(formulas|gradient|peers)" "${name}_\\1" staged "${staged}")
+        string(REGEX REPLACE "^(formulas|gradient|peers|rivals)" "${name}_\\1" staged "${staged}")
         link_to("${TREE}/ops/${room}/${file}" "ops/${staged}")
       endif()
     endforeach()

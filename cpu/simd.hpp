@@ -54,6 +54,12 @@
 #endif
 // For tails processed element by element: inlined, they made the norm objects three times larger.
 #define DLBLAS_OUTLINE __attribute__((noinline))
+// The same, and never a second copy for a caller's constants.
+#if defined(__clang__)
+#define DLBLAS_ONCE __attribute__((noinline))
+#else
+#define DLBLAS_ONCE __attribute__((noinline, noclone))
+#endif
 
 // NOLINTBEGIN(google-build-namespaces): the unnamed namespace is the point, see above.
 namespace dlblas::DLBLAS_ISA {

@@ -41,6 +41,9 @@ class Facts(NamedTuple):
     parts: Callable[..., Any] | str | None = None
     exact: bool = False
     bounded: tuple[str, ...] = ()  # test_places.py: indices that every call checks
+    # tools/gpu_check, of what was wrong on a GPU or is unproven there: the values of the harness
+    # that it tries before anything else.
+    faults: str = ""
 
 
 def files_of(root: pathlib.Path, op: str = "*") -> list[pathlib.Path]:

@@ -126,6 +126,21 @@ def test_figures_take_the_newest_row_and_no_quick_one(
     assert [r["ratio"] for r in figures.newest(tmp_path)] == [2]
 
 
+def test_rows_of_other_dtypes_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page says which dtype rows have whose table has no column of dtypes."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import figures
+
+    dtypes: dict[str, set[str]] = {}
+    for row in figures.newest(ROOT / "benchmarks" / "results"):
+        dtypes.setdefault(row["what"], set()).add(row["dtype"])
+    gpu = {what for what in dtypes if what.startswith("gpu_")}
+    assert {what for what in gpu if dtypes[what] != {"bf16"}} == {"gpu_rows"}
+    row = _gpu_row("gpu_rows", "softmax", {"T": 4, "C": 8}, dtype="f16")
+    table = figures.figures_gpu.rows_table([row])
+    assert "| softmax | 4×8 | f16 | 50 µs | " in table and "| dtype |" in table.splitlines()[0]
+
+
 def _gpu_row(what: str, op: str, problem: dict[str, Any], **more: Any) -> dict[str, Any]:
     def timed(name: str, ms: float) -> dict[str, Any]:
         return {"name": name, "version": "1", "median_ms": ms, "mad_ms": 0.0}

@@ -31,7 +31,7 @@ from dlblas.bench.problems import (  # noqa: E402
 )
 
 ROWS = {row["name"]: row for row in dlblas.info()["operators"]}
-MOST_ELEMENTS = 1 << 23
+MAX_ELEMENTS = 1 << 23
 
 
 def smallest(row: Any) -> list[Problem]:
@@ -53,7 +53,7 @@ PROBLEMS = [p for row in ROWS.values() if formula_of(row) for p in smallest(row)
 def test_formulas_compute_what_operators_do(problem: Problem) -> None:
     formula = formula_of(problem.row)
     assert formula is not None
-    if problem.elements() > MOST_ELEMENTS:
+    if problem.elements() > MAX_ELEMENTS:
         pytest.skip(f"{problem.elements()} elements")
     torch.manual_seed(3)
     given = {name: make_tensor(problem, name, 1, "cpu")[0].clone() for name in problem.specs}

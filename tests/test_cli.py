@@ -93,6 +93,26 @@ WRONG = [
         "--dims names no letter of the schema; expected T=…,C=…, got D;",
     ),
     (
+        ["explain", "rope", "--dims", "T=128,H=32,Hkv=8,D=128,P=4096"],
+        "got D; a dimension may be given too: 2Dh+Dn=… of q, 2Dh=… of cos_sin_cache",
+    ),
+    (
+        ["explain", "rope", "--dims", "T=128,H=32,Hkv=8,2Dh+Dn=128,P=4096"],
+        "rope: --dims lacks Dh, Dn; expected ",
+    ),
+    (
+        ["explain", "rope", "--dims", "T=1,H=2,Hkv=1,2Dh+Dn=8,2Dh=7,P=4"],
+        "rope: --dims 2Dh does not fit; expected a size with a whole Dh, got 7; ",
+    ),
+    (
+        ["explain", "rope", "--dims", "T=1,H=2,Hkv=1,2Dh+Dn=8,2Dh=10,P=4"],
+        "rope: --dims 2Dh+Dn does not fit; expected at least 10, with Dh=5, got 8; ",
+    ),
+    (
+        ["explain", "rope", "--dims", "T=1,H=2,Hkv=1,Dh=4,Dn=0,2Dh=10,P=4"],
+        "rope: --dims 2Dh does not fit; expected 8 from Dh=4, got 10; leave one out",
+    ),
+    (
         ["explain", "rms_norm", "--dims", "T=4,C=2x3"],
         "--dims C is no size; expected a size, got 2x3;",
     ),

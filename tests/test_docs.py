@@ -119,7 +119,7 @@ def test_the_tables_have_every_operator(tmp_path: pathlib.Path) -> None:
     assert not left_out, "run tools/figures.py"
     assert "| `brand_new` | `y = \\|x\\|` | `cpu_one` | – |\n" in more
     assert "`brand_new` | `" in more and more.count("\n") > 10
-    assert "`batched_matmul` | `out" not in more  # bmm's, who calls it by a loop over names
+    assert "`batched_matmul` | `out" not in more  # bmm's, which calls it by a loop over names
     rows = {line.split("|")[1].split()[0]: line for line in families.splitlines()[2:]}
     assert "`linear`" in rows["gemm"] and "`batched_matmul`" in rows["gemm"]
     assert "`quantize`" in rows["quant"] and "`quantize_token`" not in rows["quant"]

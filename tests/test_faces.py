@@ -251,7 +251,7 @@ def test_names_are_exchanged_wherever_a_text_has_them() -> None:
 def test_it_says_once_which_function_calls() -> None:
     with pytest.raises(ShapeMismatchError) as refused:
         dlblas.partial_rotary_emb(*heads, t(2, 5, 2, 16), t(5, 8), t(5, 8))
-    assert str(refused.value).count("partial_rotary_emb calls it") == 1
+    assert str(refused.value).count("called by partial_rotary_emb") == 1
 
 
 # Tensors of an operator that the function computes or leaves out, so no caller can get them wrong;

@@ -95,6 +95,38 @@ def test_gradients_of_packed_sequences_are_those_of_each(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("wide", [(True, False), (False, True), (True, True)], ids=str)
+def test_offsets_of_i64(device: str, dtype: str, wide: tuple[bool, bool]) -> None:
+    """What torch's cumsum gives; results have the bits of i32 offsets, gradients too."""
+    kind = getattr(torch, dtype)
+    given = drawn((27, 4, 64), (26, 2, 64), (26, 2, 64), device=device, dtype=kind)
+    lists = [torch.tensor(x, device=device) for x in ([0, 5, 5, 22, 25], [0, 9, 13, 13, 24])]
+
+    def outcome(*offsets: Any) -> list[Any]:
+        leaves = [t.clone().requires_grad_() for t in given]
+        o, lse = dlblas.flash_attention_varlen(*leaves, *offsets, causal=True, return_lse=True)
+        (o.float() ** 2).sum().backward()
+        return [o, lse, *(t.grad for t in leaves)]
+
+    with dlblas.deterministic():
+        expected = outcome(*(x.int() for x in lists))
+        got = outcome(*(x if yes else x.int() for x, yes in zip(lists, wide, strict=True)))
+        assert all(map(torch.equal, got, expected))
+        spread = [x.repeat_interleave(2)[::2] for x in lists]
+        assert all(map(torch.equal, outcome(*spread), expected))
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_offsets_of_i64_beside_codes(device: str) -> None:
+    codes = [t.to(torch.float8_e4m3fn) for t in drawn((9, 4, 64), (9, 2, 64), (9, 2, 64))]
+    given = [t.to(device) for t in codes]
+    offsets = torch.tensor([0, 3, 9], device=device)
+    expected = dlblas.flash_attention_varlen(*given, offsets.int(), offsets.int())
+    assert torch.equal(dlblas.flash_attention_varlen(*given, offsets, offsets), expected)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_what_nobody_sees_changes_nothing(device: str, dtype: str) -> None:
     kind = getattr(torch, dtype)
@@ -263,6 +295,54 @@ def test_heads_that_do_not_divide_are_refused() -> None:
     q, k, v = drawn((1, 3, 3, 8), (1, 3, 2, 8), (1, 3, 2, 8))
     with pytest.raises(dlblas.errors.ShapeMismatchError):
         dlblas.flash_attention(q, k, v)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("values", ["finite", "some not"])
+@pytest.mark.parametrize(
+    ("d", "config"),
+    [
+        (64, "groups=4 keys=64 stages=4 queries=2 turns=0"),
+        (64, "groups=3 keys=128 stages=3 queries=2 turns=0"),
+        (64, "groups=3 keys=80 stages=2 queries=1 turns=1"),
+        (64, "groups=2 keys=64 stages=3 queries=1 turns=1"),
+        (128, "groups=2 keys=128 stages=3 queries=1 turns=0"),
+        (256, "groups=2 keys=80 stages=2 queries=1 turns=1"),
+    ],
+)
+def test_each_warpgroup_meets_its_own_blocks(d: int, config: str, values: str) -> None:
+    """Rows of a tile that see no key of some blocks, or none at all, beside rows that do; hidden
+    values that are not finite stay hidden."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("WGMMA needs Hopper")
+    sizes = [(300, 300), (257, 513), (1000, 130), (64, 1000), (129, 640)]
+    with dlblas.pinned("flash_attention_lse", "cuda_wgmma", config + " persistent=1 draws=0"):
+        for rows, keys in sizes:
+            q, k, v = drawn((2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, d), dtype=torch.bfloat16)
+            bad = torch.zeros(keys, dtype=torch.bool)
+            if values != "finite":
+                bad[[7, keys // 2, keys - 1]] = True
+                v[:, bad, :, 3] = torch.tensor([torch.nan, torch.inf, -torch.inf])[:, None].to(v)
+            ahead = torch.arange(keys) - torch.arange(rows)[:, None] - (keys - rows)
+            whole = torch.where(v.isfinite(), v, 0)
+            for causal, window in [(False, None), (True, None), (True, 100), (False, 100)]:
+                o, lse = dlblas.flash_attention(
+                    *(t.cuda() for t in (q, k, v)), causal=causal, window=window, return_lse=True
+                )
+                sums, logs = attention(q.double(), k.double(), whole.double(), causal, window, 0.0)
+                sees = torch.ones_like(ahead, dtype=torch.bool)
+                if causal:
+                    sees &= ahead <= 0
+                if window is not None:
+                    sees &= ahead.abs() <= window
+                expected = torch.where(sees.any(-1)[:, None, None], sums, 0.0)
+                spoilt = torch.zeros_like(o, dtype=torch.bool, device="cpu")
+                spoilt[..., 3] = (sees & bad).any(-1)[:, None]
+                o = o.cpu().double()
+                assert torch.equal(o.isfinite(), ~spoilt)
+                error = torch.where(spoilt, 0.0, o - expected).norm() / expected.norm()
+                assert error < 6e-3, (rows, keys, causal, window)
+                torch.testing.assert_close(lse.cpu().double(), logs, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.gpu

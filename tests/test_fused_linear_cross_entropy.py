@@ -2,7 +2,7 @@
 layer and loss in f64, with the rows in one part and in several.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next:
-python/dlblas/_linear_cross_entropy.py.
+ops/loss/linear_cross_entropy.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
-from dlblas import _linear_cross_entropy as fused  # noqa: E402
 from dlblas import errors  # noqa: E402
+from dlblas.ops import loss_linear_cross_entropy as fused  # noqa: E402
 from test_cross_entropy import WAYS, reference  # noqa: E402
 from torch_gradients import DTYPES, every_device  # noqa: E402, F401
 
@@ -37,7 +37,7 @@ def test_loss_and_gradients(
     name: str, dtype: Any, reduction: str, parts: int, device: str, monkeypatch: Any
 ) -> None:
     if parts > 1:
-        monkeypatch.setattr(fused, "_LEAST_ROWS", 5)
+        monkeypatch.setattr(fused, "_MIN_ROWS", 5)
         monkeypatch.setattr(fused, "_LOGITS", 1)
         monkeypatch.setattr(fused, "_PRODUCT", 4 * 48 * 50)
     torch.manual_seed(3)

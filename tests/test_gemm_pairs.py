@@ -49,7 +49,7 @@ def lying(t: Any, layout: str) -> Any:
 def configs(unit: str) -> list[str | None]:
     """The default, and some that differ from it in every knob of the unit."""
     tiles = ("32x32", "16x64") if unit == "cpu_amx" else ("6x64", "12x32", "14x32")
-    block = "block_m=96 block_n=128 block_k=512 unroll_k=1 prefetch=0"
+    block = "block_m=96 block_n=128 block_k=512"
     rest = [f"{block} order={o} split=columns pack_a={p}" for o, p in (("rows", 1), ("columns", 0))]
     return [None, *(f"tile={t} {r}" for t in tiles for r in rest)]
 
@@ -168,7 +168,7 @@ def test_few_rows_by_tiles_have_the_bits_of_blocks(shape: tuple[int, int, int]) 
             blocks = dlblas.matmul(lying(a, left), b, bias=bias, out_dtype=out)
         assert bool(((blocks.double() - exact).abs() <= bound(a, b, exact, out)).all())
         for columns in range(1, most + 1):
-            config = f"unroll_k={columns} block_n=16 prefetch={512 * (columns % 2)}"
+            config = f"tiles={columns} block_n=16 prefetch={512 * (columns % 2)}"
             with dlblas.pinned("matmul", "cpu_row_amx", config):
                 rows = dlblas.matmul(lying(a, left), b, bias=bias, out_dtype=out)
             assert torch.equal(rows, blocks), (left, out, columns)

@@ -29,7 +29,7 @@ from dlblas.bench import gpu_contest, gpu_rows, problems
 
 row = next(r for r in dlblas.info()["operators"] if r["name"] == sys.argv[1])
 formula = problems.formula_of(row)
-MOST = 1 << 22  # elements that are judged whole; of more the formula alone
+MAX_ELEMENTS = 1 << 22  # elements that are judged whole; of more the formula alone
 
 
 def there(result):
@@ -42,7 +42,7 @@ def is_right(problem, tensors, got):
     if first <= {"T", "*T"}:
         count = problem.num_rows()
         rows = sorted({*range(0, count, max(1, count // 16)), count - 1})
-    elif sum(g.numel() for g in filter(there, got)) > MOST:
+    elif sum(g.numel() for g in filter(there, got)) > MAX_ELEMENTS:
         return True
     given = {**tensors, **problem.scalars}
     return dlblas.verify(problem.op, (), tuple(got), given, rows=rows)

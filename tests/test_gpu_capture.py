@@ -28,7 +28,7 @@ pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")
 
 REPLAYS, FRESH_DATA_EVERY = 100, 10
-MOST_ELEMENTS = 1 << 22
+MAX_ELEMENTS = 1 << 22
 ORDER = {"bf16": -3, "f16": -2, "f32": -1}
 INFO = dlblas.info()
 REGISTRY = load_registry()
@@ -132,9 +132,9 @@ def _make(op: str, given: Inputs) -> Call:
 
 def candidate_cases(op: str) -> list[Case]:
     """The family's cases that are small enough; contiguous ones first, in descending size."""
-    found = gpu_smoke.candidates(REGISTRY, op, MOST_ELEMENTS)
+    found = gpu_smoke.candidates(REGISTRY, op, MAX_ELEMENTS)
     first = sorted(found, key=lambda c: (-gpu_smoke.elements(c), ORDER.get(c.dtype, 0)))
-    return [*first, *gpu_smoke.further(REGISTRY, op, MOST_ELEMENTS)]
+    return [*first, *gpu_smoke.further(REGISTRY, op, MAX_ELEMENTS)]
 
 
 def _candidates(op: str) -> Iterator[Inputs]:

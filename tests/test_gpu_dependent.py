@@ -26,7 +26,7 @@ pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST = 1 << 26  # elements of the largest tensor, but for the smallest problem
+MAX_ELEMENTS = 1 << 26  # elements of the largest tensor, but for the smallest problem
 ALIGNED = 256  # bytes
 BLOCKS, THREADS = 64, 256
 LATE_WRITER = """
@@ -121,7 +121,7 @@ def _try(op: str) -> tuple[int, list[str]]:
     kernel = torch.cuda._compile_kernel(LATE_WRITER, "late_writer")
     ran, early = 0, []
     by_size = sorted(problems.problems_of(row, "bf16"), key=lambda p: p.elements_of_all())
-    for problem in by_size[:1] + [p for p in by_size[1:] if p.elements_of_all() <= MOST]:
+    for problem in by_size[:1] + [p for p in by_size[1:] if p.elements_of_all() <= MAX_ELEMENTS]:
         call = Call(op, problem)
         for implementation in row["implementations"]:
             if implementation["backend"] != "cuda" or implementation["oracle"]:

@@ -2,7 +2,7 @@
 
 Every import statement counts, wherever it stands: inside a function, because torch or NumPy may not
 be installed or must not slow `import dlblas`, and under TYPE_CHECKING as well. So a lazy import
-never hides a cycle, and no exception is needed. Files of families, ops/<family>/api.py, count as
+never hides a cycle, and no exception is needed. Files of families, ops/<family>/*.py, count as
 modules of the package, which they are once it is built. Imports by a computed name do not count:
 they load operators' files and, in `__getattr__`, what a package offers; no family imports a module
 of the package that way. Read next: python/dlblas/__init__.py.
@@ -18,7 +18,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "dlblas"
-FACES = {f"dlblas.ops.{path.parent.name}_api": path for path in sorted(ROOT.glob("ops/*/api.py"))}
+# Python files of families that are modules of the package, except tests' and pure data.
+FAMILIES = {
+    f"dlblas.ops.{path.parent.name}_{path.stem}": path
+    for path in sorted(ROOT.glob("ops/*/*.py"))
+    if path.stem not in ("tests", path.parent.name)
+}
+FACES = {name: path for name, path in FAMILIES.items() if path.name == "api.py"}
 
 Graph = dict[str, set[str]]
 
@@ -81,7 +87,7 @@ def circle_in(graph: Graph) -> list[str]:
 
 
 def test_no_circle() -> None:
-    graph = graph_of(PACKAGE, FACES)
+    graph = graph_of(PACKAGE, FAMILIES)
     assert "dlblas._spread" in graph["dlblas.ops.rope_api"] and len(FACES) > 10
     # The build writes _faces.py, which imports all of them; so does every module that imports it.
     graph["dlblas._faces"] = {"dlblas._made_of", *FACES}

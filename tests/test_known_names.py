@@ -127,6 +127,18 @@ def test_what_is_not_here_says_what_comes_nearest(module: str, name: str) -> Non
             assert hasattr(importlib.import_module(owner), leaf), word
 
 
+@pytest.mark.parametrize(("module", "name"), pairs(ABSENT))
+def test_a_module_lacks_what_is_not_here(module: str, name: str) -> None:
+    """As Python's own modules do: getattr() and hasattr() see an AttributeError, with these words
+    too."""
+    if module.startswith("dlblas.triton_ops"):
+        pytest.importorskip("torch")
+    found = importlib.import_module(module)
+    assert not hasattr(found, name) and getattr(found, name, None) is None
+    with pytest.raises(AttributeError, match=f"{name} is not in dlblas .*; nearest: "):
+        getattr(found, name)
+
+
 def test_other_names_are_attribute_errors() -> None:
     for module in ("dlblas", "dlblas.kernels", "dlblas.kernels.ffn"):
         assert not hasattr(importlib.import_module(module), "__nonsense__")
@@ -357,7 +369,7 @@ def test_planned_operators_say_what_to_use() -> None:
     for name, nearest in _planned.NEAREST.items():
         if name in operators or name in vars(dlblas):
             continue  # it is here by now
-        with pytest.raises(ImportError, match=f"nearest: {re.escape(nearest)}"):
+        with pytest.raises(AttributeError, match=f"nearest: {re.escape(nearest)}"):
             getattr(dlblas, name)
         for used in re.findall(r"dlblas\.(\w+)", nearest):
             assert callable(getattr(dlblas, used)), (name, used)

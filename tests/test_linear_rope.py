@@ -55,7 +55,15 @@ def made(
 @dtypes
 @pytest.mark.parametrize(
     ("rows", "width", "table_rows"),
-    [(1, 64, 1), (9, 16, 5), (130, 128, 130), (130, 64, 65), (70, 96, 70)],
+    [
+        (1, 64, 1),
+        (9, 16, 5),
+        (130, 128, 130),
+        (130, 64, 65),
+        (70, 96, 70),
+        (150, 192, 60),
+        (300, 256, 77),
+    ],
 )
 def test_values_of_every_implementation(
     rows: int, width: int, table_rows: int, dtype: Any, style: str, device: str

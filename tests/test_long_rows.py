@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 
 import dlblas  # noqa: E402
 
-MOST = 1 << 30  # columns of a launch
-WIDTH = MOST + 24
+MAX_COLUMNS = 1 << 30  # columns of a launch
+WIDTH = MAX_COLUMNS + 24
 
 GPU = "sm_90a"  # which need not be there
 
@@ -24,28 +24,30 @@ GPU = "sm_90a"  # which need not be there
 def codes() -> Any:
     q = dlblas.quantize_static(torch.ones(1).expand(WIDTH), torch.tensor(0.5), dtype="i8")
     assert q.shape == (WIDTH,) and (q == 2).all()
-    for place, code in enumerate((0, MOST - 1, MOST, WIDTH - 1)):
+    for place, code in enumerate((0, MAX_COLUMNS - 1, MAX_COLUMNS, WIDTH - 1)):
         q[code] = place - 7
     return q
 
 
-@pytest.mark.parametrize("group", [WIDTH, MOST, MOST - 3, MOST // 2 + 5, 24])
+@pytest.mark.parametrize("group", [WIDTH, MAX_COLUMNS, MAX_COLUMNS - 3, MAX_COLUMNS // 2 + 5, 24])
 def test_a_row_is_cut(codes: Any, group: int) -> None:
     groups = -(-WIDTH // group)
     scale = torch.arange(groups) % 5 + 1.0
     y = dlblas.dequantize_group(codes, scale, group, "f16")
-    at = torch.tensor([0, 1, group - 1, group % WIDTH, MOST - 1, MOST, MOST + 1, WIDTH - 1])
+    at = torch.tensor(
+        [0, 1, group - 1, group % WIDTH, MAX_COLUMNS - 1, MAX_COLUMNS, MAX_COLUMNS + 1, WIDTH - 1]
+    )
     assert torch.equal(y[at].float(), codes[at] * scale[at // group])
 
 
 def test_one_scale_of_more_elements_than_a_row_has() -> None:
-    q = torch.zeros(4, dtype=torch.int8).expand(MOST // 4 + 3, 4)
-    for scale in (torch.tensor(2.0), torch.full((1, 1), 2.0).expand(MOST // 4 + 3, 1)):
+    q = torch.zeros(4, dtype=torch.int8).expand(MAX_COLUMNS // 4 + 3, 4)
+    for scale in (torch.tensor(2.0), torch.full((1, 1), 2.0).expand(MAX_COLUMNS // 4 + 3, 1)):
         y = dlblas.dequantize(q, scale, "f16")
         assert y.shape == q.shape and not y[-3:].any()
 
 
-@pytest.mark.parametrize("width", [MOST + 1, 2 * MOST + 77, 2 * MOST + 4096])
+@pytest.mark.parametrize("width", [MAX_COLUMNS + 1, 2 * MAX_COLUMNS + 77, 2 * MAX_COLUMNS + 4096])
 @pytest.mark.parametrize("op", ["silu", "silu_mul", "quantize_static", "scale_rows"])
 def test_gpus_take_them(op: str, width: int) -> None:
     x = dlblas.Spec((1, width), "bf16", device=GPU)
@@ -61,7 +63,7 @@ def test_gpus_take_them(op: str, width: int) -> None:
 
 def test_a_row_whose_columns_meet_is_refused_in_words() -> None:
     with pytest.raises(dlblas.errors.UnsupportedError, match="rows of more than 1073741824 col"):
-        dlblas.softmax(torch.zeros(1).expand(1, MOST + 1))
+        dlblas.softmax(torch.zeros(1).expand(1, MAX_COLUMNS + 1))
 
 
 @pytest.mark.gpu
@@ -84,6 +86,6 @@ def test_on_a_gpu_a_row_in_pieces_is_whole(op: str) -> None:
         return dlblas.dequantize_group(codes, scale.expand(1, 1), part.shape[1], "f16")
 
     y = call(x)
-    for begin in (*range(0, WIDTH, 1 << 27), MOST - 40, WIDTH - 50):
+    for begin in (*range(0, WIDTH, 1 << 27), MAX_COLUMNS - 40, WIDTH - 50):
         part = slice(begin, begin + (1 << 27))
         assert torch.equal(y[:, part], call(x[:, part].contiguous())), begin

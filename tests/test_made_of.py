@@ -238,7 +238,7 @@ def test_arguments_of_a_call_are_told_in_the_librarys_words() -> None:
         dlblas.linear(q[0, 0])
     with pytest.raises(ValueError, match=r"expected \[N, 8\], got \(2, 4\); weight is \[out_feat"):
         dlblas.linear(q, q[0, :, :, 0].T)
-    with pytest.raises(ValueError, match=r"^flash_attention_lse: .*; flash_attention calls it$"):
+    with pytest.raises(ValueError, match=r"^flash_attention_lse: .*; called by flash_attention$"):
         dlblas.flash_attention(q, q[:, :, :, :4], q)
 
     class Broken:

@@ -29,7 +29,7 @@ EQUAL = KINDS[2:]  # products of one absolute value
 # NumPy uses different code for one row, one column, few columns and small matrices.
 SHAPES = ((1, 1), (1, 64), (64, 1), (3, 5), (8, 8), (4, 64), (16, 16), (64, 8), (64, 64))
 DEPTHS = (64, 100, 256, 1000, 2048, 4096, 16384, 65536, 1 << 20)
-MOST_ELEMENTS = 1 << 20
+MAX_ELEMENTS = 1 << 20
 
 Product = Callable[[Any, Any], Any]
 
@@ -145,7 +145,7 @@ def test_as_exact_as_numpy(name: str, kind: str) -> None:
         if "row" in name and m > 8:
             continue
         for k in DEPTHS:
-            if max(m, n) * k > MOST_ELEMENTS:
+            if max(m, n) * k > MAX_ELEMENTS:
                 continue
             ours, theirs = Error(), Error()
             fewest = 2 if kind in KINDS[:2] else 8
@@ -240,7 +240,7 @@ def test_infinities_and_nans_outlast_the_spans(name: str) -> None:
 
 GPU_SHAPES = ((1, 1), (1, 64), (64, 64), (512, 512))
 GPU_DEPTHS = tuple(1 << p for p in (6, 8, 10, 12, 14, 16, 18, 20, 22, 25))
-GPU_MOST_ELEMENTS = 1 << 27
+GPU_MAX_ELEMENTS = 1 << 27
 
 
 def draw_on_gpu(kind: str, m: int, k: int, n: int, of: Any, seed: int) -> tuple[Any, Any]:
@@ -307,7 +307,7 @@ def test_as_exact_as_cublas(dtype: str, m: int, n: int, kind: str) -> None:
     worse: list[str] = []
     judged: set[str] = set()
     for k in GPU_DEPTHS:
-        if max(m, n) * k > GPU_MOST_ELEMENTS:
+        if max(m, n) * k > GPU_MAX_ELEMENTS:
             continue
         theirs, ours = Error(), collections.defaultdict(Error)
         draws = 1 if kind == "ones" else max(1, min(8, (1 << 24) // (k * max(m, n))))

@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-LEAST = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
 def made(lengths: list[int], heads: int, dtype: Any, page: int = 16, seed: int = 0) -> Any:
@@ -49,14 +49,14 @@ def call(q: Any, cache: Any, table: Any, lengths: Any, **more: Any) -> Any:
 
 def agree(got: Any, want: Any, dtype: Any) -> None:
     o, lse = (x.cpu().double() for x in got)
-    torch.testing.assert_close(o, want[0], atol=LEAST[dtype], rtol=LEAST[dtype])
+    torch.testing.assert_close(o, want[0], atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
     assert torch.equal(torch.isinf(lse), torch.isinf(want[1]))
     seen = ~torch.isinf(lse)
     torch.testing.assert_close(lse[seen], want[1][seen], atol=1e-3, rtol=1e-4)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", [*LEAST])
+@pytest.mark.parametrize("dtype", [*TOLERANCE])
 @pytest.mark.parametrize("heads", [1, 16, 40, 128])
 def test_what_no_token_sees_may_hold_anything(device: str, dtype: Any, heads: int) -> None:
     lengths = [37, 0, 1, 64, 200]
@@ -99,6 +99,21 @@ def test_a_dimension_of_one_token_per_sequence(device: str) -> None:
     assert torch.equal(got[0], expected[0][:, None]) and torch.equal(got[1], expected[1][:, None])
     with pytest.raises(dlblas.errors.ShapeMismatchError, match="one new token per sequence"):
         call(q.reshape(1, 2, 16, 576), cache, table, ends)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads", [1, 16, 128])
+@pytest.mark.parametrize("wide", ["table", "lengths", "both"])
+def test_tables_and_lengths_of_i64(device: str, heads: int, wide: str) -> None:
+    q, cache, table = (x.to(device) for x in made([37, 0, 64, 200], heads, torch.bfloat16))
+    lengths = torch.tensor([37, 0, 64, 200], dtype=torch.int32, device=device)
+    spread = table.repeat_interleave(2, 1)[:, ::2]  # any strides
+    expected = call(q, cache, spread, lengths, return_lse=True)
+    got = call(
+        q, cache, spread.long().repeat_interleave(2, 1)[:, ::2] if wide != "lengths" else spread,
+        lengths.long() if wide != "table" else lengths, return_lse=True,
+    )  # fmt: skip
+    assert all(map(torch.equal, got, expected))
 
 
 def test_a_scale_of_0_is_refused() -> None:

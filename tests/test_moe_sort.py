@@ -102,10 +102,22 @@ def test_there_and_back(tokens: int, topk: int, experts: int, dtype: Any, device
 def test_rows_that_are_not_named_are_not_read(device: str) -> None:
     rows = torch.full((6, 40), torch.nan, device=device)
     rows[2] = 1
-    inverse = torch.tensor([[2, -1, 6], [-1, -5, 2**31 - 1], [2, 2, 2]], device=device)
+    beyond = (6, 2**31 - 1) if device == "cuda" else (-6, -(2**31))  # a CPU refuses these
+    inverse = torch.tensor([[2, -1, beyond[0]], [-1, -5, beyond[1]], [2, 2, 2]], device=device)
     for positions in (inverse.int(), inverse):
         y = dlblas.moe_unpermute(rows, positions, torch.full((3, 3), 0.5, device=device))
         assert y[:, 0].tolist() == [0.5, 0.0, 1.5] and torch.equal(y[:, 0], y[:, 39])
+
+
+def test_a_cpu_refuses_rows_that_are_not_there() -> None:
+    rows, weights = torch.ones(6, 40), torch.ones(2, 2)
+    for bad in (6, 9):
+        inverse = torch.tensor([[0, 1], [5, bad]])
+        with pytest.raises(
+            dlblas.errors.ArgumentError,
+            match=f"inverse is out of bounds at element 3; expected at most 5, got {bad}",
+        ):
+            dlblas.moe_unpermute(rows, inverse, weights)
 
 
 def test_the_same_bits_on_any_threads_and_strides() -> None:

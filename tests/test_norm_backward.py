@@ -142,3 +142,43 @@ def test_dweight_whose_partial_sums_leave_f32(dtype: str, rows: int) -> None:
         assert np.isposinf(got[6]) and np.isnan(got[7])
         assert got[5] < -1e38
         assert np.abs(np.delete(got, (5, 6, 7))).max() <= 2.0**-20 * 3e38
+
+
+def lying(x: Any, way: str) -> Any:
+    """The same values, the elements of a row apart."""
+    if way == "transposed":
+        return np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T).T.reshape(x.shape)
+    if way == "reversed":
+        return np.ascontiguousarray(x[..., ::-1])[..., ::-1]
+    return np.repeat(x, 2, -1)[..., ::2]
+
+
+@pytest.mark.parametrize("implementation", fast())
+@pytest.mark.parametrize("way", ["transposed", "reversed", "halved"])
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_rows_of_elements_apart_have_the_same_bits(
+    implementation: str, way: str, dtype: str
+) -> None:
+    """Copied a few at a time; with any of the tensors apart, some rows beyond f32's squares."""
+    for shape in ((67, 96), (300, 33), (5, 4099), (1, 7)):
+        given = [x.astype(dtype) for x in draws(shape, shape, shape)]
+        if dtype == "f4":
+            given[1][::3] *= np.float32(1e25)
+        weight = draws(shape[1])[0].astype(dtype)
+        out = np.empty(shape, dtype), np.empty(shape[1], dtype)
+        with dlblas.pinned("rms_norm_backward", implementation):
+            expected = dlblas.rms_norm_backward(given[0], given[1], weight, given[2], EPS)
+            for apart in range(1, 32):
+                now = [lying(x, way) if apart >> i & 1 else x for i, x in enumerate(given)]
+                w = lying(weight, "halved") if apart >> 3 & 1 else weight
+                dx = lying(out[0], way) if apart >> 4 & 1 else out[0]
+                dx[...], out[1][...] = 7, 7
+                dlblas.rms_norm_backward(now[0], now[1], w, now[2], EPS, out=(dx, out[1]))
+                assert np.array_equal(dx, expected[0]) and np.array_equal(out[1], expected[1])
+
+
+def test_no_layout_runs_the_reference() -> None:
+    x, weight = np.ones((96, 64), np.float32), np.ones(64, np.float32)
+    for rows in (lying(x, "transposed"), lying(x, "halved"), np.broadcast_to(x[:, :1], x.shape)):
+        told = str(dlblas.explain("rms_norm_backward", rows, rows, weight))
+        assert "reference" not in told.splitlines()[0], told

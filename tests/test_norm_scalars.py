@@ -1,6 +1,7 @@
-"""Any eps and weight_offset: infinite, NaN, beyond f32, with rows of zeros, tiny, huge or infinite
-values, in every CPU implementation, against the oracle; likewise in the backward. On a GPU, every
-finite eps that is not negative. Read next: ops/norm/norm_ref.hpp, cpu/row/exact.hpp.
+"""Any weight_offset and any eps that is not negative: infinite, NaN, beyond f32, with rows of
+zeros, tiny, huge or infinite values, in every CPU implementation, against the oracle; likewise in
+the backward. On a GPU, every finite eps. A negative eps is refused. Read next:
+ops/norm/norm_ref.hpp, cpu/row/exact.hpp.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Any
 
 import dlblas
 import pytest
+from dlblas.harness import Case, load_registry
+from dlblas.harness.call import Call
 
 np = pytest.importorskip("numpy")
 
+REGISTRY = load_registry()
 INF, NAN = float("inf"), float("nan")
-EPS = [NAN, INF, -INF, -1e30, 5e-324, 1e-6, 1e38, 1e39, 1e77, 1e150, 1e308]
+EPS = [NAN, INF, 5e-324, 1e-6, 1e38, 1e39, 1e77, 1e150, 1e308]
 OFFSETS = [NAN, INF, -INF, -1e30, 5e-324, 0.1, -1e39, 1e308]
 # tools/reliability.py requests more rounds.
 ROUNDS = 20_000 if os.environ.get("DLBLAS_ATTACKS") == "whole" else 4000
@@ -152,3 +156,18 @@ def test_every_finite_eps_on_a_gpu(op: str) -> None:
         verdict = dlblas.verify(op, args, results, scalars)
         assert verdict.ok, f"call {call}: {name} {tuple(x.shape)} {dtype} {scalars}: {verdict}"
     assert ran > 100
+
+
+WITH_EPS = [name for name, op in REGISTRY.operators.items() if "eps: float" in op["schema"]]
+
+
+@pytest.mark.parametrize("op", WITH_EPS)
+def test_a_negative_eps_is_refused(op: str) -> None:
+    row = next(r for r in REGISTRY.rows if r["op"] == op and "test" in r["use"])
+    args = {**row["args"], "eps": -1e-6}
+    case = Case(op, row["name"], row["dims"], row["dtypes"][0], "contiguous", "normal", args)
+    with pytest.raises(
+        dlblas.errors.ArgumentError, match="eps is out of range; expected 0"
+    ) as caught:
+        Call(REGISTRY, case, 1).run(0xA5)
+    assert caught.value.argument == "eps"

@@ -33,11 +33,11 @@ LETTERS = [
 SIZES = (1, 2, 3, 7, 16, 33, 64, 257, 1000, 4096, 65537, 2**18)
 LONG = (2**20, 2**22, 2**25)
 IN_A_SAMPLE = LONG[:2]  # one letter each: of 2^25 elements one takes a minute and more
-MOST_OF_MANY = 4096  # where no sum grows with a size
+MAX_OF_MANY = 4096  # where no sum grows with a size
 # Peak memory to judge a problem, in bytes per element of the inputs and results in f32: 19 to 88
 # (14 operators, 25 November 2026); and how much one test may use beside the others.
-BYTES_AN_ELEMENT, MOST_BYTES = 100, 13 << 29  # two matrices of two rows of 2^24
-MOST_ELEMENTS = MOST_BYTES // BYTES_AN_ELEMENT
+BYTES_AN_ELEMENT, MAX_BYTES = 100, 13 << 29  # two matrices of two rows of 2^24
+MAX_ELEMENTS = MAX_BYTES // BYTES_AN_ELEMENT
 
 
 def has_many(op: str, letter: str) -> bool:
@@ -61,7 +61,7 @@ def others_of(op: str, letter: str, size: int, rng: Any) -> int:
 def within_memory(op: str, letter: str, size: int) -> tuple[int, int]:
     """The letter's size and the others' that fit in a test's memory: the requested size, or half of
     it, and so on. Others of 1 would show little: one value, normalised, is zero."""
-    if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others=2)) <= MOST_ELEMENTS:
+    if wrong.elements_of(op, wrong.sizes_of(op, letter, size, others=2)) <= MAX_ELEMENTS:
         return size, 2
     return within_memory(op, letter, size // 2)
 
@@ -72,7 +72,7 @@ def long_letters() -> list[tuple[str, str]]:
     return [row for row in few if row[1] not in wrong.given_sizes(row[0])]
 
 
-# Letters that stop at MOST_OF_MANY above get one more size, with others of 2, or the largest that
+# Letters that stop at MAX_OF_MANY above get one more size, with others of 2, or the largest that
 # their operator names.
 MORE_OF_MANY = 65537
 TAKE_LONG = [(op, letter) for op, letter in LETTERS if letter in facts_of(op).largest]
@@ -130,7 +130,7 @@ def test_wrong_results_are_refused_at_every_size(
     """Each judged result, perturbed in each way that can show in it. Where the drawn sizes miss
     one, the other sizes follow."""
     rng = np.random.default_rng(11)
-    sizes = [size for size in SIZES if size <= MOST_OF_MANY or not has_many(op, letter)]
+    sizes = [size for size in SIZES if size <= MAX_OF_MANY or not has_many(op, letter)]
     cases = [(size, others_of(op, letter, size, rng)) for size in sizes]  # whichever are drawn
     every = [wrong.problem(op, letter, size, dtype, "normal", others) for size, others in cases]
     chosen, owed = some_of(every, 4), wrong.owed(every)
@@ -215,7 +215,7 @@ def test_no_long_sum_takes_more_memory_than_a_test_may_have() -> None:
     for (op, letter), longest in itertools.product(long_letters(), LONG):
         size, others = within_memory(op, letter, longest)
         sizes = wrong.sizes_of(op, letter, size, others)
-        assert wrong.elements_of(op, sizes) <= MOST_ELEMENTS, (op, letter, size)
+        assert wrong.elements_of(op, sizes) <= MAX_ELEMENTS, (op, letter, size)
         assert size >= 2**20, f"{op}, {letter}: {size} is no long sum"
         shortened += size < longest
     assert shortened > 0  # 2^25 of some operators' letters takes 160 GB
@@ -243,7 +243,7 @@ def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: st
     ran = set()
     sizes = [(7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f32"), (65536, "f16")]
     for size, dtype in some_of(sizes, 2):
-        others, size = (2, min(size, MOST_OF_MANY)) if has_many(op, letter) else (6, size)
+        others, size = (2, min(size, MAX_OF_MANY)) if has_many(op, letter) else (6, size)
         call = Call(REGISTRY, wrong.problem(op, letter, size, dtype, "normal", others), seed=5)
         rng = np.random.default_rng(size)
         for name, tensor in call.inputs.items():

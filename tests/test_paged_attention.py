@@ -172,6 +172,41 @@ def test_pages_by_indptr_and_indices(device: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [None, [5, 0, 1, 17, 3]], ids=str)
+def test_indices_of_i64(device: str, dtype: Any, rows: list[int] | None) -> None:
+    cache = Cache(device, dtype, [37, 0, 1, 64, 333], 8, 2, 64, 16)
+    q = cache.queries(5 if rows is None else sum(rows)).to(device)
+    lists = [cache.table.to(device), torch.tensor(cache.lengths, dtype=torch.int32, device=device)]
+    if rows is not None:
+        starts = [0, *np.cumsum(rows)]
+        lists.append(torch.tensor(starts, dtype=torch.int32, device=device))
+    k, v = cache.k.to(device), cache.v.to(device)
+    expected = dlblas.paged_attention(q, k, v, *lists[:2], cu_seqlens_q=[*lists, None][2])
+    for i in range(len(lists)):  # each by itself, then all together
+        lists[i] = lists[i].long()
+        got = dlblas.paged_attention(q, k, v, *lists[:2], cu_seqlens_q=[*lists, None][2])
+        assert torch.equal(got, expected)
+    spread = [x.repeat_interleave(3, -1)[..., ::3] for x in lists]
+    got = dlblas.paged_attention(q, k, v, *spread[:2], cu_seqlens_q=[*spread, None][2])
+    assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_pages_by_indptr_of_i64(device: str) -> None:
+    given = {
+        name: x.to(device) if torch.is_tensor(x) else x for name, x in by_pages([16, 3]).items()
+    }
+    lists = [x.to(device) for x in given["page_table"]]
+    expected = dlblas.paged_attention(**{**given, "page_table": tuple(lists)})
+    for i in range(3):
+        lists[i] = lists[i].long()
+        assert torch.equal(
+            dlblas.paged_attention(**{**given, "page_table": tuple(lists)}), expected
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("layout", ["NHD", "HND"])
 def test_layouts(device: str, layout: str) -> None:
     cache = Cache(device, torch.bfloat16, [37, 90], 8, 2, 64, 16)

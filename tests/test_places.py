@@ -88,6 +88,18 @@ def test_the_words_name_the_element_and_its_bounds() -> None:
     assert "positions is out of bounds at element 1; expected at most 15, got 16" in str(
         refused.value
     )
+    with pytest.raises(dlblas.errors.ArgumentError) as refused:
+        dlblas.rope(q, k, np.array([3, 16]), table[:0])
+    words = "expected a negative number (there is nothing to index), got 3"
+    assert f"positions is out of bounds at element 0; {words}" in str(refused.value)
+
+
+def test_a_width_that_does_not_fit_names_what_it_was_compared_with() -> None:
+    q, k = np.zeros((2, 4, 8), np.float32), np.zeros((2, 1, 8), np.float32)
+    with pytest.raises(dlblas.errors.ShapeMismatchError) as refused:
+        dlblas.rope(q, k, np.zeros(2, np.int32), np.zeros((16, 10), np.float32))
+    words = "expected at least 10 (2Dh+Dn, Dh=5 from cos_sin_cache [P=16, 2Dh=10]), got 8"
+    assert str(refused.value) == f"rope: q has size 8 in dimension 2; {words}"
 
 
 def test_the_largest_number_is_no_negative_one() -> None:
@@ -136,3 +148,80 @@ def test_entries_that_a_sequence_uses_are_pages_of_the_cache(
     with pytest.raises(dlblas.errors.ArgumentError, match=words) as refused:
         paged(**changed)
     assert refused.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("op", "scales"),
+    [
+        ("quantize_static", ["scale"]), ("silu_and_mul_quant_static", ["scale"]),
+        ("rms_norm_quant_static", ["scale"]), ("add_rms_norm_quant_static", ["scale"]),
+        ("quantize_nvfp4", ["global_scale"]), ("store_kv_cache", ["k_scale", "v_scale"]),
+        ("store_mla_heads", ["ckv_scale", "kpe_scale"]),
+    ],
+)  # fmt: skip
+def test_scales_of_codes_are_above_0(op: str, scales: list[str]) -> None:
+    rows = [r for r in REGISTRY.rows if r["op"] == op and "test" in r["use"]]
+    ran = 0
+    for row in rows:
+        case = Case(
+            op, row["name"], row["dims"], row["dtypes"][0], "contiguous", "normal", row["args"]
+        )
+        call = Call(REGISTRY, case, 1)
+        if not all(result.array.size for result in call.outputs):
+            continue
+        for name in scales:
+            if name not in call.inputs:
+                continue
+            array = call.inputs[name].array
+            kept = array.copy()
+            for bad in (-1.0, 0.0, -0.0, -np.inf):
+                array[...] = bad
+                words = f"{name} is not above 0; expected above 0, got "
+                with pytest.raises(dlblas.errors.ArgumentError, match=words) as caught:
+                    call.run(0xA5)
+                assert caught.value.argument == name
+                assert all(np.all(r.array.view(np.uint8) == 0xA5) for r in call.outputs)
+            array[...] = np.nan  # goes into the results
+            call.run(0xA5)
+            array[...], ran = kept, ran + 1
+        if ran > 4:
+            break
+    assert ran
+
+
+def test_a_number_as_a_scale_is_above_0() -> None:
+    x = np.ones((2, 8), np.float32)
+    for bad in (-1.0, 0, -np.inf):
+        for call in (
+            lambda scale: dlblas.quantize(x, "tensor", scale=scale),
+            lambda scale: dlblas.silu_and_mul_quant(x, "tensor", scale=scale),
+            lambda scale: dlblas.rms_norm_quant(x, x[0], granularity="tensor", scale=scale),
+        ):
+            with pytest.raises(dlblas.errors.ArgumentError, match="scale is not above 0"):
+                call(bad)
+
+
+@pytest.mark.parametrize(
+    ("counts", "got"), [([1, 9], "expected 0 to 3, got 9"), ([1, -1], "expected 0 to 3, got -1")]
+)
+def test_counts_of_rows(counts: list[int], got: str) -> None:
+    a, b = np.ones((2, 3, 8), np.float32), np.ones((2, 5, 8), np.float32)
+    for call in (
+        lambda m: dlblas.grouped_gemm(a, b, masked_m=m),
+        lambda m: dlblas.silu_and_mul_quant(a, "group32", masked_m=m),
+    ):
+        with pytest.raises(
+            dlblas.errors.ArgumentError, match=f"masked_m is out of bounds at element 1; {got}"
+        ):
+            call(np.array(counts))
+        call(np.array([0, 3]))
+
+
+def test_adapters() -> None:
+    x, a, y = (np.ones(s, np.float32) for s in ((3, 8), (2, 4, 8), (3, 4)))
+    with pytest.raises(
+        dlblas.errors.ArgumentError,
+        match="token_lora is out of bounds at element 2; expected at most 1, got 2",
+    ):
+        dlblas.lora_shrink(x, a, np.array([0, -1, 2]), y)
+    assert (y == 1).all()

@@ -164,7 +164,7 @@ def test_attributes():
 
 
 @pytest.mark.parametrize("name", ["reference\0x", "\udc80"])
-def test_a_name_that_no_c_string_holds_is_nobodys(name: str):
+def test_a_name_that_no_c_string_holds_is_unknown(name: str):
     """It is not cut off at the NUL: what stands before it could be a valid name."""
     for call in (
         lambda: dlblas.pin("rms_norm", name),

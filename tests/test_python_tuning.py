@@ -166,7 +166,7 @@ NARROW = """
             tried.append((event.implementation, config))
     dlblas.tune("matmul", (a, b), seconds=2, max_evaluations=40, implementations=["cpu_baseline"],
                 space={"block_k": PowerOfTwoSpace(1, 256), "cpu_baseline": {"order": ["columns"]}},
-                where=["unroll_k <= 4", lambda block_m, block_n: block_m * block_n <= 96 * 512],
+                where=["block_n <= 512", lambda block_m, block_n: block_m * block_n <= 96 * 512],
                 progress=note)
     print(json.dumps(tried))
 """
@@ -179,7 +179,7 @@ def test_space_and_where_narrow_the_search(tmp_path):
         assert implementation == "cpu_baseline"
         assert int(config["block_k"]) <= 256
         assert config["order"] == "columns"
-        assert int(config["unroll_k"]) <= 4
+        assert int(config["block_n"]) <= 512
         assert int(config["block_m"]) * int(config["block_n"]) <= 96 * 512
 
 

@@ -31,7 +31,7 @@ from test_same_bits import (
     specs,
 )  # fmt: skip
 
-MOST_WORK = 2**21  # below it the letters' product: a reference takes a second
+MAX_WORK = 2**21  # below it the letters' product: a reference takes a second
 CUTS = 8
 CUTTERS = {op: parts for op in OPERATORS if callable(parts := facts_of(op).parts)}
 
@@ -110,7 +110,7 @@ def cases_of(op: str) -> list[tuple[dict[str, Any], str]]:
     return [
         (row, dtype)
         for row in REGISTRY.rows
-        if row["op"] == op and "test" in row["use"] and 0 < sizes_of(row) < MOST_WORK
+        if row["op"] == op and "test" in row["use"] and 0 < sizes_of(row) < MAX_WORK
         for dtype in row["dtypes"]
     ]
 

@@ -147,7 +147,7 @@ def _on_cublaslt(m, k, n, **call) -> str:
 def test_cublaslt_says_which_scales_of_blocks_it_takes() -> None:
     assert _on_cublaslt(64, 512, 256) == ""
     assert _on_cublaslt(61, 640, 144, out_dtype="f16") == ""  # a bucket of 64 rows
-    assert _on_cublaslt(2, 512, 256) == "M = 2: cuBLASLt's scales of blocks need a multiple of 4"
+    assert _on_cublaslt(2, 512, 256) == "M = 2: cuBLASLt's block scales need a multiple of 4"
     assert _on_cublaslt(64, 400, 256) == "K = 400 is not a multiple of 128"
     reason = _on_cublaslt(64, 512, 256, bias=drawn((256,), "cpu"))
     assert reason == "cuBLASLt rounds the product before it adds the bias"
@@ -169,6 +169,32 @@ def test_cublaslt_reads_scales_of_blocks_in_any_layout(m, k, by_columns) -> None
     with dlblas.pinned("scaled_mm_block", "cublaslt"):
         y = dlblas.scaled_mm(a, b, a_scale, b_scale, granularity="group128")
     assert y.dtype == torch.bfloat16 and error(y, exact) <= 2e-3
+
+
+def test_cublaslt_is_offered_a_scale_per_row_and_column() -> None:
+    """Rows of a [M, 1] scale are 4 bytes apart, whatever the first one's alignment is."""
+    a, b, a_scale, b_scale, _ = quantized(64, 512, 256, "token", "cpu")
+    told = dlblas.explain(
+        "scaled_mm_channel", a, b, a_scale, b_scale.flatten(), device="sm_90a"
+    ).as_dict()
+    rows = {row["implementation"]: row for row in told["candidates"]}
+    if "was not found" in rows["cublaslt"]["reason"]:
+        pytest.skip("cuBLASLt is not installed")
+    assert rows["cublaslt"]["reason"] == ""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shift", [0, 1, 3])
+@pytest.mark.parametrize("m", [1, 2, 61, 1000])
+def test_cublaslt_multiplies_by_a_scale_per_row_and_column(m, shift) -> None:
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("cuBLASLt has these scales from Hopper on")
+    a, b, a_scale, b_scale, exact = quantized(m, 512, 272, "token", "cuda")
+    room = torch.full((m + 8, 1), float("nan"), device="cuda")
+    room[shift : shift + m] = a_scale
+    with dlblas.pinned("scaled_mm_channel", "cublaslt"):
+        y = dlblas.scaled_mm(a, b, room[shift : shift + m], b_scale, granularity="token")
+    assert error(y, exact) <= 2e-3
 
 
 def test_no_terms_are_the_bias(device) -> None:

@@ -128,8 +128,7 @@ def test_no_sum_overflows(k: int, layout: str) -> None:
 def configs() -> list[str]:
     blocks = [(96, 128, 512), (192, 256, 1024), (384, 128, 512)]
     return [
-        f"tile={tile} block_m={m} block_n={n} block_k={k} unroll_k=1 prefetch=0 order={order} "
-        f"split={split} pack_a={pack}"
+        f"tile={tile} block_m={m} block_n={n} block_k={k} order={order} split={split} pack_a={pack}"
         for tile in ("32x32", "16x64", "64x16")
         for m, n, k in blocks
         for order, split, pack in (("rows", "columns", 1), ("columns", "rows", 1))

@@ -20,6 +20,14 @@ FILES = {
     "device/d.hpp": '#include "device/d.cuh"\nint d;\n',
     "device/d.cuh": "int kernel;\n",
     "cpu/row/walk_rows.hpp": "int loops;\n",
+    "ops/gemm/e_avx2.cpp": '#include "cpu/gemm/code.hpp"\n',
+    "ops/gemm/e_amx.cpp": '#include "cpu/gemm/code.hpp"\n',
+    "cpu/gemm/code.hpp": "int table;\n",
+    "cpu/gemm/run.cpp": "int run;\n",
+    "cpu/gemm/blocks_avx2.cpp": '#include "cpu/gemm/tiles.hpp"\n',
+    "cpu/gemm/few_rows_avx2.cpp": "int rows;\n",
+    "cpu/gemm/blocks_amx.cpp": "int amx;\n",
+    "cpu/gemm/tiles.hpp": "int tiles;\n",
 }
 
 
@@ -39,7 +47,8 @@ def _digits(tree: pathlib.Path) -> dict[str, str]:
     subprocess.run([_cmake(), f"-DTREE={tree}", f"-DOUTPUT={out}", "-P", script], check=True)
     found = re.findall(r'SourceHash<"([^"]+)">::kDigits\[17\] = "([0-9a-f]{16})"', out.read_text())
     programs = {"ops/norm/d_program.hpp", "ops/norm/d_program.hpp:cuda"}
-    assert {name for name, _ in found} == {"ops/norm/a.cpp", "ops/norm/c.cpp", *programs}
+    sources = {name for name in FILES if name.endswith(".cpp")}
+    assert {name for name, _ in found} == sources | programs
     return dict(found)
 
 
@@ -80,4 +89,21 @@ def test_the_loops_of_cpus_are_nothing_to_a_gpus_kernels(tmp_path: pathlib.Path)
         changed = {name for name, digits in after.items() if digits != before[name]}
         both = (("ops/norm/d_program.hpp", on_cpus), ("ops/norm/d_program.hpp:cuda", on_gpus))
         assert changed == {name for name, changes in both if changes}, name
+        before = after
+
+
+def test_the_loops_that_operators_share_count_for_their_level(tmp_path: pathlib.Path) -> None:
+    before = _digits(tmp_path)
+    every = {"ops/gemm/e_avx2.cpp", "ops/gemm/e_amx.cpp"}
+    for name, operators in (
+        ("cpu/gemm/run.cpp", every),
+        ("cpu/gemm/tiles.hpp", {"ops/gemm/e_avx2.cpp"}),
+        ("cpu/gemm/few_rows_avx2.cpp", {"ops/gemm/e_avx2.cpp"}),
+        ("cpu/gemm/blocks_amx.cpp", {"ops/gemm/e_amx.cpp"}),
+    ):
+        path = tmp_path / name
+        path.write_text(path.read_text(encoding="utf-8") + "int more;\n", encoding="utf-8")
+        after = _digits(tmp_path)
+        changed = {name for name, digits in after.items() if digits != before[name]}
+        assert {name for name in changed if name.startswith("ops/")} == operators, name
         before = after

@@ -170,9 +170,11 @@ def test_refusals(device: str) -> None:
     for k in (4, -1):
         with pytest.raises(dlblas.errors.ArgumentError, match="k is out of range; expected 0 to 3"):
             dlblas.topk_gating(logits, k)
-    for factor in (float("nan"), float("inf")):
+    for factor in (float("nan"), float("inf"), -1.0):
         with pytest.raises(dlblas.errors.ArgumentError, match="capacity_factor is out of range"):
             dlblas.topk_gating(logits, 1, factor)
+    with pytest.raises(dlblas.errors.ArgumentError, match="min_capacity is out of range"):
+        dlblas.topk_gating(logits, 1, 1.0, -1)
     with pytest.raises(dlblas.errors.ShapeMismatchError, match=r"expected \[\*T, E\]"):
         dlblas.topk_gating(logits[0], 1)
     for call in (dlblas.topk_gating, TopKGatingFunc.apply):

@@ -218,7 +218,7 @@ def test_a_second_derivative_of_products_and_formulas(name: str) -> None:
 
 
 DECLARED, REGISTRY = _register._declarations(), harness.load_registry()
-MOST_ELEMENTS = 1 << 13
+MAX_ELEMENTS = 1 << 13
 
 
 def call_of(op: str) -> tuple[Any, dict[str, Any]]:
@@ -230,7 +230,7 @@ def call_of(op: str) -> tuple[Any, dict[str, Any]]:
         return math.prod(math.prod(np.atleast_1d(size).tolist()) for size in row["dims"].values())
 
     rows = [r for r in REGISTRY.rows if r["op"] == op and "test" in r["use"]]
-    fitting = [r for r in rows if 0 < elements(r) <= MOST_ELEMENTS]
+    fitting = [r for r in rows if 0 < elements(r) <= MAX_ELEMENTS]
     row = max(fitting, key=elements) if fitting else min(rows, key=elements)
     dtype = "f32" if "f32" in row["dtypes"] else row["dtypes"][0]
     case = harness.Case(op, row["name"], row["dims"], dtype, "contiguous", "normal", row["args"])

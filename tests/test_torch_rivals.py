@@ -1,7 +1,7 @@
 """torch's attention as a candidate: what it computes, what it refuses, and how it is judged.
 
 Pins are set in separate processes, and end with them. Read next:
-python/dlblas/torch/_rivals.py, python/dlblas/torch/_attention.py.
+python/dlblas/torch/_rivals.py, ops/attention/rivals.py.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def test_on_a_gpu_they_agree_with_ours(tmp_path: Path) -> None:
 
 UNSEEN = """
 import torch
-from dlblas.torch import _attention as rivals
+from dlblas.ops import attention_rivals as rivals
 
 def attend(q, k, v, causal):  # what GPUs' kernels are given, with torch's CPU kernel in their place
     attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu

@@ -12,6 +12,7 @@ import dlblas
 import numpy as np
 import pytest
 from dlblas import errors
+from levels import LEVELS
 
 RNG = np.random.default_rng(23)
 OP = "mm_w8a16_group"
@@ -50,6 +51,21 @@ def test_shapes_and_scales(rows: int, columns: int, depth: int, group: int) -> N
         y = dlblas.mm_w8a16(x, q, scale, added, group)
         assert y.dtype == x.dtype
         check(y, wanted(x, q, scale, added, group))
+
+
+@pytest.mark.parametrize("level", ["avx2", "avx512"])
+@pytest.mark.parametrize(("columns", "depth", "group"), [(1, 16, -1), (67, 176, -1), (131, 176, 48),
+                                                         (300, 2048, 128)])  # fmt: skip
+def test_few_rows_convert_in_registers(level: str, columns: int, depth: int, group: int) -> None:
+    if f"cpu_{level}" not in LEVELS:
+        pytest.skip(f"no {level} here")
+    for rows in (1, 2, 3, 8):
+        x, q, scale, bias = given(rows, columns, depth, group)
+        with dlblas.pinned(OP, f"cpu_rows_{level}"):
+            for added in (None, bias, bias.astype("e")):
+                check(dlblas.mm_w8a16(x, q, scale, added, group), wanted(x, q, scale, added, group))
+            strided = np.repeat(x, 2, 1)[:, ::2], np.repeat(q, 3, 0)[::3]
+            check(dlblas.mm_w8a16(*strided, scale, None, group), wanted(x, q, scale, None, group))
 
 
 @pytest.mark.parametrize("group", [-1, 64])
@@ -149,19 +165,23 @@ def test_the_op_of_torch() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("implementation", ["", "cuda_ring", "cuda_packed", "cuda_dequantized"])
+@pytest.mark.parametrize(
+    "implementation", ["", "cuda_wgmma", "cuda_ring", "cuda_packed", "cuda_dequantized"]
+)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("group", [-1, 128])
 def test_products_on_a_gpu(implementation: str, dtype: str, group: int) -> None:
     torch = pytest.importorskip("torch")
-    if implementation == "cuda_ring" and group != -1:
-        pytest.skip("cuda_ring takes one scale per output")
+    if implementation in ("cuda_wgmma", "cuda_ring") and group != -1:
+        pytest.skip(f"{implementation} takes one scale per output")
+    if implementation == "cuda_wgmma" and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("WGMMA is Hopper's")
     if implementation:
         dlblas.pin(OP, implementation)
     try:
         for rows, depth, columns in [
             (1, 4096, 4096), (16, 4096, 14336), (300, 4096, 4096), (8, 512, 131), (17, 1024, 72),
-            (33, 256, 1), (3, 1920, 200), (2, 128, 64),
+            (33, 256, 1), (3, 1920, 200), (2, 128, 64), (64, 4096, 1000), (41, 2176, 515),
         ]:  # fmt: skip
             q = torch.randint(-128, 128, (columns, depth), device="cuda", dtype=torch.int8)
             groups = 1 if group == -1 else depth // group

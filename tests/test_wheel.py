@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import tree  # noqa: E402
 
 VERSION = (ROOT / "VERSION").read_text().strip()
-MOST_BYTES = 10 << 20
+MAX_BYTES = 10 << 20
 # What g++ on Debian 12 requires; for a release, see test_release_wheel.py.
 NEWEST_GLIBC = (2, 36)
 
@@ -82,7 +82,7 @@ def clean_venv(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 def test_name_size_and_metadata(wheel: pathlib.Path) -> None:
     tag = wheel.name.removeprefix(f"dlblas_fused-{VERSION}-")
     assert re.fullmatch(r"py3-none-(many)?linux_\w+\.whl", tag), wheel.name
-    assert wheel.stat().st_size <= MOST_BYTES
+    assert wheel.stat().st_size <= MAX_BYTES
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         text = archive.read(f"dlblas_fused-{VERSION}.dist-info/METADATA").decode()

@@ -12,7 +12,7 @@ import sys
 import tree
 
 HOME = "src/core/env.cpp"
-MOST = 15
+MAX_VARIABLES = 15
 VARIABLE = re.compile(r'"(DLBLAS_[A-Z][A-Z0-9_]*)"')
 CALL = re.compile(r"\b(?:secure_)?getenv\s*\(")
 
@@ -31,8 +31,8 @@ def main() -> int:
     )
     if not table:
         problems.append(f"{HOME}: no DLBLAS_ variable found; the table is gone")
-    if len(table) > MOST:
-        problems.append(f"{HOME}: {len(table)} variables; at most {MOST} are allowed")
+    if len(table) > MAX_VARIABLES:
+        problems.append(f"{HOME}: {len(table)} variables; at most {MAX_VARIABLES} are allowed")
     for path in tree.files(root, [".py"], ["python", "ops"]):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for name in set(VARIABLE.findall(line.replace("'", '"'))) - table:

@@ -15,7 +15,7 @@ import tree
 
 NUMBER = re.compile(r"(?<![\w.])(?:\d[\d']*\.\d*|\.\d+|\d[\d']*(?=[eE]))(?:[eE][+-]?\d+)?")
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
-LEAST, SPARED = 1e9, "// no rate"
+MIN_RATE, SPARED = 1e9, "// no rate"
 
 
 def rates_of(path: str, text: str) -> list[str]:
@@ -23,7 +23,7 @@ def rates_of(path: str, text: str) -> list[str]:
     problems = []
     for number, line in enumerate(tree.without_comments(text).splitlines(), 1):
         for match in NUMBER.finditer(STRING.sub('""', line)):
-            if float(match[0].replace("'", "")) >= LEAST and SPARED not in said[number - 1]:
+            if float(match[0].replace("'", "")) >= MIN_RATE and SPARED not in said[number - 1]:
                 problems.append(
                     f"{path}:{number}: the rate {match[0]} belongs into src/core/rates.cpp"
                 )

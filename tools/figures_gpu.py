@@ -73,14 +73,17 @@ def norm_table(rows: list[Row]) -> str:
 
 
 def rows_table(rows: list[Row]) -> str:
-    head = ["operator", "rows×width", "ours", "by", "copy", "torch", "inductor", "of the best"]
+    head = [
+        "operator", "rows×width", "dtype", "ours", "by", "copy", "torch", "inductor", "of the best"
+    ]  # fmt: skip
     lines = []
     for row in rows:
         rivals = [_against(row, name) for name in ("torch", "inductor")]
         copy = _best_of(row, "copy")
         shown = "–" if copy is None else _time(copy)
         name = f"`{row['ours']['name']}`"
-        lines.append([row["op"], _shape(row), _ours(row), name, shown, *rivals, _ratio(row)])
+        what = [row["op"], _shape(row), row["dtype"]]
+        lines.append([*what, _ours(row), name, shown, *rivals, _ratio(row)])
     return markdown(head, lines)
 
 

@@ -21,8 +21,8 @@ import sys
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_ELEMENTS = 1 << 20  # letters' product
-MOST_HELD = 1 << 18  # elements of all inputs, where many letters make a large product
+MAX_ELEMENTS = 1 << 20  # letters' product
+MAX_HELD = 1 << 18  # elements of all inputs, where many letters make a large product
 # Dense layouts: the uploaded bytes have the strides that the call receives.
 COMPACT = ("nn", "nt", "tn", "tt")
 LIBRARIES = ("cublas", "cudnn")  # other people's kernels
@@ -202,21 +202,21 @@ def ordinary(registry: Any, op: str) -> list[Any]:
     return _BY_OP.get(op, [])
 
 
-def candidates(registry: Any, op: str, most: int = MOST_ELEMENTS) -> list[Any]:
+def candidates(registry: Any, op: str, most: int = MAX_ELEMENTS) -> list[Any]:
     """Contiguous cases, the largest first; cases of equal size are ordered by dtype."""
     cases = [case for case in ordinary(registry, op) if case.layout in ("contiguous", "nn")]
     fitting = [case for case in cases if 0 < elements(case) <= most]
     return sorted(fitting, key=lambda case: (-elements(case), case.dtype))
 
 
-def further(registry: Any, op: str, most: int = MOST_ELEMENTS) -> list[Any]:
+def further(registry: Any, op: str, most: int = MAX_ELEMENTS) -> list[Any]:
     """For implementations that accept no candidate: cases in other compact layouts, and cases with
     many letters but small tensors, the smallest first."""
     known = {case.identity for case in candidates(registry, op, most)}
     fitting = [
         case
         for case in ordinary(registry, op)
-        if case.identity not in known and elements(case) > 0 and held(registry, case) <= MOST_HELD
+        if case.identity not in known and elements(case) > 0 and held(registry, case) <= MAX_HELD
     ]
     return sorted(fitting, key=lambda case: (held(registry, case), case.dtype))
 

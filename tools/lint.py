@@ -20,7 +20,7 @@ import check_headers
 import tree
 
 BIN = pathlib.Path(sys.executable).parent
-MOST = 48  # sources that clang-tidy reads in a run, three seconds each
+MAX_SOURCES = 48  # sources that clang-tidy reads in a run, three seconds each
 CPP = ["src", "cpu", "ops", "bindings", "include", "tests", "examples", "tools", "benchmarks"]
 
 
@@ -41,7 +41,7 @@ def tidy_names(root: pathlib.Path) -> list[str]:
 
     sources = [str(p.relative_to(root)) for p in tree.files(root, [".cpp"])]
     jobs = {path: tree.digest(root, root / path, rules) for path in sources}
-    return tree.run_cached(root, "names", jobs, check, MOST)
+    return tree.run_cached(root, "names", jobs, check, MAX_SOURCES)
 
 
 def commands(root: pathlib.Path, fix: bool) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ std::map<std::string, Function*, std::less<>>& table() {
 std::string signature(const Function& f) {
   std::string out;
   bool keyword_only = false;
-  const bool dim_by_place = f.over_last && f.num_positional == 1;
+  const bool dim_by_place = f.takes_dim && f.num_positional == 1;
   // Python forbids a parameter without a default after one with a default, so an optional parameter
   // before a required one must be passed.
   std::size_t required = 0;  // params up to the last by place without a default
@@ -40,7 +40,7 @@ std::string signature(const Function& f) {
     if (p.scalar && p.scalar->has_default) out += "=" + literal(*p.scalar);
   }
   if (dim_by_place && f.params.size() == 1) out += ", dim=-1";
-  if (f.over_last && !dim_by_place) {
+  if (f.takes_dim && !dim_by_place) {
     out += keyword_only ? ", dim=-1" : ", *, dim=-1";
     keyword_only = true;
   }
@@ -49,7 +49,7 @@ std::string signature(const Function& f) {
   return out;
 }
 
-Function* make_function(const Form& form, const char* text) {
+Function* make_function(const Form& form, const char* text, bool takes_dim) {
   const Schema& schema = form.op->schema;
   auto* f = new Function{};
   f->handle = handle_of(form);
@@ -66,7 +66,7 @@ Function* make_function(const Form& form, const char* text) {
   f->num_results = form.num_outputs;
   for (int i = 0; i < f->num_results; ++i)
     f->result_names.push_back(schema.tensors[schema.num_inputs + form.result_of(i)].name);
-  f->over_last = api.dict_get(hooks.over_last, f->name.c_str()) != nullptr;
+  f->takes_dim = takes_dim;
   f->doc = f->name + "(" + signature(*f) + ")\n--\n\n" + text;
   table()[f->name] = f;
   return f;

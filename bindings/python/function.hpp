@@ -38,11 +38,11 @@ struct Function {
   Object* callable;                                       // the builtin
   mutable std::atomic<const TorchCalls*> torch{nullptr};  // null until torch is there
   mutable std::atomic<bool> older_last{false};  // the last call was an older form's (init.cpp)
-  bool over_last;  // `dim=-1` may stand in a call (hooks.over_last), by place where x is alone
+  bool takes_dim;  // `dim=-1` may stand in a call (hooks.takes_dim), by place where x is alone
 };
 
 /// Makes the Function of a form; `text` is the rest of its docstring. Lives as long as the process.
-Function* make_function(const Form& form, const char* text);
+Function* make_function(const Form& form, const char* text, bool takes_dim);
 /// Finds a Function by name; null if there is none. Filled by make_function, under the
 /// interpreter's lock.
 const Function* find_function(const char* name);

@@ -39,7 +39,7 @@ const char* read_hooks(Object* dictionary) {
                {&hooks.docstring, "docstring"},
                {&hooks.other_forms, "other_forms"},
                {&hooks.older_forms, "older_forms"},
-               {&hooks.over_last, "over_last"}};
+               {&hooks.takes_dim, "takes_dim"}};
   for (const auto& entry : table)
     if (!(*entry.hook = api.dict_get(dictionary, entry.name))) return entry.name;
   api.inc_ref(dictionary);  // for the life of the process: the hooks above are borrowed from it

@@ -30,7 +30,7 @@ struct Hooks {
   Object* other_forms;  // {name: (arguments, keywords) -> the result of a call that the operator's
                         // form does not take, or None}
   Object* older_forms;  // {name: the same of forms that users of other libraries know}
-  Object* over_last;    // {name: anything}: a call may say dim=-1
+  Object* takes_dim;    // (form, operator) -> whether a call may say dim=-1
   // From python/dlblas/_torch_bridge.py, through set_torch(); null until then.
   Object* attach;       // (array): if it is torch's, registers with torch
   Object* torch_error;  // (form, arguments, exception type) -> typed error, or None

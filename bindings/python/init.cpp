@@ -93,7 +93,7 @@ Size last_dim(const Function& function, Object* const* args, Size nargs, Object*
 
 Object* call_operator(Object* self, Object* const* args, Size nargs, Object* kwnames) {
   const Function& function = **static_cast<Function**>(api.module_state(self));
-  const bool may = (kwnames || nargs > 1) && function.over_last;
+  const bool may = (kwnames || nargs > 1) && function.takes_dim;
   const Size dim = may ? last_dim(function, args, nargs, kwnames) : -1;
   if (dim < 0) return call_function(function, args, nargs, kwnames);
   const Size num_named = kwnames ? api.tuple_size(kwnames) : 0;
@@ -160,7 +160,10 @@ Object* make_entry(const Form& form, std::size_t header_bytes, Object* package) 
   Ref doc(api.call_args(hooks.docstring, name.get(), op_name.get(), family.get(), formula.get(),
                         schema.get(), nullptr));
   if (!doc) return nullptr;
-  Function* function = make_function(form, api.utf8(doc.get(), nullptr));
+  Ref takes_dim(api.call_args(hooks.takes_dim, name.get(), op_name.get(), nullptr));
+  if (!takes_dim) return nullptr;
+  Function* function =
+      make_function(form, api.utf8(doc.get(), nullptr), takes_dim.get() == api.true_object);
   function->method = {function->name.c_str(), call_operator, kFastcall | kKeywords,
                       function->doc.c_str()};
   Ref module(make_module(function, header_bytes));

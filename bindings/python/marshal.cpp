@@ -59,7 +59,7 @@ bool Call::read(Object* const* args, Size nargs, Object* kwnames) {
   const std::vector<Parameter>& params = function_.params;
   for (std::size_t i = 0; i < params.size(); ++i) values_[i].kind = DLBLAS_NONE;
   if (nargs > function_.num_positional) {
-    const bool dim = function_.over_last && function_.num_positional == 1;
+    const bool dim = function_.takes_dim && function_.num_positional == 1;
     const int most = function_.num_positional + dim;
     raise({DLBLAS_ARGUMENT, function_.name.c_str(), "call", "has too many positional arguments",
            ("at most " + std::to_string(most)).c_str(), std::to_string(nargs).c_str(),

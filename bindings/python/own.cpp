@@ -180,7 +180,8 @@ std::int32_t run_step(const dlblas_step_args* args, const dlblas_context* contex
   token.reset();
   if (views.end() || code != 0) return code;
   dlblas_fail(
-      "keeps arguments after it returned, and who called owns their memory; copy what you keep");
+      "keeps arguments after it returned, and their memory belongs to the caller; copy what you "
+      "keep");
   return 1;
 }
 

@@ -65,10 +65,12 @@ struct F8Terms {
   static constexpr bool kAsStored = false, kIntegers = false;
 
   static Chunk load(const Element* from, int64_t n) {
+    __m256i codes = _mm256_setzero_si256();
     if (n >= kTerms)
-      return bf16_of<kType>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-    if (n <= 0) return _mm512_setzero_si512();
-    return bf16_of<kType>(_mm256_maskz_loadu_epi8(~uint32_t{0} >> (kTerms - n), from));
+      codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    else if (n > 0)
+      codes = _mm256_maskz_loadu_epi8(~uint32_t{0} >> (kTerms - n), from);
+    return bf16_of<kType>(codes);
   }
   static Chunk load_lanes(const Element* from, int64_t depth, __mmask16 lanes, int64_t n) {
     const __m128i even = load_16_codes(from, n > 0 ? lanes : static_cast<__mmask16>(0));
@@ -146,22 +148,24 @@ struct I8Terms {
 /// Sums of i8 are i32 in the place of floats. The sum of several spans becomes two floats, kPlane
 /// apart, which the epilogue adds in f64.
 struct I8Core : PairCore<I8Terms> {
-  static constexpr int kPlane = 1024, kTileFloats = 2 * kPlane;
+  static constexpr int kPlane = 1024;
+  static_assert(2 * kPlane <= kTileRoom);
 
   DLBLAS_OUTLINE static void end_span(float* tile, GemmTile shape, float* sums,
                                       const GemmPartial& s, bool first, bool last) {
+    constexpr int64_t kHalf = kWidth / 2;
     for (int64_t i = 0; i < shape.m; ++i) {
-      for (int64_t j = 0; j < shape.n; ++j) {
+      for (int64_t j = 0; j < shape.n; j += kHalf) {
         float *at = tile + i * shape.n + j, *total_at = sums + s.plane + i * s.ld + j;
         float* const error_at = total_at + s.plane;
-        int32_t sum;
-        __builtin_memcpy(&sum, at, sizeof sum);
-        double total = sum;
-        if (!first) total += static_cast<double>(*total_at) + static_cast<double>(*error_at);
-        const auto high = static_cast<float>(total);
-        const auto low = static_cast<float>(total - static_cast<double>(high));
-        *(last ? at : total_at) = high;
-        *(last ? at + kPlane : error_at) = low;
+        __m512d total = _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<__m256i*>(at)));
+        if (!first)
+          total = _mm512_add_pd(total, _mm512_add_pd(_mm512_cvtps_pd(_mm256_loadu_ps(total_at)),
+                                                     _mm512_cvtps_pd(_mm256_loadu_ps(error_at))));
+        const __m256 high = _mm512_cvtpd_ps(total);
+        const __m256 low = _mm512_cvtpd_ps(_mm512_sub_pd(total, _mm512_cvtps_pd(high)));
+        _mm256_storeu_ps(last ? at : total_at, high);
+        _mm256_storeu_ps(last ? at + kPlane : error_at, low);
       }
     }
   }

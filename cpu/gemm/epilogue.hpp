@@ -1,7 +1,7 @@
 // What an epilogue of a matrix product on CPUs is, and how it loads and stores.
 // In: finished f32 sums of one row's columns. Out: whatever the epilogue stores. The loops
-// (cpu/gemm/mainloop.hpp, cpu/gemm/few_rows.hpp) take the epilogue as a template parameter: another
-// operator is another epilogue, and no loop changes.
+// (cpu/gemm/mainloop.hpp, cpu/gemm/few_rows.hpp) are compiled once for all operators and call it
+// through a table: another operator is another epilogue, and no loop is compiled again.
 //
 //   struct Scaled {                                   out = row_scale[i] · col_scale[j] · sum
 //     using Params = …;                               plain values of one call; the host fills them
@@ -15,7 +15,7 @@
 // `store` gets columns [j, j + n) of row i; sums[part][c] belongs to column j + c of a · b[part].
 // `plain` returns the f32 result with contiguous rows that may receive whole tiles of sums
 // directly; if it is null or missing, `store` is called for every element.
-// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/gemm/mainloop.hpp,
+// Compiled once per instruction set, like cpu/simd.hpp. Read next: cpu/gemm/code.hpp,
 // ops/gemm/matmul/cpu/matmul_epilogue_simd.hpp (one with an activation).
 #pragma once
 
@@ -36,6 +36,14 @@ DLBLAS_INLINE void store_strided(void* p, int64_t col, Vec v, int n) {
   }
 }
 
+/// The first n elements, `col` apart; zeros above.
+template <DType E>
+DLBLAS_OUTLINE Vec load_apart(const char* p, int64_t col, int64_t n) {
+  float lanes[kWidth] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i] = load_partial<E>(at<E>(p, i * col), 1)[0];
+  return load<DType::kF32>(lanes);
+}
+
 /// Elements (i, j) … (i, j + n - 1) of an operand, n at most kWidth; zeros above.
 DLBLAS_INLINE Vec load_columns(const GemmMatrix& m, int64_t i, int64_t j, int64_t n) {
   const char* p = address(m, i, j);
@@ -44,9 +52,9 @@ DLBLAS_INLINE Vec load_columns(const GemmMatrix& m, int64_t i, int64_t j, int64_
     if (m.type == DType::kF16) return load_first<DType::kF16>(p, n);
     return load_first<DType::kBF16>(p, n);
   }
-  float lanes[kWidth + kPackSlack];
-  pack(m.type, {p, m.col, 0}, n, 1, kWidth, lanes);
-  return load<DType::kF32>(lanes);
+  if (m.type == DType::kF32) return load_apart<DType::kF32>(p, m.col, n);
+  if (m.type == DType::kF16) return load_apart<DType::kF16>(p, m.col, n);
+  return load_apart<DType::kBF16>(p, m.col, n);
 }
 
 template <DType E, typename Value>
@@ -66,6 +74,34 @@ DLBLAS_INLINE void store_values(const GemmMatrix& out, int64_t i, int64_t j, int
   if (out.type == DType::kF32) return store_elements<DType::kF32>(out, i, j, n, value);
   if (out.type == DType::kF16) return store_elements<DType::kF16>(out, i, j, n, value);
   store_elements<DType::kBF16>(out, i, j, n, value);
+}
+
+template <typename Epilogue>
+void store_row(const void* params, int64_t i, int64_t j, int64_t n, const float* const* sums) {
+  const float* of[Epilogue::kParts];
+  for (int part = 0; part < Epilogue::kParts; ++part) of[part] = sums[part];
+  Epilogue::store(*static_cast<const typename Epilogue::Params*>(params), i, j, n, of);
+}
+
+/// The table through which the loops call an epilogue.
+template <typename Epilogue>
+constexpr GemmEpilogue epilogue_code() {
+  using Params = typename Epilogue::Params;
+  static_assert(Epilogue::kParts <= kMaxParts);
+  GemmEpilogue code{Epilogue::kParts, nullptr, nullptr, nullptr};
+  if constexpr (requires { &Epilogue::store; }) code.store = store_row<Epilogue>;
+  if constexpr (requires { &Epilogue::plain; }) {
+    code.plain = [](const void* params) {
+      return Epilogue::plain(*static_cast<const Params*>(params));
+    };
+  }
+  if constexpr (requires { &Epilogue::store_tile; }) {
+    code.store_tile = [](const void* params, const GemmBlock& of, GemmTile tile,
+                         const float* sums) {
+      Epilogue::store_tile(*static_cast<const Params*>(params), of, tile, sums);
+    };
+  }
+  return code;
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 #pragma once
 
 #include "cpu/gemm/dot_sums.hpp"
-#include "cpu/gemm/epilogue.hpp"
+#include "cpu/gemm/loops.hpp"
+#include "cpu/gemm/pack.hpp"
 
 namespace dlblas::DLBLAS_ISA {
 namespace {
@@ -26,7 +27,7 @@ struct RowWork {
 };
 
 /// to = from, or to += from: a group's sums over the chunk.
-DLBLAS_OUTLINE void move_sums(const RowWork& w, int rows, const float* from, float* to, bool adds) {
+DLBLAS_ONCE void move_sums(const RowWork& w, int rows, const float* from, float* to, bool adds) {
   const int64_t n = w.j1 - w.j0, ld = w.ld;
   for (int r = 0; r < rows; ++r, from += ld, to += ld) {
     if (adds) {
@@ -40,7 +41,7 @@ DLBLAS_OUTLINE void move_sums(const RowWork& w, int rows, const float* from, flo
 }
 
 /// Ends a span: adds its sums to the earlier spans' total, which replaces them at the last span.
-DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) {
+DLBLAS_ONCE void end_span(const RowWork& w, int rows, bool first, bool last) {
   for (int r = 0; r < rows; ++r) {
     for (int64_t v = 0; v < w.j1 - w.j0; v += kWidth) {
       float* const span = w.sums + r * w.ld + v;
@@ -56,7 +57,7 @@ DLBLAS_OUTLINE void end_span(const RowWork& w, int rows, bool first, bool last) 
 }
 
 /// Adds the sums of a chain, over depths [begin, end), to those before them.
-void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
+DLBLAS_ONCE void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
   const GemmSumOrder& size = w.p.sums;
   const bool last = end == w.p.k;
   float *from = w.sums + w.plane, *const run = from + w.plane;
@@ -74,8 +75,6 @@ void end_chain(const RowWork& w, int rows, int64_t begin, int64_t end) {
 /// into even and odd columns; one where more sums would spill.
 template <DType E, int R>
 constexpr int kVectors = E != DType::kF32 && (kWidth == 16 || R <= 4) ? 2 : 1;
-template <DType E, int R>
-constexpr int kAccess = kVectors<E, R>* kWidth;
 
 template <DType E, int kCount>
 DLBLAS_INLINE void load_vectors(const void* p, Vec (&v)[kCount]) {
@@ -89,8 +88,7 @@ DLBLAS_INLINE void load_vectors(const void* p, Vec (&v)[kCount]) {
 
 /// A chain over depths [begin, end) for the columns from v on, fewer than an access.
 template <DType E>
-DLBLAS_OUTLINE void last_streams(const RowWork& w, int64_t begin, int64_t end, int rows,
-                                 int64_t v) {
+DLBLAS_ONCE void last_streams(const RowWork& w, int64_t begin, int64_t end, int rows, int64_t v) {
   const int64_t step = w.b.row * kElementBytes<E>;
   for (; v < w.j1 - w.j0; v += kWidth) {
     for (int r = 0; r < rows; ++r) {
@@ -103,31 +101,35 @@ DLBLAS_OUTLINE void last_streams(const RowWork& w, int64_t begin, int64_t end, i
   }
 }
 
-/// U rows of b from depth k on, over the chunk: every vector of b feeds R partial sums held in L1.
-/// `begins`: these rows are the first of a chain.
-template <DType E, int R, int U>
-DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k, bool begins) {
-  constexpr int kCount = kVectors<E, R>;
+/// Streams of f32 are never prefetched: a thread's share of a row is two pages or more, and
+/// fetching what is read anyway would take a quarter more time.
+template <DType E>
+constexpr bool kPrefetches = E != DType::kF32;
+
+/// U rows of b from depth k on, over the chunk: every vector of b feeds R partial sums held in L1,
+/// at `chains`. `rows`: of a, [U][R]. `begins`: these rows are the first of a chain.
+template <DType E, int R, int U, int kCount>
+void row_streams(const RowWork& w, const float* rows, int64_t k, bool begins, float* chains) {
+  constexpr int64_t kAccess = kCount * kWidth;
   const char* b = address(w.b, k, w.j0);
   // The compiler knows that no store below changes a copy: a small one stays in registers.
   constexpr bool kCopies = U * R <= 32;
   float copy[kCopies ? U * R : 1];
-  if constexpr (kCopies) __builtin_memcpy(copy, w.rows + k * R, sizeof copy);
-  const float* const x = kCopies ? copy : w.rows + k * R;
-  float* const chains = w.sums + w.plane;
+  if constexpr (kCopies) __builtin_memcpy(copy, rows, sizeof copy);
+  const float* const x = kCopies ? copy : rows;
   // A chain begins with zeros, always the same ones.
-  alignas(64) static constexpr float kZeros[kAccess<E, R>] = {};
+  alignas(64) static constexpr float kZeros[kAccess] = {};
   const float* const before = begins ? kZeros : chains;
   const int64_t old_ld = begins ? 0 : w.ld, old_columns = begins ? 0 : -1;
   const int64_t step = w.b.row * kElementBytes<E>;
   const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead < 0 ? U * step : w.ahead;
-  for (int64_t v = 0; v + kAccess<E, R> <= n; v += kAccess<E, R>) {
+  for (int64_t v = 0; v + kAccess <= n; v += kAccess) {
     Vec sum[R][kCount];
     for (int r = 0; r < R; ++r)
       load_vectors<DType::kF32>(before + r * old_ld + (v & old_columns), sum[r]);
     for (int u = 0; u < U; ++u) {
       const char* from = at<E>(b + u * step, v);
-      for (int line = 0; ahead && line < kCount * kVectorBytes<E>; line += 64)
+      for (int line = 0; kPrefetches<E> && ahead && line < kCount * kVectorBytes<E>; line += 64)
         prefetch(from + ahead + line);
       Vec columns[kCount];
       load_vectors<E>(from, columns);
@@ -144,7 +146,7 @@ DLBLAS_OUTLINE void row_streams(const RowWork& w, int64_t k, bool begins) {
 }
 
 /// Reorders sums from even and odd columns into column order.
-DLBLAS_OUTLINE void order_pairs(const RowWork& w, int rows) {
+DLBLAS_ONCE void order_pairs(const RowWork& w, int rows) {
   for (int r = 0; r < rows; ++r) {
     for (int64_t v = 0; v + 2 * kWidth <= w.j1 - w.j0; v += 2 * kWidth) {
       float* const sums = w.sums + r * w.ld + v;
@@ -154,32 +156,20 @@ DLBLAS_OUTLINE void order_pairs(const RowWork& w, int rows) {
   }
 }
 
-template <DType E, int R, int U>
-void row_major(const RowWork& w) {
-  if (w.p.k == 0) {
-    for (int64_t v = 0; v < R * w.ld; v += kWidth) store<DType::kF32>(w.sums + v, zero());
-  }
-  const int64_t whole = (w.j1 - w.j0) / kAccess<E, R> * kAccess<E, R>;
-  for (int64_t k = 0; k < w.p.k;) {
-    const int64_t begin = k, end = smaller(w.p.k, k + w.p.sums.chain);
-    for (; k + U <= end; k += U) row_streams<E, R, U>(w, k, k == begin);
-    for (; k < end; ++k) row_streams<E, R, 1>(w, k, k == begin);
-    if (whole < w.j1 - w.j0) last_streams<E>(w, begin, end, R, whole);
-    end_chain(w, R, begin, end);
-  }
-  if constexpr (E == DType::kBF16 && kVectors<E, R> == 2) order_pairs(w, R);
-}
-
 /// Rows of a for dot products: depth k of row r is at data[r · ld + k - first].
 struct DotRows {
   const float* data;
   int64_t ld, first;
 };
+/// Bytes from a column to what is fetched: up to depth `turn`, and from there on. 0: what is read.
+struct DotFetch {
+  int64_t turn, before, after;
+};
 
 /// The depths from k on, fewer than an access, for any numbers of columns and rows.
 template <DType E>
-DLBLAS_OUTLINE void last_dots(const RowWork& w, const DotRows& a, const char* b, int64_t k,
-                              int64_t end, int columns, int rows, float* sums) {
+DLBLAS_ONCE void last_dots(const RowWork& w, const DotRows& a, const char* b, int64_t k,
+                           int64_t end, int columns, int rows, float* sums) {
   for (; k < end; k += kWidth) {
     for (int r = 0; r < rows; ++r) {
       const Vec row = load_first<DType::kF32>(a.data + r * a.ld + k - a.first, w.p.k - k);
@@ -192,34 +182,65 @@ DLBLAS_OUTLINE void last_dots(const RowWork& w, const DotRows& a, const char* b,
   }
 }
 
-/// One chain of C columns of a transposed b: dot products over depths [k, end), with R · C vectors
-/// of partial sums. kShared: part of a chain, which continues from `sums` unless it begins; the
-/// adjacent columns come next, at the same depths.
-template <DType E, int R, int C, bool kShared = false>
-DLBLAS_OUTLINE void dot_chain(const RowWork& w, const DotRows& a, const char* b, int64_t k,
-                              int64_t end, bool begins, float* sums) {
-  constexpr int kCount = 2;
-  const int64_t step = w.b.col * kElementBytes<E>, depth = w.p.k;
-  // Near its end, a column prefetches the beginning of the one that replaces it.
-  const int64_t turn = depth - w.ahead / kElementBytes<E>;
-  const int64_t next = w.ahead + C * step - depth * kElementBytes<E>;
+/// Loads v once: g++ would load it again for each use (8 rows of f32: a fifth of the time).
+DLBLAS_INLINE void keep([[maybe_unused]] Pair& v) {
+#if defined(__x86_64__)
+  asm("" : "+v"(v.a), "+v"(v.b));
+#endif
+}
+
+/// Part of a chain of C columns of a transposed b: dot products over depths [k, end), with R · C
+/// vectors of partial sums, which continue from `sums` unless the chain begins.
+template <DType E, int R, int C>
+void dot_chain(const RowWork& w, const DotRows& a, const char* b, int64_t k, int64_t end,
+               bool begins, const DotFetch& fetch, float* sums) {
+  constexpr int64_t kCount = 2, kAccess = kCount * kWidth;
+  const int64_t step = w.b.col * kElementBytes<E>;
   Vec sum[R][C];
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c)
-      sum[r][c] = !kShared || begins ? zero() : load<DType::kF32>(sums + (r * C + c) * kWidth);
+      sum[r][c] = begins ? zero() : load<DType::kF32>(sums + (r * C + c) * kWidth);
   }
   const float* x = a.data + k - a.first;
-  for (; k + kCount * kWidth <= end; k += kCount * kWidth, x += kCount * kWidth) {
-    const int64_t ahead = kShared ? C * step : k < turn ? w.ahead : next;
-    Pair row[R];
-    for (int r = 0; r < R; ++r) row[r] = load2<DType::kF32, E>(x + r * a.ld);
-    for (int c = 0; c < C; ++c) {
+  const auto load_row = [&](int r) __attribute__((always_inline)) {
+    return load2<DType::kF32, E>(x + r * a.ld);
+  };
+  while (k + kAccess <= end) {
+    const bool turns = k < fetch.turn;
+    const int64_t ahead = turns ? fetch.before : fetch.after;
+    const int64_t stop = turns ? smaller(end, fetch.turn + kAccess - 1) : end;
+    const auto load_column = [&](int c) __attribute__((always_inline)) {
       const char* from = at<E>(b + c * step, k);
-      for (int line = 0; ahead && line < kCount * kVectorBytes<E>; line += 64)
-        prefetch(from + ahead + line);
-      const Pair column = load2<E, E>(from);
-      for (int r = 0; r < R; ++r)
-        sum[r][c] = fma(row[r].b, column.b, fma(row[r].a, column.a, sum[r][c]));
+      for (int line = 0; line < kCount * kVectorBytes<E>; line += 64) prefetch(from + ahead + line);
+      return load2<E, E>(from);
+    };
+    for (; k + kAccess <= stop; k += kAccess, x += kAccess) {
+      // The fewer of both stay in registers; columns where they are as many.
+      if constexpr (R < C) {
+        Pair row[R];
+        DLBLAS_UNROLL
+        for (int r = 0; r < R; ++r) row[r] = load_row(r);
+        DLBLAS_UNROLL
+        for (int c = 0; c < C; ++c) {
+          Pair column = load_column(c);
+          if constexpr (R > 1) keep(column);
+          DLBLAS_UNROLL
+          for (int r = 0; r < R; ++r)
+            sum[r][c] = fma(row[r].b, column.b, fma(row[r].a, column.a, sum[r][c]));
+        }
+      } else {
+        Pair column[C];
+        DLBLAS_UNROLL
+        for (int c = 0; c < C; ++c) column[c] = load_column(c);
+        DLBLAS_UNROLL
+        for (int r = 0; r < R; ++r) {
+          Pair row = load_row(r);
+          keep(row);
+          DLBLAS_UNROLL
+          for (int c = 0; c < C; ++c)
+            sum[r][c] = fma(row.b, column[c].b, fma(row.a, column[c].a, sum[r][c]));
+        }
+      }
     }
   }
   for (int r = 0; r < R; ++r) {
@@ -227,6 +248,83 @@ DLBLAS_OUTLINE void dot_chain(const RowWork& w, const DotRows& a, const char* b,
   }
   if (k < end) last_dots<E>(w, a, b, k, end, C, R, sums);
 }
+
+// ---- the code for each type of b, as the loops below see it ----
+
+constexpr int kMaxSums = kWidth == 16 ? 16 : 8;  // vectors of one chain: more would spill
+/// Columns whose dot products with R rows are computed side by side: up to eight streams.
+constexpr int dot_columns(int rows) { return smaller(8, kMaxSums / rows); }
+
+using StreamFn = void (*)(const RowWork&, const float* rows, int64_t k, bool begins, float* chains);
+using DotFn = void (*)(const RowWork&, const DotRows&, const char* b, int64_t k, int64_t end,
+                       bool begins, const DotFetch&, float* sums);
+
+/// Rows of b that are streamed side by side. Zen 5, AVX-512, November 2026: eight instead of four
+/// take 0.7 to 0.9 of the time for f32 and for 8 rows of 16 bits; 1.1 for fewer rows of 16 bits,
+/// and for 8 with AVX2 1.6. Two streams were never the fastest.
+template <DType E, int R>
+constexpr int kStreams = E == DType::kF32 || (kWidth == 16 && R == kMaxRowGroup) ? 8 : 4;
+
+/// For a group of 1, 2, 4 or 8 rows.
+struct RowCode {
+  int vectors;  // of b per access
+  int streams;
+  StreamFn run;  // so many streams
+  StreamFn one;  // for one row: what is left of a chain's depths
+  DotFn dots;    // of dot_columns() columns
+};
+struct TypeCode {
+  int bytes;      // of an element
+  bool even_odd;  // two vectors hold the even and the odd columns
+  RowCode rows[4];
+  DotFn dot;  // one row, one column
+  void (*last)(const RowWork&, int64_t begin, int64_t end, int rows, int64_t v);
+};
+
+template <DType E, int R>
+constexpr RowCode row_code() {
+  constexpr int kCount = kVectors<E, R>;
+  return {kCount, kStreams<E, R>, row_streams<E, R, kStreams<E, R>, kCount>,
+          row_streams<E, 1, 1, kCount>, dot_chain<E, R, dot_columns(R)>};
+}
+template <DType E>
+constexpr TypeCode kTypeCode = {
+    kElementBytes<E>,
+    E == DType::kBF16,
+    {row_code<E, 1>(), row_code<E, 2>(), row_code<E, 4>(), row_code<E, 8>()},
+    dot_chain<E, 1, 1>,
+    last_streams<E>};
+
+DLBLAS_INLINE const TypeCode& code_of(DType type) {
+  if (type == DType::kF32) return kTypeCode<DType::kF32>;
+  return type == DType::kF16 ? kTypeCode<DType::kF16> : kTypeCode<DType::kBF16>;
+}
+
+// ---- row-major b ----
+
+/// Streams for a group of R rows, 1 << `log_rows`; `of_type` belongs to b's.
+DLBLAS_ONCE void row_major(const RowWork& w, const TypeCode& of_type, int log_rows) {
+  const RowCode& code = of_type.rows[log_rows];
+  const int rows = 1 << log_rows, streams = code.streams;
+  if (w.p.k == 0) {
+    for (int64_t v = 0; v < rows * w.ld; v += kWidth) store<DType::kF32>(w.sums + v, zero());
+  }
+  const int64_t access = code.vectors * kWidth, whole = (w.j1 - w.j0) / access * access;
+  float* const chains = w.sums + w.plane;
+  for (int64_t k = 0; k < w.p.k;) {
+    const int64_t begin = k, end = smaller(w.p.k, k + w.p.sums.chain);
+    for (; k + streams <= end; k += streams) code.run(w, w.rows + k * rows, k, k == begin, chains);
+    for (; k < end; ++k) {
+      for (int r = 0; r < rows; ++r)
+        code.one(w, w.rows + k * rows + r, k, k == begin, chains + r * w.ld);
+    }
+    if (whole < w.j1 - w.j0) of_type.last(w, begin, end, rows, whole);
+    end_chain(w, rows, begin, end);
+  }
+  if (of_type.even_odd && code.vectors == 2) order_pairs(w, rows);
+}
+
+// ---- transposed b ----
 
 /// Depths per chain. One column must match a library's dot product, which has short chains; many
 /// columns need not.
@@ -243,101 +341,93 @@ struct DotSums {
   }
 };
 /// Adds their lanes: columns j to j + C of the chunk.
-template <int R, int C>
-DLBLAS_INLINE void add_lanes(const RowWork& w, int64_t j, const DotSums& s) {
-  for (int i = 0; i < R * C; ++i) {
-    const Vec sum = s.one ? load<DType::kF32>(s.sums + i * kWidth)
-                          : total_of(load<DType::kF32>(s.totals + i * kWidth),
-                                     load<DType::kF32>(s.errors + i * kWidth));
-    w.sums[i / C * w.ld + (j - w.j0) + i % C] = reduce_add(sum);
+DLBLAS_ONCE void add_lanes(const RowWork& w, int rows, int columns, int64_t j, const DotSums& s) {
+  int64_t i = 0;
+  for (int r = 0; r < rows; ++r) {
+    float* const to = w.sums + r * w.ld + (j - w.j0);
+    for (int c = 0; c < columns; ++c, i += kWidth) {
+      const Vec sum =
+          s.one ? load<DType::kF32>(s.sums + i)
+                : total_of(load<DType::kF32>(s.totals + i), load<DType::kF32>(s.errors + i));
+      to[c] = reduce_add(sum);
+    }
   }
 }
 
-/// C columns of a transposed b.
-template <DType E, int R, int C>
-void row_dots(const RowWork& w, int64_t j) {
-  const int64_t chain = dot_depths(w);
+/// Columns of a transposed b for a group of rows; `run` takes so many of both.
+DLBLAS_ONCE void row_dots(const RowWork& w, const DotRows& a, int64_t bytes, DotFn run, int rows,
+                          int columns, int64_t j) {
+  const int64_t chain = dot_depths(w), depth = w.p.k;
   const char* const b = address(w.b, 0, j);
-  const DotRows a = {w.rows, w.p.k, 0};
-  alignas(64) float sums[R * C * kWidth], totals[R * C * kWidth], errors[R * C * kWidth];
-  const bool one = w.p.k <= chain;
-  if (one) dot_chain<E, R, C>(w, a, b, 0, w.p.k, true, sums);
-  for (int64_t k = 0; !one && k < w.p.k; k += chain) {
-    dot_chain<E, R, C>(w, a, b, k, smaller(w.p.k, k + chain), true, sums);
-    end_dots(sums, totals, errors, R * C, k == 0);
+  // Near its end, a column prefetches the beginning of the one that replaces it.
+  const DotFetch fetch = {depth - w.ahead / bytes, w.ahead,
+                          w.ahead + (columns * w.b.col - depth) * bytes};
+  constexpr int kFloats = kMaxSums * kWidth;
+  alignas(64) float sums[kFloats], totals[kFloats], errors[kFloats];
+  const bool one = depth <= chain;
+  if (one) run(w, a, b, 0, depth, true, fetch, sums);
+  for (int64_t k = 0; !one && k < depth; k += chain) {
+    run(w, a, b, k, smaller(depth, k + chain), true, fetch, sums);
+    end_dots(sums, totals, errors, rows * columns, k == 0);
   }
-  add_lanes<R, C>(w, j, {sums, totals, errors, one});
+  add_lanes(w, rows, columns, j, {sums, totals, errors, one});
 }
 
-constexpr int kMaxSums = kWidth == 16 ? 16 : 8;  // vectors of one chain: more would spill
+DLBLAS_ONCE void row_transposed(const RowWork& w, const TypeCode& of_type, int log_rows) {
+  const int rows = 1 << log_rows, columns = dot_columns(rows);
+  const DotRows a = {w.rows, w.p.k, 0};
+  if (w.j1 - w.j0 >= columns) {
+    // The last columns may begin among the ones before, which get the same bits again.
+    for (int64_t j = w.j0; j < w.j1; j += columns)
+      row_dots(w, a, of_type.bytes, of_type.rows[log_rows].dots, rows, columns,
+               smaller(j, w.j1 - columns));
+    return;
+  }
+  for (int r = 0; r < rows; ++r) {
+    RowWork one = w;
+    one.sums += r * w.ld;
+    for (int64_t j = w.j0; j < w.j1; ++j)
+      row_dots(one, {w.rows + r * w.p.k, w.p.k, 0}, of_type.bytes, of_type.dot, 1, 1, j);
+  }
+}
+
 /// Depths of a part of a; within a part, the rows follow each other.
 constexpr int64_t kPart = 32 * kWidth;
 static_assert(kPart <= kSharedDepth);
 
 /// A chunk of at most kSharedColumns, one part of the depth after the other. The sums equal those
 /// of row_dots, bit for bit.
-template <DType E>
-DLBLAS_OUTLINE void shared_dots(const RowWork& w, int64_t padded) {
-  constexpr int R = kMaxRowGroup, C = kMaxSums / R;
+DLBLAS_ONCE void shared_dots(const RowWork& w, const TypeCode& of_type, int64_t padded) {
+  constexpr int R = kMaxRowGroup, C = dot_columns(R);
   constexpr int64_t kEach = R * kWidth, kFloats = kSharedColumns * kEach;
   alignas(64) float sums[kFloats], totals[kFloats], errors[kFloats];
   const int64_t chain = dot_depths(w), columns = w.j1 - w.j0, whole = columns / C * C;
+  const int64_t step = w.b.col * of_type.bytes;
   const DotSums all = {sums, totals, errors, w.p.k <= chain};
+  // The adjacent columns come next, at the same depths.
+  const DotFetch fetch = {w.p.k, C * step, 0}, fetch_one = {w.p.k, step, 0};
   for (int64_t k = 0; k < w.p.k || k == 0; k += kPart) {
     const int64_t end = smaller(w.p.k, k + kPart);
     const DotRows a = {w.rows + k * padded, kPart, k};
     const bool begins = k % chain == 0;
     for (int64_t j = 0; j < whole; j += C)
-      dot_chain<E, R, C, true>(w, a, address(w.b, 0, w.j0 + j), k, end, begins, sums + j * kEach);
-    for (int64_t j = whole; j < columns; ++j)
-      dot_chain<E, R, 1, true>(w, a, address(w.b, 0, w.j0 + j), k, end, begins, sums + j * kEach);
+      of_type.rows[3].dots(w, a, address(w.b, 0, w.j0 + j), k, end, begins, fetch,
+                           sums + j * kEach);
+    for (int64_t j = whole; j < columns; ++j) {
+      for (int r = 0; r < R; ++r)
+        of_type.dot(w, {a.data + r * a.ld, a.ld, k}, address(w.b, 0, w.j0 + j), k, end, begins,
+                    fetch_one, sums + j * kEach + r * kWidth);
+    }
     if (!all.one && (end == w.p.k || end % chain == 0))
       end_dots(sums, totals, errors, static_cast<int>(columns) * R, k < chain);
   }
-  for (int64_t j = 0; j < whole; j += C) add_lanes<R, C>(w, w.j0 + j, all.behind(j * kEach));
-  for (int64_t j = whole; j < columns; ++j) add_lanes<R, 1>(w, w.j0 + j, all.behind(j * kEach));
+  for (int64_t j = 0; j < whole; j += C) add_lanes(w, R, C, w.j0 + j, all.behind(j * kEach));
+  for (int64_t j = whole; j < columns; ++j) add_lanes(w, R, 1, w.j0 + j, all.behind(j * kEach));
 }
 
-template <DType E, int R, int U>
-void row_transposed(const RowWork& w) {
-  constexpr int kColumns = U * R > kMaxSums ? kMaxSums / R : U;
-  int64_t j = w.j0;
-  for (; j + kColumns <= w.j1; j += kColumns) row_dots<E, R, kColumns>(w, j);
-  for (; j < w.j1; ++j) row_dots<E, R, 1>(w, j);
-}
-
-template <DType E, int R, int U>
-void row_chunk(const RowWork& w, bool dots) {
-  if (dots) return row_transposed<E, R, U>(w);
-  row_major<E, R, U>(w);
-}
-
-template <DType E, int R>
-void row_unrolled(const RowWork& w, const CpuGemmRowConfig& c) {
-  if (c.unroll_k == 2) return row_chunk<E, R, 2>(w, c.dots);
-  if (c.unroll_k == 4) return row_chunk<E, R, 4>(w, c.dots);
-  row_chunk<E, R, 8>(w, c.dots);
-}
-
-/// Rows of a group: the smallest of 1, 2, 4, 8 that suffices; the surplus rows of a are zero.
-template <DType E>
-void row_group(const RowWork& w, int64_t rows, const CpuGemmRowConfig& c) {
-  if (rows <= 1) return row_unrolled<E, 1>(w, c);
-  if (rows <= 2) return row_unrolled<E, 2>(w, c);
-  if (rows <= 4) return row_unrolled<E, 4>(w, c);
-  row_unrolled<E, kMaxRowGroup>(w, c);
-}
-
-template <DType E>
-struct TypeOf {
-  static constexpr DType kValue = E;
-};
-
-template <typename Epilogue>
 void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, const float* rows,
          float* sums) {
-  constexpr int kParts = Epilogue::kParts;
-  const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
+  const GemmEpilogue& epilogue = *p.epilogue;
   const int64_t plane = kMaxRowGroup * c.block_n;
   const bool shared = shares_columns(c.dots, p.m);
   const int64_t padded = group_rows(p.m);
@@ -346,7 +436,9 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
     const int64_t end = smaller(j1, j + width);
     for (int64_t i = 0; i < p.m; i += kMaxRowGroup) {
       const int64_t group = smaller(kMaxRowGroup, p.m - i);
-      for (int part = 0; part < kParts; ++part) {
+      // The smallest group of 1, 2, 4 or 8 rows that suffices; the surplus rows of a are zero.
+      const int log_rows = group <= 1 ? 0 : group <= 2 ? 1 : group <= 4 ? 2 : 3;
+      for (int part = 0; part < epilogue.parts; ++part) {
         const GemmMatrix& b = p.b[part];
         const RowWork w{p,
                         b,
@@ -357,19 +449,20 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
                         c.block_n,
                         plane,
                         c.prefetch};
-        const auto columns = [&](auto type) {
-          constexpr DType E = decltype(type)::kValue;
-          shared ? shared_dots<E>(w, padded) : row_group<E>(w, group, c);
-        };
-        if (b.type == DType::kF32) columns(TypeOf<DType::kF32>{});
-        if (b.type == DType::kF16) columns(TypeOf<DType::kF16>{});
-        if (b.type == DType::kBF16) columns(TypeOf<DType::kBF16>{});
+        const TypeCode& of_type = code_of(b.type);
+        if (shared) {
+          shared_dots(w, of_type, padded);
+        } else if (c.dots) {
+          row_transposed(w, of_type, log_rows);
+        } else {
+          row_major(w, of_type, log_rows);
+        }
       }
       for (int64_t r = 0; r < group; ++r) {
-        const float* of_row[kParts];
-        for (int part = 0; part < kParts; ++part)
+        const float* of_row[kMaxParts];
+        for (int part = 0; part < epilogue.parts; ++part)
           of_row[part] = sums + part * kRowPlanes * plane + r * c.block_n;
-        Epilogue::store(params, i + r, j, end - j, of_row);
+        epilogue.store(p.params, i + r, j, end - j, of_row);
       }
     }
   }
@@ -381,7 +474,7 @@ void pack_parts(const GemmJob& p, float* rows) {
   for (int64_t k = 0; k < p.k; k += kPart, rows += padded * kPart) {
     const int64_t depth = smaller(kPart, p.k - k);
     for (int64_t i = 0; i < p.m; ++i)
-      pack(p.a.type, {address(p.a, i, k), p.a.col, 0}, depth, 1, kWidth, rows + i * kPart);
+      pack_panels(p.a.type, {address(p.a, i, k), p.a.col, 0}, depth, 1, kWidth, rows + i * kPart);
     for (int64_t v = p.m * kPart; v < padded * kPart; ++v) rows[v] = 0.0f;
   }
 }
@@ -390,12 +483,12 @@ void pack_rows(const GemmJob& p, const CpuGemmRowConfig& c, float* rows) {
   int padded = 1;
   while (padded < p.m) padded *= 2;
   if (!c.dots && p.m > 1)
-    return pack(p.a.type, {address(p.a, 0, 0), p.a.row, p.a.col}, p.m, p.k, padded, rows);
+    return pack_panels(p.a.type, {address(p.a, 0, 0), p.a.row, p.a.col}, p.m, p.k, padded, rows);
   if (shares_columns(c.dots, p.m)) return pack_parts(p, rows);
   // A row of a, packed as lanes of one depth, becomes contiguous panels; what its last panel spills
   // is overwritten by the next row, or cleared below.
   for (int64_t i = 0; i < p.m; ++i) {
-    pack(p.a.type, {address(p.a, i, 0), p.a.col, 0}, p.k, 1, kWidth, rows + i * p.k);
+    pack_panels(p.a.type, {address(p.a, i, 0), p.a.col, 0}, p.k, 1, kWidth, rows + i * p.k);
   }
   for (int64_t v = p.m * p.k; v < padded * p.k; ++v) rows[v] = 0.0f;
 }

@@ -1,5 +1,5 @@
 // One matrix product on a CPU, as host code and the objects of all instruction sets see it:
-// operands, the order of sums, configurations, and a level's code for one epilogue.
+// operands, the order of sums, configurations, a level's loops, and its code for one epilogue.
 // In: plain values only; but for trivial constexpr ones, no inline function may appear here, since
 // an instruction-set object would keep its own copy of it for everyone.
 // Flow: [compile] fills a configuration, [launch] the job. Read next: cpu/gemm/epilogue.hpp (what
@@ -19,6 +19,12 @@ struct GemmMatrix {
   DType type;
 };
 
+/// The source of packing: lanes are `lane` elements apart, depths `depth`.
+struct PackSource {
+  const void* data;
+  int64_t lane, depth;
+};
+
 /// The order of sums. The problem's sizes decide where a sum begins, so no tile, block or thread
 /// count changes a bit. A chain of multiply-adds restarts every `chain` depths; chains are added
 /// into a run, runs into a span, each from first to last; spans are added with the error of each
@@ -36,16 +42,40 @@ inline constexpr GemmSumOrder kFewRowsSums = {128, 256, 8192};
 inline constexpr GemmSumOrder kMiddleSums = {32, 128, 8192};
 inline constexpr GemmSumOrder kShortSums = {8, 64, 1024};
 
+/// Shape of one register tile.
+struct GemmTile {
+  int32_t m, n;
+};
+/// One cache block of the product: rows [i0, i1), columns [j0, j1), depth [k0, k1).
+struct GemmBlock {
+  int64_t i0, i1, j0, j1, k0, k1;
+};
+/// The most products that share an a.
+inline constexpr int kMaxParts = 2;
+/// What follows the sums, as a level compiled it; cpu/gemm/epilogue.hpp says how it is written.
+struct GemmEpilogue {
+  int parts;
+  /// Stores columns [j, j + n) of row i; sums[part][c] belongs to column j + c of a · b[part].
+  void (*store)(const void* params, int64_t i, int64_t j, int64_t n, const float* const* sums);
+  /// The f32 result with contiguous rows that whole tiles of sums may go to directly; null where
+  /// there is none, or never one.
+  const GemmMatrix* (*plain)(const void* params);
+  /// Replaces `store` in blocks; may be null.
+  void (*store_tile)(const void* params, const GemmBlock& of, GemmTile tile, const float* sums);
+};
+
 /// The products a[m, k] · b[part][k, n], and what is done with them.
 struct GemmJob {
   GemmMatrix a;
-  GemmMatrix b[2];  // the second only of an epilogue of two parts (a gate and what it scales)
+  GemmMatrix
+      b[kMaxParts];  // the second only of an epilogue of two parts (a gate and what it scales)
   int64_t m, n, k;
   GemmSumOrder sums;
   /// Rows of f32 that may hold partial sums: those of a result. Null: none.
   float* partial;
-  int64_t partial_row;   // floats
-  const void* epilogue;  // its Params
+  int64_t partial_row;  // floats
+  const GemmEpilogue* epilogue;
+  const void* params;  // the epilogue's
 };
 
 /// Which loop around the register tile is outer. The inner loop's panel streams through L1 while
@@ -59,11 +89,9 @@ enum class GemmSplit : int32_t { kColumns, kRows };
 struct CpuGemmConfig {
   int32_t tile;
   int32_t block_m, block_n, block_k;
-  int32_t unroll_k;
-  int32_t prefetch;  // rows of the packed b fetched ahead into L1; 0: none
   GemmOrder order;
   GemmSplit split;
-  bool pack_a;  // false: the register tile reads f32 a in place
+  bool pack_a;  // false: a register tile of few rows reads f32 a in place
 };
 
 /// A value for `prefetch`: the rows of b that replace the current ones. Where columns are shorter
@@ -71,16 +99,15 @@ struct CpuGemmConfig {
 inline constexpr int32_t kNextRows = -1;
 /// Configuration of the few-row form.
 struct CpuGemmRowConfig {
-  int32_t unroll_k;  // rows (or, for a transposed b, columns) of b streamed side by side
+  int32_t tiles;     // of b side by side, on a unit with tiles
   int32_t block_n;   // columns whose partial sums stay in L1
-  int32_t prefetch;  // bytes ahead in every stream; 0: none; kNextRows
+  int32_t prefetch;  // bytes ahead in every stream; 0: none; kNextRows. Streams of f32 take none
   bool dots;  // b is contiguous along K, and its columns are dot products; no knob, of the problem
 };
 
-/// Shape of one register tile.
-struct GemmTile {
-  int32_t m, n;
-};
+/// Tiles of up to so many rows read an f32 a where it lies, or packed; higher ones only packed:
+/// hardware prefetching follows no more rows side by side.
+inline constexpr int kInPlaceRows = 8;
 /// Widest row group of the few-row form.
 inline constexpr int kMaxRowGroup = 8;
 /// The most rows where b is transposed. From kSharedRows on, kSharedColumns are processed at a time
@@ -104,10 +131,6 @@ inline constexpr int kRowPlanes = 5;
 /// f32 values that packing may write past a panel's end.
 inline constexpr int kPackSlack = 16;
 
-/// One cache block of the product: rows [i0, i1), columns [j0, j1), depth [k0, k1).
-struct GemmBlock {
-  int64_t i0, i1, j0, j1, k0, k1;
-};
 /// Packed operands of a block.
 struct GemmPanels {
   const float* b;  // starts at the block's j0; as the code's pack_b leaves it
@@ -129,11 +152,10 @@ struct GemmPartial {
 
 inline constexpr int kWholeBlock = 0;
 
-/// A level's code for one epilogue, as the host code sees it.
-struct GemmCode {
+/// A level's loops over blocks of a product, for any epilogue.
+struct GemmBlocks {
   const GemmTile* tiles;
   int num_tiles;
-  int parts;  // the epilogue's
   /// A packed row or column is padded to a multiple of `depths`, with zeros past K's end, and by
   /// `pad` more that nothing reads (so that panels do not begin a power of two apart); a float of
   /// the panel holds `depths_per_float`.
@@ -146,14 +168,26 @@ struct GemmCode {
   /// Adds one block's products. The epilogue runs at the last depth.
   void (*multiply)(const GemmJob&, const CpuGemmConfig&, const GemmBlock&, const GemmPanels&,
                    const GemmPartial&);
-  /// Columns [j0, j1) of a few-row product, whole depth. `rows`: from pack_rows; `sums`: parts ·
+};
+
+/// A level's loops over few rows.
+struct GemmRows {
+  /// Columns [j0, j1) of a few-row product, whole depth. `rows`: from `pack`; `sums`: parts ·
   /// kRowPlanes · kMaxRowGroup · block_n floats.
   void (*row)(const GemmJob&, const CpuGemmRowConfig&, int64_t j0, int64_t j1, const float* rows,
               float* sums);
   /// Packs a as f32 (units for bf16: as pairs): rows side by side at each depth, or for dot
   /// products one after the other, in parts of their depth if columns are shared; rows past m, up
   /// to a power of two or whole groups, are zero.
-  void (*pack_rows)(const GemmJob&, const CpuGemmRowConfig&, float* rows);
+  void (*pack)(const GemmJob&, const CpuGemmRowConfig&, float* rows);
+};
+
+/// A level's code for one epilogue, as the host code sees it. The loops are those of every operator
+/// (cpu/gemm/loops.hpp).
+struct GemmCode {
+  const GemmBlocks* blocks;
+  const GemmRows* rows;  // null: none
+  GemmEpilogue epilogue;
 };
 
 }  // namespace dlblas

@@ -2,14 +2,17 @@
 // In: one cache block with b packed (and a packed here, or read in place).
 // Out: f32 partial sums, and at the last depth what the epilogue stores.
 // The loops see a tile through its core: FloatCore below, PairCore of cpu/gemm/pairs.hpp. A core
-// packs both operands, says how much room that takes, and sums one tile's products.
+// packs both operands, says how much room that takes, and sums one tile's products. The loops call
+// it, as they call the epilogue, through a table, so that an object has them once.
 // Numerics: sums begin and end where K says (GemmSumOrder), whatever the blocks are: tiles, blocks,
 // splits and threads change speed, never a bit of the result.
-// Flow: [launch], called by cpu/gemm/run.cpp.  Read next: epilogue.hpp, pack.hpp.
+// Flow: [launch], called by cpu/gemm/run.cpp.  Read next: blocks_avx512.cpp, epilogue.hpp,
+// pack.hpp.
 #pragma once
 
 #include "cpu/gemm/carried_sum.hpp"
-#include "cpu/gemm/epilogue.hpp"
+#include "cpu/gemm/loops.hpp"
+#include "cpu/gemm/pack.hpp"
 
 namespace dlblas::DLBLAS_ISA {
 namespace {
@@ -19,9 +22,8 @@ namespace {
 struct TileArgs {
   int64_t depth;
   const float* a;
-  int64_t a_row, a_depth;  // of an unpacked a
+  int64_t a_row, a_depth;  // elements between rows and depths of a
   const float* b;
-  int64_t ahead;        // f32 values that b is fetched ahead
   const float* chains;  // the sum of the run's chains before, a whole tile; null: none
   const float* runs;    // the sum of the span's runs before; null: none
   int64_t runs_row;
@@ -29,25 +31,6 @@ struct TileArgs {
   int64_t out_row;
   int64_t i, j;  // of the product, where the tile begins
 };
-
-/// One depth of a tile: V vectors of b, each used by all M rows.
-template <int M, int V, bool kPacked, bool kPrefetch>
-DLBLAS_INLINE void tile_step(const TileArgs& t, const float* a, const float* b, Vec (&sum)[M][V]) {
-  Vec row[V];
-  DLBLAS_UNROLL
-  for (int v = 0; v < V; ++v) {
-    row[v] = load<DType::kF32>(b + v * kWidth);
-    if constexpr (kPrefetch) prefetch(b + t.ahead + v * kWidth);
-  }
-  DLBLAS_UNROLL
-  for (int i = 0; i < M; ++i) {
-    float element;  // by memcpy: an f32 a read in place may be aligned to nothing
-    __builtin_memcpy(&element, kPacked ? a + i : a + i * t.a_row, sizeof element);
-    const Vec x = broadcast(element);
-    DLBLAS_UNROLL
-    for (int v = 0; v < V; ++v) sum[i][v] = fma(x, row[v], sum[i][v]);
-  }
-}
 
 /// sum += the tile at `from`.
 template <int M, int V>
@@ -70,7 +53,13 @@ DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
   }
 }
 
-template <int M, int V, int kUnroll, bool kPrefetch, bool kPacked>
+/// Depths that b is fetched ahead; with 4 lanes, prefetches take a tenth of the time.
+constexpr int kDepthsAhead = kWidth == 4 ? 0 : 8;
+
+/// V vectors of b at each depth, each used by all M rows. An iteration takes kUnroll depths: by 1
+/// to 2 % the best, except that AVX2's wide tiles spill with more than one (4x24: 120 GFLOP/s, with
+/// two 85; Zen 5, November 2026).
+template <int M, int V, int kUnroll>
 void tile_kernel(const TileArgs& t) {
   Vec sum[M][V];
   DLBLAS_UNROLL
@@ -78,19 +67,33 @@ void tile_kernel(const TileArgs& t) {
     DLBLAS_UNROLL
     for (int v = 0; v < V; ++v) sum[i][v] = zero();
   }
+  constexpr bool kPacked = M > kInPlaceRows;
   const float *a = t.a, *b = t.b;
-  const int64_t a_step = kPacked ? M : t.a_depth;
-  int64_t k = 0;
-  for (; k + kUnroll <= t.depth; k += kUnroll) {
+  const int64_t a_row = kPacked ? 1 : t.a_row, a_depth = kPacked ? M : t.a_depth;
+  const auto step = [&]() __attribute__((always_inline)) {
+    Vec row[V];
     DLBLAS_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      tile_step<M, V, kPacked, kPrefetch>(t, a + u * a_step, b + u * V * kWidth, sum);
+    for (int v = 0; v < V; ++v) {
+      row[v] = load<DType::kF32>(b + v * kWidth);
+      if constexpr (kDepthsAhead > 0) prefetch(b + (kDepthsAhead * V + v) * kWidth);
     }
-    a += kUnroll * a_step;
-    b += kUnroll * V * kWidth;
+    DLBLAS_UNROLL
+    for (int i = 0; i < M; ++i) {
+      float element;  // by memcpy: an f32 a read in place may be aligned to nothing
+      __builtin_memcpy(&element, a + i * a_row, sizeof element);
+      const Vec x = broadcast(element);
+      DLBLAS_UNROLL
+      for (int v = 0; v < V; ++v) sum[i][v] = fma(x, row[v], sum[i][v]);
+    }
+    a += a_depth, b += V * kWidth;
+  };
+  int64_t k = t.depth;
+  for (; k >= kUnroll; k -= kUnroll) {
+    DLBLAS_UNROLL
+    for (int u = 0; u < kUnroll; ++u) step();
   }
-  for (; k < t.depth; ++k, a += a_step, b += V * kWidth) {
-    tile_step<M, V, kPacked, kPrefetch>(t, a, b, sum);
+  if constexpr (kUnroll > 1) {
+    for (; k > 0; --k) step();
   }
   if (t.chains) add_tile<M, V>(t.chains, V * kWidth, sum);
   if (t.runs) add_tile<M, V>(t.runs, t.runs_row, sum);
@@ -99,40 +102,28 @@ void tile_kernel(const TileArgs& t) {
 
 using TileFn = void (*)(const TileArgs&);
 
-/// The instances of one register tile.
 struct TileCode {
   GemmTile shape;
-  TileFn run[3][2][2];  // [unroll 1, 2, 4][prefetch][packed a]
+  TileFn run;
 };
-
-template <int M, int V, int U>
-constexpr void fill_tile(TileFn (&run)[2][2]) {
-  run[0][0] = tile_kernel<M, V, U, false, false>;
-  run[0][1] = tile_kernel<M, V, U, false, true>;
-  run[1][0] = tile_kernel<M, V, U, true, false>;
-  run[1][1] = tile_kernel<M, V, U, true, true>;
-}
-
-template <int M, int V>
+template <int M, int V, int kUnroll>
 constexpr TileCode tile_code() {
-  TileCode code{{M, V * kWidth}, {}};
-  fill_tile<M, V, 1>(code.run[0]);
-  fill_tile<M, V, 2>(code.run[1]);
-  fill_tile<M, V, 4>(code.run[2]);
-  return code;
+  return {{M, V * kWidth}, tile_kernel<M, V, kUnroll>};
 }
 
 #if defined(__AVX512F__)  // 32 registers
-constexpr TileCode kTiles[] = {tile_code<6, 4>(), tile_code<8, 3>(), tile_code<12, 2>(),
-                               tile_code<14, 2>(), tile_code<24, 1>()};
+constexpr TileCode kTiles[] = {tile_code<6, 4, 2>(), tile_code<8, 3, 2>(), tile_code<12, 2, 2>(),
+                               tile_code<14, 2, 2>(), tile_code<24, 1, 2>()};
 #elif defined(__AVX2__)  // 16 registers
-constexpr TileCode kTiles[] = {tile_code<3, 4>(), tile_code<4, 3>(), tile_code<6, 2>(),
-                               tile_code<12, 1>()};
+constexpr TileCode kTiles[] = {tile_code<3, 4, 1>(), tile_code<4, 3, 1>(), tile_code<6, 2, 2>(),
+                               tile_code<12, 1, 2>()};
 #else
-constexpr TileCode kTiles[] = {tile_code<3, 3>(), tile_code<4, 2>(), tile_code<6, 1>()};
+constexpr TileCode kTiles[] = {tile_code<3, 3, 4>(), tile_code<4, 2, 1>(), tile_code<6, 1, 2>()};
 #endif
 constexpr int kNumTiles = static_cast<int>(sizeof kTiles / sizeof kTiles[0]);
 constexpr int kMaxTileFloats = 24 * 64;
+/// Room for a tile's sums: integers take two planes of 1024, and not a power of two.
+constexpr int kTileRoom = 2 * 1024 + 64;
 
 /// The tiles, as host code sees them.
 struct TileShapes {
@@ -143,13 +134,28 @@ struct TileShapes {
 };
 constexpr TileShapes kTileShapes;
 
+struct BlockWork;
+
+/// A core, as the loops see it; see FloatCore and GemmBlocks.
+struct CoreCode {
+  const GemmTile* shapes;
+  int depths, depths_per_float, pad, step;
+  void (*pack)(DType, const PackSource&, int64_t lanes, int64_t depth, int width, bool of_b,
+               float* to);
+  bool (*reads_in_place)(const GemmJob&, GemmTile, int64_t depth);
+  void (*run)(const BlockWork&, bool in_place, TileArgs&);  // may change them
+  void (*end_span)(float* tile, GemmTile, float* sums, const GemmPartial&, bool first, bool last);
+};
+
 /// The work on one cache block: what its tiles have in common.
 struct BlockWork {
+  const CoreCode& core;
   const GemmJob& p;
   const CpuGemmConfig& c;
   const GemmBlock& block;
   const GemmPartial& partial;
   const GemmPanels& panels;
+  const GemmMatrix* plain;  // the result, if it receives whole tiles of sums
   GemmTile tile;
   bool in_place;   // whole tiles of a are read where they lie
   int64_t floats;  // of a packed row or column of the block's depth
@@ -169,7 +175,7 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 /// earlier runs and the destination of the sum.
 /// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats.
 void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
-              int64_t depths_per_float, TileArgs t) {
+              int64_t depths_per_float, TileArgs& t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;
   const int64_t out_row = t.out_row;
@@ -218,22 +224,20 @@ struct FloatCore {
   static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
   static constexpr const GemmTile* kShapes = kTileShapes.of;
   static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
-                       kStep = kWholeBlock;           // see GemmCode
-  static constexpr int kTileFloats = kMaxTileFloats;  // room that a tile's sums get
-  struct Scope {};                                    // what a thread sets up for a block
+                       kStep = kWholeBlock;  // see GemmBlocks
+  struct Scope {};                           // what a thread sets up for a block
 
   static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
                    bool /*of_b*/, float* to) {
-    DLBLAS_ISA::pack(type, s, lanes, depth, width, to);
+    pack_panels(type, s, lanes, depth, width, to);
   }
   /// For other types, packing is also the conversion.
-  static bool reads_in_place(const GemmJob& p, int64_t /*depth*/) {
-    return p.a.type == DType::kF32;
+  static bool reads_in_place(const GemmJob& p, GemmTile tile, int64_t /*depth*/) {
+    return p.a.type == DType::kF32 && tile.m <= kInPlaceRows;
   }
-  static void run(const BlockWork& w, bool in_place, TileArgs t) {
-    const TileFn run = kTiles[w.c.tile].run[w.c.unroll_k / 2][w.c.prefetch > 0][!in_place];
-    t.ahead = w.c.prefetch * w.tile.n;
-    run_tile(run, w.tile, w.p.sums, t.depth, in_place ? t.a_depth : w.tile.m, 1, t);
+  static void run(const BlockWork& w, bool in_place, TileArgs& t) {
+    if (!in_place) t.a_row = 1, t.a_depth = w.tile.m;
+    run_tile(kTiles[w.c.tile].run, w.tile, w.p.sums, t.depth, t.a_depth, 1, t);
   }
   static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
                        bool last) {
@@ -244,10 +248,8 @@ struct FloatCore {
 /// The sums of one part of the register tile at row i, column j, over the block's depth. Partial
 /// sums are read from and written to memory directly, except for ragged tiles of a result without
 /// room, for sums that need an epilogue and for whole spans: these use `buffer`. Returns true if it
-/// holds whole sums. `plain`: from the epilogue.
-template <typename Core>
-bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatrix* plain,
-              float* buffer) {
+/// holds whole sums.
+bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, float* buffer) {
   const GemmJob& p = w.p;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
   const bool whole = m == w.tile.m && n == w.tile.n;
@@ -259,7 +261,7 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
 
   TileArgs t{};
   t.depth = w.k1 - w.k0;
-  const int64_t before = (w.k0 - w.block.k0) / Core::kDepthsPerFloat;  // floats of a packed lane
+  const int64_t before = (w.k0 - w.block.k0) / w.core.depths_per_float;  // floats of a packed lane
   t.b = w.panels.b + part * w.panels.part + (j - w.block.j0) * w.floats + before * w.tile.n;
   const bool in_place = w.in_place && m == w.tile.m;
   t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.k0))
@@ -273,59 +275,50 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, const GemmMatr
   }
   if (ends_span) {
     t.out = buffer, t.out_row = w.tile.n;
-  } else if (last && plain && whole) {
-    t.out = reinterpret_cast<float*>(address(*plain, i, j)), t.out_row = plain->row;
+  } else if (last && w.plain && whole) {
+    t.out = reinterpret_cast<float*>(address(*w.plain, i, j)), t.out_row = w.plain->row;
   } else if (!last && direct) {
     t.out = sums, t.out_row = s.ld;
   } else {
     t.out = buffer, t.out_row = w.tile.n;
   }
-  Core::run(w, in_place, t);
+  w.core.run(w, in_place, t);
   if (t.out != buffer) return false;
-  if (ends_span) Core::end_span(buffer, w.tile, sums, s, w.k0 < p.sums.span, last);
+  if (ends_span) w.core.end_span(buffer, w.tile, sums, s, w.k0 < p.sums.span, last);
   if (!last && !ends_span) copy_tile(buffer, w.tile.n, sums, s.ld, m, n);
   return last;
 }
 
 /// The register tile at row i, column j: its sums, and the epilogue once they are complete.
-template <typename Core, typename Epilogue>
-void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
-  constexpr int kParts = Epilogue::kParts;
-  alignas(64) float buffers[kParts][Core::kTileFloats];
-  const auto& params = *static_cast<const typename Epilogue::Params*>(w.p.epilogue);
-  const GemmMatrix* plain = nullptr;
-  if constexpr (requires { Epilogue::plain(params); }) plain = Epilogue::plain(params);
+DLBLAS_ONCE void multiply_tile(const BlockWork& w, int64_t i, int64_t j) {
+  alignas(64) float buffers[kMaxParts][kTileRoom];
+  const GemmEpilogue& epilogue = *w.p.epilogue;
   bool whole = false;
-  for (int part = 0; part < kParts; ++part)
-    whole = sum_tile<Core>(w, part, i, j, plain, buffers[part]);
+  for (int part = 0; part < epilogue.parts; ++part) whole = sum_tile(w, part, i, j, buffers[part]);
   if (!whole) return;
   const int64_t m = smaller(w.tile.m, w.i1 - i), n = smaller(w.tile.n, w.block.j1 - j);
-  if constexpr (requires { &Epilogue::store_tile; }) {
-    Epilogue::store_tile(params, GemmBlock{i, i + m, j, j + n, 0, w.p.k}, w.tile, buffers[0]);
-  } else {
-    for (int64_t row = 0; row < m; ++row) {
-      const float* sums[kParts];
-      for (int part = 0; part < kParts; ++part) sums[part] = buffers[part] + row * w.tile.n;
-      Epilogue::store(params, i + row, j, n, sums);
-    }
+  if (epilogue.store_tile)
+    return epilogue.store_tile(w.p.params, GemmBlock{i, i + m, j, j + n, 0, w.p.k}, w.tile,
+                               buffers[0]);
+  for (int64_t row = 0; row < m; ++row) {
+    const float* const sums[kMaxParts] = {buffers[0] + row * w.tile.n, buffers[1] + row * w.tile.n};
+    epilogue.store(w.p.params, i + row, j, n, sums);
   }
 }
 
 /// The loops around the tile, in the configured order. During a step of depths the outer loop's
 /// panel stays in L1 while the inner loop's panels stream through.
-template <typename Core, typename Epilogue>
 void multiply_rows(BlockWork& w, GemmOrder order) {
   const bool columns = order == GemmOrder::kColumns;
   const int64_t begin = columns ? w.block.j0 : w.i0, end = columns ? w.block.j1 : w.i1;
   for (int64_t outer = begin; outer < end; outer += columns ? w.tile.n : w.tile.m) {
     w.k0 = w.block.k0;
     do {
-      w.k1 = Core::kStep == kWholeBlock ? w.block.k1 : smaller(w.block.k1, w.k0 + Core::kStep);
+      w.k1 = w.core.step == kWholeBlock ? w.block.k1 : smaller(w.block.k1, w.k0 + w.core.step);
       if (columns) {
-        for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile<Core, Epilogue>(w, i, outer);
+        for (int64_t i = w.i0; i < w.i1; i += w.tile.m) multiply_tile(w, i, outer);
       } else {
-        for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n)
-          multiply_tile<Core, Epilogue>(w, outer, j);
+        for (int64_t j = w.block.j0; j < w.block.j1; j += w.tile.n) multiply_tile(w, outer, j);
       }
       w.k0 = w.k1;
     } while (w.k0 < w.block.k1);
@@ -333,52 +326,64 @@ void multiply_rows(BlockWork& w, GemmOrder order) {
 }
 
 /// Floats of a packed row of a or column of b, for a block's depth.
-template <typename Core>
-constexpr int64_t panel_floats(int64_t depth) {
-  const int64_t packed = (depth + Core::kDepths - 1) / Core::kDepths * Core::kDepths;
-  return (packed + Core::kPad) / Core::kDepthsPerFloat;
+int64_t panel_floats(const CoreCode& core, int64_t depth) {
+  const int64_t packed = (depth + core.depths - 1) / core.depths * core.depths;
+  return (packed + core.pad) / core.depths_per_float;
 }
 
-template <typename Core>
-void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& r, int part, float* packed) {
+DLBLAS_ONCE void pack_part(const CoreCode& core, const GemmJob& p, const CpuGemmConfig& c,
+                           const GemmBlock& r, int part, float* packed) {
   const GemmMatrix& b = p.b[part];
   const PackSource source{address(b, r.k0, r.j0), b.col, b.row};
-  Core::pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, Core::kShapes[c.tile].n, true, packed);
+  core.pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, core.shapes[c.tile].n, true, packed);
 }
 
-template <typename Core, typename Epilogue>
-void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
-              const GemmPanels& panels, const GemmPartial& partial) {
-  [[maybe_unused]] const typename Core::Scope scope;
+DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const CpuGemmConfig& c,
+                                const GemmBlock& block, const GemmPanels& panels,
+                                const GemmPartial& partial) {
   const int64_t depth = block.k1 - block.k0;
-  BlockWork w{p, c, block, partial, panels, Core::kShapes[c.tile], false, panel_floats<Core>(depth),
-              0, 0, 0,     0};
-  w.in_place = !c.pack_a && Core::reads_in_place(p, depth);
+  BlockWork w{core,    p,
+              c,       block,
+              partial, panels,
+              nullptr, core.shapes[c.tile],
+              false,   panel_floats(core, depth),
+              0,       0,
+              0,       0};
+  if (p.epilogue->plain) w.plain = p.epilogue->plain(p.params);
+  w.in_place = !c.pack_a && core.reads_in_place(p, w.tile, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
     w.i1 = smaller(block.i1, w.i0 + c.block_m);
     // A ragged last tile is always packed: reading it in place would run past the last row.
     const int64_t ragged = (w.i1 - w.i0) % w.tile.m;
     const int64_t from = w.in_place ? w.i1 - ragged : w.i0;
-    Core::pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth,
-               w.tile.m, false, panels.a);
-    multiply_rows<Core, Epilogue>(w, c.order);
+    core.pack(p.a.type, {address(p.a, from, block.k0), p.a.row, p.a.col}, w.i1 - from, depth,
+              w.tile.m, false, panels.a);
+    multiply_rows(w, c.order);
   }
 }
 
-/// A core with one epilogue, in blocks.
-template <typename Core, typename Epilogue>
-constexpr GemmCode code_of_core() {
-  return {Core::kShapes,
-          Core::kNumTiles,
-          Epilogue::kParts,
-          Core::kDepths,
-          Core::kDepthsPerFloat,
-          Core::kPad,
-          Core::kStep,
-          pack_b<Core>,
-          multiply<Core, Epilogue>,
-          nullptr,
-          nullptr};
+template <typename Core>
+constexpr CoreCode kCore = {Core::kShapes,        Core::kDepths, Core::kDepthsPerFloat,
+                            Core::kPad,           Core::kStep,   Core::pack,
+                            Core::reads_in_place, Core::run,     Core::end_span};
+
+template <typename Core>
+void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block, int part,
+            float* packed) {
+  pack_part(kCore<Core>, p, c, block, part, packed);
+}
+template <typename Core>
+void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
+              const GemmPanels& panels, const GemmPartial& partial) {
+  [[maybe_unused]] const typename Core::Scope scope;
+  multiply_block(kCore<Core>, p, c, block, panels, partial);
+}
+
+/// A core's loops over blocks.
+template <typename Core>
+constexpr GemmBlocks blocks_of_core() {
+  return {Core::kShapes, Core::kNumTiles, Core::kDepths, Core::kDepthsPerFloat,
+          Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>};
 }
 
 }  // namespace

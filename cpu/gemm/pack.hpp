@@ -10,13 +10,7 @@
 namespace dlblas::DLBLAS_ISA {
 namespace {
 
-/// The source of packing: lanes are `lane` elements apart, depths `depth`.
-struct PackSource {
-  const void* data;
-  int64_t lane, depth;
-};
-
-DLBLAS_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+DLBLAS_INLINE constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// kWidth × kWidth transpose in registers.
 DLBLAS_INLINE void transpose(Vec (&r)[kWidth]) {
@@ -138,7 +132,8 @@ void pack_elements(const PackSource& s, int64_t lanes, int64_t depth, int width,
 
 /// Packs `lanes` × `depth` elements into panels of `width`; writes up to kPackSlack values past the
 /// end.
-void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width, float* to) {
+DLBLAS_INLINE void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
+                        float* to) {
   if (type == DType::kF32) return pack_elements<DType::kF32>(s, lanes, depth, width, to);
   if (type == DType::kF16) return pack_elements<DType::kF16>(s, lanes, depth, width, to);
   pack_elements<DType::kBF16>(s, lanes, depth, width, to);

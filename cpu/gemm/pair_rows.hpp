@@ -134,16 +134,14 @@ void pair_group(const GemmJob& p, const GemmMatrix& b, int64_t j, int64_t column
 }
 
 /// Columns [j0, j1) in chunks.
-template <typename Epilogue>
 void row_of_pairs(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1,
                   const float* rows, float* sums) {
-  constexpr int kParts = Epilogue::kParts;
-  const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
+  const GemmEpilogue& epilogue = *p.epilogue;
   constexpr int64_t plane = kMaxDotRows * kPairColumns;
   static_assert(kMaxDotRows <= kRowPlanes * kMaxRowGroup);  // the floats of `sums`, for any block_n
   for (int64_t j = j0; j < j1; j += kPairColumns) {
     const int64_t columns = smaller(kPairColumns, j1 - j);
-    for (int part = 0; part < kParts; ++part) {
+    for (int part = 0; part < epilogue.parts; ++part) {
       for (int64_t i = 0; i < p.m; i += kMaxRowGroup) {
         const auto group = [&]<int R, int C>() {
           pair_group<R, C>(p, p.b[part], j, columns, reinterpret_cast<const uint16_t*>(rows), i,
@@ -158,10 +156,10 @@ void row_of_pairs(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64
       }
     }
     for (int64_t r = 0; r < p.m; ++r) {
-      const float* of_row[kParts];
-      for (int part = 0; part < kParts; ++part)
+      const float* of_row[kMaxParts];
+      for (int part = 0; part < epilogue.parts; ++part)
         of_row[part] = sums + part * plane + r * kPairColumns;
-      Epilogue::store(params, r, j, columns, of_row);
+      epilogue.store(p.params, r, j, columns, of_row);
     }
   }
 }

@@ -143,8 +143,8 @@ DLBLAS_INLINE void pack_lines(const PackSource& s, int64_t lanes, int64_t depth,
 
 /// Packs `lanes` × `depth` elements into panels of `width`, zeros past either end.
 template <typename Terms>
-void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width, bool of_b,
-                 float* to) {
+DLBLAS_ONCE void pack_chunks(const PackSource& s, int64_t lanes, int64_t depth, int width,
+                             bool of_b, float* to) {
   constexpr int kFloats = kChunkBytes / 4;
   const int64_t chunks = (depth + Terms::kTerms - 1) / Terms::kTerms;
   const auto* const data = static_cast<const typename Terms::Element*>(s.data);
@@ -278,7 +278,7 @@ constexpr GemmTile kPairShapes[] = {{32, 32}, {16, 64}, {64, 16}};
 using PairScope = Tiles;
 
 template <typename Terms>
-void run_pairs(const BlockWork& w, bool in_place, const TileArgs& t) {
+DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, const TileArgs& t) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(typename Terms::Element));
   PairArgs p{};
   p.chunks = (t.depth + Terms::kTerms - 1) / Terms::kTerms;
@@ -337,7 +337,7 @@ constexpr TileFn kPairTiles[] = {pair_kernel<6, 4>, pair_kernel<12, 2>, pair_ker
 struct PairScope {};
 
 template <typename Terms>
-void run_pairs(const BlockWork& w, bool in_place, TileArgs t) {
+DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, TileArgs& t) {
   static_assert(!Terms::kIntegers);
   t.a_row = in_place ? 2 * t.a_row : kChunkBytes;
   t.a_depth = in_place ? kChunkBytes : int64_t{w.tile.m} * kChunkBytes;
@@ -352,8 +352,7 @@ struct PairCore {
   static constexpr const GemmTile* kShapes = kPairShapes;
   // A step takes 16 KiB of each operand's tile: both stay in 48 KiB, and so does what follows.
   static constexpr int kDepths = Terms::kTerms, kDepthsPerFloat = Terms::kGroup,
-                       kPad = Terms::kTerms, kStep = 8 * Terms::kTerms;  // see GemmCode
-  static constexpr int kTileFloats = kMaxTileFloats;
+                       kPad = Terms::kTerms, kStep = 8 * Terms::kTerms;  // see GemmBlocks
   using Scope = PairScope;
 
   static void pack(DType /*of the terms*/, const PackSource& s, int64_t lanes, int64_t depth,
@@ -361,10 +360,10 @@ struct PairCore {
     pack_chunks<Terms>(s, lanes, depth, width, of_b, to);
   }
   /// Otherwise terms past the depth would be read.
-  static bool reads_in_place(const GemmJob& p, int64_t depth) {
+  static bool reads_in_place(const GemmJob& p, GemmTile /*tile*/, int64_t depth) {
     return Terms::kAsStored && p.a.col == 1 && depth % Terms::kTerms == 0;
   }
-  static void run(const BlockWork& w, bool in_place, const TileArgs& t) {
+  static void run(const BlockWork& w, bool in_place, TileArgs& t) {
     run_pairs<Terms>(w, in_place, t);
   }
   static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,

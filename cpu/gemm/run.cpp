@@ -29,7 +29,7 @@ struct BlockSizes {
 };
 
 /// Floats of a packed row or column of this depth.
-std::int64_t panel_floats(const GemmCode& code, std::int64_t depth) {
+std::int64_t panel_floats(const GemmBlocks& code, std::int64_t depth) {
   return (round_up(depth, code.depths) + code.pad) / code.depths_per_float;
 }
 
@@ -37,7 +37,7 @@ BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::i
   constexpr std::int64_t kLine = 16;  // floats: buffers start on cache lines
   const CpuGemmConfig& c = s.config;
   BlockSizes p{};
-  p.tile = s.code->tiles[c.tile];
+  p.tile = s.code->blocks->tiles[c.tile];
   const bool by_columns = c.split == GemmSplit::kColumns;
   const std::int64_t panels = ceil_div(n, p.tile.n);
   p.columns = (by_columns ? ceil_div(panels, s.slots) : panels) * p.tile.n;
@@ -46,8 +46,8 @@ BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::i
   p.scratch_rows =
       s.scratch ? std::min(round_up(kScratchRows, p.tile.m), round_up(m, p.tile.m)) : m;
   const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
-  p.a_floats = round_up(block_m * panel_floats(*s.code, p.block_k) + kPackSlack, kLine);
-  p.b_floats = round_up(p.block_n * panel_floats(*s.code, p.block_k) + kPackSlack, kLine);
+  p.a_floats = round_up(block_m * panel_floats(*s.code->blocks, p.block_k) + kPackSlack, kLine);
+  p.b_floats = round_up(p.block_n * panel_floats(*s.code->blocks, p.block_k) + kPackSlack, kLine);
   p.plane = s.scratch ? p.scratch_rows * p.block_n : 0;
   p.scratch_floats = p.plane * (s.spans ? 3 : 1);
   p.a_count = s.slots;
@@ -65,22 +65,23 @@ struct Run {
 
   float* a_buffer(std::int64_t slot) const { return workspace + slot * sizes.a_floats; }
   float* b_buffer(std::int64_t index) const {
-    return workspace + sizes.a_count * sizes.a_floats + index * s.code->parts * sizes.b_floats;
+    return workspace + sizes.a_count * sizes.a_floats +
+           index * s.code->epilogue.parts * sizes.b_floats;
   }
   GemmPartial partial(std::int64_t index, std::int64_t j0) const {
     if (!s.scratch) return {p.partial, p.partial_row, 1, 0, 0, false, 0, 0};
-    float* data = b_buffer(sizes.b_count) + index * s.code->parts * sizes.scratch_floats;
+    float* data = b_buffer(sizes.b_count) + index * s.code->epilogue.parts * sizes.scratch_floats;
     return {data, sizes.tile.n, sizes.scratch_rows, i0,
             j0,   true,         sizes.plane,        sizes.scratch_floats};
   }
   void pack(const GemmBlock& block, float* to) const {
-    for (int part = 0; part < s.code->parts; ++part)
-      s.code->pack_b(p, s.config, block, part, to + part * sizes.b_floats);
+    for (int part = 0; part < s.code->epilogue.parts; ++part)
+      s.code->blocks->pack_b(p, s.config, block, part, to + part * sizes.b_floats);
   }
   /// Multiplies a block within the columns of block `index` of b.
   void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
-    s.code->multiply(p, s.config, block, {b_buffer(index), sizes.b_floats, a_buffer(slot)},
-                     partial(index, block.j0));
+    s.code->blocks->multiply(p, s.config, block, {b_buffer(index), sizes.b_floats, a_buffer(slot)},
+                             partial(index, block.j0));
   }
   /// Calls fn(block) over columns [j0, j1) and the whole depth, once even when the depth is zero.
   template <typename F>
@@ -118,8 +119,8 @@ void run_rows(const Run& r, const Context& context) {
       GemmBlock part = block;
       part.j0 = std::min(block.j1, block.j0 + begin * columns);
       part.j1 = std::min(block.j1, block.j0 + end * columns);
-      float* to =
-          r.b_buffer(0) + (part.j0 - block.j0) * panel_floats(*r.s.code, block.k1 - block.k0);
+      float* to = r.b_buffer(0) +
+                  (part.j0 - block.j0) * panel_floats(*r.s.code->blocks, block.k1 - block.k0);
       if (part.j0 < part.j1) r.pack(part, to);
     });
     context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -141,25 +142,27 @@ GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
                      " that divide a span of ", sums.span),
                 {.argument = "block_k"});
   GemmBlocked s{&code, config, sums, threads, false, k > sums.span};
-  const std::int64_t step =
-      code.step == kWholeBlock ? config.block_k : std::min(code.step, config.block_k);
-  s.scratch = s.spans || (!(holds_sums && code.parts == 1) && k > step);
+  const std::int64_t step = code.blocks->step == kWholeBlock
+                                ? config.block_k
+                                : std::min(code.blocks->step, config.block_k);
+  s.scratch = s.spans || (!(holds_sums && code.epilogue.parts == 1) && k > step);
   // Whole tiles per row block: otherwise every block would pay for a ragged one.
-  s.config.block_m = static_cast<std::int32_t>(round_up(config.block_m, code.tiles[config.tile].m));
+  s.config.block_m =
+      static_cast<std::int32_t>(round_up(config.block_m, code.blocks->tiles[config.tile].m));
   return s;
 }
 
 std::size_t workspace_bytes(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k) {
   const BlockSizes sizes = sizes_of(s, m, n, k);
   return static_cast<std::size_t>(
-      kFloatBytes * (sizes.a_count * sizes.a_floats +
-                     sizes.b_count * s.code->parts * (sizes.b_floats + sizes.scratch_floats)));
+      kFloatBytes * (sizes.a_count * sizes.a_floats + sizes.b_count * s.code->epilogue.parts *
+                                                          (sizes.b_floats + sizes.scratch_floats)));
 }
 
-void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const Context& context,
+void run_blocked(const GemmBlocked& s, GemmJob job, const void* params, const Context& context,
                  void* workspace) {
   if (job.m == 0 || job.n == 0) return;
-  job.sums = s.sums, job.epilogue = epilogue;
+  job.sums = s.sums, job.epilogue = &s.code->epilogue, job.params = params;
   Run r{s, job, sizes_of(s, job.m, job.n, job.k), static_cast<float*>(workspace), 0, 0};
   for (r.i0 = 0; r.i0 < job.m; r.i0 = r.i1) {
     r.i1 = std::min(job.m, r.i0 + r.sizes.scratch_rows);
@@ -175,25 +178,26 @@ void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const 
 
 namespace {
 std::int64_t row_floats(const GemmCode& code, std::int64_t m, std::int64_t k) {
-  if (code.depths_per_float > 1)  // on a unit for bf16
-    return round_up(m, kMinColumnsOfTiles) * round_up(k, code.depths) / code.depths_per_float;
+  if (code.blocks->depths_per_float > 1)  // on a unit for bf16
+    return round_up(m, kMinColumnsOfTiles) * round_up(k, code.blocks->depths) /
+           code.blocks->depths_per_float;
   const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(m)));
   // The last K part is full; m = 9 makes two groups of eight rows.
   const std::int64_t parts = group_rows(m) * round_up(k, kSharedDepth);
   return round_up(std::max(rows * k, m >= kSharedRows ? parts : 0) + kPackSlack, kPackSlack);
 }
 std::int64_t sum_floats(const GemmFewRows& s) {
-  return std::int64_t{kRowPlanes} * kMaxRowGroup * s.config.block_n * s.code->parts;
+  return std::int64_t{kRowPlanes} * kMaxRowGroup * s.config.block_n * s.code->epilogue.parts;
 }
 }  // namespace
 
 CpuGemmRowConfig few_rows_config(DType b, bool dots) {
-  // 1×4096×4096 on one core of AMD Zen 4, November 2026, GB/s of an f32 b: 8 streams 23, 4 streams
-  // 18; prefetching gains only where streams are columns. With 16 bits a row's share is a page or
+  // 1×4096×4096 on one core of AMD Zen 4, November 2026: for an f32 b, prefetching gains only where
+  // streams are columns. With 16 bits a row's share is a page or
   // less, so the hardware prefetcher restarts in each: prefetching the next four rows takes 0.63 of
   // the time on Zen 5, and 0.93 (one row) to 0.4 (eight) on Cascade Lake.
-  if (b == DType::kF32) return {8, 0, dots ? 256 : 0, dots};
-  return {dots ? 8 : 4, 0, dots ? 512 : kNextRows, dots};
+  if (b == DType::kF32) return {1, 0, dots ? 256 : 0, dots};
+  return {1, 0, dots ? 512 : kNextRows, dots};
 }
 
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k) {
@@ -201,18 +205,18 @@ std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k
                                   (row_floats(*s.code, m, k) + s.slots * sum_floats(s)));
 }
 
-void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const Context& context,
+void run_few_rows(const GemmFewRows& s, GemmJob job, const void* params, const Context& context,
                   void* workspace) {
   if (job.m == 0 || job.n == 0) return;
-  job.sums = s.sums, job.epilogue = epilogue;
+  job.sums = s.sums, job.epilogue = &s.code->epilogue, job.params = params;
   auto* rows = static_cast<float*>(workspace);
-  s.code->pack_rows(job, s.config, rows);
+  s.code->rows->pack(job, s.config, rows);
   float* sums = rows + row_floats(*s.code, job.m, job.k);
   // Whole cache lines of f32 columns per thread, even where elements are half as wide.
   const std::int64_t share = round_up(ceil_div(job.n, s.slots), 32);
   context.run(0, s.slots, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t j0 = std::min(job.n, begin * share), j1 = std::min(job.n, end * share);
-    if (j0 < j1) s.code->row(job, s.config, j0, j1, rows, sums + begin * sum_floats(s));
+    if (j0 < j1) s.code->rows->row(job, s.config, j0, j1, rows, sums + begin * sum_floats(s));
   });
 }
 

@@ -30,8 +30,8 @@ GemmBlocked gemm_blocked(const GemmCode& code, const CpuGemmConfig& config,
                          const GemmSumOrder& sums, int threads, std::int64_t k, bool holds_sums);
 /// For products up to these sizes.
 std::size_t workspace_bytes(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::int64_t k);
-/// `job.sums`, `job.epilogue` are set here. `epilogue`: Params of the code's epilogue.
-void run_blocked(const GemmBlocked& s, GemmJob job, const void* epilogue, const Context& context,
+/// `job.sums`, `job.epilogue` and `job.params` are set here. `params`: the epilogue's.
+void run_blocked(const GemmBlocked& s, GemmJob job, const void* params, const Context& context,
                  void* workspace);
 
 /// The few-row form, prepared.
@@ -44,7 +44,7 @@ struct GemmFewRows {
 std::size_t workspace_bytes(const GemmFewRows& s, std::int64_t m, std::int64_t k);
 /// The best unmeasured choice for this type of b, but for block_n. `dots`: see CpuGemmRowConfig.
 CpuGemmRowConfig few_rows_config(DType b, bool dots);
-void run_few_rows(const GemmFewRows& s, GemmJob job, const void* epilogue, const Context& context,
+void run_few_rows(const GemmFewRows& s, GemmJob job, const void* params, const Context& context,
                   void* workspace);
 
 }  // namespace dlblas

@@ -137,29 +137,27 @@ void sum_tile_rows(const GemmJob& p, const GemmMatrix& b, const char* rows, int6
 }
 
 /// Columns [j0, j1) of at least 16 in all. `sums` is not used.
-template <typename Epilogue>
 void row_of_tiles(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1,
                   const float* rows, float* /*sums*/) {
-  constexpr int kParts = Epilogue::kParts;
+  const GemmEpilogue& epilogue = *p.epilogue;
   const Tiles scope;
   const int64_t m = (p.m + kTileRows - 1) / kTileRows;
-  const int most = kTileColumns[m - 1] < c.unroll_k ? kTileColumns[m - 1] : c.unroll_k;
-  const auto& params = *static_cast<const typename Epilogue::Params*>(p.epilogue);
-  alignas(64) float sums[kParts][kSumTiles * kTileFloats];
-  alignas(64) float lines[kParts][kTileRows][kTileRows];
+  const int most = kTileColumns[m - 1] < c.tiles ? kTileColumns[m - 1] : c.tiles;
+  alignas(64) float sums[kMaxParts][kSumTiles * kTileFloats];
+  alignas(64) float lines[kMaxParts][kTileRows][kTileRows];
   for (int64_t j = j0; j < j1;) {
     // A ragged tile begins among columns that are already stored, or are another thread's.
     const int64_t left = (j1 - j) / kTileRows;
     const int tiles = left > most ? most : left > 0 ? static_cast<int>(left) : 1;
     const int64_t first = left > 0 ? j : j1 - kTileRows < 0 ? 0 : j1 - kTileRows;
-    for (int part = 0; part < kParts; ++part)
+    for (int part = 0; part < epilogue.parts; ++part)
       sum_tile_rows(p, p.b[part], reinterpret_cast<const char*>(rows), first, tiles, c.prefetch,
                     sums[part]);
     for (int64_t t = 0; t < tiles * m; ++t) {
       const int64_t column = first + t / m * kTileRows, row = t % m * kTileRows;
       const int64_t from = column < j ? j - column : 0;
       const int64_t n = smaller(kTileRows, j1 - column) - from;
-      for (int part = 0; part < kParts; ++part) {
+      for (int part = 0; part < epilogue.parts; ++part) {
         Vec r[kWidth];
         for (int i = 0; i < kWidth; ++i)
           r[i] = load<DType::kF32>(sums[part] + t * kTileFloats + i * kWidth);
@@ -167,9 +165,9 @@ void row_of_tiles(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64
         for (int i = 0; i < kWidth; ++i) store<DType::kF32>(lines[part][i], r[i]);
       }
       for (int64_t i = 0; i < smaller(kTileRows, p.m - row); ++i) {
-        const float* of[kParts];
-        for (int part = 0; part < kParts; ++part) of[part] = lines[part][i] + from;
-        Epilogue::store(params, row + i, column + from, n, of);
+        const float* of[kMaxParts];
+        for (int part = 0; part < epilogue.parts; ++part) of[part] = lines[part][i] + from;
+        epilogue.store(p.params, row + i, column + from, n, of);
       }
     }
     j = left > 0 ? first + tiles * kTileRows : j1;

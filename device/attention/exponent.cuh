@@ -32,10 +32,9 @@ struct ExponentBase {
 /// `peak`: the row's maximum so far; −inf before the first score.
 DLBLAS_EXPONENT ExponentBase exponent_base(float peak, float factor) {
   constexpr float kFar = 65536;  // 2^-8 of an exponent
-  const float product = rounded_product(peak, factor);
-  const bool nothing = peak < -3.402823466e38f;
-  const bool far = !nothing && fabsf(product) > kFar;
-  return {nothing || far ? 0.0f : product, far};
+  const float product = peak < -3.402823466e38f ? 0.0f : rounded_product(peak, factor);
+  const bool far = fabsf(product) > kFar;
+  return {far ? 0.0f : product, far};
 }
 /// The exponent of a score that has not yet lost the maximum.
 DLBLAS_EXPONENT float exponent_of(const ExponentBase& by, float x, float peak, float factor) {

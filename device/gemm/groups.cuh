@@ -81,8 +81,8 @@ __device__ __forceinline__ GroupTile find_tile(const GroupCall& p, uint32_t tile
     }
     uint32_t first = before + upto - own;
     const bool has = wanted >= first && wanted < before + upto;
-    const uint32_t who = __ballot_sync(~0u, has);
-    if (who == 0) {
+    const uint32_t lanes = __ballot_sync(~0u, has);
+    if (lanes == 0) {
       before += __shfl_sync(~0u, upto, 31);
       continue;
     }
@@ -94,7 +94,7 @@ __device__ __forceinline__ GroupTile find_tile(const GroupCall& p, uint32_t tile
       first += rows;
       found = mine[i], rows = tiles[i];
     }
-    const int from = __ffs(static_cast<int>(who)) - 1;
+    const int from = __ffs(static_cast<int>(lanes)) - 1;
     GroupTile at;
     at.range.group = __shfl_sync(~0u, found.group, from);
     at.range.begin = __shfl_sync(~0u, found.begin, from);

@@ -16,6 +16,7 @@ struct ProductTraits {
   DType operands[kProductOperands];  // kAbsent: not given
   int32_t options[kProductOptions];
   ProductPairs pairs;
+  bool folded = false;  // the WGMMA form takes columns of heads folded: see wgmma_config.hpp
 
   constexpr GemmOutTraits stored() const { return {out, out_vector, aligned}; }
   constexpr bool has(int place) const { return operands[place] != DType::kAbsent; }

@@ -73,13 +73,13 @@ requires(O::kPer == Per::kPair) struct ProductTable<S, At, O> {
   static constexpr DType kType = S.operands[O::kPlace];
   FloatPair low, high;
 
-  __device__ __forceinline__ ProductTable(const At& at, int64_t row, int32_t i) {
+  __device__ __forceinline__ void load(const At& at, int64_t row, int32_t i) {
     const GemmOperand& o = at.call.operands[O::kPlace];
     const char* const from =
         static_cast<const char*>(o.data) + (row * o.stride + i) * size_of(kType);
-    low = load(from), high = load(from + S.pairs.channels / 2 * size_of(kType));
+    low = two(from), high = two(from + S.pairs.channels / 2 * size_of(kType));
   }
-  __device__ static __forceinline__ FloatPair load(const char* from) {
+  __device__ static __forceinline__ FloatPair two(const char* from) {
     if constexpr (S.pairs.neighbours) {
       const float one = unpack_one<kType>(ask_one<kType>(from, 0, true));
       return {one, one};
@@ -94,7 +94,7 @@ requires(O::kPer == Per::kPair) struct ProductTable<S, At, O> {
 };
 template <ProductTraits S, class At, class O>
 requires(O::kPer != Per::kPair) struct ProductTable<S, At, O> {
-  __device__ __forceinline__ ProductTable(const At&, int64_t, int32_t) {}
+  __device__ __forceinline__ void load(const At&, int64_t, int32_t) {}
 };
 template <ProductTraits S, class At, class Operands>
 struct ProductTables;
@@ -102,8 +102,9 @@ template <ProductTraits S, class At, class... Os>
 struct ProductTables<S, At, ProductOperands<Os...>> : ProductTable<S, At, Os>... {
   int e = 0;  // which of the two
 
-  __device__ __forceinline__ ProductTables(const At& at, int64_t row, int32_t i)
-      : ProductTable<S, At, Os>(at, row, i)... {}
+  __device__ __forceinline__ void load(const At& at, int64_t row, int32_t i) {
+    (ProductTable<S, At, Os>::load(at, row, i), ...);
+  }
   template <class O>
   __device__ __forceinline__ float low(O) const {
     const FloatPair& pair = ProductTable<S, At, O>::low;
@@ -120,7 +121,9 @@ template <class P, ProductTraits S>
 struct ProductWgmma : GemmProgram {
   static constexpr int kParts = P::kParts;
   static constexpr DType kOut = S.out;
+  static constexpr int kFold = S.folded ? S.pairs.channels : 0;
   static constexpr int kStripColumns = P::kGroup > 0                      ? P::kGroup
+                                       : S.folded                         ? 2 * kGemmFoldPiece
                                        : P::kPairs && !S.pairs.neighbours ? S.pairs.channels
                                                                           : 0;
 
@@ -158,6 +161,9 @@ struct ProductWgmma : GemmProgram {
   }
 
  private:
+  /// Blocks of 8 columns from a channel to the one that pairs with it.
+  static constexpr int kHalf = S.folded ? kGemmFoldPiece / 8 : S.pairs.channels / 16;
+
   /// One group per strip. Four lanes hold a row; columns beyond the matrix are zeros.
   template <class Strip, class At>
   __device__ static __forceinline__ void scale_all(const Strip& s, const At& at) {
@@ -189,36 +195,45 @@ struct ProductWgmma : GemmProgram {
 #pragma unroll
       for (int j = 0; j < Strip::kBlocks; ++j)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) turn(s, at, h, at.column(j), turned, rows, j);
+        for (int h = 0; h < 2; ++h) turn<1>(s, at, h, turned, rows, j);
     } else {
-      constexpr int kHalf = S.pairs.channels / 16, kHeads = Strip::kBlocks / (2 * kHalf);
+      constexpr int kHeads = Strip::kBlocks / (2 * kHalf);
 #pragma unroll
       for (int head = 0; head < kHeads; ++head)
 #pragma unroll
-        for (int j = 0; j < kHalf; ++j)
+        for (int j = 0; j < kHalf; j += kTogether)
 #pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const int block = head * 2 * kHalf + j;
-            turn(s, at, h, at.column(block), turned, rows, block);
-          }
+          for (int h = 0; h < 2; ++h)
+            turn<kTogether>(s, at, h, turned, rows, head * 2 * kHalf + j);
     }
   }
 
-  template <class Strip, class At>
-  __device__ static __forceinline__ void turn(const Strip& s, const At& at, int h, int32_t column,
-                                              int32_t turned, int32_t rows, int j) {
+  /// Blocks of 8 columns whose tables are loaded before the first is needed. Four spilled beside 192
+  /// sums.
+  static constexpr int kTogether = S.folded ? 2 : 1;
+
+  /// Combines the pairs of row h in kCount blocks from `first` on, all of one head.
+  template <int kCount, class Strip, class At>
+  __device__ static __forceinline__ void turn(const Strip& s, const At& at, int h, int32_t turned,
+                                              int32_t rows, int first) {
+    const int32_t column = at.column(first);
     if (column >= turned) return;
-    constexpr int kChannels = S.pairs.channels;
-    const int32_t channel = column % kChannels;
-    ProductTables<S, At, typename P::Operands> tables(at, at.row(h) % rows,
-                                                      S.pairs.neighbours ? channel / 2 : channel);
-    if constexpr (S.pairs.neighbours) {
-      P::pair(s(0, h, j, 0), s(0, h, j, 1), tables);
-    } else {
+    const int32_t channel = column % S.pairs.channels;
+    const int64_t row = at.row(h) % rows;
+    ProductTables<S, At, typename P::Operands> tables[kCount];
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        tables.e = e;
-        P::pair(s(0, h, j, e), s(0, h, j + kChannels / 16, e), tables);
+    for (int j = 0; j < kCount; ++j)
+      tables[j].load(at, row, S.pairs.neighbours ? channel / 2 : channel + 8 * j);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if constexpr (S.pairs.neighbours) {
+        P::pair(s(0, h, first + j, 0), s(0, h, first + j, 1), tables[j]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          tables[j].e = e;
+          P::pair(s(0, h, first + j, e), s(0, h, first + j + kHalf, e), tables[j]);
+        }
       }
     }
   }

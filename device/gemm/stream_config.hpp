@@ -88,13 +88,13 @@ struct GemmStreamPlan {
 };
 
 /// `at_once`: workers that the device holds. No part is empty. Fewer units than workers: parts have
-/// kLeastPart stages at least. `stages` is at most 2^22, so that int32 counts those of two waves.
-inline constexpr int32_t kGemmLeastPart = 4;
-inline constexpr int64_t kGemmMostStages = int64_t{1} << 22;
+/// kGemmMinPart stages at least. `stages` is at most 2^22, so that int32 counts those of two waves.
+inline constexpr int32_t kGemmMinPart = 4;
+inline constexpr int64_t kGemmMaxStages = int64_t{1} << 22;
 constexpr GemmStreamPlan plan_stream(int64_t units, int64_t stages, int64_t at_once) {
   int64_t workers = at_once, rounds = 0, streamed = units;
   if (units < at_once) {
-    workers = units * stages / kGemmLeastPart;
+    workers = units * stages / kGemmMinPart;
     workers = workers < units ? units : workers > at_once ? at_once : workers;
   } else {
     const int64_t rest = units % at_once;

@@ -6,9 +6,10 @@
 //   kBlockScales               one scale per 128 of K of each row of A, one per 128 of K of 128
 //                              columns: operands kAScale {data, row}, kAScale + 1 {-, group},
 //                              kBScale {data, group}, kBScale + 1 {-, block}, f32, any strides
-// Numerics: one order of sums, whatever the tile. A thread with at most 64 accumulators has two
-// sets of them: one is multiplied while the other is added. Read next: wgmma_mainloop.cuh,
-// device/wgmma_codes.cuh.
+// Numerics: one order of sums, whatever the tile. A thread with at most 64 sums has two sets of
+// accumulators: one is multiplied while the other is added. One with 128 (256 x 128, 128 x 256)
+// has 64 accumulators and multiplies two units of 64 x 128 in turn; the tensor cores multiply the
+// other warpgroup's unit while it adds. Read next: wgmma_mainloop.cuh, device/wgmma_codes.cuh.
 #pragma once
 
 #include "device/gemm/wgmma_mainloop.cuh"
@@ -19,9 +20,10 @@ namespace dlblas {
 template <GemmTraits S, GemmWgmmaConfig C, class P>
 class GemmCodeProduct {
  public:
-  static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && !C.swapped && !C.stream);
+  static_assert(C.block_k == 64 && !C.pingpong && !C.swapped && !C.stream);
   static_assert(S.a_by_depth && S.b_by_depth && S.span == 0);
-  using Sums = float[1][C.block_n / 2];
+  static constexpr int kRowBlocks = C.row_blocks();
+  using Sums = float[kRowBlocks][C.block_n / 2];
 
   __device__ __forceinline__ GemmCodeProduct(const GemmRing<S, C>& ring, int32_t rows)
       : ring_(ring),
@@ -54,29 +56,37 @@ class GemmCodeProduct {
   }
 
   __device__ __forceinline__ void run(Sums& sums, int32_t count, int32_t) {
-    auto& d = sums[0];
     if constexpr (S.type == DType::kI8 && !P::kBlockScales) {
-      int32_t whole[C.block_n / 2];
-      issue<false>(whole);
+      int32_t whole[kUnits][kUnit];
+      issue_all<false>(whole);
 #pragma unroll 1
       for (int32_t i = 1; i < count; ++i) {
-        issue<true>(whole);
+        issue_all<true>(whole);
         wgmma_wait<1>();
         release();
       }
-      done<0>(whole);
+      wgmma_wait<0>();
+#pragma unroll
+      for (auto& unit : whole) wgmma_pin(unit);
       release();
 #pragma unroll
-      for (int i = 0; i < C.block_n / 2; ++i) d[i] = static_cast<float>(whole[i]);
+      for (int u = 0; u < kUnits; ++u)
+#pragma unroll
+        for (int i = 0; i < kUnit; ++i) sum(sums, u, i) = static_cast<float>(whole[u][i]);
     } else if constexpr (C.sums() > 64) {
 #pragma unroll
-      for (float& v : d) v = 0;
-      Part part[C.block_n / 2];
+      for (int i = 0; i < C.sums(); ++i) sum(sums, i / kUnit, i % kUnit) = 0;
+      Part part[kUnit];
       const auto step = [&](int32_t group) {
-        issue<false>(part);
-        done<0>(part);
-        release();
-        promote(d, part, group);
+        arrived();
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+          issue<false>(part, u);
+          wgmma_commit();
+          done<0>(part);
+          if (u == kUnits - 1) at_.advance(), release();
+          promote(sums, part, u, group);
+        }
       };
       fours(count / kFour, [&] {
 #pragma unroll
@@ -86,20 +96,26 @@ class GemmCodeProduct {
       for (int32_t g = 0; g < count % kFour; ++g) step(g);
     } else {
 #pragma unroll
-      for (float& v : d) v = 0;
-      Part part[2][C.block_n / 2];
-      issue<false>(part[0]);
+      for (float& v : sums[0]) v = 0;
+      Part part[2][kUnit];
+      const auto next_stage = [&](Part(&next)[kUnit]) {
+        arrived();
+        issue<false>(next, 0);
+        wgmma_commit();
+        at_.advance();
+      };
+      next_stage(part[0]);
       // One set is multiplied while the other is added.
-      const auto step = [&](Part(&now)[C.block_n / 2], Part(&next)[C.block_n / 2], int32_t group) {
-        issue<false>(next);
+      const auto step = [&](Part(&now)[kUnit], Part(&next)[kUnit], int32_t group) {
+        next_stage(next);
         done<1>(now);
         release();
-        promote(d, now, group);
+        promote(sums, now, 0, group);
       };
-      const auto last = [&](Part(&now)[C.block_n / 2], int32_t group) {
+      const auto last = [&](Part(&now)[kUnit], int32_t group) {
         done<0>(now);
         release();
-        promote(d, now, group);
+        promote(sums, now, 0, group);
       };
       const int32_t whole = (count - 1) / kFour;  // one group at least is left
       fours(whole, [&] {
@@ -138,6 +154,17 @@ class GemmCodeProduct {
   }
   static constexpr int kSame = common(C.block_n) < C.block_n ? common(C.block_n) : C.block_n;
   static constexpr int kBlocks = (128 - common(C.block_n) + C.block_n + 127) / 128;
+  /// What one instruction multiplies: 64 rows by a unit's columns. A warpgroup has one unit, or
+  /// two: its row blocks, or the halves of 256 columns, which are a block of scales each.
+  static constexpr bool kHalves = C.block_n == 256;
+  static constexpr int kUnits = kHalves ? 2 : kRowBlocks;
+  static constexpr int kUnit = C.sums() / kUnits;  // sums of a thread
+  static_assert(kUnits <= 2 && (!kHalves || kRowBlocks == 1));
+  static_assert(kUnits == 1 || kUnit <= 64, "beside 128 sums there is room for 64 accumulators");
+  static constexpr uint32_t kNextA = kHalves ? 0 : 64 * 128, kNextB = kHalves ? 128 * 128 : 0;
+  __device__ static __forceinline__ float& sum(Sums& sums, int u, int i) {
+    return kHalves ? sums[0][u * kUnit + i] : sums[u][i];
+  }
   static constexpr int32_t kFour = 4;  // groups whose scales are asked for together
 
   const GemmRing<S, C>& ring_;
@@ -148,25 +175,29 @@ class GemmCodeProduct {
   int32_t first_, groups_, rows_left_, within_, columns_left_;
   // For group lane % 4 of four: the four lanes that share two rows hold one group each. Scales are
   // requested four groups ahead, since memory takes longer than the multiplication of one group.
-  uint32_t next_a_[2], next_b_[kBlocks];
-  float factors_[2][kBlocks];
+  uint32_t next_a_[2 * kRowBlocks], next_b_[kBlocks];
+  float factors_[2 * kRowBlocks][kBlocks];
 
   /// Requests the scales of four groups from `i` on, for rows and groups that exist.
   __device__ __forceinline__ void ask(int32_t i) {
     const int32_t group = first_ + i + static_cast<int32_t>(threadIdx.x) % kFour;
     const bool there = group < groups_;
     const float* const a = from_a_ + group * call_->operands[P::kAScale + 1].stride;
-    next_a_[0] = ask_word(a, there && 0 < rows_left_);
-    next_a_[1] = ask_word(a + 8 * call_->operands[P::kAScale].stride, there && 8 < rows_left_);
+#pragma unroll
+    for (int h = 0; h < 2 * kRowBlocks; ++h) {
+      const int32_t row = h / 2 * 64 + h % 2 * 8;
+      next_a_[h] =
+          ask_word(a + row * call_->operands[P::kAScale].stride, there && row < rows_left_);
+    }
     const float* const b = from_b_ + group * call_->operands[P::kBScale].stride;
 #pragma unroll
     for (int x = 0; x < kBlocks; ++x)
       next_b_[x] = ask_word(b + x * call_->operands[P::kBScale + 1].stride,
-                            there && (x == 0 || x * 128 < columns_left_));
+                            there && x * 128 < columns_left_);
   }
   __device__ __forceinline__ void take() {
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
+    for (int h = 0; h < 2 * kRowBlocks; ++h)
 #pragma unroll
       for (int x = 0; x < kBlocks; ++x)
         factors_[h][x] = float_from_bits(next_a_[h]) * float_from_bits(next_b_[x]);
@@ -184,19 +215,28 @@ class GemmCodeProduct {
     }
   }
 
-  /// Waits for the next stage and issues its products.
-  template <bool kAccumulate, class T, int kCount>
-  __device__ __forceinline__ void issue(T (&part)[kCount]) {
-    ring_.full[at_.stage].wait(at_.parity);
+  /// Waits for the next stage.
+  __device__ __forceinline__ void arrived() const { ring_.full[at_.stage].wait(at_.parity); }
+  /// Issues the products of a unit of that stage.
+  template <bool kAccumulate, class T>
+  __device__ __forceinline__ void issue(T (&part)[kUnit], int unit) const {
     const uint32_t bytes = at_.stage * GemmRing<S, C>::kStageBytes;
     if constexpr (!kAccumulate) wgmma_pin(part);
     wgmma_fence();
-    wgmma_codes(part, wgmma_advance(a_, bytes), wgmma_advance(b_, bytes), kAccumulate);
+    wgmma_codes(part, wgmma_advance(a_, bytes + unit * kNextA),
+                wgmma_advance(b_, bytes + unit * kNextB), kAccumulate);
+  }
+  /// Waits for the next stage and issues the products of all units.
+  template <bool kAccumulate>
+  __device__ __forceinline__ void issue_all(int32_t (&whole)[kUnits][kUnit]) {
+    arrived();
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) issue<kAccumulate>(whole[u], u);
     wgmma_commit();
     at_.advance();
   }
-  template <int kPending, class T, int kCount>
-  __device__ __forceinline__ void done(T (&part)[kCount]) const {
+  template <int kPending>
+  __device__ __forceinline__ void done(Part (&part)[kUnit]) const {
     wgmma_wait<kPending>();
     wgmma_pin(part);
   }
@@ -205,30 +245,45 @@ class GemmCodeProduct {
     oldest_.advance();
   }
   /// `group`: index within the four.
-  __device__ __forceinline__ void promote(float (&d)[C.block_n / 2],
-                                          const Part (&part)[C.block_n / 2], int32_t group) const {
-    float of[2][kBlocks];
+  __device__ __forceinline__ void promote(Sums& sums, const Part (&part)[kUnit], int unit,
+                                          int32_t group) const {
+    constexpr int kOf = kHalves ? 1 : kBlocks;  // blocks of scales in a unit
+    float of[2][kOf];
     if constexpr (P::kBlockScales) {
       const uint32_t from = threadIdx.x % 32 / kFour * kFour + group;
 #pragma unroll
       for (int h = 0; h < 2; ++h)
 #pragma unroll
-        for (int x = 0; x < kBlocks; ++x) of[h][x] = __shfl_sync(0xffffffffu, factors_[h][x], from);
+        for (int x = 0; x < kOf; ++x)
+          of[h][x] = __shfl_sync(0xffffffffu,
+                                 kHalves ? factors_[h][unit] : factors_[unit * 2 + h][x], from);
     }
+    constexpr int kRun = kHalves ? 128 : kSame;  // columns
 #pragma unroll
-    for (int c = 0; c < C.block_n; c += kSame) {
+    for (int c = 0; c < 2 * kUnit; c += kRun) {
       float factor[2] = {of[0][0], of[1][0]};
 #pragma unroll
-      for (int x = 1; x < kBlocks; ++x)
+      for (int x = 1; x < kOf; ++x)
 #pragma unroll
         for (int h = 0; h < 2; ++h) factor[h] = within_ + c >= 128 * x ? of[h][x] : factor[h];
 #pragma unroll
-      for (int i = c / 2; i < (c + kSame) / 2; ++i) {
+      for (int i = c / 2; i < (c + kRun) / 2; ++i) {
         const auto v = static_cast<float>(part[i]);
-        d[i] = P::kBlockScales ? fmaf(factor[i / 2 % 2], v, d[i]) : d[i] + v;
+        float& d = sum(sums, unit, i);
+        d = P::kBlockScales ? fmaf(factor[i / 2 % 2], v, d) : d + v;
       }
     }
-    wgmma_pin(d);  // not later: `part` is soon written again
+    // Not later: `part` is soon written again.
+    if constexpr (kUnits == 1)
+      wgmma_pin(sums[0]);
+    else
+      pin_unit(sums, unit);
+  }
+  __device__ static __forceinline__ void pin_unit(Sums& sums, int unit) {
+    if constexpr (kHalves)
+      wgmma_pin(reinterpret_cast<float(&)[2][kUnit]>(sums[0])[unit]);
+    else
+      wgmma_pin(sums[unit]);
   }
 };
 

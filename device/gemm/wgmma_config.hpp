@@ -95,6 +95,21 @@ constexpr int gemm_segment(int n, int most) {
   return most;
 }
 
+/// Folded columns: D's columns are heads of kFold, and a kernel takes them 64 at a time, 32 of a
+/// head's first half and the 32 that pair with them. So a tile's width need not be whole heads.
+inline constexpr int32_t kGemmFoldPiece = 32;
+/// The column of D behind a tile's column `folded`, which begins a piece.
+template <int32_t kFold>
+constexpr int32_t gemm_unfolded(int32_t folded) {
+  if constexpr (kFold == 0) {
+    return folded;
+  } else {
+    constexpr int32_t kPairs = kFold / (2 * kGemmFoldPiece);  // of pieces, of a head
+    const int32_t piece = folded / kGemmFoldPiece, pair = piece / 2;
+    return pair / kPairs * kFold + piece % 2 * (kFold / 2) + pair % kPairs * kGemmFoldPiece;
+  }
+}
+
 /// One operand of an epilogue program: a vector, or a matrix stored by rows.
 struct GemmOperand {
   void* data;
@@ -116,6 +131,7 @@ struct GemmWgmmaCall {
   int32_t units_m, units_n;   // tiles; under multicast, clusters of them
   int32_t group;
   int32_t rows_each;  // batched: of D, per matrix; a multiple of block_m
+  int32_t absent;  // bytes of a stage that are not copied: rows beyond the product's last
   GemmOperand operands[6];
   float scalars[4];
   int32_t numbers[4];

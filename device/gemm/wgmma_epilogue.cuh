@@ -53,7 +53,8 @@ class GemmEpilogue {
   static constexpr int kStrip = P::kStripColumns > kRound ? P::kStripColumns : kRound;
   static_assert(P::kStripColumns <= kRound || kColumns % P::kStripColumns == 0);
   /// The extent of one store: 64 rows × kSegment columns; swapped, kSegment rows × 64.
-  static constexpr int kSegment = gemm_segment(kColumns, kRound);
+  static constexpr int kSegment = P::kFold > 0 ? kGemmFoldPiece : gemm_segment(kColumns, kRound);
+  static_assert(P::kFold == 0 || (!C.swapped && kStrip == 64 && kColumns % 64 == 0));
   static constexpr int kSegmentBytes = C.swapped ? 128 : kSegment * kBytes;
   static constexpr uint32_t kSwizzle = kSegmentBytes - 16;  // bits of the place that trade
   static constexpr int kStrips = (kColumns + kStrip - 1) / kStrip;
@@ -66,7 +67,7 @@ class GemmEpilogue {
     return (kColumns - kFirst < kStrip ? kColumns - kFirst : kStrip) / 8;
   }
   template <int kFirst>
-  using At = GemmFragment<C.swapped, blocks<kFirst>()>;
+  using At = GemmFragment<C.swapped, blocks<kFirst>(), P::kFold>;
   using FirstAsked = typename P::template Asked<At<0>>;
   /// Operands are requested early where the sums leave registers for them: the first strip's before
   /// the main loop, the next strip's before the current one is computed. In ping-pong the other
@@ -118,7 +119,7 @@ class GemmEpilogue {
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     thread %= 128;
     return {call_, tile.row + thread / 32 * 16 + thread % 32 / 4,
-            tile.column + kFirst + thread % 4 * 2};
+            gemm_unfolded<P::kFold>(tile.column + kFirst) + thread % 4 * 2};
   }
 
   template <int kFirst, int kAll, class Asked>
@@ -155,7 +156,8 @@ class GemmEpilogue {
         for (int i = 0; i < kBlocks * 8 / kSegment; ++i) {
           const unsigned char* from =
               from_ + buffer + i * (C.swapped ? kSegment : 64) * kSegmentBytes;
-          const int32_t column = tile.column + kFirst + kBlock * 8 + i * kSegment;
+          const int32_t column =
+              gemm_unfolded<P::kFold>(tile.column + kFirst + kBlock * 8 + i * kSegment);
           if constexpr (C.batched)
             tma_store(call_.out[part], from, in_stack(tile.row, column));
           else

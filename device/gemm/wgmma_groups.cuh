@@ -240,7 +240,7 @@ __device__ __forceinline__ void produce_groups(const GroupedWgmmaCall& call,
       unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
-      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes);
+      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - p.absent);
       A::template load<C.block_m, C.block_m>(a, p.a, full, 0, row, k, 0);
       if constexpr (kDepth)
         B::template load<C.block_n, C.block_n>(a + C.a_bytes(), p.b[0], full, 0, tiles.column, k,

@@ -319,7 +319,7 @@ __device__ __forceinline__ void gemm_wgmma_block(const GemmWgmmaCall& call) {
   launch_dependents();
   if (group == 0) {
     give_registers<C>();
-    if (threadIdx.x == 0) produce<S, C, P::kParts>(call, ring);
+    if (threadIdx.x == 0) produce<S, C, P::kParts, P::kFold>(call, ring);
     __syncwarp();
     if constexpr (C.share == GemmShare::kK) cluster_sync(), cluster_sync();
   } else {

@@ -40,6 +40,7 @@ struct GemmProgram {
   static constexpr int kParts = 1;         // matrices b that meet: 2 for a gate and what it scales
   static constexpr int kStores = 1;        // parts that are stored, each to its own out
   static constexpr int kStripColumns = 0;  // columns that must be seen at once; 0: any number
+  static constexpr int kFold = 0;          // columns of a head, if they are folded
   template <class At>
   struct Asked {};
   template <class At>
@@ -115,15 +116,19 @@ __device__ __forceinline__ uint32_t ask_one(const void* base, int64_t at, bool i
 }
 
 /// A thread's position in a strip, and the kinds of operands.
-template <bool kSwapped, int kBlocksOf>
+template <bool kSwapped, int kBlocksOf, int kFold = 0>
 struct GemmFragment {
   static constexpr int kBlocks = kBlocksOf;
   const GemmWgmmaCall& call;
   int32_t first_row, first_column;  // of D as the kernel sees it
 
+  /// Columns from the first block of 8 to block j.
+  __device__ static constexpr int32_t apart(int j) {
+    return 8 * j + (kFold > 0 && 8 * j >= kGemmFoldPiece ? kFold / 2 - kGemmFoldPiece : 0);
+  }
   __device__ __forceinline__ int32_t row(int h) const { return first_row + 8 * h; }
   __device__ __forceinline__ int32_t column(int j, int e = 0) const {
-    return first_column + 8 * j + e;
+    return first_column + apart(j) + e;
   }
   __device__ __forceinline__ bool row_inside(int h) const { return row(h) < call.m; }
   __device__ __forceinline__ bool column_inside(int j, int e = 0) const {
@@ -146,7 +151,7 @@ struct GemmFragment {
       } else {
 #pragma unroll
         for (int j = 0; j < kBlocks; ++j) {
-          const char* const pair = from + 8 * j * size_of(T);
+          const char* const pair = from + apart(j) * size_of(T);
           if constexpr (kWords == 1)
             bits[j] = ask_word(pair, at.column_inside(j));
           else

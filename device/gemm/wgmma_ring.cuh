@@ -100,15 +100,34 @@ struct GemmTileCopy {
   }
 };
 
+/// The same for rows that are folded columns of D: pieces, each a copy.
+template <GemmWgmmaConfig C, int kFold, class Copy>
+__device__ __forceinline__ void load_folded(unsigned char* tile, const TensorMap& map,
+                                            Mbarrier& full, int32_t column, int32_t k,
+                                            uint32_t rank) {
+  constexpr bool kShared = C.share == GemmShare::kB;
+  constexpr int kEach = C.block_n / kGemmFoldPiece / (kShared ? C.cluster : 1);
+  const int32_t first = kShared ? static_cast<int32_t>(rank) * kEach * kGemmFoldPiece : 0;
+#pragma unroll
+  for (int s = 0; s < C.steps(); ++s)
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int32_t row = first + i * kGemmFoldPiece;
+      Copy::copy(tile + (s * C.block_n + row) * 128, map, full,
+                 Tile2{k + s * 64, gemm_unfolded<kFold>(column + row)}, 0);
+    }
+}
+
 template <GemmTraits S, GemmWgmmaConfig C>
 __device__ __forceinline__ void copy_given(const GemmWgmmaCall& call, const GemmRing<S, C>& ring,
                                            RingPlace<C.stages>& at, int32_t givers);
 
 /// Everything that the copying thread does.
-template <GemmTraits S, GemmWgmmaConfig C, int kParts>
+template <GemmTraits S, GemmWgmmaConfig C, int kParts, int kFold = 0>
 __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRing<S, C>& ring) {
   constexpr int kColumns = C.block_n / kParts;
   static_assert(S.b_by_depth || kColumns % 64 == 0 || kParts == 1, "parts are whole boxes");
+  static_assert(kFold == 0 || (S.b_by_depth && kParts == 1), "pieces are rows of boxes");
   constexpr CacheHint kOnce = C.weight_once ? CacheHint::kFirst : CacheHint::kNone;
   using A =
       GemmTileCopy<C, S.a_by_depth, C.share == GemmShare::kA, C.swapped ? kOnce : CacheHint::kNone>;
@@ -126,12 +145,16 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
       unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
-      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes);
+      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent);
       A::template load<C.block_m, C.block_m>(a, call.a, full, 0, row, k, tiles.rank, matrix);
+      if constexpr (kFold > 0) {
+        load_folded<C, kFold, B>(a + C.a_bytes(), call.b[0], full, part.tile.column, k, tiles.rank);
+      } else {
 #pragma unroll
-      for (int p = 0; p < kParts; ++p)
-        B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[p], full, p * kColumns,
-                                              part.tile.column, k, tiles.rank, matrix);
+        for (int p = 0; p < kParts; ++p)
+          B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[p], full, p * kColumns,
+                                                part.tile.column, k, tiles.rank, matrix);
+      }
     }
     if constexpr (C.stream) copy_given<S, C>(call, ring, at, part.givers);
   }

@@ -3,7 +3,7 @@
 // other stage. In: sums in registers. Out: the same sums in the ring of the block that adds them.
 //   giver   its warpgroups write their sums, then count themselves in GemmStreamCall::given
 //   owner   the copying thread waits for the count, then copies; the warpgroups wait for stages
-// Read next: stream_config.hpp (who gives, and why no wait is circular), wgmma_ring.cuh.
+// Read next: stream_config.hpp (which block gives, and why no wait is circular), wgmma_ring.cuh.
 #pragma once
 
 #include "device/bulk_copy.cuh"
@@ -18,8 +18,8 @@ struct GemmGiven {
   static constexpr int kRowBytes = C.tile_threads() * 16;  // four sums of every thread
   static constexpr int kRows = C.sums() / 4;
   static constexpr int kFit = GemmRing<S, C>::kStageBytes / kRowBytes;
-  static constexpr int kRowsAStage = kFit < kRows ? kFit : kRows;
-  static_assert(kRowsAStage > 0);
+  static constexpr int kRowsPerStage = kFit < kRows ? kFit : kRows;
+  static_assert(kRowsPerStage > 0);
   __device__ static __forceinline__ char* sums_of(const GemmWgmmaCall& call, uint32_t block) {
     return reinterpret_cast<char*>(call.stream.sums) + int64_t{block} * (kRows * kRowBytes);
   }
@@ -71,10 +71,10 @@ __device__ __forceinline__ void copy_given(const GemmWgmmaCall& call, const Gemm
         : "memory");
     const char* from = Given::sums_of(call, block);
 #pragma unroll 1
-    for (int row = 0; row < Given::kRows; row += Given::kRowsAStage, at.advance()) {
+    for (int row = 0; row < Given::kRows; row += Given::kRowsPerStage, at.advance()) {
       const int left = Given::kRows - row;
       const uint32_t bytes =
-          (left < Given::kRowsAStage ? left : Given::kRowsAStage) * Given::kRowBytes;
+          (left < Given::kRowsPerStage ? left : Given::kRowsPerStage) * Given::kRowBytes;
       ring.empty[at.stage].wait(at.parity ^ 1);
       ring.full[at.stage].arrive_expect_tx(bytes);
       bulk_load_once(shared_address(ring.tiles + at.stage * GemmRing<S, C>::kStageBytes), from,
@@ -96,13 +96,13 @@ __device__ __forceinline__ void add_given(float (&d)[C.row_blocks()][C.block_n /
   for (int32_t g = 0; g < givers; ++g) {
 #pragma unroll
     for (int row = 0; row < Given::kRows; ++row) {
-      const int in_stage = row % Given::kRowsAStage;
+      const int in_stage = row % Given::kRowsPerStage;
       if (in_stage == 0) ring.full[at.stage].wait(at.parity);
       const float4 v = *reinterpret_cast<const float4*>(
           mine + at.stage * GemmRing<S, C>::kStageBytes + in_stage * Given::kRowBytes);
       float* const sums = &d[row * 4 / kEach][row * 4 % kEach];
       sums[0] += v.x, sums[1] += v.y, sums[2] += v.z, sums[3] += v.w;
-      if (in_stage == Given::kRowsAStage - 1 || row == Given::kRows - 1) {
+      if (in_stage == Given::kRowsPerStage - 1 || row == Given::kRows - 1) {
         __syncwarp();  // all lanes have read
         ring.release(at.stage);
         at.advance();

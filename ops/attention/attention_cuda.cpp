@@ -68,9 +68,8 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
   p.lse_at[0] = op.packed() ? 0 : lse.strides[0];
   p.lse_at[1] = lse.strides[lse.rank - 2], p.lse_at[2] = lse.strides[lse.rank - 1];
   if (op.packed()) {
-    p.cu_q = static_cast<const std::int32_t*>(args.tensors[op.cu_q].data);
-    p.cu_k = static_cast<const std::int32_t*>(args.tensors[op.cu_k].data);
-    p.cu_q_at = args.tensors[op.cu_q].strides[0], p.cu_k_at = args.tensors[op.cu_k].strides[0];
+    point_words(args, op.cu_q, p.cu_q, p.cu_q_at);
+    point_words(args, op.cu_k, p.cu_k, p.cu_k_at);
   }
   for (int i = 0; const int tensor : {op.q_descale, op.k_descale, op.v_descale}) {
     if (tensor >= 0 && args.has(tensor)) {
@@ -340,22 +339,22 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
                   [copy](const Config& c) { return fits(copy, c); });
   }
   static Config preset(const Query& q) {
-    // H200, bf16 (26 November 2026; docs/notes/attention_gpu.md).
+    // H200, bf16 (29 November 2026; docs/notes/attention_gpu.md).
     const AttentionOp& op = op_of(q);
     const std::int64_t d = width_of(q), sequences = op.packed() ? dim(q, op.batch) : 1;
     const bool codes = is_f8(type_of(q));
+    const std::int64_t each = std::max<std::int64_t>(1, sequences);
     Config c = d == 256  ? Config{2, 80, 2, 1, false, true}
-               : d == 64 ? Config{3, 128, 2, 2, false, true}
-                         : Config{2, 128, 2, 2, false, true};
-    if (d == 128 && !codes) c.queries = 1;  // as fast as two, or up to 4 % faster
-    // Where the diagonal crosses much of a sequence, tiles of fewer rows waste less beyond it
-    // (1,024 keys: 245 TFLOP/s against 217).
-    const std::int64_t rows = dim(q, op.q_rows) / std::max<std::int64_t>(1, sequences);
-    if (d == 64 && !codes && q.problem.scalars[kCausalKey] != 0 && rows <= 1024)
-      c = {2, 128, 3, 2, false, true};
-    // For f8, wide blocks are 3 to 5 % faster where there are many (docs/notes/attention_f8.md).
-    if (d == 128 && codes && dim(q, op.k_rows) / std::max<std::int64_t>(1, sequences) >= 8192)
-      c.keys = 160;
+               : d == 64 ? Config{3, 128, codes ? 2 : 3, 2, !codes, true}
+                         : Config{2, 128, 2, codes ? 2 : 1, false, true};
+    // Where the diagonal crosses much of a sequence, small blocks waste less beyond it.
+    const Config small{4, 64, 4, 2, false, true};
+    if (d == 64 && q.problem.scalars[kCausalKey] != 0 && dim(q, op.q_rows) / each <= 1024 &&
+        fits(q, small))
+      c = small;
+    // Wide blocks are 2 to 5 % faster where there are many (docs/notes/attention_gpu.md,
+    // docs/notes/attention_f8.md).
+    if (d == 128 && dim(q, op.k_rows) / each >= 8192) c.keys = codes ? 160 : 176;
     while (!fits(q, c)) c.keys -= 16;
     c.draws = op.packed() && many_lengths(sequences, milliseconds(q, c));
     return c;

@@ -151,7 +151,7 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientMmaConfig> 
   static Support supports(const Query& q) {
     const AttentionOp& op = op_of(q).of;
     if (size_of(q.problem.tensors[op.q].dtype) != 2)
-      return Support::no("{} has no 16 bits an element", tensor(op.q));
+      return Support::no("elements of {} do not have 16 bits", tensor(op.q));
     for (const int letter : {op.d, op.dv})
       if (dim(q, letter) > 256) return Support::no("heads of {}; at most 256", dim(q, letter));
     return supports_sizes(q, op);

@@ -52,7 +52,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionGradientWgmmaConf
     const AttentionGradientOp& op = op_of(q);
     const Problem& p = q.problem;
     if (size_of(p.tensors[op.of.q].dtype) != 2)
-      return Support::no("{} has no 16 bits an element", tensor(op.of.q));
+      return Support::no("elements of {} do not have 16 bits", tensor(op.of.q));
     const std::int64_t d = dim(q, op.of.d);
     if ((d != 64 && d != 128) || dim(q, op.of.dv) != d)
       return Support::no("heads of {} and {}; expected 64 or 128", d, dim(q, op.of.dv));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/element.hpp"
+#include "ops/attention/indices.hpp"
 #include "registry/operator.hpp"
 
 namespace dlblas::attention {
@@ -161,8 +162,7 @@ struct AttentionCall {
     const TensorView& t = args.tensors[cu];
     const auto at = [&](std::int64_t i) {
       if (i == 0 || i > batches) return i == 0 ? 0 : rows;
-      return std::clamp<std::int64_t>(static_cast<std::int64_t>(load_element(t, i * t.strides[0])),
-                                      0, rows);
+      return std::clamp<std::int64_t>(index_at(t, i * t.strides[0]), 0, rows);
     };
     return {at(b), std::max(at(b), at(b + 1))};
   }

@@ -1,19 +1,18 @@
 // Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
-// bytes. A block processes tiles of 128 or 192 rows of a head: two or three consumer warpgroups
+// bytes. A block processes tiles of 128, 192 or 256 rows of a head: two to four consumer warpgroups
 // multiply, 64 rows each, and one thread copies through ring buffers of Q, K and V and announces
 // each tile; for paged keys a whole warp copies, and looks the pages up. Blocks take tiles in a
-// fixed order, or draw the next free one (`draws`). Blocks of keys are processed last to first: the
-// scores of one overlap P·V of the one before and, where two tiles of Q fit, the first scores of a
-// tile overlap the last P·V of the tile before. If some row sees only part of a block, its V is
-// searched for values that are not finite, as in attention_mma.cuh. With q, k and v in f8, scores
-// are products of f8. Three warps next to the copying one widen V to f16, exactly: weights keep 11
-// bits, and V needs no transposition, which products of f8 would require. For pages of f8 they
-// widen K and V to q's type. With rotation tables (S.rotary), each warpgroup rotates its rows of a
-// tile of Q once, in shared memory, on arrival; K comes rotated. In: AttentionWgmmaParams. Out: o
-// and lse. Numerics: as attention_mma.cuh, except that f8 scores accumulate with 13 bits below the
-// largest. Deterministic.
-// Flow: call > validate > select > compile > [launch].
-// Read next: attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
+// fixed order, or draw the next free one (`draws`). Blocks of keys are processed last to first,
+// from the last that a warpgroup's own rows see: the scores of one overlap P·V of the one before.
+// If some row sees only part of a block, its V is searched for values that are not finite, as in
+// attention_mma.cuh, by three warps next to the copying one, while scores are computed. With q, k
+// and v in f8, scores are products of f8. The three warps then widen V to f16, exactly: weights
+// keep 11 bits, and V needs no transposition, which products of f8 would require. For pages of f8
+// they widen K and V to q's type. With rotation tables (S.rotary), each warpgroup rotates its rows
+// of a tile of Q once, in shared memory, on arrival; K comes rotated. In: AttentionWgmmaParams.
+// Out: o and lse. Numerics: as attention_mma.cuh, except that f8 scores accumulate with 13 bits
+// below the largest. Deterministic. Flow: call > validate > select > compile > [launch]. Read next:
+// attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
@@ -33,15 +32,13 @@ struct Consumer {
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Tiles = Shared<S, C>;
   static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
-  /// The next tile may begin before this one ends: its Q has a stage, and there are enough
-  /// registers.
-  static constexpr bool kLinked = C.queries > 1 && C.groups == 2;
 
   const AttentionParams& p;
   const AttentionPages& pages;
   const Shared<S, C>& shared;
-  int32_t group, own, column;  // own: of this thread's rows the first; column: of a block's keys
-  RingPlace<C.stages> k_at, v_at;
+  int32_t group, column;  // of a block's keys, this thread's first
+  int32_t part = 0;       // the 64 rows of the tile that this warpgroup multiplies
+  RingPlace<C.stages> k_at, v_at, found_at;
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;  // of the tile that is met
   float scale, factor, most[2], sum[2], rescale[2];
@@ -49,7 +46,7 @@ struct Consumer {
   __device__ __forceinline__ void scores(float (&s)[kN / 2]) {
     constexpr int kRow = Tiles::kRow;
     const uint64_t rows =
-        wgmma_tile_rows<kRow>(shared.q + group * 64 * kRow + q_at.stage * Tiles::kQuery);
+        wgmma_tile_rows<kRow>(shared.q + part * 64 * kRow + q_at.stage * Tiles::kQuery);
     const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
     if constexpr (Tiles::kF8) {
 #pragma unroll
@@ -76,15 +73,15 @@ struct Consumer {
     for (int i = 0; i < kN / 4; ++i) a[i] = pack_pair<S.type>(s[2 * i], s[2 * i + 1]);
   }
 
-  /// Waits for Q of the tile at a slot, and rotates this warpgroup's rows of it.
-  __device__ __forceinline__ void receive_queries(const RingPlace<2>& of) const {
+  /// Waits for Q of the tile, and rotates this warpgroup's rows of it.
+  __device__ __forceinline__ void receive_queries() const {
     shared.q_full[q_at.stage].wait(q_at.parity);
     if constexpr (S.rotary) {
-      const Tile& t = shared.slots[of.stage].tile;
+      const Tile& t = shared.slots[slot.stage].tile;
       const uint32_t tile = shared_address(shared.q) + q_at.stage * Tiles::kQuery;
 #pragma unroll 2
       for (int i = static_cast<int>(threadIdx.x) % 128; i < 64 * kD / 16; i += 128) {
-        const int32_t row = group * 64 + i / (kD / 16), column = i % (kD / 16) * 8;
+        const int32_t row = part * 64 + i / (kD / 16), column = i % (kD / 16) * 8;
         const auto place = [&](int32_t at) {
           return tile + at / 64 * rows_of(C) * 128 + swizzle_128(row * 128 + at % 64 * 2);
         };
@@ -99,28 +96,37 @@ struct Consumer {
     }
   }
 
-  /// The keys that this thread's row `row` (of two) sees, for the tile at a slot.
-  __device__ __forceinline__ KeyRange sight(const RingPlace<2>& of, int32_t row) const {
-    const Tile& t = shared.slots[of.stage].tile;
-    return visible(p, t, min(t.first + own + 8 * row, t.q_rows - 1));
+  /// The first of this thread's rows.
+  __device__ __forceinline__ int32_t own() const {
+    const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128;
+    return part * 64 + thread / 32 * 16 + thread % 32 / 4;
   }
-  /// Turns the scores of block n of the tile at a slot into numerators.
-  __device__ __forceinline__ void softmax(float (&s)[kN / 2], const RingPlace<2>& of, int32_t n,
-                                          bool clean) {
-    const int32_t first_key = n * kN + column;
-    if (kStaged<S> || scale <= 0) {
+  /// The keys that this thread's row `row` (of two) sees.
+  __device__ __forceinline__ KeyRange sight(int32_t row) const {
+    const Tile& t = shared.slots[slot.stage].tile;
+    return visible(p, t, min(t.first + own() + 8 * row, t.q_rows - 1));
+  }
+  /// Turns the scores of block n of the tile into numerators.
+  __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n, bool clean) {
+    if constexpr (kStaged<S>) {
 #pragma unroll
-      for (int i = 0; i < kN / 2; ++i) s[i] = scaled_score<S>(p, scale, s[i], 0, 0);
+      for (float& x : s) x = scaled_score<S>(p, scale, x, 0, 0);
+    } else if (scale <= 0) [[unlikely]] {
+#pragma unroll
+      for (float& x : s) x = scaled_score<S>(p, scale, x, 0, 0);
     }
     if (!clean) {
-      const KeyRange seen[2] = {sight(of, 0), sight(of, 1)};
+      const int32_t first_key = n * kN + column;
+      const KeyRange seen[2] = {sight(0), sight(1)};
       const int32_t end0 = seen[0].end - first_key, end1 = seen[1].end - first_key;
-      const int32_t from0 = seen[0].first - first_key, from1 = seen[1].first - first_key;
 #pragma unroll
-      for (int i = 0; i < kN / 2; ++i) {
-        const int32_t key = i / 4 * 8 + (i & 1);
-        const bool there = key < (i & 2 ? end1 : end0) && key >= (i & 2 ? from1 : from0);
-        s[i] = there ? s[i] : minus_infinity();
+      for (int i = 0; i < kN / 2; ++i)
+        s[i] = i / 4 * 8 + (i & 1) < (i & 2 ? end1 : end0) ? s[i] : minus_infinity();
+      if (p.window >= 0) {
+        const int32_t from0 = seen[0].first - first_key, from1 = seen[1].first - first_key;
+#pragma unroll
+        for (int i = 0; i < kN / 2; ++i)
+          s[i] = i / 4 * 8 + (i & 1) >= (i & 2 ? from1 : from0) ? s[i] : minus_infinity();
       }
     }
     float peaks[2][2];
@@ -129,23 +135,34 @@ struct Consumer {
 #pragma unroll
     for (int i = 4; i < kN / 2; ++i)
       peaks[i >> 1 & 1][i & 1] = fmaxf(peaks[i >> 1 & 1][i & 1], s[i]);
-    float base[2];
+    float peak[2], base[2], shift[2];
+    bool far[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) peak[r] = fmaxf(peaks[r][0], peaks[r][1]);
+#pragma unroll
+    for (int lanes = 1; lanes <= 2; ++lanes)
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], lanes));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float peak = fmaxf(peaks[r][0], peaks[r][1]);
-      peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, 1));
-      peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, 2));
-      peak = fmaxf(peak, most[r]);
-      const ExponentBase by = exponent_base(peak, factor);
-      if (by.far) {
+      peak[r] = fmaxf(peak[r], most[r]);
+      const ExponentBase by = exponent_base(peak[r], factor);
+      base[r] = by.base, far[r] = by.far;
+      shift[r] = rescale_exponent({by.base, false}, most[r], peak[r], factor);
+    }
+    if (far[0] || far[1]) [[unlikely]] {
 #pragma unroll
-        for (int i = 0; i < kN / 2; i += 4) s[i + 2 * r] -= peak, s[i + 2 * r + 1] -= peak;
+      for (int r = 0; r < 2; ++r) {
+        const float less = far[r] ? peak[r] : 0.0f;
+        if (far[r]) shift[r] = rescale_exponent({base[r], true}, most[r], peak[r], factor);
+#pragma unroll
+        for (int i = 0; i < kN / 2; i += 4) s[i + 2 * r] -= less, s[i + 2 * r + 1] -= less;
       }
-      base[r] = by.base;
-      rescale[r] = DeviceMath::exp2(rescale_exponent(by, most[r], peak, factor));
-      most[r] = peak;
     }
     float part[2][2] = {{0, 0}, {0, 0}};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) rescale[r] = DeviceMath::exp2(shift[r]), most[r] = peak[r];
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) {
       s[i] = DeviceMath::exp2(fmaf(s[i], factor, -base[i >> 1 & 1]));
@@ -173,20 +190,54 @@ struct Consumer {
     const uint32_t tile = shared_address(shared.v) + v_at.stage * kValues + at / 64 * kN * 128;
     return tile + swizzle_128(key * 128 + at % 64 * 2);
   }
-  /// Adds values of V that are not finite to o separately, and zeroes them in the block. Each
-  /// warpgroup searches the block itself; none changes it before all have done so.
-  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n) {
-    constexpr int kEights = kD / 8, kThreads = C.groups * 128;
-    shared.v_full[v_at.stage].wait(v_at.parity);
-    bool found = false;
-    for (int i = static_cast<int>(threadIdx.x) % 128; i < kN * kEights; i += 128) {
-      uint32_t words[4];
-      load_shared(words, eight(i / kEights, i % kEights * 8));
+  /// Whether the block of V has values that are not finite, the same for all warpgroups. Called
+  /// once for each block of which some row of the tile sees only part.
+  __device__ __forceinline__ bool finds() {
+    int32_t found;
+    if constexpr (!Tiles::kSearchers) {
+      shared.v_full[v_at.stage].wait(v_at.parity);
+      const uint32_t thread = threadIdx.x % 128;
+      const uint32_t from = shared_address(shared.v) + v_at.stage * kValues + thread * 16;
+      uint32_t met = 0;
+#pragma unroll 2
+      for (int i = 0; i < kValues; i += 128 * 16) {
+        uint32_t words[4];
+        load_shared(words, from + i);
 #pragma unroll
-      for (const uint32_t w : words) found |= not_finite<S.type>(w);
+        for (const uint32_t w : words) meet_finite<S.type>(met, w);
+      }
+      found = group_any(group, not_finite<S.type>(met));
+    } else {
+      shared.searched[found_at.stage].wait(found_at.parity);
+      uint32_t words[4];
+      load_shared(words, shared_address(shared.found) + found_at.stage * 16);
+      found = static_cast<int32_t>(words[0] | words[1] | words[2]);
+      found_at.advance();
     }
-    if (!group_any(group, found)) return;
-    const KeyRange seen[2] = {sight(slot, 0), sight(slot, 1)};
+    return uniform(found) != 0;
+  }
+  /// Zeroes these values, once all warpgroups have used them.
+  __device__ __forceinline__ void zero() const {
+    constexpr int kEights = kD / 8, kThreads = C.groups * 128;
+    barrier_wait<kThreads>(1);
+#pragma unroll 1
+    for (int i = group * 128 + static_cast<int>(threadIdx.x) % 128; i < kN * kEights;
+         i += kThreads) {
+      uint32_t words[4];
+      const uint32_t place = eight(i / kEights, i % kEights * 8);
+      load_shared(words, place);
+#pragma unroll
+      for (uint32_t& w : words) w = finite_part<S.type>(w);
+      store_shared(place, words);
+    }
+    fence_async_shared();
+    barrier_wait<kThreads>(1);
+  }
+  /// Adds values of V that are not finite to o separately, and zeroes them in the block.
+  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n) {
+    if (!finds()) [[likely]]
+      return;
+    const KeyRange seen[2] = {sight(0), sight(1)};
 #pragma unroll 1
     for (int key = 0; key < kN; ++key) {
       const int32_t at = n * kN + key;
@@ -207,52 +258,32 @@ struct Consumer {
         }
       }
     }
-    barrier_wait<kThreads>(1);
-    for (int i = static_cast<int>(threadIdx.x) - 128; i < kN * kEights; i += kThreads) {
-      uint32_t words[4];
-      const uint32_t place = eight(i / kEights, i % kEights * 8);
-      load_shared(words, place);
-#pragma unroll
-      for (uint32_t& w : words) w = finite_part<S.type>(w);
-      store_shared(place, words);
-    }
-    fence_async_shared();
-    barrier_wait<kThreads>(1);
+    zero();
   }
 
-  /// Waits for the slot at `place`. False: there is no further tile.
-  __device__ __forceinline__ bool told(const RingPlace<2>& place, Blocks& b) const {
-    shared.slot_full[place.stage].wait(place.parity);
-    const Slot& at = shared.slots[place.stage];
-    if (!at.more) return false;
-    b = blocks_of<C>(p, at.tile);
-    // Uniform for the compiler: loop counts and descriptors stay in uniform registers.
-    b.first = __reduce_min_sync(0xffffffffu, b.first), b.end = __reduce_min_sync(~0u, b.end);
-    b.clean_from = __reduce_min_sync(0xffffffffu, b.clean_from);
-    b.clean_to = __reduce_min_sync(0xffffffffu, b.clean_to);
-    return true;
+  /// Waits for the slot. False: there is no further tile.
+  __device__ __forceinline__ bool told(Blocks& all, Blocks& mine) {
+    // Late rows see more keys than early ones: warpgroups take them in turn.
+    const bool back = C.groups > 2 && (slot.stage & 1) != 0;
+    part = uniform(back ? C.groups - 1 - group : group);
+    shared.slot_full[slot.stage].wait(slot.parity);
+    const Slot& at = shared.slots[slot.stage];
+    all = uniform(at.all), mine = Tiles::kSpare ? uniform(at.own[part]) : all;
+    return all.first >= 0;
   }
-  /// Prepares for the first block of the tile at a slot; `sees`: there is one.
-  __device__ __forceinline__ void reset(const RingPlace<2>& of, bool sees) {
+  /// Prepares for the first block of the tile; `sees`: there is one.
+  __device__ __forceinline__ void reset(bool sees) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) most[r] = minus_infinity(), sum[r] = 0;
     if constexpr (Tiles::kF8) {
-      const Tile& t = shared.slots[of.stage].tile;
+      const Tile& t = shared.slots[slot.stage].tile;
       if (sees) scale = scale_of<S>(p, t, t.head / p.group);
       factor = factor_of<S>(scale);
     }
   }
-  /// Stores the tile at `slot`, and releases the slot.
-  __device__ __forceinline__ void leave(float (&o)[kD / 2], const float (&peak)[2],
-                                        const float (&total)[2], float of_peak) {
-    store(o, shared.slots[slot.stage].tile, peak, total, of_peak);
-    __syncwarp();
-    release(shared.slot_empty[slot.stage]);
-    slot.advance();
-  }
 
   /// Issues the scores of the next block and P·V of block n; on return the scores are ready, and
-  /// P·V is in flight. V is searched while the scores run.
+  /// P·V is in flight.
   __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
                                       const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
     if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
@@ -267,124 +298,145 @@ struct Consumer {
     if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
     wgmma_wait<1>();
     wgmma_pin(s);
+    leave_keys();
+  }
+  __device__ __forceinline__ void leave_keys() {
     release_values<Tiles::kWideKeys>(shared.k_empty[k_at.stage]);
     k_at.advance();
+  }
+  __device__ __forceinline__ void leave_queries() {
+    release(shared.q_empty[q_at.stage]);
+    q_at.advance();
   }
   __device__ __forceinline__ void finish(float (&o)[kD / 2]) {
     wgmma_wait<0>();
     wgmma_pin(o);
+    leave_values();
+  }
+  __device__ __forceinline__ void leave_values() {
     release_values<Tiles::kCodes>(shared.v_empty[v_at.stage]);
     v_at.advance();
+  }
+  /// Passes blocks [from, all.end), of which this warpgroup's rows see no key.
+  __device__ __forceinline__ void skip(int32_t from, const Blocks& all) {
+#pragma unroll 1
+    for (int32_t n = all.end - 1; n >= from; --n) {
+      shared.k_full[k_at.stage].wait(k_at.parity);
+      leave_keys();
+      if (!all.clean(n))
+        if (finds()) zero();
+      if (C.turns && n > all.first) {
+        barrier_wait<256>(group + 5);
+        barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
+      }
+      shared.v_full[v_at.stage].wait(v_at.parity);
+      leave_values();
+    }
   }
 
   /// Processes all tiles.
   __device__ __forceinline__ void walk() {
     float s[kN / 2], o[kD / 2];
     uint32_t a[kN / 4];
-    Blocks b;
-    bool begun = false;  // the tile's first block, beside the end of the tile before
-    bool more = told(slot, b);
+    Blocks all, mine;
 #pragma unroll 1
-    while (more) {
-      const auto clean = [](const Blocks& of, int32_t n) {
-        return n >= of.clean_from && n < of.clean_to;
-      };
+    while (told(all, mine)) {
 #pragma unroll
       for (float& x : o) x = 0;
-      if (!begun) reset(slot, b.first < b.end);
-      int32_t n = b.end - 1;
-      RingPlace<2> next = slot;
-      next.advance();
-      if (b.first >= b.end) {
-        leave(o, most, sum, factor);
-        more = told(slot, b);
-        continue;
-      }
-      if (!begun) {
-        receive_queries(slot);
+      reset(all.first < all.end);
+      Row rows[2];
+      skip(mine.end, all);
+      if (mine.first < mine.end) {
+        int32_t n = mine.end - 1;
+        receive_queries();
         shared.k_full[k_at.stage].wait(k_at.parity);
         wgmma_fence();
         scores(s);
         wgmma_wait<0>();
         wgmma_pin(s);
-        release_values<Tiles::kWideKeys>(shared.k_empty[k_at.stage]);
-        k_at.advance();
-        softmax(s, slot, n, clean(b, n));
+        leave_keys();
+        if (C.queries == 1 && n == mine.first) leave_queries();
+        softmax(s, n, mine.clean(n));
         pack(a, s);
-      }
 #pragma unroll 1
-      while (n > b.first) {
-        ask(s, o, a, n, clean(b, n));
-        --n;
-        softmax(s, slot, n, clean(b, n));
-        hold();
-        finish(o);
-        rescale_sums(o);
-        pack(a, s);
-      }
-      release(shared.q_empty[q_at.stage]);
-      q_at.advance();
-      const bool last_clean = clean(b, n);
-      begun = false;
-      if constexpr (kLinked) {
-        more = told(next, b);
-        begun = more && b.first < b.end;
-      }
-      if (begun) {
-        receive_queries(next);
-        ask(s, o, a, n, last_clean);
-        const float peak[2] = {most[0], most[1]}, total[2] = {sum[0], sum[1]};
-        const float of_peak = factor;
-        reset(next, true);
-        softmax(s, next, b.end - 1, clean(b, b.end - 1));
-        hold();
-        finish(o);
-        leave(o, peak, total, of_peak);
-        pack(a, s);
-      } else {
-        if (!last_clean) take_out(o, n);
+        while (n > mine.first) {
+          ask(s, o, a, n, all.clean(n));
+          --n;
+          if (C.queries == 1 && n == mine.first) leave_queries();
+          softmax(s, n, mine.clean(n));
+          hold();
+          finish(o);
+          rescale_sums(o);
+          pack(a, s);
+        }
+        if (C.queries > 1) leave_queries();
+        if (!all.clean(n)) take_out(o, n);
         shared.v_full[v_at.stage].wait(v_at.parity);
         wgmma_fence();
         values(o, a);
+        end_rows(rows);
         finish(o);
-        leave(o, most, sum, factor);
+      } else {
+        if (all.first < all.end) {
+          shared.q_full[q_at.stage].wait(q_at.parity);
+          leave_queries();
+        }
+        end_rows(rows);
       }
-      if constexpr (!kLinked) more = told(slot, b);
+      store(o, rows);
+      __syncwarp();
+      release(shared.slot_empty[slot.stage]);
+      slot.advance();
     }
   }
 
-  /// Stores this thread's two rows of o and the logarithms of their sums.
-  __device__ __forceinline__ void store(float (&o)[kD / 2], const Tile& t, const float (&peak)[2],
-                                        const float (&total)[2], float of_peak) {
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
-    const int32_t rows = min(rows_of(C), t.q_rows - t.first);
+  /// A row of o: where it goes, and the factor of its sums.
+  struct Row {
+    int64_t to;
+    float inverse;
+    bool there;
+  };
+  /// Determines this thread's rows, and stores the logarithms of their sums.
+  __device__ __forceinline__ void end_rows(Row (&rows)[2]) const {
+    const Tile t = shared.slots[slot.stage].tile;
+    float total[2] = {sum[0], sum[1]};
+#pragma unroll
+    for (int lanes = 1; lanes <= 2; ++lanes)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) total[r] += __shfl_xor_sync(0xffffffffu, total[r], lanes);
+    const int32_t left = min(rows_of(C), t.q_rows - t.first);
+    const int64_t batch = S.packed_sequences ? 0 : t.batch;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float all = total[r];
-      all += __shfl_xor_sync(0xffffffffu, all, 1);
-      all += __shfl_xor_sync(0xffffffffu, all, 2);
+      const float all = total[r];
       float of_values = 1;
       if constexpr (Tiles::kF8)
         if (all != 0) of_values = descale_of(p, 2, t, t.head / p.group);
-      const auto log2_sum = [&] {
-        return all == 0 ? minus_infinity() : log2_of_sum(peak[r], of_peak, log2f(all));
-      };
-      float with_sink = 0;
-      if constexpr (S.page > 0) with_sink = log2_sum(), of_values = of_pages(t, with_sink);
-      const float inverse = all == 0 ? 0.0f : of_values / all;
-      const int32_t row = own + 8 * r;
+      float lse = all == 0 ? minus_infinity() : log2_of_sum(most[r], factor, log2f(all));
+      if constexpr (S.page > 0) of_values = of_pages(t, lse);
+      const int32_t row = own() + 8 * r;
       const int64_t at = t.q_from + static_cast<int64_t>(t.first) + row;
-      const int64_t batch = S.packed_sequences ? 0 : t.batch;
-      const int64_t to = batch * p.o_at[0] + at * p.o_at[1] + t.head * p.o_at[2];
+      rows[r].inverse = all == 0 ? 0.0f : of_values * DeviceMath::reciprocal(all);
+      rows[r].to = batch * p.o_at[0] + at * p.o_at[1] + t.head * p.o_at[2];
+      rows[r].there = row < left;
+      if (row < left && threadIdx.x % 4 == 0) store_lse(p, t, t.head, at, lse * 0.693147181f);
+    }
+  }
+  /// Stores this thread's two rows of o.
+  __device__ __forceinline__ void store(const float (&o)[kD / 2], const Row (&rows)[2]) const {
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float inverse = rows[r].inverse;
       if constexpr (S.to == DType::kF32) {
-        float* const out = static_cast<float*>(p.o) + to + column;
+        float* const out = static_cast<float*>(p.o) + rows[r].to + column;
 #pragma unroll
         for (int i = 0; i < kD / 8; ++i)
-          if (row < rows)
+          if (rows[r].there)
             *reinterpret_cast<float2*>(out + i * 8) = {o[4 * i + 2 * r] * inverse,
                                                        o[4 * i + 2 * r + 1] * inverse};
       } else {
-        uint16_t* const out = static_cast<uint16_t*>(p.o) + to + lane * 8;
+        uint16_t* const out = static_cast<uint16_t*>(p.o) + rows[r].to + lane * 8;
 #pragma unroll
         for (int i = 0; i < kD / 8; i += 4) {
           uint32_t words[4];
@@ -393,12 +445,10 @@ struct Consumer {
             words[j] = pack_pair<S.to>(o[4 * (i + j) + 2 * r] * inverse,
                                        o[4 * (i + j) + 2 * r + 1] * inverse);
           gather_quad(words);
-          if (row < rows)
+          if (rows[r].there)
             *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
         }
       }
-      if (row < rows && lane == 0)
-        store_lse(p, t, t.head, at, (S.page > 0 ? with_sink : log2_sum()) * 0.693147181f);
     }
   }
   /// The factor of values: v_scale, times the row's share of its sum with the sink, which is added
@@ -419,9 +469,7 @@ struct Consumer {
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Shared<S, C>& shared,
                                         int32_t group) {
-  const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, lane = thread % 32;
-  const int32_t own = group * 64 + thread / 32 * 16 + lane / 4;
-  Consumer<S, C> c{g.p, g.pages, shared, group, own, lane % 4 * 2};
+  Consumer<S, C> c{g.p, g.pages, shared, group, static_cast<int32_t>(threadIdx.x) % 4 * 2};
   c.scale = g.p.scale;
   if constexpr (S.page > 0)
     if (g.pages.k_scale) c.scale *= float_at(g.pages.k_scale, 0);
@@ -438,7 +486,7 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     attention_wgmma(const __grid_constant__ AttentionWgmmaParams g) {
   using namespace wgmma_detail;
   static_assert(S.d == S.dv && S.bias == DType::kAbsent && C.keys % 16 == 0);
-  static_assert(C.groups == 2 || C.groups == 3);
+  static_assert(C.groups >= 2 && C.groups <= 4 && (C.groups < 4 || !C.turns));
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
   if (threadIdx.x == 0) {
@@ -453,12 +501,17 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   static_assert(!kPaged || (!is_f8(S.from) && S.packed_sequences));
   static_assert(!S.rotary || (!kPaged && !is_f8(S.from) && !S.packed_sequences));
   if (group == 0) {
-    release_registers<C.groups == 3 ? 32 : kCodes ? 56 : kMore ? 40 : 24>();
+    release_registers<(C.groups > 2) ? 32 : kCodes ? 56 : kMore ? 40 : 24>();
+    if (__shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / kWarp, 0) > 0) {
+      if constexpr (kCodes)
+        widen<S, C>(g.p, shared);
+      else if constexpr (Shared<S, C>::kSearchers)
+        search<S, C>(shared);
+      return;
+    }
     if (threadIdx.x < (kPaged ? kWarp : 1)) produce<S, C>(g, shared);
-    if constexpr (kCodes)
-      if (threadIdx.x >= 32) widen<S, C>(g.p, shared);
   } else {
-    take_registers<C.groups == 3 ? 160 : kCodes ? 224 : kMore ? 232 : 240>();
+    take_registers<C.groups == 4 ? 112 : C.groups == 3 ? 160 : kCodes ? 224 : kMore ? 232 : 240>();
     consume<S, C>(g, shared, group - 1);
   }
 }

@@ -1,9 +1,10 @@
 // The producer warps of attention_wgmma: one thread, or a warp where keys are in pages, copies
-// blocks of Q, K and V and announces each tile; three more warps widen blocks of f8. In:
-// AttentionWgmmaParams. Out: full stages of the rings in shared memory, slots.
-// Read next: attention_wgmma_shared.cuh (the rings), attention_widen.cuh.
+// blocks of Q, K and V and announces each tile; three more warps widen blocks of f8, or search V.
+// In: AttentionWgmmaParams. Out: full stages of the rings in shared memory, slots. Read next:
+// attention_wgmma_shared.cuh (the rings), attention_widen.cuh.
 #pragma once
 
+#include "ops/attention/attention_finite.cuh"
 #include "ops/attention/attention_wgmma_shared.cuh"
 
 namespace dlblas::attention::wgmma_detail {
@@ -16,6 +17,10 @@ __device__ __forceinline__ void load_box(void* to, const TensorMap& map, Mbarrie
       "l"(&map), "r"(shared_address(&full)), "r"(column), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
+
+/// Asked of the searching warps at the end, instead of where a block of V is: its stage and, in the
+/// high half, the parity of its phase.
+constexpr uint32_t kNothingToSearch = 0xffffffffu;
 
 /// The copying thread; for pages the copying warp, whose lanes each look up and copy a page. Order
 /// for a tile: its slot, K(last), Q, then K one block ahead of V; f8 V, which is widened first,
@@ -30,14 +35,31 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
   constexpr int kBox = kBoxRows<S, C>, kBoxes = C.keys / kBox * kCopiedColumns;
   constexpr int kLanes = kPaged ? kWarp : 1, kOfLane = (kBoxes + kLanes - 1) / kLanes;
   static_assert(!kPaged || (C.keys % kBox == 0 && S.page % kBox == 0));
-  const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x) : 0;
+  const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x % kWarp) : 0;
   RingPlace<C.stages> k_at, v_at;
+  uint32_t questions = 0;
   RingPlace<C.queries> q_at;
   RingPlace<2> slot;
-  const auto tell = [&](const Slot& what) {
+  // Called once V of the block has a stage: the block that had it before, and so the one whose
+  // question had this place, is done.
+  const auto ask = [&](uint32_t where) {
+    if (lane == 0) {
+      shared.found[questions * 4 + 3] = where;
+      shared.asked[questions].arrive();
+    }
+    questions = questions + 1 == C.stages ? 0 : questions + 1;
+  };
+  const auto tell = [&](const Tile& t, const Blocks& all) {
     if (lane == 0) {  // alone: a lane that came late would find the next phase
       shared.slot_empty[slot.stage].wait(slot.parity ^ 1);
-      shared.slots[slot.stage] = what;
+      Slot& to = shared.slots[slot.stage];
+      to.all = all, to.tile = t;
+#pragma unroll 1
+      for (int i = 0; i < (Tiles::kSpare ? C.groups : 0); ++i) {
+        const Blocks own = blocks_of<C>(g.p, t, i * 64, 64);
+        const bool some = t.first + i * 64 < t.q_rows && own.first < own.end;
+        to.own[i] = {all.first, some ? own.end : all.first, own.clean_from, own.clean_to};
+      }
       shared.slot_full[slot.stage].arrive();
     }
     slot.advance();
@@ -46,8 +68,11 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     Tile t = tile_at<S.packed_sequences, rows_of(C), false, kTogether<S>>(g.p, index);
     if (t.empty(g.p)) return;
     if constexpr (kPaged) t.k_from = 0, t.k_rows = paged_keys<S>(g.pages, t.batch - 1);
-    tell({t, 1});
-    const Blocks b = blocks_of<C>(g.p, t);
+    Blocks b = blocks_of<C>(g.p, t);
+    // Keys past the last one are zeros: nothing to search for where rows see all others.
+    if (!S.packed_sequences && visible(g.p, t, t.first).end >= t.k_rows) b.clean_to = b.end;
+    if constexpr (S.packed_sequences) b = uniform(b, kLanes == 1 ? 1u : ~0u);
+    tell(t, b);
     if (b.first >= b.end) return;
     const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
     int64_t entry = 0;
@@ -95,8 +120,12 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     const auto load_v = [&](int32_t n) {
       if constexpr (Tiles::kCodes)
         load(g.v, shared.codes, shared.codes_full, shared.codes_empty, v_at, n);
-      else
+      else {
+        const uint32_t where = v_at.stage | v_at.parity << 16;
         load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n);
+        if constexpr (Tiles::kSearchers)
+          if (!b.clean(n)) ask(where);
+      }
     };
     load_k(b.end - 1);
     if (lane == 0) {
@@ -116,6 +145,13 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     }
     if constexpr (!Tiles::kCodes) load_v(b.first);
   };
+  const auto end = [&] {
+    tell({}, {-1, -1, 0, 0});
+    if constexpr (Tiles::kSearchers) {
+      shared.v_empty[v_at.stage].wait(v_at.parity ^ 1);  // as for a block: see ask
+      ask(kNothingToSearch);
+    }
+  };
   const uint32_t all = static_cast<uint32_t>(g.p.grid);
   if constexpr (C.draws) {
 #pragma unroll 1
@@ -123,8 +159,9 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
       bring(index);
       if (lane == 0) index = gridDim.x + atomicAdd(g.drawn, 1);
       if constexpr (kPaged) index = __shfl_sync(0xffffffffu, index, 0);
+      index = __reduce_min_sync(kLanes == 1 ? 1u : 0xffffffffu, index);
     }
-    tell({{}, 0});
+    end();
     return;
   }
   // The heaviest tiles come first. Every other round runs backwards, so that each block has the
@@ -139,10 +176,10 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
 #pragma unroll 1
     for (uint32_t round = begin; round < end; round += gridDim.x, back = !back) {
       const uint32_t index = round + (back ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-      if (index < end) bring(index);
+      if (index < end) bring(kPaged ? __reduce_min_sync(0xffffffffu, index) : index);
     }
   }
-  tell({{}, 0});
+  end();
 }
 
 /// The widening warps: convert blocks of V, and for pages of f8 also of K, to 16 bits as they
@@ -157,8 +194,8 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
   while (true) {
     shared.slot_full[slot.stage].wait(slot.parity);
     const Slot& now = shared.slots[slot.stage];
-    if (!now.more) return;
-    const Blocks b = blocks_of<C>(p, now.tile);
+    const Blocks b = now.all;
+    if (b.first < 0) return;
     __syncwarp();
     release(shared.slot_empty[slot.stage]);
     slot.advance();
@@ -181,6 +218,36 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
             shared.k_empty[i], shared.k_full[i]);
       one(shared.codes, shared.v, shared.codes_full[i], shared.codes_empty[i], shared.v_empty[i],
           shared.v_full[i]);
+    }
+  }
+}
+
+/// The searching warps, where none has to widen: tell whether blocks of V that the copying warp
+/// asks about have values that are not finite.
+template <AttentionTraits S, AttentionWgmmaConfig C>
+__device__ __forceinline__ void search(const Shared<S, C>& shared) {
+  constexpr int kValues = Shared<S, C>::kValues, kStep = kWideners * 32 * 16;
+  const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32 - 1;
+#pragma unroll 1
+  for (RingPlace<C.stages> at;; at.advance()) {
+    shared.asked[at.stage].wait(at.parity);
+    const uint32_t where = load_shared_word(shared_address(shared.found) + at.stage * 16 + 12);
+    if (where == kNothingToSearch) return;
+    const uint32_t stage = where & 0xffff;
+    shared.v_full[stage].wait(where >> 16);
+    const uint32_t from = shared_address(shared.v) + stage * kValues;
+    uint32_t met = 0;
+#pragma unroll 2
+    for (uint32_t i = (threadIdx.x - 32) * 16; i < kValues; i += kStep) {
+      uint32_t words[4];
+      load_shared(words, from + i);
+#pragma unroll
+      for (const uint32_t w : words) meet_finite<S.type>(met, w);
+    }
+    const bool any = __any_sync(0xffffffffu, not_finite<S.type>(met));
+    if (threadIdx.x % 32 == 0) {
+      shared.found[at.stage * 4 + warp] = any;
+      shared.searched[at.stage].arrive();
     }
   }
 }

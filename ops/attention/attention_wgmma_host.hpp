@@ -16,7 +16,7 @@ struct AttentionWgmma {
   static const ConfigTable<AttentionWgmmaConfig>& table() {
     using C = AttentionWgmmaConfig;
     static const auto* knobs =
-        new ConfigTable<C>{field<&C::groups>("groups", {2, 3}),
+        new ConfigTable<C>{field<&C::groups>("groups", {2, 3, 4}),
                            field<&C::keys>("keys", {64, 80, 96, 112, 128, 144, 160, 176, 192}),
                            field<&C::stages>("stages", {2, 3, 4}),
                            field<&C::queries>("queries", {1, 2}),
@@ -40,7 +40,7 @@ struct AttentionWgmma {
     // widened too, both and their codes.
     const std::int64_t each = is_f8(cache) && !is_f8(type) ? 6 : 4;
     return 1024 + std::int64_t{size_of(type)} * c.queries * rows_of(c) * d +
-           each * c.stages * c.keys * d + 512;
+           each * c.stages * c.keys * d + 640;
   }
   /// Whether registers and shared memory hold a block with heads of `d`.
   static bool holds(DType type, DType cache, std::int64_t d, bool cap,
@@ -48,8 +48,12 @@ struct AttentionWgmma {
     const bool codes = is_f8(cache);
     // With three warpgroups, the widening warps have 32 registers.
     if (codes && c.groups == 3 && (d > 64 || !is_f8(type))) return false;
+    if (c.groups == 4 && (codes || c.turns)) return false;
     // A cap needs more registers.
-    const int registers = c.groups == 3 ? (cap ? 118 : 130) : codes ? 188 : 204;
+    const int registers = c.groups == 4   ? (cap ? 0 : 80)
+                          : c.groups == 3 ? (cap ? 118 : 130)
+                          : codes         ? 188
+                                          : 204;
     return bytes(type, cache, d, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers &&
            (c.persistent || !c.draws);
   }

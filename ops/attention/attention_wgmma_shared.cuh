@@ -38,10 +38,36 @@ __device__ __forceinline__ bool group_any(int32_t group, bool mine) {
   return any != 0;
 }
 
-/// What the copying thread announces: a tile, or that there is none.
+/// Blocks of keys that rows of a tile see: [first, end), and those that every row sees in full.
+struct alignas(16) Blocks {
+  int32_t first, end, clean_from, clean_to;
+
+  __device__ __forceinline__ bool clean(int32_t n) const { return n >= clean_from && n < clean_to; }
+};
+/// The same for all lanes of `lanes`: in uniform registers, as loop counts and descriptors should
+/// be, and conditions of loops, or whatever changes in them leaves these too.
+__device__ __forceinline__ int32_t uniform(int32_t x, uint32_t lanes = 0xffffffffu) {
+  return __reduce_min_sync(lanes, x);
+}
+__device__ __forceinline__ Blocks uniform(const Blocks& of, uint32_t lanes = 0xffffffffu) {
+  return {uniform(of.first, lanes), uniform(of.end, lanes), uniform(of.clean_from, lanes),
+          uniform(of.clean_to, lanes)};
+}
+/// Those of `rows` rows from row `from` of a tile.
+template <AttentionWgmmaConfig C>
+__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t,
+                                            int32_t from = 0, int32_t rows = rows_of(C)) {
+  const int32_t last = min(t.first + from + rows, t.q_rows) - 1;
+  const KeyRange lowest = visible(p, t, t.first + from), highest = visible(p, t, last);
+  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
+          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
+}
+
+/// What the copying thread announces: a tile, its blocks and those of each warpgroup's rows, from
+/// the tile's first to the last that such a row sees. all.first < 0: there is no further tile.
 struct alignas(16) Slot {
+  Blocks all, own[4];
   Tile tile;
-  int32_t more;
 };
 
 template <AttentionTraits S, AttentionWgmmaConfig C>
@@ -50,6 +76,9 @@ struct Shared {
   /// both cases.
   static constexpr bool kF8 = is_f8(S.from), kWideKeys = S.page > 0 && is_f8(S.cache);
   static constexpr bool kCodes = kF8 || kWideKeys;
+  /// The copying warp has registers left. It then determines the blocks of each warpgroup's rows,
+  /// and asks other warps, which have nothing to widen, to search V.
+  static constexpr bool kSpare = S.page == 0 || C.groups == 2, kSearchers = kSpare && !kCodes;
   /// A tile is columns of rows of 128 bytes, or of 64 if a head has no more.
   static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
   static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
@@ -59,11 +88,17 @@ struct Shared {
   static constexpr int kCopiedRow = kCopiedHead < 128 ? kCopiedHead : 128;
   static constexpr int kCopiedColumns = kCopiedHead / kCopiedRow;
   static constexpr int kCopied = C.keys * kCopiedHead;
+  /// Barriers before `found`, an even number: found is aligned to 16 bytes.
+  static constexpr int kBarriers = 4 + 2 * C.queries + (kCodes ? 8 : 4) * C.stages;
   unsigned char *q, *k, *v;
   unsigned char *codes, *key_codes;  // V and K as they are copied, to be widened
   Slot* slots;
   Mbarrier *slot_full, *slot_empty, *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
   Mbarrier *codes_full, *codes_empty, *key_codes_full, *key_codes_empty;
+  // Of the last blocks of V to search, four words each: whether each searching warp found a value
+  // that is not finite, and where the block is.
+  uint32_t* found;
+  Mbarrier *asked, *searched;
 
   __device__ __forceinline__ explicit Shared(unsigned char* raw) {
     q = raw + (1024 - shared_address(raw) % 1024) % 1024;
@@ -78,7 +113,9 @@ struct Shared {
     v_full = k_empty + C.stages, v_empty = v_full + C.stages;
     codes_full = v_empty + C.stages, codes_empty = codes_full + C.stages;
     key_codes_full = codes_empty + C.stages, key_codes_empty = key_codes_full + C.stages;
-    static_assert(2 * sizeof(Slot) + (4 + 2 * C.queries + 8 * C.stages) * 8 <= 512);
+    found = reinterpret_cast<uint32_t*>(slots + 2) + kBarriers * 2;
+    asked = reinterpret_cast<Mbarrier*>(found + 4 * C.stages), searched = asked + C.stages;
+    static_assert(2 * sizeof(Slot) + (kBarriers + (kSearchers ? 4 * C.stages : 0)) * 8 <= 640);
   }
   __device__ __forceinline__ void start() const {
     constexpr int kWarps = C.groups * 4;
@@ -89,6 +126,7 @@ struct Shared {
       k_full[s].init(kWideKeys ? kWideners * 32 : 1), v_full[s].init(kCodes ? kWideners * 32 : 1);
       k_empty[s].init(kWideKeys ? kWarps * 32 : kWarps);
       v_empty[s].init(kCodes ? kWarps * 32 : kWarps);
+      if constexpr (kSearchers) asked[s].init(1), searched[s].init(kWideners);
       if constexpr (kCodes) codes_full[s].init(1), codes_empty[s].init(kWideners);
       if constexpr (kWideKeys) key_codes_full[s].init(1), key_codes_empty[s].init(kWideners);
     }
@@ -118,17 +156,6 @@ __device__ __forceinline__ int64_t first_page(const AttentionPages& pages, int32
   return row + offset_at(pages.indptr, n * pages.indptr_at) * pages.table_at[1];
 }
 
-/// The blocks of keys that a tile's rows see: [first, end), and those that every row sees in full.
-struct Blocks {
-  int32_t first, end, clean_from, clean_to;
-};
-template <AttentionWgmmaConfig C>
-__device__ __forceinline__ Blocks blocks_of(const AttentionParams& p, const Tile& t) {
-  const int32_t last = min(t.first + rows_of(C), t.q_rows) - 1;
-  const KeyRange lowest = visible(p, t, t.first), highest = visible(p, t, last);
-  return {lowest.first / C.keys, (highest.end + C.keys - 1) / C.keys,
-          (highest.first + C.keys - 1) / C.keys, lowest.end / C.keys};
-}
 __device__ __forceinline__ void release(Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }

@@ -106,12 +106,12 @@ def paged_attention(
     ``layout="HND"`` ``[P, Hkv, page, D]`` -> o ``[T, H, Dv]``; H is a multiple of Hkv. With
     ``return_lse`` the result is a tuple of o and ``lse = log Σ e^score``, f32 ``[T, H]``.
 
-    - ``page_table`` i32 ``[B, W]`` and ``seq_lens`` i32 ``[B]``: key n of sequence b is in page
+    - ``page_table`` ``[B, W]`` and ``seq_lens`` ``[B]``: key n of sequence b is in page
       ``page_table[b, n / page]`` at ``n % page``. Or ``page_table`` is a tuple ``(indptr, indices,
-      last_page_len)`` of i32 ``[B + 1]``, ``[·]`` and ``[B]``: sequence b has pages
+      last_page_len)``, ``[B + 1]``, ``[·]`` and ``[B]``: sequence b has pages
       ``indices[indptr[b]]`` … ``indices[indptr[b + 1] − 1]``, the last one with last_page_len keys,
       0 to page (checked on CPUs); ``seq_lens`` is then absent;
-    - ``cu_seqlens_q`` i32 ``[B + 1]``, starting at 0: where each sequence's rows of q begin. They
+    - ``cu_seqlens_q`` ``[B + 1]``, starting at 0: where each sequence's rows of q begin. They
       are its last tokens, whose keys are already in the cache. Absent: one row per sequence. With q
       ``[B, S, H, D]`` each sequence has S rows, and results are ``[B, S, H, Dv]``, ``[B, S, H]``;
     - ``scale``: None means ``1 / √D``; ``causal``: a row sees no later keys;
@@ -122,12 +122,13 @@ def paged_attention(
     - ``k_scale``, ``v_scale`` f32 ``[]``: factors of the values in the caches;
     - ``out``: where o goes, or with ``return_lse`` a tuple of places for o and lse.
 
-    q is f32, f16 or bf16, and o has its dtype; caches have q's dtype, f8e4m3 or f8e5m2; any
-    strides. Slots that no row sees are not read. A row that sees nothing has o = 0 and lse = −inf,
-    or the sink if there is one; a row of no sequence has o = 0 and lse = −inf. Nothing waits for a
-    GPU; a captured graph serves other lengths. Errors: ArgumentError for a scale of 0, a window
-    below 0, another layout, a last page with more keys than a page holds; those of
-    ``paged_attention_lse``. Source: Kwon et al., PagedAttention, 2023; FlashInfer's tables.
+    q is f32, f16 or bf16, and o has its dtype; caches have q's dtype, f8e4m3 or f8e5m2; tables,
+    lengths and offsets are i32 or i64; any strides. Slots that no row sees are not read. A row that
+    sees nothing has o = 0 and lse = −inf, or the sink if there is one; a row of no sequence has o =
+    0 and lse = −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
+    ArgumentError for a scale of 0, a window below 0, another layout, a last page with more keys
+    than a page holds; those of ``paged_attention_lse``. Source: Kwon et al., PagedAttention, 2023;
+    FlashInfer's tables.
     """
     op = "paged_attention"
     need(op, q=q, k_cache=k_cache, v_cache=v_cache, page_table=page_table)
@@ -177,8 +178,8 @@ def mla_decode(
     ``o = softmax(scale · (q_nope · ckvᵀ + q_pe · kpeᵀ)) · ckv`` over the token's keys.
 
     q_nope ``[T, H, R]``, in the latents' space, q_pe ``[T, H, Dr]``, ckv_cache ``[P, page, R]``,
-    kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table i32 ``[T, W]``,
-    seq_lens i32 ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` the result is a tuple of o and
+    kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table ``[T, W]``,
+    seq_lens ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` the result is a tuple of o and
     ``lse = log Σ e^score``, f32 ``[T, H]``. ``scale``: None means ``1 / √(R + Dr)``; models set
     their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``. ``out``: where o goes, or
     with ``return_lse`` a tuple of places for o and lse.

@@ -3,7 +3,7 @@
 
 In: arrays of any package that the operators accept. Out: a loss, or one per row; gradients and
 torch.compile go through ``cross_entropy_rows``. Read next: cross_entropy_rows/,
-python/dlblas/_linear_cross_entropy.py.
+linear_cross_entropy.py.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def fused_linear_cross_entropy(
             loss, lse, target, classes, ignore_index, lse_square_scale, reduction, return_z_loss
         )
         return (loss, z_loss) if return_z_loss else loss
-    from .._linear_cross_entropy import Call, linear_cross_entropy
+    from .loss_linear_cross_entropy import Call, linear_cross_entropy
 
     call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
     loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)

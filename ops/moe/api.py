@@ -56,8 +56,8 @@ def topk_gating(
     ``out``, a tuple of the four results, is written. In torch, l_aux and the weights have gradients
     unless ``out`` is given. Never waits for a GPU; results are the same in every run. Under
     torch.compile and in torch.export the number of tokens may be dynamic. Errors: ArgumentError for
-    a k above E or below 0, and for a capacity_factor that is not finite; those of
-    ``topk_gating_slots``. Source: Lepikhin et al., GShard, 2020.
+    a k above E or below 0, for a capacity_factor that is below 0 or not finite, and for a
+    min_capacity below 0; those of ``topk_gating_slots``. Source: Lepikhin et al., GShard, 2020.
     """
     shape = logits.shape
     if len(shape) < 2:
@@ -70,8 +70,10 @@ def topk_gating(
     tokens, experts = logits.shape
     if not 0 <= k <= experts:
         raise _wrong("k", f"0 to {experts} choices, one of each expert", k)
-    if not abs(capacity_factor) < math.inf:  # nor NaN
-        raise _wrong("capacity_factor", "a finite number", capacity_factor)
+    if not 0 <= capacity_factor < math.inf:  # nor NaN
+        raise _wrong("capacity_factor", "a finite number, 0 or more", capacity_factor)
+    if min_capacity < 0:
+        raise _wrong("min_capacity", "0 or more places", min_capacity)
     capacity = _capacity(tokens, experts, capacity_factor * k, int(min_capacity))
     places = None
     if out is not None and (not isinstance(out, tuple) or len(out) != 4):

@@ -273,6 +273,7 @@ TESTS = {
         "parts": "places go by the whole batch; rows are copies",
         "largest": {"topk": 16384},
     },
+    "moe_unpermute": {"bounded": ("inverse",)},
     "topk_gating_backward": {"parts": "the loss is of the whole batch"},
     "topk_gating_slots": {"parts": "slots are given in the order of the whole batch"},
 }

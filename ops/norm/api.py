@@ -1,10 +1,11 @@
 """``dlblas.group_norm``, ``dlblas.layernorm_gated``: norms over groups of channels; and
 ``dlblas.rms_norm_quant``, ``dlblas.add_rms_norm_quant``: norms with 8-bit results, selected by the
-granularity of their scales.
+granularity of their scales. Also adapters for calls of ``rms_norm`` and ``add_rms_norm`` in the
+code of DLBlas users.
 
 In: arrays of any package that the operators take. Out: what the operators of this family return;
 nothing is computed here, and torch.compile traces it. Read next: group_norm_rows/,
-layernorm_gated_rows/, rms_norm_quant_token/.
+layernorm_gated_rows/, rms_norm_quant_token/, python/dlblas/_other_forms.py.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._granularity import GROUPS, check_codes, check_granularity, with_scale
+from .._hooks import older_forms
 from .._overlap import check_apart
 from .._spread import beside, into, spread
-from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
+from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
 
 __all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quant"]
 
@@ -249,3 +251,35 @@ def _mismatch(op: str, argument: str, expected: str, got: Any) -> ShapeMismatchE
         f"{op}: {argument} does not fit; expected {expected}, got {got}",
         op, argument, expected, str(got),
     )  # fmt: skip
+
+
+_OF_RMS_NORM = {
+    "x", "weight", "eps", "weight_offset", "cast_before_weight", "residual", "out", "stream",
+}  # fmt: skip
+
+
+def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Accepts ``hidden_states`` for ``x``."""
+    if args or "x" in named or "hidden_states" not in named:
+        return None
+    rest = {**named}
+    return FUNCTIONS["rms_norm"].call(rest.pop("hidden_states"), **rest)
+
+
+def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Accepts ``hidden_states`` for ``x``; without a residual the result is y alone."""
+    given = {**dict(zip(("x", "weight", "residual", "eps"), args, strict=False)), **named}
+    is_old = "hidden_states" in given and "x" not in given
+    if is_old:
+        given["x"] = given.pop("hidden_states")
+    alone = given.get("residual") is None and "x" in given and "weight" in given
+    if alone and given.keys() <= _OF_RMS_NORM:
+        given.pop("residual", None)
+        try:
+            return FUNCTIONS["rms_norm"].call(**given)
+        except Error as error:  # of the operator that the user has called
+            raise renamed(error, "add_rms_norm") from None
+    return FUNCTIONS["add_rms_norm"].call(**given) if is_old else None
+
+
+older_forms.update(rms_norm=_rms_norm, add_rms_norm=_add_rms_norm)

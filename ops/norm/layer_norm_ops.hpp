@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/rows.hpp"
+#include "ops/check_eps.hpp"
 #include "ops/norm/layer_norm_moments.hpp"
 
 namespace dlblas::norm {

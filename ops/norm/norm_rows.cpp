@@ -12,6 +12,7 @@
 #include <new>
 
 #include "core/error.hpp"
+#include "ops/check_eps.hpp"
 #include "ops/norm/cuda/norm_cuda.hpp"
 
 namespace dlblas::norm {
@@ -175,7 +176,8 @@ void insert_before(OperatorDef& def, const char* name, Implementation impl) {
 
 }  // namespace
 
-void check_offset(const Args& args) {
+void check_scalars(const Args& args) {
+  check_eps<kEps>(args);
   const double offset = args.scalars[kWeightOffset].f;
   if (offset == 0) return;
   const Schema& schema = *args.schema;
@@ -191,7 +193,7 @@ void check_offset(const Args& args) {
 
 void add_norm_implementations(OperatorDef& def, const NormTensors& tensors,
                               std::string_view program, std::vector<std::string_view> operands) {
-  def.check = check_offset;
+  def.check = check_scalars;
   kernels::add_row_implementations(def, {.program = program,
                                          .width = "C",
                                          .operands = std::move(operands),

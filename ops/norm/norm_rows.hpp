@@ -7,8 +7,8 @@
 
 namespace dlblas::norm {
 
-/// Refuses a weight_offset without a weight.
-void check_offset(const Args& args);
+/// Refuses a weight_offset without a weight, and an eps below 0.
+void check_scalars(const Args& args);
 
 /// Adds the check of its arguments and the operator's implementations to `def`, whose schema is
 /// set: the row program `program` with these operands, and the hand-written kernels, which have no

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "ops/check_eps.hpp"
 #include "ops/norm/rms_norm_quant_ref.hpp"
 
 namespace dlblas::norm {
@@ -20,20 +21,7 @@ void fill(const Args& args, RowCall& call) {
 /// weight_offset is the first of the key's scalars.
 void choose(const Problem& problem, std::int32_t* options) { options[0] = problem.scalars[0] != 0; }
 
-constexpr double kLargest = 1e30;  // no rate: of weight_offset and eps
-
-void check(const Args& args) {
-  const char* op = args.schema->name.c_str();
-  const double offset = args.scalars[kWeightOffset].f, eps = args.scalars[kEps].f;
-  if (!(std::abs(offset) <= kLargest))
-    throw Error(ErrorKind::kArgument,
-                text(op, ": weight_offset is out of range; expected -1e30 … 1e30, got ", offset),
-                {.op = op, .argument = "weight_offset"});
-  if (!(eps >= 0 && eps <= kLargest))
-    throw Error(ErrorKind::kArgument,
-                text(op, ": eps is out of range; expected 0 … 1e30, got ", eps),
-                {.op = op, .argument = "eps"});
-}
+constexpr double kLargest = 1e30;  // no rate: of weight_offset
 
 Bound bound(const Problem&, int judged) {
   return judged == kCodesQ       ? quant::quantize_bound(judged)
@@ -46,9 +34,19 @@ Bound static_bound(const Problem&, int judged) {
 
 }  // namespace
 
+void check_codes(const Args& args) {
+  const char* op = args.schema->name.c_str();
+  const double offset = args.scalars[kWeightOffset].f;
+  check_eps<kEps, true>(args);
+  if (!(std::abs(offset) <= kLargest))
+    throw Error(ErrorKind::kArgument,
+                text(op, ": weight_offset is out of range; expected -1e30 … 1e30, got ", offset),
+                {.op = op, .argument = "weight_offset"});
+}
+
 void add_codes_implementations(OperatorDef& def, const CodesOp& op) {
   def.bound = op.static_scale ? static_bound : bound;
-  def.check = check;
+  def.check = check_codes;
   def.work_per_row = [](const Problem& problem) {
     return 16.0 * static_cast<double>(problem.dims[kC]);
   };

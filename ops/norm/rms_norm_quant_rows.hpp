@@ -13,6 +13,9 @@ struct CodesOp {
   bool static_scale;  // the scale is given: the second result is residual_out, if there is one
 };
 
+/// Refuses scalars out of range.
+void check_codes(const Args& args);
+
 /// Sets bound, work, check and implementations of `def`, whose schema and oracle are set.
 void add_codes_implementations(OperatorDef& def, const CodesOp& op);
 

@@ -20,10 +20,10 @@ from .. import _leading
 from .._functions import FUNCTIONS
 from .._given import integer, no_array
 from .._hooks import older_forms
-from .._latent_heads import turned_heads
 from .._rope_scaling import frequencies, refused
 from .._spread import beside, into, spread, table_of
 from ..errors import Error, ShapeMismatchError, renamed
+from .rope_latent_heads import turned_heads
 
 __all__ = ["fused_rmsnorm_rope", "mrope", "partial_rotary_emb", "rope_tables"]
 
@@ -155,7 +155,7 @@ def partial_rotary_emb(
     2024.
     """
     if out is None and any(getattr(x, "requires_grad", False) for x in (q, k_pe, kv)):
-        from .._partial_rotary import PartialRotaryEmb
+        from .rope_partial_rotary import PartialRotaryEmb
 
         result: tuple[Any, Any] = PartialRotaryEmb.apply(q, k_pe, kv, cos, sin)
         return result

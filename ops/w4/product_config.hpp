@@ -81,9 +81,13 @@ struct RingConfig {
 /// For the form on WGMMA (product_wgmma.cuh).
 struct WgmmaTraits {
   DType type;
-  bool along_k;
+  Codes codes;  // kI8: with one scale per column
   bool zeros;
   int32_t rows;  // of x, a block's: 8, 16, 32 or 64
+  bool scaled_sums = false;
+  DType bias = DType::kAbsent;
+  constexpr bool along_k() const { return codes == Codes::kGptq; }
+  constexpr bool i8() const { return codes == Codes::kI8; }
 };
 
 struct WgmmaConfig {
@@ -100,14 +104,16 @@ struct WgmmaConfig {
     return groups == 1 ? 248 : (launched() * threads() - 128 * few()) / (128 * groups) / 8 * 8;
   }
   // Bytes of a stage: words, x, and the scales and zeros of its group.
-  static constexpr int32_t kWords = kDepth * kColumns / 2, kScales = 2 * kColumns;
-  static constexpr int32_t kZeros = kColumns / 2;
-  constexpr int32_t stage_bytes(int32_t rows) const {  // tiles begin at multiples of 1024
-    return kWords + 2 * kDepth * rows + 1024;
+  static constexpr int32_t word_bytes(WgmmaTraits s) {
+    return kDepth * kColumns / (s.i8() ? 1 : 2);
   }
-  constexpr int32_t ring_bytes(int32_t rows) const { return stages * stage_bytes(rows); }
-  constexpr int32_t shared_bytes(int32_t rows) const {
-    const int32_t ring = ring_bytes(rows), sums = kColumns * rows * 4;
+  static constexpr int32_t x_bytes(WgmmaTraits s) { return 2 * kDepth * s.rows; }
+  static constexpr int32_t kScales = 2 * kColumns, kZeros = kColumns / 2;
+  static constexpr int32_t stage_bytes(WgmmaTraits s) {  // tiles begin at multiples of 1024
+    return word_bytes(s) + x_bytes(s) + (s.i8() ? 0 : 1024);
+  }
+  constexpr int32_t shared_bytes(WgmmaTraits s) const {
+    const int32_t ring = stages * stage_bytes(s), sums = kColumns * s.rows * 4;
     return 1024 + (ring > sums ? ring : sums) + 16 * stages;
   }
 };

@@ -149,9 +149,10 @@ OperatorDef i8_product(std::string_view schema, std::string_view formula, const 
     // Each code is converted again for each row.
     return 8.0 * static_cast<double>(problem.dims[1]) * static_cast<double>(problem.dims[2]);
   };
-  def.implementations = {product_ring_cuda(op), product_rows_cuda(op),
+  def.implementations = {product_wgmma_cuda(op), product_ring_cuda(op), product_rows_cuda(op),
                          panels("cuda_dequantized", DeviceType::kCuda, op),
                          panels("cpu_dequantized", DeviceType::kCpu, op)};
+  for (const Implementation& impl : few_rows_cpu(op)) def.implementations.push_back(impl);
   return def;
 }
 

@@ -161,9 +161,9 @@ Support supports_packed(const Query& q) {
   for (const int i : {int{product::kX}, int{product::kScales}, int{product::kQ}})
     if (!(i8 && i == product::kScales) &&
         !lies(i, i == product::kQ && op.codes == Codes::kAwq ? 2 : 4))
-      return Support::no("{} has no contiguous rows, aligned to 16 bytes", tensor(i));
+      return Support::no("rows of {} are not contiguous and aligned to 16 bytes", tensor(i));
   if (!i8 && p.tensors[product::kZeros].dtype != DType::kAbsent && !lies(product::kZeros, 2))
-    return Support::no("{} has no contiguous rows", tensor(product::kZeros));
+    return Support::no("rows of {} are not contiguous", tensor(product::kZeros));
   for (const int i : {int{product::kScales}, int{product::kBias}, int{product::kY}}) {
     const TensorTraits& t = p.tensors[i];
     const int element = size_of(t.dtype) == 4 ? 2 : 1;

@@ -1,4 +1,4 @@
-// x · w with w in words of 4-bit codes on Hopper's WGMMA, up to 64 rows of x per block: words
+// x · w with w in words of 4- or 8-bit codes on Hopper's WGMMA, up to 64 rows of x per block: words
 // become f16 or bf16 in registers, the instruction's A (64 columns of w); x in shared memory is B.
 // One thread copies stages of 64 rows and 256 columns of w; warpgroups take stages in turn; blocks
 // of a cluster take parts of K. In: WgmmaCall; groups of whole 64 rows. Out: y. Numerics: f32 sums;
@@ -8,9 +8,11 @@
 // q = lane % 4 takes: AWQ: word g of the warp's eight, of rows 2q, 2q + 1, 2q + 8, 2q + 9 of each
 // 16. Column 8g + 2t + h is row g + 8h of tile t. GPTQ: words of columns 32h + 4g + c. Column c is
 // row g + 8 (c % 2) of tile 2h + c / 2; rows 2q and 2q + 1 are byte q of a word, which four threads
-// share. A warp's loads of words have no bank conflicts: AWQ's due to the copy engine's swizzle,
-// GPTQ's since four threads read one address. Flow: call > validate > select > compile > [launch].
-// Read next: device/wgmma.cuh, unpack.cuh, product_wgmma_cuda.cpp.
+// share. i8: rows 2q, 2q + 1, 2q + 8, 2q + 9 of each 16, as two codes each, of columns g + 8h of
+// tile t. A scale per column multiplies its sum. A warp's loads of words have no bank conflicts:
+// AWQ's and i8's due to the copy engine's swizzle, GPTQ's since four threads read one address.
+// Flow: call > validate > select > compile > [launch]. Read next: device/wgmma.cuh, unpack.cuh,
+// product_wgmma_cuda.cpp.
 #pragma once
 
 #include "device/cluster.cuh"
@@ -27,20 +29,20 @@ namespace detail {
 /// A block's ring and barriers.
 template <WgmmaTraits S, WgmmaConfig C>
 struct WgmmaShared {
-  static constexpr int kStage = C.stage_bytes(S.rows), kX = 2 * C.kDepth * S.rows;
+  static constexpr int kStage = C.stage_bytes(S), kX = C.x_bytes(S);
   unsigned char* ring;
   Mbarrier *full, *empty;
 
   __device__ __forceinline__ explicit WgmmaShared(unsigned char* raw)
       : ring(raw + (1024 - shared_address(raw) % 1024) % 1024),
-        full(reinterpret_cast<Mbarrier*>(raw + C.shared_bytes(S.rows) - 16 * C.stages)),
+        full(reinterpret_cast<Mbarrier*>(raw + C.shared_bytes(S) - 16 * C.stages)),
         empty(full + C.stages) {}
 
   __device__ __forceinline__ unsigned char* words(uint32_t stage) const {
     return ring + stage * kStage;
   }
   __device__ __forceinline__ unsigned char* x(uint32_t stage) const {
-    return words(stage) + C.kWords;
+    return words(stage) + C.word_bytes(S);
   }
   __device__ __forceinline__ unsigned char* scales(uint32_t stage) const { return x(stage) + kX; }
   __device__ __forceinline__ unsigned char* zeros(uint32_t stage) const {
@@ -53,7 +55,7 @@ template <WgmmaConfig C>
 struct WgmmaDepth {
   int32_t first, count;
   __device__ __forceinline__ WgmmaDepth(int64_t depth, uint32_t part) {
-    const auto stages = static_cast<int32_t>(depth / C.kDepth);
+    const auto stages = static_cast<int32_t>((depth + C.kDepth - 1) / C.kDepth);
     first = static_cast<int32_t>(part) * stages / C.split;
     count = (static_cast<int32_t>(part) + 1) * stages / C.split - first;
   }
@@ -64,7 +66,7 @@ template <WgmmaTraits S, WgmmaConfig C>
 __device__ __forceinline__ void copy_stages(const WgmmaCall& call, const WgmmaShared<S, C>& shared,
                                             const WgmmaDepth<C>& depth, int32_t n, int32_t m) {
   constexpr uint32_t kBytes =
-      C.kWords + WgmmaShared<S, C>::kX + C.kScales + (S.zeros ? C.kZeros : 0);
+      C.word_bytes(S) + C.x_bytes(S) + (S.i8() ? 0 : C.kScales + (S.zeros ? C.kZeros : 0));
   const auto group = static_cast<int32_t>(call.p.w.group);
   int32_t k = depth.first * C.kDepth, row = k / group, left = group - k % group;
   RingPlace<C.stages> at;
@@ -73,12 +75,14 @@ __device__ __forceinline__ void copy_stages(const WgmmaCall& call, const WgmmaSh
     Mbarrier& full = shared.full[at.stage];
     shared.empty[at.stage].wait(at.parity ^ 1);
     full.arrive_expect_tx(kBytes);
-    if constexpr (S.along_k)
+    if constexpr (S.i8())
+      tma_load<CacheHint::kFirst>(shared.words(at.stage), call.words, full, Tile2{k, n});
+    else if constexpr (S.along_k())
       tma_load<CacheHint::kFirst>(shared.words(at.stage), call.words, full, Tile2{n, k / 8});
     else
       tma_load<CacheHint::kFirst>(shared.words(at.stage), call.words, full, Tile2{n / 8, k});
     tma_load(shared.x(at.stage), call.x, full, Tile2{k, m});
-    tma_load(shared.scales(at.stage), call.scales, full, Tile2{n, row});
+    if constexpr (!S.i8()) tma_load(shared.scales(at.stage), call.scales, full, Tile2{n, row});
     if constexpr (S.zeros) tma_load(shared.zeros(at.stage), call.zeros, full, Tile2{n / 8, row});
     k += C.kDepth, left -= C.kDepth;
     if (left == 0) ++row, left = group;
@@ -93,7 +97,7 @@ struct WgmmaGroup {
   // has seven bits) or four bits further up, so its factor is 1/8 or 1/16.
   static constexpr uint32_t kOnes = kBf ? 0x3f803f80u : 0x3c003c00u;
   static constexpr uint32_t kRows = kBf ? 0x3e003f80u : 0x2c003c00u;
-  static constexpr uint32_t kTimes = S.along_k ? kRows : kOnes;
+  static constexpr uint32_t kTimes = S.along_k() ? kRows : kOnes;
   uint32_t minus[8], factor[8];
 
   template <class T>
@@ -103,7 +107,7 @@ struct WgmmaGroup {
   /// Loads a thread's eight columns from the scales and zeros of its warp's 64.
   __device__ __forceinline__ void load(const unsigned char* scales, const unsigned char* zeros,
                                        int g, uint32_t plus, uint32_t mask) {
-    if constexpr (!S.along_k) {
+    if constexpr (!S.along_k()) {
       const uint4 scale = at<uint4>(scales + g * 16);
       const uint32_t pairs[4] = {scale.x, scale.y, scale.z, scale.w};
       uint32_t zero = 0x88888888u;
@@ -141,11 +145,11 @@ struct WgmmaProduct {
   static constexpr auto kInput = S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Sums = float[4][S.rows / 2];
   using Step = uint32_t[4][4];  // of 16 rows of w: four tiles as A
-  using Words = uint32_t[S.along_k ? 16 : 4];
+  using Words = uint32_t[S.codes == Codes::kAwq ? 4 : 16];
   using Group = WgmmaGroup<S>;
   static constexpr int kSteps = C.kDepth / 16;
   // Where registers suffice, the next step's words are in flight while these become A.
-  static constexpr bool kAhead = !S.along_k || S.rows <= 32;
+  static constexpr bool kAhead = !S.along_k() || S.rows <= 32;
 
   static_assert(C.stages >= 2 * C.groups, "a warpgroup holds a stage while it waits for its next");
 
@@ -155,7 +159,12 @@ struct WgmmaProduct {
 
   /// Loads a thread's words of step u of a stage.
   __device__ __forceinline__ void fetch(Words& word, const unsigned char* words, int u) const {
-    if constexpr (!S.along_k) {
+    if constexpr (S.i8()) {
+      const unsigned char* const from = words + (64 * warp + g) * 64 + ((u ^ g / 2) * 16 + 2 * q);
+#pragma unroll
+      for (int i = 0; i < 16; ++i)  // the tile, eight columns of it, eight rows of w
+        word[i] = Group::template at<uint16_t>(from + i / 2 * 8 * 64 + i % 2 * 8);
+    } else if constexpr (!S.along_k()) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = 16 * u + 2 * q + i % 2 + i / 2 * 8;
@@ -173,7 +182,13 @@ struct WgmmaProduct {
     }
   }
   __device__ __forceinline__ void unpack(Step& a, const Words& word, const Group& of) const {
-    if constexpr (!S.along_k) {
+    if constexpr (S.i8()) {
+#pragma unroll
+      for (int tile = 0; tile < 4; ++tile)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          a[tile][i] = codes_pair<S.type>(word[4 * tile + i % 2 * 2 + i / 2], 0, mask);
+    } else if constexpr (!S.along_k()) {
       uint32_t half[2][2];
       // Nibbles of even columns are in the low half of a word, of odd ones in the high half: joins
       // the halves of two rows.
@@ -219,11 +234,13 @@ struct WgmmaProduct {
 #pragma unroll 1
     for (int32_t i = which; i < depth.count; i += C.groups) {
       shared.full[at.stage].wait(at.parity);
-      if (fresh)
+      if (!S.i8() && fresh)
         group.load(shared.scales(at.stage) + warp * 128, shared.zeros(at.stage) + warp * 32, g,
                    plus, mask);
-      in_group += C.groups * C.kDepth, fresh = in_group >= group_size;
-      while (in_group >= group_size) in_group -= group_size;
+      if constexpr (!S.i8()) {
+        in_group += C.groups * C.kDepth, fresh = in_group >= group_size;
+        while (in_group >= group_size) in_group -= group_size;
+      }
       const unsigned char* const words = shared.words(at.stage);
       const uint64_t x = wgmma_tile_k(shared.x(at.stage));
 #pragma unroll
@@ -260,25 +277,45 @@ struct WgmmaProduct {
   /// The place, in pairs, of columns 2c and 2c + 1 of row m among a block's sums: no bank
   /// conflicts, whether tiles are written or rows are read.
   __device__ static __forceinline__ int place(int m, int c) {
-    const int swizzle = (m >> 1 & 1) | (m >> 2 & 1) << (S.along_k ? 3 : 1);
+    const int swizzle =
+        S.i8() ? (m >> 1 & 3) << 2 : (m >> 1 & 1) | (m >> 2 & 1) << (S.along_k() ? 3 : 1);
     return m * (C.kColumns / 2) + (c ^ swizzle);
   }
+  /// The row of x of a thread's sum i.
+  __device__ __forceinline__ int row_of(int i) const { return i / 2 * 8 + 2 * q + i % 2; }
   /// Stores the sums; kAdd: adds them to those already there.
   template <bool kAdd>
   __device__ __forceinline__ void keep(float2* sums, const Sums& d) const {
 #pragma unroll
     for (int tile = 0; tile < 4; ++tile) {
-      const int c = 32 * warp + (S.along_k ? 16 * (tile / 2) + 2 * g + tile % 2 : 4 * g + tile);
-      const auto at = [&](int i) -> float2& { return sums[place(i / 2 * 8 + 2 * q + i % 2, c)]; };
-      float2 sum[S.rows / 4] = {};
-      if constexpr (kAdd) {
+      if constexpr (S.i8()) {  // a thread's two columns of a tile are eight apart
 #pragma unroll
-        for (int i = 0; i < S.rows / 4; ++i) sum[i] = at(i);
-      }
+        for (int h = 0; h < 2; ++h) {
+          const int column = 64 * warp + 16 * tile + 8 * h + g;
+          const auto at = [&](int i) -> float& {
+            return reinterpret_cast<float*>(sums + place(row_of(i), column / 2))[column % 2];
+          };
+          float sum[S.rows / 4] = {};
+          if constexpr (kAdd) {
 #pragma unroll
-      for (int i = 0; i < S.rows / 4; ++i) {
-        const int r = i / 2 * 4 + i % 2;
-        at(i) = {sum[i].x + d[tile][r], sum[i].y + d[tile][r + 2]};
+            for (int i = 0; i < S.rows / 4; ++i) sum[i] = at(i);
+          }
+#pragma unroll
+          for (int i = 0; i < S.rows / 4; ++i) at(i) = sum[i] + d[tile][i / 2 * 4 + i % 2 + 2 * h];
+        }
+      } else {
+        const int c = 32 * warp + (S.along_k() ? 16 * (tile / 2) + 2 * g + tile % 2 : 4 * g + tile);
+        const auto at = [&](int i) -> float2& { return sums[place(row_of(i), c)]; };
+        float2 sum[S.rows / 4] = {};
+        if constexpr (kAdd) {
+#pragma unroll
+          for (int i = 0; i < S.rows / 4; ++i) sum[i] = at(i);
+        }
+#pragma unroll
+        for (int i = 0; i < S.rows / 4; ++i) {
+          const int r = i / 2 * 4 + i % 2;
+          at(i) = {sum[i].x + d[tile][r], sum[i].y + d[tile][r + 2]};
+        }
       }
     }
   }
@@ -301,7 +338,8 @@ __global__ void __launch_bounds__(C.threads(), 1)
   if (thread == 0) {
     for (int s = 0; s < C.stages; ++s) shared.full[s].init(1), shared.empty[s].init(4);
     fence_mbarrier_init();
-    tma_prefetch_map(call.words), tma_prefetch_map(call.x), tma_prefetch_map(call.scales);
+    tma_prefetch_map(call.words), tma_prefetch_map(call.x);
+    if constexpr (!S.i8()) tma_prefetch_map(call.scales);
   }
   __syncthreads();
   wait_for_dependencies();
@@ -314,7 +352,7 @@ __global__ void __launch_bounds__(C.threads(), 1)
                         thread % 128 / 32,
                         thread % 32 / 4,
                         thread % 4,
-                        nibble_mask(p.w.depth),
+                        S.i8() ? low_bits_mask(p.w.depth) : nibble_mask(p.w.depth),
                         nibble_mask(p.w.depth) & 0xffffu | (bf ? 0x780000u : 0xf00000u)};
   if (group == C.groups) {
     if constexpr (C.groups > 1) release_registers<C.few()>();
@@ -369,13 +407,16 @@ __global__ void __launch_bounds__(C.threads(), 1)
 #pragma unroll
       for (int s = 1; s < C.split; ++s) sum.x += parts[i][s].x, sum.y += parts[i][s].y;
       if (e >= all || column >= p.w.columns) continue;
-      if (pairs) {
+      const bool two = !S.i8() || column + 1 < p.w.columns;
+      sum.x = finished<S>(p, column, sum.x);
+      if (two) sum.y = finished<S>(p, column + 1, sum.y);
+      if (pairs && two) {
         Values<2> both;
         both.v[0] = sum.x, both.v[1] = sum.y;
         store_vec<S.type, 2, 4>(p.w.y.data, to * p.w.y.row + column, rounded<S.type>(both));
       } else {
         store_y<S.type>(p.w, to, column, sum.x);
-        store_y<S.type>(p.w, to, column + 1, sum.y);
+        if (two) store_y<S.type>(p.w, to, column + 1, sum.y);
       }
     }
   }

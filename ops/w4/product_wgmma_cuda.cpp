@@ -48,21 +48,28 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() {
-    static const auto* members =
-        new TraitsTable<Traits>{"dlblas::w4::WgmmaTraits",
-                                {member<&Traits::type>("type"), member<&Traits::along_k>("along_k"),
-                                 member<&Traits::zeros>("zeros"), member<&Traits::rows>("rows")}};
+    static const auto* members = new TraitsTable<Traits>{
+        "dlblas::w4::WgmmaTraits",
+        {member<&Traits::type>("type"), member<&Traits::codes>("codes"),
+         member<&Traits::zeros>("zeros"), member<&Traits::rows>("rows"),
+         member<&Traits::scaled_sums>("scaled_sums"), member<&Traits::bias>("bias")}};
     return *members;
   }
   static Traits traits(const Query& q, const Config&) {
     const Problem& p = q.problem;
     const std::int64_t rows = p.dims[kM];
-    return {p.tensors[product::kX].dtype, q.user<ProductOp>().along_k(),
-            p.tensors[product::kZeros].dtype != DType::kAbsent,
-            rows <= 8    ? 8
-            : rows <= 16 ? 16
-            : rows <= 32 ? 32
-                         : 64};
+    const Codes codes = q.user<ProductOp>().codes;
+    const bool i8 = codes == Codes::kI8;
+    const DType fourth = p.tensors[product::kZeros].dtype;
+    return {.type = p.tensors[product::kX].dtype,
+            .codes = codes,
+            .zeros = !i8 && fourth != DType::kAbsent,
+            .rows = rows <= 8    ? 8
+                    : rows <= 16 ? 16
+                    : rows <= 32 ? 32
+                                 : 64,
+            .scaled_sums = i8,
+            .bias = i8 ? fourth : DType::kAbsent};
   }
 
   static Support supports(const Query& q) {
@@ -74,14 +81,14 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
   }
 
   static std::int64_t depth_of(const Query& q) {
-    return q.user<ProductOp>().depth(q.problem.dims) / kDepth;
+    return ceil_div(q.user<ProductOp>().depth(q.problem.dims), kDepth);
   }
   static bool fits(const Query& q, const Config& c) {
     const Traits s = traits(q, c);
     // Sums; A of two steps, factors of eight columns, words and addresses. GPTQ's sixteen words
     // spilled beside the sums of 64 rows.
-    const int registers = 2 * s.rows + 85 + (s.along_k && s.rows == 64 ? 20 : 0);
-    return c.shared_bytes(s.rows) <= q.device.shared_bytes_per_block && registers <= c.many();
+    const int registers = 2 * s.rows + 85 + (s.along_k() && s.rows == 64 ? 20 : s.i8() ? 7 : 0);
+    return c.shared_bytes(s) <= q.device.shared_bytes_per_block && registers <= c.many();
   }
   static void constrain(const Query& q, Space& space) {
     space.require(table(), "fits_device", {"groups", "stages"},
@@ -114,22 +121,25 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     const double waves = std::ceil(tiles * c.split / at_a_time(q.device, c.split));
     const double stages = std::ceil(static_cast<double>(depth_of(q)) / c.split);
     // A stage is 64 tiles of 16 × 16 of the weight, and 16 WGMMA instructions.
-    const double unpacked = s.along_k ? 480 : 400, multiplied = 16 * (8 + 0.4 * s.rows);
+    const double unpacked = s.i8()        ? 690
+                            : s.along_k() ? 480
+                                          : 400,
+                 multiplied = 16 * (8 + 0.4 * s.rows);
     const double alone = c.groups == 1 ? 120 : 0;  // latencies that one warpgroup cannot hide
     const double clock = unit_rates(q.device).f32_flops / 256;
     const double cycles = waves * stages * (unpacked + multiplied + alone);
     const double in_flight = std::min(1.0, tiles * c.split / q.device.units) * (c.stages - 1) *
-                             (Config::kWords + Config::kScales);
+                             (Config::word_bytes(s) + (s.i8() ? 0 : Config::kScales));
     const double memory = again * product::weight_bytes(op, p) /
                           (0.85 * memory_bytes_per_s(q.device) * std::min(1.0, in_flight / 56e3));
     const double sums =
         waves * (0.2e-6 * c.groups + (c.split > 1 ? 1e-6 : 0) + 1.5e-6 * s.rows / 64);
     return 1e3 * (launch_s(q.device) + 0.3e-6 + std::max(memory, cycles / clock) + sums) +
-           1e-9 * c.stages;
+           1e-9 * (s.i8() ? 16 - c.stages : c.stages);  // deeper rings help with i8 alone
   }
 
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return s.config.shared_bytes(s.traits.rows);
+    return s.config.shared_bytes(s.traits);
   }
   static std::size_t workspace_bytes(const Query&, const State&) { return 0; }
   static std::vector<KernelSource> sources(const Query&, const State& s) {
@@ -148,17 +158,22 @@ struct Wgmma : ProductForm<Wgmma, WgmmaTraits, WgmmaConfig> {
     const std::int64_t words_down = op.along_k() ? p.w.depth / 8 : p.w.depth;
     const std::int64_t groups = p.w.depth / std::max<std::int64_t>(1, p.w.group);
     constexpr auto kNone = cuda::Swizzle::kNone, k128 = cuda::Swizzle::k128;
-    const bool walks =
-        encode(call.words, DType::kI32, p.w.q.data, words_down, words, p.w.q.row,
-               op.along_k() ? kDepth / 8 : kDepth, op.along_k() ? kColumns : kColumns / 8,
-               op.along_k() ? kNone : k128) &&
-        encode(call.x, type, p.x, p.m, p.w.depth, p.x_row, s.traits.rows, kDepth, k128) &&
-        encode(call.scales, type, p.w.scales.data, groups, p.w.columns, p.w.scales.row, 1, kColumns,
-               kNone) &&
-        (!s.traits.zeros ||
-         encode(call.zeros, DType::kI32, p.w.zeros.data, groups, ceil_div(p.w.columns, 8),
-                p.w.zeros.row, 1, kColumns / 8, kNone));
-    if (!walks) return kNotWalked;
+    const auto walks_words = [&] {
+      if (s.traits.i8())
+        return encode(call.words, DType::kI8, p.w.q.data, p.w.columns, p.w.depth, p.w.q.row,
+                      kColumns, kDepth, cuda::Swizzle::k64);
+      return encode(call.words, DType::kI32, p.w.q.data, words_down, words, p.w.q.row,
+                    op.along_k() ? kDepth / 8 : kDepth, op.along_k() ? kColumns : kColumns / 8,
+                    op.along_k() ? kNone : k128) &&
+             encode(call.scales, type, p.w.scales.data, groups, p.w.columns, p.w.scales.row, 1,
+                    kColumns, kNone) &&
+             (!s.traits.zeros ||
+              encode(call.zeros, DType::kI32, p.w.zeros.data, groups, ceil_div(p.w.columns, 8),
+                     p.w.zeros.row, 1, kColumns / 8, kNone));
+    };
+    if (!walks_words() ||
+        !encode(call.x, type, p.x, p.m, p.w.depth, p.x_row, s.traits.rows, kDepth, k128))
+      return kNotWalked;
     cuda::Launch how;
     how.grid.x = static_cast<unsigned>(ceil_div(p.w.columns, kColumns) * s.config.split);
     how.grid.z = static_cast<unsigned>(ceil_div(p.m, s.traits.rows));

@@ -152,10 +152,11 @@ if not _typing.TYPE_CHECKING:  # checkers know the names above, and no others
                 raise AttributeError(f"dlblas.{name} cannot be imported here: {why}") from why
         if name in _FROM_OWN:
             return getattr(import_module("dlblas.own"), name)
-        unknown = not _absent.knows(name) and f"dlblas.{name}" not in _sys.modules
-        if unknown and _unknown.imported_by(1):
+        if _absent.knows(name):
+            _absent.refuse(f"{__name__}.{name}", name)
+        if f"dlblas.{name}" not in _sys.modules and _unknown.imported_by(1):
             raise _unknown.import_error(name, _unknown.public(__name__), __file__)
-        return _absent.some(__name__)(name)
+        _unknown.refuse(__name__, name, 0)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Names that users of DLBlas and Triton Fused Operators know, and this version does not have.
 
-In: the full name requested. Out: an ImportError that names the nearest equivalent, because
-``from … import …`` shows the text of no other error. Read next: kernels/, triton_ops/api.py.
+In: the full name requested. Out: an error that names the nearest equivalent: an ImportError for
+``from … import …``, which shows the text of no other error; else an AttributeError, as hasattr()
+needs. Read next: kernels/, triton_ops/api.py.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ def knows(name: str) -> bool:
 
 
 def refuse(name: str, part: str) -> NoReturn:
-    """Raises ImportError for ``name``, as requested; ``part``: the part of it that the table
-    has."""
-    raise ImportError(
-        f"{name} is not in dlblas {_native.version()}; nearest: {_NEAREST[part]}", name=name
-    )
+    """Raises the error of a module's ``__getattr__``, which calls this itself. ``name`` as
+    requested; ``part``: the part of it that the table has."""
+    words = f"{name} is not in dlblas {_native.version()}; nearest: {_NEAREST[part]}"
+    if _unknown.imported_by(2):
+        raise ImportError(words, name=name)
+    raise AttributeError(words)
 
 
 def whole(module: str) -> Callable[[str], Any]:

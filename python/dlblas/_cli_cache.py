@@ -16,8 +16,8 @@ from ._cli_show import FAILED, OK, print_json
 from ._streams import complain
 from ._text import columns, counted, harmless, microseconds
 
-_MOST_CELL = 200  # characters of a field of a record: what is imported may hold anything
-_MOST_LINES = 20  # refused records that are shown
+_MAX_CELL = 200  # characters of a field of a record: what is imported may hold anything
+_MAX_LINES = 20  # refused records that are shown
 Shown = tuple[Any, str, int]
 
 
@@ -34,7 +34,7 @@ def _ls(args: argparse.Namespace) -> Shown:
         ]
         for k in keys
     ]
-    text = columns(rows, indent="", most=_MOST_CELL) if rows else "the store is empty"
+    text = columns(rows, indent="", most=_MAX_CELL) if rows else "the store is empty"
     return keys, text, OK
 
 
@@ -62,8 +62,8 @@ def _show(args: argparse.Namespace) -> Shown:
     if "chosen" in newest["env"]:  # of a ConfigCache: a search's winner, or what was set by hand
         rows.append(["", "chosen", "", newest["env"]["chosen"]])
     fields = [[name, value] for name, value in result["key"].items()]
-    table = "\n" + columns(rows, most=_MOST_CELL) if rows else ""
-    return result, columns(fields, most=_MOST_CELL) + table, OK
+    table = "\n" + columns(rows, most=_MAX_CELL) if rows else ""
+    return result, columns(fields, most=_MAX_CELL) + table, OK
 
 
 def _verify(args: argparse.Namespace) -> Shown:
@@ -123,9 +123,9 @@ def _export(args: argparse.Namespace) -> Shown:
 def _came_in(value: dict[str, Any]) -> Shown:
     refused = value["refused"]
     lines = [f"{value['imported']} new, {value['known']} known, {len(refused)} refused"]
-    lines += [f"  {harmless(line)}" for line in refused[:_MOST_LINES]]
-    if len(refused) > _MOST_LINES:
-        lines.append(f"  … and {len(refused) - _MOST_LINES} more; --json has them")
+    lines += [f"  {harmless(line)}" for line in refused[:_MAX_LINES]]
+    if len(refused) > _MAX_LINES:
+        lines.append(f"  … and {len(refused) - _MAX_LINES} more; --json has them")
     return value, "\n".join(lines), FAILED if refused else OK
 
 
@@ -173,7 +173,7 @@ def _rules(args: argparse.Namespace) -> Shown:
         ]
         for r in rules
     ]
-    text = columns(rows, indent="", most=_MOST_CELL) if rows else "nothing is pinned or forbidden"
+    text = columns(rows, indent="", most=_MAX_CELL) if rows else "nothing is pinned or forbidden"
     return rules, text, OK
 
 

@@ -19,7 +19,7 @@ from ._streams import complain
 from ._text import cut
 from .errors import Error
 
-_MOST_SHOWN = 10  # failures
+_MAX_SHOWN = 10  # failures
 Problem = tuple[str, dict[str, Any]]
 
 
@@ -100,7 +100,7 @@ def command(args: argparse.Namespace) -> int:
         compiled = _native.counters()["compiled"] - before
         rows.append({"arch": arch, "problems": len(problems), "compiled": compiled,
                      "failures": failures})  # fmt: skip
-        for words in failures[:_MOST_SHOWN]:
+        for words in failures[:_MAX_SHOWN]:
             complain(cut(words, 2000))
         if not args.json:
             failed = f", {len(failures)} failed" if failures else ""

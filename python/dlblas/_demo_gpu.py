@@ -16,7 +16,7 @@ from ._demo_host import Ceilings, Row, Side
 from .bench.gpu_timing import interleaved, rotation
 
 _PEAK = 8192  # rows, columns and depth of the product whose rate is the peak
-_MOST_SETS = 64
+_MAX_SETS = 64
 
 
 def _torch_add_rms_norm(x: Any, weight: Any, residual: Any, eps: float = 1e-6) -> Any:
@@ -87,7 +87,7 @@ class GpuSide(Side):
     def times(self, op: str, call: Any, tensors: Row, result: Any, scalars: Row) -> Row:
         # One rotation of the inputs, with the rival's own results on top, exceeds the L2 cache.
         moved = sum(t.nbytes for t in tensors.values())
-        sets = rotation(moved, _MOST_SETS).sets
+        sets = rotation(moved, _MAX_SETS).sets
         inputs = [tuple(t.clone() for t in tensors.values()) for _ in range(sets)]
         formula = TORCH[op]
         contestants = {

@@ -82,7 +82,9 @@ def add_functions(entries: tuple[Any, ...]) -> list[Function]:
     made = [Function._make(row) for row in read]
     FUNCTIONS.update({function.name: function for function in made})
     more = {one.name: "out, stream" if one.results else "stream" for one in made}
-    more.update({name: f"dim, {more[name]}" for name in more.keys() & _hooks.over_last.keys()})
+    more.update(
+        {m.name: f"dim, {more[m.name]}" for m in made if _hooks.takes_dim(m.name, m.operator)}
+    )
     _hooks.besides.update(more)
     return made
 

@@ -65,6 +65,11 @@ def with_scale(
     one of ``shapes``.
     ``call(out)`` computes the other results, in order, into the arrays of ``out`` without the
     scale's, which gets a copy of the scale. ``names``: the names of all results."""
+    if isinstance(scale, (int, float)) and scale <= 0:  # of arrays, CPUs alone read the values
+        raise ArgumentError.from_library(
+            f"{op}: scale is not above 0; expected above 0, got {scale}",
+            op, "scale", "above 0", str(scale),
+        )  # fmt: skip
     if out is None:
         made = call(None)
         q, *rest = made if len(names) > 2 else (made,)

@@ -365,17 +365,12 @@ def _by_protocol(obj: Any, op: str, argument: str, stream: int | None) -> Any:
     if _has(obj, "__cuda_array_interface__"):
         return _cuda_interface(obj, op, argument, stream)
     advice = "convert it, for example with numpy.asarray()"
-    if _is_normalized_shape(op, argument) and isinstance(obj, (tuple, list)):
-        advice = f"leave normalized_shape out: {op}(x, weight)"
+    if isinstance(obj, (tuple, list)):
+        advice = _hint(op, argument) or advice
     raise _refuse(
         op, argument, "is not an array", "an array with __dlpack__ or __array_interface__",
         cls.__name__, advice,
     )  # fmt: skip
-
-
-def _is_normalized_shape(op: str, argument: str) -> bool:
-    """Whether this may be the ``normalized_shape`` that torch's functional norms take after x."""
-    return argument == "weight" and op in ("rms_norm", "layer_norm")
 
 
 def _stream_of(obj: Any) -> int:
@@ -456,23 +451,38 @@ def finish(like: Any, array: Any) -> Any:
 
 
 _PARTS = ("shapes", "dtypes", "aliasing", "numerics", "errors", "source")
-_docs: dict[str, dict[str, dict[str, str]]] = {}
 
 
-def _family_docs(family: str) -> dict[str, dict[str, str]]:
-    if family not in _docs:
+_rooms: dict[str, Any] = {}
+
+
+def said(name: str, kind: str, default: Any) -> Any:
+    """What ops/<family>/<op>/<op>.py, or a family's ops/<family>/<family>.py, says under that name;
+    neither need exist."""
+    if name not in _rooms:
         from importlib import import_module
 
         try:
-            _docs[family] = getattr(import_module(f"dlblas.ops.{family}"), "DOCS", {})
-        except ModuleNotFoundError:  # neither a family nor an operator need have a Python file
-            _docs[family] = {}
-    return _docs[family]
+            _rooms[name] = import_module(f"dlblas.ops.{name}")
+        except ModuleNotFoundError:
+            _rooms[name] = None
+    return getattr(_rooms[name], kind, default)
+
+
+def takes_dim(form: str, op: str) -> bool:
+    """Whether calls of the form may pass dim=-1, which the binding skips. Other dims:
+    _over_dim.py."""
+    return form == op and said(op, "OVER_DIM", None) is not None
+
+
+def _hint(form: str, argument: str) -> str:
+    """The remedy that the operator's file has for what users of other libraries pass there."""
+    return str(said(form.removesuffix("_"), "HINTS", {}).get(argument, ""))
 
 
 def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str:
     """A function's docstring: the text of ops/<family>/<op>/<op>.py, and the schema."""
-    docs = _family_docs(family) | _family_docs(op)  # its own come first
+    docs = said(family, "DOCS", {}) | said(op, "DOCS", {})  # its own come first
     words = docs.get(form) or docs.get(op) or {}
     lines = [words["summary"], ""] if "summary" in words else []
     lines += [words.get("formula", formula), ""]
@@ -484,8 +494,6 @@ def docstring(form: str, op: str, family: str, formula: str, schema: str) -> str
 # the call's result after all; None if the refusal stands; False if the call was made and returns
 # None, as an in-place form does. Filled by _other_forms.py.
 other_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
-# Row operators whose calls may pass dim=-1, which the binding skips. Other dims: _over_dim.py.
-over_last: dict[str, bool] = dict.fromkeys(("softmax", "log_softmax", "l2_norm"), True)
 # The same for an older form of that name; torch.compile uses these too.
 older_forms: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {}
 
@@ -503,9 +511,8 @@ def _remedy(message: str, op: str, argument: str, expected: str, got: str) -> st
     if message.startswith(f"{op}: {argument} has dtype ") and like.isidentifier() and is_given:
         to = f"{argument}.to({like}.dtype)"
         return f"; cast it: {to} in torch, {to.replace('.to(', '.astype(')} in NumPy"
-    if _is_normalized_shape(op, argument) and got.startswith("the integer "):
-        return f"; leave normalized_shape out: {op}(x, weight)"
-    return ""
+    hint = _hint(op, argument) if got.startswith("the integer ") else ""
+    return f"; {hint}" if hint else ""
 
 
 def error(status: int, message: str, op: str, argument: str, expected: str, got: str) -> Error:
@@ -519,9 +526,8 @@ def error(status: int, message: str, op: str, argument: str, expected: str, got:
         known = every.removeprefix("one of ").split(", ")
         if meant in known and "did you mean" not in message:
             message += f"; did you mean {meant}?"
-        tanh = op.replace("gelu", "gelu_tanh")
-        if argument == "approximate" and "gelu" in op and tanh in besides:
-            message += f'; {tanh} is that of approximate="tanh"'
+        if hint := _hint(op, argument):
+            message += f"; {hint}"
     else:
         message += _remedy(message, op, argument, expected, got)
     return from_status(status, message, op, argument, expected, got)
@@ -542,5 +548,5 @@ TABLE: dict[str, Any] = {
     "docstring": docstring,
     "other_forms": other_forms,
     "older_forms": older_forms,
-    "over_last": over_last,
+    "takes_dim": takes_dim,
 }

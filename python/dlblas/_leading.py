@@ -1,20 +1,23 @@
 """Operators on tokens ``[T, …]``, called on tensors with more leading dimensions, ``[B, S, …]``:
 these are merged into one for the call, and split again in its results.
 
-In: a call that such an operator has refused, with arrays of any package. Out: its results. Tensors
-are viewed if their strides allow it; others are copied, and copied back if they are written.
-torch.compile can trace it. Used by: _other_forms.py, ops/rope/api.py. Read next: _spread.py.
+In: a call that such an operator has refused, with arrays of any package; the operators are those
+whose ops/<family>/<op>/<op>.py says TOKENS. Out: its results. Tensors are viewed if their strides
+allow it; others are copied, and copied back if they are written. torch.compile can trace it. Used
+by: _other_forms.py, ops/rope/api.py. Read next: _spread.py.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ._functions import FUNCTIONS
+from ._functions import FUNCTIONS, Function
 from ._given import check_writable, flattens, strides_of
+from ._hooks import said
 from ._spread import beside
 from .errors import Error, ShapeMismatchError
 
@@ -29,23 +32,32 @@ class Tokens(NamedTuple):
     written: tuple[str, ...] = ()  # inputs that a form writes over
 
 
-_HEADS = {"q": 2, "k": 2}
-_MROPE = {**_HEADS, "time": 0, "height": 0, "width": 0}
-_NORMED = {**_HEADS, "positions": 0, "slots": 0}
+_TENSOR = re.compile(r"(\w+): [^\s,\[]+\[([^\]]*)\]")  # of a schema: name and dimensions
 
-# By form name. The first input determines the leading dimensions.
+
+def _tokens_of(function: Function, letter: str) -> Tokens:
+    """The tensors of a form whose first dimension is ``letter``, out of its schema. The first input
+    of these determines the leading dimensions."""
+    arguments, _, results = FUNCTIONS[function.operator].schema.partition(" -> ")
+
+    def behind(dims: str) -> int | None:
+        first, *rest = dims.split(", ")
+        return len(rest) if first == letter else None
+
+    given = {name: behind(dims) for name, dims in _TENSOR.findall(arguments)}
+    made = {name: behind(dims) for name, dims in _TENSOR.findall(results)}
+    return Tokens(
+        {name: rest for name, rest in given.items() if rest is not None},
+        tuple(made[name] for name in function.results),
+        tuple(re.findall(r"(\w+)!\w", function.schema)),  # of a form in place: x!y
+    )
+
+
+# By form name.
 TOKENS = {
-    "rope": Tokens({**_HEADS, "positions": 0}, (2, 2)),
-    "rope_": Tokens({**_HEADS, "positions": 0}, written=("q", "k")),
-    "mrope_heads": Tokens(_MROPE, (2, 2)),
-    "mrope_heads_": Tokens(_MROPE, written=("q", "k")),
-    "qk_norm_rope": Tokens(_NORMED, (2, 2)),
-    "qk_norm_rope_": Tokens(_NORMED, written=("q", "k")),
-    "store_kv_cache": Tokens({"k": 2, "v": 2, "slot_mapping": 0}),
-    "store_mla_heads": Tokens({"ckv": 2, "kpe": 2, "slot_mapping": 0}),
-    "moe_align": Tokens({"topk_ids": 1}, (None, None, None)),
-    "moe_permute": Tokens({"x": 1, "topk_ids": 1}, (None, None, 1)),
-    "moe_unpermute": Tokens({"inverse": 1, "topk_weights": 1}, (1,)),
+    function.name: _tokens_of(function, letter)
+    for function in FUNCTIONS.values()
+    if (letter := said(function.operator, "TOKENS", None))
 }
 
 

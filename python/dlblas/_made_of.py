@@ -105,7 +105,7 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
         except Error as error:
             if error.op != name and error.argument in meant:
                 raise renamed(error, name, meant[error.argument], meant) from error
-            end = f"; {name} calls it"
+            end = f"; called by {name}"
             if error.op not in ("", name) and error.args and not error.args[0].endswith(end):
                 error.args = (error.args[0] + end, *error.args[1:])
             raise

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import threading
 
-MOST = 4
+MAX_DEPTH = 4
 
 
 class Nested(threading.local):
-    """``with nested as fine``: False beyond ``MOST`` levels, where no user's function may be
+    """``with nested as fine``: False beyond ``MAX_DEPTH`` levels, where no user's function may be
     called."""
 
     depth = 0
 
     def __enter__(self) -> bool:
         self.depth += 1
-        return self.depth <= MOST
+        return self.depth <= MAX_DEPTH
 
     def __exit__(self, *_: object) -> None:
         self.depth -= 1

@@ -23,7 +23,7 @@ DEMO_SECONDS = 3.0
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_MOST_EVALUATIONS = 2**31 - 1  # an int32 of dlblas_tune_options
+_MAX_EVALUATIONS = 2**31 - 1  # an int32 of dlblas_tune_options
 
 
 def refuse(
@@ -146,7 +146,7 @@ def check_options(what: str, options: Mapping[str, Any]) -> None:
         elif name == "effort":
             _check_effort(what, value, options.get("seconds"))
         elif name == "max_evaluations":
-            _check_integer(what, name, value, 1, "2^31 - 1", _MOST_EVALUATIONS + 1)
+            _check_integer(what, name, value, 1, "2^31 - 1", _MAX_EVALUATIONS + 1)
         elif name == "implementations":
             _check_implementations(what, value)
         elif name == "strategy":

@@ -1,6 +1,7 @@
-"""Calls that an operator's own form does not take: those in the code of DLBlas users, those with
-several leading dimensions in place of one of tokens (_leading.py), and those on tensors that
-autograd tracks or that have no memory, with other arguments that torch does not read as given.
+"""Calls that an operator's own form does not take: those in the code of DLBlas users (adapters in
+ops/<family>/api.py), those with several leading dimensions in place of one of tokens (_leading.py)
+or over another dimension (_over_dim.py), and those on tensors that autograd tracks or that have no
+memory, with other arguments that torch does not read as given.
 
 In: a call that the library has refused or, for the older forms, one that torch.compile sees. Out:
 its result, or None, and the refusal stands. A call in the operator's own form never gets here. Read
@@ -18,61 +19,7 @@ from . import _leading, _over_dim
 from ._functions import FUNCTIONS, native
 from ._hooks import has_memory, older_forms, other_forms
 from ._torch_bridge import attach_torch
-from .errors import Error, renamed
-
-_OF_RMS_NORM = {
-    "x", "weight", "eps", "weight_offset", "cast_before_weight", "residual", "out", "stream",
-}  # fmt: skip
-
-
-def _rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Accepts ``hidden_states`` for ``x``."""
-    if args or "x" in named or "hidden_states" not in named:
-        return None
-    rest = {**named}
-    return FUNCTIONS["rms_norm"].call(rest.pop("hidden_states"), **rest)
-
-
-def _add_rms_norm(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Accepts ``hidden_states`` for ``x``; without a residual the result is y alone."""
-    given = {**dict(zip(("x", "weight", "residual", "eps"), args, strict=False)), **named}
-    is_old = "hidden_states" in given and "x" not in given
-    if is_old:
-        given["x"] = given.pop("hidden_states")
-    alone = given.get("residual") is None and "x" in given and "weight" in given
-    if alone and given.keys() <= _OF_RMS_NORM:
-        given.pop("residual", None)
-        try:
-            return FUNCTIONS["rms_norm"].call(**given)
-        except Error as error:  # of the operator that the user has called
-            raise renamed(error, "add_rms_norm") from None
-    return FUNCTIONS["add_rms_norm"].call(**given) if is_old else None
-
-
-def _rank(array: Any) -> int:
-    """The number of dimensions of an argument; 0 if it has no shape tuple."""
-    try:
-        shape = array.shape
-        return len(shape) if isinstance(shape, tuple) else 0
-    except Exception:  # whatever a foreign object raises: the refusal stands
-        return 0
-
-
-def _matmul(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Accepts batches of matrices on both sides: the batched product, as ``bmm``."""
-    given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
-    if min(_rank(given.get(name)) for name in ("a", "b")) < 3 or given.keys() - {
-        "a", "b", "activation", "bias", "out_dtype", "out",
-    }:  # fmt: skip
-        return None
-    try:
-        from ._faces import bmm
-    except ImportError:  # a library of some operators
-        return None
-    try:
-        return bmm(given.pop("a"), given.pop("b"), **given)
-    except Error as error:
-        raise renamed(error, "matmul") from None
+from .errors import Error
 
 
 def _read(kind: str, value: Any) -> Any:
@@ -139,8 +86,5 @@ def _refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return _of_torch(name, args, named) if result is None else result
 
 
-older_forms.update(
-    matmul=_matmul, rms_norm=_rms_norm, add_rms_norm=_add_rms_norm, **_over_dim.FORMS,
-    **{name: _leading.form(name) for name in _leading.TOKENS},
-)  # fmt: skip
+older_forms.update({**_over_dim.FORMS, **{name: _leading.form(name) for name in _leading.TOKENS}})
 other_forms.update({name: functools.partial(_refused, name) for name in FUNCTIONS})

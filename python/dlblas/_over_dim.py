@@ -1,12 +1,14 @@
 """``softmax(x, dim=-1)`` and other row operators over a dimension other than the last: through a
 transposed view, without a copy of x.
 
-In: a call with ``dim``, which the operators do not know. Out: the operator's result, contiguous;
-under autograd, a transposed view. A call without ``dim`` never gets here. Used by: _other_forms.py.
+In: a call with ``dim``, which the operators do not know; they are those whose
+ops/<family>/<op>/<op>.py says OVER_DIM. Out: the operator's result, contiguous; under autograd, a
+transposed view. A call without ``dim`` never gets here. Used by: _other_forms.py.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +16,15 @@ from typing import Any
 from ._empty import empty
 from ._functions import FUNCTIONS
 from ._given import integer
-from ._hooks import has_memory, is_planning
+from ._hooks import has_memory, is_planning, takes_dim
 from .errors import ArgumentError, ArgumentTypeError
 
-# Operator -> its positional parameters.
-_PLACES = {"softmax": ("x", "dim"), "log_softmax": ("x", "dim"), "l2_norm": ("x", "eps")}
+
+def _places_of(name: str) -> tuple[str, ...]:
+    """The positional parameters: ``dim`` follows an x that is alone."""
+    signature = FUNCTIONS[name].schema.partition("(")[2].partition(" -> ")[0].partition(", *,")[0]
+    places = tuple(re.findall(r"(?:^|, )(\w+): ", signature))
+    return (*places, "dim") if len(places) == 1 else places
 
 
 def _over(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -85,4 +91,6 @@ def _form(name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     return lambda args, named: _over(name, args, named)  # torch's tracer reads no partial here
 
 
+# Operator -> its positional parameters.
+_PLACES = {n: _places_of(n) for n, made in FUNCTIONS.items() if takes_dim(n, made.operator)}
 FORMS = {name: _form(name) for name in _PLACES}

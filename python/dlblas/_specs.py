@@ -67,17 +67,57 @@ def _pairs(op: str, option: str, *texts: str) -> Iterable[tuple[str, str]]:
     return pairs.items()
 
 
+def _composed(row: Row) -> dict[str, tuple[_dims.Dim, str]]:
+    """The inputs' dimensions that are sums or products of letters, by their text in the schema; and
+    a tensor that has each."""
+    found: dict[str, tuple[_dims.Dim, str]] = {}
+    for tensor in row["tensors"]:
+        for dim in map(_dims.of_json, tensor["dims"]):
+            if dim.terms and not dim.plain and any(map(dim.is_linear_in, dim.letters)):
+                found.setdefault(dim.text.removeprefix("1|"), (dim, tensor["name"]))
+    return found
+
+
+def _solve(op: str, sizes: Sizes, composed: Mapping[str, tuple[_dims.Dim, str]]) -> None:
+    """Adds the letters that sizes of sums and products give, and removes those sizes."""
+    left = {text: composed[text][0] for text in sizes if text in composed}
+    totals = {k: math.prod(v) if isinstance(v, list) else v for k, v in sizes.items()}
+    while ready := [t for t, d in left.items() if sum(n not in totals for n in d.letters) <= 1]:
+        for text in ready:
+            dim, size = left.pop(text), sizes.pop(text)
+            given = ", ".join(f"{n}={totals[n]}" for n in dim.letters if n in totals)
+            letter = next((name for name in dim.letters if name not in totals), "")
+            if letter and dim.is_linear_in(letter):
+                rest, step = dim.solve(letter, totals, size)
+                if step > 0 and rest >= 0 and rest % step == 0:
+                    sizes[letter] = totals[letter] = rest // step
+                    continue
+                least = dim.evaluate({**totals, letter: 0})
+                fits = f"at least {least}" if rest < 0 else f"a size with a whole {letter}"
+                fits += f", with {given}" if given else ""
+                raise refuse(
+                    op, f"--dims {text}", "does not fit", fits, str(size), "give one that fits"
+                )
+            if not letter and dim.evaluate(totals) != size:
+                fits = f"{dim.evaluate(totals)} from {given}"
+                raise refuse(op, f"--dims {text}", "does not fit", fits, str(size), "leave one out")
+    for text in left:
+        del sizes[text]
+
+
 def parse_dims(row: Row, text: str) -> Sizes:
-    """``T=2x256,C=4096`` against the operator's letters; every letter needs a size."""
+    """``T=2x256,C=4096`` against the operator's letters; every letter needs a size, or a dimension
+    that gives it: ``2F=8192``."""
     op, letters = row["name"], [letter["name"] for letter in row["letters"]]
     leading = {d["text"] for t in row["tensors"] for d in t["dims"] if d["leading"]}
     wanted = ",".join(f"{letter}=…" for letter in letters)
+    composed = _composed(row)
+    also = ", ".join(f"{size}=… of {tensor}" for size, (_, tensor) in composed.items())
+    remedy = f"a dimension may be given too: {also}" if also else "see dlblas list"
     sizes: Sizes = {}
     for name, value in _pairs(op, "--dims", text):
-        if name not in letters:
-            raise refuse(
-                op, "--dims", "names no letter of the schema", wanted, name, "see dlblas list"
-            )
+        if name not in letters and name not in composed:
+            raise refuse(op, "--dims", "names no letter of the schema", wanted, name, remedy)
         numbers = value.split("x")
         if not all(n.isdecimal() for n in numbers) or (len(numbers) > 1 and name not in leading):
             form = "a size, or sizes as in 2x256" if name in leading else "a size"
@@ -86,10 +126,12 @@ def parse_dims(row: Row, text: str) -> Sizes:
             most = "at most 18 digits"
             raise refuse(op, f"--dims {name}", "is beyond 64 bits", most, value, "write fewer")
         sizes[name] = [int(n) for n in numbers] if len(numbers) > 1 else int(numbers[0])
+    _solve(op, sizes, composed)
     missing = [letter for letter in letters if letter not in sizes]
     if missing:
         got = text or "nothing"
-        raise refuse(op, "--dims", f"lacks {', '.join(missing)}", wanted, got, "give each a size")
+        remedy = f"give each a size; {remedy}" if also else "give each a size"
+        raise refuse(op, "--dims", f"lacks {', '.join(missing)}", wanted, got, remedy)
     return sizes
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-MOST = 400  # characters of one text inside a line
+MAX_TEXT = 400  # characters of one text inside a line
 
 
-def cut(text: str, most: int = MOST) -> str:
+def cut(text: str, most: int = MAX_TEXT) -> str:
     """A long text's beginning, and how much more there was."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
@@ -38,7 +38,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def harmless(text: str, most: int = MOST) -> str:
+def harmless(text: str, most: int = MAX_TEXT) -> str:
     """Text of users, candidates and imported records, made safe for a part of one line: characters
     that control a terminal, reverse its text or are invisible become escapes (``\\x1b``, ``\\n``,
     ``\\u202e``); a long text is cut."""
@@ -74,7 +74,7 @@ def columns(
     rows: Sequence[Sequence[str]],
     indent: str = "  ",
     right: Sequence[int] = (),
-    most: int = 4 * MOST,
+    most: int = 4 * MAX_TEXT,
 ) -> str:
     """Aligned columns of harmless cells, two spaces apart; ``right``: the columns that hold
     figures, aligned right; ``most``: the length at which a cell is cut."""

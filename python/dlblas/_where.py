@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import ArgumentError
 
-_MOST_TEXT = 1000
+_MAX_TEXT = 1000
 
 
 def _refuse(text: str, problem: str, got: str) -> ArgumentError:
@@ -36,7 +36,7 @@ def compile_expression(text: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
         ast.GtE: operator.ge, ast.In: lambda a, b: a in b, 
         ast.NotIn: lambda a, b: a not in b,
     }  # fmt: skip
-    if len(text) > _MOST_TEXT:
+    if len(text) > _MAX_TEXT:
         raise _refuse(text[:40] + "…", "is too long", f"{len(text)} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval").body

@@ -30,7 +30,7 @@ def _modules(arguments: Sequence[str]) -> list[str]:
 
 
 def _rows_in() -> list[Any]:
-    names = (f"{_worker_command.ROWS}{i}" for i in range(_worker_command.MOST_PARTS))
+    names = (f"{_worker_command.ROWS}{i}" for i in range(_worker_command.MAX_PARTS))
     parts = [os.environ.pop(name, "") for name in names]
     os.environ.pop(_worker_command.IMPORTS, None)
     return list(json.loads("".join(parts) or "[]"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from . import _native
 
-ROWS, _PART, MOST_PARTS = "dlblas_worker_rows_", 100_000, 16
+ROWS, _PART, MAX_PARTS = "dlblas_worker_rows_", 100_000, 16
 _PATH = "dlblas_worker_path"
 IMPORTS = "dlblas_worker_imports"  # functions that come by value import what they use
 # Not -m: the package itself may be in a folder that PYTHONPATH cannot name. Until sys.path is set,

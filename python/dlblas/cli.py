@@ -34,7 +34,7 @@ from ._text import cut, harmless, nearest
 from .errors import Error
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
-_MOST_MESSAGE = 20_000  # characters of an error, the table of an operator's candidates included
+_MAX_MESSAGE = 20_000  # characters of an error, the table of an operator's candidates included
 
 
 class _Parser(argparse.ArgumentParser):
@@ -430,7 +430,7 @@ def _run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except Error as error:
-        complain(cut(str(error), _MOST_MESSAGE))
+        complain(cut(str(error), _MAX_MESSAGE))
     except BrokenPipeError:  # as in `dlblas list | head`
         _drop_output()
         return OK

@@ -1,6 +1,6 @@
 // Owners of the memory that a call lends to an implementation: for languages whose views may
 // outlive the call, such as Python. In: lenders, nested like the calls of a thread. Out: on demand,
-// handles that keep their memory alive. Read next: bindings/python/views.cpp (who asks).
+// handles that keep their memory alive. Read next: bindings/python/views.cpp (the caller).
 #pragma once
 
 #include <memory>

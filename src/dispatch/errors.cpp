@@ -76,10 +76,12 @@ std::string print_sizes(const Schema& schema, const Args& args, int tensor, std:
 }
 
 // Where the letters come from: `x [T=7, C=4096]`, `the argument topk=8 and x [T=7]`. The source may
-// be a later tensor: K/128 is checked once K is known.
+// be a later tensor: K/128 is checked once K is known. `itself`: or the tensor, by a dimension that
+// is the letter.
 std::string print_binding(const Schema& schema, const Args& args, int tensor, std::uint32_t letters,
-                          std::uint32_t bound) {
+                          std::uint32_t bound, bool itself = false) {
   std::string s;
+  std::uint32_t shown = 0;  // tensors
   const auto add = [&](const std::string& source) { s += text(s.empty() ? "" : " and ", source); };
   const bool one = std::has_single_bit(letters);
   for (std::size_t i = 0; i < schema.letters.size(); ++i)
@@ -91,14 +93,16 @@ std::string print_binding(const Schema& schema, const Args& args, int tensor, st
   const int last = std::max<int>(tensor, schema.num_inputs);
   for (const bool alone : {true, false})  // first where a letter stands alone in a dimension
     for (int i = 0; letters && i < last; ++i) {
-      if (i == tensor || (i < schema.num_inputs && !args.has(i))) continue;
+      if (i == tensor && !(itself && alone)) continue;
+      if (i < schema.num_inputs && !args.has(i)) continue;
       std::uint32_t gives = 0;
       for (const DimExpr& d : schema.tensors[i].dims)
         for (std::size_t k = 0; k < schema.letters.size(); ++k)
           if (d.is_linear_in(static_cast<int>(k)) && (!alone || std::has_single_bit(d.letters())))
             gives |= 1u << k;
       if (!(gives & letters)) continue;
-      add(print_sizes(schema, args, i, bound));
+      if (!(shown >> i & 1u)) add(print_sizes(schema, args, i, bound));
+      shown |= 1u << i;
       letters &= ~gives;
     }
   return s.empty() ? "the arguments before it" : s;
@@ -113,7 +117,7 @@ std::string print_letters(const Schema& schema, const Args& args, std::uint32_t 
 }
 
 // The sizes allowed for a dimension with one open letter, or with several that it ignores.
-std::string print_choice(const Schema& schema, const Args& args, const DimExpr& d,
+std::string print_choice(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
                          std::int64_t size, std::uint32_t bound) {
   const std::uint32_t open = d.letters() & ~bound;
   const int letter = std::bit_width(open) - 1;
@@ -121,12 +125,14 @@ std::string print_choice(const Schema& schema, const Args& args, const DimExpr& 
   std::copy_n(args.letters, schema.letters.size(), sizes);
   for (std::uint32_t left = open; left; left &= left - 1) sizes[std::countr_zero(left)] = 0;
   const std::int64_t least = d.evaluate(sizes), step = d.solve(letter, sizes, size).step;
-  const std::string name =
-      d.print(schema.letters) + print_letters(schema, args, d.letters() & bound);
+  const std::uint32_t known = d.letters() & bound;
+  std::string given = print_letters(schema, args, known);
+  if (known) given += " from " + print_binding(schema, args, tensor, known, bound, true);
+  const std::string name = d.print(schema.letters) + given;
   if (least >= 0 && d.ignores(open, sizes)) return text(least, " (", name, ")");
   if (least >= 0 && size < least) return text("at least ", least, " (", name, ")");
   if (d.num_terms > 1 || d.addend != 0)
-    return text(name, " with a whole ", schema.letters[letter].name);
+    return text(d.print(schema.letters), " with a whole ", schema.letters[letter].name, given);
   return text("a multiple of ", step, " (", name, ")");
 }
 
@@ -318,7 +324,7 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
                   : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
   const bool open = (d.letters() & ~bound) != 0;
   const std::string want =
-      open ? print_choice(schema, args, d, size, bound)
+      open ? print_choice(schema, args, tensor, d, size, bound)
            : text(d.may_be_one ? "1 or " : "", print_expected(schema, args, tensor, d, bound));
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor), what, want,
          std::to_string(size)});
@@ -407,11 +413,14 @@ void out_of_bounds(const Schema& schema, const Args& args, int tensor, std::int6
                    std::int64_t value, std::int64_t least, std::int64_t most) {
   const bool any_negative = least < 0;
   const bool any_more = most == std::numeric_limits<std::int64_t>::max();
+  const bool none = most < std::max<std::int64_t>(0, least);  // what it counts or indexes is empty
   raise({ErrorKind::kArgument, form_name(schema, args), tensor_name(schema, args, tensor),
          text("is out of bounds at element ", at),
-         any_more       ? text(least, " or more")
-         : any_negative ? text("at most ", most)
-                        : text(least, " to ", most),
+         any_more               ? text(least, " or more")
+         : none && any_negative ? "a negative number (there is nothing to index)"
+         : none                 ? "no element (there is nothing to index)"
+         : any_negative         ? text("at most ", most)
+                                : text(least, " to ", most),
          text(value)});
 }
 

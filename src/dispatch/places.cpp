@@ -51,10 +51,11 @@ void check(const Schema& schema, const Args& args, int tensor) {
   const bool offsets = fill.fill == Fill::kOffsets, lengths = fill.fill == Fill::kLengths;
   const std::int64_t count = t.numel();
   if (count == 0 || (t.dtype != DType::kI32 && t.dtype != DType::kI64)) return;
+  const bool counts = offsets || lengths || fill.inclusive;  // from 0 up to the limit itself
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  if (fill.has_limit) most = fill.limit(args.letters) - !(offsets || lengths || fill.inclusive);
+  if (fill.has_limit) most = fill.limit(args.letters) - !counts;
   // A negative index names nothing: its token is skipped.
-  std::int64_t least = offsets || lengths ? 0 : std::numeric_limits<std::int64_t>::min();
+  std::int64_t least = counts ? 0 : std::numeric_limits<std::int64_t>::min();
   if (!offsets && contiguous(t)) {
     const Span span = t.dtype == DType::kI32 ? span_of<std::int32_t>(t.data, count)
                                              : span_of<std::int64_t>(t.data, count);

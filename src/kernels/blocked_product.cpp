@@ -24,7 +24,7 @@ const ConfigTable<C>& table_of(const Query& q) {
 double threads_of(const Query& q) { return std::max<int>(1, q.problem.threads); }
 
 /// Bytes of a packed block of a.
-std::int64_t block_bytes(const GemmCode& code, const C& c) {
+std::int64_t block_bytes(const GemmBlocks& code, const C& c) {
   return kFloatBytes * c.block_m * (round_up(c.block_k, code.depths) + code.pad) /
          code.depths_per_float;
 }
@@ -41,13 +41,11 @@ bool block_is_distinct(const KnobTable& knobs, std::string_view name, std::int64
 
 }  // namespace
 
-const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
-                                                const std::vector<std::int64_t>& unrolls,
-                                                const std::vector<std::int64_t>& prefetches) {
+const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level) {
   auto* labels = new std::vector<std::string>;  // lives as long as the process, as the table does
   std::vector<std::int64_t> tiles;
-  for (int i = 0; i < level.code->num_tiles; ++i) {
-    labels->push_back(text(level.code->tiles[i].m, "x", level.code->tiles[i].n));
+  for (int i = 0; i < level.code->blocks->num_tiles; ++i) {
+    labels->push_back(text(level.code->blocks->tiles[i].m, "x", level.code->blocks->tiles[i].n));
     tiles.push_back(i);
   }
   const bool floats = level.multiplier == Multiplier::kFloats;
@@ -61,11 +59,9 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level,
       field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
       field<&C::block_m>("block_m", {96, 192, 384}),
       field<&C::block_n>("block_n", floats ? columns : pair_columns),
-      field<&C::block_k>("block_k", floats                             ? depths
-                                    : level.code->depths_per_float > 2 ? code_depths
-                                                                       : pair_depths),
-      field<&C::unroll_k>("unroll_k", floats ? unrolls : std::vector<std::int64_t>{1}),
-      field<&C::prefetch>("prefetch", floats ? prefetches : std::vector<std::int64_t>{0}),
+      field<&C::block_k>("block_k", floats                                     ? depths
+                                    : level.code->blocks->depths_per_float > 2 ? code_depths
+                                                                               : pair_depths),
       field<&C::order>("order", {0, 1}, {"columns", "rows"}),
       field<&C::split>("split", {0, 1}, {"columns", "rows"}),
       field<&C::pack_a>("pack_a", {0, 1}),
@@ -95,7 +91,7 @@ Support supports_blocked(const Query& q, const BlockedProduct& p, int a) {
 void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
   const auto& t = table_of(q);
   const ProductLevel& level = level_of(q, p);
-  const GemmCode& code = *level.code;
+  const GemmBlocks& code = *level.code->blocks;
   const auto distinct = [&](std::string_view rule, std::string_view knob, std::int32_t C::*member,
                             std::int64_t size) {
     space.require(t, rule, {knob}, [&t, knob, member, size](const C& c) {
@@ -116,16 +112,20 @@ void constrain_blocked(const Query& q, const BlockedProduct& p, Space& space) {
                   return c.split == GemmSplit::kColumns ||
                          (threads > 1 && m >= std::int64_t{threads} * code.tiles[c.tile].m);
                 });
-  const bool readable = level.multiplier != Multiplier::kFloats || p.a->dtype == DType::kF32;
+  const bool floats = level.multiplier == Multiplier::kFloats;
+  const bool readable = !floats || p.a->dtype == DType::kF32;
   space.require(t, "in_place_a_is_f32", {"pack_a"},
                 [readable](const C& c) { return readable || c.pack_a; });
+  space.require(t, "in_place_rows_are_few", {"tile", "pack_a"}, [floats, &code](const C& c) {
+    return !floats || c.pack_a || code.tiles[c.tile].m <= kInPlaceRows;
+  });
 }
 
 int best_tile(const ProductLevel& level, double rows, std::int64_t n) {
   int found = 0;
   double best = 0;
-  for (int i = 0; i < level.code->num_tiles; ++i) {
-    const GemmTile tile = level.code->tiles[i];
+  for (int i = 0; i < level.code->blocks->num_tiles; ++i) {
+    const GemmTile tile = level.code->blocks->tiles[i];
     const auto whole =
         static_cast<double>(round_up(static_cast<std::int64_t>(std::max(1.0, rows)), tile.m));
     double used = rows / whole;
@@ -145,12 +145,12 @@ Config default_blocked(const Query& q, const BlockedProduct& p) {
   // Measured on AMD Zen 4, f32 512×4096×1024, one thread, November 2026: 6x64 with a read in place,
   // blocks 192×1024×512: 109 GFLOP/s; 14x32 packed: 104; block_k 256: 107; 24x16 in place: 27 (24
   // streams of a).
-  C c{0, 192, 1024, 512, 4, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
+  C c{0, 192, 1024, 512, GemmOrder::kColumns, GemmSplit::kColumns, true};
   const bool floats = level.multiplier == Multiplier::kFloats;
   c.tile = best_tile(level, static_cast<double>(p.m), p.n);
-  constexpr int kStreams = 8;  // rows of a that hardware prefetching follows side by side
   const bool by_rows = p.a->layout == Layout::kContiguous || p.a->layout == Layout::kRowStrided;
-  const bool few_streams = p.a->dtype == DType::kF32 && level.code->tiles[c.tile].m <= kStreams;
+  const bool few_streams =
+      p.a->dtype == DType::kF32 && level.code->blocks->tiles[c.tile].m <= kInPlaceRows;
   c.pack_a = !by_rows || (floats && !few_streams);
   // With few rows, packing b is most of the work and needs long runs of b: 16×4096×4096 takes 9.0
   // ms with 4096×256 against 10.6 with 1024 columns.
@@ -176,22 +176,21 @@ Config fit_blocked(const Query& q, const BlockedProduct& p, CpuGemmConfig c) {
   c.block_m = fit("block_m", c.block_m, p.m);
   c.block_n = fit("block_n", c.block_n, p.n);
   c.block_k = fit("block_k", c.block_k, p.k);
-  if (block_bytes(*level.code, c) > q.device.l2_bytes)
+  if (block_bytes(*level.code->blocks, c) > q.device.l2_bytes)
     c.block_m = kMinRows, c.block_k = fit("block_k", 0, p.k);
-  if (level.multiplier != Multiplier::kFloats) c.unroll_k = 1;
   return table_of(q).to_config(c);
 }
 
 double estimate_blocked_ms(const Query& q, const BlockedProduct& p, const Config& config) {
   const ProductLevel& level = level_of(q, p);
-  const GemmTile tile = level.code->tiles[blocked_config(q, config).tile];
+  const GemmTile tile = level.code->blocks->tiles[blocked_config(q, config).tile];
   const auto m = static_cast<double>(round_up(p.m, tile.m));
   const auto n = static_cast<double>(p.parts * round_up(p.n, tile.n));
   const auto k = static_cast<double>(p.k);
   const double multiply = 2 * m * n * k / (rates_of(q).f32_flops * speed_of(level.multiplier));
   // Packing runs at the rate of the machine's memory, whichever level packs.
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
-  const double pack = kFloatBytes * (m * k + n * k) / level.code->depths_per_float;
+  const double pack = kFloatBytes * (m * k + n * k) / level.code->blocks->depths_per_float;
   return 1e3 * (multiply + pack / (kPacking * memory)) / threads_of(q) + 0.005;
 }
 
@@ -217,7 +216,7 @@ bool by_tiles(const Query& q) { return code_of<ProductLevel>(q).multiplier == Mu
 
 const ConfigTable<R>& unit_rows_table(Multiplier multiplier) {
   static const auto* tiles = new ConfigTable<R>{
-      field<&R::unroll_k>("unroll_k", {1, 2, 3}),
+      field<&R::tiles>("tiles", {1, 2, 3}),
       field<&R::block_n>("block_n", {16}),
       field<&R::prefetch>("prefetch", {0, 512}),
   };
@@ -243,8 +242,8 @@ Support supports_unit_rows(const Query& q, const BlockedProduct& p, int a, int b
 void constrain_unit_rows(const Query& q, const BlockedProduct& p, Space& space) {
   if (by_tiles(q))
     space.require(
-        unit_rows_table(Multiplier::kTiles), "sums_fit_the_tiles", {"unroll_k"},
-        [most = most_columns(p.m)](const R& c) { return c.unroll_k <= most || c.unroll_k == 1; });
+        unit_rows_table(Multiplier::kTiles), "sums_fit_the_tiles", {"tiles"},
+        [most = most_columns(p.m)](const R& c) { return c.tiles <= most || c.tiles == 1; });
 }
 
 Config default_unit_rows(const Query& q, const BlockedProduct& p) {
@@ -254,9 +253,8 @@ Config default_unit_rows(const Query& q, const BlockedProduct& p) {
   // 16×4096×11008, two threads of Granite Rapids, November 2026, ms: 2 tiles side by side 7.6, 1 or
   // 3 7.5; with prefetch 7.1 to 8.0; 4 or 6 tiles 7.9, with prefetch 10.7 to 15.2.
   R c{1, 16, 0, true};
-  for (const std::int64_t v : table.values("unroll_k"))
-    if (v <= std::min<std::int64_t>(2, most_columns(p.m)))
-      c.unroll_k = static_cast<std::int32_t>(v);
+  for (const std::int64_t v : table.values("tiles"))
+    if (v <= std::min<std::int64_t>(2, most_columns(p.m))) c.tiles = static_cast<std::int32_t>(v);
   return table.to_config(c);
 }
 

@@ -15,8 +15,8 @@
 
 namespace dlblas::kernels {
 
-/// What a level's code multiplies: any type as f32, or pairs of bf16 (pair_code() of
-/// cpu/gemm/code.hpp) with vectors or with tiles.
+/// What a level's code multiplies: any type as f32, or pairs of bf16 (objects of units:
+/// cpu/gemm/loops.hpp) with vectors or with tiles.
 enum class Multiplier : std::uint8_t { kFloats, kPairs, kTiles };
 
 /// A level's code for products, which CpuLevel::code points to.
@@ -39,9 +39,7 @@ struct BlockedProduct {
 inline constexpr double kPacking = 0.615;
 
 /// The knobs of a level; the table lives as long as the process.
-const ConfigTable<CpuGemmConfig>& blocked_table(
-    const ProductLevel& level, const std::vector<std::int64_t>& unrolls = {1, 2, 4},
-    const std::vector<std::int64_t>& prefetches = {0, 8});
+const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level);
 /// The configuration of an implementation with such a table and such a level.
 CpuGemmConfig blocked_config(const Query& q, const Config& config);
 /// Levels of pairs require a bf16 tensor `a`.

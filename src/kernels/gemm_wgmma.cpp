@@ -45,8 +45,9 @@ Box operand_box(const GemmWgmmaConfig& c, bool by_depth, int block, bool is_shar
   return {64, (by_depth ? block : c.block_k) / (is_shared ? c.cluster : 1)};
 }
 
-Box result_box(const GemmWgmmaConfig& c, int columns, DType type) {
-  const int segment = gemm_segment(columns, c.swapped ? 64 : 128 / size_of(type));
+Box result_box(const GemmWgmmaConfig& c, int columns, DType type, bool folded) {
+  const int segment =
+      folded ? kGemmFoldPiece : gemm_segment(columns, c.swapped ? 64 : 128 / size_of(type));
   if (c.swapped) return {64, segment};
   switch (segment * size_of(type)) {
     case 128:
@@ -89,17 +90,30 @@ int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, Ge
                   cuda::Launch& how, void* room, void* stream) {
   const bool share_a = c.share == GemmShare::kA, share_b = c.share == GemmShare::kB;
   const int columns = c.block_n / p.parts;  // of D in a tile
+  call.absent = 0;
+  // A tile of all rows of the product's a: rows past the end would be copied as zeros, which takes
+  // as long as reading them. Their sums are not stored, so what lies there does not matter.
+  const auto shorten = [&](Box& box, bool by_depth, bool is_shared) {
+    const int there = static_cast<int>(std::min<std::int64_t>(box.outer, ceil_div(p.m, 8) * 8));
+    if (!by_depth || is_shared || there == box.outer) return;
+    call.absent = (box.outer - there) * c.block_k * 2;
+    box.outer = there;
+  };
   const WgmmaMatrix& a = c.swapped ? p.b[0] : p.a;
   const bool a_by_depth = c.swapped ? p.b_by_depth : p.a_by_depth;
   const bool b_by_depth = c.swapped ? p.a_by_depth : p.b_by_depth;
-  if (const int code = encode(call.a, a, p.type, operand_box(c, a_by_depth, c.block_m, share_a)))
-    return code;
+  Box of_a = operand_box(c, a_by_depth, c.block_m, share_a);
+  if (!c.swapped) shorten(of_a, a_by_depth, share_a);
+  if (const int code = encode(call.a, a, p.type, of_a)) return code;
   for (int part = 0; part < p.parts; ++part) {
     const WgmmaMatrix& b = c.swapped ? p.a : p.b[part];
-    const Box box = operand_box(c, b_by_depth, columns, share_b);
+    Box box = operand_box(c, b_by_depth, columns, share_b);
+    if (p.folded) box.outer = kGemmFoldPiece;
+    if (c.swapped) shorten(box, b_by_depth, share_b);
     if (const int code = encode(call.b[part], b, p.type, box)) return code;
   }
-  if (const int code = encode(call.out[0], p.out, p.out_type, result_box(c, columns, p.out_type)))
+  if (const int code =
+          encode(call.out[0], p.out, p.out_type, result_box(c, columns, p.out_type, p.folded)))
     return code;
   const std::int64_t m = c.swapped ? p.n : p.m, n = c.swapped ? p.m : p.n;
   call.m = static_cast<std::int32_t>(m), call.n = static_cast<std::int32_t>(n);

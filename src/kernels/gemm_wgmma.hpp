@@ -32,6 +32,7 @@ struct WgmmaProduct {
   bool a_by_depth, b_by_depth;  // contiguous along K
   int parts;
   std::int64_t m, n, k;
+  bool folded = false;  // see gemm_unfolded
 };
 
 /// 0, or the driver's code. `units`: multiprocessors. With stream-K, `room` is wgmma_room_bytes()

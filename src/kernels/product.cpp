@@ -120,7 +120,8 @@ std::string product_text(const Query& q, std::string_view name, bool plain_resul
   s += "}, {";
   for (int i = 0; i < kProductOptions; ++i) s += text(i ? ", " : "", options[i]);
   const ProductPairs pairs = product_pairs(q);
-  return s + text("}, {", pairs.channels, ", ", yes[pairs.neighbours], "}}>");
+  return s + text("}, {", pairs.channels, ", ", yes[pairs.neighbours], "}, ",
+                  yes[plain_result && folds_heads(q)], "}>");
 }
 
 GemmTraits product_gemm_traits(const Query& q, std::int32_t rows, std::int32_t span) {
@@ -218,6 +219,11 @@ ProductPairs product_pairs(const Query& q) {
 std::int32_t columns_together(const Query& q) {
   const ProductPairs pairs = product_pairs(q);
   return pairs.neighbours ? 0 : pairs.channels;
+}
+bool folds_heads(const Query& q) {
+  const std::int32_t channels = columns_together(q);
+  return channels > 64 && channels % 64 == 0 && product_size(q).n % channels == 0 &&
+         size_of(q.problem.tensors[op_of_gpu(q).y].dtype) == 2;
 }
 Support mma_has_columns(const Query& q) {
   const std::int32_t columns = columns_together(q);

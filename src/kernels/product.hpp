@@ -108,6 +108,8 @@ ProductPairs product_pairs(const Query& q);
 /// Columns that a warp of cuda_mma must hold together; 0: none. Whether tiles that wide exist.
 std::int32_t columns_together(const Query& q);
 Support mma_has_columns(const Query& q);
+/// Does cuda_wgmma take heads folded, 64 columns at a time (device/gemm/wgmma_config.hpp)?
+bool folds_heads(const Query& q);
 /// Under kDeterministic: does cuda_mma take every batch of rows with this layout?
 bool tensor_cores_take_any_batch(const Query& q);
 

@@ -89,7 +89,6 @@ Implementation blocked() {
 
 const ConfigTable<R>& row_table() {
   static const auto* t = new ConfigTable<R>{
-      field<&R::unroll_k>("unroll_k", {2, 4, 8}),
       field<&R::block_n>("block_n", {256, 512, 1024}),
       field<&R::prefetch>("prefetch", {0, 256, 512, kNextRows}, {"0", "256", "512", "rows"}),
   };
@@ -116,7 +115,8 @@ Support supports_row(const Query& q) {
     if (l != Layout::kTransposed && l != Layout::kContiguous && l != Layout::kRowStrided)
       return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(i));
     if (takes_dots(q) != (l != Layout::kTransposed))
-      return Support::no("{} lies otherwise than {}", tensor(i), tensor(op.weights[0]));
+      return Support::no("{} and {} are contiguous in different dimensions", tensor(i),
+                         tensor(op.weights[0]));
   }
   return Support::yes();
 }
@@ -130,8 +130,11 @@ void constrain_row(const Query& q, Space& space) {
                 [n = product_of(q).n, shared = shares(q)](const R& c) {
                   return c.block_n == 256 || (!shared && c.block_n / 2 < n);
                 });
+  const bool dots = takes_dots(q), f32 = product_of(q).a->dtype == DType::kF32;
   space.require(row_table(), "next_rows_are_streams", {"prefetch"},
-                [dots = takes_dots(q)](const R& c) { return c.prefetch != kNextRows || !dots; });
+                [dots](const R& c) { return c.prefetch != kNextRows || !dots; });
+  space.require(row_table(), "f32_streams_take_none", {"prefetch"},
+                [dots, f32](const R& c) { return c.prefetch == 0 || dots || !f32; });
 }
 Config heuristic_row(const Query& q) {
   const BlockedProduct p = product_of(q);
@@ -185,7 +188,8 @@ Support supports_unit(const Query& q) {
   for (int part = 0; part < op.parts; ++part) {
     const Layout l = q.problem.tensors[op.weights[part]].layout;
     if (l != Layout::kContiguous && l != Layout::kRowStrided)
-      return Support::no("{} does not lie along K: it is read in place", tensor(op.weights[part]));
+      return Support::no("{} is not contiguous along K: it is read in place",
+                         tensor(op.weights[part]));
   }
   return supports_unit_rows(q, product_of(q), op.x, op.weights[0]);
 }
@@ -223,11 +227,10 @@ const ProductLevel* level_of(const ProductCpuLevel& level) {
 void append_product_cpu(std::vector<Implementation>& to, const ProductOp& op) {
   std::vector<CpuLevel> blocks, rows, units;
   for (const ProductCpuLevel& level : op.levels) {
-    if (!level.of_unit && !level.code->gemm.tiles) continue;  // the pass over sums alone
+    if (!level.of_unit && !level.code->gemm.blocks) continue;  // the pass over sums alone
     const ProductLevel* const code = level_of(level);
     const bool unit = level.unit != CpuUnit::kNone;
-    const CpuLevel whole = {level.isa,  level.hash, code, &blocked_table(*code, {1, 4}, {0}),
-                            level.unit, unit};
+    const CpuLevel whole = {level.isa, level.hash, code, &blocked_table(*code), level.unit, unit};
     blocks.push_back(whole);
     if (!unit) rows.push_back({level.isa, level.hash, code, &row_table()});
     if (unit)

@@ -66,7 +66,7 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
   }
   static Support same_bits(const Query& q) {
     if (tensor_cores_take_any_batch(q)) return Support::yes();
-    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
 
   static void constrain(const Query& q, Space& space) {

@@ -18,6 +18,15 @@ namespace {
 
 using C = GemmWgmmaConfig;
 
+struct Traits : GemmTraits {
+  bool folded;
+};
+
+/// Columns that a program sees at once; 0: any.
+std::int32_t strip_columns(const Query& q) {
+  return folds_heads(q) ? 2 * kGemmFoldPiece : columns_together(q);
+}
+
 bool is_contiguous(Layout l) { return l == Layout::kContiguous || l == Layout::kRowStrided; }
 
 /// The most sums per thread that leave registers for the operands of a strip of 64 columns.
@@ -29,7 +38,7 @@ std::int32_t most_sums(const Query& q) {
     if (type == DType::kAbsent || o.per == Per::kPair) continue;
     words += o.per == Per::kRow ? 2 : o.per == Per::kElement ? 16 : 4 * size_of(type);
   }
-  if (op.pairs) return 128;  // tables, and strips of whole heads
+  if (op.pairs && !folds_heads(q)) return 128;  // tables, and strips of whole heads
   return words == 0 ? 192 : words <= 16 ? 176 : words <= 32 ? 160 : 128;
 }
 
@@ -41,7 +50,7 @@ WgmmaShape shape_of(const Query& q) {
   return {whole,
           product_bytes(q),
           {.parts = op.parts,
-           .columns = std::max({8, columns_together(q), op.group}),
+           .columns = std::max({8, strip_columns(q), op.group}),
            .most_apart = most,
            .most_together = std::min(most, 176),
            .most_carried = 112},
@@ -63,7 +72,8 @@ Support operands_fit(const Query& q) {
     if (o.per == Per::kPair && columns_together(q) > 0 && 1 << t.align_log2 < 2 * size_of(t.dtype))
       return Support::no("rows of {} are not aligned to two elements", tensor(o.tensor));
     if (o.per != Per::kElement) continue;
-    if (size_of(t.dtype) != 2) return Support::no("{} has no 16 bits", tensor(o.tensor));
+    if (size_of(t.dtype) != 2)
+      return Support::no("elements of {} do not have 16 bits", tensor(o.tensor));
     if (!is_contiguous(t.layout) || t.align_log2 < 2)
       return Support::no("rows of {} are not contiguous from a multiple of 4 bytes on",
                          tensor(o.tensor));
@@ -71,15 +81,15 @@ Support operands_fit(const Query& q) {
   return Support::yes();
 }
 
-struct Wgmma : CudaForm<GemmTraits, C> {
+struct Wgmma : CudaForm<Traits, C> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
   // Bits repeat from run to run, but the order of sums depends on the configuration, and that on T.
   static constexpr bool kIsDeterministic = false;
   static const ConfigTable<C>& table() { return wgmma_table(); }
 
-  static GemmTraits traits(const Query& q, const C& c) {
-    return product_gemm_traits(q, 0, shape_of(q).span(c));
+  static Traits traits(const Query& q, const C& c) {
+    return {product_gemm_traits(q, 0, shape_of(q).span(c)), folds_heads(q)};
   }
 
   static Support supports(const Query& q) {
@@ -88,7 +98,7 @@ struct Wgmma : CudaForm<GemmTraits, C> {
     if (s.m == 0 || s.n == 0 || s.k == 0) return Support::no("a dimension is zero");
     if (const Support operands = product_fits_tensor_cores(q); !operands) return operands;
     if (const Support operands = operands_fit(q); !operands) return operands;
-    const std::int32_t together = columns_together(q);
+    const std::int32_t together = strip_columns(q);
     if (together % 16 != 0 || together > 256 || (together > 0 && together < 64 && 64 % together))
       return Support::no("heads of {} channels are not those of a strip", together);
     const TensorTraits& y = q.problem.tensors[op.y];
@@ -157,7 +167,8 @@ int Wgmma::multiply(const Args& args, const Context& context, const Kernel& kern
                                 .parts = op.parts,
                                 .m = args.letters[op.rows],
                                 .n = op.width(args.letters),
-                                .k = args.letters[op.depth]};
+                                .k = args.letters[op.depth],
+                                .folded = s.traits.folded};
   GemmWgmmaCall call{};
   cuda::Launch how;
   if (const int code = prepare_wgmma(product, s.config, s.units, call, how)) return code;

@@ -59,6 +59,7 @@ struct RowOperator {
   std::uint32_t kept = 0;         // bit i: words of operand i are kept between passes
   std::uint32_t folded = 0;       // bit i: operand i is a result [width], added up over all rows
   bool cuts = false;              // columns never meet: a part of a row is a row of its own
+  bool parts = false;             // rows never meet: some of them are a call of their own
 };
 
 /// The most columns of a row that one launch takes: kernels count them in 32 bits. A longer row of

@@ -1,6 +1,6 @@
-// Rows longer than one launch takes, of programs whose columns are independent: cut into parts,
-// each a call of its own on views of the same memory. Included by kernels/rows_c*.cpp alone. Read
-// next: kernels/row_operator.hpp (kMaxRowWidth).
+// Rows longer than one launch takes, of programs whose columns are independent, and more rows than
+// one launch takes: cut into parts, each a call of its own on views of the same memory. Included by
+// kernels/rows_c*.cpp alone. Read next: kernels/row_operator.hpp (kMaxRowWidth).
 #pragma once
 
 #include <algorithm>
@@ -27,6 +27,38 @@ inline void cut_piece(const RowOperator& op, const Args& args, std::int64_t begi
     t.data = static_cast<char*>(whole.data) + at * whole.strides[last] * size_of(t.dtype);
     t.shape[last] = groups ? (count + group - 1) / group : count;
   }
+}
+
+/// Calls `run` for the call or, if it has more rows than `most`, for parts of it in turn: slices of
+/// the first leading dimension longer than 1. Returns the first nonzero code, or 0.
+template <typename Run>
+int for_rows(const RowOperator& op, const Args& args, std::int64_t most, const Run& run) {
+  const std::int64_t rows = args.letters[op.rows];
+  if (!op.parts || rows <= most) return run(args);
+  int dim = 0;
+  std::int64_t size = 1;
+  for (const RowOperandSpec& spec : op.operands) {
+    if (!given(args, spec) || !has_rows(spec.role)) continue;
+    const TensorView& t = args.tensors[spec.tensor];
+    while (dim < t.rank && t.shape[dim] == 1) ++dim;
+    size = t.shape[dim];
+    break;
+  }
+  const std::int64_t each = rows / size, step = std::max<std::int64_t>(1, most / each);
+  for (std::int64_t begin = 0; begin < size; begin += step) {
+    Args piece = args;
+    const std::int64_t count = std::min(step, size - begin);
+    piece.letters[op.rows] = count * each;
+    for (const RowOperandSpec& spec : op.operands) {
+      if (!given(args, spec) || !has_rows(spec.role)) continue;
+      TensorView& t = piece.tensors[spec.tensor];
+      if (t.shape[dim] != size) continue;  // one for all
+      t.data = static_cast<char*>(t.data) + begin * t.strides[dim] * size_of(t.dtype);
+      t.shape[dim] = count;
+    }
+    if (const int code = for_rows(op, piece, most, run); code != 0) return code;
+  }
+  return 0;
 }
 
 /// Calls `run` for the call, or for its parts in turn; returns the first nonzero code, or 0.

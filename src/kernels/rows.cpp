@@ -161,6 +161,13 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     made->operands.push_back(made_of);
   }
   made->cuts = may_cut(*made);
+  made->parts = made->folded == 0;
+  for (const RowOperandSpec& of : made->operands) {
+    const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(of.tensor)];
+    const bool by_row = spec.has_leading() ||
+                        (!spec.dims.empty() && spec.dims.front().plain_letter() == made->rows);
+    if (of.role == RowRole::kTable && by_row) made->parts = false;
+  }
   return *made;
 }
 

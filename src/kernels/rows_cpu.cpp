@@ -82,6 +82,26 @@ Config heuristic(const Query& q) {
   return table().to_config(config);
 }
 
+/// What a call computes, as f32 operations at a core's peak rate. Programs count their operations
+/// per row of the result; conversions and loads come with them, and taking one column after the
+/// other costs ten times as much (Zen 5, docs/notes/cpu_rows.md).
+double operations_of(const RowOperator& op, const Problem& problem) {
+  if (op.op.heads) return 0;  // rotations: their bytes take longer
+  const double rows = static_cast<double>(problem.dims[op.rows]);
+  return rows * Registry::process().by_id(problem.op).def.work_per_row(problem) *
+         (op.op.selects ? 20 : 2);
+}
+
+/// Are rows turned by blocks first?
+bool turns(const RowOperator& op, const Problem& problem) {
+  for (const RowOperandSpec& spec : op.operands) {
+    const TensorTraits& t = problem.tensors[spec.tensor];
+    if (spec.role == RowRole::kRow && t.dtype != DType::kAbsent && !has_unit_columns(t.layout))
+      return true;
+  }
+  return false;
+}
+
 double estimate(const Query& q, const Config& config) {
   const RowOperator& op = op_of<RowOperator>(q);
   const Rates rates = rates_of(q);
@@ -89,10 +109,14 @@ double estimate(const Query& q, const Config& config) {
   const bool cached = bytes <= static_cast<double>(q.device.l3_bytes);
   const bool streamed = table().from_config(config).store == Store::kStreamed;
   // A store through the caches reads its line first: half as many bytes again.
-  const double moved = streamed || in_place(op, q.problem) ? bytes : bytes * 1.5;
+  constexpr double kTurned = 4;
+  const double moved = (streamed || in_place(op, q.problem) ? bytes : bytes * 1.5) *
+                       (turns(op, q.problem) ? kTurned : 1);
   const int threads = std::max<int>(1, std::min<int>(q.problem.threads, q.device.units));
   const DType dtype = q.problem.tensors[op.operands[0].tensor].dtype;
-  return 1e3 * (rates.launch_s + moved / (threads * rates.bytes_per_s(dtype, cached && !streamed)));
+  const double bytes_s = moved / rates.bytes_per_s(dtype, cached && !streamed);
+  const double operations_s = operations_of(op, q.problem) / rates.f32_flops;
+  return 1e3 * (rates.launch_s + std::max(bytes_s, operations_s) / threads);
 }
 
 /// May accesses read or write the operand by columns?

@@ -19,6 +19,8 @@ constexpr const char* kNames[] = {"cuda_registers", "cuda_cluster", "cuda_grid",
                                   "cuda_rows",      "cuda_strided", "cuda_folded"};
 
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;
+/// The most rows of one launch: a row has at most 64 tiles, or 16 blocks of a cluster.
+constexpr std::int64_t kMaxRows = kMaxGrid / 64;
 /// A row with fewer accesses is not worth a cluster's reduction.
 constexpr std::int64_t kMinClusterAccesses = 2048;
 /// A row with fewer accesses per multiprocessor is not worth the whole device.
@@ -36,7 +38,7 @@ Support supports(const Query& q) {
   const std::int64_t rows = problem.dims[k.op->rows], width = columns_of(*k.op, problem);
   if (width > kMaxRowWidth) return Support::no("rows of more than {} columns", kMaxRowWidth);
   const std::int64_t most = kMaxGrid / (is_tiled(k) ? 64 : 16);  // tiles, or blocks of a cluster
-  if (rows > most) return Support::no("more than {} rows", most);
+  if (rows > most && !k.op->parts) return Support::no("more than {} rows", most);
   const RowShape shape = shape_of(*k.op, problem);
   const std::int64_t head = shape.whole ? shape.head_width : 0;
   if (k.kind == Kind::kStrided) {
@@ -228,8 +230,10 @@ int run_piece(const Args& args, const Context& context, const Kernel& kernel, vo
 }
 
 int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  return for_pieces(*kernel.load<State>().kernel->op, args, [&](const Args& piece) {
-    return run_piece(piece, context, kernel, workspace);
+  const RowOperator& op = *kernel.load<State>().kernel->op;
+  return for_pieces(op, args, [&](const Args& piece) {
+    return for_rows(op, piece, kMaxRows,
+                    [&](const Args& part) { return run_piece(part, context, kernel, workspace); });
   });
 }
 

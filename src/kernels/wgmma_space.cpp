@@ -129,6 +129,11 @@ bool WgmmaShape::group_matters(const C& c) const {
 
 // The model, as matmul's: the tile's time, memory's time, and the exchange within a cluster.
 
+/// Rows of x that a tile's copies bring: none past the end where one tile holds all (as in matmul).
+double WgmmaShape::rows_copied(const C& c) const {
+  return static_cast<double>(
+      c.share == GemmShare::kA ? c.block_m : std::min<std::int64_t>(c.block_m, round_up(m_, 8)));
+}
 /// Seconds for 64 of a tile's K while L2 serves the fraction `crowd` of the device.
 double WgmmaShape::step_seconds(const C& c, double crowd) const {
   constexpr double kProducts = 1.12, kClock = 1.47, kFromL2 = 1.33;
@@ -139,12 +144,16 @@ double WgmmaShape::step_seconds(const C& c, double crowd) const {
   const double read = rows / 64 * (64 + columns) * 128, written = (rows + columns) * 128;
   const double clock = kClock * unit.half_flops / kFlopsAClock;
   const double shared = (read + written) / (kBytesAClock * clock);
-  const double brought = (c.share == GemmShare::kA ? rows / 2 : rows) +
+  const double brought = (c.share == GemmShare::kA ? rows / 2 : rows_copied(c)) +
                          (c.share == GemmShare::kB ? columns / 2 : columns);
   const double copied = crowd * brought * 128 / (kFromL2 * unit.alone_bytes_per_s);
   const double odd = c.block_n % 32 == 16 ? 1.06 : 1, dry = c.stages * c.steps() < 4 ? 1.03 : 1;
   const double together = c.pingpong ? 1 : 1.01;
-  const double pair = c.multicast() ? (c.pingpong ? 1.01 : 1.02) : 1;
+  // H200, 29 November 2026: 128 × 256 with K over two took 95.5 and 33.2 µs for 512 × 4096 × 14336
+  // and × 4096, where 128 × 128 took 89.3 and 27.3.
+  const double pair = c.multicast()                                   ? (c.pingpong ? 1.01 : 1.02)
+                      : c.share == GemmShare::kK && c.warpgroups == 2 ? 1.08
+                                                                      : 1;
   return limits(products, limits(shared, copied, 3), 8) * odd * dry * together * pair;
 }
 double WgmmaShape::product_seconds(const C& c) const {
@@ -156,27 +165,32 @@ double WgmmaShape::product_seconds(const C& c) const {
   return steps * static_cast<double>(chain(c)) / 64 + (c.pingpong ? 1 : in_turn) * kEpilogue;
 }
 double WgmmaShape::memory_seconds(const C& c) const {
-  constexpr double kLatency = 1.6e-6, kEnds = 1e-6, kAlone = 0.8, kIdle = 0.05, kAgain = 0.06;
+  constexpr double kLatency = 2e-6, kEnds = 1e-6, kAlone = 0.8, kIdle = 0.05, kAgain = 0.06;
+  constexpr double kPort = 0.8;
   const double at_once = std::min<double>(static_cast<double>(blocks(c)), device_.units);
-  const double in_flight = at_once * c.stages * (c.block_m + c.block_n) * c.block_k * 2;
-  const double there = static_cast<double>(std::min<std::int64_t>(m_ + 8, c.block_m) +
-                                           std::min<std::int64_t>(n_ + 8, c.block_n));
-  const double useful = there / (c.block_m + c.block_n);
+  const double of_x = rows_copied(c);
+  const double in_flight = at_once * c.stages * (of_x + c.block_n) * c.block_k * 2;
+  const double there = std::min(static_cast<double>(m_ + 8), of_x) +
+                       static_cast<double>(std::min<std::int64_t>(n_ + 8, c.block_n));
+  const double useful = there / (of_x + c.block_n);
   const double busy = 1 - kIdle * (1 - at_once / device_.units);
   const double again = 1 + kAgain * std::min(3.0, static_cast<double>(tiles_m(c)) - 1);
+  const double of_a_port = std::ceil(at_once / (device_.units / 2.0));  // two units share one
+  const double alone = unit_rates(device_).alone_bytes_per_s;
   const double rate = std::min({memory_bytes_per_s(device_), in_flight / kLatency,
-                                kAlone * at_once * unit_rates(device_).alone_bytes_per_s});
+                                kAlone * at_once * alone, kPort * at_once / of_a_port * alone});
   return bytes_ * again / (useful * busy * rate) + kEnds * static_cast<double>(waves(c) - 1);
 }
 double WgmmaShape::milliseconds(const C& c) const {
-  constexpr double kBarriers = 0.5e-6, kWords = 0.37;
+  constexpr double kBarriers = 0.5e-6, kWords = 0.3;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
   const double meeting =
       c.share == GemmShare::kK
           ? kBarriers * c.cluster + sums / (kWords * unit_rates(device_).alone_bytes_per_s)
           : 0;
   const double spans = span(c) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
-  const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);
+  const double order =
+      (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (32 - c.stages * c.steps()) + 1e-10 * (8 - c.stages);
   return 1e3 *
          (limits(product_seconds(c), memory_seconds(c), 8) + meeting + spans + order + 1.5e-6);
 }

@@ -69,6 +69,7 @@ class WgmmaShape {
   bool weight_leaves_first(const C& c) const;
   bool group_matters(const C& c) const;
 
+  double rows_copied(const C& c) const;
   double step_seconds(const C& c, double crowd) const;
   double product_seconds(const C& c) const;
   double memory_seconds(const C& c) const;

@@ -80,6 +80,23 @@ std::string predicted_best(const char* name, std::int64_t rows, std::int64_t wid
 }
 
 // The fastest with bf16 on an H200: benchmarks/results, 2026-11-22.
+TEST(Estimates, ArithmeticCountsWhereItTakesLonger) {
+  const auto microseconds = [](const char* name, const char* impl,
+                               std::initializer_list<std::int64_t> dims) {
+    const Operator& op = *Registry::process().at(name).op;
+    return 1e3 * predicted(op, problem_of(op, DType::kBF16, dims), impl);
+  };
+  // Measured on two threads of an EPYC (Zen 5): 466 and 46 us; their bytes take 9 and 18.
+  const double router = microseconds("topk_softmax", "cpu_avx2", {4096, 128, 8});
+  const double plain = microseconds("scale_rows", "cpu_avx2", {4096, 128});
+  EXPECT_GT(router, 8 * plain);
+  const Operator& softmax = *Registry::process().at("softmax").op;
+  Problem p = problem_of(softmax, DType::kF32, {4096, 4096});
+  const double rows = predicted(softmax, p, "cpu_avx2");
+  p.tensors[0].layout = Layout::kTransposed;
+  EXPECT_GT(predicted(softmax, p, "cpu_avx2"), 2 * rows);  // 240 and 50 ms
+}
+
 TEST(Estimates, NormsOnAGpuRunWhatWasMeasuredFastest) {
   for (const char* op : {"rms_norm", "add_rms_norm"}) {
     EXPECT_EQ(predicted_best(op, 1, 4096), "cuda_registers") << op;

@@ -145,10 +145,10 @@ TEST(GemmEpilogues, OfBlocksAreAsInF64) {
     const Case c(m, n, k, n + 3);
     for (const bool gated : {false, true}) {
       const GemmCode& code = code_of(gated);
-      for (int tile = 0; tile < code.num_tiles; ++tile) {
+      for (int tile = 0; tile < code.blocks->num_tiles; ++tile) {
         for (const int threads : {1, 3}) {
           for (const GemmSplit split : {GemmSplit::kColumns, GemmSplit::kRows}) {
-            const CpuGemmConfig config{tile, 16, 48, 256, 2, 0, GemmOrder::kColumns, split, true};
+            const CpuGemmConfig config{tile, 16, 48, 256, GemmOrder::kColumns, split, true};
             const GemmBlocked blocked = gemm_blocked(code, config, kLongSums, threads, k, false);
             std::vector<float> workspace(workspace_bytes(blocked, m, n, k) / sizeof(float), kUnset);
             on_cpu(c, gated, tile % 2 == 1,
@@ -171,7 +171,7 @@ TEST(GemmEpilogues, OfFewRowsAreAsInF64) {
       for (const bool dots : {false, true}) {
         for (const int threads : {1, 3}) {
           const std::int32_t prefetch = threads == 1 ? 0 : dots ? 512 : kNextRows;
-          const GemmFewRows rows{&code_of(gated), {4, 256, prefetch, dots}, kLongSums, threads};
+          const GemmFewRows rows{&code_of(gated), {1, 256, prefetch, dots}, kLongSums, threads};
           std::vector<float> workspace(workspace_bytes(rows, m, k) / sizeof(float), kUnset);
           on_cpu(c, gated, !dots, text(m, "x", n, "x", k, gated ? " gated" : "", " dots ", dots),
                  [&](const GemmJob& job, const void* epilogue) {

@@ -33,8 +33,8 @@ std::vector<Sizes> sizes() {
     return static_cast<std::int64_t>((state >> 33) % most) + 1;
   };
   for (int i = 0; i < 3000; ++i) all.push_back({below(900), below(300), below(160)});
-  all.push_back({263, kGemmMostStages, 132});  // int32 holds the stages of two waves
-  all.push_back({131, kGemmMostStages, 132});
+  all.push_back({263, kGemmMaxStages, 132});  // int32 holds the stages of two waves
+  all.push_back({131, kGemmMaxStages, 132});
   return all;
 }
 
@@ -124,7 +124,7 @@ TEST(GemmStream, WholeUnitsThenGivingThenWaiting) {
 }
 
 /// Runs the schedule with room for `slots` workers, which start in order as others end; false if
-/// nobody can go on.
+/// no worker can go on.
 bool ends(const GemmStreamPlan& plan, std::int32_t slots) {
   std::vector<bool> given(static_cast<std::size_t>(plan.workers));
   std::deque<std::pair<std::int32_t, std::int32_t>> running;  // worker, next segment
@@ -177,7 +177,7 @@ TEST(GemmStream, WorkIsEven) {
     }
     ASSERT_LE(most - least, 1) << where(s);
     if (s.units < s.at_once && plan.workers > s.units) {
-      ASSERT_GE(least, kGemmLeastPart) << where(s);
+      ASSERT_GE(least, kGemmMinPart) << where(s);
     }
   }
 }

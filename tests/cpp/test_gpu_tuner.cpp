@@ -196,9 +196,8 @@ TEST_F(GpuTuner, ComparesWholeNumbersAsTheHostDoes) {
   def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[1]); };
   const Operator& op = Registry::process().add(std::move(def));
   const Problem problem = make_problem(op, 2, 4, DType::kI64);
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t x[8] = {0,     -3,         1L << 53, -(1L << 53) - 1, (1L << 60) + 77,
-                             kMost, -kMost - 1, 9};
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t x[8] = {0, -3, 1L << 53, -(1L << 53) - 1, (1L << 60) + 77, kMax, -kMax - 1, 9};
   CallData host(op, problem, 0, nullptr, host_memory());
   CudaMemory memory(0, nullptr);
   CallData device(op, on_gpu(problem), 0, nullptr, memory);

@@ -61,26 +61,26 @@ TEST(Letters, ProductsAndSumsAreSolvedOnceOneLetterIsOpen) {
   EXPECT_EQ(letter(good, "Hkv"), 2);
   EXPECT_EQ(good.args.result(0).shape[2], 4);
   EXPECT_EQ(good.args.result(1).shape[1], 2);
-  EXPECT_EQ(
-      call(52, 32, 4).error(),
-      "l_qkv: qkv has size 52 in dimension 1; expected H*D+2Hkv*D, H=8, D=4 with a whole Hkv, "
-      "got 52");
+  EXPECT_EQ(call(52, 32, 4).error(),
+            "l_qkv: qkv has size 52 in dimension 1; expected H*D+2Hkv*D with a whole Hkv, H=8, D=4 "
+            "from w [H*D=32, D=4], got 52");
   EXPECT_EQ(call(16, 32, 4).error(),
-            "l_qkv: qkv has size 16 in dimension 1; expected at least 32 (H*D+2Hkv*D, H=8, D=4), "
-            "got 16");
+            "l_qkv: qkv has size 16 in dimension 1; expected at least 32 (H*D+2Hkv*D, H=8, D=4 "
+            "from w [H*D=32, D=4]), got 16");
   EXPECT_EQ(call(48, 30, 4).error(),
-            "l_qkv: w has size 30 in dimension 0; expected a multiple of 4 (H*D, D=4), got 30");
+            "l_qkv: w has size 30 in dimension 0; expected a multiple of 4 (H*D, D=4 from w "
+            "[H*D, D=4]), got 30");
   EXPECT_EQ(call(48, 0, 0).error(),
-            "l_qkv: qkv has size 48 in dimension 1; expected 0 (H*D+2Hkv*D, D=0), got 48");
+            "l_qkv: qkv has size 48 in dimension 1; expected 0 (H*D+2Hkv*D, D=0 from w [H*D, "
+            "D=0]), got 48");
   EXPECT_EQ(call(0, 0, 0).error(),
             "l_qkv: q has an unknown size; expected an argument that gives H, got none; give out, "
             "or the optional argument");
   EXPECT_EQ(call(48, 32, 4).none().tensor(at(0, {9})).error(),
             "l_qkv: heads has length 9; expected H = 8 from qkv [T=5, H*D+2Hkv*D=48], got 9");
-  EXPECT_EQ(
-      call(52, 32, 4).none().tensor(at(0, {9})).error(),
-      "l_qkv: qkv has size 52 in dimension 1; expected H*D+2Hkv*D, H=8, D=4 with a whole Hkv, "
-      "got 52");
+  EXPECT_EQ(call(52, 32, 4).none().tensor(at(0, {9})).error(),
+            "l_qkv: qkv has size 52 in dimension 1; expected H*D+2Hkv*D with a whole Hkv, H=8, D=4 "
+            "from w [H*D=32, D=4] and heads [H=8], got 52");
 }
 
 // A tensor whose dimension waits for a letter is bound as soon as that letter is known: the first
@@ -103,7 +103,8 @@ TEST(Letters, EarlierTensorsGiveTheLetters) {
   EXPECT_EQ(call(8, 2).none().tensor(at(0, {4})).error(),
             "l_groups: groups has length 4; expected G = 2 from b [G=2, N=3], got 4");
   EXPECT_EQ(call(8, 3).tensor(at(0, {6})).error(),
-            "l_groups: x has size 8 in dimension 1; expected a multiple of 3 (G*R, G=3), got 8");
+            "l_groups: x has size 8 in dimension 1; expected a multiple of 3 (G*R, G=3 from b "
+            "[G=3, N=3]), got 8");
   static const Operator& last =
       register_schema("l_last(x: f[T, G*R], d: f[G*R], b: f[G, N]) -> y: like(x)[T, G*R]");
   EXPECT_EQ(
@@ -131,11 +132,13 @@ TEST(Letters, AQuotientOfZeroIsLeftOpen) {
   EXPECT_EQ(given.none().tensor(at(0, {7})).error(), "");
   EXPECT_EQ(letter(given, "G"), 7);
   EXPECT_EQ(call(4, 0).error(),
-            "l_heads: q has size 4 in dimension 1; expected 0 (Hkv*G, Hkv=0), got 4");
+            "l_heads: q has size 4 in dimension 1; expected 0 (Hkv*G, Hkv=0 from k [Hkv=0]), "
+            "got 4");
   EXPECT_EQ(call(4, 0).none().tensor(at(0, {2})).error(),
-            "l_heads: q has size 4 in dimension 1; expected 0 (Hkv*G, Hkv=0), got 4");
+            "l_heads: q has size 4 in dimension 1; expected 0 (Hkv*G, Hkv=0 from k [Hkv=0]), "
+            "got 4");
   EXPECT_EQ(call(0, 0).tensor(at(0, {2})).error(),
-            "l_heads: bias has length 2; expected 0 (1|Hkv*G, Hkv=0), got 2");
+            "l_heads: bias has length 2; expected 0 (1|Hkv*G, Hkv=0 from k [Hkv=0]), got 2");
   static const Operator& lone = register_schema("l_lone(q: f[Hkv*G], k: f[Hkv]) -> y: f[G]");
   EXPECT_EQ(Call(lone.forms[0]).tensor(at(0, {0})).tensor(at(0, {0})).error(),
             "l_lone: y has an unknown size; expected an argument that gives G, got none; give out, "
@@ -190,7 +193,7 @@ TEST(Letters, ChainsOfLettersAreSolvedInAnyOrder) {
   EXPECT_EQ(letter(call, "A"), 5);
   Call wrong = Call(op.forms[0]).tensor(at(0, {4})).tensor(at(0, {9})).tensor(at(0, {7}));
   EXPECT_EQ(wrong.tensor(at(0, {3})).error(),
-            "l_chain: a has length 4; expected at least 5 (A+B, B=5), got 4");
+            "l_chain: a has length 4; expected at least 5 (A+B, B=5 from b [B+C=9]), got 4");
 }
 
 TEST(Letters, DimensionsThatMayBeOneAreInTheKey) {

@@ -114,7 +114,7 @@ TEST(StoreRecord, AFailureKeepsItsWords) {
     ASSERT_EQ(parse(print(r), &back), Flaw::kNone);
     EXPECT_EQ(back, r);
   }
-  for (const char* odd : {"crash: ", ": crash", "crash:", ":"}) {  // nobody writes it: as it stands
+  for (const char* odd : {"crash: ", ": crash", "crash:", ":"}) {  // never written: kept as it is
     Record r = sample_record(0);
     r.candidates[0].samples_ms.clear();
     r.candidates[0].failure = odd;

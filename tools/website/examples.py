@@ -34,7 +34,7 @@ _CPP = {
     "f32": "float", "i8": "std::int8_t", "u8": "std::uint8_t", "i32": "std::int32_t",
     "i64": "std::int64_t",
 }  # fmt: skip
-_MOST = 1 << 22  # elements of a tensor in an example
+_MAX_ELEMENTS = 1 << 22  # elements of a tensor in an example
 
 
 class Input(NamedTuple):
@@ -62,7 +62,7 @@ def first_sizes(room: pathlib.Path, op: str) -> Row | None:
     for case in mine:
         sizes = {name: n for name, n in case["dims"].items() if isinstance(n, int)}
         whole = len(sizes) == len(case["dims"]) and min(sizes.values(), default=0) > 0
-        if whole and math.prod(sorted(sizes.values())[-2:]) <= _MOST:
+        if whole and math.prod(sorted(sizes.values())[-2:]) <= _MAX_ELEMENTS:
             return sizes
     return None
 

@@ -38,7 +38,7 @@ class _Frame(NamedTuple):
         return self.width - self.left if self.above else self.left - 12
 
     def x(self, ratio: float) -> float:
-        part = math.log(max(_LEAST, min(_MOST, ratio)) / _LEAST) / math.log(_MOST / _LEAST)
+        part = math.log(max(_MIN, min(_MAX, ratio)) / _MIN) / math.log(_MAX / _MIN)
         return self.left + part * (self.width - self.left - self.right)
 
 
@@ -48,7 +48,7 @@ _FRAMES = (
 )
 _TOP = 46
 LETTER = 7.0  # at most, a letter of a label takes on average, of the sans-serif of site.css
-_LEAST, _MOST = 0.5, 4.0  # ratios that the axis shows; a mark beyond stands at its end
+_MIN, _MAX = 0.5, 4.0  # ratios that the axis shows; a mark beyond stands at its end
 
 
 def _time(ms: float) -> str:

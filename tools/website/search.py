@@ -15,7 +15,7 @@ from typing import Any
 
 _SKIPPED = {"script", "style", "nav", "svg", "annotation"}
 _HEADINGS = {"h1", "h2", "h3", "h4"}
-_MOST = 30_000  # characters of a page that are looked at
+_MAX_TEXT = 30_000  # characters of a page that are looked at
 
 
 class _Text(HTMLParser):
@@ -68,7 +68,7 @@ def entry(path: str, text: str) -> dict[str, Any]:
     words = re.sub(r"\s+", " ", "".join(read.words)).strip()
     title = read.headings[0][1].strip() if read.headings else path
     rest = [[anchor, name.strip()] for anchor, name in read.headings[1:]]
-    return {"u": path, "t": title, "h": rest, "b": words[:_MOST]}
+    return {"u": path, "t": title, "h": rest, "b": words[:_MAX_TEXT]}
 
 
 def write_index(site: pathlib.Path) -> None:

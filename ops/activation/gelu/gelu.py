@@ -19,6 +19,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+HINTS: dict[str, str] = {"approximate": 'gelu_tanh is that of approximate="tanh"'}
+
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "x": "rows of any length; elements are independent",

@@ -20,6 +20,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+HINTS: dict[str, str] = {"approximate": 'gelu_tanh_and_mul is that of approximate="tanh"'}
+
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "x": "gate and up projections, concatenated; the first half is the gate",

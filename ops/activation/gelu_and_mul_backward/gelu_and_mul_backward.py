@@ -21,6 +21,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+HINTS: dict[str, str] = {"approximate": 'gelu_tanh_and_mul_backward is that of approximate="tanh"'}
+
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "dy": "gradient with respect to gelu_and_mul's y",

@@ -27,6 +27,7 @@ OperatorDef silu_and_mul_quant_masked() {
       "y = silu(x[:F]) · x[F:] in rows below masked_m; scale = max |y| / largest of each group; "
       "q = round(y / scale)";
   def.letters = {"E", "M", "F", "group"};
+  def.addresses = {"masked_m"};
   kernels::set_row_oracle<silu_and_mul_quant_masked_row<kernels::HostRow>>(def);
   def.bound = [](const Problem&, int judged) {
     return judged == kCodesQ ? quant::quantize_bound(judged)

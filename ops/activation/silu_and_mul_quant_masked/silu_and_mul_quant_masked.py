@@ -21,8 +21,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError (another group). On error nothing is written. masked_m is not checked: "
-            "negative counts act as 0, those beyond M as M."
+            "ArgumentError (another group; on CPUs a count outside 0 … M, which GPUs clamp). On "
+            "error nothing is written."
         ),
         "source": "DeepGEMM's masked grouped products: the activation between the two.",
     },

@@ -3,6 +3,7 @@
 // silu_and_mul_quant_static_ref.hpp.
 #include "ops/activation/gated_codes_ops.hpp"
 #include "ops/activation/silu_and_mul_quant_static/silu_and_mul_quant_static_ref.hpp"
+#include "ops/check_scale.hpp"
 
 namespace dlblas::activation {
 
@@ -13,6 +14,7 @@ OperatorDef silu_and_mul_quant_static() {
                   "silu_and_mul_quant_static(x: f[*T, 2F], scale: f32[] ~ positive, "
                   "dtype: dtype(f8|i8) = none) -> q: dtype|f8e4m3[*T, F] where T: bucket(tokens)",
                   "y = silu(x[:F]) · x[F:]; q = round(y / scale)", CodesOf::kStatic);
+  def.check = quant::check_scales<kStaticScale>;
   kernels::set_row_oracle<silu_and_mul_quant_static_row<kernels::HostRow>>(def);
   return def;
 }

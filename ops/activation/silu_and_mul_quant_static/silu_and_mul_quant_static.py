@@ -17,7 +17,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError (an odd last dimension), UnsupportedDtypeError, DeviceError, "
-            "ArgumentError. On error nothing is written."
+            "ArgumentError (on CPUs a scale of 0 or below). On error nothing is written."
         ),
         "source": (
             "Shazeer, GLU Variants Improve Transformer, 2020; "

@@ -24,8 +24,8 @@ OperatorDef flash_attention_varlen_backward() {
   def.schema =
       "flash_attention_varlen_backward(dout: f[T, Hkv*G, Dv], q: like(dout)[T, Hkv*G, D], "
       "k: like(dout)[U, Hkv, D], v: like(dout)[U, Hkv, Dv], o: like(dout)[T, Hkv*G, Dv], "
-      "lse: f32[Hkv*G, T] ~ positive, cu_seqlens_q: i32[N+1] ~ offsets<=T, "
-      "cu_seqlens_k: i32[N+1] ~ offsets<=U, dlse: f32[Hkv*G, T]?, *, causal: bool = false, "
+      "lse: f32[Hkv*G, T] ~ positive, cu_seqlens_q: index[N+1] ~ offsets<=T, "
+      "cu_seqlens_k: index[N+1] ~ offsets<=U, dlse: f32[Hkv*G, T]?, *, causal: bool = false, "
       "scale: float = 0, window: int = -1 key(set=256), softcap: float = 0 key(set=30)) "
       "-> (dq: like(dout)[T, Hkv*G, D], dk: like(dout)[U, Hkv, D], dv: like(dout)[U, Hkv, Dv]) "
       "where T: bucket(tokens), U: bucket(tokens), N: bucket(tokens)";

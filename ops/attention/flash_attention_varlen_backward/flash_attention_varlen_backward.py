@@ -15,7 +15,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "dtypes": (
             "dout is f32, f16 or bf16; q, k, v, o and results have dout's dtype; lse and dlse are "
-            "f32; offsets are i32."
+            "f32; offsets are i32 or i64."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (

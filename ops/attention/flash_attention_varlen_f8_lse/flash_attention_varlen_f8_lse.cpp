@@ -25,8 +25,8 @@ OperatorDef flash_attention_varlen_f8_lse() {
   OperatorDef def;
   def.schema =
       "flash_attention_varlen_f8_lse(q: f8[T, Hkv*G, D], k: like(q)[U, Hkv, D], "
-      "v: like(q)[U, Hkv, Dv], cu_seqlens_q: i32[N+1] ~ offsets<=T, "
-      "cu_seqlens_k: i32[N+1] ~ offsets<=U, q_descale: f32[1|N, 1|Hkv]? ~ positive, "
+      "v: like(q)[U, Hkv, Dv], cu_seqlens_q: index[N+1] ~ offsets<=T, "
+      "cu_seqlens_k: index[N+1] ~ offsets<=U, q_descale: f32[1|N, 1|Hkv]? ~ positive, "
       "k_descale: f32[1|N, 1|Hkv]? ~ positive, v_descale: f32[1|N, 1|Hkv]? ~ positive, *, "
       "causal: bool = false, scale: float = 0, window: int = -1 key(set=256), "
       "softcap: float = 0 key(set=30), out_dtype: dtype(f) = none) "

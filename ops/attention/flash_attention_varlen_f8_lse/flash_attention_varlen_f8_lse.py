@@ -20,7 +20,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "dtypes": (
             "q, k and v are f8e4m3, or all three f8e5m2; o is bf16, or out_dtype: bf16, f16 or "
-            "f32; offsets are i32; descales and lse are f32."
+            "f32; offsets are i32 or i64; descales and lse are f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (

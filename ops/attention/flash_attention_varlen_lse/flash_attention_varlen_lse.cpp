@@ -22,8 +22,8 @@ OperatorDef flash_attention_varlen_lse() {
   OperatorDef def;
   def.schema =
       "flash_attention_varlen_lse(q: f[T, Hkv*G, D], k: like(q)[U, Hkv, D], "
-      "v: like(q)[U, Hkv, Dv], cu_seqlens_q: i32[N+1] ~ offsets<=T, "
-      "cu_seqlens_k: i32[N+1] ~ offsets<=U, *, causal: bool = false, scale: float = 0, "
+      "v: like(q)[U, Hkv, Dv], cu_seqlens_q: index[N+1] ~ offsets<=T, "
+      "cu_seqlens_k: index[N+1] ~ offsets<=U, *, causal: bool = false, scale: float = 0, "
       "window: int = -1 key(set=256), softcap: float = 0 key(set=30)) "
       "-> (o: like(q)[T, Hkv*G, Dv], lse: f32[Hkv*G, T]) "
       "where T: bucket(tokens), U: bucket(tokens), N: bucket(tokens)";

@@ -15,7 +15,9 @@ DOCS: dict[str, dict[str, str]] = {
             "the keys up to its own; with a window, only the window keys before it, and as many "
             "after it unless causal. Any strides."
         ),
-        "dtypes": "q is f32, f16 or bf16; k, v and o have q's dtype; offsets are i32; lse is f32.",
+        "dtypes": (
+            "q is f32, f16 or bf16; k, v and o have q's dtype; offsets are i32 or i64; lse is f32."
+        ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "As flash_attention_lse. Rows of q after the last sequence have o = 0 and lse = −inf. "

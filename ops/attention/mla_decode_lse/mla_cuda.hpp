@@ -38,10 +38,9 @@ inline MlaParams params_of(const Args& args) {
   point(args, kKpe, p.kpe, p.kpe_at);
   point(args, kO, p.o, p.o_at);
   point(args, kLse, p.lse, p.lse_at);
-  point(args, kPageTable, p.table, p.table_at);
+  point_words(args, kPageTable, p.table, p.table_at);
   if (args.tensors[kPageTable].shape[0] == 1) p.table_at[0] = 0;
-  p.lengths = static_cast<const std::int32_t*>(args.tensors[kSeqLens].data);
-  p.lengths_at = args.tensors[kSeqLens].strides[0];
+  point_words(args, kSeqLens, p.lengths, p.lengths_at);
   p.scale = static_cast<float>(scale_of(args) * 1.4426950408889634);
   p.tokens = static_cast<std::int32_t>(args.letters[kT]);
   p.heads = static_cast<std::int32_t>(args.letters[kH]);

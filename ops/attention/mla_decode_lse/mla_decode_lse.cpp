@@ -15,7 +15,8 @@ OperatorDef mla_decode_lse() {
   def.schema =
       "mla_decode_lse(q_nope: f[T, H, R], q_pe: like(q_nope)[T, H, Dr], "
       "ckv_cache: like(q_nope)[P, page, R], kpe_cache: like(q_nope)[P, page, Dr], "
-      "page_table: i32[1|T, W] ~ index<P, seq_lens: i32[T] ~ lengths<=W*page, scale: float = 0) "
+      "page_table: index[1|T, W] ~ index<P, seq_lens: index[T] ~ lengths<=W*page, scale: float = "
+      "0) "
       "-> (o: like(q_nope)[T, H, R], lse: f32[T, H]) "
       "where T: bucket(tokens), W: bucket(tokens), P: free(T*W)";
   def.formula = "o = softmax(scale · (q_nope·ckvᵀ + q_pe·kpeᵀ))·ckv; lse = log Σ e^s";

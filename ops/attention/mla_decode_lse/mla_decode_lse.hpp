@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/attention/indices.hpp"
 #include "registry/operator.hpp"
 
 namespace dlblas::attention::mla {
@@ -22,16 +23,14 @@ inline double scale_of(const Args& args) {
 /// Number of keys of a sequence, at most those of its row of the table.
 inline std::int64_t length_of(const Args& args, std::int64_t t) {
   const TensorView& lengths = args.tensors[kSeqLens];
-  const std::int64_t length =
-      static_cast<const std::int32_t*>(lengths.data)[t * lengths.strides[0]];
+  const std::int64_t length = index_at(lengths, t * lengths.strides[0]);
   return std::clamp<std::int64_t>(length, 0, args.letters[kW] * args.letters[kPage]);
 }
 /// The page of key n.
 inline std::int64_t page_of(const Args& args, std::int64_t t, std::int64_t n) {
   const TensorView& table = args.tensors[kPageTable];
   const std::int64_t row = table.shape[0] == 1 ? 0 : t;
-  return static_cast<const std::int32_t*>(
-      table.data)[row * table.strides[0] + n / args.letters[kPage] * table.strides[1]];
+  return index_at(table, row * table.strides[0] + n / args.letters[kPage] * table.strides[1]);
 }
 
 void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows, OracleOut* out);

@@ -14,8 +14,8 @@ DOCS: dict[str, dict[str, str]] = {
             "strides, including slices of one cache [P, page, R + Dr]."
         ),
         "dtypes": (
-            "q_nope is f32, f16 or bf16; q_pe, caches and o have q_nope's dtype; tables are i32; "
-            "lse is f32."
+            "q_nope is f32, f16 or bf16; q_pe, caches and o have q_nope's dtype; page_table "
+            "and seq_lens are each i32 or i64; lse is f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
@@ -27,7 +27,7 @@ DOCS: dict[str, dict[str, str]] = {
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
             "nothing is written. CPUs refuse a length beyond the table, and an invalid page number "
             "among those that a token sees. GPUs check neither: a length is cut at the end of the "
-            "table."
+            "table, an i64 counts by its low 32 bits."
         ),
         "source": "DeepSeek-AI, DeepSeek-V2, 2024; FlashMLA.",
     },

@@ -47,9 +47,9 @@ OperatorDef paged_attention_lse() {
   def.family = "attention";
   def.schema =
       "paged_attention_lse(q: f[T, Hkv*G, D], k_cache: like(q)|f8[P, page, Hkv, D], "
-      "v_cache: like(k_cache)[P, page, Hkv, Dv], page_table: i32[1|B, W] ~ index<P, "
-      "seq_lens: i32[B] ~ lengths<=W*page, cu_seqlens_q: i32|none[B+1] ~ offsets<=T, "
-      "indptr: i32[B+1]? ~ offsets<=W, sinks: f32[Hkv*G]?, k_scale: f32[]? ~ positive, "
+      "v_cache: like(k_cache)[P, page, Hkv, Dv], page_table: index[1|B, W] ~ index<P, "
+      "seq_lens: index[B] ~ lengths<=W*page, cu_seqlens_q: index|none[B+1] ~ offsets<=T, "
+      "indptr: index[B+1]? ~ offsets<=W, sinks: f32[Hkv*G]?, k_scale: f32[]? ~ positive, "
       "v_scale: f32[]? ~ positive, *, scale: float = 0, causal: bool = true, "
       "window: int = -1 key(set=256), softcap: float = 0 key(set=30)) "
       "-> (o: like(q)[T, Hkv*G, Dv], lse: f32[T, Hkv*G]) "

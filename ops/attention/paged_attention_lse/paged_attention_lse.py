@@ -19,7 +19,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "dtypes": (
             "q is f32, f16 or bf16, o has q's dtype; both caches have q's dtype, f8e4m3 or f8e5m2; "
-            "tables are i32; sinks, scales and lse are f32."
+            "lists of integers are i32 or i64, each by itself; sinks, scales and lse are f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
@@ -35,7 +35,8 @@ DOCS: dict[str, dict[str, str]] = {
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
             "nothing is written. CPUs refuse a length beyond the table, and an invalid page number "
             "among those that a row sees. GPUs check neither: a length is cut at the end of the "
-            "table; with indptr it is cut at the end of the sequence's own pages, on CPUs too."
+            "table, an i64 counts by its low 32 bits; with indptr it is cut at the end of "
+            "the sequence's own pages, on CPUs too."
         ),
         "source": "Kwon et al., PagedAttention, 2023; Dao, Flash-Decoding, 2023.",
     },

@@ -6,6 +6,7 @@
 #include "core/source_hash.hpp"
 #include "kernels/cuda_form.hpp"
 #include "ops/attention/cache_cuda.hpp"
+#include "ops/attention/indices.hpp"
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "ops/attention/paged_attention_lse/paged_config.hpp"
 
@@ -52,11 +53,11 @@ inline PagedParams params_of(const Args& args, const PagedTraits& s) {
   point(args, kVCache, p.v, p.v_at);
   point(args, kO, p.o, p.o_at);
   point(args, kLse, p.lse, p.lse_at);
-  point(args, kPageTable, p.table, p.table_at);
+  point_words(args, kPageTable, p.table, p.table_at);
   if (args.tensors[kPageTable].shape[0] == 1) p.table_at[0] = 0;
-  point(args, kSeqLens, p.lengths, p.lengths_at);
-  point(args, kCuSeqlensQ, p.starts, p.starts_at);
-  point(args, kIndptr, p.indptr, p.indptr_at);
+  point_words(args, kSeqLens, p.lengths, p.lengths_at);
+  point_words(args, kCuSeqlensQ, p.starts, p.starts_at);
+  point_words(args, kIndptr, p.indptr, p.indptr_at);
   point(args, kSinks, p.sinks, p.sinks_at);
   point(args, kKScale, p.k_scale, none);
   point(args, kVScale, p.v_scale, none);

@@ -3,13 +3,13 @@
 // Read next: paged_attention_lse_cpu.cpp.
 #pragma once
 
-#include "core/element.hpp"
+#include "ops/attention/indices.hpp"
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 
 namespace dlblas::attention::paged {
 
 inline std::int64_t whole(const TensorView& t, std::int64_t i) {
-  return static_cast<const std::int32_t*>(t.data)[i * t.strides[0]];
+  return index_at(t, i * t.strides[0]);
 }
 
 class Pages {
@@ -49,8 +49,7 @@ class Pages {
     std::int64_t entry = n / page_;
     if (args_.has(kIndptr)) entry += whole(args_.tensors[kIndptr], b);
     const std::int64_t row = t.shape[0] == 1 ? 0 : b;
-    const std::int64_t id =
-        static_cast<const std::int32_t*>(t.data)[row * t.strides[0] + entry * t.strides[1]];
+    const std::int64_t id = index_at(t, row * t.strides[0] + entry * t.strides[1]);
     return id * cache.strides[0] + n % page_ * cache.strides[1] + head * cache.strides[2];
   }
 

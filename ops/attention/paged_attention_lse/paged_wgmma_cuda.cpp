@@ -68,7 +68,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const std::int64_t d = q.problem.dims[kD];
     const bool codes = is_f8(q.problem.tensors[kKCache].dtype);
     Config c =
-        d == 64 && !codes ? Config{3, 128, 2, 2, false, true} : Config{2, 128, 2, 1, false, true};
+        d == 64 && !codes ? Config{3, 128, 2, 1, false, true} : Config{2, 128, 2, 1, false, true};
     for (const int keys : {128, 112, 96, 80, 64, 144, 160, 176, 192}) {
       c.keys = keys;
       if (fits(q, c)) break;
@@ -124,12 +124,12 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     AttentionParams p{};
     p.q = q.t.data, p.o = o.t.data;
     std::copy_n(q.at, 4, p.q_at), std::copy_n(o.at, 4, p.o_at);
-    const TensorView &lse = args.tensors[kLse], &starts = args.tensors[kCuSeqlensQ];
+    const TensorView& lse = args.tensors[kLse];
     p.lse = static_cast<float*>(lse.data);
     p.lse_at[1] = lse.strides[1], p.lse_at[2] = lse.strides[0];
     // Sequence 0 holds the rows before the first one.
-    p.cu_q = static_cast<const std::int32_t*>(starts.data) - starts.strides[0];
-    p.cu_k = p.cu_q, p.cu_q_at = p.cu_k_at = starts.strides[0];
+    point_words(args, kCuSeqlensQ, p.cu_q, p.cu_q_at);
+    p.cu_q -= p.cu_q_at, p.cu_k = p.cu_q, p.cu_k_at = p.cu_q_at;
     p.batches = static_cast<std::int32_t>(args.letters[kB] + 1);
     p.q_rows = p.k_rows = static_cast<std::int32_t>(args.letters[kT]);
     p.heads = static_cast<std::int32_t>(args.letters[kHkv]);
@@ -144,10 +144,10 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   static AttentionPages pages_of(const Args& args) {
     AttentionPages s{};
     std::int64_t none = 0;
-    point(args, kPageTable, s.table, s.table_at);
+    point_words(args, kPageTable, s.table, s.table_at);
     if (args.tensors[kPageTable].shape[0] == 1) s.table_at[0] = 0;
-    point(args, kSeqLens, s.lengths, s.lengths_at);
-    point(args, kIndptr, s.indptr, s.indptr_at);
+    point_words(args, kSeqLens, s.lengths, s.lengths_at);
+    point_words(args, kIndptr, s.indptr, s.indptr_at);
     point(args, kSinks, s.sinks, s.sinks_at);
     point(args, kKScale, s.k_scale, none);
     point(args, kVScale, s.v_scale, none);

@@ -78,7 +78,7 @@ struct Mma : GridForm<Mma> {
   }
   static Support same_bits(const Query& q) {
     if (tensor_cores_take_any_batch(matrix(q))) return Support::yes();
-    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
   static bool fits(const Query& q, int tile) {
     const GemmMmaConfig& c = kTiles[tile];

@@ -28,8 +28,8 @@ struct GroupedState {
 
 /// Rows that are gathered together: each time, the group's matrix is packed again.
 std::int64_t rows_at_once(std::int64_t k, DType type) {
-  constexpr std::int64_t kBytes = std::int64_t{4} << 20, kLeast = 256;
-  return std::max(kLeast, kBytes / std::max<std::int64_t>(1, k * size_of(type)));
+  constexpr std::int64_t kBytes = std::int64_t{4} << 20, kMinRows = 256;
+  return std::max(kMinRows, kBytes / std::max<std::int64_t>(1, k * size_of(type)));
 }
 
 GemmMatrix matrix(const GroupedMatrix& m, DType type, std::int64_t group, std::int64_t row,
@@ -145,7 +145,7 @@ Kernel prepare(const Query& q, const Config&) {
   const auto& op = kernels::op_of<GroupedOp>(q);
   const Level& level = kernels::code_of<Level>(q);
   const bool tiles = level.blocks.multiplier == kernels::Multiplier::kTiles;
-  CpuGemmConfig c{0, 192, 1024, 512, 4, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
+  CpuGemmConfig c{0, 192, 1024, 512, GemmOrder::kColumns, GemmSplit::kColumns, true};
   const double rows =
       op.kind == GroupKind::kDepth ? static_cast<double>(p.dims[op.m]) : grouped_average(op, p);
   c.tile = kernels::best_tile(level.blocks, rows, p.dims[op.n]);
@@ -158,7 +158,7 @@ Kernel prepare(const Query& q, const Config&) {
   s.op = &op;
   s.blocked = gemm_blocked(*level.blocks.code, c, tiles ? kTileSums : kLongSums, threads_of(p), k,
                            holds_sums);
-  s.few = {level.few, {0, 512, 0, false}, kLongSums, threads_of(p)};
+  s.few = {level.few, {1, 512, 0, false}, kLongSums, threads_of(p)};
   if (tiles) s.few = {level.few, {2, kMinColumnsOfTiles, 0, true}, kTileSums, threads_of(p)};
   s.any_batch = p.flags & kDeterministic;
   s.tiles = tiles;
@@ -182,7 +182,8 @@ double estimate(const Query& q, const Config&) {
   const double flops = kernels::rates_of(q).f32_flops * kernels::speed_of(level.multiplier);
   const double multiply = 2 * grouped_multiply_adds(op, p) / flops;
   const double memory = unit_rates(q.device, q.device.isa_hardware).memory_bytes_per_s;
-  const double pack = 2 * grouped_bytes(op, p) / (kPacking * memory) / level.code->depths_per_float;
+  const double pack =
+      2 * grouped_bytes(op, p) / (kPacking * memory) / level.code->blocks->depths_per_float;
   return 1e3 * (multiply + pack) / threads +
          0.005 * std::max(1.0, static_cast<double>(p.dims[op.groups]));
 }

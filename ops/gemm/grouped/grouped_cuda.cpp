@@ -83,7 +83,7 @@ struct Mma : GroupedForm<Mma> {
   static Support supports(const Query& q) { return grouped_on_tensor_cores(op_of(q), q.problem); }
   static Support same_bits(const Query& q) {
     if (takes_any_batch(q)) return Support::yes();
-    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
   static bool fits(const Query& q, int tile) {
     const GemmMmaConfig& c = kTiles[tile];

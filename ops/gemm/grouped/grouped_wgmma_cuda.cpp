@@ -76,7 +76,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     if (const Support operands = grouped_on_tensor_cores(op, p); !operands) return operands;
     const bool by_depth = op.kind == GroupKind::kDepth;
     if (by_depth && !one_pitch(b))
-      return Support::no("rows of {} have no one pitch", tensor(kGroupedB));
+      return Support::no("rows of {} are not at one pitch", tensor(kGroupedB));
     if (!by_depth && k > kLongestChain)
       return Support::no("K is {}: sums are one chain here, of at most {}", k, kLongestChain);
     if (by_depth && k > kMaxTotals)

@@ -31,9 +31,9 @@ Support supports_grouped_wgmma(const GroupedOp& op, const Problem& p) {
   const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k],
                      groups = p.dims[op.groups];
   if (m == 0 || n == 0 || k == 0 || groups == 0) return Support::no("a dimension is zero");
-  if (!one_pitch(a)) return Support::no("rows of {} have no one pitch", tensor(kGroupedA));
+  if (!one_pitch(a)) return Support::no("rows of {} are not at one pitch", tensor(kGroupedA));
   if (!one_pitch(out) || out.align_log2 < kAlignCap)
-    return Support::no("rows of {} have no one pitch of 16 bytes", tensor(op.out));
+    return Support::no("rows of {} are not at one pitch of 16 bytes", tensor(op.out));
   const std::int64_t whole = 16 / size_of(out.dtype);
   if (n % whole != 0)
     return Support::no("N = {} is not a multiple of {}: rows of {} are no multiples of 16 bytes", n,

@@ -23,4 +23,10 @@ def groups_of_blocks(given: Given, pick: random.Random) -> Cut | None:
 
 
 # Of four sums of 2^24 products of codes, the largest was 0.4 of their deviation.
-TESTS = {"grouped_gemm_k_block": {"hidden": {"f32": 2.5}, "parts": groups_of_blocks}}
+TESTS = {
+    "grouped_gemm_k_block": {
+        "faults": "normal",
+        "hidden": {"f32": 2.5},
+        "parts": groups_of_blocks,
+    }
+}

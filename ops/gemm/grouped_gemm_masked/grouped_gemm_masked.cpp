@@ -17,6 +17,7 @@ OperatorDef grouped_gemm_masked() {
       "index<=M, *, out_dtype: dtype(f) = none) -> out: out_dtype|like(a)[E, M, N]";
   def.formula = "out[e, m] = a[e, m] · weight[e]ᵀ for m < masked_m[e]";
   def.letters = {"E", "M", "K", "N"};
+  def.addresses = {"masked_m"};
   kernels::set_row_oracle<grouped_gemm_masked_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) { return grouped_bound(kOp, problem); };
   def.work_per_row = [](const Problem& p) {

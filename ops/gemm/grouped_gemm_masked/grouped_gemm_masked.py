@@ -12,10 +12,11 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "out must not overlap an input; inputs are never written.",
         "numerics": (
             "Products and sums are f32, rounded once at the store; every run gives the same "
-            "results. Rows from masked_m on are not written; counts are clamped to 0 … M."
+            "results. Rows from masked_m on are not written."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError. On error nothing is written."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; ArgumentError on CPUs for a "
+            "count outside 0 … M, which GPUs clamp. On error nothing is written."
         ),
         "source": "DeepGEMM, 2025.",
     },

@@ -24,6 +24,7 @@ OperatorDef grouped_gemm_masked_block() {
       "positive, *, out_dtype: dtype(f) = none) -> out: out_dtype|bf16[E, M, N]";
   def.formula = "out[e, m] = Σ over 128 of K of (a_scale · weight_scale) · (a[e, m] · weight[e]ᵀ)";
   def.letters = {"E", "M", "K", "N"};
+  def.addresses = {"masked_m"};
   kernels::set_row_oracle<grouped_gemm_masked_block_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) { return grouped_block_bound(kOp, problem); };
   def.work_per_row = [](const Problem& p) {

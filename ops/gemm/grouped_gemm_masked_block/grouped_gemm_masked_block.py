@@ -26,7 +26,8 @@ DOCS: dict[str, dict[str, str]] = {
             "masked_m on are not written."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError. On error nothing is written."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError; ArgumentError on CPUs for a "
+            "count outside 0 … M, which GPUs clamp. On error nothing is written."
         ),
         "source": "DeepSeek-V3, 2024; DeepGEMM, 2025.",
     },

@@ -15,6 +15,7 @@ OperatorDef lora_expand() {
       "y: like(b)|f32[T, N]!, scale: float = 1) -> () where T: bucket(tokens)";
   def.formula = "y[t] += scale · x[t] · W[token_lora[t]]ᵀ where token_lora[t] ≥ 0";
   def.letters = {"T", "R", "L", "N"};
+  def.addresses = {"token_lora"};
   kernels::set_row_oracle<lora_expand_row<kernels::HostRow>>(def);
   def.bound = lora_bound;
   def.work_per_row = lora_work_per_row;

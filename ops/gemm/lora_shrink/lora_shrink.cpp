@@ -15,6 +15,7 @@ OperatorDef lora_shrink() {
       "y: like(x)|f32[T, R]!, scale: float = 1) -> () where T: bucket(tokens)";
   def.formula = "y[t] += scale · x[t] · W[token_lora[t]]ᵀ where token_lora[t] ≥ 0";
   def.letters = {"T", "C", "L", "R"};
+  def.addresses = {"token_lora"};
   kernels::set_row_oracle<lora_shrink_row<kernels::HostRow>>(def);
   def.bound = lora_bound;
   def.work_per_row = lora_work_per_row;

@@ -13,11 +13,12 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "aliasing": "y is written; it must not overlap another argument.",
         "numerics": (
-            "Computes in f32 and rounds once, at the store. A token whose adapter is −1, or not "
-            "one of the L, keeps its y. Every run gives the same results."
+            "Computes in f32 and rounds once, at the store. A token whose adapter is −1, or any "
+            "other below 0, keeps its y. Every run gives the same results."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, AliasError. On error nothing "
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, AliasError; ArgumentError on "
+            "CPUs for an adapter of L or above, whose token a GPU leaves alone. On error nothing "
             "is written."
         ),
         "source": "Hu et al., LoRA, 2021; Chen et al., Punica, 2023.",

@@ -47,45 +47,50 @@ DLBLAS_INLINE Vec scale_integers(Vec factor, const float* sums, const float* low
                             _mm512_cvtpd_ps(scaled[1]), 1);
 }
 
-/// kIntegers: sums are i32, or pairs of floats where K has several spans.
+/// Stores the sums of a tile. `integers`: they are i32, or pairs of floats where K has several
+/// spans.
+DLBLAS_ONCE void store_sums(const TilesCall& call, const GemmBlock& of, GemmTile tile,
+                            const float* sums, bool integers) {
+  const ScaledJob& p = call.job;
+  alignas(64) float turned[2][I8Core::kPlane];
+  const bool spans = integers && p.k > gemm::scaled::kI8Tiles.span;
+  const float* planes[2] = {sums, spans ? sums + I8Core::kPlane : nullptr};
+  for (int i = 0; call.turned && i < 2 && planes[i]; ++i) {
+    turn_tile(planes[i], tile.m, tile.n, turned[i]);
+    planes[i] = turned[i];
+  }
+  const int64_t i0 = call.turned ? of.j0 : of.i0, i1 = call.turned ? of.j1 : of.i1;
+  const int64_t j0 = call.turned ? of.i0 : of.j0, j1 = call.turned ? of.i1 : of.j1;
+  const int64_t pitch = call.turned ? tile.m : tile.n;
+  const int64_t n = j1 - j0;
+  alignas(64) float scales[kStrip] = {};
+  if (!p.blocks) load_scales(p, j0, n, scales);
+  const GemmMatrix bias = gemm_matrix(p.bias);
+  for (int64_t i = i0; i < i1; ++i) {
+    const float* const from = planes[0] + (i - i0) * pitch;
+    const float* const low = spans ? planes[1] + (i - i0) * pitch : nullptr;
+    const Vec scale = broadcast(p.blocks ? 1.0f : scale_at(p.a_scale, i, 0));
+    store_values(
+        gemm_matrix(p.out), i, j0, n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+          const Vec factor = mul(scale, load<DType::kF32>(scales + c));
+          Vec x = load<DType::kF32>(from + c);
+          if (integers)
+            x = scale_integers(factor, from + c, low ? low + c : nullptr);
+          else if (!p.blocks)
+            x = mul(factor, x);
+          return p.bias.data ? add(x, load_columns(bias, 0, j0 + c, lanes)) : x;
+        });
+  }
+}
+
 template <bool kIntegers>
 struct TilesEpilogue {
   using Params = TilesCall;
   static constexpr int kParts = 1;
 
-  DLBLAS_OUTLINE static void store_tile(const TilesCall& call, const GemmBlock& of, GemmTile tile,
-                                        const float* sums) {
-    const ScaledJob& p = call.job;
-    alignas(64) float turned[2][I8Core::kPlane];
-    const bool spans = kIntegers && p.k > gemm::scaled::kI8Tiles.span;
-    const float* planes[2] = {sums, spans ? sums + I8Core::kPlane : nullptr};
-    for (int i = 0; call.turned && i < 2 && planes[i]; ++i) {
-      turn_tile(planes[i], tile.m, tile.n, turned[i]);
-      planes[i] = turned[i];
-    }
-    const int64_t i0 = call.turned ? of.j0 : of.i0, i1 = call.turned ? of.j1 : of.i1;
-    const int64_t j0 = call.turned ? of.i0 : of.j0, j1 = call.turned ? of.i1 : of.j1;
-    const int64_t pitch = call.turned ? tile.m : tile.n;
-    const int64_t n = j1 - j0;
-    alignas(64) float scales[kStrip] = {};
-    if (!p.blocks) load_scales(p, j0, n, scales);
-    const GemmMatrix bias = gemm_matrix(p.bias);
-    for (int64_t i = i0; i < i1; ++i) {
-      const float* const from = planes[0] + (i - i0) * pitch;
-      const float* const low = spans ? planes[1] + (i - i0) * pitch : nullptr;
-      const Vec scale = broadcast(p.blocks ? 1.0f : scale_at(p.a_scale, i, 0));
-      store_values(
-          gemm_matrix(p.out), i, j0,
-          n, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
-            const Vec factor = mul(scale, load<DType::kF32>(scales + c));
-            Vec x = load<DType::kF32>(from + c);
-            if constexpr (kIntegers)
-              x = scale_integers(factor, from + c, low ? low + c : nullptr);
-            else if (!p.blocks)
-              x = mul(factor, x);
-            return p.bias.data ? add(x, load_columns(bias, 0, j0 + c, lanes)) : x;
-          });
-    }
+  static void store_tile(const TilesCall& call, const GemmBlock& of, GemmTile tile,
+                         const float* sums) {
+    store_sums(call, of, tile, sums, kIntegers);
   }
 };
 
@@ -121,9 +126,9 @@ template <typename Terms>
 struct BlockCore : PairCore<Terms> {
   static constexpr int kStep = 256;
 
-  static void run(const BlockWork& w, bool in_place, const TileArgs& t) {
+  static void run(const BlockWork& w, bool in_place, TileArgs& t) {
     alignas(64) float sums[kMaxTileFloats];
-    const auto& call = *static_cast<const TilesCall*>(w.p.epilogue);
+    const auto& call = *static_cast<const TilesCall*>(w.p.params);
     if (t.depth == 0) {
       for (int64_t r = 0; r < w.tile.m; ++r)
         for (int64_t c = 0; c < w.tile.n; ++c) t.out[r * t.out_row + c] = 0;
@@ -142,16 +147,21 @@ struct BlockCore : PairCore<Terms> {
   }
 };
 
+constexpr GemmBlocks kI8 = blocks_of_core<I8Core>();
+constexpr GemmBlocks kE4m3 = blocks_of_core<PairCore<F8Terms<DType::kF8E4M3>>>();
+constexpr GemmBlocks kI8Block = blocks_of_core<BlockCore<I8Terms>>();
+constexpr GemmBlocks kE4m3Block = blocks_of_core<BlockCore<F8Terms<DType::kF8E4M3>>>();
+constexpr GemmBlocks kE5m2Block = blocks_of_core<BlockCore<F8Terms<DType::kF8E5M2>>>();
+constexpr GemmEpilogue kIntegers = epilogue_code<TilesEpilogue<true>>();
+constexpr GemmEpilogue kFloats = epilogue_code<TilesEpilogue<false>>();
+
 }  // namespace
 
-constinit const GemmCode kI8Amx = code_of_core<I8Core, TilesEpilogue<true>>();
-constinit const GemmCode kE4m3Amx =
-    code_of_core<PairCore<F8Terms<DType::kF8E4M3>>, TilesEpilogue<false>>();
-constinit const GemmCode kI8BlockAmx = code_of_core<BlockCore<I8Terms>, TilesEpilogue<false>>();
-constinit const GemmCode kE4m3BlockAmx =
-    code_of_core<BlockCore<F8Terms<DType::kF8E4M3>>, TilesEpilogue<false>>();
-constinit const GemmCode kE5m2BlockAmx =
-    code_of_core<BlockCore<F8Terms<DType::kF8E5M2>>, TilesEpilogue<false>>();
+constinit const GemmCode kI8Amx = {&kI8, nullptr, kIntegers};
+constinit const GemmCode kE4m3Amx = {&kE4m3, nullptr, kFloats};
+constinit const GemmCode kI8BlockAmx = {&kI8Block, nullptr, kFloats};
+constinit const GemmCode kE4m3BlockAmx = {&kE4m3Block, nullptr, kFloats};
+constinit const GemmCode kE5m2BlockAmx = {&kE5m2Block, nullptr, kFloats};
 
 }  // namespace dlblas::avx512
 // NOLINTEND(google-build-namespaces)

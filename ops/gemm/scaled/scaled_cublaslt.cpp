@@ -174,9 +174,20 @@ int multiply(const State& state, const ScaledParams& p, void* workspace, void* s
                              stream));
 }
 
+/// Where a's scales are copied to: after what the algorithm may write.
+std::size_t room_for_rows(const State& state) { return (state.workspace_bytes + 255) / 256 * 256; }
+
 int step(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
-  return multiply(kernel.load<State>(), scaled_params(args, Scales::kChannel), workspace,
-                  context.stream);
+  const State& state = kernel.load<State>();
+  ScaledParams p = scaled_params(args, Scales::kChannel);
+  // The Problem knows the alignment of each row of [M, 1], not that of the first.
+  if (state.a_mode == CublasLt::kScaleOfEach &&
+      reinterpret_cast<std::uintptr_t>(p.a_scale) % 16 != 0) {
+    void* const to = static_cast<char*>(workspace) + room_for_rows(state);
+    cuda::copy_on_device(to, p.a_scale, static_cast<std::size_t>(4 * p.m), context.stream);
+    p.a_scale = static_cast<const float*>(to);
+  }
+  return multiply(state, p, workspace, context.stream);
 }
 
 /// Where the scales of blocks are arranged: after what the algorithm may write.
@@ -262,13 +273,13 @@ Support supports_blocks(const Problem& p) {
   constexpr std::int64_t kFirst = 120900;
   const auto version = static_cast<std::int64_t>(cuda::cublaslt().version());
   if (version < kFirst)
-    return Support::no("the cuBLASLt found, {}.{}, has no scales of blocks: 12.9 is needed",
+    return Support::no("the cuBLASLt found, {}.{}, lacks block scales: 12.9 is needed",
                        version / 10000, version / 100 % 100);
   if (p.dims[kK] % kGroup != 0)
     return Support::no("K = {} is not a multiple of {}", p.dims[kK], kGroup);
   // M of the problem is the end of a bucket, of which some have one or two rows.
   if (p.dims[kM] % kRowsOf != 0)
-    return Support::no("M = {}: cuBLASLt's scales of blocks need a multiple of {}", p.dims[kM],
+    return Support::no("M = {}: cuBLASLt's block scales need a multiple of {}", p.dims[kM],
                        kRowsOf);
   for (const int i : {int{kAScale}, int{kBScale}})
     if (p.tensors[i].align_log2 < 2) return Support::no("{} is not aligned", tensor(i));
@@ -278,11 +289,14 @@ Support supports_blocks(const Problem& p) {
 Support supports_channels(const Problem& p) {
   const bool rows = is_each(p, kAScale, p.dims[kM]), columns = is_each(p, kBScale, p.dims[kN]);
   if (rows != columns && p.dims[kM] > 1)
-    return Support::no("cuBLASLt has no such mixture of scales");
-  for (const int i : {int{kAScale}, int{kBScale}})
-    if (p.tensors[i].align_log2 < (columns ? kAlignCap : 2) ||
+    return Support::no("cuBLASLt does not combine such scales");
+  for (const int i : {int{kAScale}, int{kBScale}}) {
+    const bool aligned = columns && i == kBScale;  // a's are copied where they are not
+    if (p.tensors[i].align_log2 < (aligned ? kAlignCap : 2) ||
         (columns && p.tensors[i].layout != Layout::kContiguous))
-      return Support::no("{} is not contiguous from a multiple of 16 bytes on", tensor(i));
+      return Support::no("{} is not contiguous from a multiple of {} bytes on", tensor(i),
+                         aligned ? 16 : 4);
+  }
   return Support::yes();
 }
 
@@ -378,7 +392,9 @@ Kernel prepare(const Query& q, const dlblas::Config& config) {
   state.algorithm = list[wanted].algorithm;
   state.workspace_bytes = list[wanted].workspace_bytes;
   multiply_once(state);
-  if (!blocks) return make_kernel({step}, state, state.workspace_bytes);
+  if (!blocks)
+    return make_kernel({step}, state,
+                       room_for_rows(state) + static_cast<std::size_t>(4 * state.bucket.m));
   return make_kernel({block_step}, state, Room(state, state.bucket.m).end);
 }
 

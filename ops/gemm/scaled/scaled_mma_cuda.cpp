@@ -40,7 +40,7 @@ struct Form : kernels::CudaForm<ScaledTraits, ScaledMmaConfig> {
     constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
     const std::int64_t blocks = ceil_div(p.dims[kM], 16) * ceil_div(p.dims[kN], Config::kColumns);
     if (p.dims[kM] > kMax || p.dims[kN] > kMax || blocks > kMax)
-      return Support::no("the result has {} tiles: more than a grid", blocks);
+      return Support::no("the result has {} tiles: more than a grid has blocks", blocks);
     return Support::yes();
   }
   static void constrain(const Query& q, Space& space) {

@@ -114,7 +114,7 @@ CpuGemmConfig tiles_config(const TilesProduct& p, int threads) {
   // Granite Rapids, one thread, b 4096×4096 along K, November 2026, ms. i8, 512 rows: 192×512×1024
   // 8.7, 96×256×1024 11. 16 rows in place 0.83, packed 1.2; 64 rows 1.27 and 1.8. e4m3, 16 rows:
   // 2048 deep by rows 2.03, 512 by columns 2.2.
-  CpuGemmConfig c{0, 192, 512, 1024, 1, 0, GemmOrder::kColumns, GemmSplit::kColumns, true};
+  CpuGemmConfig c{0, 192, 512, 1024, GemmOrder::kColumns, GemmSplit::kColumns, true};
   constexpr std::int64_t kNarrow = 16;
   if (n <= kNarrow)
     c.tile = 2;

@@ -48,6 +48,9 @@ struct Rules {
         blocks(of_blocks),
         device(on) {}
 
+  static bool is_wide(const GemmWgmmaConfig& c) {
+    return (c.block_m == 256 && c.block_n == 128) || (c.block_m == 128 && c.block_n == 256);
+  }
   std::int64_t tiles(const GemmWgmmaConfig& c) const {
     return ceil_div(m, c.block_m) * ceil_div(n, c.block_n);
   }
@@ -60,13 +63,17 @@ struct Rules {
                                               c.block_n == 176 || c.block_n == 192));
     if (many && c.block_n > (blocks ? 96 : 112)) return false;  // spilled up to 96 bytes
     if (blocks && c.block_n == 176) return false;               // up to 64
-    return widths && c.warpgroups == c.block_m / 64 && c.block_m <= 128;
+    // Each warpgroup has two units of 64 x 128. Without block scales 128 x 128 is as fast.
+    const bool wide = blocks && !many && is_wide(c);
+    return (wide || (widths && c.block_m <= 128)) && c.warpgroups == std::min(2, c.block_m / 64);
   }
-  bool block_m_distinct(const GemmWgmmaConfig& c) const { return c.block_m == 64 || m > 64; }
+  bool block_m_distinct(const GemmWgmmaConfig& c) const {
+    return c.block_m == 64 || m > c.block_m / 2;
+  }
   /// Odd widths serve where they fill waves better.
   bool block_n_distinct(const GemmWgmmaConfig& c) const {
     const bool odd = c.block_n % 64 != 0 && c.block_n > 64;
-    return c.block_n == 16 || (odd || c.block_n == 192 ? c.block_n <= n : c.block_n / 2 < n);
+    return c.block_n == 16 || (odd || c.block_n >= 192 ? c.block_n <= n : c.block_n / 2 < n);
   }
   /// Large tiles read less; small ones serve where large ones leave much of the device idle.
   bool tile_is_large(const GemmWgmmaConfig& c) const {
@@ -77,10 +84,11 @@ struct Rules {
     if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
     if (c.share == GemmShare::kNone) return true;
     if (c.share == GemmShare::kK)
-      return tiles(c) * c.cluster <= device.units && groups >= std::int64_t{4} * c.cluster;
+      return !is_wide(c) && tiles(c) * c.cluster <= device.units &&
+             groups >= std::int64_t{4} * c.cluster;
     const std::int64_t neighbours = ceil_div(c.share == GemmShare::kA ? n : m,
                                              c.share == GemmShare::kA ? c.block_n : c.block_m);
-    return c.cluster == 2 && c.block_m == 128 && c.block_n >= 128 && neighbours >= 2 &&
+    return c.cluster == 2 && c.block_m >= 128 && c.block_n >= 128 && neighbours >= 2 &&
            tiles(c) > device.units;
   }
   bool exists(const GemmWgmmaConfig& c) const {
@@ -221,12 +229,17 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     // H100 or H200, 25 November 2026: 0.41 µs for 128 × 128, 0.33 for 128 × 64.
     const double products = 2 * m * n * 128 / (2.66 * unit.half_flops);
     const double clock = 1.47 * unit.half_flops / 4096;
-    const double shared = (m / 64 * (64 + n) + m + n) / clock;
+    const bool wide = Rules::is_wide(c), blocks = scales_of(q.self.user) == Scales::kBlock;
+    const double columns = wide ? 128 : n;  // of an instruction
+    const double shared = (m * n / (64 * columns) * (64 + columns) + m + n) / clock;
     const double brought =
         (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
     const double copied = brought * 128 / (1.33 * unit.alone_bytes_per_s);
-    constexpr double kStep = 0.045e-6;                  // barriers, instructions' latency
-    const double alternate = c.sums() > 64 ? 1.15 : 1;  // one set of accumulators
+    constexpr double kStep = 0.045e-6;  // barriers, instructions' latency
+    // One set of accumulators. With block scales, H200, 29 November 2026: 128 × 192 takes 1.6 times
+    // as long as 128 × 128. Two units take twice as long, at a higher clock if nothing else has
+    // heated the card, so a search may choose them.
+    const double alternate = wide ? 1.28 : c.sums() > 64 ? (blocks ? 1.2 : 1.15) : 1;
     const double step = kStep + 0.93 * alternate * limits(limits(products, shared, 2), copied, 6);
     const auto waves = static_cast<double>(grid.waves);
     const double product = waves * (static_cast<double>(grid.stages) * step + 1.4e-6);
@@ -252,7 +265,11 @@ struct Form : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
                          2 * k * static_cast<double>(rows) / (kPart * memory_bytes_per_s(q.device));
     };
     const double copies = copy(s.plain_a, p.dims[kM]) + copy(s.plain_b, p.dims[kN]);
-    const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);
+    // Row scales come through L1, which has what shared memory leaves: with block scales, 5 stages
+    // of 128 × 128 are 0.3 to 4 % faster than 6 (H200, 29 November 2026).
+    const bool small_l1 = blocks && c.stages == 6 && c.block_m == 128;
+    const double order =
+        (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages) + (small_l1 ? 2e-9 : 0);
     return 1e3 * (limits(product, memory, 8) + meeting + copies + order + 1.5e-6);
   }
   static GemmWgmmaConfig preset(const Query& q) {

@@ -2,6 +2,7 @@
 // Values of another width than keys: store_kv_widths.cpp.
 // Read next: store_kv_cache_program.hpp (what it computes), store_kv_cache_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
+#include "ops/check_scale.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_ref.hpp"
 #include "ops/kv_cache/store_kv_widths.hpp"
@@ -20,6 +21,7 @@ OperatorDef store_kv_cache() {
   def.formula =
       "k_cache[slot / page, slot % page] = k / k_scale; v_cache alike; slot −1 is skipped";
   def.letters = {"T", "Hkv", "D", "Dv", "P", "page"};
+  def.check = quant::check_scales<kKScale, kVScale>;
   kernels::set_shared_row_oracle<store_kv_cache_shared<kernels::HostRow>,
                                  store_kv_cache_row<kernels::HostRow>, store_kv_cache_size>(def);
   def.bound = store_kv_cache_bound;

@@ -4,6 +4,7 @@
 #include "ops/kv_cache/store_mla_heads/store_mla_heads_ref.hpp"
 
 #include "kernels/rows.hpp"
+#include "ops/check_scale.hpp"
 #include "ops/kv_cache/store_kv_cache/store_kv_cache_program.hpp"
 
 namespace dlblas::kv_cache {
@@ -20,6 +21,7 @@ OperatorDef store_mla_heads() {
   def.formula =
       "ckv_cache[slot / page, slot % page] = ckv / ckv_scale; kpe_cache alike; slot −1 is skipped";
   def.letters = {"T", "Hc", "D", "Hp", "P", "page"};
+  def.check = quant::check_scales<kKScale, kVScale>;
   kernels::set_shared_row_oracle<store_mla_heads_shared<kernels::HostRow>,
                                  store_mla_heads_row<kernels::HostRow>, store_mla_heads_size>(def);
   def.bound = store_kv_cache_bound;

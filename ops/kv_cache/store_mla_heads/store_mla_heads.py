@@ -23,11 +23,14 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
-            "nothing is written. Slots must be below P · page (checked on CPUs) and distinct."
+            "nothing is written. Slots must be distinct and below P · page, scales above 0; CPUs "
+            "check all but that slots are distinct."
         ),
         "source": "DeepSeek-V2, 2024; as in vLLM's concat_and_cache_mla, with two caches.",
     },
 }
+
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

@@ -1,5 +1,6 @@
 // norm_gated_linear: schema, oracle, and its implementation, composed of rms_norm and gated_linear.
 // Read next: norm_gated_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
+#include "ops/check_eps.hpp"
 #include "ops/mlp/norm_gated_linear/norm_gated_linear_ref.hpp"
 
 #include "core/source_hash.hpp"
@@ -54,7 +55,10 @@ OperatorDef norm_gated_linear() {
   def.letters = {"T", "K", "F"};
   kernels::set_row_oracle<norm_gated_linear_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& p, int) { return norm_bound(p.tensors[kNormGatedY].dtype); };
-  def.check = [](const Args& args) { check_rows(args, {kNormGatedX, kNormGatedY}); };
+  def.check = [](const Args& args) {
+    norm::check_eps<kNormGatedEps>(args);
+    check_rows(args, {kNormGatedX, kNormGatedY});
+  };
   def.work_per_row = [](const Problem& p) {
     return 2.0 * static_cast<double>(p.dims[kNormGatedK]) *
            static_cast<double>(p.dims[kNormGatedF]);

@@ -1,5 +1,6 @@
 // norm_linear: schema, oracle, and its implementation, composed of rms_norm and matmul.
 // Read next: norm_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
+#include "ops/check_eps.hpp"
 #include "ops/mlp/norm_linear/norm_linear_ref.hpp"
 
 #include "core/source_hash.hpp"
@@ -40,7 +41,10 @@ OperatorDef norm_linear() {
   def.letters = {"T", "K", "N"};
   kernels::set_row_oracle<norm_linear_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& p, int) { return norm_bound(p.tensors[kNormY].dtype); };
-  def.check = [](const Args& args) { check_rows(args, {kNormX, kNormY}); };
+  def.check = [](const Args& args) {
+    norm::check_eps<kNormEps>(args);
+    check_rows(args, {kNormX, kNormY});
+  };
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kNormK]) * static_cast<double>(p.dims[kNormN]);
   };

@@ -30,6 +30,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
+
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "x": "one row per token",

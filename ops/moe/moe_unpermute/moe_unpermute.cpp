@@ -185,6 +185,7 @@ OperatorDef moe_unpermute() {
       "where R: bucket(tokens), T: bucket(tokens)";
   def.formula = "y[t] = Σ_j topk_weights[t, j] · rows[inverse[t, j]]";
   def.letters = {"R", "C", "T", "topk"};
+  def.addresses = {"inverse"};
   kernels::set_row_oracle<moe_unpermute_row<kernels::HostRow>>(def);
   def.bound = [](const Problem& problem, int) {
     const DType type = problem.tensors[kUnpermuteRows].dtype;

@@ -15,13 +15,18 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "y shares no memory with inputs.",
         "numerics": (
             "Adds in f32 from the first choice to the last and rounds once, at the store. A "
-            "position of −1, or any other outside [0, R), adds nothing; a token without valid "
-            "positions gets zeros. Inside deterministic(), results have the same bits in any batch."
+            "negative position adds nothing; a token without positions gets zeros. Inside "
+            "deterministic(), results have the same bits in any batch."
         ),
-        "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
+        "errors": (
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. CPUs refuse a "
+            "position of R or above; on GPUs it adds nothing."
+        ),
         "source": "Gale et al., MegaBlocks, 2022; moe_unpermute of vLLM.",
     },
 }
+
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

@@ -3,6 +3,7 @@
 #include "ops/norm/add_layer_norm/add_layer_norm_ref.hpp"
 
 #include "kernels/rows.hpp"
+#include "ops/check_eps.hpp"
 
 namespace dlblas::norm {
 
@@ -24,6 +25,7 @@ OperatorDef add_layer_norm() {
     return result == kAddLayerNormY ? layer_norm_bound(problem.tensors[kAddLayerNormX].dtype)
                                     : kHiddenBound;
   };
+  def.check = check_eps<kLayerNormEps>;
   def.work_per_row = [](const Problem& problem) {
     return 13.0 * static_cast<double>(problem.dims[kC]);
   };

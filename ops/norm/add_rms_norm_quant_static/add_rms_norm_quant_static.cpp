@@ -1,6 +1,7 @@
 // add_rms_norm_quant_static: schema, oracle and program. Everything else is derived from these.
 // Read next: add_rms_norm_quant_static_program.hpp (what it computes),
 // ops/norm/rms_norm_quant_ref.hpp (how exactly).
+#include "ops/check_scale.hpp"
 #include "ops/norm/add_rms_norm_quant_static/add_rms_norm_quant_static_ref.hpp"
 #include "ops/norm/rms_norm_quant_rows.hpp"
 
@@ -26,6 +27,10 @@ OperatorDef add_rms_norm_quant_static() {
                              .operands = {"x", "weight", "q", "scale", "residual", "residual_out"},
                              .grouped = false,
                              .static_scale = true});
+  def.check = [](const Args& args) {
+    check_codes(args);
+    quant::check_scale(args, kAddRmsNormQuantStaticScale);
+  };
   return def;
 }
 

@@ -20,6 +20,7 @@ OperatorDef group_norm_rows() {
   def.letters = {"T", "C", "inner"};
   kernels::set_row_oracle<group_norm_rows_row<kernels::HostRow>>(def);
   def.bound = bound_behind<kGroupNormX>;
+  def.check = check_eps<1>;
   def.work_per_row = work_of_row<16, kGroupNormC>;
   kernels::add_row_implementations(
       def, {.program = "group_norm_rows",

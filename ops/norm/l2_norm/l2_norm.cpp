@@ -1,24 +1,10 @@
 // l2_norm over the last dimension: schema, oracle and program. Everything else is derived from
 // these. Read next: l2_norm_program.hpp (what it computes), l2_norm_ref.hpp (how exactly).
-#include "core/error.hpp"
 #include "kernels/rows.hpp"
+#include "ops/check_eps.hpp"
 #include "ops/norm/l2_norm/l2_norm_ref.hpp"
 
 namespace dlblas::norm {
-namespace {
-
-constexpr double kLargestEps = 1e30;  // no rate: of eps
-
-void check(const Args& args) {
-  const double eps = args.scalars[kL2NormEps].f;
-  if (eps >= 0 && eps <= kLargestEps) return;
-  throw Error(ErrorKind::kArgument,
-              text("l2_norm: eps is out of range; expected 0 … 1e30, got ", eps),
-              {.op = "l2_norm", .argument = "eps"});
-}
-
-}  // namespace
-
 OperatorDef l2_norm();
 OperatorDef l2_norm() {
   OperatorDef def;
@@ -35,7 +21,7 @@ OperatorDef l2_norm() {
   def.work_per_row = [](const Problem& problem) {
     return 3.0 * static_cast<double>(problem.dims[kL2NormC]);
   };
-  def.check = check;
+  def.check = check_eps<kL2NormEps, true>;
   kernels::add_row_implementations(def, {.program = "l2_norm",
                                          .width = "C",
                                          .operands = {"x", "y"},

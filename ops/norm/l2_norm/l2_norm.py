@@ -24,6 +24,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+OVER_DIM = "C"  # calls from Python may name another dimension in its place: dim=1
+
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "x": "rows to normalise",

@@ -1,7 +1,7 @@
 // layer_norm over the last dimension: schema, oracle and program. Everything else is derived from
 // these. Read next: layer_norm_program.hpp (what it computes), layer_norm_ref.hpp (how exactly).
-#include "kernels/rows.hpp"
 #include "ops/norm/layer_norm/layer_norm_ref.hpp"
+#include "ops/norm/layer_norm_ops.hpp"
 
 namespace dlblas::norm {
 
@@ -19,28 +19,20 @@ OperatorDef layer_norm() {
   def.bound = [](const Problem& problem, int) {
     return layer_norm_bound(problem.tensors[kLayerNormX].dtype);
   };
-  def.work_per_row = [](const Problem& problem) {
-    return 12.0 * static_cast<double>(problem.dims[kLayerNormC]);
-  };
-  kernels::add_row_implementations(
-      def, {.program = "layer_norm",
-            .width = "C",
-            .operands = {"x", "weight", "bias", "y"},
-            .reduces = true,
-            .variants = 2,
-            .cluster_variants = true,
-            .registers = 32,
-            .access_registers = 8,
-            .late_access_registers = 6,
-            .fill =
-                [](const Args& args, RowCall& call) {
-                  fill_layer_norm(args.scalars[kLayerNormEps].f, args.letters[kLayerNormC], call);
-                },
-            .choose =
-                [](const Problem& problem, std::int32_t* options) {
-                  options[0] = problem.tensors[kLayerNormWeight].dtype != DType::kAbsent;
-                  options[1] = problem.tensors[kLayerNormBias].dtype != DType::kAbsent;
-                }});
+  def.check = check_eps<kLayerNormEps>;
+  def.work_per_row = work_of_row<12, kLayerNormC>;
+  kernels::add_row_implementations(def,
+                                   {.program = "layer_norm",
+                                    .width = "C",
+                                    .operands = {"x", "weight", "bias", "y"},
+                                    .reduces = true,
+                                    .variants = 2,
+                                    .cluster_variants = true,
+                                    .registers = 32,
+                                    .access_registers = 8,
+                                    .late_access_registers = 6,
+                                    .fill = fill_layer_norm_row<kLayerNormEps, kLayerNormC>,
+                                    .choose = choose_layer_norm<kLayerNormWeight, kLayerNormBias>});
   return def;
 }
 

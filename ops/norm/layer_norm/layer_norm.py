@@ -22,7 +22,7 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+HINTS: dict[str, str] = {"weight": "leave normalized_shape out: layer_norm(x, weight)"}
+
 # Argument -> what it is, in which unit.
-ARGUMENTS: dict[str, str] = {
-    "bias": "added after the weight, one value per column; 0 if not given",
-}
+ARGUMENTS: dict[str, str] = {"bias": "added after the weight, one value per column; 0 if absent"}

@@ -29,6 +29,7 @@ OperatorDef layer_norm_backward() {
                  .value = result == 0 && dtype == DType::kF32 ? 0 : out.eps / 2,
                  .absolute = out.tiny};
   };
+  def.check = check_eps<kGradEps>;
   def.work_per_row = work_of_row<30, kLayerNormC>;
   kernels::add_row_implementations(def,
                                    {.program = "layer_norm_backward",

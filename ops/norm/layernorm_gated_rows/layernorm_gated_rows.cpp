@@ -21,6 +21,7 @@ OperatorDef layernorm_gated_rows() {
   def.letters = {"T", "C"};
   kernels::set_row_oracle<layernorm_gated_rows_row<kernels::HostRow>>(def);
   def.bound = bound_behind<kGatedX>;
+  def.check = check_eps<kGatedEps>;
   def.work_per_row = work_of_row<24, kLayerNormC>;
   kernels::add_row_implementations(
       def, {.program = "layernorm_gated_rows",

@@ -28,6 +28,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+HINTS: dict[str, str] = {"weight": "leave normalized_shape out: rms_norm(x, weight)"}
+
 # The gradient, as one call of another operator, `backward`. `saves` maps its tensors to inputs and
 # results of the forward call; `takes` maps its tensors to the forward results whose gradients they
 # are; scalars are matched by name. `gives` maps each input with a gradient to a backward result.

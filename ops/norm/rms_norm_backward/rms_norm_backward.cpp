@@ -40,7 +40,7 @@ OperatorDef rms_norm_backward() {
                                  rms_norm_backward_row<kernels::HostRow>, rms_norm_backward_size>(
       def);
   def.bound = bound_of;
-  def.check = check_offset;
+  def.check = check_scalars;
   def.work_per_row = [](const Problem& problem) {
     return 8.0 * static_cast<double>(problem.dims[kC]);
   };

@@ -99,13 +99,17 @@ DLBLAS_INLINE void write_gradient2(const norm::BackwardRow& row, int64_t i, Scal
 }
 
 /// The same for m <= kWidth elements.
-template <DType E, DType W, bool kAdd, bool kCast>
-DLBLAS_INLINE void write_gradient_partial(const norm::BackwardRow& row, int64_t i, Scales k,
-                                          int m) {
+template <DType E, DType W, bool kCast>
+DLBLAS_ONCE void write_gradient_partial(const norm::BackwardRow& row, int64_t i, Scales k, int m,
+                                        bool adds) {
   const Vec x = load_partial<E>(at<E>(row.x, i), m), dy = load_partial<E>(at<E>(row.dy, i), m);
   Vec n = mul(x, k.r);
-  Vec dx = mul(fma(n, k.minus_s, scaled_partial<W>(row, dy, i, m)), k.r);
-  if constexpr (kAdd) dx = add(dx, load_partial<E>(at<E>(row.dresidual, i), m));
+  const Vec t = fma(n, k.minus_s, scaled_partial<W>(row, dy, i, m));
+  Vec dx;
+  if (adds)
+    dx = fma(t, k.r, load_partial<E>(at<E>(row.dresidual, i), m));
+  else
+    dx = mul(t, k.r);
   store_partial<E>(at<E>(row.dx, i), dx, m);
   if constexpr (kCast) n = round<E>(n);
   float* sum = row.dweight + i;
@@ -119,7 +123,7 @@ void write_gradient(const norm::BackwardRow& row, float r, float s) {
   int64_t i = 0;
   for (; i + kPair <= row.width; i += kPair) write_gradient2<E, W, kAdd, kCast>(row, i, k);
   for (; i < row.width; i += kWidth) {
-    write_gradient_partial<E, W, kAdd, kCast>(row, i, k, lanes_left(i, row.width));
+    write_gradient_partial<E, W, kCast>(row, i, k, lanes_left(i, row.width), kAdd);
   }
 }
 

@@ -1,6 +1,7 @@
 // rms_norm_quant_static: schema, oracle and program. Everything else is derived from these.
 // Read next: rms_norm_quant_static_program.hpp (what it computes), ops/norm/rms_norm_quant_ref.hpp
 // (how exactly).
+#include "ops/check_scale.hpp"
 #include "ops/norm/rms_norm_quant_rows.hpp"
 #include "ops/norm/rms_norm_quant_static/rms_norm_quant_static_ref.hpp"
 
@@ -23,6 +24,10 @@ OperatorDef rms_norm_quant_static() {
                                   .operands = {"x", "weight", "q", "scale"},
                                   .grouped = false,
                                   .static_scale = true});
+  def.check = [](const Args& args) {
+    check_codes(args);
+    quant::check_scale(args, kRmsNormQuantStaticScale);
+  };
   return def;
 }
 

@@ -18,7 +18,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (eps or "
-            "weight_offset out of range). On error nothing is written."
+            "weight_offset out of range; on CPUs a scale of 0 or below). On error nothing is "
+            "written."
         ),
         "source": (
             "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; "

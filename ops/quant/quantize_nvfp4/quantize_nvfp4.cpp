@@ -2,6 +2,7 @@
 // Read next: ops/quant/mx_ref.hpp (how exactly), ops/quant_groups.hpp.
 #include "ops/quant/quantize_nvfp4/quantize_nvfp4_ref.hpp"
 
+#include "ops/check_scale.hpp"
 #include "ops/quant/mx.hpp"
 
 namespace dlblas::quant {
@@ -16,6 +17,7 @@ OperatorDef quantize_nvfp4() {
       "scale = e4m3(max |x| / (6 · global_scale)) of each 16 columns; q = round(x / "
       "(scale · global_scale))",
       kGroups);
+  def.check = check_scales<kMxGlobal>;
   kernels::set_row_oracle<quantize_nvfp4_row<kernels::HostRow>>(def);
   return def;
 }

@@ -14,8 +14,8 @@ DOCS: dict[str, dict[str, str]] = {
             "tie, q may be either neighbour. NaN stays NaN in f8 and becomes 0 in i8."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
-            "nothing is written."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (on CPUs a "
+            "scale of 0 or below). On error nothing is written."
         ),
         "source": "Micikevicius et al., FP8 Formats for Deep Learning, 2022.",
     },

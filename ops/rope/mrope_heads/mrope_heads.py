@@ -37,6 +37,8 @@ DOCS: dict[str, dict[str, str]] = {
     },
 }
 
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
+
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {
     "time": "position in time: the table row for the first section",

@@ -1,6 +1,7 @@
 // rms_norm_rope, a norm over all heads of a token and their rotation: schema, oracle and program.
 // Read next: rms_norm_rope_program.hpp (what it computes), rms_norm_rope_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
+#include "ops/check_eps.hpp"
 #include "ops/rope/rms_norm_rope/rms_norm_rope_ref.hpp"
 #include "ops/rope/rotation_ops.hpp"
 
@@ -20,6 +21,7 @@ OperatorDef rms_norm_rope() {
   def.letters = {"T", "H", "Dh"};
   kernels::set_row_oracle<rms_norm_rope_row<kernels::HostRow>>(def);
   def.bound = normed_bound;
+  def.check = norm::check_eps<0>;
   def.work_per_row = [](const Problem& problem) {
     return 18.0 * static_cast<double>(problem.dims[kNormRopeDh] * problem.dims[kNormRopeH]);
   };

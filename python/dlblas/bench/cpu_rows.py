@@ -24,7 +24,7 @@ Row = dict[str, Any]
 COPIES = ("plain copy", "streamed copy")
 # Bytes of the largest tensor in f32: below, a call's overhead dominates; above, eager torch takes
 # too long.
-_LEAST, _MOST = 1 << 20, 300 << 20
+_MIN, _MAX = 1 << 20, 300 << 20
 _QUICK = 1 << 20  # elements: the oracle of more takes seconds, of some a minute
 _SPIN_S = 0.003
 
@@ -53,7 +53,7 @@ def rows(bench: Bench) -> Iterator[Row]:
         if formula is None:
             continue
         problems = list(problems_of(row, "f32", "bf16"))
-        fitting = [p for p in problems if _LEAST <= p.elements() * 4 <= _MOST]
+        fitting = [p for p in problems if _MIN <= p.elements() * 4 <= _MAX]
         quick = (p for p in problems if p.elements_of_all() < _QUICK)
         smallest = sorted(quick, key=lambda p: p.elements_of_all())[:1]
         for problem in smallest if bench.quick else fitting:

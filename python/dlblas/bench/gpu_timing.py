@@ -21,7 +21,7 @@ from .timing import Samples
 # that a contestant allocates rotate like preallocated ones.
 Run = Callable[[int], Any]
 
-ROUNDS, LEAST_ROUNDS = 15, 5
+ROUNDS, MIN_ROUNDS = 15, 5
 _REPLAY_MS = 2.0  # at least: what a replay adds before its first kernel is microseconds
 _LIMIT_S = 2.0  # of all rounds of a problem, once there are enough of them
 _L2_TIMES = 3
@@ -120,7 +120,7 @@ def interleaved(
     names = list(captured)
     started = time.monotonic()
     for turn in range(rounds):
-        if turn >= LEAST_ROUNDS and time.monotonic() - started > _LIMIT_S:
+        if turn >= MIN_ROUNDS and time.monotonic() - started > _LIMIT_S:
             break
         for name in names if turn % 2 == 0 else reversed(names):
             times[name].append(captured[name].sample())

@@ -17,9 +17,9 @@ from .cases import Case, Registry, expand
 
 PROPERTY = "dlblas_coverage"  # under which a test item hands its Coverage over
 # Cases run per group in a sample, not counting refused ones. On a GPU nearly every one compiles.
-MOST = 16
-MOST_ON_GPU = {"contiguous": 5}
-MOST_ON_GPU_ELSE = 1
+MAX_CASES = 16
+MAX_ON_GPU = {"contiguous": 5}
+MAX_ON_GPU_ELSE = 1
 # Cases with a larger product of dimensions take a second or more. They come last, so a sample runs
 # them only if a group has too few others.
 _HEAVY = 1 << 22
@@ -89,7 +89,7 @@ def groups(registry: Registry, depth: Depth, every_gpu_case: bool = False) -> li
     sampled: dict[tuple[str, str, str], list[Case]] = {}
     for group in _by_layout(registry):
         if group.backend == "cuda":
-            most = 0 if every_gpu_case else MOST_ON_GPU.get(group.layout, MOST_ON_GPU_ELSE)
+            most = 0 if every_gpu_case else MAX_ON_GPU.get(group.layout, MAX_ON_GPU_ELSE)
             order = random.Random(f"{depth.seed} {group.implementation}")
             cases = list(group.cases)
             if most:
@@ -101,7 +101,7 @@ def groups(registry: Registry, depth: Depth, every_gpu_case: bool = False) -> li
             sampled.setdefault(group.key, []).extend(group.cases)
     for key, cases in sampled.items():
         chosen = in_turns(cases, f"{depth.seed} {' '.join(key)}")
-        found.append(Group(*key, "sample", "cpu", MOST, chosen))
+        found.append(Group(*key, "sample", "cpu", MAX_CASES, chosen))
     return found
 
 

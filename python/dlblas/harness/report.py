@@ -15,8 +15,8 @@ from typing import Any
 from .cases import Registry
 from .run import Outcome
 
-_MOST_REASONS = 3
-_MOST_NAMES = 4  # of what ran nothing for one reason
+_MAX_REASONS = 3
+_MAX_NAMES = 4  # of what ran nothing for one reason
 
 
 def _numbers(count: Counter[str]) -> str:
@@ -137,8 +137,8 @@ class Coverage:
                 common = self.reasons.get(key, Counter({"mistrusted": 1})).most_common(1)
                 nothing.setdefault(common[0][0], []).append("/".join(key))
         for reason, names in sorted(nothing.items(), key=lambda item: -len(item[1])):
-            shown = ", ".join(names[:_MOST_NAMES])
-            more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+            shown = ", ".join(names[:_MAX_NAMES])
+            more = f", and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
             lines.append(f"nothing ran of {len(names)}: {reason}: {shown}{more}")
         return "\n".join(lines)
 
@@ -168,8 +168,8 @@ class Coverage:
             rows.append((*key, *(str(n) for n in numbers)))  # type: ignore[arg-type]
             if key in self.reasons:
                 common = self.reasons[key].most_common()
-                more = len(common) - _MOST_REASONS
-                text = "; ".join(f"{n} × {reason}" for reason, n in common[:_MOST_REASONS])
+                more = len(common) - _MAX_REASONS
+                text = "; ".join(f"{n} × {reason}" for reason, n in common[:_MAX_REASONS])
                 notes[" ".join(key)] = text + (f"; and {more} more reasons" if more > 0 else "")
         widths = [max(len(row[c]) for row in rows) for c in range(len(header))]
         lines = [

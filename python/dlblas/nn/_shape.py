@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import torch
 
 
-_MOST = 1 << 56  # the library's bound
+_MAX_SIZE = 1 << 56  # the library's bound
 
 
 def check_sizes(module: str, **sizes: int) -> None:
     """Raises ArgumentTypeError for a non-integer, ArgumentError for one outside 0 to 2^56."""
     for name, size in sizes.items():
         value = integer(module, name, size)
-        if not 0 <= value <= _MOST:
+        if not 0 <= value <= _MAX_SIZE:
             expected = "a size from 0 to 2^56"
             raise ArgumentError.from_library(
                 f"{module}: {name} is out of range; expected {expected}, got {value}",

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from .._nested import Nested
 from .._text import cut
 from . import _arrays
-from ._problem import Operator, Problem
-from ._space import Knobs
+from ._problem import Operator, Problem, operator
+from ._space import Knobs, read_space
 from ._words import refuse
 
 Supports = Callable[[Problem], Any]
-_MOST_WORDS = 2000  # characters of an exception that a failure's record keeps
+_MAX_WORDS = 2000  # characters of an exception that a failure's record keeps
 
 
 class Signature(NamedTuple):
@@ -149,7 +149,7 @@ def words_of(error: Exception) -> str:
     """The error, and the file and line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {cut(str(error), _MOST_WORDS)}{where}"
+    return f"{type(error).__name__}: {cut(str(error), _MAX_WORDS)}{where}"
 
 
 def _picks(names: Iterable[str], wanted: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -192,3 +192,9 @@ def step_of(
         return None
 
     return step
+
+
+def torch_step(op: str, fn: Callable[..., Any]) -> Callable[..., str | None]:
+    """The function that the library calls for one of torch's own: tensors are torch's, no knobs."""
+    facts, knobs = operator(op), read_space(op, None)
+    return step_of(facts, fn, bind(facts, fn, knobs), knobs, torch=True)

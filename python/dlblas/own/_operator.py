@@ -25,7 +25,7 @@ from ._words import refuse, refuse_type, text_of
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _cases: dict[str, list[dict[str, Any]]] = {}
 _announcing = threading.Lock()
-_MOST_ELEMENTS = 1 << 20  # of a tensor in a default case
+_MAX_ELEMENTS = 1 << 20  # of a tensor in a default case
 
 Bound = tuple[float, float, float]
 Judged = Callable[[Any, Any, Any], Any]
@@ -260,14 +260,14 @@ def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     }  # fmt: skip
 
     def dims(tokens: int, other: int) -> dict[str, int]:
-        """The given sizes, halved until every tensor has at most ``_MOST_ELEMENTS`` elements."""
+        """The given sizes, halved until every tensor has at most ``_MAX_ELEMENTS`` elements."""
         while True:
             sizes = {n: tokens if n in bucketed else other for n in facts.letters}
             for name, by in multiples.items():
                 sizes[name] = -(-sizes[name] // by) * by
             tensors = [*row["tensors"], *row["results"]]
             most = max(math.prod(_specs.shape_of(t["dims"], sizes)) for t in tensors)
-            if most <= _MOST_ELEMENTS or max(tokens, other) <= 1:
+            if most <= _MAX_ELEMENTS or max(tokens, other) <= 1:
                 return sizes
             tokens, other = max(1, tokens // 2), max(1, other // 2)
 

@@ -27,7 +27,7 @@ _again: dict[str, Callable[[], Any]] = {}  # for functions: the row as it is whe
 _script: list[str] = []  # file and package of the script in _modules["__main__"]
 _local: set[str] = set()  # what only this process can register
 _lock = threading.RLock()  # of changes to these; readers copy at once
-_MOST_BYTES = 1 << 19  # of rows: an environment has room for 2 MiB
+_MAX_BYTES = 1 << 19  # of rows: an environment has room for 2 MiB
 
 
 def digest(*parts: Any) -> str:
@@ -110,7 +110,7 @@ def note(
 
 
 def _fits(row: Any) -> bool:
-    return len(json.dumps([*_rows.values(), row])) <= _MOST_BYTES
+    return len(json.dumps([*_rows.values(), row])) <= _MAX_BYTES
 
 
 def forget(what: str) -> None:

@@ -19,7 +19,7 @@ from ..errors import ArgumentError
 from ._problem import Operator
 from ._words import refuse, refuse_type, text_of
 
-_MOST = 1 << 16  # values of a knob, and configurations that are looked at one by one here
+_MAX_VALUES = 1 << 16  # values of a knob, and configurations that are looked at one by one here
 _WORD = range(-(1 << 63), 1 << 63)  # what the library's integers hold
 
 
@@ -29,7 +29,7 @@ def values_of(op: str, knob: str, space: Any) -> list[Any]:
         powers = itertools.takewhile(lambda n: n <= space.high, (1 << i for i in range(63)))
         found: list[Any] = [n for n in powers if n in space]
     elif isinstance(space, spaces.DiscreteSpace):
-        found = list(itertools.islice(range(int(space.low), int(space.high) + 1), _MOST + 1))
+        found = list(itertools.islice(range(int(space.low), int(space.high) + 1), _MAX_VALUES + 1))
         found = [n for n in found if n in space]
     elif isinstance(space, spaces.RangeSpace):
         raise refuse(
@@ -41,13 +41,13 @@ def values_of(op: str, knob: str, space: Any) -> list[Any]:
     elif isinstance(space, (str, int, float)):
         found = [space]
     elif isinstance(space, Iterable):
-        found = list(itertools.islice(space, _MOST + 1))
+        found = list(itertools.islice(space, _MAX_VALUES + 1))
     else:
         raise refuse_type(op, f"space[{knob!r}]", "a space or a list of values", space, "list them")
-    if not found or len(found) > _MOST:
+    if not found or len(found) > _MAX_VALUES:
         raise refuse(
-            op, "space", f"gives {knob} a wrong number of values", f"1 to {_MOST}", len(found),
-            "list what is worth trying",
+            op, "space", f"gives {knob} a wrong number of values", f"1 to {_MAX_VALUES}",
+            len(found), "list what is worth trying",
         )  # fmt: skip
     return list(dict.fromkeys(_value(op, knob, value) for value in found))
 
@@ -169,9 +169,9 @@ def _predicate(op: Operator, given: Any, knobs: Knobs) -> Any:
 def _refuse_many(op: str, knobs: Knobs) -> None:
     """Refuses a product too large to enumerate; a list of configurations is already enumerated."""
     count = math.prod(len(codes) for _, codes, _ in knobs.rows)
-    if knobs.configs is None and count > _MOST:
+    if knobs.configs is None and count > _MAX_VALUES:
         raise refuse(
-            op, "where", "narrows too large a space", f"at most {_MOST} combinations", count,
+            op, "where", "narrows too large a space", f"at most {_MAX_VALUES} combinations", count,
             "give knobs fewer values, or list the configurations",
         )  # fmt: skip
 

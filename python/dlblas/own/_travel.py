@@ -33,7 +33,7 @@ from ._text import SCRIPT, is_kernel
 
 sent = ""  # while a worker registers what came: its digest
 _PLAIN = (type(None), bool, int, float, str)
-_MOST_NAMES = 256  # globals of one function and of all that it calls
+_MAX_NAMES = 256  # globals of one function and of all that it calls
 _SCRIPTS = ("__main__", SCRIPT)  # of which a worker has another one, or none
 
 
@@ -230,7 +230,7 @@ def _used(space: dict[str, Any], names: Iterable[str], own: str) -> dict[str, An
         if name in seen or (name not in space and hasattr(builtins, name)):
             continue
         seen.add(name)
-        if name not in space or len(seen) > _MOST_NAMES:  # it may be defined further below
+        if name not in space or len(seen) > _MAX_NAMES:  # it may be defined further below
             return None
         held = space[name]
         if isinstance(held, ModuleType):

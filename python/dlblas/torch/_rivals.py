@@ -1,16 +1,17 @@
-"""Registers torch's own attention as candidates in every process that has torch: rows for
-``_attention.py``, whose functions are imported when one of them runs.
+"""Registers torch's own functions as candidates in every process that has torch: RIVALS of
+ops/<family>/rivals.py and ops/<family>/<op>/rivals.py.
 
 A candidate that was never measured ranks last, so nothing changes until a search has measured one;
 its record then applies in every process that has torch. In: nothing. Out: ``register``, called once
 by _register.py; ``module_for``, the module that a search's worker imports, which then spends the
-second that importing torch takes. Read next: _attention.py, ../_worker_command.py.
+second that importing torch takes. Read next: ops/attention/rivals.py, ../_worker_command.py.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import os
+import pkgutil
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -33,73 +34,36 @@ class Asked(NamedTuple):
     layouts: dict[str, int]
 
 
-_BY_ROWS = 2  # layouts before it: contiguous, and rows apart
+class Rival(NamedTuple):
+    """A candidate in torch's own functions."""
+
+    op: str
+    name: str
+    device: str  # "cpu" or "cuda"
+    serves: Callable[[Asked], str | None]  # why a problem is not served, or None
+    run: Callable[..., None]  # on torch tensors, by the schema's names; writes the results
 
 
-def _common(asked: Asked) -> str | None:
-    if any(size == 0 for size in asked.letters.values()):
-        return "a size is 0"
-    if asked.letters["D"] != asked.letters["Dv"]:
-        return "heads of q and v differ"
-    for name, layout in asked.layouts.items():
-        if layout >= _BY_ROWS:  # those behind may have steps below 0, which torch has not
-            return f"{name} has rows in another order"
-    for name in ("bias", "dlse"):
-        if name in asked.dtypes:
-            return f"takes no {name}"
-    for name in ("window", "softcap"):
-        if asked.scalars.get(name):
-            return f"takes no {name}"
-    return None
-
-
-def _dense(asked: Asked) -> str | None:
-    if asked.scalars["causal"] and asked.letters["S"] != asked.letters["L"]:
-        return "torch aligns a causal mask top left, where S is not L"
-    return _common(asked)
-
-
-def _on_cpus(asked: Asked) -> str | None:
-    if next(iter(asked.dtypes.values())) != "f32":
-        return "torch's sums of 16 bits are less exact than asked"
-    return _dense(asked) if "S" in asked.letters else _common(asked)
-
-
-def _on_gpus(asked: Asked) -> str | None:
-    if asked.dtypes["q"] not in ("f16", "bf16"):
-        return "q is not of 16 bits"
-    if asked.letters["D"] % 8 or asked.letters["D"] > 256:
-        return "heads are no multiple of 8 up to 256"
-    return _dense(asked)
-
-
-def _gradient_on_gpus(asked: Asked) -> str | None:
-    if asked.scalars["causal"]:
-        return "torch spreads NaN of a row to keys that the row does not see"
-    return _on_gpus(asked)
-
-
-# Operator, name, device, and the function that says why a problem is not served, or None.
-ROWS: list[tuple[str, str, str, Callable[[Asked], str | None]]] = [
-    ("flash_attention_lse", "torch_sdpa", "cpu", _on_cpus),
-    ("flash_attention_lse", "torch_flash", "cuda", _on_gpus),
-    ("flash_attention_lse", "torch_cudnn", "cuda", _on_gpus),
-    ("flash_attention_varlen_lse", "torch_sdpa", "cpu", _on_cpus),
-    ("flash_attention_backward", "torch_sdpa", "cpu", _on_cpus),
-    ("flash_attention_backward", "torch_flash", "cuda", _gradient_on_gpus),
-    ("flash_attention_backward", "torch_cudnn", "cuda", _gradient_on_gpus),
-]
+@functools.cache
+def rivals() -> tuple[Rival, ...]:
+    """Those of all operators of this library."""
+    folder = import_module("dlblas.ops").__path__
+    names = [module.name for module in pkgutil.iter_modules(folder)]
+    modules = [import_module(f"dlblas.ops.{name}") for name in names if name.endswith("_rivals")]
+    found = [rival for module in modules for rival in module.RIVALS]
+    return tuple(rival for rival in found if rival.op in _functions.FUNCTIONS)
 
 
 def module_for(op: str) -> str | None:
-    return MODULE if any(op == row[0] for row in ROWS) else None
+    return MODULE if any(op == rival.op for rival in rivals()) else None
 
 
-def _digest() -> str:
+@functools.cache
+def _digest(module: str) -> str:
     """A hash of the source that computes and of torch's version: other records are stale."""
     words = hashlib.sha256(torch.__version__.encode())
     try:
-        with open(os.path.join(os.path.dirname(__file__), "_attention.py"), "rb") as text:
+        with open(str(import_module(module).__file__), "rb") as text:
             words.update(text.read())
     except OSError:  # a package that is no folder: by its version alone
         pass
@@ -127,24 +91,24 @@ def _supports(op: str, serves: Callable[[Asked], str | None]) -> Callable[[Any],
     return ask
 
 
-def _step(op: str, name: str) -> Callable[..., str | None]:
+def _step(rival: Rival) -> Callable[..., str | None]:
+    """The function that the library calls, made when it is first called."""
     made: list[Callable[..., str | None]] = []
 
     def step(*call: Any) -> str | None:
         if not made:
-            # Imported by name: dlblas.own, which _attention.py uses, is a layer above this package.
-            made.append(import_module(f"{__package__}._attention").step_of(op, name))
+            # Imported by name: dlblas.own is a layer above this package.
+            torch_step = import_module("dlblas.own._function").torch_step
+            made.append(torch_step(rival.op, rival.run))
         return made[0](*call)
 
     return step
 
 
 def register() -> None:
-    """Registers every row whose operator this library has."""
-    digest = _digest()
-    for op, name, device, serves in ROWS:
-        if op in _functions.FUNCTIONS:
-            _functions.native["own_register"](
-                op, name, digest, _DEVICES[device], 0, 0, (), (), None, _supports(op, serves), None,
-                _step(op, name), True, None,
-            )  # fmt: skip
+    """Registers each rival."""
+    for rival in rivals():
+        _functions.native["own_register"](
+            rival.op, rival.name, _digest(rival.run.__module__), _DEVICES[rival.device], 0, 0, (),
+            (), None, _supports(rival.op, rival.serves), None, _step(rival), True, None,
+        )  # fmt: skip

@@ -16,7 +16,6 @@ namespace {
 const ConfigTable<CpuGemmRowConfig>& table() {
   using C = CpuGemmRowConfig;
   static const auto* t = new ConfigTable<C>{
-      field<&C::unroll_k>("unroll_k", {2, 4, 8}),
       field<&C::block_n>("block_n", {256, 512, 1024, 2048}),
       field<&C::prefetch>("prefetch", {0, 256, 512, 1024, kNextRows},
                           {"0", "256", "512", "1024", "rows"}),
@@ -64,10 +63,11 @@ void constrain(const Query& q, Space& space) {
                 [n = q.problem.dims[kN], shared = shares(q.problem)](const CpuGemmRowConfig& c) {
                   return c.block_n == 256 || (!shared && c.block_n / 2 < n);
                 });
+  const bool dots = takes_dots(q.problem), f32 = q.problem.tensors[kB].dtype == DType::kF32;
   space.require(table(), "next_rows_are_streams", {"prefetch"},
-                [dots = takes_dots(q.problem)](const CpuGemmRowConfig& c) {
-                  return c.prefetch != kNextRows || !dots;
-                });
+                [dots](const CpuGemmRowConfig& c) { return c.prefetch != kNextRows || !dots; });
+  space.require(table(), "f32_streams_take_none", {"prefetch"},
+                [dots, f32](const CpuGemmRowConfig& c) { return c.prefetch == 0 || dots || !f32; });
 }
 
 Config heuristic(const Query& q) {
@@ -115,7 +115,7 @@ kernels::BlockedProduct unit_product(const Problem& p) {
 }
 Support supports_unit(const Query& q) {
   if (q.problem.tensors[kB].layout != Layout::kTransposed)
-    return Support::no("{} does not lie along K: it is read in place", tensor(kB));
+    return Support::no("{} is not contiguous along K: it is read in place", tensor(kB));
   return kernels::supports_unit_rows(q, unit_product(q.problem), kA, kB);
 }
 Kernel prepare_unit(const Query& q, const Config& config) {

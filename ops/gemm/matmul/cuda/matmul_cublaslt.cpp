@@ -353,15 +353,15 @@ Support cublaslt_supports(const Problem& p, std::int64_t count, LtCompute comput
     return Support::no("cuBLASLt rounds the product before it adds the bias");
   }
   if (s.epilogue.has_bias && s.epilogue.bias != s.epilogue.out) {
-    return Support::no("cuBLASLt adds a bias of the result's dtype alone");
+    return Support::no("cuBLASLt adds only a bias of the result's dtype");
   }
   if (s.epilogue.has_bias && p.tensors[kBias].layout != Layout::kContiguous) {
-    return Support::no("cuBLASLt reads a contiguous bias alone");
+    return Support::no("cuBLASLt reads only a contiguous bias");
   }
   if (s.epilogue.activation != Activation::kNone) {
     // relu is max(x, 0), which loses NaN; gelu is the tanh form, ours is erf; the others do not
     // exist.
-    return Support::no("cuBLASLt has not this activation as defined here (NaN, erf)");
+    return Support::no("cuBLASLt lacks this activation as defined here (NaN, erf)");
   }
   if (Support sizes = supports_sizes(p); !sizes) return sizes;
   return listed(p, count, compute) > 0 ? Support::yes()

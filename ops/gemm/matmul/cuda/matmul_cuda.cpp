@@ -138,7 +138,7 @@ Support supports_grid(const Problem& p) {
   // Blocks of at least 16 × 32 are counted in 31 bits.
   const std::int64_t blocks = ceil_div(p.dims[kM], 16) * ceil_div(p.dims[kN], 32);
   if (blocks >= std::int64_t{1} << 31) {
-    return Support::no("the result has {} tiles: more than a grid", blocks);
+    return Support::no("the result has {} tiles: more than a grid has blocks", blocks);
   }
   return Support::yes();
 }

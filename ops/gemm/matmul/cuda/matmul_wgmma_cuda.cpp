@@ -26,12 +26,23 @@ double limits(double a, double b, double order) {
   return std::pow(std::pow(a, order) + std::pow(b, order), 1 / order);
 }
 
+/// Rows of a that a tile's copies bring: none past the end where one tile holds all rows
+/// (prepare_wgmma). Those are copied as zeros otherwise, which takes as long as reading them.
+double rows_copied(const Problem& p, const GemmWgmmaConfig& c) {
+  const std::int32_t block = c.swapped ? c.block_n : c.block_m;
+  const bool whole = p.tensors[kA].layout == Layout::kTransposed ||
+                     c.share == (c.swapped ? GemmShare::kB : GemmShare::kA);
+  return static_cast<double>(whole ? block
+                                   : std::min<std::int64_t>(block, round_up(p.dims[kM], 8)));
+}
+
 /// Seconds per 64 of K of a tile while L2 serves a fraction `crowd` of the device. Three limits:
 /// the tensor cores; shared memory at 128 bytes per clock, where each instruction reads 64 rows of
 /// A and all columns of B, and the copies of each stage are written; and the copies from L2.
 /// 128 × 128: 512 clocks of products, 640 of shared memory, but products draw the power that lowers
 /// the clock.
-double step_seconds(const GemmWgmmaConfig& c, const DeviceInfo& device, double crowd) {
+double step_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device,
+                    double crowd) {
   constexpr double kProducts = 1.12;  // of what cuBLAS sustains
   constexpr double kClock = 1.47;     // of the clock at which products would take cuBLAS's time
   constexpr double kFromL2 = 1.33;    // of what one multiprocessor draws from memory
@@ -43,8 +54,13 @@ double step_seconds(const GemmWgmmaConfig& c, const DeviceInfo& device, double c
   const double clock = kClock * unit.half_flops / kFlopsAClock;
   const double shared = (read + written) / (kBytesAClock * clock);
   // Under multicast a neighbour copies half of one operand.
-  const double brought =
-      (c.share == GemmShare::kA ? m / 2 : m) + (c.share == GemmShare::kB ? n / 2 : n);
+  const double rows = rows_copied(p, c);
+  const double brought = (c.share == GemmShare::kA ? m / 2
+                          : c.swapped              ? m
+                                                   : rows) +
+                         (c.share == GemmShare::kB ? n / 2
+                          : c.swapped              ? rows
+                                                   : n);
   const double copied = crowd * brought * 128 / (kFromL2 * unit.alone_bytes_per_s);
   // Measured, not explained: widths that are odd multiples of 16 take longer. Rings of three run
   // dry; paired blocks wait for each other, more so where two warpgroups wait for one stage.
@@ -61,8 +77,8 @@ double product_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceI
   const WgmmaGrid grid(p, c);
   const auto waves = static_cast<double>(grid.waves(c, device));
   const double last = static_cast<double>(grid.blocks) / device.units - (waves - 1);
-  const double steps = (waves - 1) * step_seconds(c, device, 1) +
-                       step_seconds(c, device, std::clamp(last, 0.7, 1.0));
+  const double steps = (waves - 1) * step_seconds(p, c, device, 1) +
+                       step_seconds(p, c, device, std::clamp(last, 0.7, 1.0));
   return steps * static_cast<double>(grid.chain) / 64 + (c.pingpong ? 1 : waves) * kEpilogue;
 }
 
@@ -76,37 +92,41 @@ double stream_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceIn
   const double units = static_cast<double>(grid.blocks) / c.cluster;
   const double tiles = units / plan.workers;  // of each
   const double parts = std::ceil(std::max(1.0, 1 / tiles));
-  const double steps = tiles * static_cast<double>(grid.chain) / 64 * step_seconds(c, device, 1);
+  const double steps = tiles * static_cast<double>(grid.chain) / 64 * step_seconds(p, c, device, 1);
   const double sums =
       4.0 * c.block_m * c.block_n / (kFromL2 * unit_rates(device).alone_bytes_per_s);
   return steps + (c.pingpong ? 1 : std::ceil(tiles)) * kEpilogue + kLaunches + kMeeting +
          parts * sums;
 }
 
-/// All operands cross memory once. Few blocks cannot keep it busy, nor can copies of rows past the
-/// end. Takes a little longer where several rows of tiles read b; adds the ends of tiles.
+/// All operands cross memory once. Few blocks cannot keep it busy. Two multiprocessors share a
+/// port: with few rows, 96 blocks, some of them alone at a port, took 16.3 µs for 6144 × 4096, 128
+/// took 14.4, but 64 are as fast as 128 (4096 × 4096, 10.3 µs; H200, 29 November 2026). Takes a
+/// little longer where several rows of tiles read b, or where tiles reach past its end; adds the
+/// ends of tiles.
 double memory_seconds(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo& device) {
-  constexpr double kLatency = 1.6e-6, kEnds = 6.4e-6;  // of a stage's copies, under load; of a wave
-  constexpr double kAlone = 0.7;                       // of what one multiprocessor draws
-  constexpr double kIdle = 0.08, kAgain = 0.25;
+  constexpr double kLatency = 2e-6, kEnds = 6.4e-6;  // of a stage's copies, under load; of a wave
+  constexpr double kAlone = 0.7, kPort = 0.8;        // of what one multiprocessor draws
+  constexpr double kAgain = 0.25;
   const WgmmaGrid grid(p, c);
   const double at_once = std::min<double>(static_cast<double>(grid.blocks), device.units);
-  const double in_flight = at_once * c.stages * (c.block_m + c.block_n) * c.block_k * 2;
-  const auto there = [](std::int64_t size, int block) {
-    return static_cast<double>(std::min<std::int64_t>(size + 8, block));
+  const double of_a = rows_copied(p, c), of_b = c.swapped ? c.block_m : c.block_n;
+  const double in_flight = at_once * c.stages * (of_a + of_b) * c.block_k * 2;
+  const auto there = [&](int letter, double block) {
+    return std::min(static_cast<double>(p.dims[letter] + 8), block);
   };
-  const double useful = (there(p.dims[c.swapped ? kN : kM], c.block_m) +
-                         there(p.dims[c.swapped ? kM : kN], c.block_n)) /
-                        (c.block_m + c.block_n);
-  const double busy = 1 - kIdle * (1 - at_once / device.units);
+  const double useful = (there(kM, of_a) + there(kN, of_b)) / (of_a + of_b);
   const auto readers = static_cast<double>(c.swapped ? grid.tiles_n : grid.tiles_m);
   const double again = 1 + kAgain * std::min(3.0, readers - 1);
+  const double ports = device.units / 2.0, of_a_port = std::ceil(at_once / ports);
+  const double alone = unit_rates(device).alone_bytes_per_s;
   const double rate = std::min({memory_bytes_per_s(device), in_flight / kLatency,
-                                kAlone * at_once * unit_rates(device).alone_bytes_per_s});
-  // Measured, not explained: 9 to 64 rows by 28672 × 8192 take 118 to 126 µs with every tile, where
-  // cuBLAS takes 110 to 118 (two H200s); weights of up to 134 MB take as long as with cuBLAS.
-  const double bytes = matmul_bytes(p), large = bytes > 3e8 ? 1.06 : 1;
-  return bytes * large * again / (useful * busy * rate) +
+                                kAlone * at_once * alone, kPort * at_once / of_a_port * alone});
+  // Measured, not explained: few rows by 8192 × 8192 take 33.7 to 34.0 µs with every tile, by 28672
+  // × 8192 112 to 126, where cuBLAS takes 32.6 to 33.8 and 106 to 118 (five H200s); weights of up
+  // to 117 MB take less time than with cuBLAS.
+  const double bytes = matmul_bytes(p), large = bytes > 1.25e8 ? 1.06 : 1;
+  return bytes * large * again / (useful * rate) +
          kEnds * static_cast<double>(grid.waves(c, device) - 1);
 }
 
@@ -122,8 +142,9 @@ double estimate_ms(const Problem& p, const GemmWgmmaConfig& c, const DeviceInfo&
       : c.multicast() && c.block_m == 64 ? kMulticast
                                          : 0;
   const double spans = wgmma_span(p, c, device) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
-  // Ties go to groups of 16 rows and the deeper ring.
-  const double order = (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (8 - c.stages);
+  // Ties go to groups of 16 rows, the ring with more of K, and more stages of it.
+  const double order =
+      (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (32 - c.stages * c.steps()) + 1e-10 * (8 - c.stages);
   return 1e3 * (limits(product, memory, 8) + meeting + spans + order + 1.5e-6);
 }
 

@@ -123,16 +123,16 @@ struct Rules {
   /// multiples of 16 are for filling waves.
   bool stream_is_useful(const GemmWgmmaConfig& c) const {
     if (!c.stream) return true;
-    constexpr std::int64_t kMostWaves = 8, kPart = 8;
+    constexpr std::int64_t kMaxWaves = 8, kPart = 8;
     if (c.share == GemmShare::kK || c.group_m != 8) return false;
     if (c.block_m < 128 || c.block_n < 128 || c.block_n % 32 != 0) return false;
     const std::int64_t units = WgmmaGrid(problem, c).blocks / c.cluster,
                        at_once = std::max(1, device.units / c.cluster),
                        stages = ceil_div(k, c.block_k);
-    if (stages > kGemmMostStages) return false;
+    if (stages > kGemmMaxStages) return false;
     if (units < at_once) return 5 * units <= 4 * at_once && units * stages >= kPart * at_once;
     const std::int64_t waves = ceil_div(units, at_once);
-    return waves <= kMostWaves && 20 * units <= 19 * waves * at_once && stages >= 2 * kPart;
+    return waves <= kMaxWaves && 20 * units <= 19 * waves * at_once && stages >= 2 * kPart;
   }
   /// At least three blocks per five multiprocessors, or the smallest tiles.
   bool device_is_filled(const GemmWgmmaConfig& c) const {

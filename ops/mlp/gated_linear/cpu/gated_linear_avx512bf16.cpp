@@ -1,11 +1,11 @@
 // gated_linear of bf16 compiled for AVX-512 with AVX512_BF16.
 // Everything but the table below has internal linkage: see cpu/simd.hpp for why.
-// Read next: cpu/gemm/pair_code.hpp, gated_linear_simd.hpp.
-#include "cpu/gemm/pair_code.hpp"
+// Read next: cpu/gemm/code.hpp, gated_linear_simd.hpp.
+#include "cpu/gemm/code.hpp"
 #include "ops/mlp/gated_linear/cpu/gated_linear_simd.hpp"
 
 namespace dlblas::avx512 {
 
-constinit const GemmCode kGatedLinearBf16 = pair_code<GatedLinearEpilogue>();
+constinit const GemmCode kGatedLinearBf16 = gemm_code<GatedLinearEpilogue>();
 
 }  // namespace dlblas::avx512

@@ -20,12 +20,9 @@ namespace {
 using kernels::ProductLevel;
 using R = CpuGemmRowConfig;
 
-const KnobTable& knobs_of(const ProductLevel& level) {
-  return kernels::blocked_table(level, {1, 4}, {0});
-}
+const KnobTable& knobs_of(const ProductLevel& level) { return kernels::blocked_table(level); }
 const ConfigTable<R>& row_table() {
   static const auto* t = new ConfigTable<R>{
-      field<&R::unroll_k>("unroll_k", {2, 4, 8}),
       field<&R::block_n>("block_n", {256, 512, 1024}),
       field<&R::prefetch>("prefetch", {0, 256, 512, kNextRows}, {"0", "256", "512", "rows"}),
   };
@@ -98,7 +95,8 @@ Support supports_row(const Query& q) {
     if (!along(i))
       return Support::no("{} is contiguous in neither dimension: it is read in place", tensor(i));
   if (takes_dots(p) != (p.tensors[kUp].layout != Layout::kTransposed))
-    return Support::no("{} lies otherwise than {}", tensor(kUp), tensor(kGate));
+    return Support::no("{} and {} are contiguous in different dimensions", tensor(kUp),
+                       tensor(kGate));
   return Support::yes();
 }
 Support same_bits(const Query& q) {
@@ -114,9 +112,11 @@ void constrain_row(const Query& q, Space& space) {
                 [n = q.problem.dims[kF], shared = shares(q.problem)](const R& c) {
                   return c.block_n == 256 || (!shared && c.block_n / 2 < n);
                 });
-  space.require(
-      row_table(), "next_rows_are_streams", {"prefetch"},
-      [dots = takes_dots(q.problem)](const R& c) { return c.prefetch != kNextRows || !dots; });
+  const bool dots = takes_dots(q.problem), f32 = q.problem.tensors[kGate].dtype == DType::kF32;
+  space.require(row_table(), "next_rows_are_streams", {"prefetch"},
+                [dots](const R& c) { return c.prefetch != kNextRows || !dots; });
+  space.require(row_table(), "f32_streams_take_none", {"prefetch"},
+                [dots, f32](const R& c) { return c.prefetch == 0 || dots || !f32; });
 }
 Config heuristic_row(const Query& q) {
   const Problem& p = q.problem;
@@ -158,7 +158,7 @@ Support supports_unit(const Query& q) {
   const Problem& p = q.problem;
   for (const int i : {kGate, kUp})
     if (p.tensors[i].layout != Layout::kContiguous && p.tensors[i].layout != Layout::kRowStrided)
-      return Support::no("{} does not lie along K: it is read in place", tensor(i));
+      return Support::no("{} is not contiguous along K: it is read in place", tensor(i));
   return kernels::supports_unit_rows(q, product_of(p), kX, kGate);
 }
 Kernel prepare_unit(const Query& q, const Config& config) {

@@ -70,7 +70,7 @@ Support supports_sizes(const Problem& p) {
       return Support::no("a dimension is {}: at most {}", p.dims[letter], kMax);
   const std::int64_t blocks = ceil_div(p.dims[kT], 16) * ceil_div(2 * p.dims[kF], 32);
   if (blocks >= std::int64_t{1} << 31)
-    return Support::no("the result has {} tiles: more than a grid", blocks);
+    return Support::no("the result has {} tiles: more than a grid has blocks", blocks);
   return Support::yes();
 }
 

@@ -50,7 +50,7 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
   static Support supports(const Query& q) { return supports_tensor_cores(q.problem); }
   static Support same_bits(const Query& q) {
     if (tensor_cores_take_any_batch(q.problem)) return Support::yes();
-    return Support::no("a batch of another size may lie otherwise: cuda_fma takes them all");
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
 
   static void constrain(const Query& q, Space& space) {

@@ -27,7 +27,7 @@ from ..._arguments import hinted
 from .configs import Config
 
 _PREFIX = "triton_ops/"
-_MOST_SAMPLES = 32  # kept of a candidate
+_MAX_SAMPLES = 32  # kept of a candidate
 
 Key = tuple[tuple[str, str], ...]
 
@@ -158,7 +158,7 @@ class ConfigCache:
         rows = {
             _config_text(c.config): (
                 "kernel", source or "-", _config_text(c.config),
-                c.samples_ms[:_MOST_SAMPLES], c.failure, float(c.error), c.is_default,
+                c.samples_ms[:_MAX_SAMPLES], c.failure, float(c.error), c.is_default,
             )
             for c in found
         }  # fmt: skip

@@ -18,7 +18,7 @@ Runs = Mapping[int, Callable[[], Any]]
 Times = dict[int, list[float]]
 
 _L2_TIMES = 3
-_LEAST_FLUSH = 256 << 20  # writing as much takes longer than the host needs for a launch
+_MIN_FLUSH = 256 << 20  # writing as much takes longer than the host needs for a launch
 
 
 def on_host(runs: Runs, rounds: int) -> Times:
@@ -32,7 +32,7 @@ def on_gpu(runs: Runs, rounds: int) -> Times:
     """Times with events on the current stream and a cold L2 cache. If a run's work goes elsewhere,
     where the events do not see it, times synchronised runs with the host's clock."""
     facts = torch.cuda.get_device_properties(torch.cuda.current_device())
-    size = max(_LEAST_FLUSH, _L2_TIMES * int(facts.L2_cache_size))
+    size = max(_MIN_FLUSH, _L2_TIMES * int(facts.L2_cache_size))
     # While the device writes this, the host runs ahead: no launch overhead between the events.
     flush = torch.empty(size, dtype=torch.int8, device="cuda")
     if any(_elsewhere(run) for run in runs.values()):

@@ -13,7 +13,7 @@ import torch
 from ..._arguments import hinted
 from ...errors import ShapeMismatchError
 
-_LEAST = 1e-10  # added to the size of what is divided by
+_MIN_SIZE = 1e-10  # added to the size of what is divided by
 
 
 class _Distance:
@@ -27,7 +27,7 @@ class _Distance:
         # Two infinities of one sign have distance 0; NaN is beyond any tolerance.
         same = actual == self.expected
         self.absolute = (actual - self.expected).abs().masked_fill(same, 0)
-        self.relative = (self.absolute / (self.expected.abs() + _LEAST)).masked_fill(same, 0)
+        self.relative = (self.absolute / (self.expected.abs() + _MIN_SIZE)).masked_fill(same, 0)
 
     def numbers(self) -> dict[str, float]:
         found = {}

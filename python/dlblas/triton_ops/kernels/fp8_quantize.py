@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _quantize_static = FUNCTIONS["quantize_static"].call
-_LEAST = 2.0**-126  # of a scale whose inverse is used: that of a denormal one may be infinite
+_MIN_SCALE = 2.0**-126  # of a scale whose inverse is used: that of a denormal one may be infinite
 
 
 def _one(scale: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
@@ -75,7 +75,7 @@ def quantize_fp8(
         q, step = quantize(tensor, "tensor", torch.float8_e4m3fn)
         return q, 1 / step
     one = _one(scale, tensor)
-    if not isinstance(scale, torch.Tensor) and 0 < abs(scale) < _LEAST:
+    if not isinstance(scale, torch.Tensor) and 0 < abs(scale) < _MIN_SCALE:
         return _quantize_static(tensor.float() * one, 1.0, torch.float8_e4m3fn), one
     return _quantize_static(tensor, 1 / one, torch.float8_e4m3fn), one
 

@@ -1,7 +1,7 @@
 """The gradients of ``dlblas.partial_rotary_emb``.
 
-In: torch tensors. Out: torch tensors. Used by: ops/rope/api.py, if a gradient is needed, and
-kernels/partial_rotary_emb.py, which exports the class. Read next: _latent_heads.py.
+In: torch tensors. Out: torch tensors. Used by: api.py, if a gradient is needed, and
+python/dlblas/kernels/partial_rotary_emb.py, which exports the class. Read next: latent_heads.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ._functions import FUNCTIONS
-from ._given import grad_error, no_array
-from ._latent_heads import turned_by, whole_tables
+from .._functions import FUNCTIONS
+from .._given import grad_error, no_array
+from .rope_latent_heads import turned_by, whole_tables
 
 _OP = "PartialRotaryEmb.apply"
 _backward = FUNCTIONS["partial_rotary_heads_backward"].call
@@ -45,7 +45,7 @@ class PartialRotaryEmb(torch.autograd.Function):
     def backward(ctx: Any, dq_out: Any, dkv_out: Any) -> tuple[Any, ...]:
         if not torch.is_grad_enabled():
             return PartialRotaryEmb.gradients(ctx, dq_out, dkv_out)
-        from .torch._autograd import once
+        from ..torch._autograd import once
 
         make = partial(PartialRotaryEmb.gradients, ctx, dq_out, dkv_out)
         return once("partial_rotary_emb", make, (dq_out, dkv_out))

@@ -2,17 +2,17 @@
 attention.
 
 In: arrays of any package that the operators take. Out: results of partial_rotary_heads, in one
-launch. Used by: ops/rope/api.py, _partial_rotary.py. Read next: ops/rope/partial_rotary_heads/.
+launch. Used by: api.py, partial_rotary.py. Read next: partial_rotary_heads/.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ._functions import FUNCTIONS
-from ._given import no_array
-from ._spread import beside, table_of
-from .errors import ArgumentError, Error, ShapeMismatchError, UnsupportedDtypeError
+from .._functions import FUNCTIONS
+from .._given import no_array
+from .._spread import beside, table_of
+from ..errors import ArgumentError, Error, ShapeMismatchError, UnsupportedDtypeError
 
 _OP = "partial_rotary_emb"
 _partial_rotary_heads = FUNCTIONS["partial_rotary_heads"].call

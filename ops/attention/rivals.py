@@ -1,8 +1,8 @@
-"""torch's own attention as functions for the registry: ``torch_sdpa`` (CPUs: dense, packed, and the
-gradient), ``torch_flash`` and ``torch_cudnn`` (GPUs: dense, and the gradient without a mask).
+"""torch's own attention as candidates: ``torch_sdpa`` (CPUs: dense, packed, and the gradient),
+``torch_flash`` and ``torch_cudnn`` (GPUs: dense, and the gradient without a mask).
 
-In: torch tensors over a call's memory. Out: the results, written in place. Imported when one of
-them runs. Read next: _rivals.py, ../own/_function.py.
+In: torch tensors over a call's memory. Out: the results, written in place; RIVALS, which
+python/dlblas/torch/_rivals.py registers in every process that has torch.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import Any
 
 import torch
 
-from ..own import _function, _problem, _space
-
-__all__ = ["FUNCTIONS", "step_of"]
+from ..torch._rivals import Asked, Rival
 
 _aten = torch.ops.aten
 _Square = Callable[[Any, Any, Any, bool], tuple[Any, Any]]
@@ -241,20 +239,62 @@ def torch_cudnn_backward(
     _gradient_on_gpu(backward, scale, (dout, q, k, v, o), lse, (dq, dk, dv))
 
 
-FUNCTIONS: dict[tuple[str, str], Callable[..., None]] = {
-    ("flash_attention_lse", "torch_sdpa"): torch_sdpa,
-    ("flash_attention_lse", "torch_flash"): torch_flash,
-    ("flash_attention_lse", "torch_cudnn"): torch_cudnn,
-    ("flash_attention_varlen_lse", "torch_sdpa"): torch_sdpa_varlen,
-    ("flash_attention_backward", "torch_sdpa"): torch_sdpa_backward,
-    ("flash_attention_backward", "torch_flash"): torch_flash_backward,
-    ("flash_attention_backward", "torch_cudnn"): torch_cudnn_backward,
-}
-"""Operator and name -> the function."""
+_BY_ROWS = 2  # layouts before it: contiguous, and rows apart
 
 
-def step_of(op: str, name: str) -> Callable[..., str | None]:
-    """The function that the library calls."""
-    facts, knobs, function = _problem.operator(op), _space.read_space(op, None), FUNCTIONS[op, name]
-    signature = _function.bind(facts, function, knobs)
-    return _function.step_of(facts, function, signature, knobs, torch=True)
+def _common(asked: Asked) -> str | None:
+    if any(size == 0 for size in asked.letters.values()):
+        return "a size is 0"
+    if asked.letters["D"] != asked.letters["Dv"]:
+        return "heads of q and v differ"
+    for name, layout in asked.layouts.items():
+        if layout >= _BY_ROWS:  # those behind may have steps below 0, which torch has not
+            return f"{name} has rows in another order"
+    for name in ("bias", "dlse"):
+        if name in asked.dtypes:
+            return f"takes no {name}"
+    for name in ("window", "softcap"):
+        if asked.scalars.get(name):
+            return f"takes no {name}"
+    return None
+
+
+def _dense(asked: Asked) -> str | None:
+    if asked.scalars["causal"] and asked.letters["S"] != asked.letters["L"]:
+        return "torch aligns a causal mask top left, where S is not L"
+    return _common(asked)
+
+
+def _on_cpus(asked: Asked) -> str | None:
+    if next(iter(asked.dtypes.values())) != "f32":
+        return "torch's sums of 16 bits are less exact than asked"
+    return _dense(asked) if "S" in asked.letters else _common(asked)
+
+
+def _on_gpus(asked: Asked) -> str | None:
+    if asked.dtypes["q"] not in ("f16", "bf16"):
+        return "q is not of 16 bits"
+    if asked.letters["D"] % 8 or asked.letters["D"] > 256:
+        return "heads are no multiple of 8 up to 256"
+    return _dense(asked)
+
+
+def _gradient_on_gpus(asked: Asked) -> str | None:
+    if asked.scalars["causal"]:
+        return "torch spreads NaN of a row to keys that the row does not see"
+    return _on_gpus(asked)
+
+
+RIVALS = [
+    Rival("flash_attention_lse", "torch_sdpa", "cpu", _on_cpus, torch_sdpa),
+    Rival("flash_attention_lse", "torch_flash", "cuda", _on_gpus, torch_flash),
+    Rival("flash_attention_lse", "torch_cudnn", "cuda", _on_gpus, torch_cudnn),
+    Rival("flash_attention_varlen_lse", "torch_sdpa", "cpu", _on_cpus, torch_sdpa_varlen),
+    Rival("flash_attention_backward", "torch_sdpa", "cpu", _on_cpus, torch_sdpa_backward),
+    Rival(
+        "flash_attention_backward", "torch_flash", "cuda", _gradient_on_gpus, torch_flash_backward
+    ),
+    Rival(
+        "flash_attention_backward", "torch_cudnn", "cuda", _gradient_on_gpus, torch_cudnn_backward
+    ),
+]

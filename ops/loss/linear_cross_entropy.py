@@ -4,7 +4,7 @@ For each part of the rows: logits = x · weightᵀ + bias, the losses and, if a 
 needed, dlogits in the same memory and its products. The forward pass thus computes the gradients,
 for a loss with the factor 1; backward scales them. With reduction "none" each row has its own
 factor, and backward recomputes the logits. Nothing waits for the device. In: torch tensors. Out:
-torch tensors. Used by: ops/loss/api.py. Read next: ops/loss/cross_entropy_rows/.
+torch tensors. Used by: api.py. Read next: cross_entropy_rows/.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ._functions import FUNCTIONS
-from ._given import as_matrix, asks_for_gradients, grad_error
+from .._functions import FUNCTIONS
+from .._given import as_matrix, asks_for_gradients, grad_error
 
 _matmul = FUNCTIONS["matmul"].call
 _losses = FUNCTIONS["cross_entropy_rows"].call
 _dlogits = FUNCTIONS["cross_entropy_rows_backward_"].call
 
 _LOGITS = 256 << 20  # bytes of logits at a time
-_LEAST_ROWS = 128  # however many classes there are: products of fewer rows are slow
+_MIN_ROWS = 128  # however many classes there are: products of fewer rows are slow
 _PRODUCT = 64 << 20  # bytes of f32 that are added to the weight's gradient at a time
 
 
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 def parts_of(rows: int, classes: int, size: int) -> list[tuple[int, int]]:
     """The rows as (first, last) of parts of about equal size, each computed at once."""
-    most = max(_LEAST_ROWS, _LOGITS // max(1, classes * size))
+    most = max(_MIN_ROWS, _LOGITS // max(1, classes * size))
     count = max(1, -(-rows // most))
     each = max(1, -(-rows // count))
     return [(first, min(rows, first + each)) for first in range(0, rows, each)]
@@ -194,7 +194,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: Any, _: Any) -> tuple[Any, ...]:
         if not torch.is_grad_enabled():
             return _LinearCrossEntropy.gradients(ctx, dloss)
-        from .torch._autograd import once
+        from ..torch._autograd import once
 
         made = once(
             "fused_linear_cross_entropy", lambda: _LinearCrossEntropy.gradients(ctx, dloss),
