@@ -62,9 +62,11 @@ def flash_attention(
         "causal": causal, "scale": scale_of("flash_attention", scale),
         "window": window_of("flash_attention", window), "softcap": softcap or 0.0,
     }  # fmt: skip
-    bias = _as_bias(q, k, bias)
-    factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
+    if bias is not None:
+        bias = _as_bias(q, k, bias)
+    factors = q_descale, k_descale, v_descale
     if _is_f8(q):
+        factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
 
         def call(to: Any) -> Any:
             return _dense_f8(q, k, v, bias, *factors, **scalars, out_dtype=out_dtype, out=to)
@@ -100,8 +102,9 @@ def flash_attention_varlen(
         "window": window_of("flash_attention_varlen", window), "softcap": softcap or 0.0,
     }  # fmt: skip
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
-    factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
+    factors = q_descale, k_descale, v_descale
     if _is_f8(q):
+        factors = _per_head(q_descale), _per_head(k_descale), _per_head(v_descale)
 
         def call(to: Any) -> Any:
             return _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype, out=to)
@@ -161,7 +164,7 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any, *, out: Any 
 def _as_bias(q: Any, k: Any, bias: Any) -> Any:
     """The bias with four dimensions and all keys, as a view; a mask as 0 and −inf."""
     shape = tuple(getattr(bias, "shape", ()))
-    if bias is None or not hasattr(bias, "reshape"):
+    if not hasattr(bias, "reshape"):
         return bias
     if str(getattr(bias, "dtype", "")).rpartition(".")[2] == "bool":
         bias = _hiding(q, bias)

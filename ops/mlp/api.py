@@ -168,7 +168,7 @@ def rms_norm_linear(
         raise grad_error("rms_norm_linear", "x")
     import torch
 
-    from .._rotated_projection import Heads, RotatedProjection
+    from .mlp_rotated_projection import Heads, RotatedProjection
 
     with torch.no_grad():
         y = _rotated(x, rms_w, weight, eps, tables, of, None)

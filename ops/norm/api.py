@@ -23,7 +23,7 @@ __all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quan
 
 _group_norm = FUNCTIONS["group_norm_rows"].call
 _layernorm_gated = FUNCTIONS["layernorm_gated_rows"].call
-_rms_norm, _add_rms_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
+_norm, _add_norm = FUNCTIONS["rms_norm"].call, FUNCTIONS["add_rms_norm"].call
 _quantize_tensor = FUNCTIONS["quantize_tensor"].call
 _token = FUNCTIONS["rms_norm_quant_token"].call
 _group = FUNCTIONS["rms_norm_quant_group"].call
@@ -67,7 +67,7 @@ def rms_norm_quant(
     check_granularity("rms_norm_quant", granularity, scale)
     if granularity == "tensor" and scale is None:
         places = check_codes("rms_norm_quant", out, ("q", "scale"), x, x.shape, "f8e4m3")
-        y = _rms_norm(x, weight, eps, weight_offset=weight_offset)
+        y = _norm(x, weight, eps, weight_offset=weight_offset)
         made: tuple[Any, Any] = _quantize_tensor(y, out=places)
         return made if out is None else out
     if granularity == "tensor":
@@ -108,7 +108,7 @@ def add_rms_norm_quant(
             for place in places:
                 check_apart("add_rms_norm_quant", place, residual=residual, residual_out=out[2])
         to = None if out is None else (beside(x), out[2])
-        y, hidden = _add_rms_norm(x, weight, residual, eps, weight_offset=weight_offset, out=to)
+        y, hidden = _add_norm(x, weight, residual, eps, weight_offset=weight_offset, out=to)
         q, found = _quantize_tensor(y, out=places)
         return (q, found, hidden) if out is None else out
     if granularity == "tensor":

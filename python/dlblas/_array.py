@@ -109,7 +109,7 @@ class Spec:
                 "Spec", "strides", str(len(self.shape)), str(len(self.strides)),
             )  # fmt: skip
         steps = None if self.strides is None else tuple(s * (bits // 8) for s in self.strides)
-        self._exchange = (0, code, bits, self.shape, steps, False, cuda)
+        self._exchange: tuple[Any, ...] = (0, code, bits, self.shape, steps, False, cuda)
 
     def __repr__(self) -> str:
         strides = "" if self.strides is None else f", strides={self.strides}"

@@ -94,7 +94,7 @@ def _recorder(torch: Any, device: Any, memory: _Memory, found: list[Called]) -> 
         made._exchange = (memory.of(value), *made._exchange[1:])
         return made
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -117,7 +117,8 @@ def _recorder(torch: Any, device: Any, memory: _Memory, found: list[Called]) -> 
             found.append(Called(function, named))
             return made
 
-    return Recorder()
+    made: Any = Recorder
+    return made()
 
 
 def record(
@@ -136,12 +137,12 @@ def record(
     memory = _Memory()
     given = tuple(_meta(torch, value, memory) for value in args)
     more = {key: _meta(torch, value, memory) for key, value in named.items()}
-    _hooks.planning.append(True)
+    before, _hooks.planning.on = _hooks.is_planning(), True
     try:
         with _recorder(torch, where, memory, found):
             result = call(*given, **more)
     finally:
-        _hooks.planning.pop()
+        _hooks.planning.on = before
     each = {f"{one.function.name} {one.named!r}": one for one in found}
     return list(each.values()), result
 

@@ -9,6 +9,7 @@ bindings/python/hooks.hpp.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from operator import index
 from typing import Any
@@ -120,8 +121,13 @@ def _torch(
     return (obj.data_ptr(), code, bits, tuple(obj.shape), steps, False, cuda, obj)
 
 
-planning: list[bool] = []
-"""Not empty while _called.py makes a call on meta tensors in place of those with memory."""
+planning = threading.local()
+"""Has ``on`` while _called.py makes a call of this thread on meta tensors, in place of those with
+memory."""
+
+
+def is_planning() -> bool:
+    return bool(getattr(planning, "on", False))
 
 
 def has_memory(torch: Any, obj: Any) -> bool:

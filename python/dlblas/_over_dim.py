@@ -16,7 +16,7 @@ from typing import Any
 from ._empty import empty
 from ._functions import FUNCTIONS
 from ._given import integer
-from ._hooks import has_memory, planning, takes_dim
+from ._hooks import has_memory, is_planning, takes_dim
 from .errors import ArgumentError, ArgumentTypeError
 
 
@@ -55,8 +55,9 @@ def _is_followed(x: Any) -> bool:
     if torch is None or not isinstance(x, torch.Tensor):
         return False
     followed = x.requires_grad and torch.is_grad_enabled()
-    is_there = has_memory(torch, x) or planning
-    return bool(followed or torch.compiler.is_compiling() or not is_there)
+    if followed or torch.compiler.is_compiling():
+        return True
+    return not (has_memory(torch, x) or is_planning())
 
 
 def _axis(name: str, x: Any, dim: Any) -> int | None:

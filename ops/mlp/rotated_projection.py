@@ -2,8 +2,8 @@
 gradient's q and k columns, then the gradient of norm_linear. The projection is linear in what it
 rotates, so its result is not needed.
 
-In: torch tensors. Out: torch tensors. Used by: ops/mlp/api.py, if a gradient is needed. Read next:
-ops/mlp/norm_linear/gradient.py.
+In: torch tensors. Out: torch tensors. Used by: api.py, if a gradient is needed. Read next:
+norm_linear/gradient.py.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ._functions import FUNCTIONS
-from ._given import as_matrix, grad_error
-from ._spread import spread
+from .._functions import FUNCTIONS
+from .._given import as_matrix, grad_error
+from .._spread import spread
 
 _OP = "rms_norm_linear"
 _rotate = FUNCTIONS["apply_rotary_pos_emb_"].call
@@ -53,7 +53,7 @@ class RotatedProjection(torch.autograd.Function):
     def backward(ctx: Any, dy: Any) -> tuple[Any, ...]:
         if not torch.is_grad_enabled():
             return RotatedProjection.gradients(ctx, dy)
-        from .torch._autograd import once
+        from ..torch._autograd import once
 
         make = partial(RotatedProjection.gradients, ctx, dy)
         return once(_OP, make, (dy, *ctx.saved_tensors))
