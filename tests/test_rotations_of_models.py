@@ -157,11 +157,39 @@ def test_qk_norm_rope_writes_the_cache(page: int, dtype: Any, style: str, device
     assert torch.equal(cache.flatten(0, 1), before)
 
 
+@pytest.mark.parametrize("style", ["neox", "interleaved", "interleaved_to_half"])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 2.0**-8])
+def test_qk_norm_rope_writes_codes(scale: float, dtype: Any, style: str, device: str) -> None:
+    """Those of the f32 results, which store_kv_cache makes as well; large ones saturate."""
+    q, k = (torch.randn(9, heads, 64, device=device) for heads in (4, 2))
+    weight = torch.rand(64, device=device) + 0.5
+    weight[::5] *= 300
+    positions = torch.randint(0, 30, (9,), device=device)
+    table = torch.cat(dlblas.rope_tables(30, 32), -1).to(device)  # partial
+    cache = torch.zeros(8, 4, 2, 64, device=device).to(dtype)
+    expected = cache.clone()
+    slots = torch.randperm(32, device=device)[:9]
+    slots[3] = -1
+    factor = torch.tensor(scale, device=device)
+    _, k_out = dlblas.qk_norm_rope(
+        q, k, weight, weight, positions, table, style=style, key_cache=cache, slots=slots,
+        k_scale=scale,
+    )  # fmt: skip
+    dlblas.store_kv_cache(k_out, k_out, expected, expected.clone(), slots, factor)
+    assert torch.equal(cache.view(torch.uint8), expected.view(torch.uint8))
+    largest = torch.finfo(dtype).max
+    assert (cache.float().abs() == largest).any() == (k_out.abs() / scale > largest).any()
+
+
 def test_a_cache_needs_its_slots() -> None:
     q, k, weight = torch.randn(3, 2, 32), torch.randn(3, 1, 32), torch.ones(32)
     table = torch.cat(dlblas.rope_tables(8, 32), -1)
     with pytest.raises(errors.ArgumentError, match="go together"):
         dlblas.qk_norm_rope(q, k, weight, weight, torch.arange(3), table, slots=torch.arange(3))
+    for scale in (0.0, -1.0, float("nan")):
+        with pytest.raises(errors.ArgumentError, match="k_scale is out of range; expected above 0"):
+            dlblas.qk_norm_rope(q, k, weight, weight, torch.arange(3), table, k_scale=scale)
 
 
 def heads_before_attention() -> list[Any]:

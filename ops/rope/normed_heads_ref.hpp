@@ -15,6 +15,7 @@ namespace dlblas::rope {
 struct NormedHead {
   int x, weight, result;
   std::int64_t row;
+  double scale = 1;  // that results are divided by; f8 saturates
 };
 struct TableRow {
   int tensor;
@@ -32,6 +33,14 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
   const norm::RootMeanSquare root = norm::root_mean_square(row, width, eps, x);
   const auto weight = [&](auto c) { return row.load_column(head.weight, c); };
   const auto normed = [&](auto c) { return x(c) * root.factor * weight(c); };
+  const DType type = row.result_dtype(head.result);
+  const double most = float_traits(type).max;
+  const auto put = [&](auto c, double value, double error) {
+    value /= head.scale, error /= head.scale;
+    if (head.scale != 1 && error >= 0) error += 2 * std::abs(value);  // the quotient's
+    if (is_f8(type) && !std::isnan(value)) value = std::clamp(value, -most, most);
+    row.store(head.result, c, value, error);
+  };
   // Below 2^-126 roundings of f32 are absolute.
   const bool reads_pairs = style != kNeox, writes_pairs = style == kInterleaved;
   row.each(pairs, [&](auto i) {
@@ -45,13 +54,13 @@ void normed_head(Row& row, const NormedHead& head, const TableRow& table, std::i
     const auto off = [&](double p, double q) {
       return root.lost ? -1 : (root.roundings + 2) * (std::abs(p) + std::abs(q) + least);
     };
-    row.store(head.result, writes_pairs ? 2 * i : i, a - b, off(a, b));
-    row.store(head.result, writes_pairs ? 2 * i + 1 : i + pairs, c + d, off(c, d));
+    put(writes_pairs ? 2 * i : i, a - b, off(a, b));
+    put(writes_pairs ? 2 * i + 1 : i + pairs, c + d, off(c, d));
   });
   row.each(width - 2 * pairs, [&](auto i) {
     const auto c = 2 * pairs + i;
     const double value = normed(c), least = 0x1p-126 * (2 + std::abs(weight(c)));
-    row.store(head.result, c, value, root.lost ? -1 : root.roundings * (std::abs(value) + least));
+    put(c, value, root.lost ? -1 : root.roundings * (std::abs(value) + least));
   });
 }
 

@@ -34,7 +34,8 @@ def qk_norm_rope(
     if "key_cache" not in tensors:
         return q, k
     cache, slots = tensors["key_cache"].copy(), tensors["slots"].astype(np.int64)
-    cache.reshape(-1, *cache.shape[2:])[slots[slots >= 0]] = k[slots >= 0]
+    new = k / np.float64(np.float32(scalars["k_scale"]))
+    cache.reshape(-1, *cache.shape[2:])[slots[slots >= 0]] = new[slots >= 0]
     return q, k, cache
 
 

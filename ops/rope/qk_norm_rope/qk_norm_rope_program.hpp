@@ -2,7 +2,7 @@
 // table row that the token's position selects. A head is a group of columns; a column is a pair of
 // channels: kPairs that are rotated, then kCopies that are not. The channels of a pair are
 // adjacent, or kPairs apart if rotated and kCopies apart if not. One rounding, at the store, for
-// k_out and its cache alike.
+// k_out and for its cache, which holds k_out / k_scale.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 
@@ -10,7 +10,9 @@
 
 namespace dlblas::rope {
 
-inline constexpr int kCaches = 3;  // an option
+inline constexpr int kCaches = 3;  // an option: 0, or how keys go to the cache
+enum QkCaching : int { kPlain = 1, kScaled };
+inline constexpr int kCacheScale = 3;  // of RowCall::f, behind those of the norm
 
 template <typename Target>
 struct QkNormRope : NormRotation<Target> {
@@ -62,7 +64,12 @@ struct QkNormRope : NormRotation<Target> {
       out_low = low * cos - high * sin, out_high = high * cos + low * sin;
     }
     Base::store_two(Base::kOut, out_low, out_high, at);
-    if (at.option(kCaches) && at.there(kCache)) Base::store_two(kCache, out_low, out_high, at);
+    if (!at.option(kCaches) || !at.there(kCache)) return;
+    if (at.option(kCaches) == kScaled) {
+      const float scale = at.call.f[kCacheScale];
+      out_low = quotient(out_low, scale), out_high = quotient(out_high, scale);
+    }
+    Base::store_two(kCache, out_low, out_high, at);
   }
 };
 
