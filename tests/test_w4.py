@@ -12,7 +12,9 @@ import dlblas
 import numpy as np
 import pytest
 from dlblas import errors
+from levels import LEVELS
 
+FEW_ROWS = ["cpu_rows_avx2", "cpu_rows_avx512"]
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 RNG = np.random.default_rng(17)
 
@@ -74,6 +76,54 @@ def test_products_are_those_of_the_weight(format: str, zeros: bool, rows: int) -
     w = ((q - away) * each).astype("e")
     np.testing.assert_allclose(y, x.astype("f") @ w.astype("f"), rtol=2e-3, atol=2e-3)
     assert y.dtype == x.dtype
+
+
+@pytest.mark.parametrize("level", [n for n in FEW_ROWS if n[9:] in {x[4:] for x in LEVELS}])
+@pytest.mark.parametrize("format", ["awq", "gptq", "gptq_v2"])
+@pytest.mark.parametrize(
+    ("depth", "columns", "group"), [(128, 72, 64), (32, 8, 16), (800, 392, 400), (4096, 128, 128)]
+)
+def test_few_rows_unpack_in_registers(
+    level: str, format: str, depth: int, columns: int, group: int
+) -> None:
+    """Against f64, with any strides of x and y."""
+    q, zero, scale, each = weight(depth, columns, group, "e")
+    order = AWQ_ORDER if format == "awq" else tuple(range(8))
+    words = pack(q, order) if format == "awq" else pack(q.T).T.copy()
+    for rows in (1, 2, 3, 8):
+        for zeros in (True, False):
+            away = np.repeat(zero, group, 0) + (format == "gptq") if zeros else 8
+            w = ((q - away) * each).astype("e").astype(np.float64)
+            x = RNG.standard_normal((rows, depth)).astype("e")
+            expected = x.astype(np.float64) @ w
+            size = np.abs(x.astype(np.float64)) @ np.abs(w)
+            op = "mm_w4a16_awq" if format == "awq" else "mm_w4a16_gptq"
+            with dlblas.pinned(op, level):
+                for given in (x, np.repeat(x, 2, 1)[:, ::2], np.asfortranarray(x)):
+                    for out in (np.empty((rows, columns), "e"), np.empty((columns, rows), "e").T):
+                        dlblas.mm_w4a16(
+                            given, words, scale, pack(zero, order) if zeros else None, group,
+                            format, out=out,
+                        )  # fmt: skip
+                        off = np.abs(out - expected) - 2.0**-11 * np.abs(expected)
+                        assert (off <= 2.0**-18 * size + 1e-6).all()
+
+
+def test_few_rows_are_chosen_unless_bits_must_repeat() -> None:
+    q, zero, scale, _ = weight(256, 256, 128, "e")
+    args = pack(q, AWQ_ORDER), scale, pack(zero, AWQ_ORDER)
+    x = np.ones((9, 256), "e")
+
+    def chosen(rows: int) -> str:
+        told = dlblas.explain("mm_w4a16_awq", x[:rows], *args, 128).as_dict()
+        return str(told["implementation"])
+
+    if "cpu_avx2" not in LEVELS:
+        pytest.skip("the baseline has no such form")
+    assert all(chosen(rows).startswith("cpu_rows_") for rows in (1, 2, 8))
+    assert chosen(9) == "cpu_dequantized"
+    with dlblas.deterministic():
+        assert chosen(1) == "cpu_dequantized"
 
 
 def test_one_group_of_all_rows_and_leading_dimensions() -> None:

@@ -12,6 +12,7 @@ import dlblas
 import numpy as np
 import pytest
 from dlblas import errors
+from levels import LEVELS
 
 RNG = np.random.default_rng(23)
 OP = "mm_w8a16_group"
@@ -50,6 +51,21 @@ def test_shapes_and_scales(rows: int, columns: int, depth: int, group: int) -> N
         y = dlblas.mm_w8a16(x, q, scale, added, group)
         assert y.dtype == x.dtype
         check(y, wanted(x, q, scale, added, group))
+
+
+@pytest.mark.parametrize("level", ["avx2", "avx512"])
+@pytest.mark.parametrize(("columns", "depth", "group"), [(1, 16, -1), (67, 176, -1), (131, 176, 48),
+                                                         (300, 2048, 128)])  # fmt: skip
+def test_few_rows_convert_in_registers(level: str, columns: int, depth: int, group: int) -> None:
+    if f"cpu_{level}" not in LEVELS:
+        pytest.skip(f"no {level} here")
+    for rows in (1, 2, 3, 8):
+        x, q, scale, bias = given(rows, columns, depth, group)
+        with dlblas.pinned(OP, f"cpu_rows_{level}"):
+            for added in (None, bias, bias.astype("e")):
+                check(dlblas.mm_w8a16(x, q, scale, added, group), wanted(x, q, scale, added, group))
+            strided = np.repeat(x, 2, 1)[:, ::2], np.repeat(q, 3, 0)[::3]
+            check(dlblas.mm_w8a16(*strided, scale, None, group), wanted(x, q, scale, None, group))
 
 
 @pytest.mark.parametrize("group", [-1, 64])

@@ -193,6 +193,7 @@ OperatorDef w4_product(std::string_view schema, std::string_view formula, const 
   def.implementations = {product_wgmma_cuda(op), product_ring_cuda(op), product_rows_cuda(op),
                          product::panels("cuda_dequantized", DeviceType::kCuda, op),
                          product::panels("cpu_dequantized", DeviceType::kCpu, op)};
+  for (const Implementation& impl : few_rows_cpu(op)) def.implementations.push_back(impl);
   return def;
 }
 

@@ -61,5 +61,6 @@ OperatorDef i8_product(std::string_view schema, std::string_view formula, const 
 Implementation product_wgmma_cuda(const ProductOp& op);
 Implementation product_ring_cuda(const ProductOp& op);
 Implementation product_rows_cuda(const ProductOp& op);
+std::vector<Implementation> few_rows_cpu(const ProductOp& op);
 
 }  // namespace dlblas::w4

@@ -152,6 +152,7 @@ OperatorDef i8_product(std::string_view schema, std::string_view formula, const 
   def.implementations = {product_ring_cuda(op), product_rows_cuda(op),
                          panels("cuda_dequantized", DeviceType::kCuda, op),
                          panels("cpu_dequantized", DeviceType::kCpu, op)};
+  for (const Implementation& impl : few_rows_cpu(op)) def.implementations.push_back(impl);
   return def;
 }
 
