@@ -41,6 +41,30 @@ def test_strides_bias_activation_out_and_dtype() -> None:
     np.testing.assert_allclose(dlblas.bmm(a, shared), a @ b[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("nt", [False, True])
+def test_many_matrices_on_any_threads_have_the_bits_of_each(threads: int, nt: bool) -> None:
+    """Matrices of one call that are launched side by side: any strides and alignments."""
+    from dlblas.harness import abi
+
+    op = "batched_matmul_nt" if nt else "batched_matmul"
+    for m, k, n in ((8, 32, 8), (5, 7, 3), (1, 40, 33), (40, 24, 17)):
+        a, b, bias = random(67, m, k), random(67, *((n, k) if nt else (k, n))), random(n)
+        strided = np.repeat(a, 2, 2)[:, :, ::2], np.repeat(b, 3, 0)[::3]
+        for left, right in ((a, b), strided, (a[::-1], b), (np.broadcast_to(a[:1], a.shape), b)):
+            for added in (None, bias):
+                y = np.full((67, m, n), 7, "f")
+                given = {"a": left, "b": right, "activation": "relu"}
+                abi.call(op, given | ({} if added is None else {"bias": added}), [y], threads)
+                for i in (0, 1, 32, 33, 34, 65, 66):
+                    one = right[i].T if nt else right[i]
+                    wanted = dlblas.matmul(left[i], one, "relu", bias=added)
+                    np.testing.assert_allclose(y[i], wanted, rtol=1e-4, atol=1e-4)
+                again = np.empty_like(y)
+                abi.call(op, given | ({} if added is None else {"bias": added}), [again], 1)
+                np.testing.assert_array_equal(again, y)
+
+
 def test_one_matrix_is_matmul() -> None:
     a, b = random(2, 3, 32), random(32, 7)
     np.testing.assert_array_equal(dlblas.bmm(a, b), dlblas.matmul(a, b))

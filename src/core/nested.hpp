@@ -92,6 +92,15 @@ class Nested {
                   const Context& context, void* workspace) const {
     call(values, outputs, context, workspace);
   }
+  /// The same for each matrix of a batch on a CPU: `count` calls, each with its tensors `steps`
+  /// elements behind those of the call before: one step per value, then one per output (0 where the
+  /// value is no tensor or stays). Binds and validates once where that is the planned problem, and
+  /// then divides the calls among the threads.
+  void each(std::int64_t count, std::initializer_list<Value> values,
+            std::initializer_list<Value> outputs, std::initializer_list<std::int64_t> steps,
+            const Context& context, void* workspace) const {
+    call_each(count, values, outputs, steps, context, workspace);
+  }
   Nested() = default;
   Nested(const Nested&) = delete;
   Nested& operator=(const Nested&) = delete;
@@ -100,6 +109,10 @@ class Nested {
  private:
   virtual void call(std::initializer_list<Value> values, std::initializer_list<Value> outputs,
                     const Context& context, void* workspace) const = 0;
+  virtual void call_each(std::int64_t count, std::initializer_list<Value> values,
+                         std::initializer_list<Value> outputs,
+                         std::initializer_list<std::int64_t> steps, const Context& context,
+                         void* workspace) const = 0;
 };
 
 }  // namespace dlblas

@@ -191,25 +191,22 @@ class NestedCall final : public Nested {
         offset_(offset) {}
 
  private:
+  using Values = std::span<const Value>;
+
   void call(std::initializer_list<Value> values, std::initializer_list<Value> outputs,
             const Context& context, void* workspace) const override {
+    run({values.begin(), values.size()}, {outputs.begin(), outputs.size()}, context, workspace);
+  }
+
+  void run(Values values, Values outputs, const Context& context, void* workspace) const {
     try {
-      const NestedArgs given(form_, {values.begin(), values.size()},
-                             {outputs.begin(), outputs.size()}, part_flags(plan_->problem));
+      const NestedArgs given(form_, values, outputs, part_flags(plan_->problem));
       Args args;
-      Problem problem;
-      bind(form_, given.call(), args);
-      validate(*form_.op, given.call(), threads_of_parts(context.num_threads), args, problem);
-      const auto count = static_cast<int>(args.schema->tensors.size());
-      for (int i = 0; i < count; ++i) {
-        if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
-          errors::no_data(*args.schema, args, i);
-      }
-      const PartContext part(context);
-      if (problem == plan_->problem) {
-        auto* const own = static_cast<std::byte*>(workspace);
-        launch_into(kernel_, args, part.get(), own ? own + offset_ : nullptr);
+      if (const Problem problem = bound(given, context, args); problem == plan_->problem) {
+        const PartContext part(context);
+        launch_into(kernel_, args, part.get(), own(workspace));
       } else {
+        const PartContext part(context);
         const InFlight in_flight;  // the tuner's runs are not
         const Kernel& other = compile(select(*form_.op, problem), context.stream);
         const Scratch scratch(other.workspace_bytes, part.get());
@@ -218,6 +215,113 @@ class NestedCall final : public Nested {
     } catch (const Error& error) {
       of_part(whole_, form_.name, error);
     }
+  }
+
+  void call_each(std::int64_t count, std::initializer_list<Value> values,
+                 std::initializer_list<Value> outputs, std::initializer_list<std::int64_t> steps,
+                 const Context& context, void* workspace) const override {
+    if (count <= 0) return;
+    constexpr std::size_t kMost = 2 * kMaxTensors + kMaxScalars;
+    if (values.size() + outputs.size() > kMost)
+      errors::too_many_arguments(form_, static_cast<int>(values.size()));
+    TensorView views[kMost];
+    Value given[kMost];
+    std::copy(outputs.begin(), outputs.end(), std::copy(values.begin(), values.end(), given));
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (given[i].kind == Value::Kind::kTensor)
+        views[i] = *given[i].tensor, given[i].tensor = &views[i];
+    const Values ins{given, values.size()}, outs{given + values.size(), outputs.size()};
+    const std::int64_t* const step = steps.begin();
+    const auto move = [&](std::size_t i, TensorView& t, std::int64_t by) {
+      t.data = static_cast<char*>(t.data) + by * step[i] * size_of(t.dtype);
+    };
+    Args args;
+    try {
+      const NestedArgs first(form_, ins, outs, part_flags(plan_->problem));
+      if (bound(first, context, args) == plan_->problem) {
+        std::int8_t place[kMost];  // of each value among the tensors
+        places_of(ins, place);
+        return divide(count, args, context, workspace, [&](Args& moved, std::int64_t by) {
+          for (std::size_t i = 0; i < ins.size(); ++i)
+            if (ins[i].kind == Value::Kind::kTensor) move(i, moved.tensors[place[i]], by);
+          for (std::size_t i = 0; i < outs.size(); ++i)
+            move(ins.size() + i,
+                 moved.tensors[form_.op->schema.num_inputs + form_.result_of(static_cast<int>(i))],
+                 by);
+        });
+      }
+    } catch (const Error& error) {
+      of_part(whole_, form_.name, error);
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      run(ins, outs, context, workspace);
+      for (std::size_t v = 0; v < steps.size(); ++v)
+        if (given[v].kind == Value::Kind::kTensor) move(v, views[v], 1);
+    }
+  }
+
+  Problem bound(const NestedArgs& given, const Context& context, Args& args) const {
+    Problem problem;
+    bind(form_, given.call(), args);
+    validate(*form_.op, given.call(), threads_of_parts(context.num_threads), args, problem);
+    const auto count = static_cast<int>(args.schema->tensors.size());
+    for (int i = 0; i < count; ++i) {
+      if (args.has(i) && !args.tensors[i].data && args.tensors[i].numel() > 0)
+        errors::no_data(*args.schema, args, i);
+    }
+    return problem;
+  }
+
+  void places_of(Values values, std::int8_t* place) const {
+    const std::vector<Param>& params = *form_.params;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto param = std::find_if(params.begin(), params.end(), [&](const Param& p) {
+        return values[i].name ? form_.op->schema.param_name(p) == values[i].name
+                              : &p == params.data() + i;
+      });
+      if (param->is_tensor) place[i] = param->index;
+    }
+  }
+
+  // Calls of kernels of this library may run side by side, each thread with a workspace of its own.
+  template <typename Move>
+  void divide(std::int64_t count, const Args& args, const Context& context, void* workspace,
+              const Move& move) const {
+    constexpr std::int64_t kFewest = 4;  // calls of a thread
+    constexpr std::size_t kMostBytes = 16 << 20, kAlign = 256;
+    const std::size_t bytes = (kernel_.workspace_bytes + kAlign - 1) / kAlign * kAlign;
+    const Implementation& impl = *plan_->implementation;
+    const bool is_ours = !impl.version && !impl.parts && !impl.flags.user;
+    const bool apart = context.num_threads > 1 && is_ours &&
+                       count >= kFewest * context.num_threads &&
+                       bytes * static_cast<std::size_t>(context.num_threads) <= kMostBytes;
+    const auto run_some = [&](std::int64_t begin, std::int64_t end, const Context& by, void* own) {
+      const PartContext part(by);
+      Args moved = args;
+      move(moved, begin);
+      for (std::int64_t i = begin; i < end; ++i) {
+        launch_into(kernel_, moved, part.get(), own);
+        move(moved, 1);
+      }
+    };
+    if (!apart) return run_some(0, count, context, own(workspace));
+    const PartContext whole(context);
+    const Scratch scratch(bytes * static_cast<std::size_t>(context.num_threads), whole.get());
+    const std::int64_t parts = context.num_threads, share = (count + parts - 1) / parts;
+    context.run(0, parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      Context alone = context;
+      alone.num_threads = 1;
+      for (std::int64_t i = begin; i < end; ++i) {
+        auto* const its = static_cast<std::byte*>(scratch.data());
+        run_some(std::min(count, i * share), std::min(count, (i + 1) * share), alone,
+                 its ? its + static_cast<std::size_t>(i) * bytes : nullptr);
+      }
+    });
+  }
+
+  void* own(void* workspace) const {
+    auto* const bytes = static_cast<std::byte*>(workspace);
+    return bytes ? bytes + offset_ : nullptr;
   }
 
   const Operator& whole_;

@@ -34,15 +34,23 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
   const BatchedOp& op = *kernel.load<const BatchedOp*>();
   const char* const activation = kActivations[args.scalars[kActivation].i];
   const Value type = {"out_dtype", word_of(args.tensors[kOut].dtype)};
+  const TensorView a = matrix_at(args.tensors[kA], 0, false);
+  const TensorView b = matrix_at(args.tensors[kB], 0, op.by_rows);
+  const TensorView out = matrix_at(args.tensors[kOut], 0, false);
+  const std::int64_t count = args.letters[kBatch];
+  const std::int64_t apart[] = {batch_stride(args.tensors[kA]), batch_stride(args.tensors[kB]),
+                                batch_stride(args.tensors[kOut])};
+  if (context.device.type == DeviceType::kCpu) {
+    const Value bias = argument(args, kBias);
+    kernel.part(0).each(count, {a, b, activation, type, {"bias", bias}}, {out},
+                        {apart[0], apart[1], 0, 0, 0, apart[2]}, context, workspace);
+    return 0;
+  }
   for (std::int64_t i = 0; i < args.letters[kBatch]; ++i) {
-    const TensorView a = matrix_at(args.tensors[kA], i, false);
-    const TensorView b = matrix_at(args.tensors[kB], i, op.by_rows);
-    const TensorView out = matrix_at(args.tensors[kOut], i, false);
-    if (args.has(kBias))
-      kernel.part(0)({a, b, activation, type, {"bias", args.tensors[kBias]}}, {out}, context,
-                     workspace);
-    else
-      kernel.part(0)({a, b, activation, type}, {out}, context, workspace);
+    const TensorView own_a = matrix_at(args.tensors[kA], i, false);
+    const TensorView own_b = matrix_at(args.tensors[kB], i, op.by_rows);
+    kernel.part(0)({own_a, own_b, activation, type, {"bias", argument(args, kBias)}},
+                   {matrix_at(args.tensors[kOut], i, false)}, context, workspace);
   }
   return 0;
 }
