@@ -98,7 +98,11 @@ def made_of(operation, device, dtype, letters, absent):
         decides = operation.tensors[spec.like] if later else spec
         kind_of_it = dtype_of(decides, tensors, dtype)
         if kind_of_it.is_floating_point:
-            made = torch.randn(shape(spec, letters)).to(kind_of_it)
+            made = torch.randn(shape(spec, letters))
+            fills = {t["name"]: t["fill"] for t in INFO[operation.operator]["tensors"]}
+            if fills.get(spec.name) == "positive":  # scales, which some operators divide by
+                made = made.abs() + 0.0625
+            made = made.to(kind_of_it)
         else:  # indices, inside their bounds
             made = torch.empty(shape(spec, letters), dtype=kind_of_it)
         if not kind_of_it.is_floating_point and i < operation.num_inputs:
@@ -331,7 +335,9 @@ def test_fakes_refuse_what_the_kernel_refuses(name):
             continue
         dims = tuple(value.shape)
         sizes = [(*dims[:axis], n + 1, *dims[axis + 1 :]) for axis, n in enumerate(dims)]
-        wrong = [value.new_zeros(s) for s in [*sizes, (*value.shape, 2, 3), ()]]
+        # Scales of 0 are refused for their value, which a fake does not have.
+        blank = value.new_ones if value.is_floating_point() else value.new_zeros
+        wrong = [blank(s) for s in [*sizes, (*value.shape, 2, 3), ()]]
         wrong += [value.to(dtype) for dtype in (torch.complex64, torch.int32, torch.float16)]
         for other in wrong:
             real = [*copies(arguments[:i]), other, *copies(arguments[i + 1 :])]
