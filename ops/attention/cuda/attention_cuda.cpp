@@ -344,8 +344,9 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const std::int64_t d = width_of(q), sequences = op.packed() ? dim(q, op.batch) : 1;
     const bool codes = is_f8(type_of(q));
     const std::int64_t each = std::max<std::int64_t>(1, sequences);
+    // Products in turn are 2 to 3 % faster with heads of 64, but spill 16 bytes with NVRTC 13.0.
     Config c = d == 256  ? Config{2, 80, 2, 1, false, true}
-               : d == 64 ? Config{3, 128, codes ? 2 : 3, 2, !codes, true}
+               : d == 64 ? Config{3, 128, codes ? 2 : 3, 2, false, true}
                          : Config{2, 128, 2, codes ? 2 : 1, false, true};
     // Where the diagonal crosses much of a sequence, small blocks waste less beyond it.
     const Config small{4, 64, 4, 2, false, true};

@@ -94,11 +94,12 @@ struct Rules {
   bool pingpong_has_a_next(const GemmWgmmaConfig& c) const {
     return !c.pingpong || tiles(c) > device.units;
   }
-  /// A bias and a function beside 192 sums spilled, as they did beside 96 with three warpgroups.
+  /// A bias and a function beside 192 sums spilled, as they did beside 96 with three warpgroups;
+  /// with 256 rows gelu alone did.
   bool registers_suffice(const GemmWgmmaConfig& c) const {
     const MatmulEpilogueTraits& e = traits.epilogue;
     const bool function = e.activation == Activation::kGelu || e.activation == Activation::kSilu;
-    const bool more = function && e.has_bias;
+    const bool more = function && (e.has_bias || c.block_m == 256);
     const int most = c.warpgroups == 3 ? (more ? 88 : 96) : (more ? 176 : 192);
     return c.block_m / 64 / (c.pingpong ? 1 : c.warpgroups) * c.block_n / 2 <= most;
   }
