@@ -74,8 +74,8 @@ def _views(kind: str, count: int, m: int, n: int, k: int, dtype: Any) -> tuple[A
     return random(count + 2, m + 3, k + 8)[1:-1, 2:-1, 8:], random(count, k, n + 16)[..., 8:-8]
 
 
-SIZES = [(3, 128, 256, 128), (5, 1, 64, 8), (2, 200, 520, 72), (17, 65, 40, 512), (300, 16, 128, 64),
-         (2, 1000, 136, 4096)]  # fmt: skip
+SIZES = [(3, 128, 256, 128), (5, 1, 64, 8), (2, 200, 520, 72), (17, 65, 40, 512),
+         (300, 16, 128, 64), (2, 1000, 136, 4096)]  # fmt: skip
 
 
 @pytest.mark.gpu

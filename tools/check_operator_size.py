@@ -25,9 +25,10 @@ MAX_LINES, MAX_BYTES = 250, 60_000
 # Row programs that may be longer, and why: lines, reason.
 LONGER = {
     "layer_norm_backward": (330, "two forms of the program: cuda_folded has the faster one"),
-    "store_kv_cache": (293, "values of another width than keys: two calls of its sibling"),
+    "store_kv_cache": (294, "values of another width than keys: two calls of its sibling"),
     "qk_norm_rope": (336, "four operators in one launch: norm, rotation, a cache, its codes"),
 }
+FOLDERS = ("cpu", "cuda", "gradient", "rotary")  # of a family, no room
 INCLUDE = re.compile(r'^#include "(ops/[^"]+)"', re.MULTILINE)
 LEVEL = re.compile(r"^(\w+)_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\.cpp\.o$")
 
@@ -43,7 +44,7 @@ def beside(root: pathlib.Path, rooms: dict[str, pathlib.Path]) -> dict[str, list
     readers: dict[str, set[str]] = {}
     for file in root.glob("ops/**/*.[ch]*"):
         if file.is_file() and file.suffix in (".cpp", ".hpp", ".cuh"):
-            room = next((name for name, at in rooms.items() if at in file.parents), str(file.parent))
+            room = next((r for r, at in rooms.items() if at in file.parents), str(file.parent))
             for header in INCLUDE.findall(file.read_text(encoding="utf-8")):
                 if pathlib.Path(header).with_suffix("") != file.relative_to(root).with_suffix(""):
                     readers.setdefault(header, set()).add(room)
@@ -77,8 +78,8 @@ def code_of(build: pathlib.Path) -> dict[str, dict[str, int]]:
     for path, row in zip(paths, table.splitlines()[1:], strict=True):
         match = LEVEL.match(path.name)
         parts = path.relative_to(objects).parts  # ops/<family>/<operator>/…, ops/<family>/<file>
-        shared = ("cpu", "cuda", "gradient", "rotary")  # folders of a family
-        name = parts[2] if parts[0] == "ops" and len(parts) > 3 and parts[2] not in shared else ""
+        in_folder = parts[0] == "ops" and len(parts) > 3 and parts[2] not in FOLDERS
+        name = parts[2] if in_folder else ""
         name = name or (match[1] if match else path.name.removesuffix(".cpp.o"))
         if parts[0] == "cpu" and len(parts) > 2:
             name = f"{parts[1]}/{name}"
