@@ -205,7 +205,6 @@ def test_scaled_tables() -> None:
     ((4, 64, 1e4, {"rope_type": "linear"}), "scaling"),
     ((4, 64, 1e4, {"rope_type": "llama3", "factor": 8.0}), "scaling"),
     (([0, 1], 64), "end_or_positions"), ((1.5, 64), "end_or_positions"),
-    ((np.arange(4), 64), "end_or_positions"),
 ])  # fmt: skip
 def test_tables_refused(arguments: Any, name: str) -> None:
     with pytest.raises(errors.ArgumentError, match=f"rope_tables: {name}"):

@@ -131,7 +131,7 @@ VIOLATIONS = [
     ),
     (
         "check_arrows.py",
-        "ops/shared.hpp",
+        "ops/common/shared.hpp",
         "#pragma once\nnamespace dlblas::norms {\n}\n",
         "shared.hpp:2: opens dlblas::norms; expected dlblas::<family>",
     ),

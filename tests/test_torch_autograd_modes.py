@@ -135,9 +135,6 @@ ONCE = {
     "FusedRotaryAndFA": (rotated, *HEADS),
     "fused_rotary_and_fa": (dlblas.fused_rotary_and_fa, *HEADS, (1, 5, 8), (1, 5, 8)),
     "gelu_tanh_and_mul": (dlblas.gelu_tanh_and_mul, (4, 6)),
-    "grouped_gemm": (
-        lambda a, b: dlblas.grouped_gemm(a, b, torch.tensor([0, 2, 4])), (4, 8), (2, 6, 8)
-    ),
     "layer_norm": (dlblas.layer_norm, (4, 6), (6,), (6,)),
     "norm_gated_linear": (
         lambda *given: dlblas.norm_gated_linear(*given), (4, 6), (6,), (5, 6), (5, 6)

@@ -262,7 +262,8 @@ def _of_width(op: str) -> Any:
     """Adds ``rotary_dim``, which the tables already imply, and more leading dimensions."""
     names = tuple(p.name for p in FUNCTIONS[op].params)
     at = names.index("cos_sin_cache") if "cos_sin_cache" in names else 0
-    leading = _leading.form(op)
+    there = op in _leading.TOKENS  # a library of some operators may lack it
+    leading = _leading.form(op) if there else lambda *_: None
 
     def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if "rotary_dim" not in named:

@@ -17,6 +17,7 @@ from ._array import Spec
 from ._functions import FUNCTIONS, Function
 from ._overlap import address_of
 from ._torch_bridge import attach_torch
+from .errors import Error
 
 
 class Called(NamedTuple):
@@ -155,7 +156,12 @@ def in_other_form(
     form = _hooks.older_forms.get(function.name)
     if form is None:
         return []
-    made = record(lambda *args, **named: form(args, named), args, named, device)
+    try:
+        made = record(lambda *args, **named: form(args, named), args, named, device)
+    except Error:
+        raise
+    except Exception:  # values that are no arrays: what the operator says of them holds
+        return []
     if made is None or made[1] is None:
         return []
     return made[0]

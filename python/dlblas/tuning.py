@@ -193,6 +193,8 @@ def _on(device: Any, value: Any) -> Any:
 def _refuse_tuple(what: str, name: str, args: tuple[Any, ...]) -> None:
     """Refuses all arguments in one tuple: only get_op and tune take that, other functions take them
     one by one."""
+    if not isinstance(name, str):
+        return  # resolve() says what it is
     if len(args) == 1 and isinstance(args[0], (tuple, list)) and args[0]:
         expected = f"the arguments of {name} one by one"
         got = f"a {type(args[0]).__name__} of {len(args[0])}"
