@@ -1,7 +1,8 @@
 """Quantisation beyond its cases: every code of every type comes back, special rows, groups of any
 width, and what the oracle refuses.
 
-Every level that this CPU has is tested. Read next: ops/common/quant_ref.hpp, ops/common/quant_scale.hpp.
+Every level that this CPU has is tested. Read next: ops/common/quant_ref.hpp,
+ops/common/quant_scale.hpp.
 """
 
 from __future__ import annotations

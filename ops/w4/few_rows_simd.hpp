@@ -25,11 +25,32 @@ DLBLAS_INLINE Words load_words(const void* from) {
   __builtin_memcpy(&w, from, sizeof w);
   return w;
 }
-DLBLAS_INLINE Words splat(uint32_t w) { return w - Words{}; }
+DLBLAS_INLINE Words splat_word(uint32_t w) { return w - Words{}; }
 DLBLAS_INLINE Words lanes() {
   Words w;
   for (int i = 0; i < kWidth; ++i) w[i] = static_cast<uint32_t>(i);
   return w;
+}
+
+/// Elements of a, and then of b, at the places `at`. clang, which tools read this with, has no
+/// shuffle by a variable.
+template <typename V>
+DLBLAS_INLINE V shuffled(V a, [[maybe_unused]] V b, Words at) {
+#if defined(__clang__)
+  V to = a;
+  for (int i = 0; i < kWidth; ++i) to[i] = at[i] & kWidth ? b[at[i] % kWidth] : a[at[i] % kWidth];
+  return to;
+#else
+  return __builtin_shuffle(a, b, at);
+#endif
+}
+template <typename V>
+DLBLAS_INLINE V shuffled(V a, Words at) {
+#if defined(__clang__)
+  return shuffled(a, a, at);
+#else
+  return __builtin_shuffle(a, at);
+#endif
 }
 
 /// The sixteen values of a column's codes.
@@ -39,9 +60,9 @@ struct Table {
   /// Those of the low four bits of each word.
   DLBLAS_INLINE Vec at(Words codes) const {
     if constexpr (kVectors == 1)
-      return (Vec)__builtin_shuffle((Floats)of[0], codes);
+      return (Vec)shuffled((Floats)of[0], codes);
     else
-      return (Vec)__builtin_shuffle((Floats)of[0], (Floats)of[kVectors - 1], codes);
+      return (Vec)shuffled((Floats)of[0], (Floats)of[kVectors - 1], codes);
   }
 };
 
@@ -111,7 +132,7 @@ DLBLAS_INLINE void transpose(Words (&v)[kWidth]) {
     DLBLAS_UNROLL for (int i = 0; i < kWidth; ++i) {
       if (i & s) continue;
       const Words a = v[i], b = v[i + s];
-      v[i] = __builtin_shuffle(a, b, first), v[i + s] = __builtin_shuffle(a, b, second);
+      v[i] = shuffled(a, b, first), v[i + s] = shuffled(a, b, second);
     }
   }
 }
@@ -196,7 +217,7 @@ void few_rows_gptq(const w4::FewRowsTask& t, Sums<kRows>* sums) {
         __builtin_memcpy(&pair, from, sizeof pair);
         const auto both = (Words)_mm512_set1_epi64(pair);
 #else
-        const Words both = splat(*from);
+        const Words both = splat_word(*from);
 #endif
         add_products(own, table.at(both >> shifts), t.x + k + r, t.depth);
       }

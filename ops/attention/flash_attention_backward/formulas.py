@@ -1,6 +1,6 @@
 """flash_attention_backward in NumPy and f64: an independent check of the oracle.
 
-Read next: ../formulas.py, ../attention_gradient_oracle.cpp.
+Read next: ../formulas.py, ../gradient/attention_gradient_oracle.cpp.
 """
 
 from __future__ import annotations
