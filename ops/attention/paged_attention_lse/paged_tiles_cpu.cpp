@@ -2,7 +2,8 @@
 // some rows of a sequence with the heads that share a head of the cache; a block's keys are
 // gathered from their pages and packed once for all rows. In: Problem; Args. Out: Kernel; o and
 // lse.
-// Flow: call > validate > [select] > [compile] > [launch].  Read next: ../cpu/attention_tiles_cpu.hpp.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next:
+// ../cpu/attention_tiles_cpu.hpp.
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "ops/attention/cpu/attention_tiles_cpu.hpp"
