@@ -89,9 +89,10 @@ def test_scales_in_each_form() -> None:
 
 @pytest.mark.parametrize("by", ["token", "group128"])
 def test_codes_and_scales_of_quantize(by: str) -> None:
-    w = RNG.standard_normal((24, 256)).astype("f")
+    rng = np.random.default_rng(11)  # its own: the last bound is 3 deviations of rounding
+    w = rng.standard_normal((24, 256)).astype("f")
     q, scale = dlblas.quantize(w, by, dtype="i8")
-    x = RNG.standard_normal((3, 256)).astype("e")
+    x = rng.standard_normal((3, 256)).astype("e")
     group = -1 if by == "token" else 128
     y = dlblas.mm_w8a16(x, q, scale, None, group)
     check(y, wanted(x, q, scale, None, group))

@@ -1,7 +1,6 @@
 """``dlblas.linear``: a linear layer, with scales and a residual. ``bmm``: batched matrix products.
 ``scaled_mm``, ``fp8_gemm``, ``bmm_fp8``, ``int8_scaled_mm``: products of 8-bit codes with scales.
-``grouped_gemm``: groups of rows, each with its own matrix. Also ``matmul`` of batches, as ``bmm``,
-and products of rows whose leading dimensions do not flatten.
+``grouped_gemm``: groups of rows, each with its own matrix.
 
 In: arrays of any package that the operators accept. Out: their results; this module computes
 nothing, and torch.compile traces through it. Read next: matmul/, linear_residual/,
@@ -19,11 +18,9 @@ from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, flattens, need, strides_of
 from .._hooks import older_forms
 from .._joined import form as joined
-from .._joined import is_apart
 from .._made_of import told
 from .._overlap import check_apart
 from .._results import check_shape
-from .._spread import spread
 from ..errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -32,6 +29,7 @@ from ..errors import (
     UnsupportedDtypeError,
     renamed,
 )
+from .gemm_forms import matmul_forms
 
 __all__ = [
     "bmm",
@@ -130,107 +128,20 @@ def bmm(
     return out
 
 
-_told_bmm = told(bmm)
-
-
-def _rank(array: Any) -> int:
-    """The number of dimensions of an argument; 0 if it has no shape tuple."""
-    try:
-        shape = array.shape
-        return len(shape) if isinstance(shape, tuple) else 0
-    except Exception:  # whatever a foreign object raises: the refusal stands
-        return 0
-
-
-def _matmul_of_batches(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Accepts batches of matrices on both sides: the batched product, as ``bmm``."""
-    given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
-    if min(_rank(given.get(name)) for name in ("a", "b")) < 3 or given.keys() - {
-        "a", "b", "activation", "bias", "out_dtype", "out",
-    }:  # fmt: skip
-        return None
-    try:
-        return _told_bmm(given.pop("a"), given.pop("b"), **given)
-    except Error as error:
-        raise renamed(error, "matmul") from None
-
-
-def _matmul_of_rows(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Accepts leading dimensions of a or out that do not flatten: batched products of a where it
-    lies, b being the same for all; under autograd and torch.compile, matmul of a copy of a."""
-    given = {**dict(zip(("a", "b", "activation"), args, strict=False)), **named}
-    a, b, out = given.get("a"), given.get("b"), given.get("out")
-    if len(given) < len(args) + len(named) or not (is_apart(a) or is_apart(out)):
-        return None
-    if _rank(a) < 3 or _rank(b) != 2 or a.shape[-1] != b.shape[0] or 0 in (*a.shape, *b.shape):
-        return None  # the operator's own, or wrong in another way
-    sizes = (*a.shape[:-1], b.shape[-1])
-    if asks_for_gradients(a, b, given.get("bias")) or _is_compiling(a):
-        return _matmul(**{**given, "a": as_rows(a)}) if out is None else None
-    more = {key: given[key] for key in given.keys() - {"a", "b", "out"}}
-    if out is None:
-        out = empty(a, sizes, more.get("out_dtype") or a.dtype, "matmul")
-    elif tuple(getattr(out, "shape", ())) != sizes:
-        return None
-    else:
-        check_apart("matmul", out, a=a, b=b, bias=more.get("bias"))
-    try:
-        _multiply_rows(a, b, out, more)
-    except Error as error:
-        raise renamed(error, "matmul") from None
-    return out
-
-
-def _is_compiling(a: Any) -> bool:
-    if not hasattr(a, "new_empty"):
-        return False
-    import torch
-
-    return torch.compiler.is_compiling()
-
-
-def _multiply_rows(a: Any, b: Any, out: Any, more: dict[str, Any]) -> None:
-    """One call where the leading dimensions of a and out flatten to one or two, else one for each
-    index of the first."""
-    if flattens(a, 1) and flattens(out, 1):
-        _matmul(a, b, **more, out=out)
-        return
-    lead = a.shape[:-2]
-    if len(lead) > 1:
-        if flattens(a, 2) and flattens(out, 2):
-            a, out = (x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, out))
-        elif flattens(a[0], 1) and flattens(out[0], 1):
-            a, out = (x.reshape(x.shape[0], -1, x.shape[-1]) for x in (a, out))
-        else:
-            for i in range(lead[0]):
-                _multiply_rows(a[i], b, out[i], more)
-            return
-    if a.shape[0] > a.shape[1]:  # few products of many rows
-        a, out = a.swapaxes(0, 1), out.swapaxes(0, 1)
-    each = spread(b, (a.shape[0], *b.shape))
-    rest = {key: value for key, value in more.items() if key != "activation"}
-    _one_call(a, each, more.get("activation", ""), {**rest, "out": out})
-
-
-def _matmul_of_others(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    made = _matmul_of_batches(args, named)
-    return _matmul_of_rows(args, named) if made is None else made
-
-
-older_forms.update(
-    matmul=_matmul_of_others,
-    linear_residual=joined("linear_residual", "x", "residual", "row_scale"),
-    scaled_mm_channel=joined("scaled_mm_channel", "a", "a_scale"),
-    scaled_mm_block=joined("scaled_mm_block", "a", "a_scale"),
-)
-
-
 def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
     """One call for a ``[B, M, K]`` and b ``[B, K, N]``; b's strides pick the operator."""
     strides = strides_of(b)
     if strides is not None and strides[-1] != 1 and strides[-2] == 1:
         return _batched_nt(a, b.swapaxes(1, 2), activation, **more)
     return _batched(a, b, activation, **more)
+
+
+older_forms.update(
+    matmul=matmul_forms(told(bmm), _one_call),
+    linear_residual=joined("linear_residual", "x", "residual", "row_scale"),
+    scaled_mm_channel=joined("scaled_mm_channel", "a", "a_scale"),
+    scaled_mm_block=joined("scaled_mm_block", "a", "a_scale"),
+)
 
 
 def _multiply(a: Any, b: Any, out: Any, activation: str, more: dict[str, Any], apart: bool) -> None:

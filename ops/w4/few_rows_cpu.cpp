@@ -128,8 +128,8 @@ Support supports(const Query& q) {
   if (depth % kFewStep != 0 || (!op.scales_sums(p.dims) && group % kFewStep != 0))
     return Support::no("{} columns in groups of {} are no multiples of {}", depth, group, kFewStep);
   // Sums are one chain per lane.
-  constexpr std::int64_t kMost = 1 << 16;
-  if (depth > kMost) return Support::no("{} columns; at most {}", depth, kMost);
+  constexpr std::int64_t kMax = 1 << 16;
+  if (depth > kMax) return Support::no("{} columns; at most {}", depth, kMax);
   for (const int i : {int{kQ}, int{kScales}, int{kZeros}}) {
     const TensorTraits& t = p.tensors[i];
     if (t.dtype == DType::kAbsent || (i == kBias && op.codes == Codes::kI8)) continue;

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from . import _dtypes, _hooks
 from ._array import Spec
 from ._functions import FUNCTIONS, Function
+from ._given import strides_of
 from ._overlap import address_of
 from ._torch_bridge import attach_torch
 from .errors import Error
@@ -25,15 +26,6 @@ class Called(NamedTuple):
 
     function: Function
     named: dict[str, Any]  # tensors as Specs
-
-
-def _strides(x: Any) -> tuple[int, ...] | None:
-    strides = getattr(x, "strides", None)
-    if callable(getattr(x, "stride", None)):  # torch
-        return tuple(x.stride())
-    if strides is None or isinstance(x, Spec):
-        return strides
-    return tuple(step // x.itemsize for step in strides)  # NumPy counts bytes
 
 
 def _device_of(value: Any) -> Any:
@@ -74,7 +66,7 @@ def _meta(torch: Any, value: Any, memory: _Memory) -> Any:
     if shape is None or name is None:
         return value
     kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, _dtypes.TABLE[name][2])
-    strides = _strides(value)
+    strides = strides_of(value)
     if strides is None or any(step < 0 for step in strides):  # torch has none below 0
         made = torch.empty(tuple(shape), dtype=kind, device="meta")
     else:

@@ -76,10 +76,10 @@ def grad_error(op: str, argument: str) -> Error:
 
 
 def strides_of(x: Any) -> tuple[int, ...] | None:
-    """The strides in elements; None if the array does not tell."""
+    """The strides in elements, as a Spec has them; None if the array does not tell."""
     found = getattr(x, "strides", None)
-    if isinstance(found, tuple):
-        return tuple(stride // x.itemsize for stride in found)
+    if isinstance(found, tuple):  # in bytes, but of a Spec
+        return tuple(stride // getattr(x, "itemsize", 1) for stride in found)
     return tuple(x.stride()) if hasattr(x, "stride") else None
 
 

@@ -15,6 +15,7 @@ from . import _called, _made_of, _native, _options
 from ._arguments import hinted
 from ._array import Spec
 from ._functions import FUNCTIONS, Function, native, resolve
+from ._given import strides_of
 from ._reports import Explanation, ProgressEvent, TuningReport, as_html
 from ._search import check_tuple, search
 from ._text import harmless
@@ -182,12 +183,7 @@ def _on(device: Any, value: Any) -> Any:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return value
-    strides = getattr(value, "strides", None)
-    if callable(getattr(value, "stride", None)):  # torch
-        strides = value.stride()
-    elif strides is not None and not isinstance(value, Spec):  # NumPy counts bytes
-        strides = tuple(step // value.itemsize for step in strides)
-    return Spec(tuple(shape), dtype, strides, device)
+    return Spec(tuple(shape), dtype, strides_of(value), device)
 
 
 def _refuse_tuple(what: str, name: str, args: tuple[Any, ...]) -> None:

@@ -221,11 +221,11 @@ class NestedCall final : public Nested {
                  std::initializer_list<Value> outputs, std::initializer_list<std::int64_t> steps,
                  const Context& context, void* workspace) const override {
     if (count <= 0) return;
-    constexpr std::size_t kMost = 2 * kMaxTensors + kMaxScalars;
-    if (values.size() + outputs.size() > kMost)
+    constexpr std::size_t kMax = 2 * kMaxTensors + kMaxScalars;
+    if (values.size() + outputs.size() > kMax)
       errors::too_many_arguments(form_, static_cast<int>(values.size()));
-    TensorView views[kMost];
-    Value given[kMost];
+    TensorView views[kMax];
+    Value given[kMax];
     std::copy(outputs.begin(), outputs.end(), std::copy(values.begin(), values.end(), given));
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (given[i].kind == Value::Kind::kTensor)
@@ -239,7 +239,7 @@ class NestedCall final : public Nested {
     try {
       const NestedArgs first(form_, ins, outs, part_flags(plan_->problem));
       if (bound(first, context, args) == plan_->problem) {
-        std::int8_t place[kMost];  // of each value among the tensors
+        std::int8_t place[kMax];  // of each value among the tensors
         places_of(ins, place);
         return divide(count, args, context, workspace, [&](Args& moved, std::int64_t by) {
           for (std::size_t i = 0; i < ins.size(); ++i)
@@ -287,14 +287,13 @@ class NestedCall final : public Nested {
   template <typename Move>
   void divide(std::int64_t count, const Args& args, const Context& context, void* workspace,
               const Move& move) const {
-    constexpr std::int64_t kFewest = 4;  // calls of a thread
-    constexpr std::size_t kMostBytes = 16 << 20, kAlign = 256;
+    constexpr std::int64_t kMin = 4;  // calls of a thread
+    constexpr std::size_t kMaxBytes = 16 << 20, kAlign = 256;
     const std::size_t bytes = (kernel_.workspace_bytes + kAlign - 1) / kAlign * kAlign;
     const Implementation& impl = *plan_->implementation;
     const bool is_ours = !impl.version && !impl.parts && !impl.flags.user;
-    const bool apart = context.num_threads > 1 && is_ours &&
-                       count >= kFewest * context.num_threads &&
-                       bytes * static_cast<std::size_t>(context.num_threads) <= kMostBytes;
+    const bool apart = context.num_threads > 1 && is_ours && count >= kMin * context.num_threads &&
+                       bytes * static_cast<std::size_t>(context.num_threads) <= kMaxBytes;
     const auto run_some = [&](std::int64_t begin, std::int64_t end, const Context& by, void* own) {
       const PartContext part(by);
       Args moved = args;

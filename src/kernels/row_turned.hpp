@@ -29,7 +29,7 @@ inline std::int64_t turned_pitch(std::int64_t row_bytes) {
 
 /// `bytes`: of the workspace.
 inline RowTurns row_turns(const RowOperator& op, const Problem& problem, std::size_t& bytes) {
-  constexpr std::int64_t kLine = 64, kMaxBytes = std::int64_t{2} << 20, kFewestRows = 4;
+  constexpr std::int64_t kLine = 64, kMaxBytes = std::int64_t{2} << 20, kMinRows = 4;
   RowTurns turns;
   if (!op.op.reduces || op.op.heads || op.folded != 0 || !op.indices.empty()) return turns;
   std::int64_t row_bytes = 0, narrowest = 8;
@@ -44,7 +44,7 @@ inline RowTurns row_turns(const RowOperator& op, const Problem& problem, std::si
   }
   if (row_bytes == 0) return turns;
   const std::int64_t rows = std::min(kLine / narrowest, kMaxBytes / row_bytes);
-  if (rows < kFewestRows) return {};
+  if (rows < kMinRows) return {};
   turns.rows = static_cast<std::int32_t>(rows);
   turns.parts = std::max<std::int32_t>(1, problem.threads);
   bytes = static_cast<std::size_t>(turns.parts * rows * row_bytes);
