@@ -6,6 +6,8 @@ Read next: ops/gemm/api.py.
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from typing import Any
 
 import dlblas
@@ -227,3 +229,28 @@ def test_none_is_no_matrix(missing: str) -> None:
     given: dict[str, Any] = {"a": random(2, 3, 4), "b": random(2, 4, 5), missing: None}
     with pytest.raises(errors.ArgumentTypeError, match=f"bmm: {missing} is no array"):
         dlblas.bmm(**given)
+
+
+@pytest.mark.parametrize("function", [dlblas.bmm, dlblas.matmul])
+@pytest.mark.parametrize("sizes", [(1, 8, 6), (2, 8, 6), (8, 6)])
+def test_a_spec_is_no_matrix(function: Any, sizes: tuple[int, ...]) -> None:
+    b = dlblas.Spec(sizes, "f32")
+    for a in (np.zeros((2, 4, 8), "f4"), np.zeros((4, 2, 8), "f4").swapaxes(0, 1)):
+        for out in (None, np.ones((2, 4, 6), "f4")):
+            with pytest.raises(errors.Error, match="Spec|leading dimensions"):
+                function(a, b, out=out)
+            assert out is None or (out == 1).all()
+
+
+def test_the_form_does_not_depend_on_earlier_calls() -> None:
+    """Rows at several strides: the first torch call of a process is the batched product too."""
+    run = (
+        "import dlblas, torch\n"
+        "a, b = torch.randn(3, 5, 6).transpose(0, 1), torch.randn(6, 8)\n"
+        "for _ in range(3):\n"
+        "    with dlblas.autotune(seconds=0) as session: dlblas.matmul(a, b)\n"
+        "    print('batched_matmul' in {one.op for one in session.missed})\n"
+        "    torch.ops.dlblas.matmul(a, b)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 3

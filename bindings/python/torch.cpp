@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bindings/python/hooks.hpp"
@@ -216,6 +217,16 @@ Object* refuse(const Function& function, const char* argument, const char* probl
                 "a tensor outside autograd", got, remedy});
 }
 
+// Forms are registered before the first call.
+bool has_older_form(const Function& function) {
+  std::int8_t has = function.has_older.load(std::memory_order_relaxed);
+  if (has < 0) {
+    has = api.dict_get(hooks.older_forms, function.name.c_str()) != nullptr;
+    function.has_older.store(has, std::memory_order_relaxed);
+  }
+  return has > 0;
+}
+
 // The callable to use; null with an error set.
 Object* choose(const Function& function, const Torch& torch, const TorchCalls& calls,
                const Given& given) {
@@ -268,7 +279,11 @@ bool call_torch(const Function& function, Object* const* args, Size nargs, Objec
     if (!stack[places[i]]) stack[places[i]] = calls->defaults[i];
 
   const std::uint64_t failures = dlblas::torch::num_failures();
+  // A trace keeps what it has recorded of a refused call.
+  const bool joins = std::exchange(dlblas::torch::t_joins_rows,
+                                   callable == calls->formula || !has_older_form(function));
   Ref returned(api.call_vector(callable, stack, count));
+  dlblas::torch::t_joins_rows = joins;
   if (!returned)
     raise_torch_error(function, stack, count, failures, given.out);
   else

@@ -391,7 +391,7 @@ bool Call::run() noexcept {
     context.alloc = alloc;
     context.parallel_for = parallel_for;
     while (dlblas_call(handle_of(*op_.form), &args, &context) != DLBLAS_OK)
-      if (!join_rows()) return false;
+      if (!t_joins_rows || !join_rows()) return false;
     if (op_.written) mark_written();
   } catch (...) {
     keep_exception();

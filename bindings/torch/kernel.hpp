@@ -18,4 +18,8 @@ inline constexpr int kMaxKernels = 1024;
 /// of that call is in dlblas_last_error().
 std::uint64_t num_failures();
 
+/// False while this thread's caller has another form for rows at several strides: the kernel then
+/// refuses them, and does not copy them.
+inline thread_local constinit bool t_joins_rows = true;
+
 }  // namespace dlblas::torch

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .._array import Spec
 from .._empty import empty
 from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, flattens
@@ -23,9 +24,9 @@ _matmul = FUNCTIONS["matmul"].call
 
 
 def _rank(array: Any) -> int:
-    """The number of dimensions of an argument; 0 if it has no shape tuple."""
+    """The number of dimensions of an array; 0 if it has no shape tuple or no data."""
     try:
-        shape = array.shape
+        shape = () if type(array) is Spec else array.shape
         return len(shape) if isinstance(shape, tuple) else 0
     except Exception:  # whatever a foreign object raises: the refusal stands
         return 0

@@ -14,6 +14,7 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
+from ._array import Spec
 from ._dtypes import name_of
 from .errors import (
     ArgumentError,
@@ -28,10 +29,10 @@ _ARRAY = "a torch tensor or a NumPy array"
 
 
 def need(op: str, **arrays: Any) -> None:
-    """Refuses None where an array belongs; the operators and _made_of.py refuse other
+    """Refuses None or a Spec where an array belongs; the operators and _made_of.py refuse other
     non-arrays."""
     for name, value in arrays.items():
-        if value is None:
+        if value is None or type(value) is Spec:
             raise no_array(op, name, value)
 
 

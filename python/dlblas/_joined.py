@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ._functions import FUNCTIONS
+from ._array import Spec
 from ._given import as_rows, flattens, strides_of
 
 
 def is_apart(x: Any) -> bool:
     """Whether x has leading dimensions that no view can merge."""
     try:
-        shape = x.shape
+        shape = () if type(x) is Spec else x.shape
         if not isinstance(shape, tuple) or len(shape) < 3 or strides_of(x) is None:
             return False
         return not flattens(x, 1)
