@@ -148,7 +148,7 @@ def change(root: pathlib.Path, header: str, old: str, new: str) -> None:
         ("DLBLAS_DTYPE = 2", "DLBLAS_DTYPE = 12", "+  DLBLAS_DTYPE 12"),
         ("int64_t checked; ", "int32_t checked; ", "+  checked at 32, 4"),
         ("void dlblas_free(void* memory)", "void dlblas_free(char* memory)", "char* memory"),
-        ("#define DLBLAS_ALLOW_TF32 2u", "#define DLBLAS_ALLOW_TF32 4u", "DLBLAS_ALLOW_TF32 4u"),
+        ("#define DLBLAS_ALLOW_TF32 2u", "#define DLBLAS_ALLOW_TF32 16u", "DLBLAS_ALLOW_TF32 16u"),
     ],
 )
 def test_a_change_of_the_abi_is_seen(old: str, new: str, said: str, copy: pathlib.Path) -> None:

@@ -173,9 +173,10 @@ def test_deterministic_reaches_the_kernel():
 
 def test_torchs_deterministic_setting_is_that_of_a_call():
     x = torch.randn(64, 64)
-    with dlblas.deterministic():
+    with dlblas.repeatable():
         dlblas.matmul(x, x)
         row = dlblas.explain("matmul", x, x).as_dict()
+    assert row["problem"].endswith("; repeatable")
     dlblas.matmul(x, x)
     assert row != dlblas.explain("matmul", x, x).as_dict()
     selected = dlblas.counters()["selected"]
@@ -186,7 +187,7 @@ def test_torchs_deterministic_setting_is_that_of_a_call():
         assert row == dlblas.explain("matmul", x, x).as_dict()
     finally:
         torch.use_deterministic_algorithms(False)
-    assert dlblas.counters()["selected"] == selected  # the key of dlblas.deterministic(), known
+    assert dlblas.counters()["selected"] == selected  # the plan of dlblas.repeatable(), known
 
 
 def test_info_names_this_torch():

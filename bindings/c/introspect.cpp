@@ -186,6 +186,7 @@ void write_implementation(JsonWriter& w, const Implementation& impl) {
   w.open_object().field("name", impl.name).field("source_hash", impl.identity());
   w.field("backend", impl.backend == DeviceType::kCpu ? "cpu" : "cuda");
   w.field("deterministic", impl.flags.deterministic)
+      .field("repeatable", impl.flags.repeatable)
       .field("capturable", impl.flags.capturable)
       .field("has_parts", impl.parts != nullptr)
       .field("oracle", impl.flags.oracle)

@@ -290,7 +290,8 @@ const Operator& check(dlblas_op_t handle, const dlblas_implementation* from) {
                     "a step, or CUDA text", from->step ? "both" : "neither"});
   if (from->cuda && from->device != 2)
     refuse_own(op, {"device", "does not fit CUDA text", "2 (CUDA)", text(from->device)});
-  constexpr std::uint32_t kKnown = DLBLAS_IS_DETERMINISTIC | DLBLAS_IS_CAPTURABLE | DLBLAS_IS_LOCAL;
+  constexpr std::uint32_t kKnown = DLBLAS_IS_DETERMINISTIC | DLBLAS_IS_CAPTURABLE |
+                                   DLBLAS_IS_LOCAL | DLBLAS_IS_REPEATABLE;
   if (from->flags & ~kKnown)
     refuse_own(op, {"flags", "has an unknown bit", text("bits of ", kKnown), text(from->flags)});
   return op;
@@ -322,6 +323,7 @@ void put(std::unique_ptr<OwnImplementation> own, const Operator& op,
   impl.min_arch = from.min_arch;
   if (from.max_arch > 0) impl.max_arch = from.max_arch;
   impl.flags.deterministic = from.flags & DLBLAS_IS_DETERMINISTIC;
+  impl.flags.repeatable = from.flags & (DLBLAS_IS_DETERMINISTIC | DLBLAS_IS_REPEATABLE);
   impl.flags.capturable = from.flags & DLBLAS_IS_CAPTURABLE;
   impl.flags.local = from.flags & DLBLAS_IS_LOCAL;
   impl.flags.user = true;

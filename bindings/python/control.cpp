@@ -382,6 +382,7 @@ const ControlEntry kControlFunctions[] = {
     {"bench_host", bench_host},
     {"capsule", capsule},
     {"set_deterministic", set_call_flag<DLBLAS_DETERMINISTIC>},
+    {"set_repeatable", set_call_flag<DLBLAS_REPEATABLE>},
     {"set_allow_tf32", set_call_flag<DLBLAS_ALLOW_TF32>},
     {"set_log", set_log},
     {"set_ranges", set_ranges},

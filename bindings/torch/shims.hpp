@@ -70,7 +70,7 @@ struct Shims {
   // outside inference mode. Without it, the tensor is copied into itself instead.
   void (*bump_version)(const Tensor&) = nullptr;
   // at::Context::deterministicAlgorithms() const of libtorch_cpu, and at::globalContext(): the
-  // setting of torch.use_deterministic_algorithms(). Without them dlblas.deterministic() alone
+  // setting of torch.use_deterministic_algorithms(). Without them dlblas.repeatable() alone
   // decides.
   bool (*deterministic)(const void* context) = nullptr;
   const void* global_context = nullptr;
@@ -99,7 +99,7 @@ inline bool is_traced() { return shims.tracing_state && *shims.tracing_state(); 
 inline std::uint32_t torch_flags() {
   const bool same_bits =
       shims.deterministic && shims.global_context && shims.deterministic(shims.global_context);
-  return same_bits ? DLBLAS_DETERMINISTIC : 0;
+  return same_bits ? DLBLAS_REPEATABLE : 0;
 }
 
 /// Fills `shims` once per process. Returns empty, or the reason why torch cannot be reached; then

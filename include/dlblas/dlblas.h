@@ -103,10 +103,11 @@ typedef struct dlblas_args {
   const char* const* names;
   dlblas_tensor* outputs; /* NULL for an in-place form */
   int32_t num_outputs;
-  uint32_t flags; /* DLBLAS_DETERMINISTIC, DLBLAS_ALLOW_TF32 */
+  uint32_t flags; /* DLBLAS_DETERMINISTIC, DLBLAS_ALLOW_TF32, DLBLAS_REPEATABLE */
 } dlblas_args;
-#define DLBLAS_DETERMINISTIC 1u
+#define DLBLAS_DETERMINISTIC 1u /* a row's bits depend on neither batch, threads nor tuning */
 #define DLBLAS_ALLOW_TF32 2u
+#define DLBLAS_REPEATABLE 4u /* the same call has the same bits in every run */
 
 /* The caller's side of a call. Where the context or a function in it is NULL, the library's own is
  * used. Results allocated by the library's own new_output are released with dlblas_free(data). On a
@@ -367,7 +368,7 @@ typedef struct dlblas_problem {
   int32_t arch;    /* CUDA: compute capability times 10; CPU: 0 */
   int32_t units;   /* CUDA: multiprocessors; CPU: hardware threads */
   int32_t threads; /* CPU: that the call may use */
-  uint32_t flags;  /* DLBLAS_DETERMINISTIC, DLBLAS_ALLOW_TF32 */
+  uint32_t flags;  /* DLBLAS_DETERMINISTIC, DLBLAS_ALLOW_TF32, DLBLAS_REPEATABLE */
   int32_t num_letters;
   int32_t num_inputs;
   int32_t num_results;
@@ -459,10 +460,12 @@ typedef struct dlblas_implementation {
   void* user;
 } dlblas_implementation;
 /* Flags of an implementation. Deterministic: in one configuration, a row has the same bits in every
- * run, in any batch, on any number of threads. */
+ * run, in any batch, on any number of threads. Repeatable: the same call has the same bits in every
+ * run; a deterministic one always is. */
 #define DLBLAS_IS_DETERMINISTIC 1u
 #define DLBLAS_IS_CAPTURABLE 2u /* may run while a CUDA graph is captured */
 #define DLBLAS_IS_LOCAL 4u      /* made in this process alone: no worker process can measure it */
+#define DLBLAS_IS_REPEATABLE 8u
 
 /* Adds an implementation, or replaces the user's one of the same name. From the next call on, all
  * choices for this operator are made anew. */

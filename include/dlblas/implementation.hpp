@@ -137,6 +137,7 @@ struct OwnImplementation {
   std::int64_t (*workspace)(const ProblemRef&, const std::int64_t* config) = nullptr;
   Device::Type device = Device::Type::kCpu;
   bool deterministic = false;
+  bool repeatable = false;  // a deterministic one always is
   bool capturable = false;
   std::string source_hash = {};  // empty: the digest of the shared object that holds `run`
 };
@@ -311,6 +312,7 @@ inline void register_implementation(const char* op, OwnImplementation own) {
   c.source = reinterpret_cast<const void*>(kept->run);
   c.device = static_cast<std::int32_t>(kept->device);
   c.flags = (kept->deterministic ? DLBLAS_IS_DETERMINISTIC : 0u) |
+            (kept->repeatable ? DLBLAS_IS_REPEATABLE : 0u) |
             (kept->capturable ? DLBLAS_IS_CAPTURABLE : 0u);
   c.knobs = table.knobs.data();
   c.num_knobs = static_cast<std::int32_t>(table.knobs.size());

@@ -44,6 +44,7 @@ from .tuning import (
     list_operators,
     pin,
     pinned,
+    repeatable,
     tune,
     warmup,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "reference",
     "register",
     "register_operator",
+    "repeatable",
     "spaces",
     "tune",
     "unregister",

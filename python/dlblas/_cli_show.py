@@ -132,7 +132,8 @@ def _describe_operator(op: Row) -> str:
     rows += [["in place", f["name"]] for f in op["forms"] if f["inplace"]]
     for impl in op["implementations"]:
         marks = ["oracle"] if impl["oracle"] else []
-        marks += [] if impl["deterministic"] else ["bits may vary"]
+        same = impl["deterministic"] or impl["repeatable"]
+        marks += [] if same else ["bits may differ from run to run"]
         knobs = " ".join(f"{k['name']}={','.join(map(str, k['values']))}" for k in impl["knobs"])
         rows.append([impl["name"], ", ".join(filter(None, [knobs or "no knobs", *marks]))])
     return f"{op['name']} ({op['family']}): {harmless(op['formula'])}\n{columns(rows)}"

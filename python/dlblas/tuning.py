@@ -389,6 +389,24 @@ class deterministic(_Mode):  # noqa: N801 - used like a function
 
 
 @hinted
+class repeatable(_Mode):  # noqa: N801 - used like a function
+    """``with dlblas.repeatable(): …``: the same call has the same bits in every run.
+
+    ``torch.use_deterministic_algorithms(True)`` requests it for torch tensors. It costs no speed:
+    only implementations whose bits may differ from run to run do not serve, and no built-in one is
+    of that kind. Rows may have other bits in another batch, on other threads, or once a search has
+    stored another winner: ``deterministic`` excludes that too.
+
+    Applies as ``deterministic`` does.
+    """
+
+    _setter = "set_repeatable"
+
+    def __init__(self, on: bool = True) -> None:
+        super().__init__(on)
+
+
+@hinted
 class allow_tf32(_Mode):  # noqa: N801 - used like a function
     """``with dlblas.allow_tf32(): …``: f32 products may round their factors to TF32 (11 bits).
 

@@ -204,6 +204,9 @@ struct ImplementationFlags {
   // threads. Only such implementations serve calls that request this (kDeterministic), and
   // `same_bits` says which of them may be chosen.
   bool deterministic = false;
+  // The same call has the same bits in every run, with one configuration. Calls that request this
+  // (kRepeatable) are served by such implementations alone.
+  bool repeatable = true;
   bool capturable = false;  // may run under CUDA graph capture
   bool oracle = false;      // the reference itself: always there, never searched, chosen last
   bool user = false;  // registered from outside; loses to built-in ones until measured or pinned

@@ -46,7 +46,11 @@ struct TensorTraits {
   std::uint8_t alias = 0;  // results: 1 + index of the input whose memory this is (in place)
 };
 
-enum ProblemFlag : std::uint8_t { kDeterministic = 1, kAllowTf32 = 2 };
+enum ProblemFlag : std::uint8_t {
+  kDeterministic = 1,  // a row's bits depend on neither batch, threads nor tuning
+  kAllowTf32 = 2,
+  kRepeatable = 4,  // the same call has the same bits in every run; not part of a key
+};
 
 struct Problem {
   std::uint16_t op = 0;  // Operator::id

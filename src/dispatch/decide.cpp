@@ -235,6 +235,8 @@ Support check_support(const Query& q) {
         "`pip install nvidia-cuda-nvrtc`");
   if ((problem.flags & kDeterministic) && !impl.flags.deterministic)
     return Support::no("is not deterministic, and the call asks for it");
+  if ((problem.flags & kRepeatable) && !impl.flags.repeatable)
+    return Support::no("may give other bits in another run, and the call asks for the same");
   if ((problem.flags & kCapturing) && !impl.flags.capturable)
     return Support::no(
         "may not be captured into a CUDA graph; call the operator outside the capture, or, if it "

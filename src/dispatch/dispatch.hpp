@@ -77,7 +77,7 @@ const Kernel& compile(const Plan& plan, void* stream = nullptr);
 /// The same problem, restricted to what may be captured (ImplementationFlags::capturable).
 Problem for_capture(Problem problem);
 /// A bit beside ProblemFlag, set by for_capture alone. Not part of a measurement's key.
-inline constexpr std::uint8_t kCapturing = 4;
+inline constexpr std::uint8_t kCapturing = 128;
 
 /// launch: results through the context's new_output, workspace through its alloc, then the steps.
 void launch(const Kernel& kernel, Args& args, const Context& context);

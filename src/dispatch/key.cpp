@@ -78,7 +78,7 @@ Fields store_key(const Operator& op, const Problem& problem) {
              {"dims", print_dims(op.schema, problem)},
              {"tensors", print_tensors(op.schema, problem)},
              {"scalars", print_scalars(op.schema, problem)},
-             {"flags", std::to_string(problem.flags & ~kCapturing)},
+             {"flags", std::to_string(problem.flags & ~(kCapturing | kRepeatable))},
              {"device.model", device.model}};
   if (op.def.reference_hash) key.push_back({"reference", op.def.reference_hash(op.def)});
   if (problem.device_type == DeviceType::kCpu) {
@@ -123,6 +123,7 @@ std::string print_problem(const Operator& op, const Problem& problem) {
   if (problem.device_type == DeviceType::kCpu)
     s += text("; ", problem.threads, problem.threads == 1 ? " thread" : " threads");
   if (problem.flags & kDeterministic) s += "; deterministic";
+  if (problem.flags & kRepeatable) s += "; repeatable";
   if (problem.flags & kAllowTf32) s += "; TF32 allowed";
   return s;
 }

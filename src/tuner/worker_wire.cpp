@@ -116,7 +116,7 @@ constexpr std::uint16_t kMaxThreads = 8192;
 
 bool is_sane(const Problem& p) {
   bool sane = is_device(p.device_type) && p.device_index >= 0 && p.threads <= kMaxThreads &&
-              p.flags <= (kDeterministic | kAllowTf32);
+              p.flags <= (kDeterministic | kAllowTf32 | kRepeatable);
   for (const TensorTraits& t : p.tensors)
     sane = sane && is_dtype(t.dtype) && t.layout <= Layout::kMatricesTransposed &&
            t.align_log2 <= 4 && t.alias <= kMaxTensors;

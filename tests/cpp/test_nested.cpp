@@ -201,6 +201,17 @@ TEST_F(NestedTest, DeterministicRowsKeepTheirBits) {
     EXPECT_TRUE(part->implementation->flags.deterministic);
 }
 
+TEST_F(NestedTest, RepeatableCallsLeaveOutPartsThatAreNot) {
+  Implementation loose = spy("spy2");
+  loose.flags.deterministic = loose.flags.repeatable = false;
+  Registry::process().put_user_implementation(of("rms_norm"), loose);
+  Sample sample(5);
+  store(*explain_of(sample).parts[0], "spy");
+  EXPECT_EQ(spied(sample), 1);
+  EXPECT_EQ(spied(sample, DLBLAS_REPEATABLE), 0);
+  EXPECT_EQ(spied(sample), 1);
+}
+
 TEST_F(NestedTest, AStoredResultIsOfTheseWinners) {
   Sample sample(5);
   const Problem problem = sample.problem();

@@ -85,13 +85,14 @@ class PageWriter {
   }
 
   void write_implementations(const Operator& op) {
-    table({"implementation", "backend", "deterministic", "capturable", "knobs"});
+    table({"implementation", "backend", "same bits", "capturable", "knobs"});
     for (const Implementation* impl : op.candidates()) {
       std::string knobs;
       for (const Knob& k : impl->table().knobs())
         knobs += (knobs.empty() ? "" : "; ") + text("`", k.name, "`: ", knob_values(k));
       row({text("`", impl->name, "`"), impl->backend == DeviceType::kCpu ? "cpu" : "cuda",
-           impl->flags.deterministic ? "yes" : "no", impl->flags.capturable ? "yes" : "no",
+           impl->flags.deterministic ? "in any batch" : impl->flags.repeatable ? "in every run" : "no",
+ impl->flags.capturable ? "yes" : "no",
            knobs.empty() ? "none" : knobs});
     }
   }

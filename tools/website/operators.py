@@ -192,7 +192,11 @@ def _implementation(staged: stage.Stage, document: str, impl: Row, facts: Row, k
     marks = ["the oracle: always there, chosen last"] if impl["oracle"] else []
     if facts.get("min_arch"):
         marks.append(f"from sm_{facts['min_arch']}")
-    marks.append("the same bits every time" if impl["deterministic"] else "bits may vary")
+    marks.append(
+        "the same bits in any batch" if impl["deterministic"]
+        else "the same bits in every run" if impl["repeatable"]
+        else "bits may differ from run to run"
+    )  # fmt: skip
     if impl["backend"] == "cuda":
         marks.append("may be captured in a CUDA graph" if impl["capturable"] else "not capturable")
     links = (

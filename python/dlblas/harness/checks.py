@@ -114,8 +114,9 @@ def check_formula(registry: Registry, call: Call) -> None:
 
 
 def check_repeat(call: Call, impl: dict[str, Any], first: list[bytes]) -> None:
-    """Runs again over another pattern and, on the CPU, on 1 and 2 threads. An implementation that
-    calls other operators gives the same bits only if they are requested, as its parts may vary."""
+    """Runs again over another pattern and, on the CPU, on 1 and 2 threads. A repeatable one gives
+    the same bits on the same threads. An implementation that calls other operators gives the same
+    bits only if they are requested, as its parts may vary."""
     same_bits, asked = impl["deterministic"], impl["deterministic"] and impl["has_parts"]
     if asked:
         call.run(PATTERNS[0], deterministic=True)
@@ -124,10 +125,13 @@ def check_repeat(call: Call, impl: dict[str, Any], first: list[bytes]) -> None:
     for threads, pattern in counts if call.device == "cpu" else counts[:1]:
         call.run(pattern, threads, asked)
         what = f"on {threads} thread{'s' * (threads > 1)}" if threads else "a second time"
-        if same_bits and call.bits() != first and call.defined_bits() != call.defined(first):
-            raise FailedCheck(
-                f"run {what}, the bits differ, though the implementation is flagged deterministic"
-            )
+        again = not threads and impl["repeatable"] and not impl["has_parts"]
+        if same_bits or again:
+            if call.bits() != first and call.defined_bits() != call.defined(first):
+                flag = "deterministic" if same_bits else "repeatable"
+                raise FailedCheck(
+                    f"run {what}, the bits differ, though the implementation is flagged {flag}"
+                )
         if not same_bits:
             check_oracle(call)
     call.check_memory()

@@ -95,8 +95,8 @@ class Problem:
     """What a choice may depend on: ``letters`` (a token count is given as its bucket's upper end),
     ``dtypes`` and ``layouts`` by tensor (absent ones are left out), ``alignments`` in bytes,
     ``in_place`` (result → the input whose memory it shares), key ``scalars`` (for ``key(set)``:
-    whether it differs from its default), ``device``, ``arch``, ``units``, ``threads`` and
-    ``deterministic``. ``problem.C`` is short for ``problem.letters["C"]``."""
+    whether it differs from its default), ``device``, ``arch``, ``units``, ``threads``,
+    ``deterministic`` and ``repeatable``. ``problem.C`` is short for ``problem.letters["C"]``."""
 
     def __init__(self, op: Operator, row: tuple[Any, ...]) -> None:
         letters, tensors, scalars, device, index, self.arch, self.units, self.threads, flags = row
@@ -111,7 +111,7 @@ class Problem:
             n: value for n, value in zip(op.scalars, scalars, strict=True) if n in op.keys
         }
         self.device = "cpu" if device == 1 else f"cuda:{index}"
-        self.deterministic = bool(flags & 1)
+        self.deterministic, self.repeatable = bool(flags & 1), bool(flags & 4)
 
     def of_other_sizes(self, op: Operator) -> Iterator[Problem]:
         """Yields this problem at up to two other sizes of its key: every bucketed letter one below

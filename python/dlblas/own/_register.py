@@ -25,7 +25,7 @@ from ._words import refuse, refuse_type, text_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # checkers bring it along
 
-_DETERMINISTIC, _CAPTURABLE, _LOCAL = 1, 2, 4
+_DETERMINISTIC, _CAPTURABLE, _LOCAL, _REPEATABLE = 1, 2, 4, 8
 _DEVICES = {"cpu": 1, "cuda": 2}
 
 _P = ParamSpec("_P")
@@ -40,6 +40,7 @@ class _Options(TypedDict, total=False):
     default: Mapping[str, Any] | None
     where: Any
     deterministic: bool
+    repeatable: bool
     capturable: bool
     grid: Any
     block: Any
@@ -113,6 +114,7 @@ def register(
     default: Mapping[str, Any] | None = None,
     where: Any = None,
     deterministic: bool = False,
+    repeatable: bool = False,
     capturable: bool = False,
     grid: Any = None,
     block: Any = None,
@@ -169,6 +171,7 @@ def register(
             facts.name, "fn", "a function, a Triton kernel or CUDA source text", fn, "pass one"
         )
     flags = bool(deterministic) * _DETERMINISTIC | bool(capturable) * _CAPTURABLE
+    flags |= bool(repeatable) * _REPEATABLE
     if not isinstance(arch, int) or not 0 <= arch < 1 << 31:
         raise refuse(
             facts.name, "arch", "is no compute capability", "an integer such as 90", ascii(arch),
@@ -194,7 +197,8 @@ def register(
         again = _travel.Parcel(
             fn, digest, op=op, name=name, devices=devices,
             space=configs if space is None and configs else space, default=default, grid=grid,
-            deterministic=deterministic, capturable=capturable, arrays=arrays, arch=arch,
+            deterministic=deterministic, repeatable=repeatable, capturable=capturable,
+            arrays=arrays, arch=arch,
         )  # fmt: skip
         alone = again.row()
     place = _source.place_of(what, alone)
