@@ -24,14 +24,16 @@ std::int64_t value_of(const DimTerm& term, const std::int64_t* sizes) {
 
 }  // namespace
 
-std::uint32_t DimExpr::letters() const {
-  std::uint32_t bits = 0;
+void DimExpr::settle() {
+  letters = 0;
   for (int i = 0; i < num_terms; ++i) {
-    bits |= 1u << terms[i].letter;
-    if (terms[i].times >= 0) bits |= 1u << terms[i].times;
+    letters |= 1u << terms[i].letter;
+    if (terms[i].times >= 0) letters |= 1u << terms[i].times;
   }
-  if (divisor_letter >= 0) bits |= 1u << divisor_letter;
-  return bits;
+  if (divisor_letter >= 0) letters |= 1u << divisor_letter;
+  const bool one = num_terms == 1 && terms[0].coefficient == 1 && terms[0].times < 0 &&
+                   divisor == 1 && divisor_letter < 0 && addend == 0;
+  plain = one ? terms[0].letter : std::int8_t{-1};
 }
 
 bool DimExpr::is_linear_in(int letter) const {
@@ -62,6 +64,7 @@ std::int64_t DimExpr::compute(const std::int64_t* sizes) const {
   const std::int64_t by = divisor_letter < 0 ? divisor : sizes[divisor_letter];
   if (by <= 0) return kNoSize;
   if (sum == kTooLarge) return kTooLarge;
+  if (by == 1) return std::max(plus(sum, addend), kNoSize);  // division takes long
   if (whole && sum % by != 0) return kNoSize;
   const std::int64_t size = plus(sum / by + (sum % by != 0), addend);
   return std::max(size, kNoSize);
@@ -88,10 +91,10 @@ DimExpr::Solution DimExpr::solve(int letter, const std::int64_t* sizes, std::int
   return {true, rest / slope, slope};
 }
 
-std::string DimExpr::print(const std::vector<Letter>& letters) const {
+std::string DimExpr::print(const std::vector<Letter>& of) const {
   std::string s = may_be_one ? "1|" : "";
   if (num_terms == 0) return text(s, addend);
-  const auto name = [&](std::int8_t i) { return letters[static_cast<std::size_t>(i)].name; };
+  const auto name = [&](std::int8_t i) { return of[static_cast<std::size_t>(i)].name; };
   const bool divided = divisor != 1 || divisor_letter >= 0 || whole;
   const bool grouped = divided && num_terms > 1;
   if (grouped) s += "(";

@@ -34,6 +34,8 @@ struct DimExpr {
   bool may_be_one = false;          // `1|M`: an input may have 1 here instead
   bool whole = false;               // `//`
   std::int8_t divisor_letter = -1;  // divides instead of `divisor`, or -1
+  std::int8_t plain = -1;           // the letter, if it is one without any arithmetic
+  std::uint32_t letters = 0;        // bit i: letter i occurs in it
   std::int32_t divisor = 1;
   std::int64_t addend = 0;  // may be negative: K-1
 
@@ -41,6 +43,7 @@ struct DimExpr {
     DimExpr d;
     d.num_terms = 1;
     d.terms[0].letter = static_cast<std::int8_t>(letter);
+    d.settle();
     return d;
   }
   static DimExpr of_constant(std::int64_t n) {
@@ -50,14 +53,8 @@ struct DimExpr {
   }
 
   bool is_constant() const { return num_terms == 0; }
-  /// The letter, if this dimension is one letter without any arithmetic; else -1.
-  int plain_letter() const {
-    const bool plain = num_terms == 1 && terms[0].coefficient == 1 && terms[0].times < 0 &&
-                       divisor == 1 && divisor_letter < 0 && addend == 0;
-    return plain ? terms[0].letter : -1;
-  }
-  /// Bit i: letter i occurs in it.
-  std::uint32_t letters() const;
+  /// Fills `plain` and `letters`, once the terms, the divisor and the addend are set.
+  void settle();
   /// True if a size of this dimension determines `letter`, once the other letters are known.
   bool is_linear_in(int letter) const;
   /// True if the size is the same whatever the `open` letters are: each is multiplied by a letter
@@ -66,7 +63,6 @@ struct DimExpr {
   /// The size once the letters are known; kTooLarge or kNoSize where there is none. For `1|M` it is
   /// M's size, so 1 only where M is 1.
   std::int64_t evaluate(const std::int64_t* sizes) const {
-    const int plain = plain_letter();
     return plain >= 0 ? sizes[plain] : compute(sizes);
   }
   /// The size of `letter` that makes this dimension n, given the other letters.
@@ -78,7 +74,7 @@ struct DimExpr {
   Solution solve(int letter, const std::int64_t* sizes, std::int64_t n) const;
 
   /// As a schema writes it, without the leading star.
-  std::string print(const std::vector<Letter>& letters) const;
+  std::string print(const std::vector<Letter>& of) const;
 
  private:
   std::int64_t compute(const std::int64_t* sizes) const;

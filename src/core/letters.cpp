@@ -33,6 +33,13 @@ Fit LetterBinder::bind(int tensor) {
       with_ones_ |= 1u << tensor;
       continue;
     }
+    if (d.plain >= 0) {  // nearly all
+      if (!is_bound(d.plain))
+        args_.letters[d.plain] = n, bound_ |= 1u << d.plain;
+      else if (args_.letters[d.plain] != n)
+        return {.kind = Fit::Kind::kSize, .axis = static_cast<std::int8_t>(i)};
+      continue;
+    }
     const Fit fit = bind_dim(d, i, n);
     if (fit.kind == Fit::Kind::kSize) return fit;
     if (fit.kind != Fit::Kind::kComplete) all = fit;
@@ -55,7 +62,7 @@ Fit LetterBinder::bind_leading(int tensor, int letter, int leading_rank) {
     if (same) return {};
     return {.kind = Fit::Kind::kLeading, .other = like};
   }
-  if ((bound_ >> letter & 1u) && product != args_.letters[letter])
+  if (is_bound(letter) && product != args_.letters[letter])
     return {.kind = Fit::Kind::kRows, .size = product};
   args_.letters[letter] = product;
   starred_ |= 1u << letter;
@@ -66,16 +73,10 @@ Fit LetterBinder::bind_leading(int tensor, int letter, int leading_rank) {
 
 Fit LetterBinder::bind_dim(const DimExpr& d, int axis, std::int64_t n) {
   const Fit wrong{.kind = Fit::Kind::kSize, .axis = static_cast<std::int8_t>(axis)};
-  if (const int plain = d.plain_letter(); plain >= 0) {  // nearly all
-    if (bound_ >> plain & 1u) return args_.letters[plain] == n ? Fit{} : wrong;
-    args_.letters[plain] = n;
-    bound_ |= 1u << plain;
-    return {};
-  }
-  const std::uint32_t open = d.letters() & ~bound_;
+  const std::uint32_t open = d.letters & ~bound_;
   if (open == 0) return d.evaluate(args_.letters) == n ? Fit{} : wrong;
   const int letter = std::countr_zero(open);
-  if (std::has_single_bit(open) && d.is_linear_in(letter)) {
+  if ((open & (open - 1)) == 0 && d.is_linear_in(letter)) {
     const DimExpr::Solution found = d.solve(letter, args_.letters, n);
     if (found.found) {
       args_.letters[letter] = found.size;
@@ -100,7 +101,7 @@ Fit LetterBinder::make_shape(int tensor) {
   std::int64_t elements = 1;  // a size of 0 counts as 1, as in `call`
   std::int8_t axis = 0;
   for (const DimExpr& d : schema_.tensors[static_cast<std::size_t>(tensor)].dims) {
-    const std::uint32_t open = d.letters() & ~bound_;
+    const std::uint32_t open = d.letters & ~bound_;
     if (open && !settled(d, open)) return {.kind = Fit::Kind::kWaits};
     if (d.leading && (starred_ >> d.terms[0].letter & 1u)) {
       const int like = leading_tensor_[d.terms[0].letter];
@@ -132,7 +133,7 @@ std::uint8_t LetterBinder::ones_of(int tensor) const {
   for (std::size_t i = 0; i < spec.dims.size(); ++i) {
     const DimExpr& d = spec.dims[i];
     if (!d.may_be_one || args_.tensors[tensor].shape[static_cast<int>(i) + extra] != 1) continue;
-    const bool known = (d.letters() & ~bound_) == 0;
+    const bool known = (d.letters & ~bound_) == 0;
     if (!known || d.evaluate(args_.letters) != 1) ones |= 1u << i;
   }
   return static_cast<std::uint8_t>(ones);

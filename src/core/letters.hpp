@@ -54,8 +54,9 @@ class LetterBinder {
   void close();
 
  private:
+  bool is_bound(int letter) const { return bound_ >> letter & 1u; }
   Fit bind_leading(int tensor, int letter, int leading_rank);
-  Fit bind_dim(const DimExpr& d, int axis, std::int64_t n);
+  Fit bind_dim(const DimExpr& d, int axis, std::int64_t n);  // of a size with arithmetic
   /// True if the dimension has its size although letters of it are open; these are then 0.
   bool settled(const DimExpr& d, std::uint32_t open);
 

@@ -127,8 +127,7 @@ void parse_addend(Cursor& c, DimExpr& d) {
   }
 }
 
-// A size, without a dimension's star or `1|`; `first`: a number already read before it, or -1.
-DimExpr parse_size(Cursor& c, Schema& schema, std::int32_t first = -1) {
+DimExpr parse_sum(Cursor& c, Schema& schema, std::int32_t first) {
   DimExpr d;
   if (first < 0 && c.accept("(")) {
     const std::int32_t n = c.at_digit() ? c.count(0) : 1;
@@ -145,6 +144,13 @@ DimExpr parse_size(Cursor& c, Schema& schema, std::int32_t first = -1) {
     c.fail(text("parentheses around a sum that is divided: (", d.print(schema.letters), ")/..."));
   if (c.peek("/")) parse_divisor(c, schema, d);
   if (!ended) parse_addend(c, d);
+  return d;
+}
+
+// A size, without a dimension's star or `1|`; `first`: a number already read before it, or -1.
+DimExpr parse_size(Cursor& c, Schema& schema, std::int32_t first = -1) {
+  DimExpr d = parse_sum(c, schema, first);
+  d.settle();
   return d;
 }
 
@@ -417,7 +423,7 @@ std::uint32_t given_letters(const Schema& schema) {
     before = known;
     for (int i = 0; i < schema.num_inputs; ++i)
       for (const DimExpr& d : schema.tensors[static_cast<std::size_t>(i)].dims) {
-        const std::uint32_t open = d.letters() & ~known;
+        const std::uint32_t open = d.letters & ~known;
         if (std::has_single_bit(open) && !d.may_be_one && d.is_linear_in(std::countr_zero(open)))
           known |= open;
       }
@@ -432,7 +438,7 @@ void check_letters(Cursor& c, const Schema& schema) {
     for (const DimExpr& d : tensor.dims)
       for (std::size_t i = 0; i < schema.letters.size(); ++i) {
         const std::string& letter = schema.letters[i].name;
-        if (!(d.letters() >> i & 1u)) continue;
+        if (!(d.letters >> i & 1u)) continue;
         if (!(known >> i & 1u)) {
           const int scalar = find_scalar(schema, letter);
           const bool number = scalar >= 0 && schema.scalars[scalar].type == ScalarType::kInt;
@@ -446,11 +452,11 @@ void check_letters(Cursor& c, const Schema& schema) {
       }
   for (const TensorSpec& tensor : schema.tensors)
     for (std::size_t i = 0; i < schema.letters.size(); ++i)
-      if (tensor.fill.size.letters() & ~known & 1u << i)
+      if (tensor.fill.size.letters & ~known & 1u << i)
         c.fail(text("a size of an input in the fill of ", tensor.name, ", not ",
                     schema.letters[i].name));
   for (const Letter& letter : schema.letters) {
-    const std::uint32_t others = letter.pool ? letter.pool_size.letters() : 0;
+    const std::uint32_t others = letter.pool ? letter.pool_size.letters : 0;
     for (std::size_t i = 0; i < schema.letters.size(); ++i)
       if ((others >> i & 1u) && (schema.letters[i].pool || !(known >> i & 1u)))
         c.fail(text("letters in the key in free() of ", letter.name, ", not ",

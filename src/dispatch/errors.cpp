@@ -70,7 +70,7 @@ std::string print_sizes(const Schema& schema, const Args& args, int tensor, std:
   std::string s = text(schema.tensors[tensor].name, " [");
   for (const DimExpr& d : schema.tensors[tensor].dims) {
     s += text(s.back() == '[' ? "" : ", ", d.print(schema.letters));
-    if (!d.is_constant() && (d.letters() & ~bound) == 0) s += text("=", d.evaluate(args.letters));
+    if (!d.is_constant() && (d.letters & ~bound) == 0) s += text("=", d.evaluate(args.letters));
   }
   return s + "]";
 }
@@ -98,7 +98,7 @@ std::string print_binding(const Schema& schema, const Args& args, int tensor, st
       std::uint32_t gives = 0;
       for (const DimExpr& d : schema.tensors[i].dims)
         for (std::size_t k = 0; k < schema.letters.size(); ++k)
-          if (d.is_linear_in(static_cast<int>(k)) && (!alone || std::has_single_bit(d.letters())))
+          if (d.is_linear_in(static_cast<int>(k)) && (!alone || std::has_single_bit(d.letters)))
             gives |= 1u << k;
       if (!(gives & letters)) continue;
       if (!(shown >> i & 1u)) add(print_sizes(schema, args, i, bound));
@@ -119,13 +119,13 @@ std::string print_letters(const Schema& schema, const Args& args, std::uint32_t 
 // The sizes allowed for a dimension with one open letter, or with several that it ignores.
 std::string print_choice(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
                          std::int64_t size, std::uint32_t bound) {
-  const std::uint32_t open = d.letters() & ~bound;
+  const std::uint32_t open = d.letters & ~bound;
   const int letter = std::bit_width(open) - 1;
   std::int64_t sizes[kMaxLetters];
   std::copy_n(args.letters, schema.letters.size(), sizes);
   for (std::uint32_t left = open; left; left &= left - 1) sizes[std::countr_zero(left)] = 0;
   const std::int64_t least = d.evaluate(sizes), step = d.solve(letter, sizes, size).step;
-  const std::uint32_t known = d.letters() & bound;
+  const std::uint32_t known = d.letters & bound;
   std::string given = print_letters(schema, args, known);
   if (known) given += " from " + print_binding(schema, args, tensor, known, bound, true);
   const std::string name = d.print(schema.letters) + given;
@@ -143,9 +143,9 @@ std::string print_expected(const Schema& schema, const Args& args, int tensor, D
   if (d.is_constant()) return std::to_string(d.addend);
   const std::int64_t size = d.evaluate(args.letters);
   const std::string name = d.print(schema.letters);
-  const std::string from = print_binding(schema, args, tensor, d.letters(), bound);
+  const std::string from = print_binding(schema, args, tensor, d.letters, bound);
   if (size == kTooLarge)
-    return text(name, " below 2^63, with", print_letters(schema, args, d.letters()).substr(1));
+    return text(name, " below 2^63, with", print_letters(schema, args, d.letters).substr(1));
   if (size >= 0) return text(name, " = ", size, " from ", from);
   const std::string by =
       d.divisor_letter >= 0 ? schema.letters[d.divisor_letter].name : std::to_string(d.divisor);
@@ -322,7 +322,7 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
   const std::string what =
       t.rank == 1 ? text("has length ", size)
                   : text("has size ", size, " in dimension ", axis + t.rank - spec.dims.size());
-  const bool open = (d.letters() & ~bound) != 0;
+  const bool open = (d.letters & ~bound) != 0;
   const std::string want =
       open ? print_choice(schema, args, tensor, d, size, bound)
            : text(d.may_be_one ? "1 or " : "", print_expected(schema, args, tensor, d, bound));
@@ -337,8 +337,8 @@ void no_size(const Schema& schema, const Args& args, int tensor, int axis, std::
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          large ? "would have too many elements" : text("has no size in dimension ", axis),
          large ? "at most 2^56" : print_expected(schema, args, tensor, d, bound),
-         large ? text("more", print_letters(schema, args, d.letters()))
-               : print_letters(schema, args, d.letters()).substr(2)});
+         large ? text("more", print_letters(schema, args, d.letters))
+               : print_letters(schema, args, d.letters).substr(2)});
 }
 
 void wrong_leading(const Schema& schema, const Args& args, int tensor, int like) {
@@ -354,7 +354,7 @@ void wrong_product(const Schema& schema, const Args& args, int tensor, std::int6
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor),
          text("has ", product, " rows in its leading dimensions"),
          text(d.print(schema.letters), " = ", d.evaluate(args.letters), " from ",
-              print_binding(schema, args, tensor, d.letters(), bound)),
+              print_binding(schema, args, tensor, d.letters, bound)),
          print_shape(args.tensors[tensor])});
 }
 

@@ -18,7 +18,7 @@ namespace {
                                 std::uint32_t bound) {
   std::uint32_t open = 0;
   for (const DimExpr& d : schema.tensors[tensor].dims)
-    if (const std::uint32_t its = d.letters() & ~bound; !d.ignores(its, args.letters)) open |= its;
+    if (const std::uint32_t its = d.letters & ~bound; !d.ignores(its, args.letters)) open |= its;
   errors::unbound_letter(schema, args, tensor, std::bit_width(open) - 1);
 }
 
@@ -110,7 +110,8 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
       static_cast<std::uint8_t>(call.flags | (always_deterministic ? kDeterministic : 0));
   LetterBinder binder(schema, args);
   const auto bind_tensor = [&](int i) {
-    return fits(schema, args, i, binder.bind(i), binder.bound());
+    const Fit fit = binder.bind(i);
+    return fit.kind == Fit::Kind::kComplete || fits(schema, args, i, fit, binder.bound());
   };
   int first = -1;             // the first tensor present: all share its device
   std::uint32_t waiting = 0;  // tensors with a derived dimension whose letter was not bound yet

@@ -45,7 +45,7 @@ bool is_index(const TensorSpec& spec) {
 
 RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t indexed) {
   if (spec.dims.empty()) return RowRole::kScalar;
-  const int width = op.width, first = spec.dims.front().plain_letter();
+  const int width = op.width, first = spec.dims.front().plain;
   if (is_index(spec)) return RowRole::kIndex;
   if (first >= 0 && (indexed >> first & 1u) && spec.dims.size() > 1) return RowRole::kGathered;
   if (op.op.heads && spec.dims.size() == 3 && first == op.rows) return RowRole::kHeads;
@@ -56,7 +56,7 @@ RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t ind
   if (op.op.heads && !spec.has_leading() && first != op.rows && spec.dims.size() <= 2)
     return spec.dims.size() == 1 ? RowRole::kColumns : RowRole::kHeadColumns;
   if (!spec.has_leading() && first != op.rows)
-    return spec.dims.size() == 1 && last.plain_letter() == width ? RowRole::kColumns
+    return spec.dims.size() == 1 && last.plain == width ? RowRole::kColumns
                                                                  : RowRole::kTable;
   if (spec.dims.size() == 1 || (last.is_constant() && last.addend == 1)) return RowRole::kValue;
   const bool of_width = last.num_terms == 1 && last.terms[0].letter == width &&
@@ -68,7 +68,7 @@ RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t ind
 /// The letter of `*T`.
 int leading_letter(const Schema& schema) {
   for (const TensorSpec& spec : schema.tensors)
-    if (spec.has_leading()) return spec.dims.front().plain_letter();
+    if (spec.has_leading()) return spec.dims.front().plain;
   bad(schema, "rows", "no leading dimensions");
 }
 
@@ -121,7 +121,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     const bool any =
         std::find(op.any_number.begin(), op.any_number.end(), names[i]) != op.any_number.end();
     if (!any) made->leaves_out |= 1u << below.size();
-    below.push_back(spec.fill.size.letters());
+    below.push_back(spec.fill.size.letters);
     indexed |= below.back();
     made->indices.push_back(static_cast<int>(i));
   }
@@ -143,17 +143,17 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     made_of.second_only = i < op.operands.size() && op.operands[i].front() == '|';
     if (made_of.role == RowRole::kGathered)
       while (!(below[static_cast<std::size_t>(made_of.gathered_by)] >>
-                   spec.dims.front().plain_letter() &
+                   spec.dims.front().plain &
                1u))
         ++made_of.gathered_by;
     if (made_of.role == RowRole::kRow || made_of.role == RowRole::kLayers)
       made_of.times = spec.dims.back().terms[0].coefficient;
     made_of.paged = made_of.role == RowRole::kGathered && spec.dims.size() > 2;
-    if (made_of.paged) made->page = spec.dims[1].plain_letter();
+    if (made_of.paged) made->page = spec.dims[1].plain;
     made_of.headed = made_of.role == RowRole::kHeads || made_of.role == RowRole::kHeadColumns ||
                      (made_of.role == RowRole::kGathered && spec.dims.size() > 3);
     if (made_of.role == RowRole::kHeads)
-      made->heads[i >= seconds.size()] = spec.dims[1].plain_letter();
+      made->heads[i >= seconds.size()] = spec.dims[1].plain;
     if (made_of.role == RowRole::kColumns && at >= schema.num_inputs) made->folded |= 1u << i;
     const bool named = std::find(op.kept.begin(), op.kept.end(), names[i]) != op.kept.end();
     if (op.kept.empty() ? made_of.role == RowRole::kRow && !made_of.written : named)
@@ -165,7 +165,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   for (const RowOperandSpec& of : made->operands) {
     const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(of.tensor)];
     const bool by_row = spec.has_leading() ||
-                        (!spec.dims.empty() && spec.dims.front().plain_letter() == made->rows);
+                        (!spec.dims.empty() && spec.dims.front().plain == made->rows);
     if (of.role == RowRole::kTable && by_row) made->parts = false;
   }
   return *made;

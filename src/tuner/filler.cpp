@@ -178,7 +178,7 @@ bool has_rows_of_tokens(const Schema& schema, int tensor) {
   for (std::size_t l = 0; l < schema.letters.size(); ++l)
     tokens |= static_cast<std::uint32_t>(schema.letters[l].bucketed) << l;
   for (const DimExpr& dim : schema.tensors[static_cast<std::size_t>(tensor)].dims)
-    letters |= dim.letters();
+    letters |= dim.letters;
   return tokens == 0 ? tensor == 0 : (letters & tokens) != 0;
 }
 

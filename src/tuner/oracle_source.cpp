@@ -80,7 +80,7 @@ Problem small(const Operator& op, Problem problem) {
   constexpr std::int64_t kMax = 192, kMaxTokens = 24, kMaxElements = 1 << 21;
   std::uint32_t divided = 0;
   for (const TensorSpec& tensor : op.schema.tensors)
-    for (const DimExpr& d : tensor.dims) divided |= d.whole ? d.letters() : 0;
+    for (const DimExpr& d : tensor.dims) divided |= d.whole ? d.letters : 0;
   for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
     if (!(divided >> i & 1u))
       problem.dims[i] =

@@ -244,7 +244,7 @@ TEST(Own, WhatIsWrongIsSaid) {
   EXPECT_EQ(refused([](auto& c) { c.step = nullptr; }),
             "rms_norm: step is null; expected a step, or CUDA text, got neither");
   EXPECT_EQ(refused([](auto& c) { c.flags = 64; }),
-            "rms_norm: flags has an unknown bit; expected bits of 7, got 64");
+            "rms_norm: flags has an unknown bit; expected bits of 15, got 64");
   EXPECT_EQ(refused([&](auto& c) { c.knobs = &same, c.num_knobs = 1; }),
             "rms_norm: knobs has a value twice; expected different values of block, got 1");
   const int64_t both[] = {1, 2};
