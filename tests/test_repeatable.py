@@ -1,5 +1,5 @@
-"""dlblas.repeatable() and torch's deterministic setting: the same bits in every run, at the speed of
-a plain call.
+"""dlblas.repeatable() and torch's deterministic setting: the same bits in every run, at the speed
+of a plain call.
 
 Read next: tests/test_same_bits.py, docs/tuning.md (The same bits).
 """

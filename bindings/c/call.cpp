@@ -19,8 +19,7 @@
 namespace dlblas {
 
 const Form& form_of(dlblas_op_t op, const dlblas_args* call) {
-  constexpr std::uint32_t kFlags = 
-      DLBLAS_DETERMINISTIC | DLBLAS_ALLOW_TF32 | DLBLAS_REPEATABLE;
+  constexpr std::uint32_t kFlags = DLBLAS_DETERMINISTIC | DLBLAS_ALLOW_TF32 | DLBLAS_REPEATABLE;
   if (!op)
     refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
   const Form& form = *reinterpret_cast<const Form*>(op);

@@ -290,8 +290,8 @@ const Operator& check(dlblas_op_t handle, const dlblas_implementation* from) {
                     "a step, or CUDA text", from->step ? "both" : "neither"});
   if (from->cuda && from->device != 2)
     refuse_own(op, {"device", "does not fit CUDA text", "2 (CUDA)", text(from->device)});
-  constexpr std::uint32_t kKnown = DLBLAS_IS_DETERMINISTIC | DLBLAS_IS_CAPTURABLE |
-                                   DLBLAS_IS_LOCAL | DLBLAS_IS_REPEATABLE;
+  constexpr std::uint32_t kKnown =
+      DLBLAS_IS_DETERMINISTIC | DLBLAS_IS_CAPTURABLE | DLBLAS_IS_LOCAL | DLBLAS_IS_REPEATABLE;
   if (from->flags & ~kKnown)
     refuse_own(op, {"flags", "has an unknown bit", text("bits of ", kKnown), text(from->flags)});
   return op;

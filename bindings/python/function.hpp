@@ -38,7 +38,7 @@ struct Function {
   MethodDef method;
   Object* callable;                                       // the builtin
   mutable std::atomic<const TorchCalls*> torch{nullptr};  // null until torch is there
-  mutable std::atomic<bool> older_last{false};  // the last call was an older form's (init.cpp)
+  mutable std::atomic<bool> older_last{false};     // the last call was an older form's (init.cpp)
   mutable std::atomic<std::int8_t> has_older{-1};  // hooks.older_forms has one; -1: not known yet
   bool takes_dim;  // `dim=-1` may stand in a call (hooks.takes_dim), by place where x is alone
 };

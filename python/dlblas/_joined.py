@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._functions import FUNCTIONS
 from ._array import Spec
+from ._functions import FUNCTIONS
 from ._given import as_rows, flattens, strides_of
 
 

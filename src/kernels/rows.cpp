@@ -56,8 +56,7 @@ RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t ind
   if (op.op.heads && !spec.has_leading() && first != op.rows && spec.dims.size() <= 2)
     return spec.dims.size() == 1 ? RowRole::kColumns : RowRole::kHeadColumns;
   if (!spec.has_leading() && first != op.rows)
-    return spec.dims.size() == 1 && last.plain == width ? RowRole::kColumns
-                                                                 : RowRole::kTable;
+    return spec.dims.size() == 1 && last.plain == width ? RowRole::kColumns : RowRole::kTable;
   if (spec.dims.size() == 1 || (last.is_constant() && last.addend == 1)) return RowRole::kValue;
   const bool of_width = last.num_terms == 1 && last.terms[0].letter == width &&
                         last.terms[0].times < 0 && last.addend == 0;
@@ -142,9 +141,8 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     if (i < seconds.size() && !seconds[i].empty()) made_of.second = next++;
     made_of.second_only = i < op.operands.size() && op.operands[i].front() == '|';
     if (made_of.role == RowRole::kGathered)
-      while (!(below[static_cast<std::size_t>(made_of.gathered_by)] >>
-                   spec.dims.front().plain &
-               1u))
+      while (
+          !(below[static_cast<std::size_t>(made_of.gathered_by)] >> spec.dims.front().plain & 1u))
         ++made_of.gathered_by;
     if (made_of.role == RowRole::kRow || made_of.role == RowRole::kLayers)
       made_of.times = spec.dims.back().terms[0].coefficient;
@@ -152,8 +150,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     if (made_of.paged) made->page = spec.dims[1].plain;
     made_of.headed = made_of.role == RowRole::kHeads || made_of.role == RowRole::kHeadColumns ||
                      (made_of.role == RowRole::kGathered && spec.dims.size() > 3);
-    if (made_of.role == RowRole::kHeads)
-      made->heads[i >= seconds.size()] = spec.dims[1].plain;
+    if (made_of.role == RowRole::kHeads) made->heads[i >= seconds.size()] = spec.dims[1].plain;
     if (made_of.role == RowRole::kColumns && at >= schema.num_inputs) made->folded |= 1u << i;
     const bool named = std::find(op.kept.begin(), op.kept.end(), names[i]) != op.kept.end();
     if (op.kept.empty() ? made_of.role == RowRole::kRow && !made_of.written : named)
@@ -164,8 +161,8 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   made->parts = made->folded == 0;
   for (const RowOperandSpec& of : made->operands) {
     const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(of.tensor)];
-    const bool by_row = spec.has_leading() ||
-                        (!spec.dims.empty() && spec.dims.front().plain == made->rows);
+    const bool by_row =
+        spec.has_leading() || (!spec.dims.empty() && spec.dims.front().plain == made->rows);
     if (of.role == RowRole::kTable && by_row) made->parts = false;
   }
   return *made;

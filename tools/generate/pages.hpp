@@ -91,9 +91,10 @@ class PageWriter {
       for (const Knob& k : impl->table().knobs())
         knobs += (knobs.empty() ? "" : "; ") + text("`", k.name, "`: ", knob_values(k));
       row({text("`", impl->name, "`"), impl->backend == DeviceType::kCpu ? "cpu" : "cuda",
-           impl->flags.deterministic ? "in any batch" : impl->flags.repeatable ? "in every run" : "no",
- impl->flags.capturable ? "yes" : "no",
-           knobs.empty() ? "none" : knobs});
+           impl->flags.deterministic ? "in any batch"
+           : impl->flags.repeatable  ? "in every run"
+                                     : "no",
+           impl->flags.capturable ? "yes" : "no", knobs.empty() ? "none" : knobs});
     }
   }
 

@@ -126,12 +126,12 @@ def check_repeat(call: Call, impl: dict[str, Any], first: list[bytes]) -> None:
         call.run(pattern, threads, asked)
         what = f"on {threads} thread{'s' * (threads > 1)}" if threads else "a second time"
         again = not threads and impl["repeatable"] and not impl["has_parts"]
-        if same_bits or again:
-            if call.bits() != first and call.defined_bits() != call.defined(first):
-                flag = "deterministic" if same_bits else "repeatable"
-                raise FailedCheck(
-                    f"run {what}, the bits differ, though the implementation is flagged {flag}"
-                )
+        differ = (same_bits or again) and call.bits() != first
+        if differ and call.defined_bits() != call.defined(first):
+            flag = "deterministic" if same_bits else "repeatable"
+            raise FailedCheck(
+                f"run {what}, the bits differ, though the implementation is flagged {flag}"
+            )
         if not same_bits:
             check_oracle(call)
     call.check_memory()
