@@ -26,10 +26,13 @@ Args matrix_args(const BatchedOp& op, const Args& args, std::int64_t i);
 /// Each matrix as a problem of matmul, as the tensor-core forms see it: rows at a stride.
 Problem matrix_problem(const BatchedOp& op, const Problem& problem);
 
-/// One matmul call per matrix.
+/// One matmul call per matrix; its predicted time on a CPU, with which the other forms compare.
+double each_ms(const Query& q);
 Implementation batched_each(const BatchedOp& op, DeviceType backend);
 /// One launch for all matrices.
 std::vector<Implementation> batched_cuda(const BatchedOp& op);
+/// oneDNN, the rival on CPUs: one call for all matrices.
+Implementation batched_onednn(const BatchedOp& op);
 /// cuBLASLt, the rival; and in TF32, for calls that allow it.
 Implementation batched_cublaslt(const BatchedOp& op);
 Implementation batched_cublaslt_tf32(const BatchedOp& op);
@@ -67,6 +70,7 @@ void add_batched(OperatorDef& def) {
   def.implementations.push_back(batched_cublaslt_tf32(kOp));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCuda));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCpu));
+  def.implementations.push_back(batched_onednn(kOp));
 }
 
 }  // namespace dlblas::gemm

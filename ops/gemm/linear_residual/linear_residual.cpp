@@ -4,7 +4,7 @@
 #include "core/source_hash.hpp"
 #include "kernels/product.hpp"
 #include "ops/gemm/linear_residual/cpu/linear_residual_code.hpp"
-#include "ops/gemm/linear_residual/linear_residual_ref.hpp"
+#include "ops/gemm/linear_residual/linear_residual.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -77,6 +77,7 @@ OperatorDef linear_residual() {
                   options[0] = static_cast<std::int32_t>(p.scalars[kLinearActivation]);
                 },
             .levels = levels()});
+  def.implementations.push_back(linear_residual_onednn());
   return def;
 }
 
