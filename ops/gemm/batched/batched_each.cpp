@@ -58,17 +58,16 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 }  // namespace
 
-double each_ms(const Query& q) {
-  constexpr double kCall = 4e-4;  // 1024×32×32×32 f32, one thread of a Zen 5, November 2026
-  const Problem p = matrix_problem(q.user<BatchedOp>(), q.problem);
+double each_ms(const BatchedOp& op, const Query& q, double call) {
+  const Problem p = matrix_problem(op, q.problem);
   const Rates rates = unit_rates(q.device);
   const double speed = kernels::multiplies_pairs(q.device, p.tensors[kA].dtype)
                            ? kernels::speed_of(kernels::Multiplier::kPairs)
                            : 1;
   const double one = std::max(2 * multiply_adds(p) / (speed * rates.f32_flops),
                               bytes_of_b(p) / rates.memory_bytes_per_s);
-  const double count = static_cast<double>(q.problem.dims[kBatch]);
-  return count * (1e3 * one + kCall) / std::max<int>(1, q.problem.threads) + 0.005;
+  const auto count = static_cast<double>(q.problem.dims[kBatch]);
+  return count * (1e3 * one + call) / std::max<int>(1, q.problem.threads) + 0.005;
 }
 
 TensorView matrix_at(const TensorView& t, std::int64_t i, bool transposed) {
@@ -131,7 +130,8 @@ Implementation batched_each(const BatchedOp& op, DeviceType backend) {
   impl.prepare = [](const Query& q, const Config&) {
     return make_kernel({run}, &q.user<BatchedOp>());
   };
-  if (!gpu) impl.estimate = [](const Query& q, const Config&) { return each_ms(q); };
+  if (!gpu)
+    impl.estimate = [](const Query& q, const Config&) { return each_ms(q.user<BatchedOp>(), q); };
   if (!gpu) return impl;
   impl.same_bits = [](const Query&) {
     return Support::no("adds up in another order than a launch for all matrices");

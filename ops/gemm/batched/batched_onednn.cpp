@@ -61,15 +61,17 @@ Support supports(const Query& q) {
 }
 
 /// Zen 5, one thread, against cpu_each (docs/notes/matmul_kernels.md): from 16 rows on, and for
-/// small matrices, never slower and up to 6 times as fast; fewer rows of large ones take up to
-/// twice as long. On other CPUs it was not measured.
+/// small matrices, never more than 1.06 of its time, and down to a ninth; fewer rows of large ones
+/// take up to twice as long. On other CPUs it was not measured.
 double estimate(const Query& q, const Config&) {
   const Problem& p = q.problem;
   constexpr std::int64_t kManyRows = 16, kSmall = 4096;
+  constexpr double kMatrix = 5e-5;  // ms beside the product: 4096×8×8×8 in f32
   const bool measured = kernels::multiplies_pairs(q.device, DType::kBF16);
   const bool wins = p.dims[kBatchedM] >= kManyRows ||
                     p.dims[kBatchedK] * p.dims[kBatchedN] <= kSmall * p.dims[kBatchedM];
-  return (measured && wins ? 0.8 : 1.5) * each_ms(q);
+  const auto& op = q.user<BatchedOp>();
+  return measured && wins ? each_ms(op, q, kMatrix) : 1.5 * each_ms(op, q);
 }
 
 struct NoState {};
