@@ -267,7 +267,7 @@ def test_a_spec_is_no_matrix(function: Any, sizes: tuple[int, ...]) -> None:
     b = dlblas.Spec(sizes, "f32")
     for a in (np.zeros((2, 4, 8), "f4"), np.zeros((4, 2, 8), "f4").swapaxes(0, 1)):
         for out in (None, np.ones((2, 4, 6), "f4")):
-            with pytest.raises(errors.Error, match="Spec|leading dimensions"):
+            with pytest.raises(errors.Error, match=r"Spec|leading dimensions"):
                 function(a, b, out=out)
             assert out is None or (out == 1).all()
 

@@ -44,9 +44,10 @@ def _row(op: str, *args: Any, **named: Any) -> dict[str, Any]:
 
 
 def _draw(*shape: int, dtype: str = "float32") -> Any:
-    import ml_dtypes  # noqa: F401: numpy learns bfloat16
+    import ml_dtypes
 
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+    made = np.random.default_rng(sum(shape)).standard_normal(shape)
+    return made.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
 def _near(got: Any, want: Any) -> None:
@@ -72,7 +73,7 @@ def test_it_multiplies_batches_in_one_call(nt: bool, lies: str, dtype: str) -> N
     place = LYING[lies]
     for size, m, k, n in ((5, 24, 32, 40), (3, 1, 64, 8), (1, 8, 16, 24), (70, 3, 4, 2)):
         a, b = _draw(size, m, k, dtype=dtype), _draw(size, k, n, dtype=dtype)
-        bias, out = _draw(n, dtype=dtype), place(np.zeros((size, m, n), dtype))
+        bias, out = _draw(n, dtype=dtype), place(np.zeros_like(a, shape=(size, m, n)))
         right = place(np.ascontiguousarray(b.swapaxes(1, 2)) if nt else b)
         row = _row(op, place(a), right, bias=bias)
         assert row["supports"] is True, row["reason"]
@@ -103,7 +104,7 @@ def test_scales_bias_activation_and_residual_follow_its_sums(dtype: str) -> None
         assert row["supports"] is True, row["reason"]
         with dlblas.pinned("linear_residual", "onednn"):
             _near(dlblas.linear(x, weight, **given), y)
-            wide_out = np.zeros((24, 56), dtype)[:, :40]
+            wide_out = np.zeros_like(x, shape=(24, 56))[:, :40]
             _near(dlblas.linear(x, weight, **given, out=wide_out), y)
             if "residual" in given:
                 dlblas.linear(x, weight, **given, out=(kept := given["residual"].copy()))

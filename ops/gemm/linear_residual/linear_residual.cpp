@@ -1,10 +1,11 @@
 // linear_residual: schema, oracle, and the operands of its program. All forms come from these.
 // Read next: linear_residual_product.hpp (what it computes), linear_residual_ref.hpp (how exactly),
 // src/kernels/product.hpp.
+#include "ops/gemm/linear_residual/linear_residual.hpp"
+
 #include "core/source_hash.hpp"
 #include "kernels/product.hpp"
 #include "ops/gemm/linear_residual/cpu/linear_residual_code.hpp"
-#include "ops/gemm/linear_residual/linear_residual.hpp"
 
 namespace dlblas::gemm {
 namespace {
