@@ -14,9 +14,11 @@
 namespace dlblas::gemm {
 namespace {
 
-/// A level's blocks, and its code for few rows.
+/// A level's blocks and their knobs, which no search changes here: `cpu_each` takes what one of
+/// matmul found. Its code for few rows and for small matrices.
 struct Level {
   ProductLevel blocks;
+  const KnobTable* knobs;
   const GemmCode* few;
   void (*small)(const GemmJob&, float* room) = nullptr;
 };
@@ -40,6 +42,12 @@ Problem alone(const Query& q) {
   Problem p = matrix_problem(kernels::op_of<BatchedOp>(q), q.problem);
   p.threads = 1;
   return p;
+}
+/// The implementation as blocks see it: with knobs.
+Implementation with_knobs(const Query& q) {
+  Implementation blocks = q.self;
+  blocks.knobs = level_of(q).knobs;
+  return blocks;
 }
 kernels::BlockedProduct product_of(const Query& q, const Problem& p) {
   return {p.dims[kM], p.dims[kN], p.dims[kK], 1, &p.tensors[kA], &level_of(q).blocks};
@@ -107,22 +115,10 @@ Form form_of(const Query& q, const Problem& p) {
 Support supports(const Query& q) {
   return kernels::supports_blocked(q, product_of(q, alone(q)), kA);
 }
-void constrain(const Query& q, Space& space) {
+Kernel prepare(const Query& q, const Config&) {
   const Problem p = alone(q);
-  kernels::constrain_blocked(q.about(p), product_of(q, p), space);
-  if (form_of(q, p) == Form::kBlocked) return;
-  const auto& table = static_cast<const ConfigTable<CpuGemmConfig>&>(*q.self.knobs);
-  const Config only = kernels::default_blocked(q.about(p), product_of(q, p));
-  space.require(table, "blocks_are_used",
-                [&table, only](const CpuGemmConfig& c) { return table.to_config(c) == only; });
-}
-Config heuristic(const Query& q) {
-  const Problem p = alone(q);
-  return kernels::default_blocked(q.about(p), product_of(q, p));
-}
-
-Kernel prepare(const Query& q, const Config& config) {
-  const Problem p = alone(q);
+  const Implementation self = with_knobs(q);
+  const Query blocks = {p, q.device, self};
   const kernels::BlockedProduct product = product_of(q, p);
   const TensorTraits& out = p.tensors[kOut];
   const bool holds_sums = out.dtype == DType::kF32 &&
@@ -130,7 +126,8 @@ Kernel prepare(const Query& q, const Config& config) {
   const bool dots = p.tensors[kB].layout == Layout::kTransposed;
   State s{};
   s.op = &kernels::op_of<BatchedOp>(q);
-  s.blocked = kernels::prepare_blocked(q.about(p), product, config, sums_of(p), holds_sums);
+  s.blocked = kernels::prepare_blocked(blocks, product, kernels::default_blocked(blocks, product),
+                                       sums_of(p), holds_sums);
   s.few = {level_of(q).few, few_rows_config(p.tensors[kB].dtype, dots),
            floats(q) ? sums_of(p) : kTileSums, 1};
   s.few.config.block_n = 512;
@@ -151,8 +148,11 @@ Kernel prepare(const Query& q, const Config& config) {
 
 /// One thread of a Zen 5, November 2026: 1024×32×32×32 in f32 takes 0.41 µs per matrix, 4096×8×8×8
 /// 0.05, of which calls are 0.03; without a chain's loops 0.2.
-double estimate(const Query& q, const Config& config) {
+double estimate(const Query& q, const Config&) {
   const Problem p = alone(q);
+  const Implementation self = with_knobs(q);
+  const Query blocks = {p, q.device, self};
+  const kernels::BlockedProduct product = product_of(q, p);
   const Rates rates = kernels::rates_of(q);
   const DType type = p.tensors[kA].dtype;
   const double multiply = 1e3 * 2 * multiply_adds(p) /
@@ -161,7 +161,9 @@ double estimate(const Query& q, const Config& config) {
   double one = kCall;
   switch (form_of(q, p)) {
     case Form::kBlocked:
-      one += kernels::estimate_blocked_ms(q.about(p), product_of(q, p), config) - 0.005;
+      one +=
+          kernels::estimate_blocked_ms(blocks, product, kernels::default_blocked(blocks, product)) -
+          0.005;
       break;
     case Form::kFewRows:
       one += std::max(multiply, 1e3 * bytes_of_b(p) / rates.memory_bytes_per_s);
@@ -185,17 +187,14 @@ std::vector<Implementation> batched_cpu(const BatchedOp& op) {
   base.same_bits = [](const Query& q) {
     return kernels::bits_beside_units(q, q.problem.tensors[kA].dtype);
   };
-  base.constrain = constrain;
-  base.heuristic = heuristic;
   base.estimate = estimate;
   base.prepare = prepare;
   const char* const hash = source_hash<"ops/gemm/batched/batched_cpu.cpp">();
   const auto level = [hash](Isa isa, const ProductLevel& blocks, kernels::CpuUnit unit,
                             void (*small)(const GemmJob&, float*)) {
-    const auto* const kept = new Level{blocks, blocks.code, small};  // as long as the process
-    return kernels::CpuLevel{isa,  hash,
-                             kept, &kernels::blocked_table(kept->blocks),
-                             unit, unit != kernels::CpuUnit::kNone};
+    const auto* const kept = new Level{blocks, &kernels::blocked_table(blocks), blocks.code, small};
+    // `kept` lives as long as the process, as the implementation does.
+    return kernels::CpuLevel{isa, hash, kept, nullptr, unit, unit != kernels::CpuUnit::kNone};
   };
   using kernels::CpuUnit;
   const MatmulLevels& of = kMatmulLevels;
