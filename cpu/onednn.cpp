@@ -25,6 +25,7 @@ bool bind_all(const Library& l, OneDnn& d) {
          DLBLAS_BIND(primitive_attr_destroy) && DLBLAS_BIND(primitive_attr_set_scratchpad_mode) &&
          DLBLAS_BIND(primitive_attr_set_post_ops) && DLBLAS_BIND(post_ops_create) &&
          DLBLAS_BIND(post_ops_destroy) && DLBLAS_BIND(post_ops_append_eltwise) &&
+         DLBLAS_BIND(post_ops_append_binary) && DLBLAS_BIND(post_ops_append_sum) &&
          DLBLAS_BIND(matmul_primitive_desc_create) && DLBLAS_BIND(primitive_desc_destroy) &&
          DLBLAS_BIND(primitive_desc_query) && DLBLAS_BIND(primitive_desc_query_md) &&
          DLBLAS_BIND(primitive_create) && DLBLAS_BIND(primitive_destroy) &&

@@ -24,8 +24,11 @@ struct OneDnn {
   };
   // The values in use of oneDNN's enumerations, unchanged throughout 3.x.
   enum DataType { kF16 = 1, kBF16 = 2, kF32 = 3, kS32 = 4, kS8 = 5 };
-  enum Arg { kSrc = 1, kDst = 17, kWeights = 33, kBias = 41, kScratchpad = 80 };
+  enum Arg { kSrc = 1, kSrc1 = 2, kDst = 17, kWeights = 33, kBias = 41, kScratchpad = 80 };
+  /// The argument of post-operation i is kSrc1 | (i + 1) · kPostOp.
+  static constexpr int kPostOp = 32768;
   enum Eltwise { kRelu = 0x20, kSwish = 0x2c, kGeluErf = 0x31 };
+  enum Binary { kAdd = 0x1fff0, kMultiply = 0x1fff1 };
   enum Query { kImplInfo = 8, kScratchpadMd = 136 };
   enum Runtime : unsigned { kSequential = 1, kOpenMp = 2 };
   static constexpr int kScratchpadUser = 1;
@@ -51,6 +54,8 @@ struct OneDnn {
   int (*post_ops_create)(Handle* ops);
   int (*post_ops_destroy)(Handle ops);
   int (*post_ops_append_eltwise)(Handle ops, int algorithm, float alpha, float beta);
+  int (*post_ops_append_binary)(Handle ops, int algorithm, Handle src1);
+  int (*post_ops_append_sum)(Handle ops, float scale, std::int32_t zero_point, int type);
   int (*matmul_primitive_desc_create)(Handle* pd, Handle engine, Handle src, Handle weights,
                                       Handle bias, Handle dst, Handle attr);
   int (*primitive_desc_destroy)(Handle pd);

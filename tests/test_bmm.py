@@ -27,8 +27,38 @@ def test_each_matrix_is_a_matmul(lead: tuple[int, ...], dtype: Any) -> None:
     a, b = random(*lead, 5, 32).astype(dtype), random(*lead, 32, 7).astype(dtype)
     y = dlblas.bmm(a, b)
     assert y.shape == (*lead, 5, 7) and y.dtype == a.dtype
+    wanted = np.matmul(a.astype("f8"), b.astype("f8"))
+    np.testing.assert_allclose(y.astype("f8"), wanted, rtol=1e-2, atol=1e-1)
+    with dlblas.pinned("batched_matmul", "cpu_each"):  # oneDNN adds up in another order
+        y = dlblas.bmm(a, b)
     for at in np.ndindex(*lead):
         np.testing.assert_array_equal(y[at], dlblas.matmul(a[at], b[at]))
+
+
+@pytest.mark.parametrize("nt", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16], ids=str)
+def test_a_matrix_has_the_bits_that_the_same_loops_give_it_alone(nt: bool, dtype: Any) -> None:
+    """Small matrices, few rows and blocks, at each level, with what follows the sums."""
+    op = "batched_matmul_nt" if nt else "batched_matmul"
+    ran = set()
+    for m, k, n in (
+        (8, 8, 8), (32, 32, 32), (5, 7, 3), (9, 100, 33), (64, 64, 64), (33, 17, 50), (3, 200, 20),
+        (4, 300, 40), (40, 520, 24), (70, 64, 130), (3, 0, 4),
+    ):  # fmt: skip
+        a, right = random(7, m, k).astype(dtype), random(7, *((n, k) if nt else (k, n)))
+        right = np.repeat(right.astype(dtype), 2, 0)[::2]
+        bias = random(n)
+        rows = dlblas.explain(op, a, right).as_dict()["candidates"]
+        names = [row["implementation"] for row in rows if row["supports"]]
+        for name in (name for name in names if name[:4] == "cpu_" and name != "cpu_each"):
+            for given in ({}, {"bias": bias, "activation": "silu"}, {"out_dtype": "f32"}):
+                with dlblas.pinned(op, name), dlblas.pinned("matmul", name):
+                    y = getattr(dlblas, op)(a, right, **given)
+                    for i in (0, 3, 6):
+                        b = right[i].T if nt else right[i]
+                        np.testing.assert_array_equal(y[i], dlblas.matmul(a[i], b, **given), name)
+            ran.add(name)
+    assert "cpu_baseline" in ran
 
 
 def test_strides_bias_activation_out_and_dtype() -> None:

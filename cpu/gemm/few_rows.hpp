@@ -23,7 +23,7 @@ struct RowWork {
   float* sums;          // of spans, and the results: row r at sums + r · ld
   int64_t ld;
   int64_t plane;  // floats to the sums of chains, then of runs, then all spans' total, its error
-  int64_t ahead;  // bytes; negative: the rows of b that come next
+  int64_t ahead;  // bytes from what is read to what is fetched
 };
 
 /// to = from, or to += from: a group's sums over the chunk.
@@ -122,7 +122,7 @@ void row_streams(const RowWork& w, const float* rows, int64_t k, bool begins, fl
   const float* const before = begins ? kZeros : chains;
   const int64_t old_ld = begins ? 0 : w.ld, old_columns = begins ? 0 : -1;
   const int64_t step = w.b.row * kElementBytes<E>;
-  const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead < 0 ? U * step : w.ahead;
+  const int64_t n = w.j1 - w.j0, ld = w.ld, ahead = w.ahead;
   for (int64_t v = 0; v + kAccess <= n; v += kAccess) {
     Vec sum[R][kCount];
     for (int r = 0; r < R; ++r)
@@ -425,6 +425,16 @@ DLBLAS_ONCE void shared_dots(const RowWork& w, const TypeCode& of_type, int64_t 
   for (int64_t j = whole; j < columns; ++j) add_lanes(w, R, 1, w.j0 + j, all.behind(j * kEach));
 }
 
+/// Bytes from rows of b to those that a group of 1 << `log_rows` rows of a fetches meanwhile: the
+/// next ones, or if these are short, those that begin about a page later.
+int64_t bytes_ahead(const CpuGemmRowConfig& c, const GemmMatrix& b, const TypeCode& of_type,
+                    int log_rows) {
+  constexpr int64_t kFar = 16384;
+  if (c.prefetch != kNextRows) return c.prefetch;
+  const int64_t next = of_type.rows[log_rows].streams * b.row * of_type.bytes;
+  return next > 0 && next < kFar ? kFar / next * next : next;
+}
+
 void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, const float* rows,
          float* sums) {
   const GemmEpilogue& epilogue = *p.epilogue;
@@ -440,6 +450,7 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
       const int log_rows = group <= 1 ? 0 : group <= 2 ? 1 : group <= 4 ? 2 : 3;
       for (int part = 0; part < epilogue.parts; ++part) {
         const GemmMatrix& b = p.b[part];
+        const TypeCode& of_type = code_of(b.type);
         const RowWork w{p,
                         b,
                         j,
@@ -448,8 +459,7 @@ void row(const GemmJob& p, const CpuGemmRowConfig& c, int64_t j0, int64_t j1, co
                         sums + part * kRowPlanes * plane,
                         c.block_n,
                         plane,
-                        c.prefetch};
-        const TypeCode& of_type = code_of(b.type);
+                        bytes_ahead(c, b, of_type, log_rows)};
         if (shared) {
           shared_dots(w, of_type, padded);
         } else if (c.dots) {

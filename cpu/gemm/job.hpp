@@ -125,6 +125,13 @@ constexpr bool shares_columns(bool dots, int64_t m) { return dots && m >= kShare
 constexpr int64_t group_rows(int64_t m) {
   return (m + kMaxRowGroup - 1) / kMaxRowGroup * kMaxRowGroup;
 }
+/// The most columns of a small matrix (small.hpp), and f32 values of the room that it needs.
+inline constexpr int kSmallColumns = 64;
+constexpr int64_t small_floats(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kLanes = 16, kSlack = 64;
+  return k * ((n + kLanes - 1) / kLanes * kLanes) + m * ((k + kLanes - 1) / kLanes * kLanes) +
+         kSlack;
+}
 /// Sums that the few-row form keeps per element: of a chain, a run, a span, all spans, and the
 /// error of the last.
 inline constexpr int kRowPlanes = 5;

@@ -5,11 +5,13 @@
 
 #include "cpu/gemm/job.hpp"
 
-#define DLBLAS_GEMM_LOOPS                                                                    \
-  extern const GemmBlocks kBlocks;                                                           \
-  extern const GemmRows kRows;                                                               \
-  /* Packs `lanes` × `depth` elements into panels of `width`, see pack.hpp. */              \
-  void pack_panels(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width, \
+#define DLBLAS_GEMM_LOOPS                                                                     \
+  extern const GemmBlocks kBlocks;                                                            \
+  extern const GemmRows kRows;                                                                \
+  /* One product of at most kSmallColumns, for an epilogue with store_tile, see small.hpp. */ \
+  void small(const GemmJob&, float* room);                                                    \
+  /* Packs `lanes` × `depth` elements into panels of `width`, see pack.hpp. */               \
+  void pack_panels(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,  \
                    float* to);
 
 namespace dlblas::baseline {

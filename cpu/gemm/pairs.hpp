@@ -46,6 +46,23 @@ struct Bf16Terms {
     };
     return _mm512_or_si512(term(0), _mm512_slli_epi32(term(1), 16));
   }
+  /// Like load_lanes, for 64 lanes.
+  static void load_many(const Element* from, int64_t depth, __mmask64 lanes, int64_t n,
+                        Chunk (&r)[4]) {
+    // Element i of the even row, then of the odd one: 0, 32, 1, 33, …
+    const Chunk i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Chunk first =
+        _mm512_add_epi32(_mm512_or_si512(i, _mm512_slli_epi32(i, 16)), _mm512_set1_epi32(32 << 16));
+    const Chunk second = _mm512_add_epi32(first, _mm512_set1_epi32(16 << 16 | 16));
+    DLBLAS_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const auto some = static_cast<__mmask32>(lanes >> 32 * h);
+      const Chunk even = _mm512_maskz_loadu_epi16(n > 0 ? some : 0, from + 32 * h);
+      const Chunk odd = _mm512_maskz_loadu_epi16(n > 1 ? some : 0, from + depth + 32 * h);
+      r[2 * h] = _mm512_permutex2var_epi16(even, first, odd);
+      r[2 * h + 1] = _mm512_permutex2var_epi16(even, second, odd);
+    }
+  }
 };
 
 /// Transposes 16 rows of groups into 16 columns of them, and back.
@@ -125,18 +142,23 @@ DLBLAS_INLINE void pack_lines(const PackSource& s, int64_t lanes, int64_t depth,
   const auto* const data = static_cast<const typename Terms::Element*>(s.data);
   for (int64_t p = 0; p < lanes; p += kLanes) {
     const __mmask64 count = ~uint64_t{0} >> (kLanes - smaller(kLanes, lanes - p));
+    float* to_lane[kLanes / kWidth];
+    int64_t groups = 0;
+    for (int64_t lane = p; lane < p + kLanes; lane += kWidth) {
+      const int64_t panel = lane / width * width;
+      if (panel >= lanes) break;
+      to_lane[groups++] =
+          to + panel * (chunks + 1) * kFloats + chunk * kWidth * width + (lane - panel);
+    }
     for (int64_t i = 0; i < kWidth; ++i) {
       const int64_t k = chunk * Terms::kTerms + i * Terms::kGroup;
       Chunk r[kLanes / kWidth];
       Terms::load_many(data + p + k * s.depth, s.depth, count, depth - k, r);
       for (int64_t d = kAhead; d < kAhead + Terms::kGroup; ++d)
         prefetch(data + p + (k + d) * s.depth);
-      for (int64_t g = 0; g < kLanes / kWidth; ++g) {
-        const int64_t lane = p + g * kWidth;
-        if (lane / width * width >= lanes) break;
-        float* const panel = to + lane / width * width * (chunks + 1) * kFloats;
-        _mm512_storeu_si512(panel + (chunk * kWidth + i) * width + lane % width, r[g]);
-      }
+      DLBLAS_UNROLL
+      for (int g = 0; g < kLanes / kWidth; ++g)
+        if (g < groups) _mm512_storeu_si512(to_lane[g] + i * width, r[g]);
     }
   }
 }

@@ -71,42 +71,44 @@ struct ProductPairAt {
 };
 
 /// A row whose columns are combined in pairs, head by head: computes each value, then transforms
-/// the pairs, both in a buffer; then stores the head.
+/// the pairs, both in a buffer that lies as the head does; then stores the head.
 template <class P>
 void product_heads(const ProductCpuParams& p, int64_t i, int64_t columns, const float* sums) {
   constexpr int64_t kMax = 512;  // channels of a head that are turned at a time
+  constexpr int64_t kHalf = kMax / 2 + kWidth;
   const int64_t head = p.pairs.channels, half = head / 2, turned = p.numbers[kPairedColumns];
-  float low[kMax / 2 + kWidth], high[kMax / 2 + kWidth];
+  const bool neighbours = p.pairs.neighbours;
+  float values[2 * kHalf];
   for (int64_t begin = 0; begin < turned; begin += head)
     for (int64_t first = 0; first < half; first += kMax / 2) {
       const int64_t count = smaller(kMax / 2, half - first);
       // The column of a pair's first channel (`which` = 0) or of its second.
       const auto place = [&](int64_t c, int64_t which) {
-        return begin + (p.pairs.neighbours ? 2 * (first + c) + which : first + c + which * half);
+        return begin + (neighbours ? 2 * (first + c) + which : first + c + which * half);
       };
       for (int64_t c = 0; c < count; c += kWidth) {
         const int64_t lanes = smaller(kWidth, count - c);
-        Vec both[2];
-        for (int64_t which = 0; which < 2; ++which) {
-          float some[kWidth] = {};
-          for (int64_t l = 0; l < lanes; ++l) some[l] = sums[place(c + l, which)];
-          const auto sum = [&](int) __attribute__((always_inline)) {
-            return load<DType::kF32>(some);
-          };
-          both[which] =
-              P::value(sum, ProductAt{p, i, place(c, which), lanes, p.pairs.neighbours ? 2 : 1});
-        }
-        P::pair(both[0], both[1], ProductPairAt{p, i, first + c, lanes});
-        store<DType::kF32>(low + c, both[0]), store<DType::kF32>(high + c, both[1]);
+        const float* const from = sums + place(c, 0);
+        const int64_t apart = neighbours ? kWidth : half, read = neighbours ? 2 * lanes : lanes;
+        Pair both = {load_first<DType::kF32>(from, read),
+                     load_first<DType::kF32>(from + apart, neighbours ? read - kWidth : lanes)};
+        if (neighbours) both = unzip(both.a, both.b);
+        const auto value = [&](Vec of, int64_t which) __attribute__((always_inline)) {
+          const auto sum = [&](int) __attribute__((always_inline)) { return of; };
+          return P::value(sum, ProductAt{p, i, place(c, which), lanes, neighbours ? 2 : 1});
+        };
+        both = {value(both.a, 0), value(both.b, 1)};
+        P::pair(both.a, both.b, ProductPairAt{p, i, first + c, lanes});
+        if (neighbours) both = zip(both.a, both.b);
+        float* const to = values + (neighbours ? 2 * c : c);
+        store<DType::kF32>(to, both.a);
+        store<DType::kF32>(to + (neighbours ? kWidth : kHalf), both.b);
       }
-      const int64_t step = p.pairs.neighbours ? 2 * p.out.col : p.out.col;
-      GemmMatrix out = p.out;
-      out.col = step;
-      for (int64_t which = 0; which < 2; ++which) {
-        out.data = address(p.out, 0, place(0, which));
-        const float* const from = which == 0 ? low : high;
+      for (int64_t which = 0; which < (neighbours ? 1 : 2); ++which) {
+        const float* const from = values + which * kHalf;
         store_values(
-            out, i, 0, count, [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
+            p.out, i, place(0, which), neighbours ? 2 * count : count,
+            [&](int64_t c, int64_t lanes) __attribute__((always_inline)) {
               return load_first<DType::kF32>(from + c, lanes);
             });
       }

@@ -129,7 +129,8 @@ int best_tile(const ProductLevel& level, double rows, std::int64_t n) {
     const auto whole =
         static_cast<double>(round_up(static_cast<std::int64_t>(std::max(1.0, rows)), tile.m));
     double used = rows / whole;
-    if (n <= 16) used /= tile.n;
+    const auto columns = static_cast<double>(std::max<std::int64_t>(1, n));
+    used *= columns / static_cast<double>(round_up(std::max<std::int64_t>(1, n), tile.n));
     // A vector of b is multiplied by one element of a; with tiles, both operands are tiles.
     const double loads = level.multiplier == Multiplier::kTiles
                              ? 8.0 / tile.m + 8.0 / tile.n

@@ -26,10 +26,16 @@ Args matrix_args(const BatchedOp& op, const Args& args, std::int64_t i);
 /// Each matrix as a problem of matmul, as the tensor-core forms see it: rows at a stride.
 Problem matrix_problem(const BatchedOp& op, const Problem& problem);
 
-/// One matmul call per matrix.
+/// One matmul call per matrix; its predicted time on a CPU, where a call takes `call` ms beside the
+/// product (1024×32×32×32 f32, one thread of a Zen 5, November 2026).
+double each_ms(const BatchedOp& op, const Query& q, double call = 4e-4);
 Implementation batched_each(const BatchedOp& op, DeviceType backend);
 /// One launch for all matrices.
 std::vector<Implementation> batched_cuda(const BatchedOp& op);
+/// The loops of matmul on CPUs, with the batch divided among the threads.
+std::vector<Implementation> batched_cpu(const BatchedOp& op);
+/// oneDNN, the rival on CPUs: one call for all matrices.
+Implementation batched_onednn(const BatchedOp& op);
 /// cuBLASLt, the rival; and in TF32, for calls that allow it.
 Implementation batched_cublaslt(const BatchedOp& op);
 Implementation batched_cublaslt_tf32(const BatchedOp& op);
@@ -66,7 +72,9 @@ void add_batched(OperatorDef& def) {
   def.implementations.push_back(batched_cublaslt(kOp));
   def.implementations.push_back(batched_cublaslt_tf32(kOp));
   def.implementations.push_back(batched_each(kOp, DeviceType::kCuda));
+  for (const Implementation& impl : batched_cpu(kOp)) def.implementations.push_back(impl);
   def.implementations.push_back(batched_each(kOp, DeviceType::kCpu));
+  def.implementations.push_back(batched_onednn(kOp));
 }
 
 }  // namespace dlblas::gemm

@@ -8,6 +8,7 @@
 #include "core/nested.hpp"
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
+#include "kernels/blocked_product.hpp"
 #include "ops/gemm/batched/batched.hpp"
 
 namespace dlblas::gemm {
@@ -56,6 +57,18 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 }
 
 }  // namespace
+
+double each_ms(const BatchedOp& op, const Query& q, double call) {
+  const Problem p = matrix_problem(op, q.problem);
+  const Rates rates = unit_rates(q.device);
+  const double speed = kernels::multiplies_pairs(q.device, p.tensors[kA].dtype)
+                           ? kernels::speed_of(kernels::Multiplier::kPairs)
+                           : 1;
+  const double one = std::max(2 * multiply_adds(p) / (speed * rates.f32_flops),
+                              bytes_of_b(p) / rates.memory_bytes_per_s);
+  const auto count = static_cast<double>(q.problem.dims[kBatch]);
+  return count * (1e3 * one + call) / std::max<int>(1, q.problem.threads) + 0.005;
+}
 
 TensorView matrix_at(const TensorView& t, std::int64_t i, bool transposed) {
   TensorView m = t;
@@ -117,6 +130,8 @@ Implementation batched_each(const BatchedOp& op, DeviceType backend) {
   impl.prepare = [](const Query& q, const Config&) {
     return make_kernel({run}, &q.user<BatchedOp>());
   };
+  if (!gpu)
+    impl.estimate = [](const Query& q, const Config&) { return each_ms(q.user<BatchedOp>(), q); };
   if (!gpu) return impl;
   impl.same_bits = [](const Query&) {
     return Support::no("adds up in another order than a launch for all matrices");

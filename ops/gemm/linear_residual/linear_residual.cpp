@@ -1,10 +1,11 @@
 // linear_residual: schema, oracle, and the operands of its program. All forms come from these.
 // Read next: linear_residual_product.hpp (what it computes), linear_residual_ref.hpp (how exactly),
 // src/kernels/product.hpp.
+#include "ops/gemm/linear_residual/linear_residual.hpp"
+
 #include "core/source_hash.hpp"
 #include "kernels/product.hpp"
 #include "ops/gemm/linear_residual/cpu/linear_residual_code.hpp"
-#include "ops/gemm/linear_residual/linear_residual_ref.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -77,6 +78,7 @@ OperatorDef linear_residual() {
                   options[0] = static_cast<std::int32_t>(p.scalars[kLinearActivation]);
                 },
             .levels = levels()});
+  def.implementations.push_back(linear_residual_onednn());
   return def;
 }
 

@@ -52,7 +52,7 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`linear`, `linear_residual`",
         "`act(row_scale · column_scale · (x · Wᵀ) + bias) + residual`",
-        "blocked and few-row AMX, AVX-512, AVX2, baseline; `matmul`, then a separate pass",
+        "blocked and few-row AMX, AVX-512, AVX2, baseline; oneDNN; `matmul`, then a separate pass",
         "WGMMA (Hopper); mma.sync (sm_80 and later); few-row; IEEE f32; `matmul`, then a separate "
         "pass",
     ),

@@ -44,6 +44,7 @@ OperatorDef gated_linear() {
   };
   append_cpu(def.implementations);
   append_composed(def.implementations);
+  append_onednn(def.implementations);
   append_gemv_cuda(def.implementations);
   append_rows_cuda(def.implementations);
   append_wgmma_cuda(def.implementations);

@@ -14,6 +14,10 @@ namespace dlblas::mlp {
 void append_cpu(std::vector<Implementation>& to);
 /// matmul's own choice for each product, on CPUs and GPUs.
 void append_composed(std::vector<Implementation>& to);
+/// The time that the model predicts for it on a CPU.
+double composed_ms(const Query& q);
+/// oneDNN, the rival on CPUs.
+void append_onednn(std::vector<Implementation>& to);
 void append_gemv_cuda(std::vector<Implementation>& to);
 void append_rows_cuda(std::vector<Implementation>& to);
 void append_wgmma_cuda(std::vector<Implementation>& to);

@@ -123,21 +123,6 @@ Kernel prepare_cpu(const Query& q, const Config&) {
   return make_kernel({run_cpu}, CpuState{&code_of(q.device), piece},
                      workspace_of(q.problem, piece));
 }
-/// The products at the rate of f32, or of the unit for bf16; or reading the weights; then the pass
-/// over the sums.
-double estimate_cpu(const Query& q, const Config&) {
-  const Problem& p = q.problem;
-  const double threads = std::max<int>(1, p.threads);
-  const Rates rates = unit_rates(q.device);
-  const double sums =
-      2.0 * static_cast<double>(workspace_of(p, p.dims[kF])) / rates.cache_bytes_per_s;
-  const bool pairs = kernels::multiplies_pairs(q.device, p.tensors[kX].dtype);
-  const double speed = pairs ? kernels::speed_of(kernels::Multiplier::kPairs) : 1;
-  const double products = std::max(2 * multiply_adds(p) / (speed * rates.f32_flops),
-                                   1.3 * bytes_of_weights(p) / rates.memory_bytes_per_s);
-  return 1e3 * (products + sums) / threads + 0.02;
-}
-
 // ---- GPU ----
 
 struct None {};
@@ -184,6 +169,21 @@ struct Finish : kernels::CudaForm<GatedLinearTraits, None> {
 
 }  // namespace
 
+/// The products at the rate of f32, or of the unit for bf16; or reading the weights; then the pass
+/// over the sums.
+double composed_ms(const Query& q) {
+  const Problem& p = q.problem;
+  const double threads = std::max<int>(1, p.threads);
+  const Rates rates = unit_rates(q.device);
+  const double sums =
+      2.0 * static_cast<double>(workspace_of(p, p.dims[kF])) / rates.cache_bytes_per_s;
+  const bool pairs = kernels::multiplies_pairs(q.device, p.tensors[kX].dtype);
+  const double speed = pairs ? kernels::speed_of(kernels::Multiplier::kPairs) : 1;
+  const double products = std::max(2 * multiply_adds(p) / (speed * rates.f32_flops),
+                                   1.3 * bytes_of_weights(p) / rates.memory_bytes_per_s);
+  return 1e3 * (products + sums) / threads + 0.02;
+}
+
 void append_composed(std::vector<Implementation>& to) {
   const char* const hash = source_hash<"ops/mlp/gated_linear/gated_linear_composed.cpp">();
   Implementation cpu;
@@ -193,7 +193,7 @@ void append_composed(std::vector<Implementation>& to) {
   cpu.parts = [](const Query& q, const Config&) {
     return parts_of(q.problem, piece_of(q.problem));
   };
-  cpu.estimate = estimate_cpu;
+  cpu.estimate = [](const Query& q, const Config&) { return composed_ms(q); };
   cpu.prepare = prepare_cpu;
   to.push_back(cpu);
   Implementation gpu = kernels::make_cuda<Finish>("cuda_composed", hash);

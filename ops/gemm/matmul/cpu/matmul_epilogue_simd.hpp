@@ -67,6 +67,19 @@ DLBLAS_INLINE Vec activate(Vec x, Activation activation) {
   }
 }
 
+/// Stores the sums of a tile as they are.
+template <DType E>
+void store_sums(const GemmMatrix& out, const GemmBlock& of, GemmTile tile, const float* sums) {
+  char* to = address(out, of.i0, of.j0);
+  const int64_t n = of.j1 - of.j0;
+  for (int64_t i = of.i0; i < of.i1; ++i) {
+    int64_t c = 0;
+    for (; c + kWidth <= n; c += kWidth) store<E>(at<E>(to, c), load<DType::kF32>(sums + c));
+    if (c < n) store_partial<E>(at<E>(to, c), load<DType::kF32>(sums + c), static_cast<int>(n - c));
+    sums += tile.n, to += out.row * kElementBytes<E>;
+  }
+}
+
 struct MatmulEpilogue {
   using Params = MatmulParams;
   static constexpr int kParts = 1;
@@ -87,6 +100,19 @@ struct MatmulEpilogue {
           if (p.bias.data) x = add(x, load_columns(p.bias, 0, j + c, lanes));
           return activate(x, p.activation);
         });
+  }
+
+  /// Of blocks, whose tiles are small: where nothing follows the sums, the type is asked for once.
+  static void store_tile(const Params& p, const GemmBlock& of, GemmTile tile, const float* sums) {
+    const int64_t n = of.j1 - of.j0;
+    if (p.out.col == 1 && !p.bias.data && p.activation == Activation::kNone) {
+      if (p.out.type == DType::kF32) return store_sums<DType::kF32>(p.out, of, tile, sums);
+      if (p.out.type == DType::kBF16) return store_sums<DType::kBF16>(p.out, of, tile, sums);
+    }
+    for (int64_t i = of.i0; i < of.i1; ++i, sums += tile.n) {
+      const float* const row[kParts] = {sums};
+      store(p, i, of.j0, n, row);
+    }
   }
 };
 
