@@ -164,7 +164,8 @@ def cross_entropy(
 def fused_linear_cross_entropy(
     x: Any, weight: Any, target: Any, bias: Any = None, ce_weight: Any = None,
     ignore_index: int = -100, lse_square_scale: float = 0.0, label_smoothing: float = 0.0,
-    reduction: str = "mean", softcap: float | None = None, return_z_loss: bool = False,
+    reduction: str = "mean", softcap: float | None = None, return_z_loss: bool = False, *,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """Cross entropy of ``x · weightᵀ + bias``, without ever storing all of the logits.
 
@@ -180,8 +181,9 @@ def fused_linear_cross_entropy(
     is f32, ``[]`` or ``[*T]``; with ``return_z_loss`` a tuple of it and its part ``lse_square_scale
     · lse²``, which carries no gradient. dlogits have x's dtype; the weight's gradient is summed in
     f32 over the parts, rounded once, and then scaled by the loss's gradient: several parts need a
-    temporary f32 copy of its size. No gradient of a gradient. Errors: ArgumentTypeError for other
-    arrays, ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
+    temporary f32 copy of its size. No gradient of a gradient. ``out`` gets a copy of the loss (a
+    tuple: of both results), without gradients. Errors: ArgumentTypeError for other arrays,
+    ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
     ``cross_entropy_rows``. Source: Liger Kernel's function of this name.
     """
     op = "fused_linear_cross_entropy"
@@ -196,8 +198,12 @@ def fused_linear_cross_entropy(
                 f"{op}: {name} is no {kind}; expected one, got {got}", op, name, f"a {kind}", got
             )
     width = tuple(x.shape[-1:])
-    if len(weight.shape) != 2 or (width and tuple(weight.shape[1:]) != width):
-        expected, got = f"[V, {width[0] if width else 'H'}]", str(tuple(weight.shape))
+    if not width:
+        raise ShapeMismatchError.from_library(
+            f"{op}: x has no dimensions; expected [*T, H], got ()", op, "x", "[*T, H]", "()"
+        )
+    if len(weight.shape) != 2 or tuple(weight.shape[1:]) != width:
+        expected, got = f"[V, {width[0]}]", str(tuple(weight.shape))
         raise ShapeMismatchError.from_library(
             f"{op}: weight does not fit x {tuple(x.shape)}; expected {expected}, got {got}",
             op, "weight", expected, got,
@@ -208,6 +214,13 @@ def fused_linear_cross_entropy(
             f"{op}: target does not fit x; expected {expected}, got {got}",
             op, "target", expected, got,
         )  # fmt: skip
+    if out is not None:
+        names = ("loss", "z_loss") if return_z_loss else ("loss",)
+        shape = tuple(target.shape) if reduction == "none" else ()
+        inputs = {
+            "x": x, "weight": weight, "target": target, "bias": bias, "ce_weight": ce_weight,
+        }  # fmt: skip
+        places = check_loss(op, out, names, shape, inputs)
     classes = _class_weight(ce_weight, x)
     if package == "numpy":
         loss, lse = _rows_in_parts(
@@ -216,11 +229,15 @@ def fused_linear_cross_entropy(
         loss, z_loss = _reduced(
             loss, lse, target, classes, ignore_index, lse_square_scale, reduction, return_z_loss
         )
-        return (loss, z_loss) if return_z_loss else loss
-    from .loss_linear_cross_entropy import Call, linear_cross_entropy
+    else:
+        from .loss_linear_cross_entropy import Call, linear_cross_entropy
 
-    call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
-    loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)
+        call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
+        loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)
+    if out is not None:
+        for place, value in zip(places, (loss, z_loss), strict=False):
+            place[...] = value
+        return out
     return (loss, z_loss) if return_z_loss else loss
 
 
