@@ -66,8 +66,7 @@ def store_mla_cache(
 
     ckv ``[*T, C]``, kpe ``[*T, R]`` (512 and 64 in DeepSeek-V2; any widths, fast where they have a
     common divisor of 16 or more), ckv_cache ``[P, page, C]``, kpe_cache ``[P, page, R]``,
-    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Rows may have any stride; columns are
-    contiguous. Dtypes, numerics and errors are those of ``store_mla_heads``, which receives the
+    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Any strides. Dtypes, numerics and errors are those of ``store_mla_heads``, which receives the
     rows in pieces.
     """
     op = "store_mla_cache"
@@ -261,6 +260,14 @@ def _pages(given: Any, seq_lens: Any) -> tuple[Any, Any, Any]:
             f"{op}: page_table has another form; expected {expected}, got {got}",
             op, "page_table", expected, got,
         )  # fmt: skip
+    for x in given:
+        kind = name_of(x.dtype) or str(x.dtype)
+        if kind not in ("i32", "i64"):
+            expected, got = f"three vectors {parts} of i32 or i64", f"one of {kind}"
+            raise ArgumentTypeError.from_library(
+                f"{op}: page_table has another form; expected {expected}, got {got}",
+                op, "page_table", expected, got,
+            )  # fmt: skip
     if seq_lens is not None:
         expected = f"None beside {parts}"
         raise ArgumentError.from_library(
@@ -316,7 +323,7 @@ def _size(op: str, x: Any, name: str, rank: int, at: int = -1, *, more: bool = F
 
 
 def _cut(x: Any, piece: int) -> Any:
-    """Cuts the last dimension into pieces: a view if columns are contiguous, whatever the rows."""
+    """Cuts the last dimension into pieces: a view, whatever the strides."""
     return x.reshape((*x.shape[:-1], x.shape[-1] // piece, piece))
 
 
