@@ -66,8 +66,8 @@ def store_mla_cache(
 
     ckv ``[*T, C]``, kpe ``[*T, R]`` (512 and 64 in DeepSeek-V2; any widths, fast where they have a
     common divisor of 16 or more), ckv_cache ``[P, page, C]``, kpe_cache ``[P, page, R]``,
-    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Any strides. Dtypes, numerics and errors are those of ``store_mla_heads``, which receives the
-    rows in pieces.
+    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Any strides. Dtypes, numerics and errors
+    are those of ``store_mla_heads``, which receives the rows in pieces.
     """
     op = "store_mla_cache"
     need(op, ckv=ckv, kpe=kpe, ckv_cache=ckv_cache, kpe_cache=kpe_cache)

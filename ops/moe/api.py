@@ -126,15 +126,15 @@ def fused_moe(
 
     Experts of other ranks contribute nothing. This rank has as many experts as w13, from
     ``expert_offset`` on; or, with ``expert_map`` ``[experts of all ranks]`` i32 or i64, expert e is
-    ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1, or beyond the map, is no expert
-    either.
+    ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1, or beyond the map, is no
+    expert either.
 
     Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``;
     with codes ``quantize`` first, a second ``moe_permute`` for its scales, and
-    ``silu_and_mul_quant``. Values between them are rounded to x's dtype; sums are f32. Results are the same in every run.
-    Never waits for a GPU and can be captured in a CUDA graph. ``out``: where y goes; it shares no
-    memory with the inputs. No gradient. Errors: ShapeMismatchError and others of the operators.
-    Source: Gale et al., MegaBlocks, 2022.
+    ``silu_and_mul_quant``. Values between them are rounded to x's dtype; sums are f32. Results are
+    the same in every run. Never waits for a GPU and can be captured in a CUDA graph. ``out``: where
+    y goes; it shares no memory with the inputs. No gradient. Errors: ShapeMismatchError and others
+    of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
     op = "fused_moe"
     need(op, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids)
