@@ -13,6 +13,7 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._given import need
+from .._hooks import older_forms
 from .._results import attention
 from .._scores import scale_of, window_of
 from .._spread import doubled, spread, without_heads
@@ -25,6 +26,7 @@ _packed = FUNCTIONS["flash_attention_varlen_lse"].call
 _dense_f8 = FUNCTIONS["flash_attention_f8_lse"].call
 _packed_f8 = FUNCTIONS["flash_attention_varlen_f8_lse"].call
 _rotary = FUNCTIONS["flash_attention_rotary"].call
+_merge = FUNCTIONS["merge_attention_states"].call
 
 
 def flash_attention(
@@ -234,3 +236,23 @@ def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
         )  # fmt: skip
     rows = (ahead[0], *wanted[1:])
     return table if shape == rows else spread(table, rows)
+
+
+def _merge_one(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """``merge_attention_states`` of one row, o ``[D]`` and lse ``[]``: as rows ``[1, ·]``."""
+    parts = ("o1", "lse1", "o2", "lse2")
+    given = {**dict(zip(parts, args, strict=False)), **named}
+    out = given.pop("out", None)
+    ranks = [len(getattr(given.get(name), "shape", "--")) for name in parts]
+    if ranks != [1, 0, 1, 0] or len(given) != 4 or len(args) > 4:
+        return None
+    rows = None
+    if out is not None:
+        if not isinstance(out, tuple) or [len(getattr(x, "shape", "--")) for x in out] != [1, 0]:
+            return None
+        rows = tuple(x[None] for x in out)
+    o, lse = _merge(*(given[name][None] for name in parts), out=rows)
+    return (o[0], lse[0]) if out is None else out
+
+
+older_forms.update(merge_attention_states=_merge_one)
