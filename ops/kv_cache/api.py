@@ -185,7 +185,7 @@ def mla_decode(
     their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``. ``out``: where o goes, or
     with ``return_lse`` a tuple of places for o and lse.
 
-    q_nope is f32, f16 or bf16; q_pe and o have its dtype, and so have both caches, or, on CPUs, both
+    q_nope is f32, f16 or bf16; q_pe and o have its dtype. Both caches have it too or, on CPUs, both
     hold f8e4m3 or f8e5m2, as ``store_mla_cache`` writes them, with its scales, f32 ``[]``. Any
     strides, so slices of one cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not
     read. A token without keys has o = 0 and lse = −inf. Nothing waits for a GPU; a captured graph

@@ -4,8 +4,8 @@ DOCS: dict[str, dict[str, str]] = {
     "mla_decode_lse": {
         "summary": "DeepSeek's latent attention over a paged cache, one token per sequence.",
         "formula": (
-            "o = softmax(s) · ckv · ckv_scale, s = scale · (ckv_scale · q_nope · ckvᵀ + kpe_scale · "
-            "q_pe · kpeᵀ) over the keys of the token's sequence; lse = log Σ e^s"
+            "o = softmax(s) · ckv · ckv_scale, s = scale · (ckv_scale · q_nope · ckvᵀ + "
+            "kpe_scale · q_pe · kpeᵀ) over the keys of the token's sequence; lse = log Σ e^s"
         ),
         "shapes": (
             "q_nope [T, H, R], q_pe [T, H, Dr], ckv_cache [P, page, R], kpe_cache [P, page, Dr], "
