@@ -510,3 +510,61 @@ def test_out_that_does_not_fit() -> None:
     lies = np.empty((2, 6, 5, 8), "f").transpose(0, 3, 1, 2)  # no view of it is of groups
     assert dlblas.group_norm(image, 4, out=lies) is lies
     np.testing.assert_array_equal(lies, dlblas.group_norm(image, 4))
+
+
+def test_errors_of_functions_that_compute_around_operators() -> None:
+    """Whatever torch would say of a wrong value is the library's error, with the caller's name."""
+    torch = pytest.importorskip("torch")
+    q, x, three = torch.randn(1, 4, 2, 16), torch.randn(6, 16), torch.ones(3)
+    f8 = q.to(torch.float8_e4m3fn)
+    weights = torch.rand(6, 2)
+    moe = x, torch.randn(3, 16, 16), torch.randn(3, 16, 8), weights, torch.from_numpy(MOE[4])
+    ids = moe[4]
+    rows = x, torch.randn(8, 16), torch.arange(6)
+    row = x[0], three[0], x[0], three[0]
+
+    def experts(**other: Any) -> Any:
+        names = ("x", "w13", "w2", "topk_weights", "topk_ids")
+        return dlblas.fused_moe(**{**dict(zip(names, moe, strict=True)), **other})
+
+    def kernel(**other: Any) -> Any:
+        from dlblas.kernels.fused_moe import fused_moe
+
+        names = ("hidden_states", "w1", "w2", "topk_weights", "topk_ids")
+        return fused_moe(**{**dict(zip(names, moe, strict=True)), "topk": 2, **other})
+
+    def losses(**other: Any) -> Any:
+        names = ("x", "weight", "target")
+        return dlblas.fused_linear_cross_entropy(**{**dict(zip(names, rows, strict=True)), **other})
+
+    for argument, call in (
+        ("softcap", lambda: dlblas.flash_attention(q, q, q, softcap=three)),
+        ("q", lambda: dlblas.flash_attention("q", f8, f8, q_descale=three)),
+        ("q", lambda: dlblas.flash_attention(q.double(), q, q, q_descale=three)),
+        ("o1", lambda: dlblas.merge_attention_states(torch.Tensor, *row[1:])),
+        ("capacity_factor", lambda: dlblas.topk_gating(x, 2, three)),
+        ("higher_precision", lambda: dlblas.topk_gating(x, 2, higher_precision=three)),
+        ("renormalize", lambda: experts(renormalize=three)),
+        ("expert_offset", lambda: experts(expert_offset=2**70)),
+        ("topk_ids", lambda: experts(topk_ids=ids.double(), expert_map=torch.arange(3))),
+        ("topk_ids", lambda: experts(topk_ids=ids.to("meta"), expert_map=torch.arange(3))),
+        ("expert_map", lambda: experts(expert_map=torch.arange(3).to("meta"))),
+        ("w13", lambda: experts(w13=moe[1].to_sparse())),
+        ("w2", lambda: experts(w2=moe[2].to("meta"))),
+        ("w2", lambda: experts(w2=moe[2].clone().requires_grad_())),
+        ("hidden_states", lambda: kernel(hidden_states=x.double())),
+        ("w1", lambda: kernel(w1=moe[1].half())),
+        ("weight", lambda: dlblas.cross_entropy(x, rows[2], np.ones(16, "f"))),
+        ("label_smoothing", lambda: dlblas.cross_entropy(x, rows[2], label_smoothing=three)),
+        ("lse_square_scale", lambda: dlblas.cross_entropy(x, rows[2], lse_square_scale=2**70)),
+        ("lse_square_scale", lambda: losses(lse_square_scale=three)),
+        ("target", lambda: losses(target=rows[2].double())),
+        ("target", lambda: losses(target=rows[2].to("meta"))),
+        ("ce_weight", lambda: losses(ce_weight=torch.ones(1, 8))),
+        ("ce_weight", lambda: losses(ce_weight=torch.ones(8).to("meta"))),
+        ("x", lambda: losses(x=x[0, 0])),
+    ):
+        with pytest.raises(dlblas.Error, match=f": {argument} ") as refused:
+            call()
+        assert refused.value.argument == argument
+    assert dlblas.sample(x, temperature=2**70).shape == (6,)

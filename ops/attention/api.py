@@ -73,7 +73,7 @@ def flash_attention(
         def call(to: Any) -> Any:
             return _dense_f8(q, k, v, bias, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
-        _f8_alone("flash_attention", factors, out_dtype)
+        _f8_alone("flash_attention", q, factors, out_dtype)
 
         def call(to: Any) -> Any:
             return _dense(q, k, v, bias, **scalars, out=to)
@@ -111,7 +111,7 @@ def flash_attention_varlen(
         def call(to: Any) -> Any:
             return _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
-        _f8_alone("flash_attention_varlen", factors, out_dtype)
+        _f8_alone("flash_attention_varlen", q, factors, out_dtype)
 
         def call(to: Any) -> Any:
             return _packed(*tensors, **scalars, out=to)
@@ -203,7 +203,9 @@ def _is_f8(x: Any) -> bool:
     return "float8" in str(getattr(x, "dtype", ""))
 
 
-def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
+def _f8_alone(op: str, q: Any, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
+    if str(getattr(q, "dtype", "")).rpartition(".")[2] not in ("float32", "float16", "bfloat16"):
+        return  # the operator refuses q
     given = zip(
         ("q_descale", "k_descale", "v_descale", "out_dtype"), (*factors, out_dtype), strict=True
     )
@@ -243,16 +245,21 @@ def _merge_one(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     parts = ("o1", "lse1", "o2", "lse2")
     given = {**dict(zip(parts, args, strict=False)), **named}
     out = given.pop("out", None)
-    ranks = [len(getattr(given.get(name), "shape", "--")) for name in parts]
+    ranks = [_rank(given.get(name)) for name in parts]
     if ranks != [1, 0, 1, 0] or len(given) != 4 or len(args) > 4:
         return None
     rows = None
     if out is not None:
-        if not isinstance(out, tuple) or [len(getattr(x, "shape", "--")) for x in out] != [1, 0]:
+        if not isinstance(out, tuple) or [*map(_rank, out)] != [1, 0]:
             return None
         rows = tuple(x[None] for x in out)
     o, lse = _merge(*(given[name][None] for name in parts), out=rows)
     return (o[0], lse[0]) if out is None else out
+
+
+def _rank(x: Any) -> int:
+    shape = getattr(x, "shape", None)
+    return len(shape) if isinstance(shape, tuple) else -1
 
 
 older_forms.update(merge_attention_states=_merge_one)

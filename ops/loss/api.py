@@ -11,11 +11,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
 from .._given import as_matrix
 from .._results import check_loss
-from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
+from ..errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    Error,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+)
 
 __all__ = ["cross_entropy", "fused_linear_cross_entropy"]
 
@@ -59,9 +67,15 @@ def _check_options(op: str, reduction: str, ignore_index: int, lse_square_scale:
         )  # fmt: skip
 
 
-def _class_weight(weight: Any, logits: Any) -> Any:
+def _class_weight(op: str, name: str, weight: Any, logits: Any) -> Any:
     """Converts weights of the logits' dtype to f32, which the operator reads; keeps others."""
     dtype = getattr(weight, "dtype", None)
+    if dtype is not None and hasattr(weight, "new_empty") != hasattr(logits, "new_empty"):
+        got, expected = (type(x).__name__ for x in (weight, logits))
+        raise ArgumentTypeError.from_library(
+            f"{op}: {name} is of another package; expected {expected}, got {got}",
+            op, name, expected, got,
+        )  # fmt: skip
     if dtype is None or dtype != getattr(logits, "dtype", None):
         return weight
     if hasattr(weight, "new_empty"):
@@ -147,7 +161,7 @@ def cross_entropy(
         shape = tuple(target.shape) if reduction == "none" else ()
         inputs = {"logits": logits, "target": target, "weight": weight}
         places = check_loss("cross_entropy", out, names, shape, inputs)
-    weight = _class_weight(weight, logits)
+    weight = _class_weight("cross_entropy", "weight", weight, logits)
     total = weight.sum() if weight is not None and label_smoothing else None
     loss, lse = _rows(logits, target, weight, total, ignore_index, label_smoothing, softcap or 0.0)
     loss, z_loss = _reduced(
@@ -221,7 +235,8 @@ def fused_linear_cross_entropy(
             "x": x, "weight": weight, "target": target, "bias": bias, "ce_weight": ce_weight,
         }  # fmt: skip
         places = check_loss(op, out, names, shape, inputs)
-    classes = _class_weight(ce_weight, x)
+    _check_rows(op, x, weight, target, ce_weight)
+    classes = _class_weight(op, "ce_weight", ce_weight, x)
     if package == "numpy":
         loss, lse = _rows_in_parts(
             x, weight, target, bias, classes, (ignore_index, label_smoothing, softcap or 0.0)
@@ -239,6 +254,31 @@ def fused_linear_cross_entropy(
             place[...] = value
         return out
     return (loss, z_loss) if return_z_loss else loss
+
+
+def _check_rows(op: str, x: Any, weight: Any, target: Any, ce_weight: Any) -> None:
+    """Refuses targets and class weights with which the sums around the operators would fail."""
+    kind = name_of(target.dtype) or str(target.dtype)
+    if kind not in ("i32", "i64"):
+        raise UnsupportedDtypeError.from_library(
+            f"{op}: target has dtype {kind}; expected i32, i64, got {kind}",
+            op, "target", "i32, i64", kind,
+        )  # fmt: skip
+    shape, classes = getattr(ce_weight, "shape", None), tuple(weight.shape[:1])
+    if shape is not None and tuple(shape) != classes:
+        expected, got = str(classes), str(tuple(shape))
+        raise ShapeMismatchError.from_library(
+            f"{op}: ce_weight does not fit weight; expected {expected}, got {got}",
+            op, "ce_weight", expected, got,
+        )  # fmt: skip
+    there = str(getattr(x, "device", "cpu"))
+    for name, tensor in (("weight", weight), ("target", target), ("ce_weight", ce_weight)):
+        here = str(getattr(tensor, "device", there))
+        if here != there:
+            raise DeviceError.from_library(
+                f"{op}: {name} is on another device; expected {there}, got {here}",
+                op, name, there, here,
+            )  # fmt: skip
 
 
 _PART, _LEAST_ROWS = (

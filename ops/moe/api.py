@@ -15,11 +15,12 @@ from typing import Any, NoReturn
 from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
-from .._given import as_matrix, check_place, integer, need
+from .._given import as_matrix, asks_for_gradients, check_place, grad_error, integer, need
 from .._overlap import check_apart
 from ..errors import (
     ArgumentError,
     ArgumentTypeError,
+    DeviceError,
     ShapeMismatchError,
     UnsupportedDtypeError,
 )
@@ -138,6 +139,10 @@ def fused_moe(
     """
     op = "fused_moe"
     need(op, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids)
+    tensors = {
+        "x": x, "w13": w13, "w2": w2, "topk_weights": topk_weights, "topk_ids": topk_ids,
+        "w13_scale": w13_scale, "w2_scale": w2_scale, "expert_map": expert_map,
+    }  # fmt: skip
     experts = _experts(x, w13, w2)
     expert_offset = integer(op, "expert_offset", expert_offset)
     if tuple(topk_weights.shape) != tuple(topk_ids.shape):
@@ -148,12 +153,11 @@ def fused_moe(
             "fused_moe", "topk_weights", expected, got,
         )  # fmt: skip
     _check_weights(x, {"w13": w13, "w2": w2}, {"w13_scale": w13_scale, "w2_scale": w2_scale})
+    _check_ids(topk_ids)
+    _check_placed(x, tensors)
     if out is not None:
         check_place("fused_moe", "out", out, (tuple(x.shape),), name_of(x.dtype), x)
-        check_apart(
-            "fused_moe", out, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids,
-            w13_scale=w13_scale, w2_scale=w2_scale, expert_map=expert_map,
-        )  # fmt: skip
+        check_apart("fused_moe", out, **tensors)
     if renormalize:
         topk_weights = topk_weights / topk_weights.sum(axis=-1, keepdims=True)
     if expert_map is not None:
@@ -215,6 +219,34 @@ def _refuse_shape(argument: str, expected: str, x: Any) -> NoReturn:
         f"fused_moe: {argument} has another shape; expected {expected}, got {got}",
         "fused_moe", argument, expected, got,
     )  # fmt: skip
+
+
+def _check_ids(topk_ids: Any) -> None:
+    kind = name_of(topk_ids.dtype) or str(topk_ids.dtype)
+    if kind not in ("i32", "i64"):
+        _refuse_dtype("topk_ids", "i32, i64", kind)
+
+
+def _check_placed(x: Any, tensors: dict[str, Any]) -> None:
+    """Refuses tensors that require grad, are not dense, or are on another device than x: the
+    operators would call them by names of their own."""
+    op, there = "fused_moe", str(getattr(x, "device", "cpu"))
+    for name, tensor in tensors.items():
+        if asks_for_gradients(tensor):
+            raise grad_error(op, name)
+        layout = str(getattr(tensor, "layout", "torch.strided")).removeprefix("torch.")
+        if layout != "strided":
+            raise ArgumentError.from_library(
+                f"{op}: {name} is not a dense tensor; expected a strided layout, got {layout}; "
+                "convert it with .to_dense()",
+                op, name, "a strided layout", layout,
+            )  # fmt: skip
+        here = str(getattr(tensor, "device", there))
+        if here != there:
+            raise DeviceError.from_library(
+                f"{op}: {name} is on another device; expected {there}, got {here}",
+                op, name, there, here,
+            )  # fmt: skip
 
 
 def _refuse_dtype(argument: str, expected: str, got: str) -> NoReturn:

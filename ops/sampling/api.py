@@ -41,6 +41,8 @@ def _each(op: str, name: str, x: Any, value: Any, dtype: str = "float32") -> Any
             f"{op}: {name} is of another type; expected {expected}, got {got}",
             op, name, expected, got,
         )  # fmt: skip
+    elif isinstance(value, int):
+        value = float(value)
     if hasattr(x, "new_full"):
         import torch
 
