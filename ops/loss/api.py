@@ -70,7 +70,8 @@ def _check_options(op: str, reduction: str, ignore_index: int, lse_square_scale:
 def _class_weight(op: str, name: str, weight: Any, logits: Any) -> Any:
     """Converts weights of the logits' dtype to f32, which the operator reads; keeps others."""
     dtype = getattr(weight, "dtype", None)
-    if dtype is not None and hasattr(weight, "new_empty") != hasattr(logits, "new_empty"):
+    known = dtype is not None and hasattr(logits, "dtype")  # else the operator refuses logits
+    if known and hasattr(weight, "new_empty") != hasattr(logits, "new_empty"):
         got, expected = (type(x).__name__ for x in (weight, logits))
         raise ArgumentTypeError.from_library(
             f"{op}: {name} is of another package; expected {expected}, got {got}",
@@ -264,9 +265,9 @@ def _check_rows(op: str, x: Any, weight: Any, target: Any, ce_weight: Any) -> No
             f"{op}: target has dtype {kind}; expected i32, i64, got {kind}",
             op, "target", "i32, i64", kind,
         )  # fmt: skip
-    shape, classes = getattr(ce_weight, "shape", None), tuple(weight.shape[:1])
-    if shape is not None and tuple(shape) != classes:
-        expected, got = str(classes), str(tuple(shape))
+    shape = getattr(ce_weight, "shape", None)
+    if shape is not None and len(shape) != 1:
+        expected, got = str(tuple(weight.shape[:1])), str(tuple(shape))
         raise ShapeMismatchError.from_library(
             f"{op}: ce_weight does not fit weight; expected {expected}, got {got}",
             op, "ce_weight", expected, got,
