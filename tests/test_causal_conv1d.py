@@ -94,3 +94,11 @@ def test_what_is_refused(device: str) -> None:
         dlblas.causal_conv1d(x, weight, None, torch.zeros(2, 8, 4, device=device))
     with pytest.raises(errors.Error):
         dlblas.causal_conv1d(x, weight, activation="gelu")
+
+
+def test_an_update_needs_its_state(device: str) -> None:
+    x, weight, state = (torch.randn(*s, device=device) for s in ((2, 8), (8, 4), (2, 8, 3)))
+    with pytest.raises(dlblas.Error, match="causal_conv1d_update: state "):
+        dlblas.causal_conv1d_update(x, None, weight)
+    with pytest.raises(dlblas.Error, match="causal_conv1d_update: x has another shape"):
+        dlblas.causal_conv1d_update(x[0], state, weight)

@@ -261,7 +261,7 @@ MADE = {
     "flash_attention_v2": {"bias", "q_descale", "k_descale", "v_descale"},
     "fp8_gemm": {"bias", "x", "scale"},
     "fused_linear_cross_entropy": {"logits", "lse", "dloss", "dlse"},
-    "fused_moe": {"a", "weight", "offsets", "rows", "inverse"},
+    "fused_moe": {"a", "weight", "offsets", "rows", "inverse", "scale", "a_scale", "weight_scale"},
     "gated_mlp": {"bias"},
     "partial_rotary_emb": {"dk_out", "dk_pe", "dq_out", "dv_out"},
     "quantize_mx": {"x"},

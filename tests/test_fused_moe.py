@@ -205,3 +205,73 @@ def test_tokens_of_a_batch() -> None:
     got = dlblas.fused_moe(batch[0], w13, w2, *batch[1:], renormalize=True)
     assert got.shape == batch[0].shape
     np.testing.assert_array_equal(got.reshape(want.shape), want)
+
+
+def blocks(weight):
+    """Codes and scales [E, …] of E matrices, and what they stand for."""
+    made = [dlblas.quantize(w, "block128") for w in weight]
+    back = [dlblas.dequantize(*one, out_dtype="f32") for one in made]
+    torch = pytest.importorskip("torch")
+    return *(torch.stack(x) for x in zip(*made, strict=True)), torch.stack(back).double().numpy()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("tokens", [0, 1, 37])
+def test_codes_with_scales_of_blocks(dtype: str, tokens: int) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(tokens)
+    width, depth, experts = 200, 136, 4
+    x = torch.randn(tokens, width).to(getattr(torch, dtype))
+    w13, w13_scale, exact13 = blocks(torch.randn(experts, 2 * depth, width) / width**0.5)
+    w2, w2_scale, exact2 = blocks(torch.randn(experts, width, depth) / depth**0.5)
+    ids = torch.stack([torch.randperm(experts)[:2] for _ in range(tokens)] or [torch.zeros(2)])
+    ids, weights = ids[:tokens].int(), torch.rand(tokens, 2)
+    options = {"w13_scale": w13_scale, "w2_scale": w2_scale}
+    y = dlblas.fused_moe(x, w13, w2, weights, ids, **options)
+    assert y.dtype == x.dtype and y.shape == x.shape
+    exact = experts_one_by_one(x.double().numpy(), exact13, exact2, weights.numpy(), ids.numpy())
+    if tokens:  # e4m3 rounds x and silu(g) · u to 3 bits behind the first
+        assert closeness(y.double().numpy(), exact) < 6e-2
+    shifted = dlblas.fused_moe(x, w13, w2, weights, ids + 3, expert_offset=3, **options)
+    torch.testing.assert_close(shifted, y, rtol=0, atol=0)
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda *a: dlblas.fused_moe(*a, **options), backend="aot_eager", fullgraph=True
+    )
+    torch.testing.assert_close(compiled(x, w13, w2, weights, ids), y, rtol=0, atol=0)
+
+
+def test_errors_name_what_does_not_fit() -> None:
+    torch = pytest.importorskip("torch")
+    x, w13, w2, weights, ids = (
+        torch.from_numpy(np.ascontiguousarray(v))
+        for v in made(np.random.default_rng(4), 6, 4, 4, 2)
+    )
+    x, w13, w2, weights = x.float(), w13.float(), w2.float(), weights.float()
+    codes13, scale13, _ = blocks(w13)
+    codes2, scale2, _ = blocks(w2)
+    scales = {"w13_scale": scale13, "w2_scale": scale2}
+    for argument, args, options in (
+        ("x", (x[0], w13, w2), {}),
+        ("x", (x.int(), w13, w2), {}),
+        ("w13", (x, w13[:, :, 1:], w2), {}),
+        ("w13", (x, w13.half(), w2), {}),
+        ("w13", (x, None, w2), {}),
+        ("w2", (x, w13, w2[1:]), {}),
+        ("w2", (x, w13, w2.half()), {}),
+        ("w13", (x, codes13, codes2), {}),
+        ("w2_scale", (x, codes13, codes2), {"w13_scale": scale13}),
+        ("w13", (x, w13, w2), scales),
+        ("w2_scale", (x, codes13, codes2), {**scales, "w2_scale": scale2[:1]}),
+        ("w13_scale", (x, codes13, codes2), {**scales, "w13_scale": scale13.half()}),
+        ("expert_offset", (x, w13, w2), {"expert_offset": 1.5}),
+        ("expert_map", (x, w13, w2), {"expert_map": torch.ones(4)}),
+        ("expert_map", (x, w13, w2), {"expert_map": "all"}),
+    ):
+        with pytest.raises(dlblas.Error, match=f"fused_moe: {argument} ") as refused:
+            dlblas.fused_moe(*args, weights, ids, **options)
+        assert refused.value.argument == argument
+    beyond = dlblas.fused_moe(x, w13, w2, weights, ids, expert_map=torch.arange(2))
+    hidden = dlblas.fused_moe(x, w13, w2, weights, torch.where(ids < 2, ids, -1))
+    torch.testing.assert_close(beyond, hidden, rtol=0, atol=0)
+    assert not dlblas.fused_moe(x, w13, w2, weights, ids, expert_map=torch.arange(0)).any()

@@ -83,3 +83,27 @@ def test_sequences_side_by_side(device: str) -> None:
             alone = dlblas.gated_delta_rule(*(x[None, a:b] for x in args), 0.3, one, None, True)
             torch.testing.assert_close(o[a:b], alone[0], rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(state[s], one[0], rtol=1e-4, atol=1e-5)
+
+
+def test_sequences_without_tokens(device: str) -> None:
+    args = inputs((2, 0, 2, 16, 33), torch.float32, device)
+    state = torch.randn(2, 4, 16, 33, device=device)
+    before = state.clone()
+    assert dlblas.gated_delta_rule(*args, state=state).shape == (2, 0, 4, 33)
+    assert torch.equal(state, before)
+    assert dlblas.gated_delta_rule(*(x.cpu().numpy() for x in args)).shape == (2, 0, 4, 33)
+
+
+def test_tensors_of_other_tokens_are_refused(device: str) -> None:
+    """Each has as many rows as q, or not: none is taken for the rows of other tokens."""
+    args = inputs((2, 5, 2, 16, 33), torch.float32, device)
+    state = torch.zeros(2, 4, 16, 33, device=device)
+    for i, name in enumerate(("q", "k", "v", "g", "beta")):
+        for wrong in (args[i].transpose(0, 1), args[i][:, :4], args[i][0], args[i][None], None):
+            given = (*args[:i], wrong, *args[i + 1 :])
+            with pytest.raises(dlblas.Error) as refused:
+                dlblas.gated_delta_rule(*given, state=state)
+            assert refused.value.argument == name or (i == 0 and refused.value.argument == "k")
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="state has another shape"):
+        dlblas.gated_delta_rule(*args, state=state[:1])
+    assert not state.any()

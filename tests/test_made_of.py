@@ -1,6 +1,6 @@
 """Functions composed of operators (flash_attention, linear, fused_moe …), passed where an
-operator's name is expected: get_op, explain and warmup accept them, and everything else says which
-operator to name.
+operator's name is expected: get_op, tune, explain and warmup accept them, and everything else says
+which operator to name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ MADE_OF_NONE = {"rope_tables"}  # of torch's own operators
 def test_every_one_says_what_to_name(name: str) -> None:
     x = np.ones((4, 64), "f")
     for call in (
-        lambda: dlblas.tune(name, (x,)),
         lambda: dlblas.pin(name, "reference"),
         lambda: dlblas.register(name, "mine", lambda x: None),
         lambda: dlblas.reference(name, (x,)),
@@ -172,6 +171,70 @@ def test_get_op_searches_what_a_call_runs() -> None:
     assert "(store)" in str(dlblas.explain("flash_attention_lse", q, q, q, causal=True))
 
 
+MOE = (
+    *(np.ones(s, "f") for s in ((6, 16), (3, 16, 16), (3, 16, 8), (6, 2))),
+    np.stack([np.arange(6) % 3, (np.arange(6) + 1) % 3], 1),
+)
+
+
+def test_tune_searches_each_operator_that_a_call_runs() -> None:
+    report = dlblas.tune("fused_moe", MOE, seconds=0.2)
+    assert report.op == "fused_moe" and report.source == "tuned"
+    ops = [one["op"] for one in report["parts"]]
+    assert ops == [
+        "moe_permute", "grouped_gemm_rows", "silu_and_mul", "grouped_gemm_rows", "moe_unpermute"
+    ]  # fmt: skip
+    assert all(one["served"] and f"{one['op']} [" in str(report) for one in report["parts"])
+    parts = dlblas.explain("fused_moe", *MOE).as_dict()["parts"]
+    assert [part["op"] for part in parts] == ops and {part["source"] for part in parts} == {"store"}
+    assert dlblas.get_op("fused_moe", MOE, seconds=0.2).report.source == "store"
+    with pytest.raises(TypeError, match=r"tune: args"):
+        dlblas.tune("fused_moe", *MOE[:1])
+
+
+def test_indices_that_a_call_computes_are_drawn() -> None:
+    """They have no values where nothing is computed: a search that read them would crash."""
+    x, ids = np.ones((2, 3, 16), "f"), np.zeros((3, 2, 2), "i4").swapaxes(0, 1)
+    ids[..., 1] = 1
+    report = dlblas.tune("moe_permute", (x, ids, 4), seconds=0.2)  # merges dimensions: a copy
+    assert report["served"]
+    pages = np.array([0, 2, 3], "i4"), np.array([2, 0, 1], "i4"), np.array([3, 4], "i4")
+    cache = np.ones((3, 4, 2, 16), "f")
+    args = np.ones((2, 4, 16), "f"), cache, cache, pages
+    report = dlblas.tune("paged_attention", args, seconds=0.2)
+    assert [one["op"] for one in report["parts"]] == ["paged_attention_lse"]
+    assert dlblas.explain("paged_attention", *args).as_dict()["source"] == "store"
+    found = dlblas.explain("quantize_mx", np.ones((4, 64), "f"), "nvfp4").as_dict()["parts"]
+    assert [one["op"] for one in found] == ["quantize_tensor", "quantize_nvfp4"]
+
+
+def test_a_spec_serves_where_nothing_is_called() -> None:
+    x, w = dlblas.Spec((5, 48), "f32"), np.ones((8, 48), "f")
+    known = dlblas.explain("linear", x, w).as_dict()["candidates"]
+    names = [one["implementation"] for one in known if one["supports"]]
+    names.remove("reference")
+    report = dlblas.tune("linear", (x, w), seconds=0.2, implementations=names[-1:])
+    assert [one["op"] for one in report["parts"]] == ["matmul"]
+    assert report["parts"][0]["winner"]["implementation"] == names[-1]
+    op = dlblas.get_op("linear", (x, w), kwargs={"activation": "silu"}, seconds=0.2)
+    assert op.report["parts"][0]["op"] == "matmul" and "silu" in repr(op)
+    assert op(np.ones((5, 48), "f"), w).shape == (5, 8)
+    with pytest.raises(UnknownOperatorError, match="rope_tables"):
+        dlblas.tune("rope_tables", (4, 8))
+
+
+def test_tune_without_torch_makes_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlblas._called.record", lambda *_: None)
+    q = np.random.default_rng(0).standard_normal((1, 20, 2, 32), dtype=np.float32)
+    for _ in range(2):  # measures known problems again
+        before = dlblas.counters()["measured"]
+        report = dlblas.tune("flash_attention", (q, q, q), seconds=0.2)
+        assert [one["op"] for one in report["parts"]] == ["flash_attention_lse"]
+        assert dlblas.counters()["measured"] > before
+    with pytest.raises(ArgumentError, match=r"tune: args holds a Spec.*name one of matmul"):
+        dlblas.tune("linear", (dlblas.Spec((4, 64), "f32"), np.ones((8, 64), "f")))
+
+
 def test_written_arguments_are_copied_as_they_lie() -> None:
     """The caller's cache is unchanged, and the key describes the caller's layout."""
     cache = np.zeros((4, 16, 2, 64), np.float32)[:, :, :, :32]
@@ -190,8 +253,10 @@ def test_what_does_not_fit_a_function_is_refused() -> None:
     x, w = np.ones((4, 64), "f"), np.ones((8, 64), "f")
     with pytest.raises(ArgumentError, match=r"space is an operator's.*name one of matmul"):
         dlblas.get_op("linear", (x, w), space={"block_n": [16]})
-    with pytest.raises(ArgumentError, match=r"holds a Spec.*name one of matmul"):
-        dlblas.get_op("linear", (dlblas.Spec((4, 64), "f32"), w))
+    with pytest.raises(
+        ArgumentError, match=r"tune: space is an operator's.*fused_moe runs several"
+    ):
+        dlblas.tune("fused_moe", MOE, space={"block_n": [16]})
     with pytest.raises(TypeError, match=r"weight is missing; .*signature is linear"):
         dlblas.get_op("linear", (x,))
 
@@ -445,3 +510,61 @@ def test_out_that_does_not_fit() -> None:
     lies = np.empty((2, 6, 5, 8), "f").transpose(0, 3, 1, 2)  # no view of it is of groups
     assert dlblas.group_norm(image, 4, out=lies) is lies
     np.testing.assert_array_equal(lies, dlblas.group_norm(image, 4))
+
+
+def test_errors_of_functions_that_compute_around_operators() -> None:
+    """Whatever torch would say of a wrong value is the library's error, with the caller's name."""
+    torch = pytest.importorskip("torch")
+    q, x, three = torch.randn(1, 4, 2, 16), torch.randn(6, 16), torch.ones(3)
+    f8 = q.to(torch.float8_e4m3fn)
+    weights = torch.rand(6, 2)
+    moe = x, torch.randn(3, 16, 16), torch.randn(3, 16, 8), weights, torch.from_numpy(MOE[4])
+    ids = moe[4]
+    rows = x, torch.randn(8, 16), torch.arange(6)
+    row = x[0], three[0], x[0], three[0]
+
+    def experts(**other: Any) -> Any:
+        names = ("x", "w13", "w2", "topk_weights", "topk_ids")
+        return dlblas.fused_moe(**{**dict(zip(names, moe, strict=True)), **other})
+
+    def kernel(**other: Any) -> Any:
+        from dlblas.kernels.fused_moe import fused_moe
+
+        names = ("hidden_states", "w1", "w2", "topk_weights", "topk_ids")
+        return fused_moe(**{**dict(zip(names, moe, strict=True)), "topk": 2, **other})
+
+    def losses(**other: Any) -> Any:
+        names = ("x", "weight", "target")
+        return dlblas.fused_linear_cross_entropy(**{**dict(zip(names, rows, strict=True)), **other})
+
+    for argument, call in (
+        ("softcap", lambda: dlblas.flash_attention(q, q, q, softcap=three)),
+        ("q", lambda: dlblas.flash_attention("q", f8, f8, q_descale=three)),
+        ("q", lambda: dlblas.flash_attention(q.double(), q, q, q_descale=three)),
+        ("o1", lambda: dlblas.merge_attention_states(torch.Tensor, *row[1:])),
+        ("capacity_factor", lambda: dlblas.topk_gating(x, 2, three)),
+        ("higher_precision", lambda: dlblas.topk_gating(x, 2, higher_precision=three)),
+        ("renormalize", lambda: experts(renormalize=three)),
+        ("expert_offset", lambda: experts(expert_offset=2**70)),
+        ("topk_ids", lambda: experts(topk_ids=ids.double(), expert_map=torch.arange(3))),
+        ("topk_ids", lambda: experts(topk_ids=ids.to("meta"), expert_map=torch.arange(3))),
+        ("expert_map", lambda: experts(expert_map=torch.arange(3).to("meta"))),
+        ("w13", lambda: experts(w13=moe[1].to_sparse())),
+        ("w2", lambda: experts(w2=moe[2].to("meta"))),
+        ("w2", lambda: experts(w2=moe[2].clone().requires_grad_())),
+        ("hidden_states", lambda: kernel(hidden_states=x.double())),
+        ("w1", lambda: kernel(w1=moe[1].half())),
+        ("weight", lambda: dlblas.cross_entropy(x, rows[2], np.ones(16, "f"))),
+        ("label_smoothing", lambda: dlblas.cross_entropy(x, rows[2], label_smoothing=three)),
+        ("lse_square_scale", lambda: dlblas.cross_entropy(x, rows[2], lse_square_scale=2**70)),
+        ("lse_square_scale", lambda: losses(lse_square_scale=three)),
+        ("target", lambda: losses(target=rows[2].double())),
+        ("target", lambda: losses(target=rows[2].to("meta"))),
+        ("ce_weight", lambda: losses(ce_weight=torch.ones(1, 8))),
+        ("ce_weight", lambda: losses(ce_weight=torch.ones(8).to("meta"))),
+        ("x", lambda: losses(x=x[0, 0])),
+    ):
+        with pytest.raises(dlblas.Error, match=f": {argument} ") as refused:
+            call()
+        assert refused.value.argument == argument
+    assert dlblas.sample(x, temperature=2**70).shape == (6,)

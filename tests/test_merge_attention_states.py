@@ -62,11 +62,22 @@ def test_nan_and_infinities() -> None:
     assert merged(1e4, 1e4) == (2.0, pytest.approx(1e4 + math.log(2)))
 
 
-def test_one_head_without_tokens_is_refused() -> None:
-    with pytest.raises(ShapeMismatchError, match="o1"):
-        dlblas.merge_attention_states(
-            torch.ones(8), torch.tensor(0.0), torch.ones(8), torch.tensor(0.0)
-        )
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_row_alone(dtype: Any) -> None:
+    o1, o2 = (torch.randn(48).to(dtype)[::2] for _ in range(2))
+    lse1, lse2 = torch.tensor(0.3), torch.tensor(-1.0)
+    given = o1, lse1, o2, lse2
+    o, lse = dlblas.merge_attention_states(*given)
+    rows = dlblas.merge_attention_states(*(x[None] for x in given))
+    assert o.shape == (24,) and lse.shape == ()
+    assert torch.equal(o, rows[0][0]) and torch.equal(lse, rows[1][0])
+    out = torch.empty_like(o), torch.empty(())
+    assert dlblas.merge_attention_states(*given, out=out) is out
+    assert torch.equal(out[0], o) and torch.equal(out[1], lse)
+    compiled = torch.compile(dlblas.merge_attention_states, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(*given)[1], lse)
+    with pytest.raises(ShapeMismatchError, match="merge_attention_states: "):
+        dlblas.merge_attention_states(o1, lse1[None], o2, lse2)
 
 
 def test_sigmoids_that_underflow_are_renormalised() -> None:

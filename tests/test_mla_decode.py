@@ -133,3 +133,50 @@ def test_what_a_cpu_refuses() -> None:
     for lengths, other, named in (([17], table, "seq_lens"), ([5], table + 3, "page_table")):
         with pytest.raises(dlblas.errors.ArgumentError, match=f"{named} is out of bounds"):
             call(q, cache, other, torch.tensor(lengths, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("codes", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("scales", [(None, None), (0.25, None), (0.25, 0.25), (0.7, 1.3)])
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_caches_of_codes(dtype: Any, codes: Any, scales: tuple[float | None, ...]) -> None:
+    """As store_mla_cache writes them, and read back with the same scales."""
+    lengths, heads, page = [37, 0, 5, 64], 5, 16
+    q, cache, table = made(lengths, heads, dtype)
+    written = torch.zeros(cache.shape, dtype=codes)
+    parts = written[..., :512], written[..., 512:]
+    given = [None if s is None else torch.tensor(s) for s in scales]
+    rows = cache.reshape(-1, 576)
+    dlblas.store_mla_cache(
+        rows[:, :512], rows[:, 512:], *parts, torch.arange(len(rows)), *given
+    )  # fmt: skip
+    factor = torch.cat([torch.full((n,), s or 1.0) for n, s in zip((512, 64), scales, strict=True)])
+    want = expected(q, written.double() * factor.double(), table, lengths, 0.1)
+    more = dict(zip(("ckv_scale", "kpe_scale"), given, strict=True))
+    ends = torch.tensor(lengths, dtype=torch.int32)
+    got = dlblas.mla_decode(
+        q[..., :512], q[..., 512:], *parts, table, ends, 0.1, return_lse=True, **more
+    )
+    agree(got, want, dtype)
+    assert page == cache.shape[1]
+
+
+def test_what_reads_codes() -> None:
+    """CPUs do; every CUDA implementation says why it does not."""
+    q, cache, table = made([5], 2, torch.bfloat16)
+    ends = torch.tensor([5], dtype=torch.int32)
+    codes = cache.to(torch.float8_e4m3fn)
+    with pytest.raises(dlblas.errors.UnsupportedDtypeError, match="kpe_cache has dtype bf16"):
+        dlblas.mla_decode(
+            q[..., :512], q[..., 512:], codes[..., :512], cache[..., 512:], table, ends
+        )
+    for given, more, words in (
+        (codes, {}, "ckv_cache holds codes of 8 bits, which only CPUs read"),
+        (cache, {"ckv_scale": torch.tensor(2.0)}, "ckv_scale is given, which only CPUs apply"),
+    ):
+        args = q[..., :512], q[..., 512:], given[..., :512], given[..., 512:], table, ends
+        dlblas.mla_decode(*args, **more)
+        found = dlblas.explain("mla_decode_lse", *args, device="sm_90a", **more).as_dict()
+        reasons = [
+            one["reason"] for one in found["candidates"] if one["implementation"].startswith("cuda")
+        ]
+        assert len(reasons) == 3 and all(words in reason for reason in reasons), reasons

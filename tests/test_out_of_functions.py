@@ -34,6 +34,15 @@ IDS = torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1], [1, 0], [2, 1]], dtype=torch
 MX = {kind: dlblas.quantize_mx(X, kind) for kind in ("mxfp8", "mxfp4", "nvfp4")}
 F8 = Q.to(torch.float8_e4m3fn), K.to(torch.float8_e4m3fn)
 TARGET = torch.tensor([1, 2, 3, 4, 5, -100])
+PROBS = torch.rand(2, 3, 50)
+TAPS, BEFORE = R(32, 4), R(6, 32, 3)
+DELTA = R(2, 5, 2, 8), R(2, 5, 2, 8), R(2, 5, 4, 6), -torch.rand(2, 5, 4), torch.rand(2, 5, 4)
+EXPERTS = [dlblas.quantize(R(n, c), "block128") for n, c in ((16, 32), (32, 8))]
+
+
+def same(*shape: int) -> Any:  # the same values in every call
+    return R(*shape, generator=torch.Generator().manual_seed(1))
+
 
 # Name -> (the call with further arguments, an input that overlaps no result).
 CALLS: dict[str, Callable[..., Any]] = {
@@ -81,6 +90,29 @@ CALLS: dict[str, Callable[..., Any]] = {
     "fused_moe": lambda **to: dlblas.fused_moe(
         X, R(3, 16, 32, generator=torch.Generator().manual_seed(1)), torch.ones(3, 32, 8),
         torch.ones(6, 2), IDS, **to,
+    ),
+    "fused_moe codes": lambda **to: dlblas.fused_moe(
+        X, EXPERTS[0][0].expand(3, 16, 32), EXPERTS[1][0].expand(3, 32, 8), torch.ones(6, 2), IDS,
+        w13_scale=EXPERTS[0][1].expand(3, 1, 1), w2_scale=EXPERTS[1][1].expand(3, 1, 1), **to,
+    ),
+    "sample": lambda **to: dlblas.sample(PROBS, 0.7, 20, seed=3, **to),
+    "top_k_renorm": lambda **to: dlblas.top_k_renorm(PROBS, 5, **to),
+    "top_p_renorm": lambda **to: dlblas.top_p_renorm(PROBS, 0.7, **to),
+    "top_k_mask_logits": lambda **to: dlblas.top_k_mask_logits(PROBS, 5, **to),
+    "causal_conv1d": lambda **to: dlblas.causal_conv1d(same(2, 32, 6), TAPS, **to),
+    "causal_conv1d varlen": lambda **to: dlblas.causal_conv1d(
+        same(32, 12), TAPS, cu_seqlens=STARTS, **to
+    ),
+    "causal_conv1d_update": lambda **to: dlblas.causal_conv1d_update(X, BEFORE.clone(), TAPS, **to),
+    "gated_delta_rule": lambda **to: dlblas.gated_delta_rule(*DELTA, **to),
+    "gated_delta_rule varlen": lambda **to: dlblas.gated_delta_rule(
+        *(x.flatten(0, 1) for x in DELTA), cu_seqlens=torch.tensor([0, 4, 10]), **to
+    ),
+    "fused_linear_cross_entropy": lambda **to: dlblas.fused_linear_cross_entropy(
+        X, W, TARGET, **to
+    ),
+    "fused_linear_cross_entropy z": lambda **to: dlblas.fused_linear_cross_entropy(
+        X, W, TARGET, lse_square_scale=0.1, reduction="none", return_z_loss=True, **to
     ),
     "cross_entropy": lambda **to: dlblas.cross_entropy(X, TARGET, **to),
     "cross_entropy none": lambda **to: dlblas.cross_entropy(X, TARGET, reduction="none", **to),
@@ -144,6 +176,9 @@ def test_overlaps_with_inputs_are_refused() -> None:
         lambda: dlblas.fused_moe(X, R(3, 16, 32), R(3, 32, 8), torch.ones(6, 2), IDS, out=X),
         lambda: dlblas.fp8_gemm(X[:, :24], W[:, :24].T, 1.0, 1.0, "f32", out=X[:, :24]),
         lambda: dlblas.cross_entropy(X, TARGET, out=X[0, 0]),
+        lambda: dlblas.fused_linear_cross_entropy(X, W, TARGET, out=X[0, 0]),
+        lambda: dlblas.top_k_renorm(PROBS, 5, out=PROBS),
+        lambda: dlblas.gated_delta_rule(*DELTA, out=DELTA[2]),
         lambda: dlblas.mla_decode(
             LATENT[:2], R(2, 4, 8), LATENT, ROTARY, PAGE_TABLE, LENGTHS, out=LATENT[:2]
         ),
@@ -161,6 +196,7 @@ def test_no_gradient() -> None:
         lambda: dlblas.fused_gated_mlp(x, W, W, out=torch.empty(6, 24)),
         lambda: dlblas.fused_moe(x, w13, w2, torch.ones(6, 2), IDS, out=torch.empty(6, 32)),
         lambda: dlblas.cross_entropy(x, TARGET, out=torch.empty(())),
+        lambda: dlblas.fused_linear_cross_entropy(x, W, TARGET, out=torch.empty(())),
     ):
         with pytest.raises(errors.ArgumentError, match="requires grad"):
             call()
@@ -184,6 +220,10 @@ def test_errors_name_the_only_result() -> None:
     with pytest.raises(errors.ShapeMismatchError, match=r"flash_attention\w*: out has size") as e:
         dlblas.flash_attention(Q, K, K, out=torch.empty(2, 6, 4, 8))
     assert e.value.argument == "out" and "out[0]" not in str(e.value)
+    for wrong in ("memory", torch.empty_like(Q).requires_grad_()):
+        with pytest.raises(errors.Error, match="flash_attention: out ") as e:
+            dlblas.flash_attention(Q, K, K, out=wrong)
+        assert e.value.argument == "out"
     rows = torch.empty(3, 2, 4, 16).transpose(0, 1)
     with pytest.raises(errors.ArgumentError, match="paged_attention: out has leading dimensions"):
         dlblas.paged_attention(Q[:, :3], PAGES, PAGES, PAGE_TABLE, LENGTHS, out=rows)
@@ -198,3 +238,22 @@ def test_compiled() -> None:
     made = torch.compile(attend, backend="aot_eager", fullgraph=True)(Q, K, o)
     torch.testing.assert_close(made, dlblas.flash_attention(Q, K, K) + 1)
     torch.testing.assert_close(o, made - 1)
+
+
+def test_any_strides_and_a_state_of_a_refused_call() -> None:
+    """Memory in which tokens are no rows at one stride; a refused call leaves the state alone."""
+    made = dlblas.gated_delta_rule(*DELTA)
+    for place in (torch.empty(5, 2, 4, 6).transpose(0, 1), torch.empty(2, 5, 6, 4).mT):
+        assert dlblas.gated_delta_rule(*DELTA, out=place) is place
+        assert torch.equal(place, made)
+    state, taps = R(2, 4, 8, 6), BEFORE.clone()
+    kept = state.clone()
+    for wrong in (torch.empty(10, 4, 6), torch.empty(5, 2, 4, 6).half().transpose(0, 1), DELTA[2]):
+        with pytest.raises(errors.Error, match="out"):
+            dlblas.gated_delta_rule(*DELTA, state=state, out=wrong)
+    with pytest.raises(errors.Error, match="out"):
+        dlblas.causal_conv1d_update(X, taps, TAPS, out=taps[..., 0])
+    assert torch.equal(state, kept) and torch.equal(taps, BEFORE)
+    ids = np.empty((2, 3), "i4")
+    assert dlblas.sample(PROBS.numpy(), seed=3, out=ids) is ids
+    np.testing.assert_array_equal(ids, dlblas.sample(PROBS.numpy(), seed=3))

@@ -447,3 +447,13 @@ def test_a_last_page_has_a_pages_keys_at_most(last: list[int]) -> None:
     arrays["page_table"] = tuple(t.numpy() for t in given["page_table"])
     with pytest.raises(errors.ArgumentError, match="last_page_len is out of range"):
         dlblas.paged_attention(**arrays)
+
+
+def test_vectors_of_pages_of_another_dtype() -> None:
+    q, cache = torch.randn(2, 4, 16), torch.randn(3, 4, 2, 16)
+    parts = [torch.tensor([0, 1, 2]), torch.tensor([0, 1]), torch.tensor([2, 3])]
+    for i in range(3):
+        wrong = [x.float() if j == i else x for j, x in enumerate(parts)]
+        with pytest.raises(dlblas.Error, match="paged_attention: page_table ") as refused:
+            dlblas.paged_attention(q, cache, cache, tuple(wrong))
+        assert refused.value.argument == "page_table"

@@ -193,3 +193,20 @@ def test_devices_agree(dtype: str) -> None:
     torch.testing.assert_close(
         dlblas.top_k_mask_logits(x.cuda(), 77).cpu(), dlblas.top_k_mask_logits(x, 77)
     )
+
+
+@pytest.mark.parametrize("package", ["torch", "numpy"])
+def test_parameters_of_another_type(package: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.rand(3, 8) if package == "torch" else np.random.rand(3, 8).astype("f")
+    for name, value in (
+        ("temperature", "hot"), ("top_p", "a"), ("min_p", [0.1]), ("top_k", 2.5), ("top_k", "3"),
+        ("top_k", 2**40),
+    ):  # fmt: skip
+        with pytest.raises(dlblas.Error, match=f"sample: {name} ") as refused:
+            dlblas.sample(x, **{name: value})
+        assert refused.value.argument == name
+    with pytest.raises(dlblas.Error, match="top_p_renorm: top_p "):
+        dlblas.top_p_renorm(x, "a")
+    with pytest.raises(dlblas.Error, match="top_k_mask_logits: top_k "):
+        dlblas.top_k_mask_logits(x, 2.5)

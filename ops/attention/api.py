@@ -13,6 +13,7 @@ from typing import Any
 
 from .._functions import FUNCTIONS
 from .._given import need
+from .._hooks import older_forms
 from .._results import attention
 from .._scores import scale_of, window_of
 from .._spread import doubled, spread, without_heads
@@ -25,6 +26,7 @@ _packed = FUNCTIONS["flash_attention_varlen_lse"].call
 _dense_f8 = FUNCTIONS["flash_attention_f8_lse"].call
 _packed_f8 = FUNCTIONS["flash_attention_varlen_f8_lse"].call
 _rotary = FUNCTIONS["flash_attention_rotary"].call
+_merge = FUNCTIONS["merge_attention_states"].call
 
 
 def flash_attention(
@@ -71,7 +73,7 @@ def flash_attention(
         def call(to: Any) -> Any:
             return _dense_f8(q, k, v, bias, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
-        _f8_alone("flash_attention", factors, out_dtype)
+        _f8_alone("flash_attention", q, factors, out_dtype)
 
         def call(to: Any) -> Any:
             return _dense(q, k, v, bias, **scalars, out=to)
@@ -109,7 +111,7 @@ def flash_attention_varlen(
         def call(to: Any) -> Any:
             return _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
-        _f8_alone("flash_attention_varlen", factors, out_dtype)
+        _f8_alone("flash_attention_varlen", q, factors, out_dtype)
 
         def call(to: Any) -> Any:
             return _packed(*tensors, **scalars, out=to)
@@ -201,7 +203,9 @@ def _is_f8(x: Any) -> bool:
     return "float8" in str(getattr(x, "dtype", ""))
 
 
-def _f8_alone(op: str, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
+def _f8_alone(op: str, q: Any, factors: tuple[Any, Any, Any], out_dtype: Any) -> None:
+    if str(getattr(q, "dtype", "")).rpartition(".")[2] not in ("float32", "float16", "bfloat16"):
+        return  # the operator refuses q
     given = zip(
         ("q_descale", "k_descale", "v_descale", "out_dtype"), (*factors, out_dtype), strict=True
     )
@@ -234,3 +238,28 @@ def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
         )  # fmt: skip
     rows = (ahead[0], *wanted[1:])
     return table if shape == rows else spread(table, rows)
+
+
+def _merge_one(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """``merge_attention_states`` of one row, o ``[D]`` and lse ``[]``: as rows ``[1, ·]``."""
+    parts = ("o1", "lse1", "o2", "lse2")
+    given = {**dict(zip(parts, args, strict=False)), **named}
+    out = given.pop("out", None)
+    ranks = [_rank(given.get(name)) for name in parts]
+    if ranks != [1, 0, 1, 0] or len(given) != 4 or len(args) > 4:
+        return None
+    rows = None
+    if out is not None:
+        if not isinstance(out, tuple) or [*map(_rank, out)] != [1, 0]:
+            return None
+        rows = tuple(x[None] for x in out)
+    o, lse = _merge(*(given[name][None] for name in parts), out=rows)
+    return (o[0], lse[0]) if out is None else out
+
+
+def _rank(x: Any) -> int:
+    shape = getattr(x, "shape", None)
+    return len(shape) if isinstance(shape, tuple) else -1
+
+
+older_forms.update(merge_attention_states=_merge_one)

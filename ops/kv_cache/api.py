@@ -66,9 +66,8 @@ def store_mla_cache(
 
     ckv ``[*T, C]``, kpe ``[*T, R]`` (512 and 64 in DeepSeek-V2; any widths, fast where they have a
     common divisor of 16 or more), ckv_cache ``[P, page, C]``, kpe_cache ``[P, page, R]``,
-    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Rows may have any stride; columns are
-    contiguous. Dtypes, numerics and errors are those of ``store_mla_heads``, which receives the
-    rows in pieces.
+    slot_mapping ``[*T]`` i32 or i64, scales f32 ``[]``. Any strides. Dtypes, numerics and errors
+    are those of ``store_mla_heads``, which receives the rows in pieces.
     """
     op = "store_mla_cache"
     need(op, ckv=ckv, kpe=kpe, ckv_cache=ckv_cache, kpe_cache=kpe_cache)
@@ -171,11 +170,13 @@ def paged_attention(
 
 def mla_decode(
     q_nope: Any, q_pe: Any, ckv_cache: Any, kpe_cache: Any, page_table: Any, seq_lens: Any,
-    scale: float | None = None, return_lse: bool = False, *, out: Any = None,
+    scale: float | None = None, return_lse: bool = False, *, ckv_scale: Any = None,
+    kpe_scale: Any = None, out: Any = None,
 ) -> Any:  # fmt: skip
     """DeepSeek's latent attention over a paged cache, one new token per sequence.
 
-    ``o = softmax(scale · (q_nope · ckvᵀ + q_pe · kpeᵀ)) · ckv`` over the token's keys.
+    ``o = softmax(scale · (q_nope · ckvᵀ + q_pe · kpeᵀ)) · ckv`` over the token's keys, for
+    ``ckv = ckv_cache · ckv_scale`` and ``kpe = kpe_cache · kpe_scale``.
 
     q_nope ``[T, H, R]``, in the latents' space, q_pe ``[T, H, Dr]``, ckv_cache ``[P, page, R]``,
     kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table ``[T, W]``,
@@ -184,11 +185,12 @@ def mla_decode(
     their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``. ``out``: where o goes, or
     with ``return_lse`` a tuple of places for o and lse.
 
-    q_nope is f32, f16 or bf16; q_pe, the caches and o have its dtype. Any strides, so slices of one
-    cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not read. A token without
-    keys has o = 0 and lse = −inf. Nothing waits for a GPU; a captured graph serves other lengths.
-    Errors: ArgumentError for a scale of 0, those of ``mla_decode_lse``. Source: DeepSeek-AI,
-    DeepSeek-V2, 2024.
+    q_nope is f32, f16 or bf16; q_pe and o have its dtype. Both caches have it too or, on CPUs, both
+    hold f8e4m3 or f8e5m2, as ``store_mla_cache`` writes them, with its scales, f32 ``[]``. Any
+    strides, so slices of one cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not
+    read. A token without keys has o = 0 and lse = −inf. Nothing waits for a GPU; a captured graph
+    serves other lengths. Errors: ArgumentError for a scale of 0, those of ``mla_decode_lse``.
+    Source: DeepSeek-AI, DeepSeek-V2, 2024.
     """
     op = "mla_decode"
     need(op, q_nope=q_nope, q_pe=q_pe)
@@ -203,8 +205,9 @@ def mla_decode(
 
     def call(to: Any) -> Any:
         return _latent(
-            q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale=scale, out=to
-        )
+            q_nope, q_pe, ckv_cache, kpe_cache, page_table, seq_lens, scale, ckv_scale, kpe_scale,
+            out=to,
+        )  # fmt: skip
 
     return _split(op, call, q_nope, lead, out, return_lse)
 
@@ -261,6 +264,14 @@ def _pages(given: Any, seq_lens: Any) -> tuple[Any, Any, Any]:
             f"{op}: page_table has another form; expected {expected}, got {got}",
             op, "page_table", expected, got,
         )  # fmt: skip
+    for x in given:
+        kind = name_of(x.dtype) or str(x.dtype)
+        if kind not in ("i32", "i64"):
+            expected, got = f"three vectors {parts} of i32 or i64", f"one of {kind}"
+            raise ArgumentTypeError.from_library(
+                f"{op}: page_table has another form; expected {expected}, got {got}",
+                op, "page_table", expected, got,
+            )  # fmt: skip
     if seq_lens is not None:
         expected = f"None beside {parts}"
         raise ArgumentError.from_library(
@@ -316,7 +327,7 @@ def _size(op: str, x: Any, name: str, rank: int, at: int = -1, *, more: bool = F
 
 
 def _cut(x: Any, piece: int) -> Any:
-    """Cuts the last dimension into pieces: a view if columns are contiguous, whatever the rows."""
+    """Cuts the last dimension into pieces: a view, whatever the strides."""
     return x.reshape((*x.shape[:-1], x.shape[-1] // piece, piece))
 
 

@@ -11,11 +11,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
 from .._given import as_matrix
 from .._results import check_loss
-from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError
+from ..errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    Error,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+)
 
 __all__ = ["cross_entropy", "fused_linear_cross_entropy"]
 
@@ -59,9 +67,16 @@ def _check_options(op: str, reduction: str, ignore_index: int, lse_square_scale:
         )  # fmt: skip
 
 
-def _class_weight(weight: Any, logits: Any) -> Any:
+def _class_weight(op: str, name: str, weight: Any, logits: Any) -> Any:
     """Converts weights of the logits' dtype to f32, which the operator reads; keeps others."""
     dtype = getattr(weight, "dtype", None)
+    known = dtype is not None and hasattr(logits, "dtype")  # else the operator refuses logits
+    if known and hasattr(weight, "new_empty") != hasattr(logits, "new_empty"):
+        got, expected = (type(x).__name__ for x in (weight, logits))
+        raise ArgumentTypeError.from_library(
+            f"{op}: {name} is of another package; expected {expected}, got {got}",
+            op, name, expected, got,
+        )  # fmt: skip
     if dtype is None or dtype != getattr(logits, "dtype", None):
         return weight
     if hasattr(weight, "new_empty"):
@@ -147,7 +162,7 @@ def cross_entropy(
         shape = tuple(target.shape) if reduction == "none" else ()
         inputs = {"logits": logits, "target": target, "weight": weight}
         places = check_loss("cross_entropy", out, names, shape, inputs)
-    weight = _class_weight(weight, logits)
+    weight = _class_weight("cross_entropy", "weight", weight, logits)
     total = weight.sum() if weight is not None and label_smoothing else None
     loss, lse = _rows(logits, target, weight, total, ignore_index, label_smoothing, softcap or 0.0)
     loss, z_loss = _reduced(
@@ -164,7 +179,8 @@ def cross_entropy(
 def fused_linear_cross_entropy(
     x: Any, weight: Any, target: Any, bias: Any = None, ce_weight: Any = None,
     ignore_index: int = -100, lse_square_scale: float = 0.0, label_smoothing: float = 0.0,
-    reduction: str = "mean", softcap: float | None = None, return_z_loss: bool = False,
+    reduction: str = "mean", softcap: float | None = None, return_z_loss: bool = False, *,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """Cross entropy of ``x · weightᵀ + bias``, without ever storing all of the logits.
 
@@ -180,8 +196,9 @@ def fused_linear_cross_entropy(
     is f32, ``[]`` or ``[*T]``; with ``return_z_loss`` a tuple of it and its part ``lse_square_scale
     · lse²``, which carries no gradient. dlogits have x's dtype; the weight's gradient is summed in
     f32 over the parts, rounded once, and then scaled by the loss's gradient: several parts need a
-    temporary f32 copy of its size. No gradient of a gradient. Errors: ArgumentTypeError for other
-    arrays, ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
+    temporary f32 copy of its size. No gradient of a gradient. ``out`` gets a copy of the loss (a
+    tuple: of both results), without gradients. Errors: ArgumentTypeError for other arrays,
+    ArgumentError for another reduction, ShapeMismatchError; those of ``matmul`` and
     ``cross_entropy_rows``. Source: Liger Kernel's function of this name.
     """
     op = "fused_linear_cross_entropy"
@@ -196,8 +213,12 @@ def fused_linear_cross_entropy(
                 f"{op}: {name} is no {kind}; expected one, got {got}", op, name, f"a {kind}", got
             )
     width = tuple(x.shape[-1:])
-    if len(weight.shape) != 2 or (width and tuple(weight.shape[1:]) != width):
-        expected, got = f"[V, {width[0] if width else 'H'}]", str(tuple(weight.shape))
+    if not width:
+        raise ShapeMismatchError.from_library(
+            f"{op}: x has no dimensions; expected [*T, H], got ()", op, "x", "[*T, H]", "()"
+        )
+    if len(weight.shape) != 2 or tuple(weight.shape[1:]) != width:
+        expected, got = f"[V, {width[0]}]", str(tuple(weight.shape))
         raise ShapeMismatchError.from_library(
             f"{op}: weight does not fit x {tuple(x.shape)}; expected {expected}, got {got}",
             op, "weight", expected, got,
@@ -208,7 +229,15 @@ def fused_linear_cross_entropy(
             f"{op}: target does not fit x; expected {expected}, got {got}",
             op, "target", expected, got,
         )  # fmt: skip
-    classes = _class_weight(ce_weight, x)
+    if out is not None:
+        names = ("loss", "z_loss") if return_z_loss else ("loss",)
+        shape = tuple(target.shape) if reduction == "none" else ()
+        inputs = {
+            "x": x, "weight": weight, "target": target, "bias": bias, "ce_weight": ce_weight,
+        }  # fmt: skip
+        places = check_loss(op, out, names, shape, inputs)
+    _check_rows(op, x, weight, target, ce_weight)
+    classes = _class_weight(op, "ce_weight", ce_weight, x)
     if package == "numpy":
         loss, lse = _rows_in_parts(
             x, weight, target, bias, classes, (ignore_index, label_smoothing, softcap or 0.0)
@@ -216,12 +245,41 @@ def fused_linear_cross_entropy(
         loss, z_loss = _reduced(
             loss, lse, target, classes, ignore_index, lse_square_scale, reduction, return_z_loss
         )
-        return (loss, z_loss) if return_z_loss else loss
-    from .loss_linear_cross_entropy import Call, linear_cross_entropy
+    else:
+        from .loss_linear_cross_entropy import Call, linear_cross_entropy
 
-    call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
-    loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)
+        call = Call(ignore_index, lse_square_scale, label_smoothing, reduction, softcap or 0.0)
+        loss, z_loss = linear_cross_entropy(x, weight, target, bias, classes, call)
+    if out is not None:
+        for place, value in zip(places, (loss, z_loss), strict=False):
+            place[...] = value
+        return out
     return (loss, z_loss) if return_z_loss else loss
+
+
+def _check_rows(op: str, x: Any, weight: Any, target: Any, ce_weight: Any) -> None:
+    """Refuses targets and class weights with which the sums around the operators would fail."""
+    kind = name_of(target.dtype) or str(target.dtype)
+    if kind not in ("i32", "i64"):
+        raise UnsupportedDtypeError.from_library(
+            f"{op}: target has dtype {kind}; expected i32, i64, got {kind}",
+            op, "target", "i32, i64", kind,
+        )  # fmt: skip
+    shape = getattr(ce_weight, "shape", None)
+    if shape is not None and len(shape) != 1:
+        expected, got = str(tuple(weight.shape[:1])), str(tuple(shape))
+        raise ShapeMismatchError.from_library(
+            f"{op}: ce_weight does not fit weight; expected {expected}, got {got}",
+            op, "ce_weight", expected, got,
+        )  # fmt: skip
+    there = str(getattr(x, "device", "cpu"))
+    for name, tensor in (("weight", weight), ("target", target), ("ce_weight", ce_weight)):
+        here = str(getattr(tensor, "device", there))
+        if here != there:
+            raise DeviceError.from_library(
+                f"{op}: {name} is on another device; expected {there}, got {here}",
+                op, name, there, here,
+            )  # fmt: skip
 
 
 _PART, _LEAST_ROWS = (

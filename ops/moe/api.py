@@ -15,9 +15,15 @@ from typing import Any, NoReturn
 from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
-from .._given import as_matrix, check_place
+from .._given import as_matrix, asks_for_gradients, check_place, grad_error, integer, need
 from .._overlap import check_apart
-from ..errors import ArgumentError, ShapeMismatchError
+from ..errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+)
 
 __all__ = ["fused_moe", "topk_gating"]
 
@@ -26,6 +32,9 @@ _moe_permute = FUNCTIONS["moe_permute"].call
 _moe_unpermute = FUNCTIONS["moe_unpermute"].call
 _grouped_gemm = FUNCTIONS["grouped_gemm_rows"].call
 _silu_and_mul = FUNCTIONS["silu_and_mul"].call
+_quantize = FUNCTIONS["quantize_group"].call
+_grouped_block = FUNCTIONS["grouped_gemm_rows_block"].call
+_silu_and_mul_quant = FUNCTIONS["silu_and_mul_quant_group"].call
 
 
 def topk_gating(
@@ -72,9 +81,10 @@ def topk_gating(
         raise _wrong("k", f"0 to {experts} choices, one of each expert", k)
     if not 0 <= capacity_factor < math.inf:  # nor NaN
         raise _wrong("capacity_factor", "a finite number, 0 or more", capacity_factor)
+    min_capacity = integer("topk_gating", "min_capacity", min_capacity)
     if min_capacity < 0:
         raise _wrong("min_capacity", "0 or more places", min_capacity)
-    capacity = _capacity(tokens, experts, capacity_factor * k, int(min_capacity))
+    capacity = _capacity(tokens, experts, capacity_factor * k, min_capacity)
     places = None
     if out is not None and (not isinstance(out, tuple) or len(out) != 4):
         got = f"{len(out)}" if isinstance(out, tuple) else type(out).__name__
@@ -96,6 +106,8 @@ def fused_moe(
     topk_weights: Any,
     topk_ids: Any,
     *,
+    w13_scale: Any = None,
+    w2_scale: Any = None,
     renormalize: bool = False,
     expert_offset: int = 0,
     expert_map: Any = None,
@@ -109,21 +121,30 @@ def fused_moe(
     ``[*T, topk]``, f32 or x's dtype; topk_ids ``[*T, topk]``, i32 or i64 -> y ``[*T, C]``, x's
     dtype. With ``renormalize``, each token's weights are divided by their sum.
 
+    Or w13 and w2 are f8e4m3 codes with ``w13_scale`` ``[E, ceil(2F/128), ceil(C/128)]`` and
+    ``w2_scale`` ``[E, ceil(C/128), ceil(F/128)]``, f32, one per block of 128 × 128: then each 128
+    values of a row of x, and of ``silu(g) · u``, are quantised with a scale of their own.
+
     Experts of other ranks contribute nothing. This rank has as many experts as w13, from
     ``expert_offset`` on; or, with ``expert_map`` ``[experts of all ranks]`` i32 or i64, expert e is
-    ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1 is no expert either.
+    ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1, or beyond the map, is no
+    expert either.
 
-    Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``.
-    Values between them are rounded to x's dtype; sums are f32. Results are the same in every run.
-    Never waits for a GPU and can be captured in a CUDA graph. ``out``: where y goes; it shares no
-    memory with the inputs. No gradient. Errors: ShapeMismatchError and others of the operators.
-    Source: Gale et al., MegaBlocks, 2022.
+    Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``;
+    with codes ``quantize`` first, a second ``moe_permute`` for its scales, and
+    ``silu_and_mul_quant``. Values between them are rounded to x's dtype; sums are f32. Results are
+    the same in every run. Never waits for a GPU and can be captured in a CUDA graph. ``out``: where
+    y goes; it shares no memory with the inputs. No gradient. Errors: ShapeMismatchError and others
+    of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
-    if len(w13.shape) != 3 or len(w2.shape) != 3 or len(x.shape) < 2:
-        _refuse_shapes(x, w13, w2, "x [*T, C], w13 [E, 2F, C], w2 [E, C, F]")
-    experts, width, depth = (int(size) for size in w13.shape)
-    if tuple(w2.shape) != (experts, depth, width // 2) or width % 2 or x.shape[-1] != depth:
-        _refuse_shapes(x, w13, w2, "x [*T, C], w13 [E, 2F, C], w2 [E, C, F]")
+    op = "fused_moe"
+    need(op, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids)
+    tensors = {
+        "x": x, "w13": w13, "w2": w2, "topk_weights": topk_weights, "topk_ids": topk_ids,
+        "w13_scale": w13_scale, "w2_scale": w2_scale, "expert_map": expert_map,
+    }  # fmt: skip
+    experts = _experts(x, w13, w2)
+    expert_offset = integer(op, "expert_offset", expert_offset)
     if tuple(topk_weights.shape) != tuple(topk_ids.shape):
         expected, got = str(tuple(topk_ids.shape)), str(tuple(topk_weights.shape))
         raise ShapeMismatchError.from_library(
@@ -131,30 +152,124 @@ def fused_moe(
             f"{got}",
             "fused_moe", "topk_weights", expected, got,
         )  # fmt: skip
+    _check_weights(x, {"w13": w13, "w2": w2}, {"w13_scale": w13_scale, "w2_scale": w2_scale})
+    _check_ids(topk_ids)
+    _check_placed(x, tensors)
     if out is not None:
         check_place("fused_moe", "out", out, (tuple(x.shape),), name_of(x.dtype), x)
-        check_apart(
-            "fused_moe", out, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids,
-            expert_map=expert_map,
-        )  # fmt: skip
+        check_apart("fused_moe", out, **tensors)
     if renormalize:
         topk_weights = topk_weights / topk_weights.sum(axis=-1, keepdims=True)
     if expert_map is not None:
-        there = (topk_ids >= 0) * 1
-        topk_ids = expert_map[topk_ids * there] * there + there - 1
+        topk_ids = _local(expert_map, topk_ids)
     if expert_offset:
         topk_ids = topk_ids - expert_offset
-    rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
-    rows = _silu_and_mul(_grouped_gemm(rows, w13, offsets))
-    return _moe_unpermute(_grouped_gemm(rows, w2, offsets), inverse, topk_weights, out=out)
+    if w13_scale is None:
+        rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
+        rows = _silu_and_mul(_grouped_gemm(rows, w13, offsets))
+        return _moe_unpermute(_grouped_gemm(rows, w2, offsets), inverse, topk_weights, out=out)
+    codes, scale = _quantize(x, 128)
+    codes, offsets, inverse = _moe_permute(codes, topk_ids, experts)
+    scale = _moe_permute(scale, topk_ids, experts)[0]
+    rows = _grouped_block(codes, w13, offsets, scale, w13_scale, out_dtype=x.dtype)
+    codes, scale = _silu_and_mul_quant(rows, 128)
+    rows = _grouped_block(codes, w2, offsets, scale, w2_scale, out_dtype=x.dtype)
+    return _moe_unpermute(rows, inverse, topk_weights, out=out)
 
 
-def _refuse_shapes(x: Any, w13: Any, w2: Any, expected: str) -> NoReturn:
-    got = ", ".join(str(tuple(t.shape)) for t in (x, w13, w2))
+def _check_weights(x: Any, weights: dict[str, Any], scales: dict[str, Any]) -> None:
+    """Refuses weights of another dtype than x, or than f8e4m3 with scales of all blocks."""
+    given = [name for name, scale in scales.items() if scale is not None]
+    if len(given) == 1:
+        missing = "w2_scale" if given == ["w13_scale"] else "w13_scale"
+        raise ArgumentError.from_library(
+            f"fused_moe: {missing} is missing; expected both scales or none, got one",
+            "fused_moe", missing, "both scales or none", "one",
+        )  # fmt: skip
+    kind = name_of(x.dtype) or str(x.dtype)
+    if kind not in ("f32", "f16", "bf16"):
+        _refuse_dtype("x", "f32, f16, bf16", kind)
+    for name, weight in weights.items():
+        got = name_of(weight.dtype) or str(weight.dtype)
+        if got != ("f8e4m3" if given else kind):
+            _refuse_dtype(name, "f8e4m3, with scales" if given else f"{kind}, as x", got)
+        scale = scales[f"{name}_scale"]
+        if scale is not None and name_of(scale.dtype) != "f32":
+            _refuse_dtype(f"{name}_scale", "f32", name_of(scale.dtype) or str(scale.dtype))
+        blocks = (weight.shape[0], -(-weight.shape[1] // 128), -(-weight.shape[2] // 128))
+        if scale is not None and tuple(scale.shape) != blocks:
+            _refuse_shape(f"{name}_scale", f"{blocks}, one per block of 128 × 128", scale)
+
+
+def _experts(x: Any, w13: Any, w2: Any) -> int:
+    """The number of experts of this rank, from shapes that fit."""
+    if len(x.shape) < 2:
+        _refuse_shape("x", "[*T, C]", x)
+    if len(w13.shape) != 3 or w13.shape[1] % 2 or w13.shape[2] != x.shape[-1]:
+        _refuse_shape("w13", f"[E, 2F, {x.shape[-1]}]", w13)
+    experts, width, depth = w13.shape
+    if tuple(w2.shape) != (experts, depth, width // 2):
+        _refuse_shape("w2", f"{(experts, depth, width // 2)} beside w13 {tuple(w13.shape)}", w2)
+    return int(experts)
+
+
+def _refuse_shape(argument: str, expected: str, x: Any) -> NoReturn:
+    got = str(tuple(x.shape))
     raise ShapeMismatchError.from_library(
-        f"fused_moe: w13 or w2 has another shape; expected {expected}, got {got}",
-        "fused_moe", "w13", expected, got,
+        f"fused_moe: {argument} has another shape; expected {expected}, got {got}",
+        "fused_moe", argument, expected, got,
     )  # fmt: skip
+
+
+def _check_ids(topk_ids: Any) -> None:
+    kind = name_of(topk_ids.dtype) or str(topk_ids.dtype)
+    if kind not in ("i32", "i64"):
+        _refuse_dtype("topk_ids", "i32, i64", kind)
+
+
+def _check_placed(x: Any, tensors: dict[str, Any]) -> None:
+    """Refuses tensors that require grad, are not dense, or are on another device than x: the
+    operators would call them by names of their own."""
+    op, there = "fused_moe", str(getattr(x, "device", "cpu"))
+    for name, tensor in tensors.items():
+        if asks_for_gradients(tensor):
+            raise grad_error(op, name)
+        layout = str(getattr(tensor, "layout", "torch.strided")).removeprefix("torch.")
+        if layout != "strided":
+            raise ArgumentError.from_library(
+                f"{op}: {name} is not a dense tensor; expected a strided layout, got {layout}; "
+                "convert it with .to_dense()",
+                op, name, "a strided layout", layout,
+            )  # fmt: skip
+        here = str(getattr(tensor, "device", there))
+        if here != there:
+            raise DeviceError.from_library(
+                f"{op}: {name} is on another device; expected {there}, got {here}",
+                op, name, there, here,
+            )  # fmt: skip
+
+
+def _refuse_dtype(argument: str, expected: str, got: str) -> NoReturn:
+    raise UnsupportedDtypeError.from_library(
+        f"fused_moe: {argument} has dtype {got}; expected {expected}, got {got}",
+        "fused_moe", argument, expected, got,
+    )  # fmt: skip
+
+
+def _local(expert_map: Any, topk_ids: Any) -> Any:
+    """The experts of this rank, −1 for others and for ids that the map does not have."""
+    shape = getattr(expert_map, "shape", None)
+    if shape is None or len(shape) != 1 or name_of(expert_map.dtype) not in ("i32", "i64"):
+        expected = "a vector of i32 or i64"
+        got = type(expert_map).__name__ if shape is None else f"{expert_map.dtype} {tuple(shape)}"
+        raise ArgumentTypeError.from_library(
+            f"fused_moe: expert_map has another form; expected {expected}, got {got}",
+            "fused_moe", "expert_map", expected, got,
+        )  # fmt: skip
+    if shape[0] == 0:
+        return topk_ids * 0 - 1
+    there = ((topk_ids >= 0) & (topk_ids < shape[0])) * 1
+    return expert_map[topk_ids * there] * there + there - 1
 
 
 def _f32_of(array: Any) -> Any:

@@ -11,6 +11,9 @@ from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._given import integer
+from .._results import check_shape
+from ..errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["sample", "top_k_mask_logits", "top_k_renorm", "top_p_renorm"]
 
@@ -25,11 +28,21 @@ CALLED = {
 _sample, _filter = FUNCTIONS["sample_rows"].call, FUNCTIONS["filter_rows"].call
 
 
-def _each(x: Any, value: Any, dtype: str) -> Any:
+def _each(op: str, name: str, x: Any, value: Any, dtype: str = "float32") -> Any:
     """A number expanded to one value per row of x; arrays and None unchanged."""
     if value is None or hasattr(value, "shape"):
         return value
     lead = tuple(x.shape[:-1])
+    if dtype == "int32":
+        value = _count(op, name, value)
+    elif not hasattr(type(value), "__float__"):
+        expected, got = "a number, or an array with one per row", type(value).__name__
+        raise ArgumentTypeError.from_library(
+            f"{op}: {name} is of another type; expected {expected}, got {got}",
+            op, name, expected, got,
+        )  # fmt: skip
+    elif isinstance(value, int):
+        value = float(value)
     if hasattr(x, "new_full"):
         import torch
 
@@ -37,9 +50,20 @@ def _each(x: Any, value: Any, dtype: str) -> Any:
     return import_module("numpy").full(lead, value, dtype)
 
 
+def _count(op: str, name: str, value: Any) -> int:
+    """An integer that i32 holds."""
+    count = integer(op, name, value, "an integer, or an array with one per row")
+    if not -(2**31) <= count < 2**31:
+        expected, got = "an integer of 32 bits", "one beyond 2^31"
+        raise ArgumentError.from_library(
+            f"{op}: {name} is out of range; expected {expected}, got {got}", op, name, expected, got
+        )
+    return count
+
+
 def sample(
     x: Any, temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None,
-    seed: Any = 0, offset: Any = 0, *, probs: bool = False,
+    seed: Any = 0, offset: Any = 0, *, probs: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
     """Draws one token per row of logits (with ``probs``, of probabilities): ids ``[*T]`` i32.
 
@@ -54,34 +78,44 @@ def sample(
     ``[*T]``. u comes from Philox4x32-10 of seed, offset and row; with an array of seeds, of seed
     and offset alone. The same arguments give the same ids, so use a new offset for each draw. The
     arrays' values may change between replays of a CUDA graph. A row that holds NaN or +inf, or no
-    number at all, gives −1. Errors: those of ``sample_rows``. Source: as in FlashInfer, vLLM and
-    SGLang.
+    number at all, gives −1. ``out``: where the ids go. Errors: those of ``sample_rows``. Source: as
+    in FlashInfer, vLLM and SGLang.
     """
+    op = "sample"
     seeds = seed if hasattr(seed, "shape") else None
     offsets = offset if hasattr(offset, "shape") else None
-    return _sample(
-        x, _each(x, temperature, "float32"), _each(x, top_k, "int32"), _each(x, top_p, "float32"),
-        _each(x, min_p, "float32"), seeds, offsets, 0 if seeds is not None else seed,
-        0 if offsets is not None else offset, probs,
-    )[..., 0]  # fmt: skip
+    given = (
+        x, _each(op, "temperature", x, temperature), _each(op, "top_k", x, top_k, "int32"),
+        _each(op, "top_p", x, top_p), _each(op, "min_p", x, min_p), seeds, offsets,
+        0 if seeds is not None else seed, 0 if offsets is not None else offset, probs,
+    )  # fmt: skip
+    if out is None:
+        return _sample(*given)[..., 0]
+    check_shape(op, out, tuple(x.shape[:-1]))
+    _sample(*given, out=out[..., None])
+    return out
 
 
-def top_k_renorm(probs: Any, top_k: Any) -> Any:
+def top_k_renorm(probs: Any, top_k: Any, *, out: Any = None) -> Any:
     """Keeps the top_k largest probabilities of each row, and ties with the last, divided by their
-    sum; 0 elsewhere. probs ``[*T, V]``, top_k a number or ``[*T]``; y has probs' dtype.
+    sum; 0 elsewhere. probs ``[*T, V]``, top_k a number or ``[*T]``; y has probs' dtype. ``out``:
+    where y goes.
     """
-    return _filter(probs, _each(probs, top_k, "int32"), None, None, True, True)
+    count = _each("top_k_renorm", "top_k", probs, top_k, "int32")
+    return _filter(probs, count, None, None, True, True, out=out)
 
 
-def top_p_renorm(probs: Any, top_p: Any) -> Any:
+def top_p_renorm(probs: Any, top_p: Any, *, out: Any = None) -> Any:
     """Keeps probabilities if larger ones have less than top_p of the row's mass, divided by the sum
     of those kept; 0 elsewhere. probs ``[*T, V]``, top_p a number or ``[*T]``; y has probs' dtype.
+    ``out``: where y goes.
     """
-    return _filter(probs, None, _each(probs, top_p, "float32"), None, True, True)
+    mass = _each("top_p_renorm", "top_p", probs, top_p)
+    return _filter(probs, None, mass, None, True, True, out=out)
 
 
-def top_k_mask_logits(logits: Any, top_k: Any) -> Any:
+def top_k_mask_logits(logits: Any, top_k: Any, *, out: Any = None) -> Any:
     """Keeps the top_k largest logits of each row, and ties with the last; −inf elsewhere. logits
-    ``[*T, V]``, top_k a number or ``[*T]``; y has logits' dtype.
+    ``[*T, V]``, top_k a number or ``[*T]``; y has logits' dtype. ``out``: where y goes.
     """
-    return _filter(logits, _each(logits, top_k, "int32"))
+    return _filter(logits, _each("top_k_mask_logits", "top_k", logits, top_k, "int32"), out=out)

@@ -143,6 +143,13 @@ def of_another_type(
                 f"{op}: {one.name} is of another type; expected {expected}, got {one.got}",
                 op, one.name, expected, one.got,
             )  # fmt: skip
+    for one in given:
+        if isinstance(reason, OverflowError) and one.kind in ("int", "float") and _is_long(one):
+            expected, got = "a number of 64 bits", "an integer beyond 2^63"
+            return ArgumentError.from_library(
+                f"{op}: {one.name} is too large; expected {expected}, got {got}",
+                op, one.name, expected, got,
+            )  # fmt: skip
     arrays = [one for one in given if one.kind in _ARRAYS]
     for one in arrays:
         expected = _ARRAYS[one.kind]
@@ -219,6 +226,20 @@ def _is_integer(value: Any) -> bool:
         return False
 
 
+def _is_long(one: _Given) -> bool:
+    return isinstance(one.value, int) and not -(2**63) <= one.value < 2**63
+
+
+def _is_single(value: Any) -> bool:
+    """False for an array of several elements, or of none."""
+    shape = getattr(value, "shape", ())
+    return not isinstance(shape, tuple) or all(size == 1 for size in shape)
+
+
+def _is_number(value: Any) -> bool:
+    return _has("__float__", "__index__")(value) and _is_single(value)
+
+
 def _are_integers(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(map(_is_integer, value))
 
@@ -227,7 +248,8 @@ def _are_integers(value: Any) -> bool:
 _NEEDS = {
     "str": ("a string", _has("casefold")),
     "int": ("an integer", _is_integer),
-    "float": ("a number", _has("__float__", "__index__")),
+    "float": ("a number", _is_number),
+    "bool": ("True or False", _is_single),
     "tuple[int, int, int]": ("a tuple of integers", _are_integers),
     "Mapping[str, Any]": ("a mapping", _has("keys")),
 }

@@ -38,6 +38,9 @@ def _device_of(value: Any) -> Any:
     return "cpu" if device == "meta" else device
 
 
+_INVENTED = 1 << 48  # addresses from here on are no memory
+
+
 class _Memory:
     """Addresses of meta tensors, which the library compares and never reads: an argument's own, so
     that its alignment and what it shares count, and others that nothing has."""
@@ -47,7 +50,7 @@ class _Memory:
         self.kept: list[Any] = []  # a storage that is freed leaves its identity to another
 
     def put(self, tensor: Any, address: int | None) -> None:
-        own = (1 << 48) + (len(self.known) << 40)
+        own = _INVENTED + (len(self.known) << 40)
         self.known.setdefault(tensor.untyped_storage()._cdata, own if address is None else address)
         self.kept.append(tensor)
 
@@ -84,7 +87,10 @@ def _recorder(torch: Any, device: Any, memory: _Memory, found: list[Called]) -> 
         if not isinstance(value, torch.Tensor):
             return value
         made = Spec(tuple(value.shape), value.dtype, tuple(value.stride()), device)
-        made._exchange = (memory.of(value), *made._exchange[1:])
+        address = memory.of(value)
+        if address >= _INVENTED and (made.dtype in ("i32", "i64") or value.numel() < 2):
+            return made  # indices and scales that the call computes: the library would read them
+        made._exchange = (address, *made._exchange[1:])
         return made
 
     class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -29,10 +29,11 @@ class Tokens(NamedTuple):
 
     inputs: dict[str, int]
     results: tuple[int | None, ...] = ()  # None: it has no tokens
-    written: tuple[str, ...] = ()  # inputs that a form writes over
+    written: tuple[str, ...] = ()  # inputs that are written
 
 
 _TENSOR = re.compile(r"(\w+): [^\s,\[]+\[([^\]]*)\]")  # of a schema: name and dimensions
+_WRITTEN = re.compile(_TENSOR.pattern + r"\??!")
 
 
 def _tokens_of(function: Function, letter: str) -> Tokens:
@@ -49,7 +50,10 @@ def _tokens_of(function: Function, letter: str) -> Tokens:
     return Tokens(
         {name: rest for name, rest in given.items() if rest is not None},
         tuple(made[name] for name in function.results),
-        tuple(re.findall(r"(\w+)!\w", function.schema)),  # of a form in place: x!y
+        (
+            *(name for name, _ in _WRITTEN.findall(arguments)),
+            *re.findall(r"(\w+)!\w", function.schema),  # of a form in place: x!y
+        ),
     )
 
 

@@ -1,8 +1,8 @@
 """Functions that are made of operators (``flash_attention``, ``linear``, ``fused_moe`` …): which
-operators they call, and how ``get_op`` and the like handle their names.
+operators they call, and how ``get_op``, ``tune`` and the like handle their names.
 
-In: a name of _faces.py. Out: ``get_op`` for it, and an error that lists its operators where an
-operator is needed. Read next: _functions.py, tuning.py, _autotune.py.
+In: a name of _faces.py. Out: ``get_op`` for it, the report of what it runs, and an error that lists
+its operators where an operator is needed. Read next: _functions.py, tuning.py, _autotune.py.
 """
 
 from __future__ import annotations
@@ -160,51 +160,77 @@ class Parts(Explanation):
 
 
 def get(
+    what: str,
     name: str,
     function: Callable[..., Any],
     args: tuple[Any, ...],
     named: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[Function, TuningReport, Explanation]:
-    """``get_op`` for such a function: one call on copies, and a search of each key that the call
-    misses."""
+    """``get_op``, or ``tune``, for such a function: one call on copies, and a search of each key
+    that the call misses, or of each."""
     import json
-    from inspect import signature
 
     from ._array import Spec
     from ._autotune import autotune
 
-    names = ", ".join(operators_of(function)) or "an operator"
-    for option in ("force", "implementations", "space", "where"):
-        if options[option] not in (None, False):
-            raise error(
-                "get_op", option, f"is an operator's, and {name} runs several", "it left out",
-                repr(options[option]), f"or name one of {names}",
-            )  # fmt: skip
+    check_options(what, name, function, options)
     if any(isinstance(value, Spec) for value in (*args, *named.values())):
         raise error(
-            "get_op", "args", "holds a Spec", f"arrays: {name} is called once, on copies", "Spec",
-            f"or name one of {names}",
+            what, "args", "holds a Spec", f"arrays: {name} is called once, on copies", "Spec",
+            f"or name one of {', '.join(operators_of(function)) or 'an operator'}",
         )  # fmt: skip
-    passed = {k: v for k, v in options.items() if k not in ("force", "implementations")}
-    with autotune(**{k: v for k, v in passed.items() if k not in ("space", "where")}) as session:
+    passed = {k: v for k, v in options.items() if k not in _OF_ONE}
+    with autotune(force=what == "tune", **passed) as session:
         function(*map(_copied, args), **{key: _copied(value) for key, value in named.items()})
-    bound = signature(function).bind(*args, **named).arguments
     searched = session.report
     parts = [
         {"op": one["op"], "problem": one["problem"], **(one["served"]), "source": "store"}
         for one in searched
         if one["served"]
     ]
+    report = report_of(name, searched)
+    text = json.dumps(
+        {"op": name, "problem": "", "candidates": [], "why": report.why, "parts": parts}
+    )
+    words = f"{name}, made of {', '.join(operators_of(function))}\n{report.why}"
+    return as_function(name, function, args, named), report, Parts(words, text)
+
+
+_OF_ONE = ("force", "implementations", "space", "where")
+
+
+def check_options(
+    what: str, name: str, function: Callable[..., Any], options: Mapping[str, Any]
+) -> None:
+    """Refuses options that are about one operator's implementations."""
+    for option in _OF_ONE:
+        if options[option] not in (None, False):
+            raise error(
+                what, option, f"is an operator's, and {name} runs several", "it left out",
+                repr(options[option]),
+                f"or name one of {', '.join(operators_of(function)) or 'an operator'}",
+            )  # fmt: skip
+
+
+def report_of(name: str, searched: list[TuningReport]) -> TuningReport:
+    """The report of such a function: the searches of the operators that one call runs."""
     why = "\n".join(map(in_one_line, searched)) or "all that it runs is known"
-    report = TuningReport(
-        op=name, problem="", source="tuned" if parts else "store", winner=None, served=None,
-        why=why, parts=list(searched),
-    )  # fmt: skip
+    source = "tuned" if any(one["source"] != "store" for one in searched) else "store"
+    return TuningReport(
+        op=name, problem="", source=source, winner=None, served=None, why=why, parts=list(searched)
+    )
+
+
+def as_function(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> Function:
+    """The function as ``Operation`` calls it, with the kinds of its parameters in this call."""
+    from inspect import signature
+
+    bound = signature(function).bind(*args, **named).arguments
     params = tuple(
         Parameter(p, "tensor" if hasattr(bound.get(p), "shape") or p not in bound else "any", ())
         for p in signature(function).parameters
     )
-    text = json.dumps({"op": name, "problem": "", "candidates": [], "why": why, "parts": parts})
-    made = Function(name, function, name, "", "", params, ())
-    return made, report, Parts(f"{name}, made of {names}\n{why}", text)
+    return Function(name, function, name, "", "", params, ())

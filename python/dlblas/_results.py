@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._empty import empty
-from ._given import asks_for_gradients, check_place, grad_error
+from ._given import asks_for_gradients, check_place, grad_error, no_array
 from ._overlap import check_apart
 from ._spread import reshaped
 from .errors import ArgumentError, Error, ShapeMismatchError, renamed
@@ -50,6 +50,12 @@ def attention(
             _as_rows(op, "out" if len(names) == 1 else f"out[{i}] ({names[i]})", x, rows)
             for i, x in enumerate(places)
         )
+    for i, place in enumerate(places):
+        argument = "out" if len(names) == 1 else f"out[{i}]"
+        if not hasattr(place, "shape"):
+            raise no_array(op, argument, place)
+        if asks_for_gradients(place):
+            raise grad_error(op, argument)
     if not return_lse:
         places = (*places, empty(q, lse_shape(tuple(q.shape)), "f32", op))
     try:

@@ -98,9 +98,48 @@ def tune(
     (True: candidates run in their own process, which may hang or crash; False: in this one; None:
     as docs/tuning.md says), ``log`` (a CSV file, which gets one row per measurement).
 
+    A function that is made of operators (``flash_attention``, ``linear``, ``fused_moe`` …) has one
+    search, with this budget, of each operator that the call runs; the report has theirs under
+    ``"parts"``. ``force``, ``implementations``, ``space`` and ``where`` are then for calls that run
+    one operator.
+
     Ctrl-C ends the search, keeps what was measured, and is raised again.
     """
-    return _search_form("tune", name, args, kwargs, _options_in(locals()))[2]
+    options = _options_in(locals())
+    whole = _whole(name)
+    if whole is None:
+        return _search_form("tune", name, args, kwargs, options)[2]
+    return _search_whole("tune", name, whole, args, kwargs, options)[1]
+
+
+def _whole(name: Any) -> Callable[..., Any] | None:
+    """The function made of operators that has this name; None if there is none."""
+    return None if not isinstance(name, str) or name in FUNCTIONS else _made_of.function_named(name)
+
+
+def _search_whole(
+    what: str, name: str, whole: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
+    options: dict[str, Any],
+) -> tuple[Function, TuningReport, Explanation]:  # fmt: skip
+    """``search`` of each operator that a call of the function runs. get_op, and tune without torch,
+    make the call, on copies of its arrays, and search what it misses."""
+    named = dict(kwargs or {})
+    _options.check_options(what, options)
+    values = check_tuple(what, name, args)
+    given = (*values, *named.values())
+    recorded = None
+    if what == "tune" or any(isinstance(value, Spec) for value in given):
+        recorded = _called.record(whole, values, named)
+    if recorded is None:
+        return _made_of.get(what, name, whole, values, named, options)
+    called = recorded[0]
+    if not called:
+        _made_of.refuse(name)
+    if len(called) > 1:
+        _made_of.check_options(what, name, whole, options)
+    found = [search(what, one.function.name, (), one.named, {**options})[2] for one in called]
+    function = _made_of.as_function(name, whole, values, named)
+    return function, _made_of.report_of(name, found), _explain_all_of(name, called)
 
 
 def _search_form(
@@ -152,16 +191,15 @@ def get_op(
     nothing fits. ``get_op("matmul", (a, b, "leaky_relu"))`` and
     ``get_op("matmul_leaky_relu", (a, b))`` are the same; both are then called with ``(a, b)``. A
     function that is made of operators (``flash_attention``, ``linear``, ``fused_moe`` …) is called
-    once, on copies of its arguments, and each operator key that this call misses is searched; this
-    needs arrays.
+    once, on copies of its arguments, and each operator key that this call misses is searched. With
+    a ``Spec`` among the arguments, which needs torch, nothing is called: each operator that the
+    call would run is searched.
     """
     options = _options_in(locals())
-    whole = None if name in FUNCTIONS else _made_of.function_named(name)
+    whole = _whole(name)
     if whole is not None:
         named = dict(kwargs or {})
-        _options.check_options("get_op", options)
-        values = check_tuple("get_op", name, args)
-        function, report, explanation = _made_of.get(name, whole, values, named, options)
+        function, report, explanation = _search_whole("get_op", name, whole, args, named, options)
     else:
         function, named, report, found = _search_form("get_op", name, args, kwargs, options)
         explanation = found or _explain(function, args, named)

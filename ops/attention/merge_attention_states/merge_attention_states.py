@@ -9,7 +9,7 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "o1 and o2 [T, H, D], lse1 and lse2 [T, H] -> o [T, H, D], lse [T, H]. Any number of "
-            "leading dimensions, at least one; any strides."
+            "leading dimensions, at least one (in Python, none); any strides."
         ),
         "dtypes": "o1 is f32, f16 or bf16; o2 and o have o1's dtype; lse1, lse2 and lse are f32.",
         "aliasing": "Results share no memory with arguments.",

@@ -14,7 +14,8 @@ def mla_decode_lse(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
     q = np.concatenate([tensors["q_nope"], tensors["q_pe"]], -1)
-    cache = np.concatenate([tensors["ckv_cache"], tensors["kpe_cache"]], -1)
+    parts = (("ckv_cache", "ckv_scale"), ("kpe_cache", "kpe_scale"))
+    cache = np.concatenate([tensors[name] * tensors.get(by, 1.0) for name, by in parts], -1)
     tokens, heads, depth = q.shape
     latent = tensors["q_nope"].shape[2]
     table = tensors["page_table"].astype(int)

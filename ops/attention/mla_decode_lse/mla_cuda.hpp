@@ -49,8 +49,13 @@ inline MlaParams params_of(const Args& args) {
   return p;
 }
 
-/// Checks the sizes that kernels count in 32 bits.
+/// Checks that caches hold q's dtype, unscaled, and the sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
+  if (is_f8(q.problem.tensors[kCkv].dtype))
+    return Support::no("{} holds codes of 8 bits, which only CPUs read", tensor(kCkv));
+  for (const int scale : {kCkvScale, kKpeScale})
+    if (q.problem.tensors[scale].dtype != DType::kAbsent)
+      return Support::no("{} is given, which only CPUs apply", tensor(scale));
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;
   for (const Letter letter : {kH, kR, kDr, kPage, kW})

@@ -14,12 +14,14 @@ OperatorDef mla_decode_lse() {
   def.family = "attention";
   def.schema =
       "mla_decode_lse(q_nope: f[T, H, R], q_pe: like(q_nope)[T, H, Dr], "
-      "ckv_cache: like(q_nope)[P, page, R], kpe_cache: like(q_nope)[P, page, Dr], "
+      "ckv_cache: like(q_nope)|f8[P, page, R], kpe_cache: like(ckv_cache)[P, page, Dr], "
       "page_table: index[1|T, W] ~ index<P, seq_lens: index[T] ~ lengths<=W*page, scale: float = "
-      "0) "
+      "0, ckv_scale: f32[]? ~ positive, kpe_scale: f32[]? ~ positive) "
       "-> (o: like(q_nope)[T, H, R], lse: f32[T, H]) "
       "where T: bucket(tokens), W: bucket(tokens), P: free(T*W)";
-  def.formula = "o = softmax(scale · (q_nope·ckvᵀ + q_pe·kpeᵀ))·ckv; lse = log Σ e^s";
+  def.formula =
+      "o = softmax(scale · (ckv_scale·q_nope·ckvᵀ + kpe_scale·q_pe·kpeᵀ))·ckv·ckv_scale; "
+      "lse = log Σ e^s";
   def.letters = {"T", "H", "R", "Dr", "P", "page", "W"};
   def.check = [](const Args& args) {
     check_pages(args, {.table = kPageTable,

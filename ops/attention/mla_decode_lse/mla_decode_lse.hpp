@@ -5,12 +5,24 @@
 #include <cmath>
 #include <vector>
 
+#include "core/element.hpp"
 #include "ops/attention/indices.hpp"
 #include "registry/operator.hpp"
 
 namespace dlblas::attention::mla {
 
-enum Tensor : int { kQNope, kQPe, kCkv, kKpe, kPageTable, kSeqLens, kO, kLse };
+enum Tensor : int {
+  kQNope,
+  kQPe,
+  kCkv,
+  kKpe,
+  kPageTable,
+  kSeqLens,
+  kCkvScale,
+  kKpeScale,
+  kO,
+  kLse
+};
 enum Letter : int { kT, kH, kR, kDr, kP, kPage, kW };
 enum Scalar : int { kScale };
 
@@ -19,6 +31,11 @@ inline double scale_of(const Args& args) {
   const double scale = args.scalars[kScale].f;
   const auto columns = static_cast<double>(args.letters[kR] + args.letters[kDr]);
   return scale != 0 ? scale : 1 / std::sqrt(std::max(1.0, columns));
+}
+/// What the values in a cache stand for are its values times this.
+inline double scale_of_cache(const Args& args, int cache) {
+  const int tensor = cache == kCkv ? kCkvScale : kKpeScale;
+  return args.has(tensor) ? load_element(args.tensors[tensor], 0) : 1;
 }
 /// Number of keys of a sequence, at most those of its row of the table.
 inline std::int64_t length_of(const Args& args, std::int64_t t) {

@@ -41,6 +41,10 @@ class Job {
         const TensorView& q = args_.tensors[i];
         read_line(passes_, q, t * q.strides[0] + (first + m) * q.strides[1], q.strides[2],
                   q.shape[2], query + (i == kQNope ? 0 : latent_));
+        const auto scale = static_cast<float>(scale_of_cache(args_, i == kQNope ? kCkv : kKpe));
+        if (scale != 1)
+          for (std::int64_t d = 0; d < q.shape[2]; ++d)
+            query[(i == kQNope ? 0 : latent_) + d] *= scale;
       }
       attending.begin(m, false, 0);
     }
@@ -63,7 +67,7 @@ class Job {
     for (std::int64_t m = 0; m < count; ++m) {
       const std::int64_t h = first + m;
       static_cast<float*>(lse.data)[t * lse.strides[0] + h * lse.strides[1]] =
-          attending.finish(m, latent_, 1);
+          attending.finish(m, latent_, static_cast<float>(scale_of_cache(args_, kCkv)));
       write_line(passes_, attending.output(m, latent_), o, t * o.strides[0] + h * o.strides[1],
                  o.strides[2], latent_);
     }

@@ -19,8 +19,9 @@ class Reference {
     for (std::int64_t d = 0; d < depth_; ++d) {
       const bool first = d < latent_;
       const TensorView& q = args_.tensors[first ? kQNope : kQPe];
-      query[d] = load_element(
-          q, t * q.strides[0] + h * q.strides[1] + (first ? d : d - latent_) * q.strides[2]);
+      query[d] = scale_of_cache(args_, first ? kCkv : kKpe) *
+                 load_element(q, t * q.strides[0] + h * q.strides[1] +
+                                     (first ? d : d - latent_) * q.strides[2]);
     }
     for (std::int64_t n = 0; n < length; ++n)
       row.add(query.data(), keys_.data() + n * depth_, depth_, scale_of(args_), 0,
@@ -58,7 +59,8 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
   for (std::int64_t i = 0; i < num_rows; ++i) {
     if (heads > 0 && rows[i] < args.letters[kT] * heads)
       of.row(rows[i] / heads, rows[i] % heads)
-          .output(1, out[0].value + i * width, out[0].magnitude + i * width);
+          .output(scale_of_cache(args, kCkv), out[0].value + i * width,
+                  out[0].magnitude + i * width);
     if (rows[i] < args.letters[kT])
       for (std::int64_t h = 0; h < heads; ++h)
         of.row(rows[i], h).lse(out[1].value + i * heads + h, out[1].magnitude + i * heads + h);

@@ -6,7 +6,10 @@ DOCS: dict[str, dict[str, str]] = {
             "Second half of LoRA: adds each token's low-rank update, by the token's own adapter."
         ),
         "formula": "y[t] += scale · x[t] · W[token_lora[t]]ᵀ where token_lora[t] ≥ 0",
-        "shapes": "x [T, R], b [L, N, R], token_lora [T], y [T, N], any strides; y is written.",
+        "shapes": (
+            "x [T, R], b [L, N, R], token_lora [T], y [T, N], any strides; y is written. In "
+            "Python, tokens may have more leading dimensions."
+        ),
         "dtypes": (
             "x is f32, f16 or bf16; b has x's dtype, f16 or bf16; token_lora is i32 or i64; y has "
             "b's dtype or f32."
@@ -24,6 +27,8 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Hu et al., LoRA, 2021; Chen et al., Punica, 2023.",
     },
 }
+
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

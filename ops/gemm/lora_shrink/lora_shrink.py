@@ -6,7 +6,10 @@ DOCS: dict[str, dict[str, str]] = {
             "First half of LoRA: adds each token's low-rank projection, by the token's own adapter."
         ),
         "formula": "y[t] += scale · x[t] · W[token_lora[t]]ᵀ where token_lora[t] ≥ 0",
-        "shapes": "x [T, C], a [L, R, C], token_lora [T], y [T, R], any strides; y is written.",
+        "shapes": (
+            "x [T, C], a [L, R, C], token_lora [T], y [T, R], any strides; y is written. In "
+            "Python, tokens may have more leading dimensions."
+        ),
         "dtypes": (
             "x is f32, f16 or bf16; a has x's dtype; token_lora is i32 or i64; y has x's dtype or "
             "f32."
@@ -24,6 +27,8 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Hu et al., LoRA, 2021; Chen et al., Punica, 2023.",
     },
 }
+
+TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

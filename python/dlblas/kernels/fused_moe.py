@@ -9,9 +9,11 @@ from typing import Any
 
 from .._arguments import hinted
 from .._faces import fused_moe as _fused_moe
-from ..errors import ArgumentError
+from ..errors import ArgumentError, Error, renamed
 
 __all__ = ["fused_moe"]
+
+_CALLED = {"x": "hidden_states", "w13": "w1"}
 
 
 @hinted
@@ -38,10 +40,15 @@ def fused_moe(
     if expert_offset < 0 or (num_experts is not None and expert_offset + experts > num_experts):
         expected = "0 or more" if num_experts is None else f"0 to {num_experts - experts}"
         _refuse("expert_offset", expected, expert_offset)
-    return _fused_moe(
-        hidden_states, w1, w2, topk_weights, topk_ids,
-        renormalize=renormalize, expert_offset=expert_offset,
-    )  # fmt: skip
+    try:
+        return _fused_moe(
+            hidden_states, w1, w2, topk_weights, topk_ids,
+            renormalize=renormalize, expert_offset=expert_offset,
+        )  # fmt: skip
+    except Error as error:
+        if error.argument not in _CALLED:
+            raise
+        raise renamed(error, "fused_moe", _CALLED[error.argument], _CALLED) from error
 
 
 def _refuse(argument: str, expected: str, got: int) -> None:
