@@ -6,7 +6,7 @@
 #include "cpu/gemm/job.hpp"
 
 #define DLBLAS_GEMM_LOOPS                                                                    \
-  extern const GemmBlocks kBlocks;                                                           \
+  extern const GemmBlocks kBlocks, kPanelBlocks;                                             \
   extern const GemmRows kRows;                                                               \
   /* Packs `lanes` × `depth` elements into panels of `width`, see pack.hpp. */              \
   void pack_panels(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width, \
@@ -21,7 +21,7 @@ DLBLAS_GEMM_LOOPS
 namespace dlblas::avx512 {
 DLBLAS_GEMM_LOOPS
 /// bf16 on a unit.
-extern const GemmBlocks kBf16Blocks, kAmxBlocks;
+extern const GemmBlocks kBf16Blocks, kAmxBlocks, kBf16PanelBlocks, kAmxPanelBlocks;
 extern const GemmRows kBf16Rows, kAmxRows;
 }  // namespace dlblas::avx512
 #undef DLBLAS_GEMM_LOOPS

@@ -56,10 +56,10 @@ DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
 /// Depths that b is fetched ahead; with 4 lanes, prefetches take a tenth of the time.
 constexpr int kDepthsAhead = kWidth == 4 ? 0 : 8;
 
-/// V vectors of b at each depth, each used by all M rows. An iteration takes kUnroll depths: by 1
-/// to 2 % the best, except that AVX2's wide tiles spill with more than one (4x24: 120 GFLOP/s, with
-/// two 85; Zen 5, November 2026).
-template <int M, int V, int kUnroll>
+/// V vectors of b at each depth, each used by all M rows; b's depths are kPanel columns apart. An
+/// iteration takes kUnroll depths: by 1 to 2 % the best, except that AVX2's wide tiles spill with
+/// more than one (4x24: 120 GFLOP/s, with two 85; Zen 5, November 2026).
+template <int M, int V, int kUnroll, int kPanel = V * kWidth, int kAhead = kDepthsAhead>
 void tile_kernel(const TileArgs& t) {
   Vec sum[M][V];
   DLBLAS_UNROLL
@@ -75,7 +75,7 @@ void tile_kernel(const TileArgs& t) {
     DLBLAS_UNROLL
     for (int v = 0; v < V; ++v) {
       row[v] = load<DType::kF32>(b + v * kWidth);
-      if constexpr (kDepthsAhead > 0) prefetch(b + (kDepthsAhead * V + v) * kWidth);
+      if constexpr (kAhead > 0) prefetch(b + kAhead * kPanel + v * kWidth);
     }
     DLBLAS_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -85,7 +85,7 @@ void tile_kernel(const TileArgs& t) {
       DLBLAS_UNROLL
       for (int v = 0; v < V; ++v) sum[i][v] = fma(x, row[v], sum[i][v]);
     }
-    a += a_depth, b += V * kWidth;
+    a += a_depth, b += kPanel;
   };
   int64_t k = t.depth;
   for (; k >= kUnroll; k -= kUnroll) {
@@ -126,20 +126,21 @@ constexpr int kMaxTileFloats = 24 * 64;
 constexpr int kTileRoom = 2 * 1024 + 64;
 
 /// The tiles, as host code sees them.
+template <int kCount>
 struct TileShapes {
-  GemmTile of[kNumTiles];
-  constexpr TileShapes() : of{} {
-    for (int i = 0; i < kNumTiles; ++i) of[i] = kTiles[i].shape;
+  GemmTile of[kCount];
+  constexpr explicit TileShapes(const TileCode (&tiles)[kCount]) : of{} {
+    for (int i = 0; i < kCount; ++i) of[i] = tiles[i].shape;
   }
 };
-constexpr TileShapes kTileShapes;
+constexpr TileShapes kTileShapes(kTiles);
 
 struct BlockWork;
 
 /// A core, as the loops see it; see FloatCore and GemmBlocks.
 struct CoreCode {
   const GemmTile* shapes;
-  int depths, depths_per_float, pad, step;
+  int depths, depths_per_float, pad, step, panel;
   void (*pack)(DType, const PackSource&, int64_t lanes, int64_t depth, int width, bool of_b,
                float* to);
   bool (*reads_in_place)(const GemmJob&, GemmTile, int64_t depth);
@@ -157,8 +158,9 @@ struct BlockWork {
   const GemmPanels& panels;
   const GemmMatrix* plain;  // the result, if it receives whole tiles of sums
   GemmTile tile;
+  int64_t panel;   // columns of a panel of b
   bool in_place;   // whole tiles of a are read where they lie
-  int64_t floats;  // of a packed row or column of the block's depth
+  int64_t floats;  // of a packed row of the block's depth
   int64_t i0, i1;  // current row block
   int64_t k0, k1;  // current depths of the block
 };
@@ -173,9 +175,10 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 
 /// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the
 /// earlier runs and the destination of the sum.
-/// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats.
-void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
-              int64_t depths_per_float, TileArgs& t) {
+/// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats, one
+/// of b `panel` / depths_per_float.
+void run_tile(TileFn run, GemmTile shape, int64_t panel, GemmSumOrder sums, int64_t depth,
+              int64_t a_step, int64_t depths_per_float, TileArgs& t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;
   const int64_t out_row = t.out_row;
@@ -191,7 +194,7 @@ void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int6
     run(t);
     if (ends_run) runs = out, t.runs_row = out_row;
     t.a += t.depth * a_step / depths_per_float;
-    t.b += t.depth * shape.n / depths_per_float;
+    t.b += t.depth * panel / depths_per_float;
   } while (k < depth);
 }
 
@@ -223,8 +226,8 @@ void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bo
 struct FloatCore {
   static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
   static constexpr const GemmTile* kShapes = kTileShapes.of;
-  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
-                       kStep = kWholeBlock;  // see GemmBlocks
+  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0, kStep = kWholeBlock,
+                       kPanel = 0;  // see GemmBlocks
   struct Scope {};                           // what a thread sets up for a block
 
   static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
@@ -236,8 +239,11 @@ struct FloatCore {
     return p.a.type == DType::kF32 && tile.m <= kInPlaceRows;
   }
   static void run(const BlockWork& w, bool in_place, TileArgs& t) {
+    run_floats(kTiles[w.c.tile].run, w, in_place, t);
+  }
+  static void run_floats(TileFn tile, const BlockWork& w, bool in_place, TileArgs& t) {
     if (!in_place) t.a_row = 1, t.a_depth = w.tile.m;
-    run_tile(kTiles[w.c.tile].run, w.tile, w.p.sums, t.depth, t.a_depth, 1, t);
+    run_tile(tile, w.tile, w.panel, w.p.sums, t.depth, t.a_depth, 1, t);
   }
   static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
                        bool last) {
@@ -262,7 +268,9 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, float* buffer)
   TileArgs t{};
   t.depth = w.k1 - w.k0;
   const int64_t before = (w.k0 - w.block.k0) / w.core.depths_per_float;  // floats of a packed lane
-  t.b = w.panels.b + part * w.panels.part + (j - w.block.j0) * w.floats + before * w.tile.n;
+  const int64_t column = j - w.block.j0, of_panel = column % w.panel;
+  t.b = w.panels.b + part * w.panels.part + (column - of_panel) * w.panels.column + of_panel +
+        before * w.panel;
   const bool in_place = w.in_place && m == w.tile.m;
   t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.k0))
                  : w.panels.a + (w.in_place ? 0 : (i - w.i0) * w.floats) + before * w.tile.m;
@@ -325,6 +333,11 @@ void multiply_rows(BlockWork& w, GemmOrder order) {
   }
 }
 
+/// Columns of a panel of b.
+int64_t panel_of(const CoreCode& core, const CpuGemmConfig& c) {
+  return core.panel > 0 ? core.panel : core.shapes[c.tile].n;
+}
+
 /// Floats of a packed row of a or column of b, for a block's depth.
 int64_t panel_floats(const CoreCode& core, int64_t depth) {
   const int64_t packed = (depth + core.depths - 1) / core.depths * core.depths;
@@ -335,7 +348,8 @@ DLBLAS_ONCE void pack_part(const CoreCode& core, const GemmJob& p, const CpuGemm
                            const GemmBlock& r, int part, float* packed) {
   const GemmMatrix& b = p.b[part];
   const PackSource source{address(b, r.k0, r.j0), b.col, b.row};
-  core.pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, core.shapes[c.tile].n, true, packed);
+  core.pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, static_cast<int>(panel_of(core, c)), true,
+            packed);
 }
 
 DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const CpuGemmConfig& c,
@@ -346,7 +360,7 @@ DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const Cp
               c,       block,
               partial, panels,
               nullptr, core.shapes[c.tile],
-              false,   panel_floats(core, depth),
+              panel_of(core, c), false,   panel_floats(core, depth),
               0,       0,
               0,       0};
   if (p.epilogue->plain) w.plain = p.epilogue->plain(p.params);
@@ -364,8 +378,8 @@ DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const Cp
 
 template <typename Core>
 constexpr CoreCode kCore = {Core::kShapes,        Core::kDepths, Core::kDepthsPerFloat,
-                            Core::kPad,           Core::kStep,   Core::pack,
-                            Core::reads_in_place, Core::run,     Core::end_span};
+                            Core::kPad,           Core::kStep,   Core::kPanel,
+                            Core::pack, Core::reads_in_place, Core::run,     Core::end_span};
 
 template <typename Core>
 void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block, int part,
@@ -382,8 +396,11 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
 /// A core's loops over blocks.
 template <typename Core>
 constexpr GemmBlocks blocks_of_core() {
-  return {Core::kShapes, Core::kNumTiles, Core::kDepths, Core::kDepthsPerFloat,
-          Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>};
+  GemmBlocks code{Core::kShapes, Core::kNumTiles, Core::kDepths, Core::kDepthsPerFloat,
+          Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>, Core::kPanel, nullptr, nullptr};
+  if constexpr (Core::kPanel > 0)
+    code.reads_panels = Core::reads_panels, code.unpack = Core::unpack;
+  return code;
 }
 
 }  // namespace
