@@ -296,14 +296,14 @@ DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, const TileArgs& t)
 #else  // AVX512_BF16
 
 /// One pair of terms for a tile: V vectors of b, each used by all M rows.
-/// Fetches b kAhead pairs ahead.
+/// Fetches b kAhead bytes ahead.
 template <int M, int V, int kAhead>
 DLBLAS_INLINE void pair_step(const char* a, int64_t a_pitch, const char* b, Vec (&sum)[M][V]) {
   Chunk columns[V];
   DLBLAS_UNROLL
   for (int v = 0; v < V; ++v) {
     columns[v] = _mm512_loadu_si512(b + v * kChunkBytes);
-    if constexpr (kAhead > 0) prefetch(b + (kAhead * V + v) * kChunkBytes);
+    if constexpr (kAhead > 0) prefetch(b + kAhead + v * kChunkBytes);
   }
   DLBLAS_UNROLL
   for (int i = 0; i < M; ++i) {
@@ -351,8 +351,8 @@ DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, TileArgs& t) {
   static_assert(!Terms::kIntegers);
   t.a_row = in_place ? 2 * t.a_row : kChunkBytes;
   t.a_depth = in_place ? kChunkBytes : int64_t{w.tile.m} * kChunkBytes;
-  run_tile(w.core.panel > 0 ? kPanelPairTiles[w.c.tile] : kPairTiles[w.c.tile], w.tile, w.panel,
-           w.p.sums, t.depth, in_place ? 1 : w.tile.m, 2, t);
+  run_tile(w.core.panel > 0 ? kPanelPairTiles[w.c.tile] : kPairTiles[w.c.tile], w.tile, w.p.sums,
+           t.depth, in_place ? 1 : w.tile.m, 4 * w.panel, 2, t);
 }
 
 #endif

@@ -51,7 +51,8 @@ BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::i
   const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
   p.a_floats = round_up(block_m * panel_floats(*s.code->blocks, p.block_k) + kPackSlack, kLine);
   // Panels that are read where they lie need room only for the last columns.
-  const bool reads = s.panels != DType::kAbsent && code.reads_panels(s.panels, p.block_k) &&
+  const bool reads = s.panels != DType::kAbsent && !s.unpacks &&
+                     code.reads_panels(s.panels, p.block_k) &&
                      code.reads_panels(s.panels, k % p.block_k);
   const std::int64_t packed = reads ? p.panel : p.block_n;
   p.b_floats = round_up(packed * panel_floats(code, p.block_k) + kPackSlack, kLine);
@@ -86,7 +87,8 @@ struct Run {
     return p.panels && block.j0 < panel_columns(p.n);
   }
   bool reads_panels(const GemmBlock& block) const {
-    return in_panels(block) && s.code->blocks->reads_panels(s.panels, block.k1 - block.k0);
+    return in_panels(block) && !s.unpacks &&
+           s.code->blocks->reads_panels(s.panels, block.k1 - block.k0);
   }
   void pack(const GemmBlock& block, float* to) const {
     if (reads_panels(block)) return;
@@ -97,12 +99,14 @@ struct Run {
   /// Multiplies a block within the columns of block `index` of b.
   void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
     const GemmBlocks& code = *s.code->blocks;
-    GemmPanels panels{b_buffer(index), sizes.b_floats, panel_floats(code, block.k1 - block.k0),
-                      a_buffer(slot)};
+    GemmPanels panels{b_buffer(index), sizes.b_floats, kFloatBytes * panel_floats(code, block.k1 - block.k0), kFloatBytes,
+                      DType::kF32, a_buffer(slot)};
     if (reads_panels(block)) {
-      const std::int64_t first = panel_start(p.n, p.k, block.j0, block.k0);
-      panels.b = static_cast<const float*>(p.panels) + first / code.depths_per_float;
-      panels.column = panel_depth(p.k, block.k0) / code.depths_per_float;
+      const std::int64_t first = panel_start(p.n, p.k, block.j0, block.k0), size = size_of(s.panels);
+      panels.b = reinterpret_cast<const float*>(static_cast<const char*>(p.panels) + first * size);
+      panels.column = panel_depth(p.k, block.k0) * size;
+      panels.type = s.panels;
+      if (!has_panel_pairs(s.panels)) panels.lane = size;
     }
     code.multiply(p, s.config, block, panels, partial(index, block.j0));
   }
