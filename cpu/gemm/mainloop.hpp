@@ -62,7 +62,7 @@ struct TileColumns {
   static constexpr DType kType = kElement;
   static constexpr int kAhead = kBytesAhead;  // that are fetched ahead; 0: none
   static constexpr bool kPairs = has_panel_pairs(kElement);
-  static constexpr int kDepths = kPairs ? 2 : 1;  // side by side
+  static constexpr int kDepths = kPairs ? 2 : 1;                             // side by side
   static constexpr int kRow = kColumns * kDepths * kElementBytes<kElement>;  // bytes of those
 };
 template <int V>
@@ -102,7 +102,9 @@ void tile_kernel(const TileArgs& t) {
     for (int v = 0; v < V; ++v) {
       row[v] = load_columns_of<Columns>(b, v, of);
       if constexpr (Columns::kAhead > 0)
-        if (of == 0) prefetch(b + Columns::kAhead + v * (Columns::kPairs ? 4 : kElementBytes<Columns::kType>) * kWidth);
+        if (of == 0)
+          prefetch(b + Columns::kAhead +
+                   v * (Columns::kPairs ? 4 : kElementBytes<Columns::kType>)*kWidth);
     }
     DLBLAS_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -261,7 +263,7 @@ struct FloatCore {
   static constexpr const GemmTile* kShapes = kTileShapes.of;
   static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0, kStep = kWholeBlock,
                        kPanel = 0;  // see GemmBlocks
-  struct Scope {};                           // what a thread sets up for a block
+  struct Scope {};                  // what a thread sets up for a block
 
   static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
                    bool /*of_b*/, float* to) {
@@ -392,13 +394,21 @@ DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const Cp
                                 const GemmBlock& block, const GemmPanels& panels,
                                 const GemmPartial& partial) {
   const int64_t depth = block.k1 - block.k0;
-  BlockWork w{core,    p,
-              c,       block,
-              partial, panels,
-              nullptr, core.shapes[c.tile],
-              panel_of(core, c), false,   panel_floats(core, depth),
-              0,       0,
-              0,       0};
+  BlockWork w{core,
+              p,
+              c,
+              block,
+              partial,
+              panels,
+              nullptr,
+              core.shapes[c.tile],
+              panel_of(core, c),
+              false,
+              panel_floats(core, depth),
+              0,
+              0,
+              0,
+              0};
   if (p.epilogue->plain) w.plain = p.epilogue->plain(p.params);
   w.in_place = !c.pack_a && core.reads_in_place(p, w.tile, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
@@ -413,9 +423,9 @@ DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const Cp
 }
 
 template <typename Core>
-constexpr CoreCode kCore = {Core::kShapes,        Core::kDepths, Core::kDepthsPerFloat,
-                            Core::kPad,           Core::kStep,   Core::kPanel,
-                            Core::pack, Core::reads_in_place, Core::run,     Core::end_span};
+constexpr CoreCode kCore = {
+    Core::kShapes, Core::kDepths, Core::kDepthsPerFloat, Core::kPad, Core::kStep,
+    Core::kPanel,  Core::pack,    Core::reads_in_place,  Core::run,  Core::end_span};
 
 template <typename Core>
 void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block, int part,
@@ -433,7 +443,8 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
 template <typename Core>
 constexpr GemmBlocks blocks_of_core() {
   GemmBlocks code{Core::kShapes, Core::kNumTiles, Core::kDepths, Core::kDepthsPerFloat,
-          Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>, Core::kPanel, nullptr, nullptr};
+                  Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>,
+                  Core::kPanel,  nullptr,         nullptr};
   if constexpr (Core::kPanel > 0)
     code.reads_panels = Core::reads_panels, code.unpack = Core::unpack;
   return code;

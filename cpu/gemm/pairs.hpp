@@ -341,8 +341,8 @@ constexpr TileFn kPairTiles[] = {pair_kernel<6, 4>, pair_kernel<12, 2>, pair_ker
 // Of packed weights: also for so few rows that reading them is all that takes time.
 constexpr GemmTile kPanelPairShapes[] = {{4, 32}, {8, 32}, {12, 32}, {14, 32}};
 constexpr TileFn kPanelPairTiles[] = {
-    pair_kernel<4, 2, kPanelAhead>, pair_kernel<8, 2, kPanelAhead>,
-    pair_kernel<12, 2, kPanelAhead>, pair_kernel<14, 2, kPanelAhead>};
+    pair_kernel<4, 2, kPanelAhead>, pair_kernel<8, 2, kPanelAhead>, pair_kernel<12, 2, kPanelAhead>,
+    pair_kernel<14, 2, kPanelAhead>};
 
 struct PairScope {};
 
@@ -395,11 +395,11 @@ struct PanelPairCore : PairCore<Bf16Terms> {
     const int64_t depth = block.k1 - block.k0, rest = depth % kPanelChunk, whole = depth - rest;
     constexpr int64_t kColumns = kPanelColumns, kFloats = kColumns / kDepthsPerFloat;
     for (int64_t j = block.j0; j < block.j1; j += kColumns) {
-      const char* const from =
-          at<DType::kBF16>(p.panels, panel_start(p.n, p.k, j, block.k0));
+      const char* const from = at<DType::kBF16>(p.panels, panel_start(p.n, p.k, j, block.k0));
       __builtin_memcpy(to, from, static_cast<size_t>(whole * kFloats) * sizeof(float));
       const PackSource tail{at<DType::kBF16>(from, whole * kColumns), 1, kColumns};
-      if (rest > 0) pack_chunks<Bf16Terms>(tail, kColumns, rest, kPanelColumns, true, to + whole * kFloats);
+      if (rest > 0)
+        pack_chunks<Bf16Terms>(tail, kColumns, rest, kPanelColumns, true, to + whole * kFloats);
       to += (whole + (rest > 0 ? kPanelChunk : 0) + kPad) * kFloats;
     }
   }

@@ -58,15 +58,19 @@ struct PanelFloatCore : FloatCore {
                                     : load<DType::kBF16>(at<DType::kBF16>(from, v * kWidth));
           store<DType::kF32>(to + v * kWidth, row);
         }
-        if (k >= whole) from += PanelF16::kRow;
-        else if (k % 2 == 1) from += PanelBF16::kRow;
+        if (k >= whole)
+          from += PanelF16::kRow;
+        else if (k % 2 == 1)
+          from += PanelBF16::kRow;
       }
     }
   }
   static void run(const BlockWork& w, bool in_place, TileArgs& t) {
     const PanelTileCode& code = kPanelTiles[w.c.tile];
     const DType type = w.panels.type;
-    run_floats(type == DType::kF32 ? code.f32 : type == DType::kF16 ? code.f16 : code.bf16,
+    run_floats(type == DType::kF32   ? code.f32
+               : type == DType::kF16 ? code.f16
+                                     : code.bf16,
                (type == DType::kF32 ? 4 : 2) * w.panel, w, in_place, t);
   }
 };

@@ -83,9 +83,7 @@ struct Run {
             j0,   true,         sizes.plane,        sizes.scratch_floats};
   }
   /// Are the block's columns in whole panels? for_blocks does not mix them with the last ones.
-  bool in_panels(const GemmBlock& block) const {
-    return p.panels && block.j0 < panel_columns(p.n);
-  }
+  bool in_panels(const GemmBlock& block) const { return p.panels && block.j0 < panel_columns(p.n); }
   bool reads_panels(const GemmBlock& block) const {
     return in_panels(block) && !s.unpacks &&
            s.code->blocks->reads_panels(s.panels, block.k1 - block.k0);
@@ -99,10 +97,12 @@ struct Run {
   /// Multiplies a block within the columns of block `index` of b.
   void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
     const GemmBlocks& code = *s.code->blocks;
-    GemmPanels panels{b_buffer(index), sizes.b_floats, kFloatBytes * panel_floats(code, block.k1 - block.k0), kFloatBytes,
-                      DType::kF32, a_buffer(slot)};
+    GemmPanels panels{
+        b_buffer(index), sizes.b_floats, kFloatBytes * panel_floats(code, block.k1 - block.k0),
+        kFloatBytes,     DType::kF32,    a_buffer(slot)};
     if (reads_panels(block)) {
-      const std::int64_t first = panel_start(p.n, p.k, block.j0, block.k0), size = size_of(s.panels);
+      const std::int64_t first = panel_start(p.n, p.k, block.j0, block.k0),
+                         size = size_of(s.panels);
       panels.b = reinterpret_cast<const float*>(static_cast<const char*>(p.panels) + first * size);
       panels.column = panel_depth(p.k, block.k0) * size;
       panels.type = s.panels;
@@ -144,14 +144,15 @@ void run_rows(const Run& r, const Context& context) {
   const std::int64_t rows = ceil_div(ceil_div(r.i1 - r.i0, tile_m), slots) * tile_m;
   r.for_blocks(0, r.p.n, [&](const GemmBlock& block) {
     const std::int64_t columns = ceil_div(ceil_div(block.j1 - block.j0, panel), slots) * panel;
-    if (!r.reads_panels(block)) context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
-      GemmBlock part = block;
-      part.j0 = std::min(block.j1, block.j0 + begin * columns);
-      part.j1 = std::min(block.j1, block.j0 + end * columns);
-      float* to = r.b_buffer(0) +
-                  (part.j0 - block.j0) * panel_floats(*r.s.code->blocks, block.k1 - block.k0);
-      if (part.j0 < part.j1) r.pack(part, to);
-    });
+    if (!r.reads_panels(block))
+      context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
+        GemmBlock part = block;
+        part.j0 = std::min(block.j1, block.j0 + begin * columns);
+        part.j1 = std::min(block.j1, block.j0 + end * columns);
+        float* to = r.b_buffer(0) +
+                    (part.j0 - block.j0) * panel_floats(*r.s.code->blocks, block.k1 - block.k0);
+        if (part.j0 < part.j1) r.pack(part, to);
+      });
     context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
       GemmBlock part = block;
       part.i0 = std::min(block.i1, block.i0 + begin * rows);

@@ -10,12 +10,11 @@ scaled_mm_channel/, scaled_mm_block/, grouped_gemm_rows/.
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from itertools import product
 from typing import Any
 
-from .._dtypes import TABLE, name_of
-from .._empty import empty, f8_of_bytes
+from .._dtypes import name_of
+from .._empty import empty, f8_of_bytes, viewed
 from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, flattens, need, strides_of
 from .._hooks import older_forms
@@ -26,6 +25,7 @@ from .._results import check_shape
 from ..errors import (
     ArgumentError,
     ArgumentTypeError,
+    DeviceError,
     Error,
     ShapeMismatchError,
     UnsupportedDtypeError,
@@ -527,16 +527,18 @@ _PACKED = {"f32": "int32", "bf16": "int16", "f16": "uint16"}
 def pack_weight(weight: Any) -> Any:
     """A linear layer's weight, packed once for many calls of ``linear_packed`` on CPUs.
 
-    weight ``[N, K]``, f32, bf16 or f16, of any strides -> packed ``[N, K]``, int32, int16 or uint16:
-    the bits of its elements in the order in which products read them, as many bytes as weight has.
-    The order is the same on every CPU, so packed may be saved and loaded elsewhere; its dtype says
-    what it was made of. Calls ``weight_panels``. On a GPU use ``linear`` and the weight itself.
-    Errors: ShapeMismatchError, UnsupportedDtypeError; DeviceError on a GPU. No gradient. Source:
-    Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
+    weight ``[N, K]``, f32, bf16 or f16, of any strides -> packed ``[N, K]``, int32, int16 or
+    uint16: the bits of its elements in the order in which products read them, as many bytes as
+    weight has. The order is the same on every CPU, so packed may be saved and loaded elsewhere; its
+    dtype says what it was made of. A slice of it is no packed weight: slice the weight. Calls
+    ``weight_panels``. On a GPU use ``linear`` and the weight itself. Errors: ShapeMismatchError,
+    UnsupportedDtypeError; DeviceError on a GPU. No gradient. Source: Goto and van de Geijn, Anatomy
+    of High-Performance Matrix Multiplication, 2008.
     """
     need("pack_weight", weight=weight)
+    _on_cpu("pack_weight", "weight", weight)
     panels = _weight_panels(weight)
-    return _viewed("pack_weight", "weight", panels, _PACKED[_dtype_of(panels)])
+    return viewed("pack_weight", "weight", panels, _PACKED[_dtype_of(panels)])
 
 
 def linear_packed(
@@ -555,8 +557,10 @@ def linear_packed(
     High-Performance Matrix Multiplication, 2008.
     """
     need("linear_packed", x=x, packed=packed)
+    _on_cpu("linear_packed", "packed", packed)
+    _on_cpu("linear_packed", "x", x)
     of, got = _dtype_of(x), str(getattr(packed, "dtype", "")).rpartition(".")[2]
-    if of in _PACKED and got not in (_PACKED[of], "") :
+    if of in _PACKED and got not in (_PACKED[of], ""):
         expected = f"{_PACKED[of]}, which pack_weight returns for {of}"
         made = next((one for one, name in _PACKED.items() if name == got), None)
         hint = f"; it was packed from {made}, x is {of}" if made else ""
@@ -565,32 +569,25 @@ def linear_packed(
             "linear_packed", "packed", expected, got,
         )  # fmt: skip
     if of in _PACKED:
-        packed = _viewed("linear_packed", "packed", packed, of)
-    return _linear_panels(
-        as_rows(x), packed, activation, bias=bias, out_dtype=out_dtype, out=out
-    )
+        packed = viewed("linear_packed", "packed", packed, of)
+    return _linear_panels(as_rows(x), packed, activation, bias=bias, out_dtype=out_dtype, out=out)
+
+
+def _on_cpu(op: str, name: str, x: Any) -> None:
+    """Refuses a GPU's tensors: its products read a weight as it is."""
+    kind = getattr(getattr(x, "device", None), "type", "cpu")
+    if kind in ("cpu", "meta"):
+        return
+    expected = "a CPU, whose order packed weights have"
+    raise DeviceError.from_library(
+        f"{op}: {name} is on another device; expected {expected}, got {kind}; use linear and the "
+        "weight itself there",
+        op, name, expected, kind,
+    )  # fmt: skip
 
 
 def _dtype_of(x: Any) -> str:
     return name_of(getattr(x, "dtype", "")) or ""
-
-
-def _viewed(op: str, name: str, x: Any, dtype: str) -> Any:
-    """The same bits as ``dtype``: one of the library's names, or an integer's."""
-    long = TABLE[dtype][2] if dtype in TABLE else dtype
-    if hasattr(x, "new_empty"):
-        import torch
-
-        return x.view(getattr(torch, long))
-    if type(x).__module__ == "numpy":
-        if long == "bfloat16":
-            return x.view(import_module("ml_dtypes").bfloat16)
-        return x.view(long)
-    expected, got = "a torch tensor or a NumPy array", type(x).__name__
-    raise ArgumentTypeError.from_library(
-        f"{op}: {name} is of another package; expected {expected}, got {got}",
-        op, name, expected, got,
-    )  # fmt: skip
 
 
 def grouped_gemm(

@@ -61,7 +61,9 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level) {
   return *new ConfigTable<C>{
       field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
       field<&C::block_m>("block_m", {96, 192, 384}),
-      field<&C::block_n>("block_n", panels ? panel_columns : floats ? columns : pair_columns),
+      field<&C::block_n>("block_n", panels   ? panel_columns
+                                    : floats ? columns
+                                             : pair_columns),
       field<&C::block_k>("block_k", floats || panels            ? depths
                                     : code.depths_per_float > 2 ? code_depths
                                                                 : pair_depths),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/error.hpp"
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
 #include "cpu/gemm/loops.hpp"
@@ -38,6 +39,19 @@ void reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows
   matmul_reference(whole, rows, num_rows, out);
 }
 
+/// A slice of panels is no weight in panels. One whose rows are adjacent cannot be told apart.
+void check_is_whole(const Args& args) {
+  const TensorView& panels = args.tensors[kB];
+  const std::int64_t n = args.letters[kN], k = args.letters[kK];
+  const bool rows = n <= 1 || panels.strides[0] == k, columns = k <= 1 || panels.strides[1] == 1;
+  if (n == 0 || k == 0 || (rows && columns)) return;
+  const char* expected = "all of what weight_panels returned";
+  throw Error(ErrorKind::kArgument,
+              text("linear_panels: panels is not contiguous; expected ", expected,
+                   ", got a slice or a transposed view; slice the weight, then pack it"),
+              {"linear_panels", "panels", expected, "a slice or a transposed view"});
+}
+
 kernels::BlockedProduct product_of(const Problem& p) {
   return {p.dims[kM], p.dims[kN], p.dims[kK], 1, &p.tensors[kA]};
 }
@@ -60,8 +74,7 @@ int best_tile(const kernels::ProductLevel& level, std::int64_t rows) {
     const GemmTile tile = level.code->blocks->tiles[i];
     const double vectors = 1.0 * tile.n / level.lanes, sums = tile.m * vectors;
     const auto whole = static_cast<double>(round_up(std::max<std::int64_t>(1, rows), tile.m));
-    const double time =
-        whole * (1 + 0.2 * (1.0 / tile.m + 1 / vectors)) / std::min(1.0, sums / 12);
+    const double time = whole * (1 + 0.2 * (1.0 / tile.m + 1 / vectors)) / std::min(1.0, sums / 12);
     if (i == 0 || time < least) least = time, found = i;
   }
   return found;
@@ -73,7 +86,7 @@ Config heuristic(const Query& q) {
   CpuGemmConfig c = kernels::blocked_config(q, kernels::default_blocked(q, p));
   // One thread of a Zen 5, November 2026, 4096×4096, ms. f32: 512 rows 70.8 (8 rows of a in place
   // 72.9), 16 rows 3.2 in place, 3.3 packed. bf16 in pairs: 512 rows 37.0 with blocks of 96×256,
-  // 38.1 with 1024 columns; 16 rows 1.67 where a is packed, 1.85 where not. 
+  // 38.1 with 1024 columns; 16 rows 1.67 where a is packed, 1.85 where not.
   const bool few = p.m <= kFewRows, pairs = level.multiplier != kernels::Multiplier::kFloats;
   c.tile = best_tile(level, p.m);
   c.block_k = kPanelDepth;
@@ -149,19 +162,20 @@ std::vector<Implementation> implementations() {
   // The loops and the epilogue are in the sources of matmul's levels.
   const std::vector<kernels::CpuLevel> levels = {
 #if defined(DLBLAS_X86)
-      level(Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">(),
-            level_of(avx512::kAmxPanelBlocks, avx512::kMatmulAmx, 16, Multiplier::kTiles),
-            kernels::CpuUnit::kAmx),
-      level(Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512bf16.cpp">(),
-            level_of(avx512::kBf16PanelBlocks, avx512::kMatmulBf16, 16, Multiplier::kPairs),
-            kernels::CpuUnit::kAvx512Bf16),
-      level(Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512.cpp">(),
-            level_of(avx512::kPanelBlocks, avx512::kMatmulCode, 16)),
-      level(Isa::kAvx2, source_hash<"ops/gemm/matmul/cpu/matmul_avx2.cpp">(),
-            level_of(avx2::kPanelBlocks, avx2::kMatmulCode, 8)),
+    level(Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_amx.cpp">(),
+          level_of(avx512::kAmxPanelBlocks, avx512::kMatmulAmx, 16, Multiplier::kTiles),
+          kernels::CpuUnit::kAmx),
+    level(Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512bf16.cpp">(),
+          level_of(avx512::kBf16PanelBlocks, avx512::kMatmulBf16, 16, Multiplier::kPairs),
+          kernels::CpuUnit::kAvx512Bf16),
+    level(Isa::kAvx512, source_hash<"ops/gemm/matmul/cpu/matmul_avx512.cpp">(),
+          level_of(avx512::kPanelBlocks, avx512::kMatmulCode, 16)),
+    level(Isa::kAvx2, source_hash<"ops/gemm/matmul/cpu/matmul_avx2.cpp">(),
+          level_of(avx2::kPanelBlocks, avx2::kMatmulCode, 8)),
 #endif
-      level(Isa::kBaseline, source_hash<"ops/gemm/matmul/cpu/matmul_baseline.cpp">(),
-            level_of(baseline::kPanelBlocks, baseline::kMatmulCode, 4))};
+    level(Isa::kBaseline, source_hash<"ops/gemm/matmul/cpu/matmul_baseline.cpp">(),
+          level_of(baseline::kPanelBlocks, baseline::kMatmulCode, 4))
+  };
   return kernels::per_level(base, "cpu_", levels);
 }
 
@@ -181,7 +195,7 @@ OperatorDef linear_panels() {
   def.reference = reference;
   def.bound = matmul_bound;
   def.check = [](const Args& args) {
-    check_on_cpu(args, kA);
+    check_is_whole(args);
     kernels::check_flat_rows(args, {kA, kOut});
   };
   def.work_per_row = [](const Problem& p) {

@@ -6,8 +6,8 @@ DOCS: dict[str, dict[str, str]] = {
         "formula": "y = act(x · weightᵀ + bias), panels = weight_panels(weight)",
         "shapes": (
             "x [*M, K], panels [N, K] as weight_panels returns it, bias [N] -> y [*M, N]; x and y "
-            "of any strides whose leading dimensions have one in common. Panels that are not "
-            "contiguous go to the slow reference."
+            "of any strides whose leading dimensions have one in common. A slice of panels is no "
+            "packed weight."
         ),
         "dtypes": (
             "x is f32, f16 or bf16; panels has x's dtype; bias has x's dtype or f32; y has x's "
@@ -21,8 +21,9 @@ DOCS: dict[str, dict[str, str]] = {
             "deterministic() also in any batch."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, ArgumentError; DeviceError on a GPU. On "
-            "error nothing is written. No gradient."
+            "ShapeMismatchError, UnsupportedDtypeError, ArgumentError (also for panels that are "
+            "not contiguous); UnsupportedError on a GPU: use linear there. On error nothing is "
+            "written. No gradient."
         ),
         "source": "Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.",
     },

@@ -109,7 +109,6 @@ OperatorDef weight_panels() {
   def.reference = reference;
   def.reference_is_whole = true;
   def.bound = [](const Problem&, int) { return Bound{}; };
-  def.check = [](const Args& args) { check_on_cpu(args, kWeight); };
   def.work_per_row = [](const Problem& p) { return static_cast<double>(p.dims[kK]); };
   def.implementations.push_back(cpu());
   return def;

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from .._arguments import hinted
@@ -26,9 +24,10 @@ class PackedLinear(torch.nn.Module):
     """``y = act(x · weightᵀ + bias)`` of x ``[*T, in_features]``, as ``Linear`` computes it, from a
     weight in the order in which CPUs read it.
 
-    ``packed``, ``[out_features, in_features]`` of integers, and ``bias`` are buffers: ``state_dict``
-    has them, and a cast of the module changes neither the packed weight nor ``dtype``, which x is
-    cast to inside torch.autocast. No gradient. On a GPU calls are refused.
+    ``packed``, ``[out_features, in_features]`` of integers, and ``bias`` are buffers, which
+    ``state_dict`` has. x is of ``dtype``, to which it is cast inside torch.autocast. A cast of the
+    module leaves the packed weight as it is: its calls are then refused, and so are those on a GPU.
+    No gradient.
     """
 
     packed: torch.Tensor
@@ -46,9 +45,7 @@ class PackedLinear(torch.nn.Module):
         check_sizes("PackedLinear", in_features=in_features, out_features=out_features)
         super().__init__()
         dtype = dtype or torch.get_default_dtype()
-        check_offered(
-            "PackedLinear", "dtype", str(dtype), tuple(str(one) for one in _PACKED)
-        )
+        check_offered("PackedLinear", "dtype", str(dtype), tuple(str(one) for one in _PACKED))
         offered = ("", "relu", "leaky_relu", "gelu", "silu")
         check_offered("PackedLinear", "activation", activation, offered)
         self.in_features, self.out_features = in_features, out_features
@@ -62,8 +59,9 @@ class PackedLinear(torch.nn.Module):
         cls, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str = ""
     ) -> PackedLinear:
         """The layer of this weight, ``[out_features, in_features]``."""
+        rows, columns = weight.shape
         with torch.device("meta"):
-            made = cls(*reversed(weight.shape), bias is not None, activation, dtype=weight.dtype)
+            made = cls(columns, rows, bias is not None, activation, dtype=weight.dtype)
         made.packed = pack_weight(weight.detach())
         made.bias = None if bias is None else bias.detach().clone()
         return made
