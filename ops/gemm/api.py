@@ -550,12 +550,13 @@ def linear_packed(
     x ``[*T, K]``, packed ``[N, K]`` from ``pack_weight`` of a weight of x's dtype, bias ``[N]`` ->
     y ``[*T, N]``. Activations, dtypes of bias and result, numerics and ``out`` are those of
     ``linear``; the bits are those of its blocked implementations, so other than ``linear``'s where
-    that takes another form. Worth it for 2 to 128 rows; from some 500 on ``linear``, which may
-    take oneDNN there, is as fast or faster. Calls ``linear_panels``. Leading dimensions are rows;
-    where no view joins them x is copied. On a GPU use ``linear`` and the weight itself. Errors:
-    UnsupportedDtypeError for a weight that is not packed, and for one of another dtype than x's;
-    ShapeMismatchError; DeviceError on a GPU. No gradient. Source: Goto and van de Geijn, Anatomy of
-    High-Performance Matrix Multiplication, 2008.
+    that takes another form. Worth it for 8 to 128 rows: one row takes up to a tenth longer than
+    with ``linear``, and so do 500 and more, for which that may take oneDNN. Calls
+    ``linear_panels``. Leading dimensions are rows; where no view joins them x is copied. On a GPU
+    use ``linear`` and the weight itself. Errors: UnsupportedDtypeError for a weight that is not
+    packed, and for one of another dtype than x's; ShapeMismatchError; DeviceError on a GPU. No
+    gradient. Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication,
+    2008.
     """
     need("linear_packed", x=x, packed=packed)
     _on_cpu("linear_packed", "packed", packed)

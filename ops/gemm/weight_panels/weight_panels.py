@@ -16,9 +16,9 @@ DOCS: dict[str, dict[str, str]] = {
         "aliasing": "panels must not overlap weight.",
         "numerics": "Elements are copied, NaN and all.",
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError; UnsupportedError on a GPU. On error nothing "
-            "is written. pack_weight is the same, and marks its result so that it cannot be taken for "
-            "a weight or for one of another dtype."
+            "ShapeMismatchError, UnsupportedDtypeError; UnsupportedError on a GPU. On error "
+            "nothing is written. pack_weight is the same, and marks its result so that it cannot "
+            "be taken for a weight or for one of another dtype."
         ),
         "source": "Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.",
     },
