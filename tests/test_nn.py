@@ -41,7 +41,8 @@ def test_torch_comes_with_the_first_module() -> None:
     first, second = done.stdout.splitlines()
     names = [
         "FP8Linear", "FusedGatedMLP", "FusedLinearCrossEntropy", "FusedRMSNormRoPE", "GatedMLP",
-        "GeluAndMul", "GroupNorm", "LayerNorm", "Linear", "LlamaRMSNorm", "RMSNorm", "SiluAndMul",
+        "GeluAndMul", "GroupNorm", "LayerNorm", "Linear", "LlamaRMSNorm", "PackedLinear",
+        "RMSNorm", "SiluAndMul",
     ]  # fmt: skip
     assert first == f"False {names}" and second == "True", done.stderr
     with pytest.raises(AttributeError, match=r"'dlblas.nn' has no attribute 'BatchNorm'"):
@@ -258,7 +259,8 @@ def test_sizes_that_are_none_are_refused_by_name(name: str, good: tuple[int, ...
 MADE = {
     "FP8Linear": (8, 4), "FusedGatedMLP": (8, 16), "FusedLinearCrossEntropy": (),
     "FusedRMSNormRoPE": (16, 8), "GatedMLP": (8, 16), "GeluAndMul": (), "GroupNorm": (2, 4),
-    "LayerNorm": (8,), "Linear": (8, 4), "LlamaRMSNorm": (8,), "RMSNorm": (8,), "SiluAndMul": (),
+    "LayerNorm": (8,), "Linear": (8, 4), "LlamaRMSNorm": (8,), "PackedLinear": (8, 4),
+    "RMSNorm": (8,), "SiluAndMul": (),
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@
 namespace dlblas::avx512 {
 
 constinit const GemmBlocks kAmxBlocks = blocks_of_core<PairCore<Bf16Terms>>();
+constinit const GemmBlocks kAmxPanelBlocks = blocks_of_core<PanelPairCore>();
 constinit const GemmRows kAmxRows = {row_of_tiles, pack_tile_rows};
 
 }  // namespace dlblas::avx512

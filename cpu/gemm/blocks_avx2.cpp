@@ -1,7 +1,7 @@
 // Blocked products, and packing, compiled for AVX2 with FMA and F16C: 8 lanes, 16 registers.
 // Everything but what loops.hpp declares has internal linkage: see cpu/simd.hpp for why.
-// Read next: cpu/gemm/mainloop.hpp.
-#include "cpu/gemm/mainloop.hpp"
+// Read next: cpu/gemm/mainloop.hpp, cpu/gemm/panels.hpp.
+#include "cpu/gemm/panels.hpp"
 
 namespace dlblas::avx2 {
 
@@ -10,5 +10,6 @@ void pack_panels(DType type, const PackSource& s, int64_t lanes, int64_t depth, 
   pack(type, s, lanes, depth, width, to);
 }
 constinit const GemmBlocks kBlocks = blocks_of_core<FloatCore>();
+constinit const GemmBlocks kPanelBlocks = blocks_of_core<PanelFloatCore>();
 
 }  // namespace dlblas::avx2

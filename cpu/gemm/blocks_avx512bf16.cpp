@@ -6,6 +6,7 @@
 namespace dlblas::avx512 {
 
 constinit const GemmBlocks kBf16Blocks = blocks_of_core<PairCore<Bf16Terms>>();
+constinit const GemmBlocks kBf16PanelBlocks = blocks_of_core<PanelPairCore>();
 constinit const GemmRows kBf16Rows = {row_of_pairs, pack_pair_rows};
 
 }  // namespace dlblas::avx512

@@ -6,7 +6,7 @@
 #include "cpu/gemm/job.hpp"
 
 #define DLBLAS_GEMM_LOOPS                                                                     \
-  extern const GemmBlocks kBlocks;                                                            \
+  extern const GemmBlocks kBlocks, kPanelBlocks;                                              \
   extern const GemmRows kRows;                                                                \
   /* One product of at most kSmallColumns, for an epilogue with store_tile, see small.hpp. */ \
   void small(const GemmJob&, float* room);                                                    \
@@ -23,7 +23,7 @@ DLBLAS_GEMM_LOOPS
 namespace dlblas::avx512 {
 DLBLAS_GEMM_LOOPS
 /// bf16 on a unit.
-extern const GemmBlocks kBf16Blocks, kAmxBlocks;
+extern const GemmBlocks kBf16Blocks, kAmxBlocks, kBf16PanelBlocks, kAmxPanelBlocks;
 extern const GemmRows kBf16Rows, kAmxRows;
 }  // namespace dlblas::avx512
 #undef DLBLAS_GEMM_LOOPS

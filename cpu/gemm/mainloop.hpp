@@ -56,10 +56,35 @@ DLBLAS_INLINE void store_tile(float* to, int64_t row, const Vec (&sum)[M][V]) {
 /// Depths that b is fetched ahead; with 4 lanes, prefetches take a tenth of the time.
 constexpr int kDepthsAhead = kWidth == 4 ? 0 : 8;
 
+/// Where a tile's b lies: packed for this tile, or in panels of which it takes V vectors.
+template <DType kElement, int kColumns, int kBytesAhead>
+struct TileColumns {
+  static constexpr DType kType = kElement;
+  static constexpr int kAhead = kBytesAhead;  // that are fetched ahead; 0: none
+  static constexpr bool kPairs = has_panel_pairs(kElement);
+  static constexpr int kDepths = kPairs ? 2 : 1;                             // side by side
+  static constexpr int kRow = kColumns * kDepths * kElementBytes<kElement>;  // bytes of those
+};
+template <int V>
+using PackedColumns = TileColumns<DType::kF32, V * kWidth, kDepthsAhead * V * kWidth * 4>;
+
+/// Vector `v` of b at the depth `of` those side by side.
+template <typename Columns>
+DLBLAS_INLINE Vec load_columns_of(const char* b, int v, int of) {
+  if constexpr (Columns::kPairs) {
+    using Words = uint32_t __attribute__((vector_size(sizeof(Vec))));
+    Words words;
+    __builtin_memcpy(&words, b + v * kWidth * 4, sizeof words);
+    return of == 0 ? (Vec)(words << 16) : (Vec)(words & 0xffff0000u);
+  } else {
+    return load<Columns::kType>(at<Columns::kType>(b, v * kWidth));
+  }
+}
+
 /// V vectors of b at each depth, each used by all M rows. An iteration takes kUnroll depths: by 1
 /// to 2 % the best, except that AVX2's wide tiles spill with more than one (4x24: 120 GFLOP/s, with
 /// two 85; Zen 5, November 2026).
-template <int M, int V, int kUnroll>
+template <int M, int V, int kUnroll, typename Columns = PackedColumns<V>>
 void tile_kernel(const TileArgs& t) {
   Vec sum[M][V];
   DLBLAS_UNROLL
@@ -68,14 +93,18 @@ void tile_kernel(const TileArgs& t) {
     for (int v = 0; v < V; ++v) sum[i][v] = zero();
   }
   constexpr bool kPacked = M > kInPlaceRows;
-  const float *a = t.a, *b = t.b;
+  const float* a = t.a;
+  const auto* b = reinterpret_cast<const char*>(t.b);
   const int64_t a_row = kPacked ? 1 : t.a_row, a_depth = kPacked ? M : t.a_depth;
-  const auto step = [&]() __attribute__((always_inline)) {
+  const auto step = [&](int of) __attribute__((always_inline)) {
     Vec row[V];
     DLBLAS_UNROLL
     for (int v = 0; v < V; ++v) {
-      row[v] = load<DType::kF32>(b + v * kWidth);
-      if constexpr (kDepthsAhead > 0) prefetch(b + (kDepthsAhead * V + v) * kWidth);
+      row[v] = load_columns_of<Columns>(b, v, of);
+      if constexpr (Columns::kAhead > 0)
+        if (of == 0)
+          prefetch(b + Columns::kAhead +
+                   v * (Columns::kPairs ? 4 : kElementBytes<Columns::kType>)*kWidth);
     }
     DLBLAS_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -85,15 +114,19 @@ void tile_kernel(const TileArgs& t) {
       DLBLAS_UNROLL
       for (int v = 0; v < V; ++v) sum[i][v] = fma(x, row[v], sum[i][v]);
     }
-    a += a_depth, b += V * kWidth;
+    a += a_depth;
   };
   int64_t k = t.depth;
-  for (; k >= kUnroll; k -= kUnroll) {
+  constexpr int kStep = kUnroll > Columns::kDepths ? kUnroll : Columns::kDepths;
+  for (; k >= kStep; k -= kStep) {
     DLBLAS_UNROLL
-    for (int u = 0; u < kUnroll; ++u) step();
+    for (int u = 0; u < kStep; ++u) {
+      step(u % Columns::kDepths);
+      if (u % Columns::kDepths == Columns::kDepths - 1) b += Columns::kRow;
+    }
   }
-  if constexpr (kUnroll > 1) {
-    for (; k > 0; --k) step();
+  if constexpr (kStep > Columns::kDepths) {
+    for (; k > 0; --k) step(0), b += Columns::kRow;
   }
   if (t.chains) add_tile<M, V>(t.chains, V * kWidth, sum);
   if (t.runs) add_tile<M, V>(t.runs, t.runs_row, sum);
@@ -126,20 +159,22 @@ constexpr int kMaxTileFloats = 24 * 64;
 constexpr int kTileRoom = 2 * 1024 + 64;
 
 /// The tiles, as host code sees them.
+template <int kCount>
 struct TileShapes {
-  GemmTile of[kNumTiles];
-  constexpr TileShapes() : of{} {
-    for (int i = 0; i < kNumTiles; ++i) of[i] = kTiles[i].shape;
+  GemmTile of[kCount];
+  template <typename Code>
+  constexpr explicit TileShapes(const Code (&tiles)[kCount]) : of{} {
+    for (int i = 0; i < kCount; ++i) of[i] = tiles[i].shape;
   }
 };
-constexpr TileShapes kTileShapes;
+constexpr TileShapes<kNumTiles> kTileShapes(kTiles);
 
 struct BlockWork;
 
 /// A core, as the loops see it; see FloatCore and GemmBlocks.
 struct CoreCode {
   const GemmTile* shapes;
-  int depths, depths_per_float, pad, step;
+  int depths, depths_per_float, pad, step, panel;
   void (*pack)(DType, const PackSource&, int64_t lanes, int64_t depth, int width, bool of_b,
                float* to);
   bool (*reads_in_place)(const GemmJob&, GemmTile, int64_t depth);
@@ -157,8 +192,9 @@ struct BlockWork {
   const GemmPanels& panels;
   const GemmMatrix* plain;  // the result, if it receives whole tiles of sums
   GemmTile tile;
+  int64_t panel;   // columns of a panel of b
   bool in_place;   // whole tiles of a are read where they lie
-  int64_t floats;  // of a packed row or column of the block's depth
+  int64_t floats;  // of a packed row of the block's depth
   int64_t i0, i1;  // current row block
   int64_t k0, k1;  // current depths of the block
 };
@@ -173,9 +209,10 @@ void copy_tile(const float* from, int64_t from_row, float* to, int64_t to_row, i
 
 /// The chains of one block of depth, which begins with a run. `t` has the block's a and b, the
 /// earlier runs and the destination of the sum.
-/// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats.
+/// With `depths_per_float` terms per float, a depth of a is `a_step` / depths_per_float floats; one
+/// of b is `b_bytes` / depths_per_float.
 void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int64_t a_step,
-              int64_t depths_per_float, TileArgs& t) {
+              int64_t b_bytes, int64_t depths_per_float, TileArgs& t) {
   alignas(64) float chains[kMaxTileFloats];
   float* const out = t.out;
   const int64_t out_row = t.out_row;
@@ -191,7 +228,8 @@ void run_tile(TileFn run, GemmTile shape, GemmSumOrder sums, int64_t depth, int6
     run(t);
     if (ends_run) runs = out, t.runs_row = out_row;
     t.a += t.depth * a_step / depths_per_float;
-    t.b += t.depth * shape.n / depths_per_float;
+    t.b = reinterpret_cast<const float*>(reinterpret_cast<const char*>(t.b) +
+                                         t.depth * b_bytes / depths_per_float);
   } while (k < depth);
 }
 
@@ -223,9 +261,9 @@ void add_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bo
 struct FloatCore {
   static constexpr int kNumTiles = DLBLAS_ISA::kNumTiles;
   static constexpr const GemmTile* kShapes = kTileShapes.of;
-  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0,
-                       kStep = kWholeBlock;  // see GemmBlocks
-  struct Scope {};                           // what a thread sets up for a block
+  static constexpr int kDepths = 1, kDepthsPerFloat = 1, kPad = 0, kStep = kWholeBlock,
+                       kPanel = 0;  // see GemmBlocks
+  struct Scope {};                  // what a thread sets up for a block
 
   static void pack(DType type, const PackSource& s, int64_t lanes, int64_t depth, int width,
                    bool /*of_b*/, float* to) {
@@ -236,8 +274,12 @@ struct FloatCore {
     return p.a.type == DType::kF32 && tile.m <= kInPlaceRows;
   }
   static void run(const BlockWork& w, bool in_place, TileArgs& t) {
+    run_floats(kTiles[w.c.tile].run, 4 * w.panel, w, in_place, t);
+  }
+  static void run_floats(TileFn tile, int64_t b_bytes, const BlockWork& w, bool in_place,
+                         TileArgs& t) {
     if (!in_place) t.a_row = 1, t.a_depth = w.tile.m;
-    run_tile(kTiles[w.c.tile].run, w.tile, w.p.sums, t.depth, t.a_depth, 1, t);
+    run_tile(tile, w.tile, w.p.sums, t.depth, t.a_depth, b_bytes, 1, t);
   }
   static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
                        bool last) {
@@ -262,7 +304,11 @@ bool sum_tile(const BlockWork& w, int part, int64_t i, int64_t j, float* buffer)
   TileArgs t{};
   t.depth = w.k1 - w.k0;
   const int64_t before = (w.k0 - w.block.k0) / w.core.depths_per_float;  // floats of a packed lane
-  t.b = w.panels.b + part * w.panels.part + (j - w.block.j0) * w.floats + before * w.tile.n;
+  const int64_t column = j - w.block.j0, of_panel = column % w.panel;
+  const float* const b = w.panels.b + part * w.panels.part + before * w.panel;
+  t.b = reinterpret_cast<const float*>(reinterpret_cast<const char*>(b) +
+                                       (column - of_panel) * w.panels.column +
+                                       of_panel * w.panels.lane);
   const bool in_place = w.in_place && m == w.tile.m;
   t.a = in_place ? reinterpret_cast<const float*>(address(p.a, i, w.k0))
                  : w.panels.a + (w.in_place ? 0 : (i - w.i0) * w.floats) + before * w.tile.m;
@@ -325,6 +371,11 @@ void multiply_rows(BlockWork& w, GemmOrder order) {
   }
 }
 
+/// Columns of a panel of b.
+int64_t panel_of(const CoreCode& core, const CpuGemmConfig& c) {
+  return core.panel > 0 ? core.panel : core.shapes[c.tile].n;
+}
+
 /// Floats of a packed row of a or column of b, for a block's depth.
 int64_t panel_floats(const CoreCode& core, int64_t depth) {
   const int64_t packed = (depth + core.depths - 1) / core.depths * core.depths;
@@ -335,20 +386,29 @@ DLBLAS_ONCE void pack_part(const CoreCode& core, const GemmJob& p, const CpuGemm
                            const GemmBlock& r, int part, float* packed) {
   const GemmMatrix& b = p.b[part];
   const PackSource source{address(b, r.k0, r.j0), b.col, b.row};
-  core.pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, core.shapes[c.tile].n, true, packed);
+  core.pack(b.type, source, r.j1 - r.j0, r.k1 - r.k0, static_cast<int>(panel_of(core, c)), true,
+            packed);
 }
 
 DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const CpuGemmConfig& c,
                                 const GemmBlock& block, const GemmPanels& panels,
                                 const GemmPartial& partial) {
   const int64_t depth = block.k1 - block.k0;
-  BlockWork w{core,    p,
-              c,       block,
-              partial, panels,
-              nullptr, core.shapes[c.tile],
-              false,   panel_floats(core, depth),
-              0,       0,
-              0,       0};
+  BlockWork w{core,
+              p,
+              c,
+              block,
+              partial,
+              panels,
+              nullptr,
+              core.shapes[c.tile],
+              panel_of(core, c),
+              false,
+              panel_floats(core, depth),
+              0,
+              0,
+              0,
+              0};
   if (p.epilogue->plain) w.plain = p.epilogue->plain(p.params);
   w.in_place = !c.pack_a && core.reads_in_place(p, w.tile, depth);
   for (w.i0 = block.i0; w.i0 < block.i1; w.i0 += c.block_m) {
@@ -363,9 +423,9 @@ DLBLAS_ONCE void multiply_block(const CoreCode& core, const GemmJob& p, const Cp
 }
 
 template <typename Core>
-constexpr CoreCode kCore = {Core::kShapes,        Core::kDepths, Core::kDepthsPerFloat,
-                            Core::kPad,           Core::kStep,   Core::pack,
-                            Core::reads_in_place, Core::run,     Core::end_span};
+constexpr CoreCode kCore = {
+    Core::kShapes, Core::kDepths, Core::kDepthsPerFloat, Core::kPad, Core::kStep,
+    Core::kPanel,  Core::pack,    Core::reads_in_place,  Core::run,  Core::end_span};
 
 template <typename Core>
 void pack_b(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block, int part,
@@ -382,8 +442,12 @@ void multiply(const GemmJob& p, const CpuGemmConfig& c, const GemmBlock& block,
 /// A core's loops over blocks.
 template <typename Core>
 constexpr GemmBlocks blocks_of_core() {
-  return {Core::kShapes, Core::kNumTiles, Core::kDepths, Core::kDepthsPerFloat,
-          Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>};
+  GemmBlocks code{Core::kShapes, Core::kNumTiles, Core::kDepths, Core::kDepthsPerFloat,
+                  Core::kPad,    Core::kStep,     pack_b<Core>,  multiply<Core>,
+                  Core::kPanel,  nullptr,         nullptr};
+  if constexpr (Core::kPanel > 0)
+    code.reads_panels = Core::reads_panels, code.unpack = Core::unpack;
+  return code;
 }
 
 }  // namespace

@@ -296,6 +296,7 @@ void multiply_tall(const PairArgs& t) {
 }
 
 constexpr GemmTile kPairShapes[] = {{32, 32}, {16, 64}, {64, 16}};
+constexpr GemmTile kPanelPairShapes[] = {{32, 32}};  // the first of those
 
 using PairScope = Tiles;
 
@@ -317,11 +318,15 @@ DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, const TileArgs& t)
 #else  // AVX512_BF16
 
 /// One pair of terms for a tile: V vectors of b, each used by all M rows.
-template <int M, int V>
+/// Fetches b kAhead bytes ahead.
+template <int M, int V, int kAhead>
 DLBLAS_INLINE void pair_step(const char* a, int64_t a_pitch, const char* b, Vec (&sum)[M][V]) {
   Chunk columns[V];
   DLBLAS_UNROLL
-  for (int v = 0; v < V; ++v) columns[v] = _mm512_loadu_si512(b + v * kChunkBytes);
+  for (int v = 0; v < V; ++v) {
+    columns[v] = _mm512_loadu_si512(b + v * kChunkBytes);
+    if constexpr (kAhead > 0) prefetch(b + kAhead + v * kChunkBytes);
+  }
   DLBLAS_UNROLL
   for (int i = 0; i < M; ++i) {
     int32_t pair;
@@ -334,7 +339,7 @@ DLBLAS_INLINE void pair_step(const char* a, int64_t a_pitch, const char* b, Vec 
 }
 
 /// Like tile_kernel; a_row and a_depth are bytes between rows and between groups of 32 terms.
-template <int M, int V>
+template <int M, int V, int kAhead = 0>
 void pair_kernel(const TileArgs& t) {
   Vec sum[M][V];
   DLBLAS_UNROLL
@@ -345,7 +350,7 @@ void pair_kernel(const TileArgs& t) {
   const auto *a = reinterpret_cast<const char*>(t.a), *b = reinterpret_cast<const char*>(t.b);
   for (int64_t k = 0; k < t.depth; k += Bf16Terms::kTerms) {
     for (int pair = 0; pair < kWidth; ++pair, b += V * kChunkBytes)
-      pair_step<M, V>(a + 4 * pair, t.a_row, b, sum);
+      pair_step<M, V, kAhead>(a + 4 * pair, t.a_row, b, sum);
     a += t.a_depth;
   }
   if (t.chains) add_tile<M, V>(t.chains, V * kWidth, sum);
@@ -355,6 +360,11 @@ void pair_kernel(const TileArgs& t) {
 
 constexpr GemmTile kPairShapes[] = {{6, 64}, {12, 32}, {14, 32}};
 constexpr TileFn kPairTiles[] = {pair_kernel<6, 4>, pair_kernel<12, 2>, pair_kernel<14, 2>};
+// Of packed weights: also for so few rows that reading them is all that takes time.
+constexpr GemmTile kPanelPairShapes[] = {{4, 32}, {8, 32}, {12, 32}, {14, 32}};
+constexpr TileFn kPanelPairTiles[] = {
+    pair_kernel<4, 2, kPanelAhead>, pair_kernel<8, 2, kPanelAhead>, pair_kernel<12, 2, kPanelAhead>,
+    pair_kernel<14, 2, kPanelAhead>};
 
 struct PairScope {};
 
@@ -363,7 +373,8 @@ DLBLAS_ONCE void run_pairs(const BlockWork& w, bool in_place, TileArgs& t) {
   static_assert(!Terms::kIntegers);
   t.a_row = in_place ? 2 * t.a_row : kChunkBytes;
   t.a_depth = in_place ? kChunkBytes : int64_t{w.tile.m} * kChunkBytes;
-  run_tile(kPairTiles[w.c.tile], w.tile, w.p.sums, t.depth, in_place ? 1 : w.tile.m, 2, t);
+  run_tile(w.core.panel > 0 ? kPanelPairTiles[w.c.tile] : kPairTiles[w.c.tile], w.tile, w.p.sums,
+           t.depth, in_place ? 1 : w.tile.m, 4 * w.panel, 2, t);
 }
 
 #endif
@@ -374,7 +385,8 @@ struct PairCore {
   static constexpr const GemmTile* kShapes = kPairShapes;
   // A step takes 16 KiB of each operand's tile: both stay in 48 KiB, and so does what follows.
   static constexpr int kDepths = Terms::kTerms, kDepthsPerFloat = Terms::kGroup,
-                       kPad = Terms::kTerms, kStep = 8 * Terms::kTerms;  // see GemmBlocks
+                       kPad = Terms::kTerms, kStep = 8 * Terms::kTerms,
+                       kPanel = 0;  // see GemmBlocks
   using Scope = PairScope;
 
   static void pack(DType /*of the terms*/, const PackSource& s, int64_t lanes, int64_t depth,
@@ -391,6 +403,27 @@ struct PairCore {
   static void end_span(float* tile, GemmTile shape, float* sums, const GemmPartial& s, bool first,
                        bool last) {
     add_span(tile, shape, sums, s, first, last);
+  }
+};
+
+/// Weights in panels, which already have this core's form but where K ends within a chunk.
+struct PanelPairCore : PairCore<Bf16Terms> {
+  static constexpr int kNumTiles = sizeof kPanelPairShapes / sizeof kPanelPairShapes[0];
+  static constexpr const GemmTile* kShapes = kPanelPairShapes;
+  static constexpr int kPanel = kPanelColumns;
+
+  static bool reads_panels(DType /*type*/, int64_t depth) { return depth % kPanelChunk == 0; }
+  static void unpack(const GemmJob& p, const GemmBlock& block, float* to) {
+    const int64_t depth = block.k1 - block.k0, rest = depth % kPanelChunk, whole = depth - rest;
+    constexpr int64_t kColumns = kPanelColumns, kFloats = kColumns / kDepthsPerFloat;
+    for (int64_t j = block.j0; j < block.j1; j += kColumns) {
+      const char* const from = at<DType::kBF16>(p.panels, panel_start(p.n, p.k, j, block.k0));
+      __builtin_memcpy(to, from, static_cast<size_t>(whole * kFloats) * sizeof(float));
+      const PackSource tail{at<DType::kBF16>(from, whole * kColumns), 1, kColumns};
+      if (rest > 0)
+        pack_chunks<Bf16Terms>(tail, kColumns, rest, kPanelColumns, true, to + whole * kFloats);
+      to += (whole + (rest > 0 ? kPanelChunk : 0) + kPad) * kFloats;
+    }
   }
 };
 

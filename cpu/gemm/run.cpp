@@ -20,6 +20,7 @@ constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_di
 /// Sizes on which workspace and loops agree, from bucketed or exact dimensions.
 struct BlockSizes {
   GemmTile tile;
+  std::int64_t panel;    // columns of b that are packed side by side
   std::int64_t columns;  // of b, per thread (split=columns) or in all
   std::int64_t block_n, block_k;
   // Floats of a slot, of a part of b in a block, of a part's scratch.
@@ -37,17 +38,24 @@ BlockSizes sizes_of(const GemmBlocked& s, std::int64_t m, std::int64_t n, std::i
   constexpr std::int64_t kLine = 16;  // floats: buffers start on cache lines
   const CpuGemmConfig& c = s.config;
   BlockSizes p{};
-  p.tile = s.code->blocks->tiles[c.tile];
+  const GemmBlocks& code = *s.code->blocks;
+  p.tile = code.tiles[c.tile];
+  p.panel = code.panel > 0 ? code.panel : p.tile.n;
   const bool by_columns = c.split == GemmSplit::kColumns;
-  const std::int64_t panels = ceil_div(n, p.tile.n);
-  p.columns = (by_columns ? ceil_div(panels, s.slots) : panels) * p.tile.n;
-  p.block_n = std::min<std::int64_t>(round_up(c.block_n, p.tile.n), p.columns);
+  const std::int64_t panels = ceil_div(n, p.panel);
+  p.columns = (by_columns ? ceil_div(panels, s.slots) : panels) * p.panel;
+  p.block_n = std::min<std::int64_t>(round_up(c.block_n, p.panel), p.columns);
   p.block_k = std::max<std::int64_t>(1, std::min<std::int64_t>(c.block_k, k));
   p.scratch_rows =
       s.scratch ? std::min(round_up(kScratchRows, p.tile.m), round_up(m, p.tile.m)) : m;
   const std::int64_t block_m = std::min<std::int64_t>(c.block_m, round_up(m, p.tile.m));
   p.a_floats = round_up(block_m * panel_floats(*s.code->blocks, p.block_k) + kPackSlack, kLine);
-  p.b_floats = round_up(p.block_n * panel_floats(*s.code->blocks, p.block_k) + kPackSlack, kLine);
+  // Panels that are read where they lie need room only for the last columns.
+  const bool reads = s.panels != DType::kAbsent && !s.unpacks &&
+                     code.reads_panels(s.panels, p.block_k) &&
+                     code.reads_panels(s.panels, k % p.block_k);
+  const std::int64_t packed = reads ? p.panel : p.block_n;
+  p.b_floats = round_up(packed * panel_floats(code, p.block_k) + kPackSlack, kLine);
   p.plane = s.scratch ? p.scratch_rows * p.block_n : 0;
   p.scratch_floats = p.plane * (s.spans ? 3 : 1);
   p.a_count = s.slots;
@@ -74,23 +82,44 @@ struct Run {
     return {data, sizes.tile.n, sizes.scratch_rows, i0,
             j0,   true,         sizes.plane,        sizes.scratch_floats};
   }
+  /// Are the block's columns in whole panels? for_blocks does not mix them with the last ones.
+  bool in_panels(const GemmBlock& block) const { return p.panels && block.j0 < panel_columns(p.n); }
+  bool reads_panels(const GemmBlock& block) const {
+    return in_panels(block) && !s.unpacks &&
+           s.code->blocks->reads_panels(s.panels, block.k1 - block.k0);
+  }
   void pack(const GemmBlock& block, float* to) const {
+    if (reads_panels(block)) return;
+    if (in_panels(block)) return s.code->blocks->unpack(p, block, to);
     for (int part = 0; part < s.code->epilogue.parts; ++part)
       s.code->blocks->pack_b(p, s.config, block, part, to + part * sizes.b_floats);
   }
   /// Multiplies a block within the columns of block `index` of b.
   void multiply(const GemmBlock& block, std::int64_t index, std::int64_t slot) const {
-    s.code->blocks->multiply(p, s.config, block, {b_buffer(index), sizes.b_floats, a_buffer(slot)},
-                             partial(index, block.j0));
+    const GemmBlocks& code = *s.code->blocks;
+    GemmPanels panels{
+        b_buffer(index), sizes.b_floats, kFloatBytes * panel_floats(code, block.k1 - block.k0),
+        kFloatBytes,     DType::kF32,    a_buffer(slot)};
+    if (reads_panels(block)) {
+      const std::int64_t first = panel_start(p.n, p.k, block.j0, block.k0),
+                         size = size_of(s.panels);
+      panels.b = reinterpret_cast<const float*>(static_cast<const char*>(p.panels) + first * size);
+      panels.column = panel_depth(p.k, block.k0) * size;
+      panels.type = s.panels;
+      if (!has_panel_pairs(s.panels)) panels.lane = size;
+    }
+    code.multiply(p, s.config, block, panels, partial(index, block.j0));
   }
   /// Calls fn(block) over columns [j0, j1) and the whole depth, once even when the depth is zero.
   template <typename F>
   void for_blocks(std::int64_t j0, std::int64_t j1, F&& fn) const {
-    for (std::int64_t j = j0; j < j1; j += sizes.block_n) {
+    const std::int64_t whole = p.panels ? panel_columns(p.n) : 0;  // none beyond in the same block
+    for (std::int64_t j = j0, end; j < j1; j = end) {
+      end = std::min(j1, j + sizes.block_n);
+      if (j < whole) end = std::min(end, whole);
       std::int64_t k = 0;
       do {
-        fn(GemmBlock{i0, i1, j, std::min(j1, j + sizes.block_n), k,
-                     std::min(p.k, k + sizes.block_k)});
+        fn(GemmBlock{i0, i1, j, end, k, std::min(p.k, k + sizes.block_k)});
         k += sizes.block_k;
       } while (k < p.k);
     }
@@ -111,18 +140,19 @@ void run_columns(const Run& r, const Context& context) {
 
 void run_rows(const Run& r, const Context& context) {
   const std::int64_t slots = r.s.slots;
-  const std::int64_t tile_m = r.sizes.tile.m, tile_n = r.sizes.tile.n;
+  const std::int64_t tile_m = r.sizes.tile.m, panel = r.sizes.panel;
   const std::int64_t rows = ceil_div(ceil_div(r.i1 - r.i0, tile_m), slots) * tile_m;
   r.for_blocks(0, r.p.n, [&](const GemmBlock& block) {
-    const std::int64_t columns = ceil_div(ceil_div(block.j1 - block.j0, tile_n), slots) * tile_n;
-    context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
-      GemmBlock part = block;
-      part.j0 = std::min(block.j1, block.j0 + begin * columns);
-      part.j1 = std::min(block.j1, block.j0 + end * columns);
-      float* to = r.b_buffer(0) +
-                  (part.j0 - block.j0) * panel_floats(*r.s.code->blocks, block.k1 - block.k0);
-      if (part.j0 < part.j1) r.pack(part, to);
-    });
+    const std::int64_t columns = ceil_div(ceil_div(block.j1 - block.j0, panel), slots) * panel;
+    if (!r.reads_panels(block))
+      context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
+        GemmBlock part = block;
+        part.j0 = std::min(block.j1, block.j0 + begin * columns);
+        part.j1 = std::min(block.j1, block.j0 + end * columns);
+        float* to = r.b_buffer(0) +
+                    (part.j0 - block.j0) * panel_floats(*r.s.code->blocks, block.k1 - block.k0);
+        if (part.j0 < part.j1) r.pack(part, to);
+      });
     context.run(0, slots, 1, [&](std::int64_t begin, std::int64_t end) {
       GemmBlock part = block;
       part.i0 = std::min(block.i1, block.i0 + begin * rows);

@@ -23,6 +23,8 @@ struct GemmBlocked {
   int slots;     // parts that threads divide
   bool scratch;  // partial sums cannot stay in a result
   bool spans;    // K has more than one: scratch keeps their total and its error, too
+  DType panels = DType::kAbsent;  // of b, where the job will have it in panels
+  bool unpacks = false;           // their pairs, once per block, rather than in every tile
 };
 
 /// `holds_sums`: the job will have `partial`.

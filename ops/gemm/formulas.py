@@ -40,3 +40,22 @@ def scaled(a: Any, weight: Any, rows: Any, blocks: Any) -> Any:
             factors = np.multiply.outer(rows[:, part], columns).astype(np.float64)
             out += factors * np.einsum("mk,nk->mn", a[:, k], weight[:, k])
     return out
+
+
+def places_in_panels(n: int, k: int, pairs: bool) -> Any:
+    """Where weight_panels puts the elements of a weight [n, k]: their places in the result. Blocks
+    of 512 depths, in them panels of 32 columns, in them depths; ``pairs``: with 32 of them whole,
+    pairs of depths beside each other. The last n % 32 columns stay."""
+    of = np.arange(n * k).reshape(n, k)
+    whole = n // 32 * 32
+    order = []
+    for block in range(0, k, 512):
+        for panel in range(0, whole, 32):
+            part = of[panel : panel + 32, block : min(block + 512, k)]
+            chunks = part.shape[1] // 32 * 32 if pairs else 0
+            paired = part[:, :chunks].reshape(32, chunks // 2, 2).transpose(1, 0, 2)
+            order += [paired.reshape(-1), part[:, chunks:].T.reshape(-1)]
+    order.append(of[whole:].reshape(-1))
+    places = np.empty(n * k, np.int64)
+    places[np.concatenate(order)] = np.arange(n * k)
+    return places.reshape(n, k)

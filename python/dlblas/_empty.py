@@ -64,3 +64,21 @@ def f8_of_bytes(array: Any) -> Any:
     if dtype == "uint8" and type(array).__module__ == "numpy":
         return array.view(import_module("ml_dtypes").float8_e4m3fn)
     return array
+
+
+def viewed(op: str, name: str, x: Any, dtype: str) -> Any:
+    """The same bits as ``dtype`` of the same size: one of the library's names, or an integer's."""
+    long = _dtypes.TABLE[dtype][2] if dtype in _dtypes.TABLE else dtype
+    if hasattr(x, "new_empty"):
+        import torch
+
+        return x.view(getattr(torch, long))
+    if type(x).__module__ == "numpy":
+        if long == "bfloat16":
+            return x.view(import_module("ml_dtypes").bfloat16)
+        return x.view(long)
+    expected, got = "a torch tensor or a NumPy array", type(x).__name__
+    raise ArgumentTypeError.from_library(
+        f"{op}: {name} is of another package; expected {expected}, got {got}",
+        op, name, expected, got,
+    )  # fmt: skip

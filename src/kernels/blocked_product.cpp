@@ -54,14 +54,19 @@ const ConfigTable<CpuGemmConfig>& blocked_table(const ProductLevel& level) {
   const std::vector<std::int64_t> depths = {256, 512}, columns = {256, 512, 1024, 4096};
   const std::vector<std::int64_t> pair_depths = {512, 1024, 2048},
                                   code_depths = {512, 1024, 2048, 4096},
-                                  pair_columns = {128, 256, 512, 1024};
+                                  pair_columns = {128, 256, 512, 1024},
+                                  panel_columns = {128, 256, 512, 1024, 4096};
+  const GemmBlocks& code = *level.code->blocks;
+  const bool panels = code.panel > 0;  // of weights that were packed so deep
   return *new ConfigTable<C>{
       field<&C::tile>("tile", tiles, {labels->begin(), labels->end()}),
       field<&C::block_m>("block_m", {96, 192, 384}),
-      field<&C::block_n>("block_n", floats ? columns : pair_columns),
-      field<&C::block_k>("block_k", floats                                     ? depths
-                                    : level.code->blocks->depths_per_float > 2 ? code_depths
-                                                                               : pair_depths),
+      field<&C::block_n>("block_n", panels   ? panel_columns
+                                    : floats ? columns
+                                             : pair_columns),
+      field<&C::block_k>("block_k", floats || panels            ? depths
+                                    : code.depths_per_float > 2 ? code_depths
+                                                                : pair_depths),
       field<&C::order>("order", {0, 1}, {"columns", "rows"}),
       field<&C::split>("split", {0, 1}, {"columns", "rows"}),
       field<&C::pack_a>("pack_a", {0, 1}),

@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from .layer_norm import LayerNorm
     from .linear import Linear
     from .llama_rms_norm import LlamaRMSNorm
+    from .packed_linear import PackedLinear
     from .rms_norm import RMSNorm
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "LlamaRMSNorm",
+    "PackedLinear",
     "RMSNorm",
     "SiluAndMul",
 ]
@@ -43,6 +45,7 @@ _FILES = {
     "LayerNorm": "layer_norm",
     "Linear": "linear",
     "LlamaRMSNorm": "llama_rms_norm",
+    "PackedLinear": "packed_linear",
     "RMSNorm": "rms_norm",
     "SiluAndMul": "gated",
 }

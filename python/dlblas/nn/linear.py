@@ -15,6 +15,7 @@ from .._faces import linear
 from ._autocast import cast
 from ._offered import check_offered
 from ._shape import check_sizes
+from .packed_linear import PackedLinear
 
 
 @hinted
@@ -45,6 +46,10 @@ class Linear(torch.nn.Linear):
         x, weight, bias = cast(input, self.weight, self.bias)
         y: torch.Tensor = linear(x, weight, bias, self.activation)
         return y
+
+    def packed(self) -> PackedLinear:
+        """This layer for inference on CPUs: a copy whose weight is packed once for all calls."""
+        return PackedLinear.of(self.weight, self.bias, self.activation)
 
     def extra_repr(self) -> str:
         said = super().extra_repr()
