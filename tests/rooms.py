@@ -40,6 +40,7 @@ class Facts(NamedTuple):
     # has no parts (batch_parts.py); whether all implementations have the same bits anyway.
     parts: Callable[..., Any] | str | None = None
     exact: bool = False
+    as_made: tuple[str, ...] = ()  # inputs that another operator made: no views of them
     bounded: tuple[str, ...] = ()  # test_places.py: indices that every call checks
     # tools/gpu_check, of what was wrong on a GPU or is unproven there: the values of the harness
     # that it tries before anything else.
