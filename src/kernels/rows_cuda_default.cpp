@@ -48,8 +48,8 @@ int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig
   const int width = traits.shape.head_width;
   const bool uneven =
       c.cluster > 1 && width > 0 && !traits.full && c.threads * traits.n % width != 0;
-  return (shared ? kMore : 0) + (uneven ? kUneven : 0) + (codes && device.arch < kFloat8Arch ? kMore : 0) +
-         (pages ? kPages : 0);
+  return (shared ? kMore : 0) + (uneven ? kUneven : 0) +
+         (codes && device.arch < kFloat8Arch ? kMore : 0) + (pages ? kPages : 0);
 }
 
 /// As many blocks per multiprocessor as the descriptor's registers allow; 0: none.
