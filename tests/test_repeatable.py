@@ -21,7 +21,7 @@ from dlblas import Spec, errors
 
 @contextmanager
 def registered(**promises: bool) -> Iterator[None]:
-    """An implementation of a user, pinned outside so that it would be chosen."""
+    """An implementation of a user."""
 
     @dlblas.register("silu", "mine", **promises)  # type: ignore[arg-type]
     def mine(x: Any, y: Any) -> None:

@@ -129,7 +129,7 @@ class Context {
   /// A row gets the same bits in any batch, on any number of threads, before and after tuning,
   /// provided that the machine and the tensors' layout and alignment are the same.
   Context& deterministic(bool on = true) { return flag(DLBLAS_DETERMINISTIC, on); }
-  /// The same call gets the same bits in every run, with the results of searches that are there.
+  /// The same call gets the same bits in every run, until a search stores another winner.
   Context& repeatable(bool on = true) { return flag(DLBLAS_REPEATABLE, on); }
   /// f32 products may round their inputs to TF32.
   Context& allow_tf32(bool on = true) { return flag(DLBLAS_ALLOW_TF32, on); }

@@ -15,7 +15,15 @@ from typing import Any, NoReturn
 from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
-from .._given import as_matrix, asks_for_gradients, check_place, grad_error, integer, need
+from .._given import (
+    as_matrix,
+    asks_for_gradients,
+    check_dense,
+    check_place,
+    grad_error,
+    integer,
+    need,
+)
 from .._overlap import check_apart
 from ..errors import (
     ArgumentError,
@@ -234,13 +242,7 @@ def _check_placed(x: Any, tensors: dict[str, Any]) -> None:
     for name, tensor in tensors.items():
         if asks_for_gradients(tensor):
             raise grad_error(op, name)
-        layout = str(getattr(tensor, "layout", "torch.strided")).removeprefix("torch.")
-        if layout != "strided":
-            raise ArgumentError.from_library(
-                f"{op}: {name} is not a dense tensor; expected a strided layout, got {layout}; "
-                "convert it with .to_dense()",
-                op, name, "a strided layout", layout,
-            )  # fmt: skip
+        check_dense(op, name, tensor)
         here = str(getattr(tensor, "device", there))
         if here != there:
             raise DeviceError.from_library(

@@ -118,17 +118,22 @@ def check_place(
     check_writable(op, shown, place)
 
 
-def check_writable(op: str, shown: str, place: Any) -> None:
-    """Checks the destination of a copy: it is dense, its memory can be written, each element has
-    its own memory, and autograd does not track it."""
-    argument = shown.partition(" ")[0]
-    layout = str(getattr(place, "layout", "torch.strided")).removeprefix("torch.")
+def check_dense(op: str, shown: str, x: Any) -> None:
+    """Refuses sparse and other tensors of torch that have no strides."""
+    layout = str(getattr(x, "layout", "torch.strided")).removeprefix("torch.")
     if layout != "strided":
         raise ArgumentError.from_library(
             f"{op}: {shown} is not a dense tensor; expected a strided layout, got {layout}; "
             "convert it with .to_dense()",
-            op, argument, "a strided layout", layout,
+            op, shown.partition(" ")[0], "a strided layout", layout,
         )  # fmt: skip
+
+
+def check_writable(op: str, shown: str, place: Any) -> None:
+    """Checks the destination of a copy: it is dense, its memory can be written, each element has
+    its own memory, and autograd does not track it."""
+    argument = shown.partition(" ")[0]
+    check_dense(op, shown, place)
     if asks_for_gradients(place):
         raise grad_error(op, argument)
     if getattr(getattr(place, "flags", None), "writeable", True) is False:
