@@ -13,9 +13,9 @@ import subprocess
 import sys
 import sysconfig
 
-import dlblas
 import pytest
 from depth import depth_of, some
+from levels import ON_GPUS
 
 # One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("compile_all")
@@ -61,15 +61,10 @@ def test_the_table_has_both_architectures(report: str) -> None:
     assert {arch for _, arch in rows} == {"sm_80", "sm_90"}, report
 
 
-def with_kernels() -> list[str]:
-    rows = dlblas.info()["operators"]
-    return [r["name"] for r in rows if any(i["backend"] == "cuda" for i in r["implementations"])]
-
-
 @pytest.mark.parametrize("arch", ["86", "89"])
 def test_what_runs_on_sm_80_compiles_for_those_after_it(arch: str) -> None:
     """These have less shared memory and, on sm_89, f8: the same kernels with other choices."""
-    drawn = [] if depth_of().full else some(with_kernels(), 24, arch)
+    drawn = [] if depth_of().full else some(ON_GPUS, 24, arch)
     ops = [word for op in drawn for word in ("--op", op)]
     done = compile_all(arch, "--each", "1", "--sizes", "8", *ops)
     total = re.search(r"^compile_all: (\d+) of (\d+) implementations, (\d+) ", done.stdout, re.M)

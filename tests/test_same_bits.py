@@ -23,6 +23,7 @@ import pytest
 from depth import depth_of, some
 from dlblas.harness import Case, abi, load_registry
 from dlblas.harness.call import Call
+from levels import ON_GPUS
 from rooms import facts_of
 
 DTYPES = ("f32", "f16", "bf16")
@@ -364,7 +365,7 @@ def test_bytes_of_any_strides() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.attack("the same bits, on a GPU")
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("op", ON_GPUS)
 def test_on_a_gpu(op: str) -> None:
     torch = pytest.importorskip("torch")
     pick = random.Random(op)
