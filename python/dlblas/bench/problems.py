@@ -63,7 +63,13 @@ class Problem(NamedTuple):
         return max(int(math.prod(s.shape)) for s in self.specs.values())
 
     def told(self) -> Row:
-        return dict(self.case["dims"])
+        """Its sizes; if an earlier case has the same, also the arguments that it has not."""
+        args = self.case.get("args", {})
+        same = next(
+            c for c in _specs.cases(self.row, "bench") if c["dims"] == self.case["dims"]
+        ).get("args", {})
+        more = [n if v is True else f"{n}={v}" for n, v in args.items() if same.get(n) != v]
+        return {**self.case["dims"], **({"with": ", ".join(more)} if more else {})}
 
 
 def _has_letter(tensor: Row) -> bool:
