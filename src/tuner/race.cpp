@@ -30,8 +30,9 @@ constexpr double kFinalShare = 0.25;  // of the budget, at most
 constexpr double kOverrun = 1.05;    // of the budget: here a final that has not decided is given up
 constexpr double kMaxOverrun = 1.1;  // what it may take in the end
 // If compiling the defaults took the whole budget, a final of the best and the preset may still
-// take this share of the time spent.
+// take this share of the time spent; otherwise a late final takes at most the second.
 constexpr double kLateShare = 0.25;
+constexpr double kBriefShare = 0.05;
 static_assert(kRaceSamples + kMoreSamples < kFinalSamples,
               "ranking tells finalists by their samples");
 
@@ -352,8 +353,8 @@ void Race::evaluate(const RaceInput& input, Evaluated e) {
 }
 
 // Indices into evaluated_: default and incumbent, the fastest, then as many of the next as can have
-// five rounds in the time that is left. Without the fastest, a final would decide for the default.
-std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
+// five rounds in `left_s`. Without the fastest, a final would decide for the default.
+std::vector<std::size_t> Race::finalists(const RaceInput& input, double left_s) const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < evaluated_.size(); ++i)
     if (evaluated_[i].failure == Failure::kNone) order.push_back(i);
@@ -363,7 +364,7 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
     return score(evaluated_[a]) < score(evaluated_[b]);
   });
   std::vector<std::size_t> chosen;
-  double left_ms = (limits_.budget_s - elapsed_s()) * 1e3;
+  double left_ms = left_s * 1e3;
   int fastest = 0;  // besides the seeded
   for (const std::size_t i : order) {
     const double cost_ms =
@@ -379,7 +380,7 @@ std::vector<std::size_t> Race::finalists(const RaceInput& input) const {
 void Race::run_final(const RaceInput& input) {
   take_later();
   if (stopped_) return;
-  std::vector<std::size_t> chosen = finalists(input);
+  std::vector<std::size_t> chosen = finalists(input, limits_.budget_s - elapsed_s());
   const auto round_of = [&] {
     double s = 0;
     for (const std::size_t i : chosen)
@@ -389,12 +390,16 @@ void Race::run_final(const RaceInput& input) {
   if (chosen.empty()) return;
   double round_s = round_of();
   if (is_late(kFinalSamples * round_s)) {
-    // Only the defaults were measured, with a sample or two each.
+    // A sample or two each do not decide between candidates that are nearly as fast.
     const bool defaults_alone = evaluated_.size() <= input.first.size() && failed_ == 0;
-    if (defaults_alone) chosen = best_and_preset(input);
+    const double room_s = (defaults_alone ? kLateShare : kBriefShare) * elapsed_s();
+    chosen = defaults_alone ? best_and_preset(input) : finalists(input, room_s);
     round_s = round_of();
-    if (!defaults_alone || chosen.size() < 2 || kFinalSamples * round_s > kLateShare * elapsed_s())
-      return;
+    const double ends_s = elapsed_s() + measurer_.least_s() + kFinalSamples * round_s;
+    if (chosen.size() < 2 || ends_s > elapsed_s() + room_s) return;
+    // A budget holds within kMaxOverrun, unless a single compilation has already exceeded that.
+    const double most_s = kMaxOverrun * limits_.budget_s;
+    if (!defaults_alone && elapsed_s() <= most_s && ends_s > most_s) return;
     until_s_ = elapsed_s() + measurer_.least_s() + 1.5 * kFinalSamples * round_s;
   }
   tell(DLBLAS_EVENT_FINAL, nullptr, text(chosen.size(), " configurations, interleaved"));

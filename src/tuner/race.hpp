@@ -86,7 +86,7 @@ class Race {
   bool survives(Evaluated& e, const Launch& launch);
   void drop(Evaluated& e);
   void search(const RaceInput& input);
-  std::vector<std::size_t> finalists(const RaceInput& input) const;
+  std::vector<std::size_t> finalists(const RaceInput& input, double left_s) const;
   void run_final(const RaceInput& input);
   std::vector<std::size_t> best_and_preset(const RaceInput& input) const;
   bool run_round(const std::vector<std::size_t>& chosen, std::vector<std::vector<double>>& samples);
@@ -117,7 +117,7 @@ class Race {
   int reference_ = -1;
   double reference_ms_ = -1;
   double slowdown_ = 1, fastest_pace_ = 1;  // of the machine, since the search began
-  double until_s_ = 0;  // of a final that a search has which its defaults made late
+  double until_s_ = 0;                      // of a final that began late
   int planned_ = 0, failed_ = 0, winner_ = -1, final_rounds_ = 0;
   bool stopped_ = false, hung_ = false;  // some candidate has
 };

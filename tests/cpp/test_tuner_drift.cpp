@@ -196,6 +196,25 @@ TEST_F(Drift, DefaultsThatTookTheBudgetAreComparedInTurn) {
   EXPECT_GE(report.final_rounds, kFinalSamples);
 }
 
+// The last candidate's compiler used up the budget: a final that costs next to nothing is held.
+TEST_F(Drift, ALateSearchHasABriefFinal) {
+  static Behaviour wide{Defect::kNone, [](std::int64_t block) -> std::int64_t {
+                          return paced(static_cast<double>(200'000 + 1'000 * block));
+                        }};
+  wide.compile_ns = 200'000'000;
+  const Operator& op = make_operator({dummy("wide", wide, &wide_table())});
+  turn(1e3, 1);
+  options_.seconds = 1;
+  options_.on_event = [](const dlblas_event& event) {
+    if (event.kind == DLBLAS_EVENT_MEASURED && event.done == 2) wide.compile_ns = 1'500'000'000;
+    return false;
+  };
+  const TuneReport report = run_tune(op);
+  EXPECT_EQ(report.evaluated.size(), 3u);
+  EXPECT_GT(report.elapsed_s, options_.seconds);
+  EXPECT_GE(report.final_rounds, kFinalSamples);
+}
+
 // Batches return in another order: the default is measured last, and still counts as the default.
 TEST_F(ScriptedWorker, TheDefaultNeedNotBeMeasuredFirst) {
   const Operator& op = make_operator({dummy("a", kPlain), dummy("b", kPlain), dummy("c", kPlain)});
