@@ -84,8 +84,6 @@ Support operands_fit(const Query& q) {
 struct Wgmma : CudaForm<Traits, C> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  // Bits repeat from run to run, but the order of sums depends on the configuration, and that on T.
-  static constexpr bool kIsDeterministic = false;
   static const ConfigTable<C>& table() { return wgmma_table(); }
 
   static Traits traits(const Query& q, const C& c) {
@@ -113,6 +111,11 @@ struct Wgmma : CudaForm<Traits, C> {
     constrain(q, space);
     if (space.configs().empty()) return Support::no("no tile fits into shared memory");
     return Support::yes();
+  }
+  /// Tiles that take all of K add up as cuda_mma does, bit for bit (tests/test_same_bits_wgmma.py).
+  static Support same_bits(const Query& q) {
+    if (tensor_cores_take_any_batch(q)) return Support::yes();
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
   static void constrain(const Query& q, Space& space) { shape_of(q).constrain(space); }
   static double milliseconds(const Query& q, const C& c) { return shape_of(q).milliseconds(c); }

@@ -92,7 +92,7 @@ bool WgmmaShape::cluster_is_useful(const C& c) const {
   if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
   if (c.share == GemmShare::kNone) return true;
   if (c.share == GemmShare::kK)
-    return !c.pingpong && tiles(c) * c.cluster <= device_.units &&
+    return !same_bits_ && !c.pingpong && tiles(c) * c.cluster <= device_.units &&
            k_ >= std::int64_t{4} * c.block_k * c.cluster;
   // A part's share of the columns is a multiple of eight, too.
   if (c.share == GemmShare::kB && c.block_n % (8 * tile_.parts * c.cluster) != 0) return false;

@@ -48,8 +48,6 @@ std::int64_t rows_each(std::int64_t m, const GemmWgmmaConfig& c) { return round_
 
 struct Wgmma : BatchedForm<Wgmma> {
   static constexpr bool kHopper = true;
-  // Bits repeat, but differ from those of cuda_mma, which takes what this form refuses.
-  static constexpr bool kIsDeterministic = false;
   static constexpr const char* kInclude = "ops/gemm/batched/batched_wgmma.cuh";
   static constexpr const char* kEntry = "dlblas::gemm::batched_wgmma";
   static constexpr const auto& kTiles = kBatchedWgmmaTiles;
@@ -94,6 +92,12 @@ struct Wgmma : BatchedForm<Wgmma> {
     if (batch > kMax / (m + kBlock) || batch * ceil_div(m, 64) > kMax / ceil_div(n, 64))
       return Support::no("rows of all matrices, or their tiles, are more than 31 bits count");
     return Support::yes();
+  }
+
+  /// Adds up as cuda_mma does, bit for bit (tests/test_same_bits_wgmma.py).
+  static Support same_bits(const Query& q) {
+    if (tensor_cores_take_any_batch(matrix(q))) return Support::yes();
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
 
   /// The tiles of all matrices one after the other, as in matmul, and all operands once from

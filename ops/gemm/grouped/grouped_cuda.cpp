@@ -58,31 +58,16 @@ double estimate_ms(const Query& q, const GroupedOp& op, int block_m, int block_n
   return 1e3 * (std::max(turns * std::max(products, copies), memory) + 5e-6);
 }
 
-/// Whether tensor cores take any number of such rows and groups: rows are multiples of 16 bytes, so
-/// a next row would be aligned, too.
-bool takes_any_batch(const Query& q) {
-  const auto& op = q.user<GroupedOp>();
-  const auto& sizes = q.problem.dims;
-  const bool by_depth = op.kind == GroupKind::kDepth;
-  const bool turned = !by_depth && is_turned(q.problem.tensors[kGroupedB]);
-  return sizes[by_depth ? op.m : op.k] % 8 == 0 && sizes[turned ? op.k : op.n] % 8 == 0 &&
-         grouped_on_tensor_cores(op, q.problem);
-}
-
 struct Mma : GroupedForm<Mma> {
   static constexpr const char* kInclude = "ops/gemm/grouped/grouped_mma.cuh";
   static constexpr const char* kEntry = "dlblas::gemm::grouped_mma";
   static constexpr const auto& kTiles = kGroupedMmaTiles;
   static constexpr int kCount = kGroupedMmaCount;
 
-  /// As in matmul: tensor cores truncate when they add.
-  static std::int32_t span(const Query& q) {
-    constexpr std::int64_t kLongestChain = 16384;
-    return q.problem.dims[op_of(q).k] > kLongestChain ? 2048 : 0;
-  }
+  static std::int32_t span(const Query& q) { return tensor_core_span(op_of(q), q.problem); }
   static Support supports(const Query& q) { return grouped_on_tensor_cores(op_of(q), q.problem); }
   static Support same_bits(const Query& q) {
-    if (takes_any_batch(q)) return Support::yes();
+    if (tensor_cores_take_any_batch(op_of(q), q.problem)) return Support::yes();
     return Support::no("another batch may have a layout that only cuda_fma takes");
   }
   static bool fits(const Query& q, int tile) {
@@ -111,7 +96,7 @@ struct Fma : GroupedForm<Fma> {
   }
   static Support supports(const Query& q) { return grouped_fits_grid(op_of(q), q.problem); }
   static Support same_bits(const Query& q) {
-    if (!takes_any_batch(q)) return Support::yes();
+    if (!tensor_cores_take_any_batch(op_of(q), q.problem)) return Support::yes();
     return Support::no("adds up in another order than cuda_mma, which takes such rows");
   }
   static double milliseconds(const Query& q, const Config& config) {
@@ -123,6 +108,19 @@ struct Fma : GroupedForm<Fma> {
 };
 
 }  // namespace
+
+bool tensor_cores_take_any_batch(const GroupedOp& op, const Problem& p) {
+  const bool by_depth = op.kind == GroupKind::kDepth;
+  const bool turned = !by_depth && is_turned(p.tensors[kGroupedB]);
+  return p.dims[by_depth ? op.m : op.k] % 8 == 0 && p.dims[turned ? op.k : op.n] % 8 == 0 &&
+         grouped_on_tensor_cores(op, p);
+}
+
+std::int32_t tensor_core_span(const GroupedOp& op, const Problem& p) {
+  constexpr std::int64_t kLongestChain = 16384;
+  const bool any = op.kind == GroupKind::kDepth && (p.flags & kDeterministic) != 0;
+  return any || p.dims[op.k] > kLongestChain ? 2048 : 0;
+}
 
 GroupedGpuParams grouped_gpu_params(const GroupedOp& op, const Args& args) {
   const GroupedProduct p = grouped_product(op, args);

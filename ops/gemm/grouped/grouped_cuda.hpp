@@ -28,6 +28,13 @@ std::int64_t grouped_blocks(const GroupedOp& op, std::int64_t m, std::int64_t n,
 Support grouped_fits_grid(const GroupedOp& op, const Problem& problem);
 /// f16 or bf16, a and b contiguous in one dimension with 16-byte aligned rows.
 Support grouped_on_tensor_cores(const GroupedOp& op, const Problem& problem);
+/// Whether tensor cores take any number of such rows and groups: rows are multiples of 16 bytes, so
+/// a next row would be aligned, too.
+bool tensor_cores_take_any_batch(const GroupedOp& op, const Problem& problem);
+/// GemmTraits::span of the tensor-core forms: as in matmul, they truncate when they add. For kDepth
+/// a chain is as long as a group, which may have all rows; under kDeterministic the number of rows
+/// decides nothing.
+std::int32_t tensor_core_span(const GroupedOp& op, const Problem& problem);
 /// Tiles of all groups, if each has the average size.
 double grouped_tiles(const GroupedOp& op, const Problem& problem, int block_m, int block_n);
 

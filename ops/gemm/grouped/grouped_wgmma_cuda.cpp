@@ -17,8 +17,6 @@ bool one_pitch(const TensorTraits& t) {
 struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  // Bits repeat, but differ from those of cuda_mma, which takes what this form refuses.
-  static constexpr bool kIsDeterministic = false;
   static constexpr const auto& kTiles = kGroupedWgmmaTiles;
   static constexpr std::int64_t kLongestChain = 16384;
 
@@ -39,11 +37,10 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     }();
     return *knobs;
   }
-  /// For kDepth a chain is as long as a group, which may have all rows: sums are added to totals
-  /// every 2,048 terms, as in cuda_mma.
+  /// Only for kDepth: other groups have one chain here.
   static std::int32_t span(const Query& q) {
     const GroupedOp& op = op_of(q);
-    return op.kind == GroupKind::kDepth && q.problem.dims[op.k] > kLongestChain ? 2048 : 0;
+    return op.kind == GroupKind::kDepth ? tensor_core_span(op, q.problem) : 0;
   }
   static Traits traits(const Query& q, const Config&) {
     Traits s = grouped_traits(op_of(q), q.problem, span(q));
@@ -82,6 +79,11 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
     if (by_depth && k > kMaxTotals)
       return Support::no("{} rows: at most {} are added up", k, kMaxTotals);
     return Support::yes();
+  }
+  /// Adds up as cuda_mma does, bit for bit (tests/test_same_bits_wgmma.py).
+  static Support same_bits(const Query& q) {
+    if (tensor_cores_take_any_batch(op_of(q), q.problem)) return Support::yes();
+    return Support::no("another batch may have a layout that only cuda_fma takes");
   }
   static void constrain(const Query& q, Space& space) {
     std::uint32_t allowed = 0;

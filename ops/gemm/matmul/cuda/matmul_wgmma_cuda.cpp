@@ -155,8 +155,6 @@ struct WgmmaTraits : MatmulTraits {
 struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  // Bits repeat from run to run, but the order of sums depends on the configuration, and that on M.
-  static constexpr bool kIsDeterministic = false;
   static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_wgmma.cuh";
   static const ConfigTable<GemmWgmmaConfig>& table() { return wgmma_table(); }
 
@@ -188,6 +186,11 @@ struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
     return Support::yes();
   }
 
+  /// Tiles that take all of K add up as cuda_mma does, bit for bit (tests/test_same_bits_wgmma.py).
+  static Support same_bits(const Query& q) {
+    if (tensor_cores_take_any_batch(q.problem)) return Support::yes();
+    return Support::no("another batch may have a layout that only cuda_fma takes");
+  }
   static void constrain(const Query& q, Space& space) {
     constrain_wgmma(q.problem, q.device, space);
   }

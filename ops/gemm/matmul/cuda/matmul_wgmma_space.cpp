@@ -17,6 +17,7 @@ namespace {
 /// Each function is one constraint and reads only the knobs that its constraint names.
 struct Rules {
   std::int64_t m, n, k;
+  bool one_part;  // `deterministic`: no batch size may change a bit
   MatmulTraits traits;
   DeviceInfo device;
   Problem problem;
@@ -25,6 +26,7 @@ struct Rules {
       : m(std::max<std::int64_t>(1, p.dims[kM])),
         n(std::max<std::int64_t>(1, p.dims[kN])),
         k(std::max<std::int64_t>(1, p.dims[kK])),
+        one_part(p.flags & kDeterministic),
         traits(matmul_traits(p)),
         device(on),
         problem(p) {}
@@ -110,7 +112,7 @@ struct Rules {
     if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
     if (c.share == GemmShare::kNone) return true;
     if (c.share == GemmShare::kK)
-      return !c.pingpong && tiles(c) * c.cluster <= device.units &&
+      return !one_part && !c.pingpong && tiles(c) * c.cluster <= device.units &&
              k >= std::int64_t{4} * c.block_k * c.cluster;
     const std::int64_t neighbours =
         c.share == GemmShare::kA ? ceil_div(columns(c), c.block_n) : ceil_div(rows(c), c.block_m);
@@ -125,7 +127,7 @@ struct Rules {
   bool stream_is_useful(const GemmWgmmaConfig& c) const {
     if (!c.stream) return true;
     constexpr std::int64_t kMaxWaves = 8, kPart = 8;
-    if (c.share == GemmShare::kK || c.group_m != 8) return false;
+    if (one_part || c.share == GemmShare::kK || c.group_m != 8) return false;
     if (c.block_m < 128 || c.block_n < 128 || c.block_n % 32 != 0) return false;
     const std::int64_t units = WgmmaGrid(problem, c).blocks / c.cluster,
                        at_once = std::max(1, device.units / c.cluster),

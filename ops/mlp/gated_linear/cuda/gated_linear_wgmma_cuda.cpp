@@ -29,8 +29,6 @@ kernels::WgmmaShape shape_of(const Query& q) {
 struct Wgmma : kernels::CudaForm<GatedGpuTraits, C> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  // Bits repeat from run to run, but the order of sums depends on the configuration, and that on T.
-  static constexpr bool kIsDeterministic = false;
   static const ConfigTable<C>& table() { return kernels::wgmma_table(); }
 
   static GatedGpuTraits traits(const Query& q, const C& c) {
@@ -57,6 +55,11 @@ struct Wgmma : kernels::CudaForm<GatedGpuTraits, C> {
     return Support::yes();
   }
 
+  /// Tiles that take all of K add up as cuda_mma does, bit for bit (tests/test_same_bits_wgmma.py).
+  static Support same_bits(const Query& q) {
+    if (tensor_cores_take_any_batch(q.problem)) return Support::yes();
+    return Support::no("another batch may have a layout that only cuda_fma takes");
+  }
   static void constrain(const Query& q, Space& space) { shape_of(q).constrain(space); }
   /// Few rows: cuda_mma took 60 us where this form took 63.6 with whole boxes (26 November 2026);
   /// with boxes that end at the last row it is not measured yet.
