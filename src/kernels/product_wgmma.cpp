@@ -114,6 +114,9 @@ struct Wgmma : CudaForm<Traits, C> {
   }
   /// Tiles that take all of K add up as cuda_mma does, bit for bit (tests/test_same_bits_wgmma.py).
   static Support same_bits(const Query& q) {
+    const ProductOp& op = q.user<ProductOp>();
+    if (op.pairs || op.group > 0)
+      return Support::no("combines columns with other roundings than what takes any batch");
     if (tensor_cores_take_any_batch(q)) return Support::yes();
     return Support::no("another batch may have a layout that only cuda_fma takes");
   }
