@@ -218,6 +218,18 @@ CALLS: dict[str, tuple[Callable[[], Any], type, str, str]] = {
         lambda: dlblas.top_k_renorm(t(3, 8).int(), 2),
         dlblas.errors.UnsupportedDtypeError, "probs", "^top_k_renorm: probs has dtype i32",
     ),
+    "tables of a width that no head has": (
+        lambda: dlblas.rope_tables(4, 2**70),
+        ArgumentError, "dim", "an even number from 0 to 65536",
+    ),
+    "tables without an end": (
+        lambda: dlblas.rope_tables(2**40, 64),
+        ArgumentError, "end_or_positions", "0 to 2147483647",
+    ),
+    "complex positions": (
+        lambda: dlblas.rope_tables(torch.ones(3, dtype=torch.complex64), 8),
+        ArgumentError, "end_or_positions", "real positions",
+    ),
     "a word for a scaling": (
         lambda: dlblas.rope_tables(4, 16, scaling="linear"),
         ArgumentTypeError, "scaling", "expected a mapping, got str",

@@ -307,6 +307,10 @@ older_forms.update(
 )  # fmt: skip
 
 
+_WIDEST = 1 << 16  # channels of a head that tables are made for
+_LAST_POSITION = (1 << 31) - 1
+
+
 def rope_tables(
     end_or_positions: Any,
     dim: int,
@@ -338,12 +342,13 @@ def rope_tables(
       multiplied by ``attention_factor``. If absent, it is ``m(mscale) / m(mscale_all_dim)`` with
       ``m(x) = 0.1 · x · ln(factor) + 1``, or ``m(1)`` if not both are given.
 
-    Errors: ArgumentError for an odd dim, a negative end, an unknown rope_type, a number that is
+    Errors: ArgumentError for an odd dim or one above 65,536, a negative end or one above 2³¹ − 1,
+    complex positions, an unknown rope_type, a number that is
     missing or not positive, a ``rope_theta`` other than theta, and any key not named here.
     Source: Llama 3.1, 2024; Peng et al., YaRN, 2023.
     """
-    if dim < 0 or dim % 2:
-        raise refused("dim", "an even number, 0 or more", dim)
+    if not 0 <= dim <= _WIDEST or dim % 2:
+        raise refused("dim", f"an even number from 0 to {_WIDEST}", dim)
     if not theta > 0:
         raise refused("theta", "a positive number", theta)
     if _is_numpy(end_or_positions):
@@ -355,10 +360,12 @@ def rope_tables(
         if len(positions.shape) != 1:
             shape = tuple(positions.shape)
             raise _wrong("end_or_positions", "a number or a tensor [T]", shape, "rope_tables")
+        if positions.is_complex():
+            raise refused("end_or_positions", "real positions", positions.dtype)
     else:
         end = _end(end_or_positions, torch.SymInt)
-        if end < 0:
-            raise refused("end_or_positions", "0 or more, or a tensor [T]", end)
+        if not 0 <= end <= _LAST_POSITION:
+            raise refused("end_or_positions", f"0 to {_LAST_POSITION}, or a tensor [T]", end)
         positions = torch.arange(end, device=device)
     turns, factor = frequencies(dim, float(theta), scaling)
     each = torch.tensor(turns, dtype=torch.float64, device=positions.device)
@@ -382,6 +389,8 @@ def _numpy_tables(
         )
     if device is not None:
         raise refused("device", "None with NumPy positions", device)
+    if np.iscomplexobj(positions):
+        raise refused("end_or_positions", "real positions", positions.dtype)
     turns, factor = frequencies(dim, float(theta), scaling)
     angles = positions.astype(np.float64)[:, None] * np.array(turns, np.float64)
     return (np.cos(angles) * factor).astype("f"), (np.sin(angles) * factor).astype("f")

@@ -67,6 +67,10 @@ Support supports(const Query& q) {
     return Support::no("a row has {} accesses; fewer than {} are not worth the whole device", row,
                        kMinGridAccesses * q.device.units);
   if (default_config(k, problem, q.device).threads > 0) return Support::yes();
+  const RowTraits traits = traits_of(k, problem);
+  if (k.op->op.reduces_groups && traits.group / traits.n > 32)
+    return Support::no("a group has {} accesses; more than the lanes of a warp",
+                       traits.group / traits.n);
   if (k.kind == Kind::kShared)
     return Support::no("a row has {} accesses; more than shared memory holds", row);
   if (head > 0 && !k.op->op.reduces_groups)
