@@ -65,8 +65,8 @@ def quantize(
     """Quantises to 8 bits: ``(q, scale)`` with ``x ≈ q · scale``.
 
     Elements that share a scale have ``scale = max |x| / largest`` and ``q = x / scale``, rounded to
-    nearest even (within 5 f32 roundings of a tie, to either side) and saturated; ``largest`` is 448 (f8e4m3), 57344 (f8e5m2) or 127 (i8). If they are
-    all zero, the scale is 1.
+    nearest even (within 5 f32 roundings of a tie, to either side) and saturated; ``largest`` is 448
+    (f8e4m3), 57344 (f8e5m2) or 127 (i8). If they are all zero, the scale is 1.
 
     x ``[*T, K]`` is f32, f16 or bf16; q has its shape and ``dtype``; scale is f32. ``granularity``
     selects the elements that share a scale, and with them scale's shape:
