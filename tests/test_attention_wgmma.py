@@ -8,6 +8,7 @@ import ctypes
 import pathlib
 import re
 import sys
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,16 @@ HEADER = "ops/attention/cuda/attention_wgmma.cuh"
 PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\w+)\.\w+")
 
 
-def kernel(kept: str, d: int, keys: int, *, value: str = "", queries: int = 2) -> str:
-    types = [f"dlblas::DType::k{t}" for t in (value or kept, kept, "BF16", "Absent")]
-    wide = "dlblas::attention::Reach::kWide"
-    traits = [*types, str(d), str(d), wide, wide, "false", "false", "false"]
+def kernel(
+    kept: str, d: int, keys: int, *, value: str = "", queries: int = 2, dv: int | None = None,
+    bias: str = "Absent", one_row: bool = False, page: int = 0,
+) -> str:  # fmt: skip
+    types = [f"dlblas::DType::k{t}" for t in (value or kept, kept, "BF16", bias)]
+    wide, flag = "dlblas::attention::Reach::kWide", ("false", "true")
+    pairs = "kElement" if bias == "Absent" else "kRowPair" if one_row else "kPair"
+    access = f"dlblas::attention::BiasAccess::{pairs}"
+    traits = [*types, str(d), str(dv or d), wide, wide, access, "false", flag[page > 0], str(page)]
+    traits += [types[1]]
     return (
         f"dlblas::attention::attention_wgmma<dlblas::attention::AttentionTraits{{{','.join(traits)}}},"
         f"dlblas::attention::AttentionWgmmaConfig{{2,{keys},2,{queries},false,true}}>"
@@ -30,6 +37,11 @@ def kernel(kept: str, d: int, keys: int, *, value: str = "", queries: int = 2) -
 
 
 def ptx(entry: str) -> str:
+    return compiled(entry, "compute_90a")[0]
+
+
+def compiled(entry: str, arch: str, *more: bytes) -> tuple[str, str]:
+    """PTX and the compilers' log."""
     nvrtc = find_nvrtc()
     if nvrtc is None:
         pytest.fail("the kernels need NVRTC to compile")
@@ -37,7 +49,8 @@ def ptx(entry: str) -> str:
     source = f'#include "{HEADER}"\n'.encode()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"text.cu", 0, None, None)
     nvrtc.nvrtcAddNameExpression(program, entry.encode())
-    options = [b"-arch=compute_90a", b"-std=c++20", b"-default-device", f"-I{ROOT}".encode()]
+    options = [f"-arch={arch}".encode(), b"-std=c++20", b"-default-device", *more]
+    options.append(f"-I{ROOT}".encode())
     code = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)
     )
@@ -49,7 +62,7 @@ def ptx(entry: str) -> str:
     text = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetPTX(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return text.value.decode()
+    return text.value.decode(), log.value.decode()
 
 
 # Block sizes differ from head sizes, so that score and value products differ in width.
@@ -73,3 +86,29 @@ def test_products_are_of_their_types(
         (str(keys), str(step), scores): places * d // step,
         (str(d), "16", values): places * keys // 16,
     }
+
+
+@pytest.mark.parametrize(("d", "dv"), [(192, 128), (96, 96), (80, 72), (16, 8)])
+def test_products_have_no_columns_of_zeros(d: int, dv: int) -> None:
+    """Shared memory holds heads in panels of 64 columns; products end with the head."""
+    found = PRODUCT.findall(ptx(kernel("BF16", d, 112, dv=dv, queries=1)))
+    assert collections.Counter(found) == {
+        ("112", "16", "bf16"): 2 * d // 16, (str(dv), "16", "bf16"): 2 * 112 // 16,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("d", "dv", "keys", "more"),
+    [
+        (192, 128, 128, {}), (192, 192, 112, {}), (96, 96, 176, {}), (96, 96, 192, {}),
+        (192, 128, 128, {"page": 16}), (96, 96, 128, {"page": 16}),
+        (128, 128, 128, {"bias": "BF16"}), (192, 128, 112, {"bias": "F32"}),
+        (256, 256, 64, {"bias": "F32"}), (128, 128, 128, {"bias": "F32", "one_row": True}),
+    ],
+)  # fmt: skip
+def test_registers_hold_a_block(d: int, dv: int, keys: int, more: dict[str, Any]) -> None:
+    """tools/compile_all.cpp has no such heads."""
+    entry = kernel("BF16", d, keys, dv=dv, queries=1, **more)
+    log = compiled(entry, "sm_90a", b"--ptxas-options=-v")[1]
+    assert "0 bytes spill stores, 0 bytes spill loads" in log, log
+    assert "C75" not in log and "warning" not in log.lower(), log

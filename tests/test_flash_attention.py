@@ -6,6 +6,8 @@ The harness covers values of every shape (tests/test_cases.py). Read next: ops/a
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -44,6 +46,21 @@ def attention(q: Any, k: Any, v: Any, causal: bool, window: int | None, softcap:
     scores = scores.masked_fill(hidden.to(scores.device), float("-inf"))
     lse = scores.logsumexp(-1)
     return (scores.softmax(-1) @ v).transpose(-3, -2), lse
+
+
+@contextlib.contextmanager
+def on_wgmma(op: str, *config: str) -> Iterator[None]:
+    """Pins cuda_wgmma; skips where it serves no such heads or bias (kOtherHeads in
+    ops/attention/cuda/attention_wgmma_host.hpp)."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("WGMMA needs Hopper")
+    try:
+        with dlblas.pinned(op, "cuda_wgmma", *config):
+            yield
+    except dlblas.errors.Error as error:
+        if "expected 64, 128 or 256" in str(error) or "is given" in str(error):
+            pytest.skip(str(error))
+        raise
 
 
 OPTIONS = [(False, None, 0.0), (True, None, 0.0), (True, 7, 0.0), (False, 9, 3.0)]
@@ -300,34 +317,42 @@ def test_heads_that_do_not_divide_are_refused() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("values", ["finite", "some not"])
 @pytest.mark.parametrize(
-    ("d", "config"),
+    ("d", "dv", "config"),
     [
-        (64, "groups=4 keys=64 stages=4 queries=2 turns=0"),
-        (64, "groups=3 keys=128 stages=3 queries=2 turns=0"),
-        (64, "groups=3 keys=80 stages=2 queries=1 turns=1"),
-        (64, "groups=2 keys=64 stages=3 queries=1 turns=1"),
-        (128, "groups=2 keys=128 stages=3 queries=1 turns=0"),
-        (256, "groups=2 keys=80 stages=2 queries=1 turns=1"),
+        (64, 64, "groups=4 keys=64 stages=4 queries=2 turns=0"),
+        (64, 64, "groups=3 keys=128 stages=3 queries=2 turns=0"),
+        (64, 64, "groups=3 keys=80 stages=2 queries=1 turns=1"),
+        (64, 64, "groups=2 keys=64 stages=3 queries=1 turns=1"),
+        (128, 128, "groups=2 keys=128 stages=3 queries=1 turns=0"),
+        (256, 256, "groups=2 keys=80 stages=2 queries=1 turns=1"),
+        (192, 128, "groups=2 keys=128 stages=2 queries=1 turns=0"),
+        (192, 192, "groups=2 keys=112 stages=2 queries=1 turns=1"),
+        (96, 96, "groups=2 keys=176 stages=2 queries=1 turns=0"),
+        (96, 96, "groups=3 keys=96 stages=2 queries=2 turns=0"),
+        (80, 72, "groups=2 keys=144 stages=2 queries=2 turns=0"),
+        (24, 40, "groups=3 keys=128 stages=2 queries=1 turns=0"),
+        (64, 256, "groups=2 keys=80 stages=2 queries=1 turns=0"),
+        (256, 8, "groups=2 keys=96 stages=2 queries=1 turns=0"),
     ],
 )
-def test_each_warpgroup_meets_its_own_blocks(d: int, config: str, values: str) -> None:
+def test_each_warpgroup_meets_its_own_blocks(d: int, dv: int, config: str, values: str) -> None:
     """Rows of a tile that see no key of some blocks, or none at all, beside rows that do; hidden
     values that are not finite stay hidden."""
-    if torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("WGMMA needs Hopper")
     sizes = [(300, 300), (257, 513), (1000, 130), (64, 1000), (129, 640)]
-    with dlblas.pinned("flash_attention_lse", "cuda_wgmma", config + " persistent=1 draws=0"):
+    with on_wgmma("flash_attention_lse", config + " persistent=1 draws=0"):
         for rows, keys in sizes:
-            q, k, v = drawn((2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, d), dtype=torch.bfloat16)
-            bad = torch.zeros(keys, dtype=torch.bool)
+            shapes = (2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, dv)
+            q, k, v = drawn(*shapes, device="cuda", dtype=torch.bfloat16)
+            bad = torch.zeros(keys, dtype=torch.bool, device="cuda")
             if values != "finite":
                 bad[[7, keys // 2, keys - 1]] = True
                 v[:, bad, :, 3] = torch.tensor([torch.nan, torch.inf, -torch.inf])[:, None].to(v)
             ahead = torch.arange(keys) - torch.arange(rows)[:, None] - (keys - rows)
+            ahead = ahead.cuda()
             whole = torch.where(v.isfinite(), v, 0)
             for causal, window in [(False, None), (True, None), (True, 100), (False, 100)]:
                 o, lse = dlblas.flash_attention(
-                    *(t.cuda() for t in (q, k, v)), causal=causal, window=window, return_lse=True
+                    q, k, v, causal=causal, window=window, return_lse=True
                 )
                 sums, logs = attention(q.double(), k.double(), whole.double(), causal, window, 0.0)
                 sees = torch.ones_like(ahead, dtype=torch.bool)
@@ -336,13 +361,86 @@ def test_each_warpgroup_meets_its_own_blocks(d: int, config: str, values: str) -
                 if window is not None:
                     sees &= ahead.abs() <= window
                 expected = torch.where(sees.any(-1)[:, None, None], sums, 0.0)
-                spoilt = torch.zeros_like(o, dtype=torch.bool, device="cpu")
+                spoilt = torch.zeros_like(o, dtype=torch.bool)
                 spoilt[..., 3] = (sees & bad).any(-1)[:, None]
-                o = o.cpu().double()
+                o = o.double()
                 assert torch.equal(o.isfinite(), ~spoilt)
                 error = torch.where(spoilt, 0.0, o - expected).norm() / expected.norm()
                 assert error < 6e-3, (rows, keys, causal, window)
-                torch.testing.assert_close(lse.cpu().double(), logs, atol=1e-4, rtol=1e-4)
+                torch.testing.assert_close(lse.double(), logs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("f32", [False, True])
+@pytest.mark.parametrize(("d", "dv"), [(64, 64), (128, 128), (192, 128), (96, 96)])
+@pytest.mark.parametrize("shape", [(1, 4, 1), (2, 4, 0), (1, 1, 0), (2, 1, 1)], ids=str)
+def test_wgmma_adds_a_bias(shape: tuple[int, ...], d: int, dv: int, f32: bool) -> None:
+    """One row for all queries or each its own, in pairs or one by one (an odd number of keys of
+    f32), hidden keys, logits of hundreds, a row that is hidden as a whole."""
+    kind = torch.float32 if f32 else torch.bfloat16
+    for rows, keys in [(300, 514), (257, 256), (129, 643 if f32 else 642)]:
+        shapes = (2, rows, 4, d), (2, keys, 2, d), (2, keys, 2, dv)
+        q, k, v = drawn(*shapes, device="cuda", dtype=torch.bfloat16)
+        (bias,) = drawn((*shape[:2], shape[2] or rows, keys))
+        bias[..., keys // 2] = 300
+        bias[..., 3::7] = -torch.inf
+        if shape[2] == 0:
+            bias[:, :, 5] = -torch.inf
+        bias = bias.to("cuda", kind)
+        ahead = torch.arange(keys) - torch.arange(rows)[:, None] - (keys - rows)
+        ahead = ahead.cuda()
+        for causal, window, softcap in [(False, None, 0.0), (True, None, 0.0), (True, 50, 3.0)]:
+            with on_wgmma("flash_attention_lse"):
+                o, lse = dlblas.flash_attention(
+                    q, k, v, bias=bias, causal=causal, window=window, softcap=softcap,
+                    return_lse=True,
+                )  # fmt: skip
+            a, b, c = (t.double().transpose(1, 2) for t in (q, k, v))
+            b, c = (t.repeat_interleave(2, 1) for t in (b, c))
+            scores = a @ b.transpose(-1, -2) / d**0.5
+            if softcap:
+                scores = softcap * torch.tanh(scores / softcap)
+            hidden = torch.zeros_like(ahead, dtype=torch.bool)
+            if causal:
+                hidden |= ahead > 0
+            if window is not None:
+                hidden |= ahead.abs() > window
+            scores = (scores + bias.double()).masked_fill(hidden, -torch.inf)
+            logs = scores.logsumexp(-1)
+            weights = (scores - logs.masked_fill(logs == -torch.inf, 0)[..., None]).exp()
+            expected = (weights @ c).transpose(1, 2)
+            error = (o.double() - expected).norm() / expected.norm()
+            assert error < 6e-3, (rows, keys, causal, window)
+            torch.testing.assert_close(lse.double(), logs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("d", "dv"), [(192, 128), (192, 192), (96, 96), (80, 64), (48, 112)])
+def test_wgmma_of_packed_sequences_and_of_f8(d: int, dv: int) -> None:
+    lengths, keys = [5, 0, 170, 300, 64], [190, 40, 0, 301, 64]
+    of_q, of_k = (torch.tensor([0, *np.cumsum(n)]).int() for n in (lengths, keys))
+    shapes = (sum(lengths), 4, d), (sum(keys), 2, d), (sum(keys), 2, dv)
+    f8 = ("_f8",) if dv % 16 == 0 and d % 16 == 0 else ()
+    for kind in ("", *f8):
+        values = drawn(*shapes, device="cuda", dtype=torch.bfloat16)
+        if kind:
+            values = [t.to(torch.float8_e4m3fn) for t in values]
+        for causal, window in [(False, None), (True, None), (True, 33)]:
+            with on_wgmma(f"flash_attention_varlen{kind}_lse"):
+                o, lse = dlblas.flash_attention_varlen(
+                    *values, of_q.cuda(), of_k.cuda(), causal=causal, window=window,
+                    return_lse=True,
+                )  # fmt: skip
+            for n in range(len(lengths)):
+                at = slice(of_q[n], of_q[n + 1])
+                parts = values[0][at], *(t[of_k[n] : of_k[n + 1]] for t in values[1:])
+                sums, logs = attention(*(t.double() for t in parts), causal, window, 0.0)
+                sums = torch.where((logs > -torch.inf).T[..., None], sums, 0.0)
+                error = (o[at].double() - sums).norm()
+                assert error <= (2e-2 if kind else 6e-3) * sums.norm(), (kind, n, causal, window)
+                torch.testing.assert_close(
+                    lse[:, at].double(), logs, atol=2e-2 if kind else 1e-4, rtol=1e-3
+                )
 
 
 @pytest.mark.gpu

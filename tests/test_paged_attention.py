@@ -6,6 +6,8 @@ Read next: ops/attention/paged_attention_lse/, tests/test_cases.py.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import dlblas
@@ -82,6 +84,21 @@ class Cache:
             *(x.to(self.device) for x in (q, self.k, self.v, self.table, lengths)),
             cu_seqlens_q=starts, return_lse=True, **more,
         )  # fmt: skip
+
+
+@contextlib.contextmanager
+def on_wgmma(op: str, *config: str) -> Iterator[None]:
+    """Pins cuda_wgmma; skips where it serves no such heads or bias (kOtherHeads in
+    ops/attention/cuda/attention_wgmma_host.hpp)."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("WGMMA needs Hopper")
+    try:
+        with dlblas.pinned(op, "cuda_wgmma", *config):
+            yield
+    except dlblas.errors.Error as error:
+        if "expected 64, 128 or 256" in str(error) or "is given" in str(error):
+            pytest.skip(str(error))
+        raise
 
 
 def agree(got: Any, expected: Any, dtype: Any) -> None:
@@ -305,6 +322,37 @@ def test_chunks_in_a_captured_graph(draws: str, page: int) -> None:
             outside = torch.ones(len(q), dtype=torch.bool)
             outside[part] = False
             assert (o.cpu()[outside] == 0).all() and (lse.cpu()[outside] == -torch.inf).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn])
+@pytest.mark.parametrize("page", [1, 16, 64])
+@pytest.mark.parametrize(("depth", "width"), [(192, 128), (96, 96), (192, 192), (64, 112)])
+def test_chunks_of_other_heads(depth: int, width: int, page: int, kind: Any) -> None:
+    """Slots past the last key are NaN, and so are pages that no sequence has."""
+    if page == 1 and kind != torch.bfloat16 and min(depth, width) <= 64:
+        pytest.skip("such a page is too short to copy")
+    if kind != torch.bfloat16 and (depth, width) == (192, 192):
+        pytest.skip("no block fits shared memory")
+    cache = Cache("cuda", torch.bfloat16, [900, 40, 513], 8, 2, depth, page, width)
+    rows = [190, 40, 130]
+    q = cache.queries(sum(rows))
+    codes = [t.to(kind) for t in (cache.k, cache.v)]
+    cache.k, cache.v = (t.to(torch.bfloat16) for t in codes)
+    windows = [None, 100]
+    expected = [cache.expected(q, rows, window) for window in windows]
+    there = torch.zeros(cache.k.shape[:2], dtype=torch.bool)
+    for b, length in enumerate(cache.lengths):
+        at = torch.arange(length)
+        there[cache.table[b, at // page].long(), at % page] = True
+    for code in codes:
+        code.view(torch.uint8 if kind != torch.bfloat16 else torch.int16)[~there] = (
+            0x7F if kind != torch.bfloat16 else 0x7FC0
+        )
+    cache.k, cache.v = codes
+    for window, wanted in zip(windows, expected, strict=True):
+        with on_wgmma("paged_attention_lse"):
+            agree(cache.call(q, rows, window=window), wanted, torch.bfloat16)
 
 
 @pytest.mark.gpu

@@ -1,17 +1,19 @@
 // Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads of 64, 128 and
-// 256, cuda_mma for f16 and bf16 with heads up to 256, cuda_rows for everything. In: Problem,
-// Config; Args. Out: Kernel and its source; launches. Flow: call > validate > [select] > [compile]
-// > [launch].  Read next: attention_wgmma.cuh, attention_mma.cuh, attention_rows.cuh.
+// 256 (others, and a bias: AttentionWgmma::kOtherHeads), cuda_mma for f16 and bf16 with heads up to
+// 256, cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
+// Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_wgmma.cuh,
+// attention_mma.cuh, attention_rows.cuh.
 #include "core/source_hash.hpp"
 #include "ops/attention/cuda/attention_wgmma_host.hpp"
 #include "ops/attention/rotary/attention_rotary_host.hpp"
 
 namespace dlblas::attention {
+bool has_rows(const TensorTraits& t) {
+  return t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
+         t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
+}
 Reach reach_of(const TensorTraits& t, std::int64_t width) {
-  const bool side_by_side = t.layout == Layout::kContiguous || t.layout == Layout::kRowStrided ||
-                            t.layout == Layout::kRowsOuter || t.layout == Layout::kRowsBroadcast;
-  if (side_by_side && t.align_log2 >= 4 && width % (16 / size_of(t.dtype)) == 0)
-    return Reach::kWide;
+  if (has_rows(t) && t.align_log2 >= 4 && width % (16 / size_of(t.dtype)) == 0) return Reach::kWide;
   return aligned_to_elements(t) ? Reach::kElement : Reach::kByte;
 }
 
@@ -27,7 +29,8 @@ AttentionTraits traits_of(const Problem& p, const AttentionOp& op) {
   s.out = reach_of(p.tensors[op.o], dv);
   // A 16-byte store holds eight elements of 16 bits.
   if (is_f8(s.from) && s.to == DType::kF32) s.out = farther(s.out, Reach::kElement);
-  s.bias_bytes = s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]);
+  if (s.bias != DType::kAbsent && !aligned_to_elements(p.tensors[op.bias]))
+    s.bias_in = BiasAccess::kByte;
   s.cap = p.scalars[kSoftcapKey] != 0;
   s.packed_sequences = op.packed(), s.cache = s.from;
   if (op.rotates()) {
@@ -46,7 +49,7 @@ const TraitsTable<AttentionTraits>& members_of_traits() {
       "dlblas::attention::AttentionTraits",
       {member<&S::type>("type"), member<&S::from>("from"), member<&S::to>("to"),
        member<&S::bias>("bias"), member<&S::d>("d"), member<&S::dv>("dv"), member<&S::in>("in"),
-       member<&S::out>("out"), member<&S::bias_bytes>("bias_bytes"), member<&S::cap>("cap"),
+       member<&S::out>("out"), member<&S::bias_in>("bias_in"), member<&S::cap>("cap"),
        member<&S::packed_sequences>("packed_sequences"), member<&S::page>("page"),
        member<&S::cache>("cache"), member<&S::rotary>("rotary"), member<&S::tables>("tables"),
        member<&S::tables_in>("tables_in")}};
@@ -216,9 +219,11 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
   }
   /// Whether the registers of a thread hold its accumulators, and the memory of every GPU a block.
   static bool fits(const Query& q, const Config& c) {
-    const Traits s = traits_of(q.problem, op_of(q));
+    return holds(traits_of(q.problem, op_of(q)), c);
+  }
+  static bool holds(const Traits& s, const Config& c) {
     const int held = s.d <= 128 && s.bias == DType::kAbsent ? s.d / 4 : 4;
-    return s.dv / 2 + c.keys / 2 + held <= 168 && bytes(q, c) <= 99 * 1024;
+    return s.dv / 2 + c.keys / 2 + held <= 168 && bytes_of(s, c) <= 99 * 1024;
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -315,24 +320,72 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const Problem& p = q.problem;
     if (size_of(p.tensors[op.q].dtype) > 2)
       return Support::no("{} has more than 16 bits an element", tensor(op.q));
-    const std::int64_t d = width_of(q);
-    if (const Support heads = supports_heads(d, dim(q, op.dv)); !heads) return heads;
-    if (op.bias >= 0 && p.tensors[op.bias].dtype != DType::kAbsent)
-      return Support::no("{} is given", tensor(op.bias));
+    const std::int64_t d = width_of(q), dv = dim(q, op.dv);
+    if (const Support heads = supports_heads(d, dv); !heads) return heads;
+    if (!kOtherHeads && has_bias(q)) return Support::no("{} is given", tensor(op.bias));
+    if (has_bias(q)) {
+      const TensorTraits& bias = p.tensors[op.bias];
+      // Single elements of 16 bits, or beside f8, would spill.
+      const bool one = bias.dtype == DType::kF32 && !is_f8(type_of(q)) && aligned_to_elements(bias);
+      if (!has_pairs(q) && !one)
+        return Support::no("rows of {} are not at multiples of {} bytes", tensor(op.bias),
+                           2 * size_of(bias.dtype));
+      if (!has_rows(bias))
+        return Support::no("elements of {} do not lie side by side", tensor(op.bias));
+      if (!fits(q, {2, 64, 2, 1}))
+        return Support::no("registers do not hold {} beside heads of {}", tensor(op.bias), dv);
+    }
     for (const int i : {op.q, op.k, op.v, op.o})
-      if (const Support rows = supports_rows(q, i, d); !rows) return rows;
-    if (op.rotates())
+      if (const Support rows = supports_rows(q, i, i == op.q || i == op.k ? d : dv); !rows)
+        return rows;
+    if (op.rotates()) {
+      if (d % 16 != 0) return Support::no("heads of {}; not a multiple of 16", d);
       for (const int i : {op.cos, op.sin})
         if (reach_of(p.tensors[i], d) != Reach::kWide)
           return Support::no("rows of {} are not at multiples of 16 bytes", tensor(i));
+    }
     return supports_sizes(q, op);
   }
-  static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
-  static Traits traits(const Query& q, const Config&) { return traits_of(q.problem, op_of(q)); }
-  static DType type_of(const Query& q) { return q.problem.tensors[op_of(q).q].dtype; }
-  static bool fits(const Query& q, const Config& c) {
-    return holds(type_of(q), type_of(q), width_of(q), q.problem.scalars[kSoftcapKey] != 0, c);
+  static bool has_bias(const Query& q) {
+    const int bias = op_of(q).bias;
+    return bias >= 0 && q.problem.tensors[bias].dtype != DType::kAbsent;
   }
+  static Support same_bits(const Query&) { return Support::no("cuda_mma adds in another order"); }
+  static Traits traits(const Query& q, const Config&) {
+    const AttentionOp& op = op_of(q);
+    Traits s = traits_of(q.problem, op);
+    set_widths(s, width_of(q), dim(q, op.dv));
+    if (has_bias(q)) {
+      const bool one_row = has_one_row(q);
+      s.bias_in = has_pairs(q) ? one_row ? BiasAccess::kRowPair : BiasAccess::kPair
+                  : one_row    ? BiasAccess::kRowElement
+                               : BiasAccess::kElement;
+    }
+    return s;
+  }
+  static int bias_registers(const Query& q) {
+    if (!has_bias(q)) return 0;
+    if (!has_pairs(q)) return kByElement;
+    return size_of(q.problem.tensors[op_of(q).bias].dtype) / 2 * (has_one_row(q) ? 1 : 2);
+  }
+  static bool has_one_row(const Query& q) {
+    constexpr int kRows = 2;  // the dimension of the bias that counts queries
+    return (q.problem.ones[op_of(q).bias] >> kRows & 1) != 0;
+  }
+  static bool has_pairs(const Query& q) {
+    const TensorTraits& bias = q.problem.tensors[op_of(q).bias];
+    return (1 << bias.align_log2) >= 2 * size_of(bias.dtype);
+  }
+  static DType type_of(const Query& q) { return q.problem.tensors[op_of(q).q].dtype; }
+  static Block block_of(const Query& q) {
+    return {type_of(q),
+            type_of(q),
+            width_of(q),
+            dim(q, op_of(q).dv),
+            q.problem.scalars[kSoftcapKey] != 0,
+            bias_registers(q)};
+  }
+  static bool fits(const Query& q, const Config& c) { return holds(block_of(q), c); }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
     space.require(table(), "registers and shared memory hold a block",
@@ -345,17 +398,26 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const bool codes = is_f8(type_of(q));
     const std::int64_t each = std::max<std::int64_t>(1, sequences);
     // Products in turn are 2 to 3 % faster with heads of 64, but spill 16 bytes with NVRTC 13.0.
-    Config c = d == 256  ? Config{2, 80, 2, 1, false, true}
-               : d == 64 ? Config{3, 128, codes ? 2 : 3, 2, false, true}
-                         : Config{2, 128, 2, codes ? 2 : 1, false, true};
+    const std::int64_t wide = std::max(d, dim(q, op.dv));
+    const std::int64_t keys = dim(q, op.k_rows) / each;
+    Config c = wide <= 64 ? Config{3, 128, codes ? 2 : 3, 2, false, true}
+                          : Config{2, 128, 2, codes && wide <= 128 ? 2 : 1, false, true};
+    // Turns are 3 % faster with heads of 192 and 128, up to 4,096 keys.
+    if (!codes && wide > 64 && wide < 128)
+      c = wide <= 80     ? Config{3, 112, 2, 2, false, true}
+          : keys >= 2048 ? Config{2, 192, 2, 1, false, true}
+                         : Config{2, 128, 2, 1, true, true};
+    else if (!codes && d > 128 && d <= 192 && dim(q, op.dv) <= 128)
+      c.turns = true;
     // Where the diagonal crosses much of a sequence, small blocks waste less beyond it.
     const Config small{4, 64, 4, 2, false, true};
-    if (d == 64 && q.problem.scalars[kCausalKey] != 0 && dim(q, op.q_rows) / each <= 1024 &&
+    if (wide <= 64 && q.problem.scalars[kCausalKey] != 0 && dim(q, op.q_rows) / each <= 1024 &&
         fits(q, small))
       c = small;
     // Wide blocks are 2 to 5 % faster where there are many (docs/notes/attention_gpu.md,
     // docs/notes/attention_f8.md).
-    if (d == 128 && dim(q, op.k_rows) / each >= 8192) c.keys = codes ? 160 : 176;
+    if (wide == 128 && keys >= 8192) c.keys = codes ? 160 : 176;
+    if (!fits(q, c) && c.groups > 2 && block_of(q).bias != 0) c.groups = 2;
     while (!fits(q, c)) c.keys -= 16;
     c.draws = op.packed() && many_lengths(sequences, milliseconds(q, c));
     return c;
@@ -385,7 +447,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(bytes(type_of(q), type_of(q), width_of(q), s.config));
+    return static_cast<std::int32_t>(bytes(block_of(q), s.config));
   }
 
   /// Reversed rows have no tensor map: cuda_mma's kernel stands in where a call may have them.
@@ -397,8 +459,12 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
   static MmaForm::State other_state(const Traits& traits) {
     MmaForm::State other{};
     other.traits = traits;
-    other.config.keys = traits.d == 256 ? 16 : 64;
-    other.shared_bytes = static_cast<std::int32_t>(MmaForm::bytes_of(traits, other.config));
+    other.traits.d = rounded_up(traits.d, 32), other.traits.dv = rounded_up(traits.dv, 32);
+    other.traits.bias_in = BiasAccess::kElement;
+    if (traits.d == 256) other.config.keys = 16;
+    while (other.config.keys > 16 && !MmaForm::holds(other.traits, other.config))
+      other.config.keys /= 2;
+    other.shared_bytes = static_cast<std::int32_t>(MmaForm::bytes_of(other.traits, other.config));
     return other;
   }
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
@@ -435,7 +501,7 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     const bool walked =
         encode(g.q, call.q, g.p.q_rows, call.all_heads(), batches, call.d, rows) &&
         encode(g.k, call.k, g.p.k_rows, call.heads, batches, call.d, s.config.keys) &&
-        encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.d, s.config.keys);
+        encode(g.v, call.v, g.p.k_rows, call.heads, batches, call.dv, s.config.keys);
     const cuda::Function* const otherwise = kernel.entries[op.rotates() ? 2 : 1];
     if (!walked && !otherwise) return kNotWalked;
     if (!walked) {

@@ -13,13 +13,28 @@ enum class Reach : int32_t {
   kByte,     // the same, at addresses that no element is aligned to
 };
 
+/// How the bias is accessed. cuda_wgmma alone loads pairs, and knows when a row serves all queries.
+enum class BiasAccess : int32_t {
+  kElement,     // one element at a time, at any stride
+  kByte,        // the same, at addresses that no element is aligned to
+  kPair,        // two elements side by side, at a multiple of their size
+  kRowElement,  // as kElement, one row for all queries
+  kRowPair,     // as kPair, one row for all queries
+};
+constexpr bool in_pairs(BiasAccess a) {
+  return a == BiasAccess::kPair || a == BiasAccess::kRowPair;
+}
+constexpr bool of_one_row(BiasAccess a) {
+  return a == BiasAccess::kRowElement || a == BiasAccess::kRowPair;
+}
+
 struct AttentionTraits {
-  DType type;       // that tensor cores work in: of f8, f16
-  DType from, to;   // of q, k and v; of o
-  DType bias;       // kAbsent: none
-  int32_t d, dv;    // of a head, rounded up to what the kernel works with
-  Reach in, out;    // of q, k and v; of o
-  bool bias_bytes;  // the bias is not aligned to its elements
+  DType type;      // that tensor cores work in: of f8, f16
+  DType from, to;  // of q, k and v; of o
+  DType bias;      // kAbsent: none
+  int32_t d, dv;   // of a head, rounded up to what the kernel works with
+  Reach in, out;   // of q, k and v; of o
+  BiasAccess bias_in;
   bool cap, packed_sequences;
   int32_t page;  // keys of a page; 0: keys lie in order
   DType cache;   // of k and v in pages

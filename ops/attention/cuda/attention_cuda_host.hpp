@@ -12,6 +12,8 @@ namespace dlblas::attention {
 inline bool aligned_to_elements(const TensorTraits& t) {
   return (1 << t.align_log2) >= size_of(t.dtype);
 }
+/// Whether elements of the last dimension lie side by side.
+bool has_rows(const TensorTraits& t);
 Reach reach_of(const TensorTraits& t, std::int64_t width);
 inline Reach farther(Reach a, Reach b) { return a < b ? b : a; }
 inline std::int32_t rounded_up(std::int64_t n, std::int64_t step) {

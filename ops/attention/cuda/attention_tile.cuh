@@ -202,8 +202,9 @@ __device__ __forceinline__ float scaled_score(const AttentionParams& p, float sc
     s = p.cap * t;
   }
   if constexpr (S.bias != DType::kAbsent)
-    s += load_one < S.bias,
-        S.bias_bytes ? Reach::kByte : Reach::kElement > (p.bias, bias + key * p.bias_at[3]);
+    s += load_one < S.bias, S.bias_in == BiasAccess::kByte
+                                ? Reach::kByte
+                                : Reach::kElement > (p.bias, bias + key * p.bias_at[3]);
   return s;
 }
 template <AttentionTraits S>

@@ -1,18 +1,21 @@
-// Attention by Hopper's WGMMA: f16, bf16 and f8, heads of 64, 128 or 256, rows at multiples of 16
-// bytes. A block processes tiles of 128, 192 or 256 rows of a head: two to four consumer warpgroups
-// multiply, 64 rows each, and one thread copies through ring buffers of Q, K and V and announces
-// each tile; for paged keys a whole warp copies, and looks the pages up. Blocks take tiles in a
-// fixed order, or draw the next free one (`draws`). Blocks of keys are processed last to first,
-// from the last that a warpgroup's own rows see: the scores of one overlap P·V of the one before.
-// If some row sees only part of a block, its V is searched for values that are not finite, as in
-// attention_mma.cuh, by three warps next to the copying one, while scores are computed. With q, k
-// and v in f8, scores are products of f8. The three warps then widen V to f16, exactly: weights
-// keep 11 bits, and V needs no transposition, which products of f8 would require. For pages of f8
-// they widen K and V to q's type. With rotation tables (S.rotary), each warpgroup rotates its rows
-// of a tile of Q once, in shared memory, on arrival; K comes rotated. In: AttentionWgmmaParams.
-// Out: o and lse. Numerics: as attention_mma.cuh, except that f8 scores accumulate with 13 bits
-// below the largest. Deterministic. Flow: call > validate > select > compile > [launch]. Read next:
-// attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh, device/wgmma.cuh.
+// Attention by Hopper's WGMMA: f16, bf16 and f8, heads of up to 256 columns, those of v of another
+// width, rows at multiples of 16 bytes. Shared memory holds heads in panels of 64 columns, the last
+// one filled up with zeros; products end with the head. A bias is read from memory while scores are
+// turned into weights. A block processes tiles of 128, 192 or 256 rows of a head: two to four
+// consumer warpgroups multiply, 64 rows each, and one thread copies through ring buffers of Q, K
+// and V and announces each tile; for paged keys a whole warp copies, and looks the pages up. Blocks
+// take tiles in a fixed order, or draw the next free one (`draws`). Blocks of keys are processed
+// last to first, from the last that a warpgroup's own rows see: the scores of one overlap P·V of
+// the one before. If some row sees only part of a block, its V is searched for values that are not
+// finite, as in attention_mma.cuh, by three warps next to the copying one, while scores are
+// computed. With q, k and v in f8, scores are products of f8. The three warps then widen V to f16,
+// exactly: weights keep 11 bits, and V needs no transposition, which products of f8 would require.
+// For pages of f8 they widen K and V to q's type. With rotation tables (S.rotary), each warpgroup
+// rotates its rows of a tile of Q once, in shared memory, on arrival; K comes rotated. In:
+// AttentionWgmmaParams. Out: o and lse. Numerics: as attention_mma.cuh, except that f8 scores
+// accumulate with 13 bits below the largest. Deterministic. Flow: call > validate > select >
+// compile > [launch]. Read next: attention_tile.cuh, attention_widen.cuh, attention_rotary.cuh,
+// device/wgmma.cuh.
 #pragma once
 
 #include "device/pdl.cuh"
@@ -31,7 +34,15 @@ struct Consumer {
   static constexpr WgmmaInput kInput =
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Tiles = Shared<S, C>;
-  static constexpr int kN = C.keys, kD = S.d, kBlock = Tiles::kBlock, kValues = Tiles::kValues;
+  static constexpr int kN = C.keys, kD = S.d, kDv = S.dv;
+  static constexpr int kBlock = Tiles::kBlock, kValues = Tiles::kValues;
+
+  /// The traits without the bias.
+  static constexpr AttentionTraits kUnbiased = [] {
+    AttentionTraits s = S;
+    s.bias = DType::kAbsent;
+    return s;
+  }();
 
   const AttentionParams& p;
   const AttentionPages& pages;
@@ -44,7 +55,7 @@ struct Consumer {
   float scale, factor, most[2], sum[2], rescale[2];
 
   __device__ __forceinline__ void scores(float (&s)[kN / 2]) {
-    constexpr int kRow = Tiles::kRow;
+    constexpr int kRow = Tiles::Head::kRow;
     const uint64_t rows =
         wgmma_tile_rows<kRow>(shared.q + part * 64 * kRow + q_at.stage * Tiles::kQuery);
     const uint64_t block = wgmma_tile_rows<kRow>(shared.k + k_at.stage * kBlock);
@@ -58,14 +69,18 @@ struct Consumer {
       for (int c = 0; c < kD / 64; ++c)
         wgmma_row<kN, kInput>(s, wgmma_advance(rows, c * rows_of(C) * 128),
                               wgmma_advance(block, c * kN * 128), c > 0);
+#pragma unroll
+      for (int i = kD / 64 * 64; i < kD; i += 16)
+        wgmma<kN, kInput>(s, wgmma_advance(rows, i / 64 * rows_of(C) * 128 + i % 64 * 2),
+                          wgmma_advance(block, i / 64 * kN * 128 + i % 64 * 2), i > 0);
     }
     wgmma_commit();
   }
-  __device__ __forceinline__ void values(float (&o)[kD / 2], const uint32_t (&a)[kN / 4]) {
+  __device__ __forceinline__ void values(float (&o)[kDv / 2], const uint32_t (&a)[kN / 4]) {
     const uint64_t block = wgmma_tile_mn(shared.v + v_at.stage * kValues, kN * 128);
 #pragma unroll
     for (int i = 0; i < kN / 16; ++i)
-      wgmma_from_registers<kD, kInput>(o, a + 4 * i, wgmma_advance(block, i * 2048));
+      wgmma_from_registers<kDv, kInput>(o, a + 4 * i, wgmma_advance(block, i * 2048));
     wgmma_commit();
   }
   __device__ __forceinline__ void pack(uint32_t (&a)[kN / 4], const float (&s)[kN / 2]) {
@@ -106,9 +121,95 @@ struct Consumer {
     const Tile& t = shared.slots[slot.stage].tile;
     return visible(p, t, min(t.first + own() + 8 * row, t.q_rows - 1));
   }
+  /// The bias of a block's scores. Pairs are loaded while products run; single elements, whose
+  /// registers would spill, when they are added.
+  static constexpr bool kPairs = in_pairs(S.bias_in);
+  static constexpr int kBiasRows = of_one_row(S.bias_in) ? 1 : 2;
+  struct NoBias {};
+  struct BiasPairs {
+    Vec<S.bias, 2> of[kBiasRows][kN / 8];
+  };
+  using Bias = decltype([] {
+    if constexpr (kPairs)
+      return BiasPairs{};
+    else
+      return NoBias{};
+  }());
+  /// The offset of the first element for this thread's row `row` of block n.
+  __device__ __forceinline__ int64_t bias_from(int32_t row, int32_t n) const {
+    const Tile& t = shared.slots[slot.stage].tile;
+    const int64_t head = t.batch * p.bias_at[0] + t.head * p.bias_at[1] + n * kN + column;
+    return kBiasRows == 1 ? head
+                          : head + min(t.first + own() + 8 * row, t.q_rows - 1) * p.bias_at[2];
+  }
+  /// Loads the bias of block n. Not `clean`: keys from k_rows on are in the block, and have none.
+  __device__ __forceinline__ void bring_bias(Bias& bias, int32_t n, bool clean) const {
+    if constexpr (kPairs) {
+      using Pair = Vec<S.bias, 2>;
+      const int32_t left = shared.slots[slot.stage].tile.k_rows - n * kN - column;
+#pragma unroll
+      for (int r = 0; r < kBiasRows; ++r) {
+        const int64_t from = bias_from(r, n);
+        if (clean) {
+#pragma unroll
+          for (int i = 0; i < kN / 8; ++i)
+            bias.of[r][i] = load_vec<S.bias, 2, 2 * size_of(S.bias)>(p.bias, from + i * 8);
+        } else {
+#pragma unroll
+          for (int i = 0; i < kN / 8; ++i) {
+            bias.of[r][i] = Pair::zero();
+            if (left - i * 8 >= 2)
+              bias.of[r][i] = load_vec<S.bias, 2, 2 * size_of(S.bias)>(p.bias, from + i * 8);
+            else if (left - i * 8 == 1)
+              bias.of[r][i].words[0] =
+                  load_vec<S.bias, 1, size_of(S.bias)>(p.bias, from + i * 8).words[0];
+          }
+        }
+      }
+    }
+  }
+  /// Turns products of block n of the tile into scores with a bias.
+  __device__ __forceinline__ void add_bias(float (&s)[kN / 2], const Bias& bias, int32_t n) const {
+    int64_t from[kBiasRows];
+    int32_t left = 0;
+    if constexpr (!kPairs) {
+      left = shared.slots[slot.stage].tile.k_rows - n * kN - column;
+#pragma unroll
+      for (int r = 0; r < kBiasRows; ++r) from[r] = bias_from(r, n);
+    }
+#pragma unroll
+    for (int i = 0; i < kN / 8; ++i) {
+      float b[kBiasRows][2];
+#pragma unroll
+      for (int r = 0; r < kBiasRows; ++r) {
+        if constexpr (kPairs) {
+          const FloatPair two = bias.of[r][i].pair(0);
+          b[r][0] = two.low, b[r][1] = two.high;
+        } else {
+#pragma unroll
+          for (int j = 0; j < 2; ++j)
+            b[r][j] = left - i * 8 > j
+                          ? load_one<S.bias, Reach::kElement>(p.bias, from[r] + i * 8 + j)
+                          : 0.0f;
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float& x = s[4 * i + j];
+        const float with = b[kBiasRows == 1 ? 0 : j / 2][j % 2];
+        if constexpr (S.cap)
+          x = scaled_score<kUnbiased>(p, scale, x, 0, 0) + with;
+        else
+          x = fmaf(x, scale, with);
+      }
+    }
+  }
   /// Turns the scores of block n of the tile into numerators.
-  __device__ __forceinline__ void softmax(float (&s)[kN / 2], int32_t n, bool clean) {
-    if constexpr (kStaged<S>) {
+  __device__ __forceinline__ void softmax(float (&s)[kN / 2], const Bias& bias, int32_t n,
+                                          bool clean) {
+    if constexpr (S.bias != DType::kAbsent) {
+      add_bias(s, bias, n);
+    } else if constexpr (S.cap) {
 #pragma unroll
       for (float& x : s) x = scaled_score<S>(p, scale, x, 0, 0);
     } else if (scale <= 0) [[unlikely]] {
@@ -171,9 +272,9 @@ struct Consumer {
 #pragma unroll
     for (int r = 0; r < 2; ++r) sum[r] = fmaf(sum[r], rescale[r], part[r][0] + part[r][1]);
   }
-  __device__ __forceinline__ void rescale_sums(float (&o)[kD / 2]) {
+  __device__ __forceinline__ void rescale_sums(float (&o)[kDv / 2]) {
 #pragma unroll
-    for (int i = 0; i < kD / 2; ++i) o[i] *= rescale[i >> 1 & 1];
+    for (int i = 0; i < kDv / 2; ++i) o[i] *= rescale[i >> 1 & 1];
   }
   /// Keeps the exponentials ahead of the wait that follows: ptxas (13.0) otherwise moves the wait
   /// for P·V up to right after the maximum. A never-taken branch on the sums, around a warp
@@ -218,7 +319,7 @@ struct Consumer {
   }
   /// Zeroes these values, once all warpgroups have used them.
   __device__ __forceinline__ void zero() const {
-    constexpr int kEights = kD / 8, kThreads = C.groups * 128;
+    constexpr int kEights = kDv / 8, kThreads = C.groups * 128;
     barrier_wait<kThreads>(1);
 #pragma unroll 1
     for (int i = group * 128 + static_cast<int>(threadIdx.x) % 128; i < kN * kEights;
@@ -234,7 +335,7 @@ struct Consumer {
     barrier_wait<kThreads>(1);
   }
   /// Adds values of V that are not finite to o separately, and zeroes them in the block.
-  __device__ __forceinline__ void take_out(float (&o)[kD / 2], int32_t n) {
+  __device__ __forceinline__ void take_out(float (&o)[kDv / 2], int32_t n) {
     if (!finds()) [[likely]]
       return;
     const KeyRange seen[2] = {sight(0), sight(1)};
@@ -246,7 +347,7 @@ struct Consumer {
       uint32_t chunk = key & 7;
       asm volatile("" : "+r"(row), "+r"(chunk));
 #pragma unroll
-      for (int i = 0; i < kD / 8; ++i) {
+      for (int i = 0; i < kDv / 8; ++i) {
         const uint32_t w = load_shared_word(row + i / 8 * kN * 128 + ((i % 8 ^ chunk) << 4));
         if (w == finite_part<S.type>(w)) continue;
         const FloatPair x = unpack_pair<S.type>(w ^ finite_part<S.type>(w));
@@ -283,9 +384,10 @@ struct Consumer {
   }
 
   /// Issues the scores of the next block and P·V of block n; on return the scores are ready, and
-  /// P·V is in flight.
-  __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kD / 2],
-                                      const uint32_t (&a)[kN / 4], int32_t n, bool clean) {
+  /// P·V is in flight. `next_clean`: of this warpgroup's rows.
+  __device__ __forceinline__ void ask(float (&s)[kN / 2], float (&o)[kDv / 2],
+                                      const uint32_t (&a)[kN / 4], Bias& bias, int32_t n,
+                                      bool clean, bool next_clean) {
     if (C.turns && !clean) take_out(o, n);  // all groups meet there: none waits for its turn
     shared.k_full[k_at.stage].wait(k_at.parity);
     if constexpr (C.turns) barrier_wait<256>(group + 5);
@@ -296,6 +398,7 @@ struct Consumer {
     wgmma_fence();
     values(o, a);
     if constexpr (C.turns) barrier_arrive<256>(group + 1 == C.groups ? 5 : group + 6);
+    bring_bias(bias, n - 1, next_clean);
     wgmma_wait<1>();
     wgmma_pin(s);
     leave_keys();
@@ -308,7 +411,7 @@ struct Consumer {
     release(shared.q_empty[q_at.stage]);
     q_at.advance();
   }
-  __device__ __forceinline__ void finish(float (&o)[kD / 2]) {
+  __device__ __forceinline__ void finish(float (&o)[kDv / 2]) {
     wgmma_wait<0>();
     wgmma_pin(o);
     leave_values();
@@ -336,8 +439,9 @@ struct Consumer {
 
   /// Processes all tiles.
   __device__ __forceinline__ void walk() {
-    float s[kN / 2], o[kD / 2];
+    float s[kN / 2], o[kDv / 2];
     uint32_t a[kN / 4];
+    Bias bias;
     Blocks all, mine;
 #pragma unroll 1
     while (told(all, mine)) {
@@ -352,18 +456,19 @@ struct Consumer {
         shared.k_full[k_at.stage].wait(k_at.parity);
         wgmma_fence();
         scores(s);
+        bring_bias(bias, n, mine.clean(n));
         wgmma_wait<0>();
         wgmma_pin(s);
         leave_keys();
         if (C.queries == 1 && n == mine.first) leave_queries();
-        softmax(s, n, mine.clean(n));
+        softmax(s, bias, n, mine.clean(n));
         pack(a, s);
 #pragma unroll 1
         while (n > mine.first) {
-          ask(s, o, a, n, all.clean(n));
+          ask(s, o, a, bias, n, all.clean(n), mine.clean(n - 1));
           --n;
           if (C.queries == 1 && n == mine.first) leave_queries();
-          softmax(s, n, mine.clean(n));
+          softmax(s, bias, n, mine.clean(n));
           hold();
           finish(o);
           rescale_sums(o);
@@ -423,7 +528,7 @@ struct Consumer {
     }
   }
   /// Stores this thread's two rows of o.
-  __device__ __forceinline__ void store(const float (&o)[kD / 2], const Row (&rows)[2]) const {
+  __device__ __forceinline__ void store(const float (&o)[kDv / 2], const Row (&rows)[2]) const {
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -431,21 +536,22 @@ struct Consumer {
       if constexpr (S.to == DType::kF32) {
         float* const out = static_cast<float*>(p.o) + rows[r].to + column;
 #pragma unroll
-        for (int i = 0; i < kD / 8; ++i)
+        for (int i = 0; i < kDv / 8; ++i)
           if (rows[r].there)
             *reinterpret_cast<float2*>(out + i * 8) = {o[4 * i + 2 * r] * inverse,
                                                        o[4 * i + 2 * r + 1] * inverse};
       } else {
         uint16_t* const out = static_cast<uint16_t*>(p.o) + rows[r].to + lane * 8;
 #pragma unroll
-        for (int i = 0; i < kD / 8; i += 4) {
+        for (int i = 0; i < kDv / 8; i += 4) {
           uint32_t words[4];
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            words[j] = pack_pair<S.to>(o[4 * (i + j) + 2 * r] * inverse,
-                                       o[4 * (i + j) + 2 * r + 1] * inverse);
+            words[j] = i + j < kDv / 8 ? pack_pair<S.to>(o[4 * (i + j) + 2 * r] * inverse,
+                                                         o[4 * (i + j) + 2 * r + 1] * inverse)
+                                       : 0u;
           gather_quad(words);
-          if (rows[r].there)
+          if (rows[r].there && (i + 4 <= kDv / 8 || i + lane < kDv / 8))
             *reinterpret_cast<uint4*>(out + i * 8) = {words[0], words[1], words[2], words[3]};
         }
       }
@@ -485,7 +591,8 @@ template <AttentionTraits S, AttentionWgmmaConfig C>
 __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     attention_wgmma(const __grid_constant__ AttentionWgmmaParams g) {
   using namespace wgmma_detail;
-  static_assert(S.d == S.dv && S.bias == DType::kAbsent && C.keys % 16 == 0);
+  static_assert(S.d % (is_f8(S.from) ? 64 : 16) == 0 && S.dv % 8 == 0 && C.keys % 16 == 0);
+  static_assert(S.d <= 256 && S.dv <= 256);
   static_assert(C.groups >= 2 && C.groups <= 4 && (C.groups < 4 || !C.turns));
   extern __shared__ unsigned char raw[];
   const Shared<S, C> shared(raw);
@@ -497,11 +604,13 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
   __syncthreads();
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   constexpr bool kCodes = Shared<S, C>::kCodes, kPaged = S.page > 0;
-  constexpr bool kMore = kPaged || C.draws;  // registers of the copying warp
+  // Registers of the copying warp; many where a head's three panels need them.
+  constexpr bool kMore = kPaged || C.draws;
+  constexpr bool kMany = kCodes || (kPaged && C.groups == 2 && Shared<S, C>::Head::kCount == 3);
   static_assert(!kPaged || (!is_f8(S.from) && S.packed_sequences));
   static_assert(!S.rotary || (!kPaged && !is_f8(S.from) && !S.packed_sequences));
   if (group == 0) {
-    release_registers<(C.groups > 2) ? 32 : kCodes ? 56 : kMore ? 40 : 24>();
+    release_registers<(C.groups > 2) ? 32 : kMany ? 56 : kMore ? 40 : 24>();
     if (__shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / kWarp, 0) > 0) {
       if constexpr (kCodes)
         widen<S, C>(g.p, shared);
@@ -511,7 +620,7 @@ __global__ void __launch_bounds__(wgmma_detail::threads_of(C), 1)
     }
     if (threadIdx.x < (kPaged ? kWarp : 1)) produce<S, C>(g, shared);
   } else {
-    take_registers<C.groups == 4 ? 112 : C.groups == 3 ? 160 : kCodes ? 224 : kMore ? 232 : 240>();
+    take_registers<C.groups == 4 ? 112 : C.groups == 3 ? 160 : kMany ? 224 : kMore ? 232 : 240>();
     consume<S, C>(g, shared, group - 1);
   }
 }

@@ -28,13 +28,10 @@ constexpr uint32_t kNothingToSearch = 0xffffffffu;
 template <AttentionTraits S, AttentionWgmmaConfig C>
 __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Shared<S, C>& shared) {
   using Tiles = Shared<S, C>;
-  constexpr int kRow = Tiles::kRow, kElements = kRow / size_of(S.from);
   constexpr bool kPaged = S.page > 0;
-  constexpr int kCopiedRow = Tiles::kCopiedRow, kCopiedColumns = Tiles::kCopiedColumns;
-  constexpr int kCopiedElements = kCopiedRow / size_of(S.cache);
-  constexpr int kBox = kBoxRows<S, C>, kBoxes = C.keys / kBox * kCopiedColumns;
-  constexpr int kLanes = kPaged ? kWarp : 1, kOfLane = (kBoxes + kLanes - 1) / kLanes;
+  constexpr int kBox = kBoxRows<S, C>, kLanes = kPaged ? kWarp : 1;
   static_assert(!kPaged || (C.keys % kBox == 0 && S.page % kBox == 0));
+  using Head = typename Tiles::Head;
   const int32_t lane = kPaged ? static_cast<int32_t>(threadIdx.x % kWarp) : 0;
   RingPlace<C.stages> k_at, v_at;
   uint32_t questions = 0;
@@ -77,52 +74,67 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
     const int32_t batch = S.packed_sequences ? 0 : t.batch, kv_head = t.head / g.p.group;
     int64_t entry = 0;
     if constexpr (kPaged) entry = first_page(g.pages, t.batch - 1);
-    const auto load = [&](const TensorMap& map, unsigned char* ring, Mbarrier* full,
-                          Mbarrier* empty, RingPlace<C.stages>& at, int32_t n) {
-      int32_t pages[kOfLane];
-      if constexpr (kPaged) {
+    // `tiles`: Panels of what is copied.
+    const auto load = [&]<typename Of>(Of tiles, const TensorMap& map, unsigned char* ring,
+                                       Mbarrier* full, Mbarrier* empty, RingPlace<C.stages>& at,
+                                       int32_t n) {
+      constexpr int kColumns = Of::kCount, kBoxes = C.keys / kBox * kColumns;
+      constexpr int kOfLane = (kBoxes + kLanes - 1) / kLanes, kCopied = C.keys * Of::kBytes;
+      // As many pages as registers hold are looked up together, the first before there is room.
+      constexpr int kAhead = kOfLane > 10 ? (kOfLane + 1) / 2 : kOfLane;
+      [[maybe_unused]] int32_t pages[kAhead];
+      [[maybe_unused]] const auto look_up = [&](int from) {
         // Keys past the last one have no entry: page −1, for which the copy engine writes zeros.
+        if constexpr (kPaged) {
 #pragma unroll
-        for (int i = 0; i < kOfLane; ++i) {
-          const int32_t key = n * C.keys + (i * kLanes + lane) / kCopiedColumns * kBox;
-          pages[i] = key < t.k_rows
-                         ? offset_at(g.pages.table, entry + key / S.page * g.pages.table_at[1])
-                         : -1;
+          for (int i = 0; i < kAhead; ++i) {
+            const int32_t key = n * C.keys + ((from + i) * kLanes + lane) / kColumns * kBox;
+            pages[i] = key < t.k_rows
+                           ? offset_at(g.pages.table, entry + key / S.page * g.pages.table_at[1])
+                           : -1;
+          }
         }
-      }
+      };
+      look_up(0);
       empty[at.stage].wait(at.parity ^ 1);
-      if (lane == 0) full[at.stage].arrive_expect_tx(Tiles::kCopied);
+      if (lane == 0) full[at.stage].arrive_expect_tx(kCopied);
       if constexpr (kPaged) __syncwarp();
-      unsigned char* to = ring + at.stage * Tiles::kCopied;
+      unsigned char* to = ring + at.stage * kCopied;
       if constexpr (kPaged) {
+#pragma unroll 1
+        for (int from = 0; from < kOfLane; from += kAhead) {
+          if (from > 0) look_up(from);
 #pragma unroll
-        for (int i = 0; i < kOfLane; ++i) {
-          const int32_t box = i * kLanes + lane, c = box % kCopiedColumns;
-          const int32_t row = box / kCopiedColumns * kBox;
-          if (kBoxes % kLanes == 0 || box < kBoxes)
-            load_box(to + (c * C.keys + row) * kCopiedRow, map, full[at.stage], c * kCopiedElements,
-                     (n * C.keys + row) % S.page, kv_head, pages[i]);
+          for (int i = 0; i < kAhead; ++i) {
+            const int32_t box = (from + i) * kLanes + lane, c = box % kColumns;
+            const int32_t row = box / kColumns * kBox;
+            if (kBoxes % (kLanes * kAhead) == 0 || box < kBoxes)
+              load_box(to + (c * C.keys + row) * Of::kRow, map, full[at.stage], c * Of::kElements,
+                       (n * C.keys + row) % S.page, kv_head, pages[i]);
+          }
         }
       } else {
 #pragma unroll
-        for (int c = 0; c < kCopiedColumns; ++c)
-          load_box(to + c * C.keys * kCopiedRow, map, full[at.stage], c * kCopiedElements,
+        for (int c = 0; c < kColumns; ++c)
+          load_box(to + c * C.keys * Of::kRow, map, full[at.stage], c * Of::kElements,
                    t.k_from + n * C.keys, kv_head, batch);
       }
       at.advance();
     };
     const auto load_k = [&](int32_t n) {
+      constexpr typename Tiles::CopiedKeys kTiles;
       if constexpr (Tiles::kWideKeys)
-        load(g.k, shared.key_codes, shared.key_codes_full, shared.key_codes_empty, k_at, n);
+        load(kTiles, g.k, shared.key_codes, shared.key_codes_full, shared.key_codes_empty, k_at, n);
       else
-        load(g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
+        load(kTiles, g.k, shared.k, shared.k_full, shared.k_empty, k_at, n);
     };
     const auto load_v = [&](int32_t n) {
+      constexpr typename Tiles::CopiedValues kTiles;
       if constexpr (Tiles::kCodes)
-        load(g.v, shared.codes, shared.codes_full, shared.codes_empty, v_at, n);
+        load(kTiles, g.v, shared.codes, shared.codes_full, shared.codes_empty, v_at, n);
       else {
         const uint32_t where = v_at.stage | v_at.parity << 16;
-        load(g.v, shared.v, shared.v_full, shared.v_empty, v_at, n);
+        load(kTiles, g.v, shared.v, shared.v_full, shared.v_empty, v_at, n);
         if constexpr (Tiles::kSearchers)
           if (!b.clean(n)) ask(where);
       }
@@ -132,9 +144,9 @@ __device__ __forceinline__ void produce(const AttentionWgmmaParams& g, const Sha
       shared.q_empty[q_at.stage].wait(q_at.parity ^ 1);
       shared.q_full[q_at.stage].arrive_expect_tx(Tiles::kQuery);
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c)
-        load_box(shared.q + q_at.stage * Tiles::kQuery + c * rows_of(C) * kRow, g.q,
-                 shared.q_full[q_at.stage], c * kElements, t.q_from + t.first, t.head, batch);
+      for (int c = 0; c < Head::kCount; ++c)
+        load_box(shared.q + q_at.stage * Tiles::kQuery + c * rows_of(C) * Head::kRow, g.q,
+                 shared.q_full[q_at.stage], c * Head::kElements, t.q_from + t.first, t.head, batch);
     }
     q_at.advance();
     if constexpr (Tiles::kCodes) load_v(b.end - 1);
@@ -201,12 +213,13 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
     slot.advance();
 #pragma unroll 1
     for (int32_t n = b.first; n < b.end; ++n, at.advance()) {
-      const auto one = [&](unsigned char* codes, unsigned char* to, Mbarrier& there,
+      const auto one = [&]<typename From, typename To>(
+                           From, To, unsigned char* codes, unsigned char* to, Mbarrier& there,
                            Mbarrier& taken, Mbarrier& free, Mbarrier& made) {
         there.wait(at.parity);
         free.wait(at.parity ^ 1);
-        widen_tile<S, C>(shared_address(codes + at.stage * Tiles::kCopied),
-                         shared_address(to + at.stage * Tiles::kValues), warp);
+        widen_tile<S, C, From, To>(shared_address(codes + at.stage * C.keys * From::kBytes),
+                                   shared_address(to + at.stage * C.keys * To::kBytes), warp);
         fence_async_shared();
         __syncwarp();
         release(taken);
@@ -214,10 +227,11 @@ __device__ __forceinline__ void widen(const AttentionParams& p, const Shared<S, 
       };
       const int i = at.stage;
       if constexpr (Tiles::kWideKeys)
-        one(shared.key_codes, shared.k, shared.key_codes_full[i], shared.key_codes_empty[i],
-            shared.k_empty[i], shared.k_full[i]);
-      one(shared.codes, shared.v, shared.codes_full[i], shared.codes_empty[i], shared.v_empty[i],
-          shared.v_full[i]);
+        one(typename Tiles::CopiedKeys{}, typename Tiles::Head{}, shared.key_codes, shared.k,
+            shared.key_codes_full[i], shared.key_codes_empty[i], shared.k_empty[i],
+            shared.k_full[i]);
+      one(typename Tiles::CopiedValues{}, typename Tiles::Values{}, shared.codes, shared.v,
+          shared.codes_full[i], shared.codes_empty[i], shared.v_empty[i], shared.v_full[i]);
     }
   }
 }

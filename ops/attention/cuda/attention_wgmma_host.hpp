@@ -33,33 +33,65 @@ struct AttentionWgmma {
   }
   static std::size_t counter_bytes(const AttentionWgmmaConfig& c) { return c.draws ? 4 : 0; }
   static int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
-  /// Bytes of shared memory. `type`: that of q; `cache`: that of k and v.
-  static std::int64_t bytes(DType type, DType cache, std::int64_t d,
-                            const AttentionWgmmaConfig& c) {
-    // Bytes per element of a block: K and V; for f8, K, V's codes and V in 16 bits; where K is
-    // widened too, both and their codes.
-    const std::int64_t each = is_f8(cache) && !is_f8(type) ? 6 : 4;
-    return 1024 + std::int64_t{size_of(type)} * c.queries * rows_of(c) * d +
-           each * c.stages * c.keys * d + 640;
+  /// Whether heads other than 64, 128 and 256 columns, and a bias, are served. No GPU has compared
+  /// the results of these kernels yet; tests/test_flash_attention.py and
+  /// tests/test_paged_attention.py do once this is true. They are as fast as
+  /// docs/notes/attention_gpu.md says.
+  static constexpr bool kOtherHeads = false;
+
+  static constexpr int kByElement = -1;
+  /// What the size of a block depends on.
+  struct Block {
+    DType type, cache;   // of q; of k and v
+    std::int64_t d, dv;  // of a head
+    bool cap;            // on scores
+    int bias;  // registers for it per 8 keys; 0: none; kByElement: loaded when it is added
+  };
+  /// Bytes of a row of a tile with `width` elements: whole panels (Panels in
+  /// attention_wgmma_shared.cuh).
+  static std::int64_t row_bytes(std::int64_t width, int size) {
+    const std::int64_t row = size == 1 && width <= 64 ? 64 : 128;
+    return (width * size + row - 1) / row * row;
   }
-  /// Whether registers and shared memory hold a block with heads of `d`.
-  static bool holds(DType type, DType cache, std::int64_t d, bool cap,
-                    const AttentionWgmmaConfig& c) {
-    const bool codes = is_f8(cache);
+  /// Bytes of shared memory.
+  static std::int64_t bytes(const Block& b, const AttentionWgmmaConfig& c) {
+    const bool codes = is_f8(b.cache), wide_keys = codes && !is_f8(b.type);
+    const std::int64_t q = row_bytes(b.d, size_of(b.type));
+    std::int64_t key = q + row_bytes(b.dv, 2);
+    if (codes) key += row_bytes(b.dv, 1);
+    if (wide_keys) key += row_bytes(b.d, 1);
+    return 1024 + c.queries * rows_of(c) * q + c.stages * c.keys * key + 640;
+  }
+  /// Whether registers and shared memory hold a block.
+  static bool holds(const Block& b, const AttentionWgmmaConfig& c) {
+    const bool codes = is_f8(b.cache);
     // With three warpgroups, the widening warps have 32 registers.
-    if (codes && c.groups == 3 && (d > 64 || !is_f8(type))) return false;
+    if (codes && c.groups == 3 && (std::max(b.d, b.dv) > 64 || !is_f8(b.type))) return false;
     if (c.groups == 4 && (codes || c.turns)) return false;
-    // A cap needs more registers.
-    const int registers = c.groups == 4   ? (cap ? 0 : 80)
-                          : c.groups == 3 ? (cap ? 118 : 130)
+    // A cap or a bias needs more registers.
+    const bool by_element = b.bias == kByElement;
+    const int registers = c.groups == 4   ? (b.cap || b.bias != 0 ? 0 : 80)
+                          : c.groups == 3 ? (by_element ? 0
+                                             : b.cap    ? 118
+                                                        : 130)
                           : codes         ? 188
-                                          : 204;
-    return bytes(type, cache, d, c) <= 232448 && c.keys * 3 / 4 + d / 2 <= registers &&
+                          : by_element    ? (c.keys > 64 ? 160 : 176)
+                                          : 208;
+    const std::int64_t held = c.keys * 3 / 4 + b.dv / 2 + c.keys / 8 * std::max(0, b.bias);
+    return bytes(b, c) <= 232448 && held <= (b.bias == 0 ? std::min(registers, 204) : registers) &&
            (c.persistent || !c.draws);
   }
   static Support supports_heads(std::int64_t d, std::int64_t dv) {
-    if ((d == 64 || d == 128 || d == 256) && dv == d) return Support::yes();
-    return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dv);
+    if (!kOtherHeads && ((d != 64 && d != 128 && d != 256) || dv != d))
+      return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dv);
+    for (const std::int64_t width : {d, dv})
+      if (width < 8 || width > 256) return Support::no("heads of {}; expected 8 to 256", width);
+    return Support::yes();
+  }
+  /// Widths that the kernel works with: products advance by 16 columns of f16 and bf16 along a head
+  /// of q, and by 64 of f8; o has exactly its columns.
+  static void set_widths(AttentionTraits& s, std::int64_t d, std::int64_t dv) {
+    s.d = rounded_up(d, is_f8(s.from) ? 64 : 16), s.dv = rounded_up(dv, 8);
   }
   static Support supports_rows(const Query& q, int i, std::int64_t d) {
     const TensorTraits& t = q.problem.tensors[i];
@@ -75,7 +107,7 @@ struct AttentionWgmma {
     // With a size of 0 nothing is read, and any address that is not null will do.
     spec.dtype = x.t.dtype, spec.rank = 4;
     spec.data = rows * heads * batches > 0 ? x.t.data : &map;
-    const std::int64_t size = size_of(x.t.dtype), columns = std::min(d, 128 / size);
+    const std::int64_t size = size_of(x.t.dtype), columns = size == 1 && d <= 64 ? 64 : 128 / size;
     spec.swizzle = columns * size == 64 ? cuda::Swizzle::k64 : cuda::Swizzle::k128;
     const std::int64_t sizes[4] = {d, rows, heads, batches};
     const std::int64_t steps[4] = {1, x.at[1], x.at[2], x.at[0]};

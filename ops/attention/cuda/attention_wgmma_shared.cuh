@@ -70,6 +70,17 @@ struct alignas(16) Slot {
   Tile tile;
 };
 
+/// How a tile holds rows of `kWidth` elements of `kSize` bytes: panels side by side, each of rows
+/// of 128 bytes, or of 64 where f8 has no more. The copy engine fills columns past the head's with
+/// zeros.
+template <int kWidth, int kSize>
+struct Panels {
+  static constexpr int kRow = kWidth * kSize <= 64 && kSize == 1 ? 64 : 128;
+  static constexpr int kElements = kRow / kSize;  // of a row of a panel
+  static constexpr int kCount = (kWidth + kElements - 1) / kElements;
+  static constexpr int kBytes = kCount * kRow;  // of a row of the tile
+};
+
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct Shared {
   /// kF8: scores are products of f8. kWideKeys: K is widened, from pages of f8; kCodes: V is, in
@@ -79,15 +90,13 @@ struct Shared {
   /// The copying warp has registers left. It then determines the blocks of each warpgroup's rows,
   /// and asks other warps, which have nothing to widen, to search V.
   static constexpr bool kSpare = S.page == 0 || C.groups == 2, kSearchers = kSpare && !kCodes;
-  /// A tile is columns of rows of 128 bytes, or of 64 if a head has no more.
-  static constexpr int kHead = S.d * size_of(S.from), kRow = kHead < 128 ? kHead : 128;
-  static constexpr int kColumns = kHead / kRow, kQuery = rows_of(C) * kHead;
-  static constexpr int kBlock = C.keys * kHead, kValues = C.keys * S.d * 2;
-  /// K and V as copied, if one of them is f8.
-  static constexpr int kCopiedHead = kCodes ? S.d : kHead;
-  static constexpr int kCopiedRow = kCopiedHead < 128 ? kCopiedHead : 128;
-  static constexpr int kCopiedColumns = kCopiedHead / kCopiedRow;
-  static constexpr int kCopied = C.keys * kCopiedHead;
+  /// Tiles of Q and K that are multiplied, of V that is, and of both as they are copied.
+  using Head = Panels<S.d, size_of(S.from)>;
+  using Values = Panels<S.dv, 2>;
+  static constexpr int kQuery = rows_of(C) * Head::kBytes, kBlock = C.keys * Head::kBytes;
+  static constexpr int kValues = C.keys * Values::kBytes;
+  using CopiedKeys = Panels<S.d, kCodes ? 1 : 2>;
+  using CopiedValues = Panels<S.dv, kCodes ? 1 : 2>;
   /// Barriers before `found`, an even number: found is aligned to 16 bytes.
   static constexpr int kBarriers = 4 + 2 * C.queries + (kCodes ? 8 : 4) * C.stages;
   unsigned char *q, *k, *v;
@@ -105,8 +114,9 @@ struct Shared {
     k = q + C.queries * kQuery;
     v = k + C.stages * kBlock;
     codes = v + C.stages * kValues;
-    key_codes = codes + (kCodes ? C.stages * kCopied : 0);
-    slots = reinterpret_cast<Slot*>(key_codes + (kWideKeys ? C.stages * kCopied : 0));
+    key_codes = codes + (kCodes ? C.stages * C.keys * CopiedValues::kBytes : 0);
+    slots = reinterpret_cast<Slot*>(key_codes +
+                                    (kWideKeys ? C.stages * C.keys * CopiedKeys::kBytes : 0));
     slot_full = reinterpret_cast<Mbarrier*>(slots + 2), slot_empty = slot_full + 2;
     q_full = slot_empty + 2, q_empty = q_full + C.queries;
     k_full = q_empty + C.queries, k_empty = k_full + C.stages;

@@ -15,9 +15,10 @@ inline constexpr int kWideners = 3;  // warps
 
 /// Warp `warp` of kWideners. A lane has 16 elements of one of eight rows; eight lanes cover rows r
 /// and r ^ 5, so that reads and writes hit all banks.
-template <AttentionTraits S, AttentionWgmmaConfig C>
+/// `From`, `To`: Panels of both.
+template <AttentionTraits S, AttentionWgmmaConfig C, typename From, typename To>
 __device__ __forceinline__ void widen_tile(uint32_t codes, uint32_t to, int32_t warp) {
-  constexpr int kRow = S.d < 128 ? S.d : 128, kColumns = S.d / 64;
+  constexpr int kRow = From::kRow, kColumns = To::kCount;
   constexpr int kKeys = C.keys;
   // Groups of eight keys whose loads are in flight together, in 56 registers, or in 32.
   constexpr int kEights = kColumns > 2 || C.groups == 3 ? 1 : 2;

@@ -25,7 +25,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     if (size_of(p.tensors[kQ].dtype) != 2) return Support::no("{} is not of 16 bits", tensor(kQ));
     if (const Support heads = supports_heads(d[kD], d[kDv]); !heads) return heads;
     for (const int i : {kQ, kKCache, kVCache, kO})
-      if (const Support rows = supports_rows(q, i, d[kD]); !rows) return rows;
+      if (const Support rows = supports_rows(q, i, d[i == kQ || i == kKCache ? kD : kDv]); !rows)
+        return rows;
     for (const Letter letter : {kT, kHkv, kG, kB, kW})
       if (d[letter] > kMax) return Support::no("a size is {}; at most {}", d[letter], kMax);
     if (d[kPage] == 0) return Support::no("there are no pages");
@@ -34,7 +35,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     if ((d[kT] / 128 + d[kB] + 2) * d[kHkv] * d[kG] > kMax)
       return Support::no("{} heads of {} rows", d[kHkv] * d[kG], d[kT]);
     if (!fits(q, preset(q)))
-      return Support::no("no block holds whole pages of {} keys, heads of {}", d[kPage], d[kD]);
+      return Support::no("no block holds whole pages of {} keys, heads of {} and {}", d[kPage],
+                         d[kD], d[kDv]);
     return Support::yes();
   }
   static Support same_bits(const Query&) { return Support::no("cuda_rows adds in another order"); }
@@ -42,20 +44,25 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const Problem& p = q.problem;
     AttentionTraits s{};
     s.type = s.from = s.to = p.tensors[kQ].dtype, s.bias = DType::kAbsent;
-    s.d = s.dv = static_cast<std::int32_t>(p.dims[kD]);
+    set_widths(s, p.dims[kD], p.dims[kDv]);
     s.in = s.out = Reach::kWide;
     s.cap = p.scalars[kKeySoftcap] != 0, s.packed_sequences = true;
     s.page = static_cast<std::int32_t>(p.dims[kPage]), s.cache = p.tensors[kKCache].dtype;
     return {s, PagedRows::rows_traits(p)};
   }
   static bool fits(const Query& q, const Config& c) {
-    const std::int64_t page = q.problem.dims[kPage], d = q.problem.dims[kD];
-    const DType cache = q.problem.tensors[kKCache].dtype;
+    const std::int64_t page = q.problem.dims[kPage];
+    const Block b = block_of(q);
     // The copy engine writes at multiples of 128 bytes.
     const std::int64_t box = std::min(page, std::int64_t{c.keys});
-    const bool aligned = box * std::min<std::int64_t>(128, d * size_of(cache)) % 128 == 0;
-    return aligned && (c.keys % page == 0 || page % c.keys == 0) &&
-           holds(q.problem.tensors[kQ].dtype, cache, d, q.problem.scalars[kKeySoftcap] != 0, c);
+    const bool narrow = size_of(b.cache) == 1 && std::min(b.d, b.dv) <= 64;
+    const bool aligned = box % (narrow ? 2 : 1) == 0;
+    return aligned && (c.keys % page == 0 || page % c.keys == 0) && holds(b, c);
+  }
+  static Block block_of(const Query& q) {
+    const Problem& p = q.problem;
+    return {p.tensors[kQ].dtype, p.tensors[kKCache].dtype,    p.dims[kD],
+            p.dims[kDv],         p.scalars[kKeySoftcap] != 0, 0};
   }
   static void constrain(const Query& q, Space& space) {
     const QueryCopy copy(q);
@@ -65,10 +72,10 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   /// As for attention over unpaged keys (attention_cuda.cpp), except that a block must hold whole
   /// pages, or a page whole blocks.
   static Config preset(const Query& q) {
-    const std::int64_t d = q.problem.dims[kD];
+    const std::int64_t wide = std::max(q.problem.dims[kD], q.problem.dims[kDv]);
     const bool codes = is_f8(q.problem.tensors[kKCache].dtype);
-    Config c =
-        d == 64 && !codes ? Config{3, 128, 2, 1, false, true} : Config{2, 128, 2, 1, false, true};
+    Config c = wide <= 64 && !codes ? Config{3, 128, 2, 1, false, true}
+                                    : Config{2, 128, 2, 1, false, true};
     for (const int keys : {128, 112, 96, 80, 64, 144, 160, 176, 192}) {
       c.keys = keys;
       if (fits(q, c)) break;
@@ -94,9 +101,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   }
   static std::size_t zeroed_bytes(const Query&, const State& s) { return counter_bytes(s.config); }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
-    return static_cast<std::int32_t>(bytes(q.problem.tensors[kQ].dtype,
-                                           q.problem.tensors[kKCache].dtype, q.problem.dims[kD],
-                                           s.config));
+    return static_cast<std::int32_t>(bytes(block_of(q), s.config));
   }
 
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
@@ -134,7 +139,8 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     p.q_rows = p.k_rows = static_cast<std::int32_t>(args.letters[kT]);
     p.heads = static_cast<std::int32_t>(args.letters[kHkv]);
     p.group = static_cast<std::int32_t>(args.letters[kG]), p.pack = 1;
-    p.d = p.dv = static_cast<std::int32_t>(args.letters[kD]);
+    p.d = static_cast<std::int32_t>(args.letters[kD]);
+    p.dv = static_cast<std::int32_t>(args.letters[kDv]);
     p.window = static_cast<std::int32_t>(std::min(args.scalars[kWindow].i, kMax));
     p.scale = static_cast<float>(scale_of(args));
     p.cap = static_cast<float>(args.scalars[kSoftcap].f);
@@ -172,11 +178,11 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
     const std::int64_t grid = std::int64_t{g.p.tiles} * g.p.heads * g.p.group;
     if (grid == 0 || g.p.q_rows == 0) return 0;
     const int box = static_cast<int>(std::min<std::int64_t>(sizes[kPage], keys));
-    const auto encode_cache = [&](TensorMap& map, const Heads& cache) {
-      return encode(map, cache, sizes[kPage], sizes[kHkv], sizes[kP], sizes[kD], box);
+    const auto encode_cache = [&](TensorMap& map, const Heads& cache, int width) {
+      return encode(map, cache, sizes[kPage], sizes[kHkv], sizes[kP], sizes[width], box);
     };
     const bool walked = encode(g.q, q, sizes[kT], g.p.heads * g.p.group, 1, sizes[kD], rows) &&
-                        encode_cache(g.k, k) && encode_cache(g.v, v);
+                        encode_cache(g.k, k, kD) && encode_cache(g.v, v, kDv);
     if (!walked && !kernel.entries[1]) return kNotWalked;
     if (!walked)
       return PagedRows::launch_rows(args, s.traits.rows, {}, *kernel.entries[1], context);
