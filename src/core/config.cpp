@@ -6,6 +6,12 @@
 
 namespace dlblas {
 
+KnobTable::KnobTable(std::vector<Knob> knobs) : knobs_(std::move(knobs)) {
+  if (knobs_.size() > kMaxKnobs)
+    throw Error(ErrorKind::kInternal, text("a table of knobs or traits has ", knobs_.size(),
+                                           " members; at most ", kMaxKnobs));
+}
+
 int KnobTable::find(std::string_view name) const {
   for (int i = 0; i < size(); ++i)
     if (knobs_[i].name == name) return i;

@@ -37,7 +37,8 @@ struct Config {
 class KnobTable {
  public:
   KnobTable() = default;
-  explicit KnobTable(std::vector<Knob> knobs) : knobs_(std::move(knobs)) {}
+  /// More than kMaxKnobs: Error(kInternal).
+  explicit KnobTable(std::vector<Knob> knobs);
   const std::vector<Knob>& knobs() const { return knobs_; }
   int size() const { return static_cast<int>(knobs_.size()); }
   /// Index of the knob, or -1.
