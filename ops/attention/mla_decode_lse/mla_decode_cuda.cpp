@@ -96,10 +96,22 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   static Config preset(const Query& q) {
     // H200, 4,096 keys (26 November 2026): 16 sequences with 128 heads take 180 µs with {32, 64,
     // 2}, 195 with {64, 32, 2}; with 16 heads 37.6 with {16, 64, 2}, 50.0 with {32, 64, 2}.
-    const std::int64_t heads = q.problem.dims[kH];
-    const bool codes = is_f8(q.problem.tensors[kCkv].dtype);
-    for (const Config& c : {Config{32, 64, 2}, Config{16, 64, 2, codes ? 2 : 1}, Config{16, 64, 2},
-                            Config{32, 32, 3}, Config{32, 32, 2}})
+    const auto& d = q.problem.dims;
+    const std::int64_t heads = d[kH];
+    if (is_f8(q.problem.tensors[kCkv].dtype)) {
+      // Two blocks of a multiprocessor hide each other's barriers: 16 sequences of 4,096 keys take
+      // 155.7 µs with {32, 32, 2, 2} and 169 with {32, 64, 2} (128 heads), 29.2 with {16, 64, 2, 2}
+      // and 35.2 with {16, 64, 3} (16 heads). Few tiles have larger ones or more in flight: 1
+      // sequence of 32,768 keys and 16 heads 26.6 and 23.5 (29 November 2026).
+      const std::int32_t rows = heads > 16 ? 32 : 16;
+      const std::int64_t tiles = d[kT] * ((heads + rows - 1) / rows) * d[kW] * d[kPage] / 64;
+      const Config best = tiles > 4 * q.device.units ? Config{rows, heads > 16 ? 32 : 64, 2, 2}
+                          : heads > 16               ? Config{32, 64, 2}
+                                                     : Config{16, 64, 3};
+      if (fits(q, best)) return best;
+    }
+    for (const Config& c :
+         {Config{32, 64, 2}, Config{16, 64, 2}, Config{32, 32, 3}, Config{32, 32, 2}})
       if (fits(q, c) && (c.rows < 2 * heads || c.rows == 16)) return c;
     return {32, 32, 2};
   }
@@ -224,7 +236,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static std::int32_t shared_bytes(const Query&, const State& s) {
     // Queries, stages of keys, and 64 keys of codes that wait to be widened.
     const std::int32_t rows = kRows + kStages * keys_of(s.traits) + (is_f8(s.traits.cache) ? 32 : 0);
-    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 + kRows * 128 + 2 * kRows * 4 + 128;
+    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 + kRows * 128 + 2 * kRows * 4 + 256;
   }
 
   /// Reversed rows have no tensor map: cuda_decode's kernel stands in where a call may have them.
@@ -298,7 +310,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     int code = 0;
     if (encode_all(g, args)) {
       how.grid.x = static_cast<unsigned>(args.letters[kT] * blocks * g.p.parts);
-      how.block.x = 384;
+      how.block.x = is_f8(s.traits.cache) ? 512 : 384;
       how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
       code = cuda::launch(*kernel.entries[0], how, g, context.stream);
     } else {

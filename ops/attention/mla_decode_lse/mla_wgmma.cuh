@@ -3,167 +3,18 @@
 // and a part of its keys, 64 at a time (of f8 48), which shared memory holds once, as keys and as
 // values. One warpgroup computes the scores, their powers and the first half of the latents. A
 // second computes the other half from the same powers in shared memory, while the first has begun
-// the next scores. A third copies, and widens keys of f8, exactly, to q's type.
+// the next scores. A third copies; with a fourth it widens keys of f8, exactly, to q's type.
 // mla_join joins the parts of a sequence. In: MlaWgmmaParams. Out: o and lse. Numerics: f32; powers
 // are rounded to 16 bits for the product with values; the order of sums depends on the number of
 // parts alone. Flow: call > validate > select > compile > [launch].
 // Read next: device/wgmma.cuh, mla_decode.cuh (mla_join).
 #pragma once
 
-#include "device/tma.cuh"
-#include "device/wgmma.cuh"
-#include "ops/attention/cuda/f8_pair.cuh"
-#include "ops/attention/mla_decode_lse/mla_decode.cuh"
+#include "ops/attention/mla_decode_lse/mla_wgmma_codes.cuh"
 
 namespace dlblas::attention {
 
 namespace mla_wgmma_detail {
-
-inline constexpr int kRows = 64, kStages = 2, kThreads = 3 * 128;
-inline constexpr int kQueryBytes = kRows * 128;  // 64 rows of 64 columns
-inline constexpr int kCodeSlots = 2;             // of a warp that widens, 8 keys each
-
-/// Keys of a tile. Codes wait in shared memory until they are widened, which leaves less of it.
-constexpr int keys_of(const MlaTraits& s) { return is_f8(s.cache) ? 48 : 64; }
-
-/// Keys per copy, all in one page.
-constexpr int box_of(int page) {
-  int keys = 8;
-  while (keys < 64 && page % (2 * keys) == 0) keys *= 2;
-  return keys;
-}
-
-template <MlaTraits S>
-struct Shared {
-  static constexpr bool kCodes = is_f8(S.cache);
-  static constexpr int kKeys = keys_of(S), kChunkBytes = kKeys * 128;
-  static constexpr int kChunks = (S.latent + S.rotary) / 64, kTile = kChunks * kChunkBytes;
-  static constexpr int kQuery = kChunks * kQueryBytes;
-  static constexpr int kSlot = 8 * (S.latent + S.rotary);
-  unsigned char *q, *k, *p, *codes;  // tiles of chunks of 64 columns; powers; slots of warps
-  float *scales, *inverses;  // of rows: for what was summed before, and at the end
-  Mbarrier *q_full, *k_full, *k_empty, *p_full, *p_empty, *landed;
-
-  __device__ __forceinline__ explicit Shared(unsigned char* raw) {
-    q = raw + (1024 - shared_address(raw) % 1024) % 1024;
-    k = q + kQuery, p = k + kStages * kTile, codes = p + kQueryBytes;
-    scales = reinterpret_cast<float*>(codes + (kCodes ? 4 * kCodeSlots * kSlot : 0));
-    inverses = scales + kRows;
-    q_full = reinterpret_cast<Mbarrier*>(inverses + kRows);
-    k_full = q_full + 1, k_empty = k_full + kStages;
-    p_full = k_empty + kStages, p_empty = p_full + 1, landed = p_empty + 1;
-  }
-  __device__ __forceinline__ void start() const {
-    q_full->init(1), landed->init(1), p_full->init(128), p_empty->init(4);
-    for (int s = 0; s < kStages; ++s) k_full[s].init(kCodes ? kKeys / 8 : 1), k_empty[s].init(8);
-    fence_mbarrier_init();
-  }
-};
-
-/// The rows and keys of a block.
-struct Part {
-  int32_t token, head, count;  // heads [head, head + count)
-  int32_t index, begin, end;   // keys
-  template <int kKeys>
-  __device__ __forceinline__ int32_t tiles() const {
-    return (end - begin + kKeys - 1) / kKeys;
-  }
-};
-
-__device__ __forceinline__ void release(Mbarrier& empty) {
-  if (threadIdx.x % 32 == 0) empty.arrive();
-}
-
-/// One thread copies the queries.
-template <MlaTraits S>
-__device__ __forceinline__ void copy_queries(const MlaWgmmaParams& g, const Shared<S>& shared,
-                                             const Part& part) {
-  shared.q_full->arrive_expect_tx(Shared<S>::kQuery);
-#pragma unroll 1
-  for (int c = 0; c < Shared<S>::kChunks; ++c) {
-    const bool first = c < S.latent / 64;
-    tma_load(shared.q + c * kQueryBytes, first ? g.q_nope : g.q_pe, *shared.q_full,
-             Tile3{(first ? c : c - S.latent / 64) * 64, part.head, part.token});
-  }
-}
-
-/// The widening warpgroup. Its warps take eights of keys in turns: each brings codes to its own
-/// slots, two eights ahead, and widens them into a stage. A lane has 16 columns of each 64 of a
-/// key: what it copied itself. Keys past the last one are zeros.
-template <MlaTraits S>
-__device__ __forceinline__ void widen(const MlaWgmmaParams& g, const Shared<S>& shared,
-                                      const Part& part) {
-  using Tiles = Shared<S>;
-  constexpr int kUnits = Tiles::kChunks, kEights = Tiles::kKeys / 8;
-  constexpr int kTogether = kUnits % 3 == 0 ? 3 : kUnits % 2 == 0 ? 2 : kUnits;
-  static_assert(kEights >= 4 && kEights < 8);
-  const MlaParams& p = g.p;
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
-  const int row = lane / 4, column = lane % 4 * 16;
-  const int32_t tiles = part.tiles<Tiles::kKeys>(), eights = tiles * kEights;
-  if (thread == 0 && tiles > 0) copy_queries<S>(g, shared, part);
-  const int32_t* const table = p.table + part.token * p.table_at[0];
-  const uint32_t slots = shared_address(shared.codes) + warp * kCodeSlots * Tiles::kSlot;
-  const auto page_of = [&](int32_t eight) {
-    const int64_t n = part.begin + int64_t{eight} * 8 + row;
-    return n < part.end ? table[n / S.page * p.table_at[1]] : 0;
-  };
-  int32_t page = page_of(warp);
-  const auto fetch = [&](int32_t eight, uint32_t slot) {
-    const int64_t n = part.begin + int64_t{eight} * 8 + row, own = page;
-    const bool there = n < part.end;
-    page = page_of(eight + 4);
-    const auto in_page = static_cast<int32_t>(n % S.page);
-    const char* const ckv =
-        static_cast<const char*>(p.ckv) +
-        (there ? own * p.ckv_at[0] + in_page * p.ckv_at[1] + column : int64_t{0});
-    const char* const kpe =
-        static_cast<const char*>(p.kpe) +
-        (there ? own * p.kpe_at[0] + in_page * p.kpe_at[1] + column : int64_t{0});
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i)
-      cp_async(slots + slot * Tiles::kSlot + i * 512 + lane * 16,
-               i < S.latent / 64 ? ckv + i * 64 : kpe + (i - S.latent / 64) * 64, there ? 16 : 0);
-    cp_async_commit();
-  };
-#pragma unroll
-  for (uint32_t i = 0; i < kCodeSlots; ++i) fetch(warp + static_cast<int32_t>(i) * 4, i);
-  RingPlace<kStages> at;
-  int32_t of_tile = warp;
-  uint32_t slot = 0;
-#pragma unroll 1
-  for (int32_t eight = warp; eight < eights; eight += 4) {
-    cp_async_wait<kCodeSlots - 1>();
-    shared.k_empty[at.stage].wait(at.parity ^ 1);
-    const uint32_t from = slots + slot * Tiles::kSlot + lane * 16;
-    const uint32_t to = shared_address(shared.k) + at.stage * Tiles::kTile + of_tile * 1024 +
-                        row * 128 + ((column / 8 ^ row) << 4);
-#pragma unroll
-    for (int first = 0; first < kUnits; first += kTogether) {
-      uint32_t words[kTogether][4];
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) load_shared(words[i], from + (first + i) * 512);
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          uint32_t wide[4];
-#pragma unroll
-          for (int j = 0; j < 4; ++j)
-            wide[j] = widen_pair<S.cache, S.type>(words[i][2 * half + j / 2] >> j % 2 * 16);
-          store_shared((to ^ half * 16) + (first + i) * Tiles::kChunkBytes, wide);
-        }
-    }
-    fence_async_shared();
-    __syncwarp();
-    if (lane == 0) shared.k_full[at.stage].arrive();
-    fetch(eight + kCodeSlots * 4, slot);
-    slot = slot + 1 == kCodeSlots ? 0 : slot + 1;
-    of_tile += 4;
-    if (of_tile >= kEights) of_tile -= kEights, at.advance();
-  }
-  cp_async_wait<0>();
-}
 
 /// The copying warpgroup: the lanes of one warp issue; all threads clear the rows past the last
 /// key.
@@ -437,7 +288,7 @@ struct Consumer {
 }  // namespace mla_wgmma_detail
 
 template <MlaTraits S, MlaWgmmaConfig C>
-__global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
+__global__ void __launch_bounds__(mla_wgmma_detail::threads_of(S), 1)
     mla_wgmma(const __grid_constant__ MlaWgmmaParams g) {
   using namespace mla_wgmma_detail;
   constexpr int kKeys = keys_of(S);
@@ -469,14 +320,19 @@ __global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
   part.end = static_cast<int32_t>(min(int64_t{length}, part.begin + int64_t{share} * kKeys));
 
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
-  if (group == 0) {
+  if (group == 0 || group == 3) {
     release_registers<40>();
-    if constexpr (is_f8(S.cache))
-      widen<S>(g, shared, part);
-    else
+    if constexpr (is_f8(S.cache)) {
+      const int32_t warp = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 32, 0);
+      if (warp == 0)
+        copy_codes<S>(g, shared, part);
+      else if (warp < 15)  // 1 … 3 and 12 … 14
+        widen_codes<S>(shared, part, warp < 4 ? warp - 1 : warp - 9);
+    } else {
       produce<S>(g, shared, part);
+    }
   } else {
-    take_registers<232>();
+    take_registers<is_f8(S.cache) ? 216 : 232>();
     Consumer<S> of(g, shared, part, group - 1);
     float lse[2] = {};
     if (group == 1)
