@@ -310,7 +310,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     int code = 0;
     if (encode_all(g, args)) {
       how.grid.x = static_cast<unsigned>(args.letters[kT] * blocks * g.p.parts);
-      how.block.x = is_f8(s.traits.cache) ? 512 : 384;
+      how.block.x = 384;
       how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
       code = cuda::launch(*kernel.entries[0], how, g, context.stream);
     } else {

@@ -3,7 +3,7 @@
 // and a part of its keys, 64 at a time (of f8 48), which shared memory holds once, as keys and as
 // values. One warpgroup computes the scores, their powers and the first half of the latents. A
 // second computes the other half from the same powers in shared memory, while the first has begun
-// the next scores. A third copies; with a fourth it widens keys of f8, exactly, to q's type.
+// the next scores. A third copies, and widens keys of f8, exactly, to q's type.
 // mla_join joins the parts of a sequence. In: MlaWgmmaParams. Out: o and lse. Numerics: f32; powers
 // are rounded to 16 bits for the product with values; the order of sums depends on the number of
 // parts alone. Flow: call > validate > select > compile > [launch].
@@ -288,7 +288,7 @@ struct Consumer {
 }  // namespace mla_wgmma_detail
 
 template <MlaTraits S, MlaWgmmaConfig C>
-__global__ void __launch_bounds__(mla_wgmma_detail::threads_of(S), 1)
+__global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
     mla_wgmma(const __grid_constant__ MlaWgmmaParams g) {
   using namespace mla_wgmma_detail;
   constexpr int kKeys = keys_of(S);
@@ -320,19 +320,19 @@ __global__ void __launch_bounds__(mla_wgmma_detail::threads_of(S), 1)
   part.end = static_cast<int32_t>(min(int64_t{length}, part.begin + int64_t{share} * kKeys));
 
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
-  if (group == 0 || group == 3) {
+  if (group == 0) {
     release_registers<40>();
     if constexpr (is_f8(S.cache)) {
       const int32_t warp = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 32, 0);
       if (warp == 0)
         copy_codes<S>(g, shared, part);
-      else if (warp < 15)  // 1 … 3 and 12 … 14
-        widen_codes<S>(shared, part, warp < 4 ? warp - 1 : warp - 9);
+      else
+        widen_codes<S>(shared, part, warp - 1);
     } else {
       produce<S>(g, shared, part);
     }
   } else {
-    take_registers<is_f8(S.cache) ? 216 : 232>();
+    take_registers<232>();
     Consumer<S> of(g, shared, part, group - 1);
     float lse[2] = {};
     if (group == 1)

@@ -1,4 +1,4 @@
-// Keys of f8 for mla_wgmma: one warp copies codes to slots of eight keys, six widen them, exactly,
+// Keys of f8 for mla_wgmma: one warp copies codes to slots of eight keys, three widen them, exactly,
 // into the stages that WGMMA reads. A warp that widens has no copy in flight: the fence before
 // WGMMA would wait for it. Read next: mla_wgmma.cuh, ops/attention/cuda/f8_pair.cuh.
 #pragma once
@@ -49,46 +49,52 @@ __device__ __forceinline__ void copy_codes(const MlaWgmmaParams& g, const Shared
   cp_async_wait<0>();
 }
 
-/// Warp `warp` of those that widen: each has the same eight keys of every tile. A lane has 16
+/// Warp `warp` of those that widen: each has every third eight of keys. A lane has 16
 /// columns of each 64 of a key, in a slot as the copying warp's lanes put them there.
 template <MlaTraits S>
 __device__ __forceinline__ void widen_codes(const Shared<S>& shared, const Part& part, int warp) {
   using Tiles = Shared<S>;
   constexpr int kUnits = Tiles::kChunks, kEights = Tiles::kKeys / 8;
+  static_assert(kEights % kWideners == 0);
   constexpr int kTogether = kUnits % 3 == 0 ? 3 : kUnits % 2 == 0 ? 2 : kUnits;
   const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / 4;
   const int32_t tiles = part.tiles<Tiles::kKeys>();
   const uint32_t slots = shared_address(shared.codes) + lane * 16;
-  const uint32_t stages = shared_address(shared.k) + warp * 1024 + row * 128 +
-                          ((lane % 4 * 2 ^ row) << 4);
+  const uint32_t stages =
+      shared_address(shared.k) + warp * 1024 + row * 128 + ((lane % 4 * 2 ^ row) << 4);
   RingPlace<kStages> at;
   RingPlace<kSlots> slot;
   slot.advance(warp);
 #pragma unroll 1
-  for (int32_t i = 0; i < tiles; ++i, at.advance(), slot.advance(kEights)) {
-    const uint32_t from = slots + slot.stage * Tiles::kSlot;
-    const uint32_t to = stages + at.stage * Tiles::kTile;
-    shared.slot_full[slot.stage].wait(slot.parity);
+  for (int32_t i = 0; i < tiles; ++i, at.advance()) {
     shared.k_empty[at.stage].wait(at.parity ^ 1);
+#pragma unroll 1
+    for (int e = 0; e < kEights; e += kWideners, slot.advance(kWideners)) {
+      const uint32_t from = slots + slot.stage * Tiles::kSlot;
+      const uint32_t to = stages + at.stage * Tiles::kTile + e * 1024;
+      shared.slot_full[slot.stage].wait(slot.parity);
 #pragma unroll
-    for (int first = 0; first < kUnits; first += kTogether) {
-      uint32_t words[kTogether][4];
+      for (int first = 0; first < kUnits; first += kTogether) {
+        uint32_t words[kTogether][4];
 #pragma unroll
-      for (int u = 0; u < kTogether; ++u) load_shared(words[u], from + (first + u) * 512);
+        for (int u = 0; u < kTogether; ++u) load_shared(words[u], from + (first + u) * 512);
 #pragma unroll
-      for (int u = 0; u < kTogether; ++u)
+        for (int u = 0; u < kTogether; ++u)
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          uint32_t wide[4];
+          for (int half = 0; half < 2; ++half) {
+            uint32_t wide[4];
 #pragma unroll
-          for (int j = 0; j < 4; ++j)
-            wide[j] = widen_pair<S.cache, S.type>(words[u][2 * half + j / 2] >> j % 2 * 16);
-          store_shared((to ^ half * 16) + (first + u) * Tiles::kChunkBytes, wide);
-        }
+            for (int j = 0; j < 4; ++j)
+              wide[j] = widen_pair<S.cache, S.type>(words[u][2 * half + j / 2] >> j % 2 * 16);
+            store_shared((to ^ half * 16) + (first + u) * Tiles::kChunkBytes, wide);
+          }
+      }
+      __syncwarp();
+      if (lane == 0) shared.slot_empty[slot.stage].arrive();
     }
     fence_async_shared();
     __syncwarp();
-    if (lane == 0) shared.slot_empty[slot.stage].arrive(), shared.k_full[at.stage].arrive();
+    if (lane == 0) shared.k_full[at.stage].arrive();
   }
 }
 

@@ -7,14 +7,13 @@
 
 namespace dlblas::attention::mla_wgmma_detail {
 
-inline constexpr int kRows = 64, kStages = 2;
+inline constexpr int kRows = 64, kStages = 2, kThreads = 3 * 128;
 inline constexpr int kQueryBytes = kRows * 128;  // 64 rows of 64 columns
 inline constexpr int kSlots = 8;                 // of 8 keys each, in codes
+inline constexpr int kWideners = 3;              // warps
 
 /// Keys of a tile. Codes wait in shared memory until they are widened, which leaves less of it.
 constexpr int keys_of(const MlaTraits& s) { return is_f8(s.cache) ? 48 : 64; }
-/// Two warpgroups multiply, one copies; codes take one more, to widen.
-constexpr int threads_of(const MlaTraits& s) { return (is_f8(s.cache) ? 4 : 3) * 128; }
 
 /// Keys per copy, all in one page.
 constexpr int box_of(int page) {
@@ -47,7 +46,7 @@ struct Shared {
   }
   __device__ __forceinline__ void start() const {
     q_full->init(1), landed->init(1), p_full->init(128), p_empty->init(4);
-    for (int s = 0; s < kStages; ++s) k_full[s].init(kCodes ? kKeys / 8 : 1), k_empty[s].init(8);
+    for (int s = 0; s < kStages; ++s) k_full[s].init(kCodes ? kWideners : 1), k_empty[s].init(8);
     for (int s = 0; s < (kCodes ? kSlots : 0); ++s) slot_full[s].init(32), slot_empty[s].init(1);
     fence_mbarrier_init();
   }
