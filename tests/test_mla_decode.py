@@ -6,6 +6,7 @@ Read next: ops/attention/mla_decode_lse/, tests/test_paged_attention.py.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import dlblas
@@ -266,6 +267,31 @@ def test_a_captured_graph_of_codes_serves_other_lengths(implementation: str, hea
             graph.replay()
             keys = cache.double() * factors(pair)
             agree(got, expected(q, keys, table, now, 576**-0.5), torch.bfloat16)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scales", [(None, None), (0.7, 1.3)])
+@pytest.mark.parametrize("heads", [16, 40])
+def test_queries_of_all_sizes_by_codes(device: str, heads: int, scales: Any) -> None:
+    """Some rows of bf16 that f16 holds exactly, times a power of 2, and some that it does not."""
+    lengths = [37, 0, 200]
+    q, cache, table = made(lengths, heads, torch.bfloat16)
+    cache[..., 0] = cache[..., 570] = 0
+    cache = cache.to(torch.float8_e4m3fn)
+    q[:, heads // 2 :] *= 2.0**-100  # alone, all scores are 0
+    q[0, 3] = 0
+    wide = q * 1e-6
+    wide[2, 7, 0] = wide[2, 9, 570] = 3e4
+    wide[0, 1, 0] = 2.0**-130
+    ends = torch.tensor(lengths, dtype=torch.int32)
+    for rows, scale in ((q, 0.1), (q * 2.0**90, 0.1 * 2.0**-90), (wide, 1e5)):
+        want = expected(rows, cache.double() * factors(scales), table, lengths, scale)
+        there = [x.to(device) for x in (rows, cache, table, ends)]
+        for implementation in [None] if device == "cpu" else GPU_IMPLEMENTATIONS:
+            pin = dlblas.pinned("mla_decode_lse", implementation) if implementation else None
+            with pin or contextlib.nullcontext():
+                got = call(*there, scale=scale, return_lse=True, **given(scales, device))
+            agree(got, want, torch.bfloat16)
 
 
 @pytest.mark.gpu
