@@ -28,8 +28,8 @@ inline MlaTraits traits_of(const Problem& p) {
   s.rotary = static_cast<std::int32_t>(p.dims[kDr]);
   s.page = static_cast<std::int32_t>(p.dims[kPage]);
   s.access = 8;
-  s.scaled = p.tensors[kCkvScale].dtype != DType::kAbsent ||
-             p.tensors[kKpeScale].dtype != DType::kAbsent;
+  s.scaled =
+      p.tensors[kCkvScale].dtype != DType::kAbsent || p.tensors[kKpeScale].dtype != DType::kAbsent;
   return s;
 }
 

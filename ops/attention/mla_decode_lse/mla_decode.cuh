@@ -206,10 +206,10 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
           if (piece >= kPieces) continue;
           const uint4 low = words[i][0], high = words[i][1];
           const uint32_t to = queries + r * kQueryPitch + piece * 32;
-          store_shared(to, {turn_pair(low.x), turn_pair(low.z), turn_pair(high.x),
-                            turn_pair(high.z)});
-          store_shared(to + 16, {turn_pair(low.y), turn_pair(low.w), turn_pair(high.y),
-                                 turn_pair(high.w)});
+          store_shared(to,
+                       {turn_pair(low.x), turn_pair(low.z), turn_pair(high.x), turn_pair(high.z)});
+          store_shared(to + 16,
+                       {turn_pair(low.y), turn_pair(low.w), turn_pair(high.y), turn_pair(high.w)});
         }
       }
     };

@@ -56,10 +56,9 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   static constexpr bool kDependent = true;
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs = new ConfigTable<Config>{field<&Config::rows>("rows", {16, 32, 64}),
-                                                       field<&Config::keys>("keys", {32, 64}),
-                                                       field<&Config::stages>("stages", {2, 3, 4}),
-                                                       field<&Config::blocks>("blocks", {1, 2})};
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::rows>("rows", {16, 32, 64}), field<&Config::keys>("keys", {32, 64}),
+        field<&Config::stages>("stages", {2, 3, 4}), field<&Config::blocks>("blocks", {1, 2})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return mla::traits_table(); }
@@ -126,9 +125,10 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     // Rows to store: those of as many blocks as run at a time, or of one part.
-    return part_bytes(std::max<std::int64_t>(std::int64_t{s.units} * s.config.blocks * s.config.rows,
-                                             q.problem.dims[kT] * q.problem.dims[kH]),
-                      s.traits);
+    return part_bytes(
+        std::max<std::int64_t>(std::int64_t{s.units} * s.config.blocks * s.config.rows,
+                               q.problem.dims[kT] * q.problem.dims[kH]),
+        s.traits);
   }
 
   static double milliseconds(const Query& q, const Config&) {
@@ -235,15 +235,18 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
     // Queries, stages of keys, and 64 keys of codes that wait to be widened.
-    const std::int32_t rows = kRows + kStages * keys_of(s.traits) + (is_f8(s.traits.cache) ? 32 : 0);
-    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 + kRows * 128 + 2 * kRows * 4 + 256;
+    const std::int32_t rows =
+        kRows + kStages * keys_of(s.traits) + (is_f8(s.traits.cache) ? 32 : 0);
+    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 + kRows * 128 + 2 * kRows * 4 +
+           256;
   }
 
   /// Reversed rows have no tensor map: cuda_decode's kernel stands in where a call may have them.
   static bool may_lie_otherwise(const Query& q) {
     const bool codes = is_f8(q.problem.tensors[kCkv].dtype);
     for (const int i : {kQNope, kQPe, kCkv, kKpe})
-      if (q.problem.tensors[i].layout != Layout::kContiguous && (i == kQNope || i == kQPe || !codes))
+      if (q.problem.tensors[i].layout != Layout::kContiguous &&
+          (i == kQNope || i == kQPe || !codes))
         return true;
     return false;
   }
@@ -284,11 +287,10 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static bool encode_all(MlaWgmmaParams& g, const Args& args) {
     const std::int64_t* d = args.letters;
     const std::int64_t box = std::min<std::int64_t>(64, d[kPage] & -d[kPage]);
-    if (d[kP] == 0) return true;  // no key, no copy
+    if (d[kP] == 0) return true;                         // no key, no copy
     const bool codes = is_f8(args.tensors[kCkv].dtype);  // copied row by row, without a map
-    const bool made =
-        encode(g.q_nope, args.tensors[kQNope], {d[kR], d[kH], d[kT]}, kRows) &&
-        (codes || encode(g.ckv, args.tensors[kCkv], {d[kR], d[kPage], d[kP]}, box));
+    const bool made = encode(g.q_nope, args.tensors[kQNope], {d[kR], d[kH], d[kT]}, kRows) &&
+                      (codes || encode(g.ckv, args.tensors[kCkv], {d[kR], d[kPage], d[kP]}, box));
     if (!made || d[kDr] == 0) return made;
     return encode(g.q_pe, args.tensors[kQPe], {d[kDr], d[kH], d[kT]}, kRows) &&
            (codes || encode(g.kpe, args.tensors[kKpe], {d[kDr], d[kPage], d[kP]}, box));
@@ -303,8 +305,7 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     g.p.blocks = static_cast<std::int32_t>(blocks);
     const std::int64_t most = s.units / (args.letters[kT] * blocks);
     set_parts(g.p, parts_of(args.letters, most, std::int64_t{s.config.least} * keys_of(s.traits)),
-              heads,
-              s.traits, workspace);
+              heads, s.traits, workspace);
     cuda::Launch how;
     how.dependent = s.dependent;
     int code = 0;

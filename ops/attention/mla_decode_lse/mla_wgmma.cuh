@@ -243,8 +243,8 @@ struct Consumer {
       } else {
 #pragma unroll
         for (int i = 0; i < kKeys / 16; ++i)
-          wgmma<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(
-              o, wgmma_advance(powers, i * 32), wgmma_advance(v, i * 2048), 1);
+          wgmma<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, wgmma_advance(powers, i * 32),
+                                                                wgmma_advance(v, i * 2048), 1);
       }
       wgmma_commit();
       wgmma_wait<0>();

@@ -1,6 +1,6 @@
-// Keys of f8 for mla_wgmma: one warp copies codes to slots of eight keys, three widen them, exactly,
-// into the stages that WGMMA reads. A warp that widens has no copy in flight: the fence before
-// WGMMA would wait for it. Read next: mla_wgmma.cuh, ops/attention/cuda/f8_pair.cuh.
+// Keys of f8 for mla_wgmma: one warp copies codes to slots of eight keys, three widen them,
+// exactly, into the stages that WGMMA reads. A warp that widens has no copy in flight: the fence
+// before WGMMA would wait for it. Read next: mla_wgmma.cuh, ops/attention/cuda/f8_pair.cuh.
 #pragma once
 
 #include "ops/attention/cuda/f8_pair.cuh"

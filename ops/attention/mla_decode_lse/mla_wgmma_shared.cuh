@@ -30,7 +30,7 @@ struct Shared {
   static constexpr int kQuery = kChunks * kQueryBytes;
   static constexpr int kSlot = 8 * (S.latent + S.rotary);
   unsigned char *q, *k, *p, *codes;  // tiles of chunks of 64 columns; powers; slots
-  float *scales, *inverses;  // of rows: for what was summed before, and at the end
+  float *scales, *inverses;          // of rows: for what was summed before, and at the end
   Mbarrier *q_full, *k_full, *k_empty, *p_full, *p_empty, *landed;
   Mbarrier *slot_full, *slot_empty;
 
