@@ -37,13 +37,12 @@ enum class Powers { kOne, kOneAsIs, kTwo };
 
 class AttendedRow {
  public:
-  /// `type`: that of q, which decides what kernels do with p; `width`: columns of v; `f16`: p may
-  /// be an f16 even for q of bf16, which flushes what is small.
-  AttendedRow(DType type, std::int64_t width, Powers powers, bool f16 = false)
+  /// `type`: that of q, which decides what kernels do with p; `width`: columns of v.
+  AttendedRow(DType type, std::int64_t width, Powers powers)
       : narrow_(size_of(type) < 4),
         half_(type == DType::kF16),
         rounded_(narrow_ && powers != Powers::kTwo),
-        flushed_(!half_ && !(f16 && narrow_)  ? 0
+        flushed_(!half_                       ? 0
                  : powers == Powers::kOneAsIs ? 0.5
                                               : 0x1p-11),
         width_(width) {}

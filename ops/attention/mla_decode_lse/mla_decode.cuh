@@ -3,7 +3,7 @@
 // eight warps compute scores in tiles of 8 keys, then each the powers of some rows, and last each
 // an eighth of the latents. Keys of f8 are widened, exactly, where a warp loads them to multiply.
 // mla_join joins the parts of a sequence. In: MlaParams. Out: o and lse. Numerics: f32; a power is
-// split into two 16-bit numbers (which loses 2^-16 of it), or for keys of f8 rounded to an f16; the
+// split into two 16-bit numbers (which loses 2^-16 of it), or for keys of f8 rounded to one; the
 // order of sums depends on the number of parts alone.
 // Flow: call > validate > select > compile > [launch].
 // Read next: device/mma.cuh, ops/attention/paged_attention_lse/paged_decode.cuh.
@@ -38,45 +38,10 @@ constexpr int mla_shared_bytes(const MlaTraits& s, const MlaDecodeConfig& c) {
 }
 inline __device__ float mla_scale_of(const float* scale) { return scale ? *scale : 1.0f; }
 
-/// The largest and the smallest magnitude, but for zeros, of a row's words of bf16, as bits.
-struct MlaExtent {
-  uint32_t most = 0, least = 0xffff;
-
-  __device__ __forceinline__ void add(uint32_t word) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint32_t size = word >> 16 * i & 0x7fff;
-      most = max(most, size);
-      least = min(least, size == 0 ? 0xffffu : size);
-    }
-  }
-  __device__ __forceinline__ void reduce() {
-    most = __reduce_max_sync(0xffffffffu, most), least = __reduce_min_sync(0xffffffffu, least);
-  }
-  __device__ __forceinline__ int exponent() const { return static_cast<int>(most >> 7); }
-  /// Whether f16 holds all of them exactly, times 2^15 / 2^exponent(): subnormals keep 8 bits down
-  /// to 2^-17.
-  __device__ __forceinline__ bool fits_f16() const {
-    if (most == 0) return true;
-    const int low = static_cast<int>(least >> 7);
-    return exponent() >= 16 && exponent() < 255 && low >= 1 && low + 32 >= exponent();
-  }
-  __device__ __forceinline__ float scale() const {
-    return most == 0 ? 1 : __int_as_float((269 - exponent()) << 23);
-  }
-  __device__ __forceinline__ float inverse() const {
-    return most == 0 ? 1 : __int_as_float((exponent() - 15) << 23);
-  }
-};
-
 template <MlaTraits S, MlaDecodeConfig C>
 __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
     mla_decode(const __grid_constant__ MlaParams p) {
-  constexpr bool kNarrow = is_f8(S.cache);
-  // f8 becomes f16 in one instruction, bf16 in four. So powers and values are f16, and queries of
-  // bf16 become f16 where that is exact, each row times a power of 2.
-  constexpr bool kTurned = kNarrow && S.type == DType::kBF16;
-  constexpr DType kMix = kNarrow ? DType::kF16 : S.type;
+  constexpr bool kBf16 = S.type == DType::kBF16, kNarrow = is_f8(S.cache);
   constexpr int kDepth = S.latent + S.rotary, kSteps = kDepth / 16, kPitch = mla_key_pitch(S);
   constexpr int kQueryPitch = mla_query_pitch(S), kStep = kNarrow ? 16 : 32;  // bytes of a step
   constexpr int kTile = C.keys * kPitch, kScorePitch = mla_score_pitch(C);
@@ -84,10 +49,10 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
   constexpr int kColumns = S.latent / kMlaWarps;            // of a warp
   constexpr int kEach = kBands * (C.keys / 8) / kMlaWarps;  // tiles of 8 keys of a warp
   constexpr int kCopies = C.keys / kMlaWarps;               // rows of a tile that a warp copies
-  constexpr float kRaise = kMix == DType::kBF16 ? 0.0f : 10.0f;  // f16 holds little below 2^-14
+  constexpr float kRaise = kBf16 ? 0.0f : 10.0f;            // f16 holds little below 2^-14
   static_assert(kEach > 0 && C.keys / 8 % kEach == 0 && kSteps % 2 == 0 && kColumns % 16 == 0);
   extern __shared__ __align__(16) unsigned char mla_memory[];
-  __shared__ float maxima[C.rows], sums[C.rows], scales[C.rows], row_factors[C.rows];
+  __shared__ float maxima[C.rows], sums[C.rows], scales[C.rows];
 
   launch_dependents();
   wait_for_dependencies();
@@ -161,62 +126,25 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
   find_page(begin);
 #pragma unroll
   for (int i = 0; i < C.stages - 1; ++i) fetch(begin + i * C.keys, i);
-  bool turned = kTurned;
   if constexpr (kNarrow) {
     // A thread's word of codes has columns 4q … 4q + 3 of a step. So pairs of columns of queries
     // lie in the order 0, 2, 4, 6, 1, 3, 5, 7.
-    constexpr int kPieces = kDepth / 16, kFirst = S.latent / 16, kOfLane = (kPieces + 31) / 32;
-    const auto load_queries = [&](bool turn) {
-#pragma unroll 1
-      for (int r = warp; r < C.rows; r += kMlaWarps) {
-        uint4 words[kOfLane][2] = {};
-        MlaExtent extent;
-#pragma unroll
-        for (int i = 0; i < kOfLane; ++i) {
-          const int piece = i * kWarp + lane;
-          if (r >= count || piece >= kPieces) continue;
-          const char* const from =
-              piece < kFirst
-                  ? static_cast<const char*>(p.q_nope) +
-                        2 * (t * p.q_nope_at[0] + (head + r) * p.q_nope_at[1] + piece * 16)
-                  : static_cast<const char*>(p.q_pe) +
-                        2 * (t * p.q_pe_at[0] + (head + r) * p.q_pe_at[1] + (piece - kFirst) * 16);
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            words[i][j] = reinterpret_cast<const uint4*>(from)[j];
-            extent.add(words[i][j].x), extent.add(words[i][j].y);
-            extent.add(words[i][j].z), extent.add(words[i][j].w);
-          }
-        }
-        float scale = 1;
-        if (turn) {
-          extent.reduce();
-          turned = turned && extent.fits_f16();
-          scale = extent.scale();
-        }
-        if (lane == 0) row_factors[r] = turn ? extent.inverse() : 1;
-        const auto turn_pair = [&](uint32_t word) {
-          if (!turn) return word;
-          const FloatPair pair = unpack_pair<S.type>(word);
-          return pack_pair<DType::kF16>(pair.low * scale, pair.high * scale);
-        };
-#pragma unroll
-        for (int i = 0; i < kOfLane; ++i) {
-          const int piece = i * kWarp + lane;
-          if (piece >= kPieces) continue;
-          const uint4 low = words[i][0], high = words[i][1];
-          const uint32_t to = queries + r * kQueryPitch + piece * 32;
-          store_shared(to,
-                       {turn_pair(low.x), turn_pair(low.z), turn_pair(high.x), turn_pair(high.z)});
-          store_shared(to + 16,
-                       {turn_pair(low.y), turn_pair(low.w), turn_pair(high.y), turn_pair(high.w)});
-        }
+    constexpr int kPieces = kDepth / 16, kFirst = S.latent / 16;
+    for (int i = thread; i < C.rows * kPieces; i += kMlaWarps * kWarp) {
+      const int r = i / kPieces, piece = i % kPieces;
+      uint4 low = {0, 0, 0, 0}, high = low;
+      if (r < count) {
+        const auto* const from = reinterpret_cast<const uint4*>(
+            piece < kFirst
+                ? static_cast<const char*>(p.q_nope) +
+                      2 * (t * p.q_nope_at[0] + (head + r) * p.q_nope_at[1] + piece * 16)
+                : static_cast<const char*>(p.q_pe) +
+                      2 * (t * p.q_pe_at[0] + (head + r) * p.q_pe_at[1] + (piece - kFirst) * 16));
+        low = from[0], high = from[1];
       }
-    };
-    load_queries(kTurned);
-    if constexpr (kTurned) {
-      turned = __syncthreads_and(turned);
-      if (!turned) load_queries(false);
+      const uint32_t to = queries + r * kQueryPitch + piece * 32;
+      store_shared(to, {low.x, low.z, high.x, high.z});
+      store_shared(to + 16, {low.y, low.w, high.y, high.w});
     }
   }
   const float ckv_scale = S.scaled ? mla_scale_of(p.ckv_scale) : 1;
@@ -238,8 +166,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
       const uint32_t b_at =
           keys + (eight * 8 + lane % 8) * kPitch + lane / 8 % (kNarrow ? 2 : 4) * 16;
       float s[kEach][2][4] = {}, of_latents[kEach][4];
-      const auto products = [&]<DType kType>(int k) {
-        constexpr bool kBf16 = kType == DType::kBF16;
+      const auto products = [&](int k) {
         uint32_t a0[4], a1[4];
         load_tiles<false>(a0, a_at + k * 32);
         load_tiles<false>(a1, a_at + k * 32 + 32);
@@ -251,7 +178,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
             load_two_tiles<false>(codes[0], codes[1], b_at + i * 8 * kPitch + k * kStep);
 #pragma unroll
             for (int j = 0; j < 4; ++j)
-              b[j] = widen_pair<S.cache, kType>(codes[j / 2] >> j % 2 * 16);
+              b[j] = widen_pair<S.cache, S.type>(codes[j / 2] >> j % 2 * 16);
           } else {
             load_tiles<false>(b, b_at + i * 8 * kPitch + k * kStep);
           }
@@ -259,28 +186,22 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
           mma_16x8x16<kBf16>(s[i][1], a1, b[2], b[3]);
         }
       };
-      const auto all_products = [&]<DType kType>() {
-        if constexpr (S.scaled) {
+      if constexpr (S.scaled) {
 #pragma unroll 4
-          for (int k = 0; k < S.latent / 16; k += 2) products.template operator()<kType>(k);
+        for (int k = 0; k < S.latent / 16; k += 2) products(k);
 #pragma unroll
-          for (int i = 0; i < kEach; ++i)
+        for (int i = 0; i < kEach; ++i)
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              of_latents[i][j] = (s[i][0][j] + s[i][1][j]) * factor_of_latents;
-              s[i][0][j] = s[i][1][j] = 0;
-            }
+          for (int j = 0; j < 4; ++j) {
+            of_latents[i][j] = (s[i][0][j] + s[i][1][j]) * factor_of_latents;
+            s[i][0][j] = s[i][1][j] = 0;
+          }
 #pragma unroll
-          for (int k = S.latent / 16; k < kSteps; k += 2) products.template operator()<kType>(k);
-        } else {
+        for (int k = S.latent / 16; k < kSteps; k += 2) products(k);
+      } else {
 #pragma unroll 6
-          for (int k = 0; k < kSteps; k += 2) products.template operator()<kType>(k);
-        }
-      };
-      if (kTurned && turned)
-        all_products.template operator()<DType::kF16>();
-      else
-        all_products.template operator()<S.type>();
+        for (int k = 0; k < kSteps; k += 2) products(k);
+      }
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
 #pragma unroll
@@ -288,8 +209,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
           const int row = band * 16 + g + j / 2 * 8, key = (eight + i) * 8 + q * 2 + j % 2;
           const float sum = s[i][0][j] + s[i][1][j];
           scores[row * kScorePitch + key] =
-              (S.scaled ? fmaf(sum, factor_of_rotary, of_latents[i][j]) : sum * p.scale) *
-              (kTurned ? row_factors[row] : 1);
+              S.scaled ? fmaf(sum, factor_of_rotary, of_latents[i][j]) : sum * p.scale;
         }
     }
     __syncthreads();
@@ -314,7 +234,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
       for (int j = 0; j < kOf; ++j) {
         s[j] = DeviceMath::exp2(s[j] - high_base);
         total += s[j];
-        const uint32_t high = pack_pair<kMix>(s[j], 0);
+        const uint32_t high = pack_pair<S.type>(s[j], 0);
         const uint32_t to = powers + row * kPowerPitch + (lane * kOf + j) * 2;
         asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(static_cast<uint16_t>(high))
                      : "memory");
@@ -365,7 +285,7 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
           load_two_tiles<true>(codes[0], codes[1], b_at + k * 16 * kPitch + c * 8);
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            v[j] = widen_pair<S.cache, kMix>(
+            v[j] = widen_pair<S.cache, S.type>(
                 __byte_perm(codes[j % 2], 0, j / 2 == 0 ? 0x4420 : 0x4431));
         } else {
           load_tiles<true>(v, b_at + k * 16 * kPitch + c * 16);
@@ -374,9 +294,9 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
         for (int b = 0; b < kBands; ++b)
 #pragma unroll
           for (int j = 0; j < 2; ++j) {
-            mma_16x8x16<kMix == DType::kBF16>(acc[b][c + j], high[b], v[2 * j], v[2 * j + 1]);
+            mma_16x8x16<kBf16>(acc[b][c + j], high[b], v[2 * j], v[2 * j + 1]);
             if constexpr (!kNarrow)
-              mma_16x8x16<kMix == DType::kBF16>(acc[b][c + j], low[b], v[2 * j], v[2 * j + 1]);
+              mma_16x8x16<kBf16>(acc[b][c + j], low[b], v[2 * j], v[2 * j + 1]);
           }
       }
     }

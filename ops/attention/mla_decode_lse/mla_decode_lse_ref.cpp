@@ -12,8 +12,7 @@ class Reference {
       : args_(args), latent_(args.letters[kR]), depth_(latent_ + args.letters[kDr]) {}
 
   AttendedRow row(std::int64_t t, std::int64_t h) {
-    const bool codes = is_f8(args_.tensors[kCkv].dtype);
-    AttendedRow row(args_.tensors[kQNope].dtype, latent_, Powers::kOne, codes);
+    AttendedRow row(args_.tensors[kQNope].dtype, latent_, Powers::kOne);
     const std::int64_t length = length_of(args_, t);
     decode(t, length);
     std::vector<double> query(static_cast<std::size_t>(depth_));
