@@ -27,4 +27,10 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+/// Arrives at the barrier once all of this thread's copies so far have landed.
+__device__ __forceinline__ void cp_async_arrive(Mbarrier& full) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&full))
+               : "memory");
+}
+
 }  // namespace dlblas

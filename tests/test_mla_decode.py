@@ -1,11 +1,12 @@
 """mla_decode beyond the cases common to all operators: unseen positions may hold anything, one
-cache holds both parts of a key, a graph serves other lengths.
+cache holds both parts of a key, in codes of 8 bits too, a graph serves other lengths.
 
 Read next: ops/attention/mla_decode_lse/, tests/test_paged_attention.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import dlblas
@@ -13,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+GPU_IMPLEMENTATIONS = ["cuda_wgmma", "cuda_decode", "cuda_rows"]
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
@@ -72,7 +74,7 @@ def test_what_no_token_sees_may_hold_anything(device: str, dtype: Any, heads: in
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("implementation", ["cuda_wgmma", "cuda_decode", "cuda_rows"])
+@pytest.mark.parametrize("implementation", GPU_IMPLEMENTATIONS)
 @pytest.mark.parametrize("heads", [16, 128])
 def test_a_captured_graph_serves_other_lengths(implementation: str, heads: int) -> None:
     lengths = [700, 33, 512]
@@ -135,33 +137,180 @@ def test_what_a_cpu_refuses() -> None:
             call(q, cache, other, torch.tensor(lengths, dtype=torch.int32))
 
 
-@pytest.mark.parametrize("codes", [torch.float8_e4m3fn, torch.float8_e5m2])
-@pytest.mark.parametrize("scales", [(None, None), (0.25, None), (0.25, 0.25), (0.7, 1.3)])
+CODES = [torch.float8_e4m3fn, torch.float8_e5m2]
+SCALES = [(None, None), (0.25, None), (None, 0.5), (0.25, 0.25), (0.7, 1.3), (1e-30, 0.5)]
+
+
+def factors(scales: tuple[float | None, ...]) -> Any:
+    """What the scales make of a key's columns, in f64."""
+    pairs = zip((512, 64), scales, strict=True)
+    return torch.cat([torch.full((n,), 1.0 if s is None else s).double() for n, s in pairs])
+
+
+def given(scales: tuple[float | None, ...], device: str = "cpu") -> dict[str, Any]:
+    names = zip(("ckv_scale", "kpe_scale"), scales, strict=True)
+    return {name: torch.tensor(s, device=device) for name, s in names if s is not None}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("codes", CODES)
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
-def test_caches_of_codes(dtype: Any, codes: Any, scales: tuple[float | None, ...]) -> None:
+def test_caches_of_codes(device: str, dtype: Any, codes: Any, scales: Any) -> None:
     """As store_mla_cache writes them, and read back with the same scales."""
-    lengths, heads, page = [37, 0, 5, 64], 5, 16
-    q, cache, table = made(lengths, heads, dtype)
+    lengths = [37, 0, 5, 64]
+    q, cache, table = made(lengths, 5, dtype)
     written = torch.zeros(cache.shape, dtype=codes)
-    parts = written[..., :512], written[..., 512:]
-    given = [None if s is None else torch.tensor(s) for s in scales]
+    pair = [None if s is None else torch.tensor(s) for s in scales]
     rows = cache.reshape(-1, 576)
+    at = torch.arange(len(rows))
     dlblas.store_mla_cache(
-        rows[:, :512], rows[:, 512:], *parts, torch.arange(len(rows)), *given
-    )  # fmt: skip
-    factor = torch.cat([torch.full((n,), s or 1.0) for n, s in zip((512, 64), scales, strict=True)])
-    want = expected(q, written.double() * factor.double(), table, lengths, 0.1)
-    more = dict(zip(("ckv_scale", "kpe_scale"), given, strict=True))
-    ends = torch.tensor(lengths, dtype=torch.int32)
-    got = dlblas.mla_decode(
-        q[..., :512], q[..., 512:], *parts, table, ends, 0.1, return_lse=True, **more
+        rows[:, :512], rows[:, 512:], written[..., :512], written[..., 512:], at, *pair
     )
-    agree(got, want, dtype)
-    assert page == cache.shape[1]
+    want = expected(q, written.double() * factors(scales), table, lengths, 0.1)
+    ends = torch.tensor(lengths, dtype=torch.int32)
+    there = [x.to(device) for x in (q, written, table, ends)]
+    agree(call(*there, scale=0.1, return_lse=True, **given(scales, device)), want, dtype)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("heads", [3, 16, 128])
+@pytest.mark.parametrize("scales", SCALES[1:])
+def test_scales_of_caches_that_hold_no_codes(
+    device: str, heads: int, dtype: Any, scales: Any
+) -> None:
+    lengths = [37, 0, 5, 200]
+    q, cache, table = made(lengths, heads, dtype)
+    want = expected(q, cache.double() * factors(scales), table, lengths, 0.1)
+    ends = torch.tensor(lengths, dtype=torch.int32)
+    there = [x.to(device) for x in (q, cache, table, ends)]
+    agree(call(*there, scale=0.1, return_lse=True, **given(scales, device)), want, dtype)
+
+
+def spoiled(cache: Any, table: Any, lengths: list[int]) -> tuple[Any, Any]:
+    """Codes of NaN and infinities in what no token sees, and entries that name no page."""
+    page = cache.shape[1]
+    stale = torch.ones(cache.shape[:2], dtype=torch.bool)
+    table = table.clone()
+    for b, length in enumerate(lengths):
+        at = torch.arange(length)
+        stale[table[b, at // page].long(), at % page] = False
+        table[b, -(-length // page) :] = 2**31 - 1
+    codes = cache.view(torch.uint8)
+    worst = torch.tensor([0x7F, 0xFF, 0x7C, 0xFC], dtype=torch.uint8)
+    codes[stale] = worst.repeat(576 // 4).expand(int(stale.sum()), 576)
+    return codes.view(cache.dtype), table
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("implementation", GPU_IMPLEMENTATIONS)
+@pytest.mark.parametrize("codes, dtype, scales", [
+    (torch.float8_e4m3fn, torch.bfloat16, (None, None)),
+    (torch.float8_e5m2, torch.bfloat16, (0.7, 1.3)),
+    (torch.float8_e4m3fn, torch.float16, (1.3, 0.7)),
+    (torch.float8_e5m2, torch.float16, (None, None)),
+])  # fmt: skip
+@pytest.mark.parametrize("page", [1, 7, 64])
+def test_codes_that_no_token_sees(
+    implementation: str, codes: Any, dtype: Any, scales: Any, page: int
+) -> None:
+    lengths = [37, 0, 1, 48, 64, 200, 1003]
+    for heads in (1, 16, 40, 128):
+        q, cache, table = made(lengths, heads, dtype, page, seed=heads)
+        cache = (cache * 0.5).to(codes)
+        want = expected(q, cache.double() * factors(scales), table, lengths, 0.1)
+        cache, table = spoiled(cache, table, lengths)
+        ends = torch.tensor(lengths, dtype=torch.int32)
+        there = [x.cuda() for x in (q, cache, table, ends)]
+        with dlblas.pinned("mla_decode_lse", implementation):
+            got = call(*there, scale=0.1, return_lse=True, **given(scales, "cuda"))
+        agree(got, want, dtype)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows, keys, stages, blocks", [
+    (16, 64, 2, 1), (16, 64, 3, 1), (32, 32, 2, 2), (32, 64, 4, 1), (64, 32, 3, 1), (64, 64, 2, 1),
+])  # fmt: skip
+def test_codes_in_other_configurations(rows: int, keys: int, stages: int, blocks: int) -> None:
+    lengths = [37, 0, 1, 700, 64]
+    q, cache, table = made(lengths, 40, torch.bfloat16)
+    cache = cache.to(torch.float8_e4m3fn)
+    want = expected(q, cache.double(), table, lengths, 0.1)
+    cache, table = spoiled(cache, table, lengths)
+    there = [x.cuda() for x in (q, cache, table, torch.tensor(lengths, dtype=torch.int32))]
+    config = f"rows={rows} keys={keys} stages={stages} blocks={blocks}"
+    with dlblas.pinned("mla_decode_lse", "cuda_decode", config):
+        agree(call(*there, scale=0.1, return_lse=True), want, torch.bfloat16)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("implementation", GPU_IMPLEMENTATIONS)
+@pytest.mark.parametrize("heads", [16, 128])
+def test_a_captured_graph_of_codes_serves_other_lengths(implementation: str, heads: int) -> None:
+    lengths = [700, 33, 512]
+    q, cache, table = made(lengths, heads, torch.bfloat16)
+    cache = cache.to(torch.float8_e4m3fn)
+    there = [x.cuda() for x in (q, cache, table, torch.tensor(lengths, dtype=torch.int32))]
+    scales = given((0.7, 1.3), "cuda")
+    with dlblas.pinned("mla_decode_lse", implementation):
+        call(*there, **scales)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            got = call(*there, return_lse=True, **scales)
+        for now, pair in (
+            (lengths, (0.7, 1.3)), ([1, 0, 17], (0.7, 1.3)), ([650, 30, 500], (0.5, 0.1)),
+        ):  # fmt: skip
+            there[3].copy_(torch.tensor(now, dtype=torch.int32))
+            for scale, value in zip(scales.values(), pair, strict=True):
+                scale.fill_(value)
+            graph.replay()
+            keys = cache.double() * factors(pair)
+            agree(got, expected(q, keys, table, now, 576**-0.5), torch.bfloat16)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scales", [(None, None), (0.7, 1.3)])
+@pytest.mark.parametrize("heads", [16, 40])
+def test_queries_of_all_sizes_by_codes(device: str, heads: int, scales: Any) -> None:
+    """Some rows of bf16 that f16 holds exactly, times a power of 2, and some that it does not."""
+    lengths = [37, 0, 200]
+    q, cache, table = made(lengths, heads, torch.bfloat16)
+    cache[..., 0] = cache[..., 570] = 0
+    cache = cache.to(torch.float8_e4m3fn)
+    q[:, heads // 2 :] *= 2.0**-100  # alone, all scores are 0
+    q[0, 3] = 0
+    wide = q * 1e-6
+    wide[2, 7, 0] = wide[2, 9, 570] = 3e4
+    wide[0, 1, 0] = 2.0**-130
+    ends = torch.tensor(lengths, dtype=torch.int32)
+    for rows, scale in ((q, 0.1), (q * 2.0**90, 0.1 * 2.0**-90), (wide, 1e5)):
+        want = expected(rows, cache.double() * factors(scales), table, lengths, scale)
+        there = [x.to(device) for x in (rows, cache, table, ends)]
+        for implementation in [None] if device == "cpu" else GPU_IMPLEMENTATIONS:
+            pin = dlblas.pinned("mla_decode_lse", implementation) if implementation else None
+            with pin or contextlib.nullcontext():
+                got = call(*there, scale=scale, return_lse=True, **given(scales, device))
+            agree(got, want, torch.bfloat16)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("codes", CODES)
+def test_codes_that_a_token_sees_are_numbers(codes: Any) -> None:
+    """NaN in either part of a key reaches everything."""
+    q, cache, table = made([70], 16, torch.bfloat16)
+    for column in (100, 520):
+        seen = cache.to(codes)
+        seen.view(torch.uint8)[table[0, 3], 5, column] = 0x7F
+        there = [x.cuda() for x in (q, seen, table, torch.tensor([70], dtype=torch.int32))]
+        for implementation in GPU_IMPLEMENTATIONS:
+            with dlblas.pinned("mla_decode_lse", implementation):
+                o, lse = call(*there, return_lse=True)
+            assert o.isnan().all() and lse.isnan().all(), (implementation, column)
 
 
 def test_what_reads_codes() -> None:
-    """CPUs do; every CUDA implementation says why it does not."""
+    """Every CUDA implementation of q's 16 bits; the general one of f32, and the same bits."""
     q, cache, table = made([5], 2, torch.bfloat16)
     ends = torch.tensor([5], dtype=torch.int32)
     codes = cache.to(torch.float8_e4m3fn)
@@ -169,14 +318,17 @@ def test_what_reads_codes() -> None:
         dlblas.mla_decode(
             q[..., :512], q[..., 512:], codes[..., :512], cache[..., 512:], table, ends
         )
-    for given, more, words in (
-        (codes, {}, "ckv_cache holds codes of 8 bits, which only CPUs read"),
-        (cache, {"ckv_scale": torch.tensor(2.0)}, "ckv_scale is given, which only CPUs apply"),
-    ):
-        args = q[..., :512], q[..., 512:], given[..., :512], given[..., 512:], table, ends
-        dlblas.mla_decode(*args, **more)
+
+    def serving(q: Any, cache: Any, **more: Any) -> list[str]:
+        args = q[..., :512], q[..., 512:], cache[..., :512], cache[..., 512:], table, ends
         found = dlblas.explain("mla_decode_lse", *args, device="sm_90a", **more).as_dict()
-        reasons = [
-            one["reason"] for one in found["candidates"] if one["implementation"].startswith("cuda")
-        ]
-        assert len(reasons) == 3 and all(words in reason for reason in reasons), reasons
+        rows = [one for one in found["candidates"] if one["implementation"].startswith("cuda")]
+        return [one["implementation"] for one in rows if one["supports"]]
+
+    scale = {"ckv_scale": torch.tensor(2.0)}
+    for more in ({}, scale):
+        assert serving(q, codes, **more) == GPU_IMPLEMENTATIONS
+        assert serving(q.float(), codes, **more) == ["cuda_rows"]
+        with dlblas.deterministic():
+            assert serving(q, codes, **more) == ["cuda_rows"]
+    assert serving(q, cache, **scale) == GPU_IMPLEMENTATIONS

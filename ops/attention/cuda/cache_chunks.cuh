@@ -17,6 +17,18 @@ constexpr int chunk_lanes(int columns, int access, int most) {
   return lanes;
 }
 
+/// Loads kCount elements as f32: contiguous and aligned, or one.
+template <DType T, int kCount>
+__device__ inline void load_floats(float (&out)[kCount], const void* base, int64_t offset) {
+  const Vec<T, kCount> v = load_vec<T, kCount, kCount * size_of(T)>(base, offset);
+  if constexpr (is_f8(T)) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) out[i] = unpack_one<T>(v.words[i / 4] >> (8 * (i % 4)));
+  } else {
+    v.unpack(out);
+  }
+}
+
 /// The softmax over all chunks so far, in powers of 2.
 struct ChunkSoftmax {
   float most = -DeviceMath::infinity(), sum = 0;

@@ -7,10 +7,11 @@
 namespace dlblas::attention {
 
 struct MlaTraits {
-  DType type;
+  DType type, cache;       // of q and o; of both parts of keys: the same, or f8
   int32_t latent, rotary;  // columns of the parts of a key
   int32_t page;            // keys of a page
   int32_t access;          // columns that a thread reads at a time
+  bool scaled;             // ckv_scale or kpe_scale is given
 };
 
 struct MlaRowsConfig {
@@ -21,6 +22,7 @@ struct MlaDecodeConfig {
   int32_t rows = 16;   // heads of a block: a multiple of 16
   int32_t keys = 64;   // of a tile: a multiple of 16
   int32_t stages = 2;  // tiles in shared memory
+  int32_t blocks = 1;  // of a multiprocessor at a time
 };
 
 struct MlaWgmmaConfig {
@@ -32,13 +34,14 @@ struct MlaParams {
   const void *q_nope, *q_pe, *ckv, *kpe;
   void *o, *lse;
   const int32_t *table, *lengths;
+  const float *ckv_scale, *kpe_scale;  // null: 1
   int64_t q_nope_at[3], q_pe_at[3], ckv_at[3], kpe_at[3], o_at[3], lse_at[2], table_at[2];
   int64_t lengths_at;
   float scale;                                    // times log2 e
   int32_t tokens, heads, entries, parts, blocks;  // blocks: of the heads of a token
   float *part_o, *part_lse;                       // of each part; null where there is one
 };
-static_assert(sizeof(MlaParams) == 8 * 8 + 19 * 8 + 8 + 24 + 16, "host and device read the same");
+static_assert(sizeof(MlaParams) == 10 * 8 + 19 * 8 + 8 + 24 + 16, "host and device read the same");
 
 struct MlaWgmmaParams {
   TensorMap q_nope, q_pe;  // dimensions (column, head, token)

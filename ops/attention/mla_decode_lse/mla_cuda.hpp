@@ -15,18 +15,21 @@ inline const TraitsTable<MlaTraits>& traits_table() {
   using T = MlaTraits;
   static const auto* members = new TraitsTable<T>{
       "dlblas::attention::MlaTraits",
-      {member<&T::type>("type"), member<&T::latent>("latent"), member<&T::rotary>("rotary"),
-       member<&T::page>("page"), member<&T::access>("access")}};
+      {member<&T::type>("type"), member<&T::cache>("cache"), member<&T::latent>("latent"),
+       member<&T::rotary>("rotary"), member<&T::page>("page"), member<&T::access>("access"),
+       member<&T::scaled>("scaled")}};
   return *members;
 }
 
 inline MlaTraits traits_of(const Problem& p) {
   MlaTraits s{};
-  s.type = p.tensors[kQNope].dtype;
+  s.type = p.tensors[kQNope].dtype, s.cache = p.tensors[kCkv].dtype;
   s.latent = static_cast<std::int32_t>(p.dims[kR]);
   s.rotary = static_cast<std::int32_t>(p.dims[kDr]);
   s.page = static_cast<std::int32_t>(p.dims[kPage]);
   s.access = 8;
+  s.scaled =
+      p.tensors[kCkvScale].dtype != DType::kAbsent || p.tensors[kKpeScale].dtype != DType::kAbsent;
   return s;
 }
 
@@ -41,6 +44,8 @@ inline MlaParams params_of(const Args& args) {
   point_words(args, kPageTable, p.table, p.table_at);
   if (args.tensors[kPageTable].shape[0] == 1) p.table_at[0] = 0;
   point_words(args, kSeqLens, p.lengths, p.lengths_at);
+  if (args.has(kCkvScale)) p.ckv_scale = static_cast<const float*>(args.tensors[kCkvScale].data);
+  if (args.has(kKpeScale)) p.kpe_scale = static_cast<const float*>(args.tensors[kKpeScale].data);
   p.scale = static_cast<float>(scale_of(args) * 1.4426950408889634);
   p.tokens = static_cast<std::int32_t>(args.letters[kT]);
   p.heads = static_cast<std::int32_t>(args.letters[kH]);
@@ -49,13 +54,8 @@ inline MlaParams params_of(const Args& args) {
   return p;
 }
 
-/// Checks that caches hold q's dtype, unscaled, and the sizes that kernels count in 32 bits.
+/// Checks the sizes that kernels count in 32 bits.
 inline Support supports_sizes(const Query& q) {
-  if (is_f8(q.problem.tensors[kCkv].dtype))
-    return Support::no("{} holds codes of 8 bits, which only CPUs read", tensor(kCkv));
-  for (const int scale : {kCkvScale, kKpeScale})
-    if (q.problem.tensors[scale].dtype != DType::kAbsent)
-      return Support::no("{} is given, which only CPUs apply", tensor(scale));
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1;
   const auto& d = q.problem.dims;
   for (const Letter letter : {kH, kR, kDr, kPage, kW})

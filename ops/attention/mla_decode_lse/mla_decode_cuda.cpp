@@ -12,8 +12,10 @@ namespace {
 /// Equals mla_shared_bytes in mla_decode.cuh.
 std::int32_t shared_bytes_of(const MlaTraits& s, const MlaDecodeConfig& c) {
   const auto pitch = [](std::int32_t columns) { return (columns / 8 | 1) * 16; };
-  return (c.rows + c.stages * c.keys) * pitch(s.latent + s.rotary) + c.rows * (c.keys + 4) * 4 +
-         2 * c.rows * pitch(c.keys);
+  const std::int32_t depth = s.latent + s.rotary;
+  const bool codes = is_f8(s.cache);
+  return c.rows * pitch(depth) + c.stages * c.keys * pitch(codes ? depth / 2 : depth) +
+         c.rows * (c.keys + 4) * 4 + (codes ? 1 : 2) * c.rows * pitch(c.keys);
 }
 
 constexpr const char* kJoin = "dlblas::attention::mla_join";
@@ -54,16 +56,18 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   static constexpr bool kDependent = true;
 
   static const ConfigTable<Config>& table() {
-    static const auto* knobs = new ConfigTable<Config>{field<&Config::rows>("rows", {16, 32, 64}),
-                                                       field<&Config::keys>("keys", {32, 64}),
-                                                       field<&Config::stages>("stages", {2, 3, 4})};
+    static const auto* knobs = new ConfigTable<Config>{
+        field<&Config::rows>("rows", {16, 32, 64}), field<&Config::keys>("keys", {32, 64}),
+        field<&Config::stages>("stages", {2, 3, 4}), field<&Config::blocks>("blocks", {1, 2})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return mla::traits_table(); }
 
   static bool fits(const Query& q, const Config& c) {
+    // A block has up to 1 KiB besides; the device reserves as much for each but the first.
     const std::int32_t bytes = shared_bytes_of(traits_of(q.problem), c) + 1024;
-    return c.rows / 16 * (c.keys / 8) >= 8 && bytes <= q.device.shared_bytes_per_block;
+    return c.rows / 16 * (c.keys / 8) >= 8 &&
+           c.blocks * (bytes + 1024) <= q.device.shared_bytes_per_block + 1024;
   }
   static Support supports(const Query& q) {
     const Problem& p = q.problem;
@@ -91,7 +95,20 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   static Config preset(const Query& q) {
     // H200, 4,096 keys (26 November 2026): 16 sequences with 128 heads take 180 µs with {32, 64,
     // 2}, 195 with {64, 32, 2}; with 16 heads 37.6 with {16, 64, 2}, 50.0 with {32, 64, 2}.
-    const std::int64_t heads = q.problem.dims[kH];
+    const auto& d = q.problem.dims;
+    const std::int64_t heads = d[kH];
+    if (is_f8(q.problem.tensors[kCkv].dtype)) {
+      // Two blocks of a multiprocessor hide each other's barriers: 16 sequences of 4,096 keys take
+      // 155.7 µs with {32, 32, 2, 2} and 169 with {32, 64, 2} (128 heads), 29.2 with {16, 64, 2, 2}
+      // and 35.2 with {16, 64, 3} (16 heads). Few tiles have larger ones or more in flight: 1
+      // sequence of 32,768 keys and 16 heads 26.6 and 23.5 (29 November 2026).
+      const std::int32_t rows = heads > 16 ? 32 : 16;
+      const std::int64_t tiles = d[kT] * ((heads + rows - 1) / rows) * d[kW] * d[kPage] / 64;
+      const Config best = tiles > 4 * q.device.units ? Config{rows, heads > 16 ? 32 : 64, 2, 2}
+                          : heads > 16               ? Config{32, 64, 2}
+                                                     : Config{16, 64, 3};
+      if (fits(q, best)) return best;
+    }
     for (const Config& c :
          {Config{32, 64, 2}, Config{16, 64, 2}, Config{32, 32, 3}, Config{32, 32, 2}})
       if (fits(q, c) && (c.rows < 2 * heads || c.rows == 16)) return c;
@@ -103,26 +120,31 @@ struct Form : kernels::CudaForm<MlaTraits, MlaDecodeConfig> {
   }
   static std::int64_t all_parts(const State& s, const std::int64_t* sizes) {
     const std::int64_t units = sizes[kT] * blocks_of(s.config, sizes[kH]);
-    return parts_of(sizes, s.units / std::max<std::int64_t>(1, units), s.config.keys);
+    return parts_of(sizes, s.units * s.config.blocks / std::max<std::int64_t>(1, units),
+                    s.config.keys);
   }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
-    // Rows to store: those of as many blocks as the device has units, or of one part.
-    return part_bytes(std::max<std::int64_t>(std::int64_t{s.units} * s.config.rows,
-                                             q.problem.dims[kT] * q.problem.dims[kH]),
-                      s.traits);
+    // Rows to store: those of as many blocks as run at a time, or of one part.
+    return part_bytes(
+        std::max<std::int64_t>(std::int64_t{s.units} * s.config.blocks * s.config.rows,
+                               q.problem.dims[kT] * q.problem.dims[kH]),
+        s.traits);
   }
 
   static double milliseconds(const Query& q, const Config&) {
     const auto& d = q.problem.dims;
-    constexpr double kPart = 0.6;       // of memory's rate
-    constexpr double kMatrix = 0.15;    // of the tensor cores' rate
-    constexpr double kAnswered = 0.75;  // of lengths up to the table's end
+    const bool codes = is_f8(q.problem.tensors[kCkv].dtype);
+    // H200, 128 sequences of 4,096 keys: 243 µs with 16 heads and 1,306 with 128; of f8 176 and
+    // 1,108 (29 November 2026), where a power is one number.
+    const double part = codes ? 0.42 : 0.6;     // of memory's rate
+    const double matrix = codes ? 0.12 : 0.15;  // of the tensor cores' rate
+    constexpr double kAnswered = 0.75;          // of lengths up to the table's end
     const auto rows = static_cast<double>((d[kH] + 15) / 16 * 16);
     const double operations = 2 * kAnswered * static_cast<double>(d[kT] * d[kW] * d[kPage]) * rows *
-                              static_cast<double>(3 * d[kR] + d[kDr]);
+                              static_cast<double>((codes ? 2 : 3) * d[kR] + d[kDr]);
     return 1e3 * (2 * launch_s(q.device) +
-                  std::max(kAnswered * bytes_of(q.problem) / (kPart * memory_bytes_per_s(q.device)),
-                           operations / (kMatrix * flops(q.device, DType::kBF16))));
+                  std::max(kAnswered * bytes_of(q.problem) / (part * memory_bytes_per_s(q.device)),
+                           operations / (matrix * flops(q.device, DType::kBF16))));
   }
 
   static std::vector<KernelSource> sources(const Query&, const State& s) {
@@ -159,7 +181,9 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kIsDeterministic = false;
   static constexpr bool kDependent = true;
-  static constexpr int kRows = 64, kKeys = 64, kStages = 2;
+  static constexpr int kRows = 64, kStages = 2;
+  /// Equals keys_of in mla_wgmma.cuh.
+  static std::int32_t keys_of(const MlaTraits& s) { return is_f8(s.cache) ? 48 : 64; }
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs =
@@ -175,12 +199,14 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     if (r != 128 && r != 256 && r != 512)
       return Support::no("latents have {} columns; expected 128, 256 or 512", r);
     if (dr != 0 && dr != 64) return Support::no("rotary keys have {} columns; expected 64", dr);
-    if (p.dims[kPage] % 8 != 0 || p.dims[kPage] == 0)
+    const bool codes = is_f8(p.tensors[kCkv].dtype);
+    if ((p.dims[kPage] % 8 != 0 && !codes) || p.dims[kPage] == 0)
       return Support::no("pages have {} keys; expected a multiple of 8", p.dims[kPage]);
     for (const int i : {kQNope, kQPe, kCkv, kKpe}) {
       if (!reads_wide(p.tensors[i], 16))
         return Support::no("rows of {} are not aligned to 16 bytes", tensor(i));
-      if (is_broadcast(p.tensors[i].layout)) return Support::no("{} is broadcast", tensor(i));
+      if (is_broadcast(p.tensors[i].layout) && (i == kQNope || i == kQPe || !codes))
+        return Support::no("{} is broadcast", tensor(i));
     }
     if (!reads_wide(p.tensors[kO], 8))
       return Support::no("rows of {} are not aligned to 8 bytes", tensor(kO));
@@ -190,18 +216,20 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static Config preset(const Query&) { return {}; }
   static double milliseconds(const Query& q, const Config&) {
     const auto& d = q.problem.dims;
+    const bool codes = is_f8(q.problem.tensors[kCkv].dtype);
     // cuda_decode is faster in calls of some microseconds (H200: 12.2 against 10.9 for 1 sequence
-    // of 4,096 keys and 16 heads): the first tile costs this kernel more.
-    constexpr double kStart = 2e-6;
-    constexpr double kPart = 0.8;       // of memory's rate
-    constexpr double kMatrix = 0.55;    // of the tensor cores' rate
-    constexpr double kAnswered = 0.75;  // of lengths up to the table's end
+    // of 4,096 keys and 16 heads; of f8 24.3 against 19.4 with 128 heads): the first tile costs
+    // this kernel more.
+    const double start = codes ? 8e-6 : 2e-6;
+    const double part = codes ? 0.37 : 0.8;     // of memory's rate
+    const double matrix = codes ? 0.44 : 0.55;  // of the tensor cores' rate
+    constexpr double kAnswered = 0.75;          // of lengths up to the table's end
     const auto rows = static_cast<double>((d[kH] + kRows - 1) / kRows * kRows);
     const double operations = 2 * kAnswered * static_cast<double>(d[kT] * d[kW] * d[kPage]) * rows *
                               static_cast<double>(2 * d[kR] + d[kDr]);
-    return 1e3 * (2 * launch_s(q.device) + kStart +
-                  std::max(kAnswered * bytes_of(q.problem) / (kPart * memory_bytes_per_s(q.device)),
-                           operations / (kMatrix * flops(q.device, DType::kBF16))));
+    return 1e3 * (2 * launch_s(q.device) + start +
+                  std::max(kAnswered * bytes_of(q.problem) / (part * memory_bytes_per_s(q.device)),
+                           operations / (matrix * flops(q.device, DType::kBF16))));
   }
 
   static std::int64_t blocks_of(std::int64_t heads) { return (heads + kRows - 1) / kRows; }
@@ -211,18 +239,24 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
                       s.traits);
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    const std::int32_t tile = kKeys * (s.traits.latent + s.traits.rotary) * 2;
-    return 1024 + (1 + kStages) * tile + kRows * kKeys * 2 + 2 * kRows * 4 + 128;
+    // Queries, stages of keys, and 64 keys of codes that wait to be widened.
+    const std::int32_t rows =
+        kRows + kStages * keys_of(s.traits) + (is_f8(s.traits.cache) ? 32 : 0);
+    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 + kRows * 128 + 2 * kRows * 4 +
+           256;
   }
 
   /// Reversed rows have no tensor map: cuda_decode's kernel stands in where a call may have them.
   static bool may_lie_otherwise(const Query& q) {
+    const bool codes = is_f8(q.problem.tensors[kCkv].dtype);
     for (const int i : {kQNope, kQPe, kCkv, kKpe})
-      if (q.problem.tensors[i].layout != Layout::kContiguous) return true;
+      if (q.problem.tensors[i].layout != Layout::kContiguous &&
+          (i == kQNope || i == kQPe || !codes))
+        return true;
     return false;
   }
   static Form::State other_state(const State& s) {
-    Form::State other{s.user, s.traits, {32, 32, 2}, 0, s.units, s.dependent};
+    Form::State other{s.user, s.traits, {32, 32, 2, 1}, 0, s.units, s.dependent};
     other.shared_bytes = shared_bytes_of(s.traits, other.config);
     return other;
   }
@@ -257,13 +291,14 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   }
   static bool encode_all(MlaWgmmaParams& g, const Args& args) {
     const std::int64_t* d = args.letters;
-    const std::int64_t box = std::min<std::int64_t>(kKeys, d[kPage] & -d[kPage]);
-    if (d[kP] == 0) return true;  // no key, no copy
+    const std::int64_t box = std::min<std::int64_t>(64, d[kPage] & -d[kPage]);
+    if (d[kP] == 0) return true;                         // no key, no copy
+    const bool codes = is_f8(args.tensors[kCkv].dtype);  // copied row by row, without a map
     const bool made = encode(g.q_nope, args.tensors[kQNope], {d[kR], d[kH], d[kT]}, kRows) &&
-                      encode(g.ckv, args.tensors[kCkv], {d[kR], d[kPage], d[kP]}, box);
+                      (codes || encode(g.ckv, args.tensors[kCkv], {d[kR], d[kPage], d[kP]}, box));
     if (!made || d[kDr] == 0) return made;
     return encode(g.q_pe, args.tensors[kQPe], {d[kDr], d[kH], d[kT]}, kRows) &&
-           encode(g.kpe, args.tensors[kKpe], {d[kDr], d[kPage], d[kP]}, box);
+           (codes || encode(g.kpe, args.tensors[kKpe], {d[kDr], d[kPage], d[kP]}, box));
   }
   static int run(const Args& args, const Context& context, const Kernel& kernel, void* workspace) {
     const State& s = kernel.load<State>();
@@ -274,8 +309,8 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     const std::int64_t blocks = blocks_of(args.letters[kH]);
     g.p.blocks = static_cast<std::int32_t>(blocks);
     const std::int64_t most = s.units / (args.letters[kT] * blocks);
-    set_parts(g.p, parts_of(args.letters, most, std::int64_t{s.config.least} * kKeys), heads,
-              s.traits, workspace);
+    set_parts(g.p, parts_of(args.letters, most, std::int64_t{s.config.least} * keys_of(s.traits)),
+              heads, s.traits, workspace);
     cuda::Launch how;
     how.dependent = s.dependent;
     int code = 0;

@@ -16,13 +16,13 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "dtypes": (
             "q_nope is f32, f16 or bf16; q_pe and o have q_nope's dtype, and both caches have it, "
-            "or on CPUs are both f8e4m3 or both f8e5m2; page_table and seq_lens are each i32 or "
-            "i64; scales and lse are f32. A GPU takes no scales."
+            "or are both f8e4m3 or both f8e5m2; page_table and seq_lens are each i32 or i64; "
+            "scales and lse are f32."
         ),
         "aliasing": "Results share no memory with arguments.",
         "numerics": (
             "Computes in f32 with online softmax and rounds once, at the store; scales multiply "
-            "the query, and the result. Slots after a "
+            "in f32, so codes are never rounded. Slots after a "
             "sequence's end are never read. A token without keys has o = 0 and lse = −inf. An "
             "infinity in what a token sees gives infinities or NaN."
         ),

@@ -24,7 +24,7 @@ struct Form : kernels::CudaForm<MlaTraits, MlaRowsConfig> {
     // As many columns per access as all tensors allow; one if the columns of some are not
     // contiguous.
     const auto takes = [&](int tensor) {
-      return reads_wide(p.tensors[tensor], s.access * size_of(s.type));
+      return reads_wide(p.tensors[tensor], s.access * size_of(p.tensors[tensor].dtype));
     };
     while (s.access > 1 && (s.latent % s.access != 0 || s.rotary % s.access != 0 ||
                             !takes(kQNope) || !takes(kQPe) || !takes(kCkv) || !takes(kKpe)))

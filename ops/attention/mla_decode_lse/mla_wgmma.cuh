@@ -1,90 +1,39 @@
 // Latent attention over a paged cache by Hopper's WGMMA: latents of 128, 256 or 512, rotary parts
-// of 0 or 64, pages of a multiple of 8 keys. A block takes 64 heads of a token and a part of its
-// keys, 64 at a time, which shared memory holds once, as keys and as values. One warpgroup computes
-// the scores, their powers and the first half of the latents. A second computes the other half from
-// the same powers in shared memory, while the first has begun the next scores. A third copies.
+// of 0 or 64, pages of a multiple of 8 keys, or of any for f8. A block takes 64 heads of a token
+// and a part of its keys, 64 at a time (of f8 48), which shared memory holds once, as keys and as
+// values. One warpgroup computes the scores, their powers and the first half of the latents. A
+// second computes the other half from the same powers in shared memory, while the first has begun
+// the next scores. A third copies, and widens keys of f8, exactly, to q's type.
 // mla_join joins the parts of a sequence. In: MlaWgmmaParams. Out: o and lse. Numerics: f32; powers
 // are rounded to 16 bits for the product with values; the order of sums depends on the number of
 // parts alone. Flow: call > validate > select > compile > [launch].
 // Read next: device/wgmma.cuh, mla_decode.cuh (mla_join).
 #pragma once
 
-#include "device/tma.cuh"
-#include "device/wgmma.cuh"
-#include "ops/attention/mla_decode_lse/mla_decode.cuh"
+#include "ops/attention/mla_decode_lse/mla_wgmma_codes.cuh"
 
 namespace dlblas::attention {
 
 namespace mla_wgmma_detail {
-
-inline constexpr int kRows = 64, kKeys = 64, kStages = 2, kThreads = 3 * 128;
-inline constexpr int kChunkBytes = 64 * 128;  // 64 rows of 64 columns
-
-/// Keys per copy, all in one page.
-constexpr int box_of(int page) {
-  int keys = 8;
-  while (keys < kKeys && page % (2 * keys) == 0) keys *= 2;
-  return keys;
-}
-
-template <MlaTraits S>
-struct Shared {
-  static constexpr int kChunks = (S.latent + S.rotary) / 64, kTile = kChunks * kChunkBytes;
-  unsigned char *q, *k, *p;  // tiles of chunks of 64 columns; powers
-  float *scales, *inverses;  // of rows: for what was summed before, and at the end
-  Mbarrier *q_full, *k_full, *k_empty, *p_full, *p_empty, *landed;
-
-  __device__ __forceinline__ explicit Shared(unsigned char* raw) {
-    q = raw + (1024 - shared_address(raw) % 1024) % 1024;
-    k = q + kTile, p = k + kStages * kTile;
-    scales = reinterpret_cast<float*>(p + kChunkBytes), inverses = scales + kRows;
-    q_full = reinterpret_cast<Mbarrier*>(inverses + kRows);
-    k_full = q_full + 1, k_empty = k_full + kStages;
-    p_full = k_empty + kStages, p_empty = p_full + 1, landed = p_empty + 1;
-  }
-  __device__ __forceinline__ void start() const {
-    q_full->init(1), landed->init(1), p_full->init(128), p_empty->init(4);
-    for (int s = 0; s < kStages; ++s) k_full[s].init(1), k_empty[s].init(8);
-    fence_mbarrier_init();
-  }
-};
-
-/// The rows and keys of a block.
-struct Part {
-  int32_t token, head, count;  // heads [head, head + count)
-  int32_t index, begin, end;   // keys
-  __device__ __forceinline__ int32_t tiles() const { return (end - begin + kKeys - 1) / kKeys; }
-};
-
-__device__ __forceinline__ void release(Mbarrier& empty) {
-  if (threadIdx.x % 32 == 0) empty.arrive();
-}
 
 /// The copying warpgroup: the lanes of one warp issue; all threads clear the rows past the last
 /// key.
 template <MlaTraits S>
 __device__ __forceinline__ void produce(const MlaWgmmaParams& g, const Shared<S>& shared,
                                         const Part& part) {
+  constexpr int kKeys = Shared<S>::kKeys, kChunkBytes = Shared<S>::kChunkBytes;
   constexpr int kBox = box_of(S.page), kEntries = kKeys / kBox, kChunks = Shared<S>::kChunks;
   constexpr int kBoxes = kEntries * kChunks;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int32_t* const table = g.p.table + part.token * g.p.table_at[0];
-  const int32_t tiles = part.tiles(), last = part.end - part.begin - (tiles - 1) * kKeys;
+  const int32_t tiles = part.tiles<kKeys>(), last = part.end - part.begin - (tiles - 1) * kKeys;
   const auto page_of = [&](int32_t first) {
     const int32_t n = first + lane % kEntries * kBox;
     return n < part.end ? table[n / S.page * g.p.table_at[1]] : 0;
   };
   RingPlace<kStages> at;
   if (thread < 32) {
-    if (thread == 0 && tiles > 0) {
-      shared.q_full->arrive_expect_tx(Shared<S>::kTile);
-#pragma unroll 1
-      for (int c = 0; c < kChunks; ++c) {
-        const bool first = c < S.latent / 64;
-        tma_load(shared.q + c * kChunkBytes, first ? g.q_nope : g.q_pe, *shared.q_full,
-                 Tile3{(first ? c : c - S.latent / 64) * 64, part.head, part.token});
-      }
-    }
+    if (thread == 0 && tiles > 0) copy_queries<S>(g, shared, part);
     int32_t next = page_of(part.begin);
 #pragma unroll 1
     for (int32_t i = 0; i < tiles; ++i, at.advance()) {
@@ -130,6 +79,7 @@ struct Consumer {
   static constexpr WgmmaInput kInput =
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   static constexpr int kHalf = S.latent / 2, kTile = Shared<S>::kTile;
+  static constexpr int kKeys = Shared<S>::kKeys, kChunkBytes = Shared<S>::kChunkBytes;
   static constexpr float kRaise = S.type == DType::kBF16 ? 0.0f : 10.0f;
 
   const MlaWgmmaParams& g;
@@ -140,10 +90,21 @@ struct Consumer {
   const int32_t row = static_cast<int32_t>(threadIdx.x) % 128 / 32 * 16 + lane / 4;
   float o[kHalf / 2] = {};
   RingPlace<kStages> at;
+  // Scores are (rotary · ratio + latents) · factor.
+  float factor, ratio = 1, latent_scale = 1;
 
   __device__ __forceinline__ Consumer(const MlaWgmmaParams& params, const Shared<S>& memory,
                                       const Part& of, int32_t which)
-      : g(params), shared(memory), part(of), half(which) {}
+      : g(params), shared(memory), part(of), half(which), factor(params.p.scale) {
+    if constexpr (S.scaled) {
+      latent_scale = mla_scale_of(g.p.ckv_scale);
+      const float rotary = mla_scale_of(g.p.kpe_scale);
+      // Of a factor that is tiny beside the other, what it leaves of a score is below rounding.
+      const bool tiny = fabsf(latent_scale) < fabsf(rotary) * 0x1p-60f;
+      const float base = tiny && S.rotary > 0 ? rotary * 0x1p-60f : latent_scale;
+      factor *= base, ratio = base == 0 ? 0 : rotary / base;
+    }
+  }
 
   /// This half of a tile's values.
   __device__ __forceinline__ uint64_t values() const {
@@ -159,17 +120,30 @@ struct Consumer {
   __device__ __forceinline__ void scores(float (&s)[kKeys / 2]) const {
     const uint64_t q = wgmma_tile_k(shared.q);
     const uint64_t k = wgmma_advance(wgmma_tile_k(shared.k), at.stage * kTile);
+    constexpr bool kApart = S.scaled && S.rotary > 0;
+    if constexpr (kApart) {
 #pragma unroll
-    for (int c = 0; c < Shared<S>::kChunks; ++c)
-      wgmma_row<kKeys, kInput>(s, wgmma_advance(q, c * kChunkBytes),
-                               wgmma_advance(k, c * kChunkBytes), c > 0);
+      for (int c = S.latent / 64; c < Shared<S>::kChunks; ++c)
+        wgmma_row<kKeys, kInput>(s, wgmma_advance(q, c * kQueryBytes),
+                                 wgmma_advance(k, c * kChunkBytes), c > S.latent / 64);
+      wgmma_commit();
+      wgmma_wait<0>();
+      wgmma_pin(s);
+#pragma unroll
+      for (float& x : s) x *= ratio;
+      wgmma_fence();
+    }
+#pragma unroll
+    for (int c = 0; c < (kApart ? S.latent / 64 : Shared<S>::kChunks); ++c)
+      wgmma_row<kKeys, kInput>(s, wgmma_advance(q, c * kQueryBytes),
+                               wgmma_advance(k, c * kChunkBytes), kApart || c > 0);
     wgmma_commit();
   }
 
   /// The warpgroup that computes scores; the other one runs follow(). Returns log2 of sums.
   __device__ __forceinline__ void lead(float (&lse)[2]) {
     const float nothing = -DeviceMath::infinity();
-    const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles());
+    const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles<kKeys>());
     float s[kKeys / 2], most[2] = {nothing, nothing}, sum[2] = {0, 0};
     uint32_t a[kKeys / 4];
     int32_t n = part.begin;
@@ -180,7 +154,7 @@ struct Consumer {
       float peak[2] = {most[0], most[1]}, scale[2], base[2];
 #pragma unroll
       for (int i = 0; i < kKeys / 2; ++i) {
-        s[i] = first + i / 4 * 8 + (i & 1) < part.end ? s[i] * g.p.scale : nothing;
+        s[i] = first + i / 4 * 8 + (i & 1) < part.end ? s[i] * factor : nothing;
         peak[i >> 1 & 1] = fmaxf(peak[i >> 1 & 1], s[i]);
       }
 #pragma unroll
@@ -255,7 +229,7 @@ struct Consumer {
     }
   }
   __device__ __forceinline__ void follow() {
-    const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles());
+    const int32_t tiles = __reduce_min_sync(0xffffffffu, part.tiles<kKeys>());
 #pragma unroll 1
     for (int32_t i = 0; i < tiles; ++i, at.advance()) {
       shared.k_full[at.stage].wait(at.parity);
@@ -263,8 +237,15 @@ struct Consumer {
       const float scale[2] = {shared.scales[row], shared.scales[row + 8]};
       rescale(scale);
       wgmma_fence();
-      wgmma_row<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, wgmma_tile_k(shared.p), values(),
-                                                                1);
+      const uint64_t powers = wgmma_tile_k(shared.p), v = values();
+      if constexpr (kKeys == 64) {
+        wgmma_row<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, powers, v, 1);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kKeys / 16; ++i)
+          wgmma<kHalf, kInput, WgmmaMajor::kK, WgmmaMajor::kMN>(o, wgmma_advance(powers, i * 32),
+                                                                wgmma_advance(v, i * 2048), 1);
+      }
       wgmma_commit();
       wgmma_wait<0>();
       wgmma_pin(o);
@@ -281,7 +262,7 @@ struct Consumer {
       const int32_t own = row + 8 * r;
       if (own >= part.count) continue;
       const int64_t h = part.head + own, place = (t * p.heads + h) * p.parts + part.index;
-      const float inverse = shared.inverses[own];
+      const float inverse = shared.inverses[own] * latent_scale;
       const int32_t column = half * kHalf + lane % 4 * 2;
       if (half == 0 && lane % 4 == 0) {
         if (p.parts > 1)
@@ -310,13 +291,16 @@ template <MlaTraits S, MlaWgmmaConfig C>
 __global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
     mla_wgmma(const __grid_constant__ MlaWgmmaParams g) {
   using namespace mla_wgmma_detail;
-  static_assert(S.latent % 128 == 0 && S.rotary % 64 == 0 && S.page % 8 == 0);
+  constexpr int kKeys = keys_of(S);
+  static_assert(S.latent % 128 == 0 && S.rotary % 64 == 0);
+  static_assert(S.page % 8 == 0 || is_f8(S.cache));
   extern __shared__ unsigned char raw[];
   const Shared<S> shared(raw);
   const MlaParams& p = g.p;
   launch_dependents();
   if (threadIdx.x == 0) {
-    tma_prefetch_map(g.q_nope), tma_prefetch_map(g.ckv);
+    tma_prefetch_map(g.q_nope);
+    if constexpr (!is_f8(S.cache)) tma_prefetch_map(g.ckv);
     shared.start();
   }
   // The blocks of a token's heads are adjacent: they read the same keys.
@@ -338,7 +322,15 @@ __global__ void __launch_bounds__(mla_wgmma_detail::kThreads, 1)
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   if (group == 0) {
     release_registers<40>();
-    produce<S>(g, shared, part);
+    if constexpr (is_f8(S.cache)) {
+      const int32_t warp = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 32, 0);
+      if (warp == 0)
+        copy_codes<S>(g, shared, part);
+      else
+        widen_codes<S>(shared, part, warp - 1);
+    } else {
+      produce<S>(g, shared, part);
+    }
   } else {
     take_registers<232>();
     Consumer<S> of(g, shared, part, group - 1);

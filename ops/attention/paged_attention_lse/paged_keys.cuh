@@ -89,16 +89,4 @@ __device__ inline float factor_of(const PagedParams& p) {
   return S.softcap ? scale / p.softcap : scale;
 }
 
-/// Loads kCount elements as f32: contiguous and aligned, or one.
-template <DType T, int kCount>
-__device__ inline void load_floats(float (&out)[kCount], const void* base, int64_t offset) {
-  const Vec<T, kCount> v = load_vec<T, kCount, kCount * size_of(T)>(base, offset);
-  if constexpr (is_f8(T)) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) out[i] = unpack_one<T>(v.words[i / 4] >> (8 * (i % 4)));
-  } else {
-    v.unpack(out);
-  }
-}
-
 }  // namespace dlblas::attention
