@@ -61,6 +61,10 @@ std::int64_t WgmmaShape::waves(const C& c) const {
   return ceil_div(blocks(c), std::max<std::int64_t>(1, units / c.cluster * c.cluster));
 }
 
+/// A block that normalises rows has one tile, which holds all rows.
+bool WgmmaShape::tile_is_the_blocks_only(const C& c) const {
+  return c.block_m >= m_ && tiles(c) <= device_.units;
+}
 bool WgmmaShape::block_m_wastes_little(const C& c) const {
   return c.block_m == 64 || 4 * round_up(m_, c.block_m) <= 5 * round_up(m_, 64);
 }
@@ -104,10 +108,12 @@ bool WgmmaShape::device_is_filled(const C& c) const {
   return 5 * tiles(c) * (c.share == GemmShare::kK ? c.cluster : 1) >= 3 * device_.units;
 }
 bool WgmmaShape::exists(const C& c) const {
+  if (tile_.normed && !valid(with_norm(c))) return false;
   return valid(c) && !(c.pingpong && span(c) > 0) &&
          c.sums() <= (c.pingpong ? tile_.most_apart : tile_.most_together) &&
          (span(c) == 0 || c.sums() <= tile_.most_carried) &&
-         c.shared_bytes(true, span(c)) <= device_.shared_bytes_per_block;
+         (tile_.normed ? with_norm(c) : c).shared_bytes(true, span(c)) <=
+             device_.shared_bytes_per_block;
 }
 bool WgmmaShape::ring_is_deep(const C& c) const {
   const std::int64_t work = ceil_div(chain(c), c.block_k) * waves(c);
@@ -207,6 +213,9 @@ void WgmmaShape::constrain(Space& space) const {
   const Names whole = {"block_m",  "block_n", "block_k", "warpgroups",
                        "pingpong", "share",   "cluster", "stages"};
   require("is_offered", {"swapped", "stream"}, &WgmmaShape::is_offered);
+  if (tile_.normed)
+    require("tile_is_the_blocks_only", {"block_m", "block_n"},
+            &WgmmaShape::tile_is_the_blocks_only);
   require("block_m_wastes_little", {"block_m"}, &WgmmaShape::block_m_wastes_little);
   require("block_n_wastes_little", {"block_n"}, &WgmmaShape::block_n_wastes_little);
   require("depth_suits_tile", {"block_m", "block_n", "block_k"}, &WgmmaShape::depth_suits_tile);

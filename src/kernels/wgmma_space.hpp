@@ -24,6 +24,7 @@ struct WgmmaTiles {
   /// one: a program's operands and functions need registers as well.
   int most_apart = 192, most_together = 192;
   int most_carried = 192;  // where K comes in spans
+  bool normed = false;     // rows of A are normalised on the way (device/gemm/wgmma_norm.cuh)
 };
 
 /// How configurations divide a product of [m, k] and [k, n], n columns of all parts.
@@ -56,6 +57,7 @@ class WgmmaShape {
 
   // Constraints: each reads only the knobs that it names.
   bool is_offered(const C& c) const { return !c.swapped && !c.stream; }
+  bool tile_is_the_blocks_only(const C& c) const;
   bool block_m_wastes_little(const C& c) const;
   bool block_n_wastes_little(const C& c) const;
   bool tile_is_large(const C& c) const;
