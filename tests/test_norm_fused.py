@@ -1,6 +1,5 @@
-"""norm_linear and norm_gated_linear in one kernel, on a GPU: values of every implementation, rows that
-f32's squares do not hold, Inf and NaN, the same bits in every run and under capture; and, without a
-GPU, what is chosen and why the others are not.
+"""norm_linear and norm_gated_linear in one kernel, on a GPU: values, rows whose squares leave f32,
+Inf and NaN, the same bits in every run and under capture.
 
 Read next: device/gemm/wgmma_norm.cuh, device/gemm/gemv_norm.cuh, ops/mlp/norm_fused.cpp.
 """
@@ -21,8 +20,8 @@ from dlblas import errors  # noqa: E402
 OPS = ("norm_linear", "norm_gated_linear")
 FUSED = ("cuda_gemv", "cuda_wgmma")
 ROWS = (1, 3, 16, 37, 64, 128, 256)
-# Columns, depth: tiles cut short, a depth that is no multiple of a stage, columns that only cuda_gemv
-# takes, more tiles than one column of them.
+# Columns, depth: tiles cut short, a depth that is no multiple of a stage, columns that only
+# cuda_gemv takes, many tiles.
 SIZES = ((72, 264), (41, 512), (520, 1096), (2056, 4096))
 MOST = {torch.float16: 1e-3, torch.bfloat16: 6e-3}
 gpu = pytest.mark.gpu
@@ -56,8 +55,10 @@ def takes(name: str, rows: int, columns: int, dtype: Any) -> bool:
 
 
 KINDS = (
-    (torch.bfloat16, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.float16, torch.float16),
-)  # fmt: skip
+    (torch.bfloat16, torch.bfloat16),
+    (torch.bfloat16, torch.float32),
+    (torch.float16, torch.float16),
+)
 
 
 def near(y: Any, want: Any, most: float, what: Any) -> None:
@@ -151,7 +152,7 @@ def test_rows_of_any_size(op: str, rows: int, eps: float) -> None:
 @pytest.mark.parametrize("rows", [3, 37])
 @pytest.mark.parametrize("op", OPS)
 def test_what_leaves_the_range_on_the_way(op: str, rows: int) -> None:
-    """Products of elements and gains, and their sums, that f32 does not hold; the results it does."""
+    """Products of elements and gains that f32 does not hold, and results that it does."""
     tensors = made(op, rows, 72, 1096, torch.bfloat16)
     tensors[0] *= 1e5
     tensors[1] *= 3e33

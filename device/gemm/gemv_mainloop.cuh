@@ -54,7 +54,8 @@ struct GemvRows {
 
 /// `unroll` accesses to each column from k on. kGuard: some may be beyond the end of K.
 template <GemmTraits S, GemvConfig C, bool kGuard, class Rows>
-__device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall& p, Rows& rows,
+__device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall& p,
+                                           const Rows& rows,
                                            const void* const (&columns)[C.columns], int64_t k) {
   using Eight = Vec<S.type, 8>;
   Eight w[C.unroll][C.columns];
@@ -97,9 +98,9 @@ __device__ __forceinline__ void gemv_columns(const void* (&columns)[C.columns], 
 
 /// A lane's sums over its warp's part of K.
 template <GemmTraits S, GemvConfig C, class Rows>
-__device__ __forceinline__ void gemv_walk(GemvTotals<S, C>& totals, const GemmCall& p, Rows& rows,
-                                          const void* const (&columns)[C.columns], int warp,
-                                          int lane) {
+__device__ __forceinline__ void gemv_walk(GemvTotals<S, C>& totals, const GemmCall& p,
+                                          const Rows& rows, const void* const (&columns)[C.columns],
+                                          int warp, int lane) {
   GemvSums<S, C> sums = {};
   constexpr int kBatch = kGemvStep * C.unroll, kBatches = kGemvChain / (4 * C.unroll);
   int64_t k = warp % C.split * kBatch;
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(C.threads())
   const void* columns[C.columns];
   gemv_columns<C, kParts>(columns, p.gemm, n0, all);
   GemvTotals<S, C> totals = {};
-  GemvRows<S> rows{p.gemm};
+  const GemvRows<S> rows{p.gemm};
   gemv_walk<S, C>(totals, p.gemm, rows, columns, warp, lane);
 #pragma unroll
   for (int c = 0; c < C.columns; ++c)

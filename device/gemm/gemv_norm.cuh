@@ -4,7 +4,7 @@
 // contiguous gain of 16 or 32 bits. Out: the epilogue's. Numerics: all in f32, x̂ is never rounded.
 // Where f32 does not hold a mean square, or a scaled sum is not finite, a block computes again,
 // with squares in f64 and rows normalised first. Read next: gemv_mainloop.cuh,
-// ops/mlp/norm_gemv_cuda.cpp.
+// ops/mlp/norm_fused.cpp.
 #pragma once
 
 #include "device/gemm/gemv_mainloop.cuh"
@@ -16,7 +16,7 @@ template <typename Epilogue>
 struct GemvNormParams {
   GemmParams<Epilogue> product;
   const void* gain;
-  double eps64;
+  double eps64, inverse_k64;
   float eps, inverse_k;
 };
 
@@ -25,9 +25,9 @@ template <GemmTraits S, DType kGain>
 struct GemvSquaredRows {
   const GemmCall& p;
   const void* gain;
-  float squares[S.rows][2] = {};
+  float (&squares)[S.rows][2];
 
-  __device__ __forceinline__ void load(float (&x)[S.rows][8], int64_t at, bool inside) {
+  __device__ __forceinline__ void load(float (&x)[S.rows][8], int64_t at, bool inside) const {
     GemvRows<S>{p}.load(x, at, inside);
     float g[8];
     (inside ? load_vec<kGain, 8>(gain, at) : Vec<kGain, 8>::zero()).unpack(g);
@@ -49,7 +49,7 @@ template <GemmTraits S, DType kGain>
 struct GemvNormedRows {
   const GemmCall& p;
   const void* gain;
-  RowScale<S.type> scales[S.rows];
+  const RowScale<S.type> (&scales)[S.rows];
 
   __device__ __forceinline__ void load(float (&x)[S.rows][8], int64_t at, bool inside) const {
     GemvRows<S>{p}.load(x, at, inside);
@@ -65,14 +65,15 @@ struct GemvNormedRows {
 
 /// The factor of row m, from squares in f64; every thread of the block calls it.
 template <GemmTraits S>
-__device__ inline RowScale<S.type> wide_scale(const GemmCall& p, int m, double eps) {
+__device__ inline RowScale<S.type> wide_scale(const GemmCall& p, int m, double inverse_k,
+                                              double eps) {
   double sum = 0;
 #pragma unroll 1
   for (int64_t k = threadIdx.x % 32; m < p.m && k < p.k; k += 32) {
     const double v = load_vec<S.type, 1, 2>(p.a, m * p.a_row + k).pair(0).low;
     sum += v * v;
   }
-  const double mean = warp_sum_in_loop(sum) / static_cast<double>(p.k) + eps;
+  const double mean = warp_sum_in_loop(sum) * inverse_k + eps;
   const bool outside = mean < 0x1p-100 || mean > 0x1p126;  // false for NaN
   return outside ? RowScale<S.type>::wide_root(mean)
                  : RowScale<S.type>::root(static_cast<float>(mean));
@@ -129,12 +130,13 @@ __global__ void __launch_bounds__(C.threads())
   };
   {
     GemvTotals<S, C> totals = {};
-    GemvSquaredRows<S, kGain> rows{p.gemm, params.gain};
+    float squares[S.rows][2] = {};
+    const GemvSquaredRows<S, kGain> rows{p.gemm, params.gain, squares};
     gemv_walk<S, C>(totals, p.gemm, rows, columns, warp, lane);
     publish(totals);
 #pragma unroll
     for (int m = 0; m < S.rows; ++m) {
-      const float sum = warp_sum(rows.squares[m][0] + rows.squares[m][1]);
+      const float sum = warp_sum(squares[m][0] + squares[m][1]);
       if (lane == 0) shared[warp][C.columns][m] = sum;
     }
   }
@@ -149,9 +151,11 @@ __global__ void __launch_bounds__(C.threads())
   const bool scaled = __syncthreads_and(finite) != 0;
   if (!scaled) {
     GemvTotals<S, C> totals = {};
-    GemvNormedRows<S, kGain> rows{p.gemm, params.gain, {}};
+    RowScale<S.type> scales[S.rows];
 #pragma unroll
-    for (int m = 0; m < S.rows; ++m) rows.scales[m] = wide_scale<S>(p.gemm, m, params.eps64);
+    for (int m = 0; m < S.rows; ++m)
+      scales[m] = wide_scale<S>(p.gemm, m, params.inverse_k64, params.eps64);
+    const GemvNormedRows<S, kGain> rows{p.gemm, params.gain, scales};
     gemv_walk<S, C>(totals, p.gemm, rows, columns, warp, lane);
     publish(totals);
     __syncthreads();

@@ -87,7 +87,7 @@ struct GemvParams {
   GemmCall gemm;
   GemmOut y;
   const void* gain;
-  double eps64;
+  double eps64, inverse_k64;
   float eps, inverse_k;
 };
 
@@ -110,7 +110,8 @@ int GemvForm::multiply(const Args& args, const Context& context, const Kernel& k
   p.y = {y.data, y.strides[0], y.strides[1]};
   p.gain = args.tensors[op.gain].data;
   p.eps64 = args.scalars[op.eps].f, p.eps = static_cast<float>(p.eps64);
-  p.inverse_k = static_cast<float>(1 / static_cast<double>(p.gemm.k));
+  p.inverse_k64 = 1 / static_cast<double>(p.gemm.k);
+  p.inverse_k = static_cast<float>(p.inverse_k64);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(ceil_div(op.parts * p.gemm.n, s.config.block_columns()));
   how.block.x = static_cast<unsigned>(s.config.threads());
