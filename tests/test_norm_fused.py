@@ -44,7 +44,7 @@ def wanted(op: str, tensors: list[Any], eps: float) -> Any:
 
 def run(op: str, tensors: list[Any], eps: float, name: str) -> Any:
     with dlblas.pinned(op, name):
-        return getattr(torch.ops.dlblas, op)(*tensors, eps)
+        return getattr(dlblas, op)(*tensors, eps)
 
 
 def takes(name: str, rows: int, columns: int, dtype: Any) -> bool:
@@ -114,7 +114,7 @@ def test_every_kind_of_tile(op: str, rows: int, columns: int, tile: tuple[int, i
     for stages in range(8, 1, -1):  # the two deepest rings
         try:
             with dlblas.pinned(op, "cuda_wgmma", config(*tile, stages)):
-                y = getattr(torch.ops.dlblas, op)(*tensors, 1e-6)
+                y = getattr(dlblas, op)(*tensors, 1e-6)
         except errors.Error:
             continue
         ran += 1
@@ -204,9 +204,11 @@ def test_the_same_bits_and_capture(op: str, rows: int) -> None:
             assert torch.equal(run(op, tensors, 1e-6, name), first), name
         out = torch.zeros_like(first)
         graph = torch.cuda.CUDAGraph()
-        with dlblas.pinned(op, name), torch.cuda.graph(graph):
-            for _ in range(3):  # dependent launches
-                out.copy_(getattr(torch.ops.dlblas, op)(*tensors, 1e-6))
+        with dlblas.pinned(op, name):
+            getattr(dlblas, op)(*tensors, 1e-6)
+            with torch.cuda.graph(graph):
+                for _ in range(3):  # dependent launches
+                    getattr(dlblas, op)(*tensors, 1e-6, out=out)
         graph.replay()
         graph.replay()
         assert torch.equal(out, first), name
@@ -224,3 +226,41 @@ def test_views() -> None:
                 with contextlib.suppress(errors.UnsupportedError):
                     y = run("norm_linear", [view, gain, weight], 1e-6, name).double()
                     assert float((y - want).norm() / want.norm()) <= 6e-3, name
+
+
+def chosen(op: str, rows: int, columns: int, depth: int, dtype: str, device: str) -> Any:
+    shapes = [(rows, depth), (depth,)] + [(columns, depth)] * (1 if op == "norm_linear" else 2)
+    specs = (dlblas.Spec(shape, dtype, device=device) for shape in shapes)
+    return dlblas.explain(op, *specs).as_dict()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_one_kernel_is_chosen_for_few_rows(op: str) -> None:
+    for rows, columns, depth in ((8, 4096, 4096), (16, 6144, 4096), (64, 14336, 4096)):
+        found = chosen(op, rows, columns, depth, "bf16", "sm_90a")
+        assert found["implementation"] == "cuda_wgmma" and found["source"] == "model"
+    for device in ("sm_90a", "sm_80"):
+        assert chosen(op, 1, 4096, 4096, "bf16", device)["implementation"] == "cuda_gemv"
+        assert chosen(op, 1, 41, 512, "f16", device)["implementation"] == "cuda_gemv"
+    for sizes in ((256, 4096, 4096), (16, 4100, 4096), (16, 128256, 4096)):
+        assert chosen(op, *sizes, "bf16", "sm_90a")["implementation"] == "cuda_composed"
+    assert chosen(op, 16, 4096, 4096, "f16", "sm_90a")["implementation"] == "cuda_composed"
+    assert chosen(op, 1, 4096, 4096, "f32", "sm_90a")["implementation"] == "cuda_composed"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "name", "why"),
+    [
+        ((192, 4096, 4096), "bf16", "cuda_wgmma", "x has more than 128 rows (bucket 192)"),
+        ((16, 4096, 4096), "f16", "cuda_wgmma", "x in f16 times rms_w may leave the range of f16"),
+        ((16, 4100, 4096), "bf16", "cuda_wgmma", "rows of y are aligned to 8 bytes"),
+        ((16, 128256, 4096), "bf16", "cuda_wgmma", "there are more tiles than multiprocessors"),
+        ((5, 4096, 4096), "bf16", "cuda_gemv", "x has more than 4 rows (bucket 8)"),
+        ((1, 4096, 4100), "bf16", "cuda_gemv", "K = 4100 is not a multiple of 8"),
+        ((1, 4096, 4096), "f32", "cuda_gemv", "f32 stays IEEE here"),
+    ],
+)
+def test_why_not(sizes: tuple[int, int, int], dtype: str, name: str, why: str) -> None:
+    found = chosen("norm_linear", *sizes, dtype, "sm_90a")
+    rows = {row["implementation"]: row for row in found["candidates"]}
+    assert rows[name]["reason"].startswith(why)

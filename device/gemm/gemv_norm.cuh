@@ -44,25 +44,6 @@ struct GemvSquaredRows {
     }
   }
 };
-/// Rows normalised, as the norm alone does.
-template <GemmTraits S, DType kGain>
-struct GemvNormedRows {
-  const GemmCall& p;
-  const void* gain;
-  const RowScale<S.type> (&scales)[S.rows];
-
-  __device__ __forceinline__ void load(float (&x)[S.rows][8], int64_t at, bool inside) const {
-    GemvRows<S>{p}.load(x, at, inside);
-    float g[8];
-    (inside ? load_vec<kGain, 8>(gain, at) : Vec<kGain, 8>::zero()).unpack(g);
-#pragma unroll
-    for (int m = 0; m < S.rows; ++m)
-#pragma unroll
-      for (int i = 0; i < 8; ++i)
-        x[m][i] = x[m][i] * (S.type == DType::kF16 ? 1 : scales[m].first) * scales[m].second * g[i];
-  }
-};
-
 /// The factor of row m, from squares in f64; every thread of the block calls it.
 template <GemmTraits S>
 __device__ inline RowScale<S.type> wide_scale(const GemmCall& p, int m, double inverse_k,
@@ -94,7 +75,8 @@ __global__ void __launch_bounds__(C.threads())
   const int64_t first = int64_t{blockIdx.x} * C.block_columns(),
                 all = product_columns<kParts>(p.gemm);
   const void* columns[C.columns];
-  gemv_columns<C, kParts>(columns, p.gemm, first + warp / C.split * C.columns, all);
+  const int64_t n0 = first + warp / C.split * C.columns;
+  gemv_columns<C, kParts>(columns, p.gemm, n0, all);
   constexpr int kEach = C.columns * S.rows / kParts;  // results of a warp
   const auto publish = [&](const GemvTotals<S, C>& totals) {
 #pragma unroll
@@ -149,15 +131,28 @@ __global__ void __launch_bounds__(C.threads())
       finite = finite && fabsf(total[part] * factor) <= kLargest;
   });
   const bool scaled = __syncthreads_and(finite) != 0;
-  if (!scaled) {
-    GemvTotals<S, C> totals = {};
-    RowScale<S.type> scales[S.rows];
-#pragma unroll
-    for (int m = 0; m < S.rows; ++m)
-      scales[m] = wide_scale<S>(p.gemm, m, params.inverse_k64, params.eps64);
-    const GemvNormedRows<S, kGain> rows{p.gemm, params.gain, scales};
-    gemv_walk<S, C>(totals, p.gemm, rows, columns, warp, lane);
-    publish(totals);
+  if (!scaled) {  // slow and in few registers, which are those of all launches
+#pragma unroll 1
+    for (int m = 0; m < S.rows; ++m) {
+      const RowScale<S.type> scale = wide_scale<S>(p.gemm, m, params.inverse_k64, params.eps64);
+      const float before = S.type == DType::kF16 ? 1 : scale.first;
+#pragma unroll 1
+      for (int c = 0; c < C.columns; ++c) {
+        const int64_t n = (n0 + c < all ? n0 + c : all - kParts + c % kParts) / kParts;
+        const void* const column = p.gemm.b[c % kParts];
+        float sum = 0;
+#pragma unroll 1
+        for (int64_t k = warp % C.split * 32 + lane; m < p.gemm.m && k < p.gemm.k;
+             k += C.split * 32) {
+          const float x = load_vec<S.type, 1, 2>(p.gemm.a, m * p.gemm.a_row + k).pair(0).low;
+          const float gain = load_vec<kGain, 1, size_of(kGain)>(params.gain, k).pair(0).low;
+          const float b = load_vec<S.type, 1, 2>(column, n * p.gemm.b_col + k).pair(0).low;
+          sum = fmaf(x * before * scale.second * gain, b, sum);
+        }
+        sum = warp_sum(sum);
+        if (lane == 0) shared[warp][c][m] = sum;
+      }
+    }
     __syncthreads();
   }
   each_result([&](int group, int m, int64_t n, float(&total)[kParts]) {

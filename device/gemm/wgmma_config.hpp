@@ -40,10 +40,11 @@ struct GemmWgmmaConfig {
   // A, B and D are stacks of matrices, maps of three dimensions. Each matrix has `rows_each` rows
   // of D, whole tiles: those beyond its own are read as zeros and not stored.
   bool batched = false;
-  bool normed = false;  // rows of A are normalised on the way: see wgmma_norm.cuh
+  int32_t gain_bytes = 0;  // of an element of the gain, if rows of A are normalised on the way
 
-  constexpr int steps() const { return block_k / 64; }  // rows of 128 bytes along K
-  constexpr int threads() const { return (warpgroups + 1 + (normed ? 1 : 0)) * 128; }
+  constexpr bool normed() const { return gain_bytes > 0; }  // see wgmma_norm.cuh
+  constexpr int steps() const { return block_k / 64; }      // rows of 128 bytes along K
+  constexpr int threads() const { return (warpgroups + 1 + (normed() ? 1 : 0)) * 128; }
   /// Units of 64 rows that one warpgroup multiplies.
   constexpr int row_blocks() const { return block_m / 64 / (pingpong ? 1 : warpgroups); }
   /// Sums per multiplying thread.
@@ -69,8 +70,12 @@ struct GemmWgmmaConfig {
     return 1024 + stages * (stage_bytes(b_by_depth) + 16) + staging_bytes() +
            carried_bytes(span, block_m * block_n) + norm_bytes();
   }
-  /// A barrier per stage and two per block, a factor per row, and whether a second pass follows.
-  constexpr int norm_bytes() const { return normed ? (stages + 2) * 8 + block_m * 4 + 8 : 0; }
+  /// Stages of the gain; a barrier per stage and two per block, a factor per row, and whether a
+  /// second pass follows.
+  constexpr int gains_bytes() const { return stages * block_k * gain_bytes; }
+  constexpr int norm_bytes() const {
+    return normed() ? gains_bytes() + (stages + 2) * 8 + block_m * 4 + 8 : 0;
+  }
 };
 
 /// What the kernel supports. 192 sums leave 40 of the 232 registers that a thread may have; with
@@ -85,8 +90,8 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
   if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
   if (c.batched && (c.swapped || c.stream || c.share != GemmShare::kNone)) return false;
   // 512 threads have 128 registers each; the multiplying ones get 168, of the copying ones.
-  if (c.normed && (c.swapped || c.stream || c.batched || c.pingpong ||
-                   c.share != GemmShare::kNone || c.sums() > (c.warpgroups == 1 ? 112 : 88)))
+  if (c.normed() && (c.swapped || c.stream || c.batched || c.pingpong ||
+                     c.share != GemmShare::kNone || c.sums() > (c.warpgroups == 1 ? 112 : 88)))
     return false;
   if (c.multicast()) return c.cluster == 2 && (c.share == GemmShare::kA || c.block_n % 16 == 0);
   if (c.share == GemmShare::kK)  // the others' sums lie in the ring of the first
@@ -97,8 +102,8 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
 }
 
 /// The same configuration with rows of A normalised.
-constexpr GemmWgmmaConfig with_norm(GemmWgmmaConfig c) {
-  c.normed = true;
+constexpr GemmWgmmaConfig with_norm(GemmWgmmaConfig c, int32_t gain_bytes) {
+  c.gain_bytes = gain_bytes;
   return c;
 }
 /// Where a call has what the norm needs: the gain, one factor per column of A; A itself, for rows

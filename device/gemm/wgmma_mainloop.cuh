@@ -231,7 +231,7 @@ __device__ __forceinline__ void give_registers() {
 }
 template <GemmWgmmaConfig C>
 __device__ __forceinline__ void get_registers() {
-  if constexpr (C.warpgroups == 2) take_registers<C.normed ? 168 : 232>();
+  if constexpr (C.warpgroups == 2) take_registers<C.normed() ? 168 : 232>();
   if constexpr (C.warpgroups == 3) take_registers<152>();
 }
 
@@ -276,7 +276,7 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.ask(asked[r], at(r));
     typename Product::Sums d;
-    if constexpr (C.normed)
+    if constexpr (C.normed())
       run_normed<S, C>(product, d, part.count, call, ring, group);
     else
       product.run(d, part.count, group);
@@ -299,7 +299,7 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
     }
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.run(d[r], asked[r], at(r));
-    if constexpr (C.share == GemmShare::kK || C.normed) break;
+    if constexpr (C.share == GemmShare::kK || C.normed()) break;
   }
   epilogue.finish();
 }
@@ -333,8 +333,8 @@ __device__ __forceinline__ void gemm_wgmma_block(const GemmWgmmaCall& call) {
     if (threadIdx.x == 0) produce<S, C, P::kParts, P::kFold>(call, ring);
     __syncwarp();
     if constexpr (C.share == GemmShare::kK) cluster_sync(), cluster_sync();
-  } else if (C.normed && group > C.warpgroups) {
-    if constexpr (C.normed) scale_stages<S, C, P::kGain>(call, ring);
+  } else if (C.normed() && group > C.warpgroups) {
+    if constexpr (C.normed()) scale_stages<S, C, P::kGain>(call, ring);
   } else {
     get_registers<C>();
     consume<S, C, P>(call, ring, group - 1);

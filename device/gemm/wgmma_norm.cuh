@@ -9,7 +9,7 @@
 // norm alone does: with squares in f64 and x · r · gain rounded once. So Inf, NaN and rows of any
 // size give what they do there.
 //
-//   copying thread     → full[s]     copies as ever; after the last stage it waits for the verdict
+//   copying thread     → full[s]     copies the gain as well; after all, it waits for the verdict
 //   scaling warpgroup  full[s] → ready[s] (its four warps), then factors → scaled
 //   multiplying        full[s], ready[s] → WGMMA; then factors, again → judged → all
 //
@@ -25,7 +25,7 @@ namespace dlblas {
 
 template <GemmTraits S, GemmWgmmaConfig C, DType kGain>
 class GemmScaler {
-  static_assert(C.normed && S.a_by_depth && S.type == DType::kBF16);
+  static_assert(C.normed() && S.a_by_depth && S.type == DType::kBF16);
 
  public:
   __device__ __forceinline__ GemmScaler(const GemmWgmmaCall& call, const GemmRing<S, C>& ring)
@@ -72,55 +72,71 @@ class GemmScaler {
     return v;
   }
 
-  using Gains = Vec<kGain, 8>;
-  /// Columns past the end are zeros in A.
-  __device__ __forceinline__ Gains gains(int32_t k) const {
-    const void* const from = call_.operands[kGemmGainPlace].data;
-    if (k + 8 <= call_.k) return load_vec<kGain, 8>(from, k);
-    Gains g = Gains::zero();
+  /// The gain of this thread's chunk; zeros past the end, as in A.
+  __device__ __forceinline__ Vec<kGain, 8> gain(int32_t k, int s) const {
+    constexpr int kBytes = size_of(kGain);
+    Vec<kGain, 8> g = Vec<kGain, 8>::zero();
+    const uint32_t from =
+        shared_address(ring_.gains) + (at_.stage * C.block_k + s * 64 + chunk_ * 8) * kBytes;
+    if (k + s * 64 + chunk_ * 8 >= call_.k) return g;
 #pragma unroll
-    for (int i = 0; i < 8; i += 2) {
-      const float low = k + i < call_.k ? load_vec<kGain, 1, 2>(from, k + i).pair(0).low : 0;
-      const float high =
-          k + i + 1 < call_.k ? load_vec<kGain, 1, 2>(from, k + i + 1).pair(0).low : 0;
-      g.set_pair(i / 2, low, high);
+    for (int i = 0; i < kBytes / 2; ++i) {
+      uint32_t words[4];
+      load_shared(words, from + i * 16);
+#pragma unroll
+      for (int w = 0; w < 4; ++w) g.words[i * 4 + w] = words[w];
     }
     return g;
+  }
+
+  /// Words of eight elements times the gain, each rounded once.
+  __device__ static __forceinline__ void multiply(uint32_t (&words)[4], const Vec<kGain, 8>& g) {
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      if constexpr (kGain == DType::kBF16) {
+        asm("mul.rn.bf16x2 %0, %0, %1;" : "+r"(words[w]) : "r"(g.words[w]));
+      } else {
+        const FloatPair x = unpack_pair<S.type>(words[w]), factor = g.pair(w);
+        words[w] = pack_pair<S.type>(x.low * factor.low, x.high * factor.high);
+      }
+    }
   }
 
   template <bool kScaled>
   __device__ __forceinline__ void pass(int32_t count, const RowScale<S.type> (&scales)[kEach]) {
 #pragma unroll 1
     for (int32_t stage = 0; stage < count; ++stage, at_.advance()) {
-      Gains g[C.steps()];  // requested before the stage has come
-#pragma unroll
-      for (int s = 0; s < C.steps(); ++s) g[s] = gains(stage * C.block_k + s * 64 + chunk_ * 8);
       const uint32_t tile = first_ + at_.stage * GemmRing<S, C>::kStageBytes;
       float part[kEach] = {};
       ring_.full[at_.stage].wait(at_.parity);
 #pragma unroll
       for (int s = 0; s < C.steps(); ++s) {
-        float gain[8];
-        g[s].unpack(gain);
+        const Vec<kGain, 8> g = gain(stage * C.block_k, s);
+        uint32_t words[kEach][4];  // all are under way before the first is used
+#pragma unroll
+        for (int i = 0; i < kEach; ++i)
+          if (inside(i)) load_shared(words[i], tile + (s * C.block_m + i * 16) * 128);
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
           if (!inside(i)) continue;
-          const uint32_t place = tile + (s * C.block_m + i * 16) * 128;
-          uint32_t words[4];
-          load_shared(words, place);
+          if constexpr (kScaled) {
 #pragma unroll
-          for (int w = 0; w < 4; ++w) {
-            FloatPair x = unpack_pair<S.type>(words[w]);
-            if constexpr (kScaled) {
-              x.low = x.low * scales[i].first * scales[i].second;
-              x.high = x.high * scales[i].first * scales[i].second;
-            } else {
+            for (int w = 0; w < 4; ++w) {
+              const FloatPair x = unpack_pair<S.type>(words[i][w]), factor = g.pair(w);
+              const float low = x.low * scales[i].first * scales[i].second;
+              const float high = x.high * scales[i].first * scales[i].second;
+              words[i][w] = pack_pair<S.type>(low * factor.low, high * factor.high);
+            }
+          } else {
+#pragma unroll
+            for (int w = 0; w < 4; ++w) {
+              const FloatPair x = unpack_pair<S.type>(words[i][w]);
               part[i] = fmaf(x.low, x.low, part[i]);
               part[i] = fmaf(x.high, x.high, part[i]);
             }
-            words[w] = pack_pair<S.type>(x.low * gain[2 * w], x.high * gain[2 * w + 1]);
+            multiply(words[i], g);
           }
-          store_shared(place, words);
+          store_shared(tile + (s * C.block_m + i * 16) * 128, words[i]);
         }
       }
       fence_async_shared();
@@ -210,9 +226,9 @@ __device__ __forceinline__ void run_normed(Product& product, typename Product::S
 
 /// As gemm_wgmma. P::kGain: the gain's type.
 template <GemmTraits S, GemmWgmmaConfig C, class P>
-__global__ void __launch_bounds__(with_norm(C).threads(), 1)
+__global__ void __launch_bounds__(with_norm(C, size_of(P::kGain)).threads(), 1)
     gemm_wgmma_normed(const __grid_constant__ GemmWgmmaCall call) {
-  gemm_wgmma_block<S, with_norm(C), P>(call);
+  gemm_wgmma_block<S, with_norm(C, size_of(P::kGain)), P>(call);
 }
 
 }  // namespace dlblas

@@ -19,6 +19,7 @@
 // Read next: wgmma_mainloop.cuh.
 #pragma once
 
+#include "device/bulk_copy.cuh"
 #include "device/gemm/wgmma_tiles.cuh"
 #include "device/tma.cuh"
 
@@ -30,9 +31,9 @@ struct GemmRing {
   unsigned char* tiles;
   unsigned char* staging;
   unsigned char* carried;
+  unsigned char* gains;  // where rows are normalised, as what follows empty: wgmma_norm.cuh
   Mbarrier* full;
   Mbarrier* empty;
-  // Where rows are normalised: wgmma_norm.cuh.
   Mbarrier* ready;
   Mbarrier* scaled;
   Mbarrier* judged;
@@ -43,9 +44,10 @@ struct GemmRing {
     tiles = raw + (1024 - shared_address(raw) % 1024) % 1024;
     staging = tiles + C.stages * kStageBytes;
     carried = staging + C.staging_bytes();
-    full = reinterpret_cast<Mbarrier*>(carried + carried_bytes(S.span, C.block_m * C.block_n));
+    gains = carried + carried_bytes(S.span, C.block_m * C.block_n);
+    full = reinterpret_cast<Mbarrier*>(gains + C.gains_bytes());
     empty = full + C.stages;
-    if constexpr (C.normed) {
+    if constexpr (C.normed()) {
       ready = empty + C.stages, scaled = ready + C.stages, judged = scaled + 1;
       factors = reinterpret_cast<float*>(judged + 1);
       again = reinterpret_cast<int32_t*>(factors + C.block_m);
@@ -57,9 +59,9 @@ struct GemmRing {
     for (int s = 0; s < C.stages; ++s) {
       full[s].init(1);
       empty[s].init(kWarps * C.sharers());
-      if constexpr (C.normed) ready[s].init(4);
+      if constexpr (C.normed()) ready[s].init(4);
     }
-    if constexpr (C.normed) scaled->init(4), judged->init(kWarps), *again = 0;
+    if constexpr (C.normed()) scaled->init(4), judged->init(kWarps), *again = 0;
     fence_mbarrier_init();
   }
   /// Where rows are normalised: waits for the verdict on the first pass.
@@ -165,7 +167,15 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
       unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
-      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent);
+      if constexpr (C.normed()) {
+        const int32_t there = (call.k - k < C.block_k ? call.k - k : C.block_k) * C.gain_bytes;
+        full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent + there);
+        bulk_load(shared_address(ring.gains + at.stage * C.block_k * C.gain_bytes),
+                  static_cast<const char*>(call.operands[kGemmGainPlace].data) + k * C.gain_bytes,
+                  there, full);
+      } else {
+        full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent);
+      }
       A::template load<C.block_m, C.block_m>(a, call.a, full, 0, row, k, tiles.rank, matrix);
       if constexpr (kFold > 0) {
         load_folded<C, kFold, B>(a + C.a_bytes(), call.b[0], full, part.tile.column, k, tiles.rank);
@@ -175,7 +185,7 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
           B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[p], full, p * kColumns,
                                                 part.tile.column, k, tiles.rank, matrix);
       }
-      if constexpr (C.normed)
+      if constexpr (C.normed())
         if (i + 1 == part.count && !twice && ring.comes_again()) twice = true, i = -1;
     }
     if constexpr (C.stream) copy_given<S, C>(call, ring, at, part.givers);

@@ -124,14 +124,15 @@ int GemvForm::multiply(const Args& args, const Context& context, const Kernel& k
 using C = GemmWgmmaConfig;
 constexpr std::int64_t kMostRows = 128;
 
-kernels::WgmmaShape shape_of(const Query& q, const NormProduct& op, bool normed) {
+kernels::WgmmaShape shape_of(const Query& q) {
+  const NormProduct& op = op_of(q);
   return {normed_size(q),
           normed_product_bytes(q),
           {.parts = op.parts,
            .most_apart = 192,
-           .most_together = normed ? 112 : 176,
+           .most_together = 112,
            .most_carried = 112,
-           .normed = normed},
+           .gain_bytes = size_of(q.problem.tensors[op.gain].dtype)},
           q.problem,
           q.device};
 }
@@ -144,7 +145,7 @@ struct WgmmaForm : kernels::CudaForm<NormedForm, C> {
   static const ConfigTable<C>& table() { return kernels::wgmma_table(); }
 
   static NormedForm traits(const Query& q, const C& c) {
-    return normed_form(q, 0, shape_of(q, op_of(q), true).span(c));
+    return normed_form(q, 0, shape_of(q).span(c));
   }
   static Support supports(const Query& q) {
     const NormProduct& op = op_of(q);
@@ -165,6 +166,7 @@ struct WgmmaForm : kernels::CudaForm<NormedForm, C> {
     if (y.align_log2 < kAlignCap)
       return Support::no("rows of {} are aligned to {} bytes; 16 are needed", tensor(op.y),
                          std::int64_t{1} << y.align_log2);
+    if (p.dims[op.k] % 8 != 0) return Support::no("K = {} is not a multiple of 8", p.dims[op.k]);
     if (p.dims[op.n] % 8 != 0)  // the copy engine stores 16 bytes or none
       return Support::no("{} columns: rows of {} are no multiples of 16 bytes", p.dims[op.n],
                          tensor(op.y));
@@ -174,20 +176,17 @@ struct WgmmaForm : kernels::CudaForm<NormedForm, C> {
       return Support::no("there are more tiles than multiprocessors: a block takes one alone");
     return Support::yes();
   }
-  static void constrain(const Query& q, Space& space) {
-    shape_of(q, op_of(q), true).constrain(space);
-  }
-  static double milliseconds(const Query& q, const C& c) {
-    return shape_of(q, op_of(q), true).milliseconds(c);
-  }
+  static void constrain(const Query& q, Space& space) { shape_of(q).constrain(space); }
+  static double milliseconds(const Query& q, const C& c) { return shape_of(q).milliseconds(c); }
   static C preset(const Query& q) {
-    const kernels::WgmmaShape shape = shape_of(q, op_of(q), true);
+    const kernels::WgmmaShape shape = shape_of(q);
     return kernels::least_estimate<WgmmaForm>(
         q, {false, 64, 16, 64, 1, false, GemmShare::kNone, 1, 2, false, 8},
         [&](const C& c) { return shape.milliseconds(c); });
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    return with_norm(s.config).shared_bytes(true, s.traits.gemm.span);
+    return with_norm(s.config, size_of(s.traits.normed.gain))
+        .shared_bytes(true, s.traits.gemm.span);
   }
   static std::vector<KernelSource> sources(const Query& q, const State& s) {
     return {{"ops/mlp/norm_programs.cuh",
@@ -241,7 +240,7 @@ int WgmmaForm::multiply(const Args& args, const Context& context, const Kernel& 
   call.scalars[kGemmInverseK] = static_cast<float>(1 / static_cast<double>(product.k));
   call.scalars[kGemmEps64] = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   call.scalars[kGemmEps64 + 1] = std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32));
-  how.block.x = static_cast<unsigned>(with_norm(s.config).threads());
+  how.block.x = static_cast<unsigned>(with_norm(s.config, size_of(s.traits.normed.gain)).threads());
   how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
   how.dependent = s.dependent;
   const int code = cuda::launch(*kernel.entries[0], how, call, context.stream);

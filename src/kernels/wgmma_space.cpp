@@ -104,15 +104,15 @@ bool WgmmaShape::cluster_is_useful(const C& c) const {
   return c.cluster == 2 && c.block_m >= 128 && neighbours >= 2 && tiles(c) > device_.units;
 }
 bool WgmmaShape::device_is_filled(const C& c) const {
-  if (c.block_m == 64 && c.block_n <= std::max(64, tile_.parts * tile_.columns)) return true;
+  const bool is_smallest = c.block_m == 64 || (tile_.gain_bytes > 0 && m_ > 64);
+  if (is_smallest && c.block_n <= std::max(64, tile_.parts * tile_.columns)) return true;
   return 5 * tiles(c) * (c.share == GemmShare::kK ? c.cluster : 1) >= 3 * device_.units;
 }
 bool WgmmaShape::exists(const C& c) const {
-  if (tile_.normed && !valid(with_norm(c))) return false;
-  return valid(c) && !(c.pingpong && span(c) > 0) &&
+  return valid(with_norm(c, tile_.gain_bytes)) && !(c.pingpong && span(c) > 0) &&
          c.sums() <= (c.pingpong ? tile_.most_apart : tile_.most_together) &&
          (span(c) == 0 || c.sums() <= tile_.most_carried) &&
-         (tile_.normed ? with_norm(c) : c).shared_bytes(true, span(c)) <=
+         with_norm(c, tile_.gain_bytes).shared_bytes(true, span(c)) <=
              device_.shared_bytes_per_block;
 }
 bool WgmmaShape::ring_is_deep(const C& c) const {
@@ -213,7 +213,7 @@ void WgmmaShape::constrain(Space& space) const {
   const Names whole = {"block_m",  "block_n", "block_k", "warpgroups",
                        "pingpong", "share",   "cluster", "stages"};
   require("is_offered", {"swapped", "stream"}, &WgmmaShape::is_offered);
-  if (tile_.normed)
+  if (tile_.gain_bytes > 0)
     require("tile_is_the_blocks_only", {"block_m", "block_n"},
             &WgmmaShape::tile_is_the_blocks_only);
   require("block_m_wastes_little", {"block_m"}, &WgmmaShape::block_m_wastes_little);

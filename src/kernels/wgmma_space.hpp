@@ -24,7 +24,7 @@ struct WgmmaTiles {
   /// one: a program's operands and functions need registers as well.
   int most_apart = 192, most_together = 192;
   int most_carried = 192;  // where K comes in spans
-  bool normed = false;     // rows of A are normalised on the way (device/gemm/wgmma_norm.cuh)
+  int gain_bytes = 0;      // of a gain, where rows of A are normalised (device/gemm/wgmma_norm.cuh)
 };
 
 /// How configurations divide a product of [m, k] and [k, n], n columns of all parts.
