@@ -61,8 +61,9 @@ class GemmScaler {
   static constexpr int kTeams = 4 / kWarps;
   /// Eight threads share a row; a thread has the same eight columns of every kApart-th row.
   static constexpr int kApart = 4 * kWarps, kEach = kRows / kApart;
-  /// Rows whose words are loaded before the first is used.
-  static constexpr int kAtOnce = kEach < 8 ? kEach : 8;
+  /// Rows whose words are loaded before the first is used. Past the last row lies whatever does,
+  /// and what becomes of it does not matter: a branch for each row cost more than the row.
+  static constexpr int kAtOnce = 4;
   static_assert(kRows % kApart == 0 && kEach % kAtOnce == 0);
   const GemmWgmmaCall& call_;
   const GemmRing<S, C>& ring_;
@@ -145,17 +146,15 @@ class GemmScaler {
         const Vec<kGain, 8> g = gain(stage * C.block_k, s);
 #pragma unroll
         for (int from = 0; from < kEach; from += kAtOnce) {
-          if (!inside(from)) break;
+          if (kEach > kAtOnce && kApart * from >= call_.m) break;
           uint32_t words[kAtOnce][4];
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i)
-            if (inside(from + i)) load_shared(words[i], place(tile, s, from + i));
+          for (int i = 0; i < kAtOnce; ++i) load_shared(words[i], place(tile, s, from + i));
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i) {
-            if (!inside(from + i)) continue;
+          for (int i = 0; i < kAtOnce; ++i)
             change<kScaled>(words[i], squares_[from + i], g, scales[from + i]);
-            store_shared(place(tile, s, from + i), words[i]);
-          }
+#pragma unroll
+          for (int i = 0; i < kAtOnce; ++i) store_shared(place(tile, s, from + i), words[i]);
         }
       }
       fence_async_shared();

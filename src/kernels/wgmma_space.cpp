@@ -187,6 +187,12 @@ double WgmmaShape::memory_seconds(const C& c) const {
                                 kAlone * at_once * alone, kPort * at_once / of_a_port * alone});
   return bytes_ * again / (useful * busy * rate) + kEnds * static_cast<double>(waves(c) - 1);
 }
+/// What the warps that normalise rows take for all stages.
+double WgmmaShape::scaling_seconds(const C& c) const {
+  constexpr double kStage = 0.42e-6, kStep = 0.025e-6;  // 16 rows of 64 of K
+  const double rows = static_cast<double>(ceil_div(std::min<std::int64_t>(m_, c.block_m), 16));
+  return static_cast<double>(ceil_div(k_, c.block_k)) * (kStage + kStep * rows * c.steps());
+}
 double WgmmaShape::milliseconds(const C& c) const {
   constexpr double kBarriers = 0.5e-6, kWords = 0.3;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
@@ -197,8 +203,9 @@ double WgmmaShape::milliseconds(const C& c) const {
   const double spans = span(c) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
   const double order =
       (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (32 - c.stages * c.steps()) + 1e-10 * (8 - c.stages);
-  return 1e3 *
-         (limits(product_seconds(c), memory_seconds(c), 8) + meeting + spans + order + 1.5e-6);
+  double seconds = limits(product_seconds(c), memory_seconds(c), 8);
+  if (tile_.gain_bytes > 0) seconds = limits(seconds, scaling_seconds(c), 8);
+  return 1e3 * (seconds + meeting + spans + order + 1.5e-6);
 }
 
 void WgmmaShape::constrain(Space& space) const {

@@ -75,6 +75,7 @@ class WgmmaShape {
   double step_seconds(const C& c, double crowd) const;
   double product_seconds(const C& c) const;
   double memory_seconds(const C& c) const;
+  double scaling_seconds(const C& c) const;
 };
 
 /// GemmTraits::span on tensor cores, as matmul's: short for calls that request the same bits, else
