@@ -70,11 +70,11 @@ struct GemmWgmmaConfig {
     return 1024 + stages * (stage_bytes(b_by_depth) + 16) + staging_bytes() +
            carried_bytes(span, block_m * block_n) + norm_bytes();
   }
-  /// Stages of the gain; a barrier per stage and two per block; four parts of a row's squares, of
-  /// which the first becomes its factor; and whether a second pass follows.
+  /// Stages of the gain; a barrier per stage and two per block, a factor per row, and whether a
+  /// second pass follows.
   constexpr int gains_bytes() const { return stages * block_k * gain_bytes; }
   constexpr int norm_bytes() const {
-    return normed() ? gains_bytes() + (stages + 2) * 8 + block_m * 16 + 8 : 0;
+    return normed() ? gains_bytes() + (stages + 2) * 8 + block_m * 4 + 8 : 0;
   }
 };
 

@@ -10,7 +10,7 @@
 // size give what they do there.
 //
 //   copying thread     → full[s]     copies the gain as well; after all, it waits for the verdict
-//   scaling warpgroup  full[s] → ready[s], teams of warps in turn; then factors → scaled
+//   scaling warpgroup  full[s] → ready[s] (its four warps), then factors → scaled
 //   multiplying        full[s], ready[s] → WGMMA; then factors, again → judged → all
 //
 // Read next: wgmma_mainloop.cuh, docs/notes/gemm.md ("A norm in front").
@@ -23,25 +23,22 @@
 
 namespace dlblas {
 
-/// kWarps: of a team, which takes every kTeams-th stage, so that the latencies of several stages
-/// overlap; kRows: the most rows of A. (H200: all four warps on each stage took 0.5 µs a stage of
-/// 128 of K, whatever the number of rows.)
-template <GemmTraits S, GemmWgmmaConfig C, DType kGain, int kWarps, int kRows>
+template <GemmTraits S, GemmWgmmaConfig C, DType kGain>
 class GemmScaler {
-  static_assert(C.normed() && S.a_by_depth && S.type == DType::kBF16 && kWarps <= 2);
+  static_assert(C.normed() && S.a_by_depth && S.type == DType::kBF16);
 
  public:
   __device__ __forceinline__ GemmScaler(const GemmWgmmaCall& call, const GemmRing<S, C>& ring)
       : call_(call),
         ring_(ring),
-        team_(static_cast<int32_t>(threadIdx.x) % 128 / (32 * kWarps)),
-        row_(static_cast<int32_t>(threadIdx.x) % (32 * kWarps) / 8),
-        chunk_(static_cast<int32_t>(threadIdx.x) % 8),
-        first_(shared_address(ring.tiles) + row_ * 128 + (chunk_ ^ row_) * 16) {}
+        row_(static_cast<int32_t>(threadIdx.x) % 128 / 8),
+        chunk_(static_cast<int32_t>(threadIdx.x) % 8 ^ row_ % 8),
+        first_(shared_address(ring.tiles) + threadIdx.x % 128 * 16) {}
 
   __device__ __forceinline__ void run() {
+    const int32_t count = (call_.k + C.block_k - 1) / C.block_k;
     const RowScale<S.type> none[kEach] = {};
-    pass<false>(none);
+    pass<false>(count, none);
     publish();
     if (!ring_.comes_again()) return;
     RowScale<S.type> scales[kEach];
@@ -54,31 +51,28 @@ class GemmScaler {
       scales[i] = outside ? RowScale<S.type>::wide_root(mean)
                           : RowScale<S.type>::root(static_cast<float>(mean));
     }
-    pass<true>(scales);
+    pass<true>(count, scales);
   }
 
  private:
-  static constexpr int kTeams = 4 / kWarps;
-  /// Eight threads share a row; a thread has the same eight columns of every kApart-th row.
-  static constexpr int kApart = 4 * kWarps, kEach = kRows / kApart;
-  /// Rows whose words are loaded before the first is used. Past the last row lies whatever does,
-  /// and what becomes of it does not matter: a branch for each row cost more than the row.
-  static constexpr int kAtOnce = 4;
-  static_assert(kRows % kApart == 0 && kEach % kAtOnce == 0);
+  /// A thread has the same 16 bytes of a row of 128 in every 16th row: all of one chunk of K, since
+  /// the swizzle exchanges chunks within 8 rows.
+  static constexpr int kEach = C.block_m / 16;
   const GemmWgmmaCall& call_;
   const GemmRing<S, C>& ring_;
-  int32_t team_, row_, chunk_;
+  int32_t row_, chunk_;
   uint32_t first_;
   RingPlace<C.stages> at_;
   float squares_[kEach] = {};
 
-  __device__ __forceinline__ bool inside(int i) const { return row_ + kApart * i < call_.m; }
-  /// Bytes from row_ to the thread's i-th row. The swizzle exchanges chunks by the row modulo 8.
-  __device__ __forceinline__ uint32_t place(uint32_t tile, int s, int i) const {
-    return (tile ^ (kApart == 4 && i % 2 == 1 ? 64u : 0u)) + (s * C.block_m + i * kApart) * 128;
+  __device__ __forceinline__ bool inside(int i) const { return row_ + 16 * i < call_.m; }
+  __device__ static __forceinline__ float sum_of_row(float v) {
+#pragma unroll
+    for (int lanes = 1; lanes < 8; lanes *= 2) v += __shfl_xor_sync(0xffffffffu, v, lanes);
+    return v;
   }
 
-  /// The gain of this thread's columns; zeros past the end, as in A.
+  /// The gain of this thread's chunk; zeros past the end, as in A.
   __device__ __forceinline__ Vec<kGain, 8> gain(int32_t k, int s) const {
     constexpr int kBytes = size_of(kGain);
     Vec<kGain, 8> g = Vec<kGain, 8>::zero();
@@ -109,80 +103,63 @@ class GemmScaler {
   }
 
   template <bool kScaled>
-  __device__ __forceinline__ void change(uint32_t (&words)[4], float& square,
-                                         const Vec<kGain, 8>& g,
-                                         const RowScale<S.type>& scale) const {
-    if constexpr (kScaled) {
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const FloatPair x = unpack_pair<S.type>(words[w]), factor = g.pair(w);
-        words[w] = pack_pair<S.type>(x.low * scale.first * scale.second * factor.low,
-                                     x.high * scale.first * scale.second * factor.high);
-      }
-    } else {
-      float part[2] = {};
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const FloatPair x = unpack_pair<S.type>(words[w]);
-        part[0] = fmaf(x.low, x.low, part[0]);
-        part[1] = fmaf(x.high, x.high, part[1]);
-      }
-      square += part[0] + part[1];
-      multiply(words, g);
-    }
-  }
-
-  /// A team waits for all stages, in order: a wait by parity may not skip a round of the ring.
-  template <bool kScaled>
-  __device__ __forceinline__ void pass(const RowScale<S.type> (&scales)[kEach]) {
-    const int32_t count = (call_.k + C.block_k - 1) / C.block_k;
+  __device__ __forceinline__ void pass(int32_t count, const RowScale<S.type> (&scales)[kEach]) {
 #pragma unroll 1
     for (int32_t stage = 0; stage < count; ++stage, at_.advance()) {
-      ring_.full[at_.stage].wait(at_.parity);
-      if (stage % kTeams != team_) continue;
       const uint32_t tile = first_ + at_.stage * GemmRing<S, C>::kStageBytes;
+      float part[kEach] = {};
+      ring_.full[at_.stage].wait(at_.parity);
 #pragma unroll
       for (int s = 0; s < C.steps(); ++s) {
         const Vec<kGain, 8> g = gain(stage * C.block_k, s);
+        uint32_t words[kEach][4];  // all are under way before the first is used
 #pragma unroll
-        for (int from = 0; from < kEach; from += kAtOnce) {
-          if (kEach > kAtOnce && kApart * from >= call_.m) break;
-          uint32_t words[kAtOnce][4];
+        for (int i = 0; i < kEach; ++i)
+          if (inside(i)) load_shared(words[i], tile + (s * C.block_m + i * 16) * 128);
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i) load_shared(words[i], place(tile, s, from + i));
+        for (int i = 0; i < kEach; ++i) {
+          if (!inside(i)) continue;
+          if constexpr (kScaled) {
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i)
-            change<kScaled>(words[i], squares_[from + i], g, scales[from + i]);
+            for (int w = 0; w < 4; ++w) {
+              const FloatPair x = unpack_pair<S.type>(words[i][w]), factor = g.pair(w);
+              const float low = x.low * scales[i].first * scales[i].second;
+              const float high = x.high * scales[i].first * scales[i].second;
+              words[i][w] = pack_pair<S.type>(low * factor.low, high * factor.high);
+            }
+          } else {
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i) store_shared(place(tile, s, from + i), words[i]);
+            for (int w = 0; w < 4; ++w) {
+              const FloatPair x = unpack_pair<S.type>(words[i][w]);
+              part[i] = fmaf(x.low, x.low, part[i]);
+              part[i] = fmaf(x.high, x.high, part[i]);
+            }
+            multiply(words[i], g);
+          }
+          store_shared(tile + (s * C.block_m + i * 16) * 128, words[i]);
         }
       }
       fence_async_shared();
       __syncwarp();
-      if (threadIdx.x % 32 < kTeams) ring_.ready[at_.stage].arrive();  // it counts four
+      if (threadIdx.x % 32 == 0) ring_.ready[at_.stage].arrive();
+      if constexpr (!kScaled) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) squares_[i] += part[i];
+      }
     }
   }
 
-  /// Factors of all rows: NaN where f32 does not hold the mean, or the factor is so large or small
-  /// that x · gain and its sums might leave f32's range where normalised values do not.
+  /// NaN for a row whose mean f32 does not hold, or whose factor is so large or small that x · gain
+  /// and its sums might leave f32's range where normalised values do not.
   __device__ __forceinline__ void publish() const {
     constexpr float kLeast = 0x1p-48f, kMost = 0x1p48f;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      float sum = squares_[i];
-#pragma unroll
-      for (int lanes = 1; lanes < 8; lanes *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
-      if (chunk_ == 0) ring_.factors[team_ * C.block_m + row_ + kApart * i] = sum;
-    }
-    asm volatile("bar.sync 5, 128;" ::: "memory");
-    const auto row = static_cast<int32_t>(threadIdx.x) % 128;
-    if (row < kRows) {
-      float sum = 0;
-#pragma unroll
-      for (int t = 0; t < kTeams; ++t) sum += ring_.factors[t * C.block_m + row];
-      const float mean = fmaf(sum, call_.scalars[kGemmInverseK], call_.scalars[kGemmEps]);
+      const float mean =
+          fmaf(sum_of_row(squares_[i]), call_.scalars[kGemmInverseK], call_.scalars[kGemmEps]);
       const bool holds = mean >= kLeast && mean <= kMost;
-      ring_.factors[row] = holds ? reciprocal_root(mean) : float_from_bits(0x7fc00000u);
+      if (threadIdx.x % 8 == 0)
+        ring_.factors[row_ + 16 * i] = holds ? reciprocal_root(mean) : float_from_bits(0x7fc00000u);
     }
     __syncwarp();
     if (threadIdx.x % 32 == 0) ring_.scaled->arrive();
@@ -193,9 +170,8 @@ class GemmScaler {
     double sum = 0;
     if (inside(i)) {
 #pragma unroll 1
-      for (int32_t k = chunk_; k < call_.k; k += 8) {
-        const double v =
-            load_vec<S.type, 1, 2>(x.data, (row_ + kApart * i) * x.stride + k).pair(0).low;
+      for (int32_t k = static_cast<int32_t>(threadIdx.x) % 8; k < call_.k; k += 8) {
+        const double v = load_vec<S.type, 1, 2>(x.data, (row_ + 16 * i) * x.stride + k).pair(0).low;
         sum += v * v;
       }
     }
@@ -208,10 +184,7 @@ class GemmScaler {
 template <GemmTraits S, GemmWgmmaConfig C, DType kGain>
 __device__ __forceinline__ void scale_stages(const GemmWgmmaCall& call,
                                              const GemmRing<S, C>& ring) {
-  if (C.block_m == 64 && call.m <= 16)
-    GemmScaler<S, C, kGain, 1, 16>(call, ring).run();
-  else
-    GemmScaler<S, C, kGain, 2, C.block_m>(call, ring).run();
+  GemmScaler<S, C, kGain>(call, ring).run();
 }
 
 /// One tile's sums, scaled. Sums of rows past the last are whatever lies there: not looked at.

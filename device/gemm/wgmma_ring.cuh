@@ -50,7 +50,7 @@ struct GemmRing {
     if constexpr (C.normed()) {
       ready = empty + C.stages, scaled = ready + C.stages, judged = scaled + 1;
       factors = reinterpret_cast<float*>(judged + 1);
-      again = reinterpret_cast<int32_t*>(factors + 4 * C.block_m);
+      again = reinterpret_cast<int32_t*>(factors + C.block_m);
     }
   }
   /// Called by one thread; a barrier of the block or the cluster follows.

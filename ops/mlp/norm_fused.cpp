@@ -58,8 +58,14 @@ struct GemvForm : kernels::CudaForm<NormedForm, GemvConfig> {
   }
   static GemvConfig preset(const Query& q) { return kernels::gemv_preset(gemv_sizes(q, op_of(q))); }
   static double milliseconds(const Query& q, const GemvConfig& c) {
-    constexpr double kNorm = 0.0003;  // squares, the gain, one more barrier
-    return kernels::gemv_ms(gemv_sizes(q, op_of(q)), c, normed_product_bytes(q), q.device) + kNorm;
+    // H200, 29 November 2026: with one weight and one row 0.6 to 0.95 µs more than the product
+    // alone; with two weights 63.9 µs where that takes 53.6, of four rows 26 where it takes 14.5:
+    // registers. Two rows are not measured.
+    constexpr double kNorm = 0.9e-3, kTwoWeights = 1.2, kRows = 1.2, kFourRows = 1.8;
+    const NormProduct& op = op_of(q);
+    const std::int64_t rows = q.problem.dims[op.t];
+    const double more = op.parts == 2 ? kTwoWeights : rows > 2 ? kFourRows : rows > 1 ? kRows : 1;
+    return more * kernels::gemv_ms(gemv_sizes(q, op), c, normed_product_bytes(q), q.device) + kNorm;
   }
   static Support supports(const Query& q) {
     const NormProduct& op = op_of(q);
@@ -311,8 +317,8 @@ Support normed_operands_fit(const Query& q) {
 }
 
 double composed_milliseconds(const Query& q, const NormProduct& op) {
-  // What a norm in front of a product adds in a graph, both with dependent launch: 1.2 to 1.9 µs for
-  // 1 to 32 rows of 4096, 1.9 to 2.4 for 64, 2.7 to 3.4 for 128 (H200, 29 November 2026).
+  // What a norm in front of a product adds in a graph, both with dependent launch: 1.2 to 1.9 µs
+  // for 1 to 32 rows of 4096, 1.9 to 2.4 for 64, 2.7 to 3.4 for 128 (H200, 29 November 2026).
   constexpr double kNorm = 1.4e-3, kMemory = 0.3;
   const Problem& p = q.problem;
   const kernels::GemmSize s = {p.dims[op.t], op.parts * p.dims[op.n], p.dims[op.k]};
