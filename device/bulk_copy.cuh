@@ -21,4 +21,14 @@ __device__ __forceinline__ void bulk_load_once(uint32_t to, const void* from, ui
       : "memory");
 }
 
+/// The same for bytes that other blocks read, too.
+__device__ __forceinline__ void bulk_load(uint32_t to, const void* from, uint32_t bytes,
+                                          Mbarrier& full) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(shared_address(&full))
+      : "memory");
+}
+
 }  // namespace dlblas

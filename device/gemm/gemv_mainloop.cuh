@@ -40,9 +40,22 @@ __device__ __forceinline__ void end_chains(GemvSums<S, C>& sums, GemvTotals<S, C
     }
 }
 
+/// What a product multiplies: eight elements of each row of a, zeros where there are none.
+template <GemmTraits S>
+struct GemvRows {
+  const GemmCall& p;
+  __device__ __forceinline__ void load(float (&x)[S.rows][8], int64_t at, bool inside) const {
+#pragma unroll
+    for (int m = 0; m < S.rows; ++m)
+      (m < p.m && inside ? load_vec<S.type, 8>(p.a, m * p.a_row + at) : Vec<S.type, 8>::zero())
+          .unpack(x[m]);
+  }
+};
+
 /// `unroll` accesses to each column from k on. kGuard: some may be beyond the end of K.
-template <GemmTraits S, GemvConfig C, bool kGuard>
+template <GemmTraits S, GemvConfig C, bool kGuard, class Rows>
 __device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall& p,
+                                           const Rows& rows,
                                            const void* const (&columns)[C.columns], int64_t k) {
   using Eight = Vec<S.type, 8>;
   Eight w[C.unroll][C.columns];
@@ -58,11 +71,7 @@ __device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall&
   for (int u = 0; u < C.unroll; ++u) {
     const int64_t at = k + u * kGemvStep;
     float x[S.rows][8];
-#pragma unroll
-    for (int m = 0; m < S.rows; ++m) {
-      const bool there = m < p.m && (!kGuard || at < p.k);
-      (there ? load_vec<S.type, 8>(p.a, m * p.a_row + at) : Eight::zero()).unpack(x[m]);
-    }
+    rows.load(x, at, !kGuard || at < p.k);
 #pragma unroll
     for (int c = 0; c < C.columns; ++c) {
       float b[8];
@@ -70,10 +79,37 @@ __device__ __forceinline__ void gemv_batch(GemvSums<S, C>& sums, const GemmCall&
 #pragma unroll
       for (int m = 0; m < S.rows; ++m)
 #pragma unroll
-        for (int i = 0; i < 8; ++i)
-          sums[c][m][i % 2] = fmaf(x[m][i], b[i], sums[c][m][i % 2]);
+        for (int i = 0; i < 8; ++i) sums[c][m][i % 2] = fmaf(x[m][i], b[i], sums[c][m][i % 2]);
     }
   }
+}
+
+/// A warp's columns of b from n0 on. Those beyond the last repeat the last one; nothing stores
+/// them.
+template <GemvConfig C, int kParts>
+__device__ __forceinline__ void gemv_columns(const void* (&columns)[C.columns], const GemmCall& p,
+                                             int64_t n0, int64_t all) {
+#pragma unroll
+  for (int c = 0; c < C.columns; ++c) {
+    const int64_t n = (n0 + c < all ? n0 + c : all - kParts + c % kParts) / kParts;
+    columns[c] = static_cast<const char*>(p.b[c % kParts]) + n * p.b_col * 2;
+  }
+}
+
+/// A lane's sums over its warp's part of K.
+template <GemmTraits S, GemvConfig C, class Rows>
+__device__ __forceinline__ void gemv_walk(GemvTotals<S, C>& totals, const GemmCall& p,
+                                          const Rows& rows, const void* const (&columns)[C.columns],
+                                          int warp, int lane) {
+  GemvSums<S, C> sums = {};
+  constexpr int kBatch = kGemvStep * C.unroll, kBatches = kGemvChain / (4 * C.unroll);
+  int64_t k = warp % C.split * kBatch;
+  for (int batch = 1; k + kBatch <= p.k; k += C.split * kBatch, ++batch) {
+    gemv_batch<S, C, false>(sums, p, rows, columns, k + lane * 8);
+    if (batch % kBatches == 0) end_chains<S, C>(sums, totals);
+  }
+  if (k < p.k) gemv_batch<S, C, true>(sums, p, rows, columns, k + lane * 8);
+  end_chains<S, C>(sums, totals);
 }
 
 template <GemmTraits S, GemvConfig C, typename Epilogue>
@@ -85,25 +121,14 @@ __global__ void __launch_bounds__(C.threads())
   wait_for_dependencies();
   launch_dependents();
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t first = int64_t{blockIdx.x} * C.block_columns(), all = product_columns<kParts>(p.gemm);
+  const int64_t first = int64_t{blockIdx.x} * C.block_columns(),
+                all = product_columns<kParts>(p.gemm);
   const int64_t n0 = first + warp / C.split * C.columns;
-  // Columns beyond the last repeat the last one; nothing stores them.
   const void* columns[C.columns];
-#pragma unroll
-  for (int c = 0; c < C.columns; ++c) {
-    const int64_t n = (n0 + c < all ? n0 + c : all - kParts + c % kParts) / kParts;
-    columns[c] = static_cast<const char*>(p.gemm.b[c % kParts]) + n * p.gemm.b_col * 2;
-  }
-  GemvSums<S, C> sums = {};
+  gemv_columns<C, kParts>(columns, p.gemm, n0, all);
   GemvTotals<S, C> totals = {};
-  constexpr int kBatch = kGemvStep * C.unroll, kBatches = kGemvChain / (4 * C.unroll);
-  int64_t k = warp % C.split * kBatch;
-  for (int batch = 1; k + kBatch <= p.gemm.k; k += C.split * kBatch, ++batch) {
-    gemv_batch<S, C, false>(sums, p.gemm, columns, k + lane * 8);
-    if (batch % kBatches == 0) end_chains<S, C>(sums, totals);
-  }
-  if (k < p.gemm.k) gemv_batch<S, C, true>(sums, p.gemm, columns, k + lane * 8);
-  end_chains<S, C>(sums, totals);
+  const GemvRows<S> rows{p.gemm};
+  gemv_walk<S, C>(totals, p.gemm, rows, columns, warp, lane);
 #pragma unroll
   for (int c = 0; c < C.columns; ++c)
 #pragma unroll

@@ -40,9 +40,11 @@ struct GemmWgmmaConfig {
   // A, B and D are stacks of matrices, maps of three dimensions. Each matrix has `rows_each` rows
   // of D, whole tiles: those beyond its own are read as zeros and not stored.
   bool batched = false;
+  int32_t gain_bytes = 0;  // of an element of the gain, if rows of A are normalised on the way
 
-  constexpr int steps() const { return block_k / 64; }  // rows of 128 bytes along K
-  constexpr int threads() const { return (warpgroups + 1) * 128; }
+  constexpr bool normed() const { return gain_bytes > 0; }  // see wgmma_norm.cuh
+  constexpr int steps() const { return block_k / 64; }      // rows of 128 bytes along K
+  constexpr int threads() const { return (warpgroups + 1 + (normed() ? 1 : 0)) * 128; }
   /// Units of 64 rows that one warpgroup multiplies.
   constexpr int row_blocks() const { return block_m / 64 / (pingpong ? 1 : warpgroups); }
   /// Sums per multiplying thread.
@@ -66,7 +68,13 @@ struct GemmWgmmaConfig {
   /// 1024 bytes to align to a multiple of that, and two barriers per stage.
   constexpr int shared_bytes(bool b_by_depth, int32_t span) const {
     return 1024 + stages * (stage_bytes(b_by_depth) + 16) + staging_bytes() +
-           carried_bytes(span, block_m * block_n);
+           carried_bytes(span, block_m * block_n) + norm_bytes();
+  }
+  /// Stages of the gain; a barrier per stage and two per block, a factor per row, and whether a
+  /// second pass follows.
+  constexpr int gains_bytes() const { return stages * block_k * gain_bytes; }
+  constexpr int norm_bytes() const {
+    return normed() ? gains_bytes() + (stages + 2) * 8 + block_m * 4 + 8 : 0;
   }
 };
 
@@ -81,6 +89,10 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
     return false;
   if ((c.share == GemmShare::kNone) != (c.cluster == 1)) return false;
   if (c.batched && (c.swapped || c.stream || c.share != GemmShare::kNone)) return false;
+  // 512 threads have 128 registers each; the multiplying ones get 168, of the copying ones.
+  if (c.normed() && (c.swapped || c.stream || c.batched || c.pingpong ||
+                     c.share != GemmShare::kNone || c.sums() > (c.warpgroups == 1 ? 112 : 88)))
+    return false;
   if (c.multicast()) return c.cluster == 2 && (c.share == GemmShare::kA || c.block_n % 16 == 0);
   if (c.share == GemmShare::kK)  // the others' sums lie in the ring of the first
     return !c.pingpong && !c.stream &&
@@ -88,6 +100,16 @@ constexpr bool valid(const GemmWgmmaConfig& c) {
                c.stages * (c.block_m + c.block_n) * c.block_k * 2;
   return true;
 }
+
+/// The same configuration with rows of A normalised.
+constexpr GemmWgmmaConfig with_norm(GemmWgmmaConfig c, int32_t gain_bytes) {
+  c.gain_bytes = gain_bytes;
+  return c;
+}
+/// Where a call has what the norm needs: the gain, one factor per column of A; A itself, for rows
+/// whose mean square f32 does not hold. The scalars: eps, 1 / K, and eps in f64, in two words.
+inline constexpr int32_t kGemmGainPlace = 4, kGemmNormedPlace = 5;
+enum GemmNormScalar : int { kGemmEps, kGemmInverseK, kGemmEps64 };
 
 /// Columns per store of the epilogue: the largest power of two up to `most` that divides n.
 constexpr int gemm_segment(int n, int most) {
@@ -131,7 +153,7 @@ struct GemmWgmmaCall {
   int32_t units_m, units_n;   // tiles; under multicast, clusters of them
   int32_t group;
   int32_t rows_each;  // batched: of D, per matrix; a multiple of block_m
-  int32_t absent;  // bytes of a stage that are not copied: rows beyond the product's last
+  int32_t absent;     // bytes of a stage that are not copied: rows beyond the product's last
   GemmOperand operands[6];
   float scalars[4];
   int32_t numbers[4];

@@ -231,9 +231,17 @@ __device__ __forceinline__ void give_registers() {
 }
 template <GemmWgmmaConfig C>
 __device__ __forceinline__ void get_registers() {
-  if constexpr (C.warpgroups == 2) take_registers<232>();
+  if constexpr (C.warpgroups == 2) take_registers<C.normed() ? 168 : 232>();
   if constexpr (C.warpgroups == 3) take_registers<152>();
 }
+
+/// Where rows of A are normalised: wgmma_norm.cuh.
+template <GemmTraits S, GemmWgmmaConfig C, class Product>
+__device__ __forceinline__ void run_normed(Product& product, typename Product::Sums& d,
+                                           int32_t count, const GemmWgmmaCall& call,
+                                           const GemmRing<S, C>& ring, int32_t group);
+template <GemmTraits S, GemmWgmmaConfig C, DType kGain>
+__device__ __forceinline__ void scale_stages(const GemmWgmmaCall& call, const GemmRing<S, C>& ring);
 
 /// Everything that a multiplying warpgroup does.
 template <GemmTraits S, GemmWgmmaConfig C, class P>
@@ -268,7 +276,10 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.ask(asked[r], at(r));
     typename Product::Sums d;
-    product.run(d, part.count, group);
+    if constexpr (C.normed())
+      run_normed<S, C>(product, d, part.count, call, ring, group);
+    else
+      product.run(d, part.count, group);
     if constexpr (kBegins) {
       auto after = tiles;
       after.advance();
@@ -288,7 +299,7 @@ __device__ __forceinline__ void consume(const GemmWgmmaCall& call, const GemmRin
     }
 #pragma unroll
     for (int r = 0; r < C.row_blocks(); ++r) epilogue.run(d[r], asked[r], at(r));
-    if constexpr (C.share == GemmShare::kK) break;
+    if constexpr (C.share == GemmShare::kK || C.normed()) break;
   }
   epilogue.finish();
 }
@@ -322,6 +333,8 @@ __device__ __forceinline__ void gemm_wgmma_block(const GemmWgmmaCall& call) {
     if (threadIdx.x == 0) produce<S, C, P::kParts, P::kFold>(call, ring);
     __syncwarp();
     if constexpr (C.share == GemmShare::kK) cluster_sync(), cluster_sync();
+  } else if (C.normed() && group > C.warpgroups) {
+    if constexpr (C.normed()) scale_stages<S, C, P::kGain>(call, ring);
   } else {
     get_registers<C>();
     consume<S, C, P>(call, ring, group - 1);

@@ -19,6 +19,7 @@
 // Read next: wgmma_mainloop.cuh.
 #pragma once
 
+#include "device/bulk_copy.cuh"
 #include "device/gemm/wgmma_tiles.cuh"
 #include "device/tma.cuh"
 
@@ -30,15 +31,27 @@ struct GemmRing {
   unsigned char* tiles;
   unsigned char* staging;
   unsigned char* carried;
+  unsigned char* gains;  // where rows are normalised, as what follows empty: wgmma_norm.cuh
   Mbarrier* full;
   Mbarrier* empty;
+  Mbarrier* ready;
+  Mbarrier* scaled;
+  Mbarrier* judged;
+  float* factors;
+  int32_t* again;
 
   __device__ __forceinline__ explicit GemmRing(unsigned char* raw) {
     tiles = raw + (1024 - shared_address(raw) % 1024) % 1024;
     staging = tiles + C.stages * kStageBytes;
     carried = staging + C.staging_bytes();
-    full = reinterpret_cast<Mbarrier*>(carried + carried_bytes(S.span, C.block_m * C.block_n));
+    gains = carried + carried_bytes(S.span, C.block_m * C.block_n);
+    full = reinterpret_cast<Mbarrier*>(gains + C.gains_bytes());
     empty = full + C.stages;
+    if constexpr (C.normed()) {
+      ready = empty + C.stages, scaled = ready + C.stages, judged = scaled + 1;
+      factors = reinterpret_cast<float*>(judged + 1);
+      again = reinterpret_cast<int32_t*>(factors + C.block_m);
+    }
   }
   /// Called by one thread; a barrier of the block or the cluster follows.
   __device__ __forceinline__ void start() const {
@@ -46,8 +59,15 @@ struct GemmRing {
     for (int s = 0; s < C.stages; ++s) {
       full[s].init(1);
       empty[s].init(kWarps * C.sharers());
+      if constexpr (C.normed()) ready[s].init(4);
     }
+    if constexpr (C.normed()) scaled->init(4), judged->init(kWarps), *again = 0;
     fence_mbarrier_init();
+  }
+  /// Where rows are normalised: waits for the verdict on the first pass.
+  __device__ __forceinline__ bool comes_again() const {
+    judged->wait(0);
+    return *static_cast<volatile int32_t*>(again) != 0;
   }
   /// Called when this warp has read the stage.
   __device__ __forceinline__ void release(uint32_t stage) const {
@@ -139,13 +159,23 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
     const GemmPart part = tiles.part();
     const int32_t matrix = C.batched ? part.tile.row / call.rows_each : 0;
     const int32_t row = part.tile.row - (C.batched ? matrix * call.rows_each : 0);
+    // Where rows are normalised, a block has one tile, and may have to copy it twice.
+    bool twice = false;
 #pragma unroll 1
     for (int32_t i = 0; i < part.count; ++i, at.advance()) {
       const int32_t k = (part.first + i) * C.block_k;
       unsigned char* a = ring.tiles + at.stage * GemmRing<S, C>::kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
-      full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent);
+      if constexpr (C.normed()) {
+        const int32_t there = (call.k - k < C.block_k ? call.k - k : C.block_k) * C.gain_bytes;
+        full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent + there);
+        bulk_load(shared_address(ring.gains + at.stage * C.block_k * C.gain_bytes),
+                  static_cast<const char*>(call.operands[kGemmGainPlace].data) + k * C.gain_bytes,
+                  there, full);
+      } else {
+        full.arrive_expect_tx(GemmRing<S, C>::kStageBytes - call.absent);
+      }
       A::template load<C.block_m, C.block_m>(a, call.a, full, 0, row, k, tiles.rank, matrix);
       if constexpr (kFold > 0) {
         load_folded<C, kFold, B>(a + C.a_bytes(), call.b[0], full, part.tile.column, k, tiles.rank);
@@ -155,6 +185,8 @@ __device__ __forceinline__ void produce(const GemmWgmmaCall& call, const GemmRin
           B::template load<kColumns, C.block_n>(a + C.a_bytes(), call.b[p], full, p * kColumns,
                                                 part.tile.column, k, tiles.rank, matrix);
       }
+      if constexpr (C.normed())
+        if (i + 1 == part.count && !twice && ring.comes_again()) twice = true, i = -1;
     }
     if constexpr (C.stream) copy_given<S, C>(call, ring, at, part.givers);
   }

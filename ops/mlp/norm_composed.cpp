@@ -39,7 +39,8 @@ TensorView run_norm(const Args& args, double eps, const Context& context, const 
 
 void append_norm_composed(std::vector<Implementation>& to, const char* source_hash,
                           Support (*supports)(const Query&),
-                          std::vector<Part> (*parts)(const Query&, const Config&), StepFn step) {
+                          std::vector<Part> (*parts)(const Query&, const Config&), StepFn step,
+                          double (*estimate)(const Query&, const Config&)) {
   Implementation impl;
   impl.source_hash = source_hash;
   impl.flags = {.deterministic = true, .capturable = true};
@@ -50,6 +51,7 @@ void append_norm_composed(std::vector<Implementation>& to, const char* source_ha
   for (const DeviceType backend : {DeviceType::kCpu, DeviceType::kCuda}) {
     impl.backend = backend;
     impl.name = backend == DeviceType::kCpu ? "composed" : "cuda_composed";
+    impl.estimate = backend == DeviceType::kCpu ? nullptr : estimate;
     to.push_back(impl);
   }
 }

@@ -18,10 +18,11 @@ std::size_t normed_bytes(const Query& q);
 TensorView run_norm(const Args& args, double eps, const Context& context, const Kernel& kernel,
                     void* workspace);
 
-/// Appends "composed" and "cuda_composed", which run `step`.
+/// Appends "composed" and "cuda_composed", which run `step`. `estimate`: the latter's.
 void append_norm_composed(std::vector<Implementation>& to, const char* source_hash,
                           Support (*supports)(const Query&),
-                          std::vector<Part> (*parts)(const Query&, const Config&), StepFn step);
+                          std::vector<Part> (*parts)(const Query&, const Config&), StepFn step,
+                          double (*estimate)(const Query&, const Config&));
 
 /// Allows half a step of the result's dtype, f32 roundings, and what is below f32's normal range.
 Bound norm_bound(DType out);

@@ -140,13 +140,14 @@ int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, Ge
   return 0;
 }
 
-std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program) {
+std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program,
+                        std::string_view kernel) {
   if (config.swapped) std::swap(traits.a_by_depth, traits.b_by_depth);
   traits.a_whole = traits.b_whole = traits.aligned = true;
   traits.rows = 0;
   config.group_m = 8;
   const auto& table = wgmma_table();
-  return gemm_entry("dlblas::gemm_wgmma", traits,
+  return gemm_entry(kernel, traits,
                     table.literal(table.to_config(config), "dlblas::GemmWgmmaConfig"), program);
 }
 

@@ -50,8 +50,9 @@ GemmStreamPlan wgmma_stream(const GemmWgmmaConfig& config, std::int64_t tiles_m,
 
 /// `dlblas::gemm_wgmma<…>` with a program, given as C++ text. `traits` are those of a product's
 /// operands; whatever the kernel does not depend on is normalised, so that configurations which
-/// differ only in the order of tiles share a cubin.
-std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program);
+/// differ only in the order of tiles share a cubin. `kernel`: or another of the same parameters.
+std::string wgmma_entry(GemmTraits traits, GemmWgmmaConfig config, std::string_view program,
+                        std::string_view kernel = "dlblas::gemm_wgmma");
 
 /// Knobs of the form; a table of them is also how the JIT gets a configuration's text.
 const ConfigTable<GemmWgmmaConfig>& wgmma_table();

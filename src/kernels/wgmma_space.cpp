@@ -60,6 +60,10 @@ std::int64_t WgmmaShape::waves(const C& c) const {
   return ceil_div(blocks(c), std::max<std::int64_t>(1, units / c.cluster * c.cluster));
 }
 
+/// A block that normalises rows has one tile, which holds all rows.
+bool WgmmaShape::tile_is_the_blocks_only(const C& c) const {
+  return c.block_m >= m_ && tiles(c) <= device_.units;
+}
 bool WgmmaShape::block_m_wastes_little(const C& c) const {
   return c.block_m == 64 || 4 * round_up(m_, c.block_m) <= 5 * round_up(m_, 64);
 }
@@ -99,14 +103,16 @@ bool WgmmaShape::cluster_is_useful(const C& c) const {
   return c.cluster == 2 && c.block_m >= 128 && neighbours >= 2 && tiles(c) > device_.units;
 }
 bool WgmmaShape::device_is_filled(const C& c) const {
-  if (c.block_m == 64 && c.block_n <= std::max(64, tile_.parts * tile_.columns)) return true;
+  const bool is_smallest = c.block_m == 64 || (tile_.gain_bytes > 0 && m_ > 64);
+  if (is_smallest && c.block_n <= std::max(64, tile_.parts * tile_.columns)) return true;
   return 5 * tiles(c) * (c.share == GemmShare::kK ? c.cluster : 1) >= 3 * device_.units;
 }
 bool WgmmaShape::exists(const C& c) const {
-  return valid(c) && !(c.pingpong && span(c) > 0) &&
+  return valid(with_norm(c, tile_.gain_bytes)) && !(c.pingpong && span(c) > 0) &&
          c.sums() <= (c.pingpong ? tile_.most_apart : tile_.most_together) &&
          (span(c) == 0 || c.sums() <= tile_.most_carried) &&
-         c.shared_bytes(true, span(c)) <= device_.shared_bytes_per_block;
+         with_norm(c, tile_.gain_bytes).shared_bytes(true, span(c)) <=
+             device_.shared_bytes_per_block;
 }
 bool WgmmaShape::ring_is_deep(const C& c) const {
   const std::int64_t work = ceil_div(chain(c), c.block_k) * waves(c);
@@ -180,6 +186,17 @@ double WgmmaShape::memory_seconds(const C& c) const {
                                 kAlone * at_once * alone, kPort * at_once / of_a_port * alone});
   return bytes_ * again / (useful * busy * rate) + kEnds * static_cast<double>(waves(c) - 1);
 }
+/// What the warps that normalise rows take for all stages.
+double WgmmaShape::scaling_seconds(const C& c) const {
+  // H200, 29 November 2026, 32 stages of 128 of K: 16.4 to 17.0 µs with 16 rows, 18.2 to 19.8 with
+  // 32, 21.2 to 22.4 with 64, 40 with 128. Stages of 256 are not measured: taken for twice those of
+  // 128.
+  constexpr double kStage = 0.42e-6, kOneTile = 0.025e-6, kTwo = 0.05e-6;  // 16 rows of 64 of K
+  const double step = c.warpgroups == 1 ? kOneTile : kTwo;
+  const double rows = static_cast<double>(ceil_div(std::min<std::int64_t>(m_, c.block_m), 16));
+  return static_cast<double>(ceil_div(k_, c.block_k)) *
+         (kStage * std::max(1.0, c.steps() / 2.0) + step * rows * c.steps());
+}
 double WgmmaShape::milliseconds(const C& c) const {
   constexpr double kBarriers = 0.5e-6, kWords = 0.3;
   const double sums = 4.0 * (c.cluster - 1) * c.block_m * c.block_n;
@@ -190,8 +207,9 @@ double WgmmaShape::milliseconds(const C& c) const {
   const double spans = span(c) > 0 ? 0.4e-6 * c.sums() / 64 : 0;
   const double order =
       (c.group_m == 16 ? 0 : 1e-9) + 1e-9 * (32 - c.stages * c.steps()) + 1e-10 * (8 - c.stages);
-  return 1e3 *
-         (limits(product_seconds(c), memory_seconds(c), 8) + meeting + spans + order + 1.5e-6);
+  double seconds = limits(product_seconds(c), memory_seconds(c), 8);
+  if (tile_.gain_bytes > 0) seconds = limits(seconds, scaling_seconds(c), 8);
+  return 1e3 * (seconds + meeting + spans + order + 1.5e-6);
 }
 
 void WgmmaShape::constrain(Space& space) const {
@@ -206,6 +224,9 @@ void WgmmaShape::constrain(Space& space) const {
   const Names whole = {"block_m",  "block_n", "block_k", "warpgroups",
                        "pingpong", "share",   "cluster", "stages"};
   require("is_offered", {"swapped", "stream"}, &WgmmaShape::is_offered);
+  if (tile_.gain_bytes > 0)
+    require("tile_is_the_blocks_only", {"block_m", "block_n"},
+            &WgmmaShape::tile_is_the_blocks_only);
   require("block_m_wastes_little", {"block_m"}, &WgmmaShape::block_m_wastes_little);
   require("block_n_wastes_little", {"block_n"}, &WgmmaShape::block_n_wastes_little);
   require("depth_suits_tile", {"block_m", "block_n", "block_k"}, &WgmmaShape::depth_suits_tile);

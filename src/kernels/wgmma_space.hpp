@@ -24,6 +24,7 @@ struct WgmmaTiles {
   /// one: a program's operands and functions need registers as well.
   int most_apart = 192, most_together = 192;
   int most_carried = 192;  // where K comes in spans
+  int gain_bytes = 0;      // of a gain, where rows of A are normalised (device/gemm/wgmma_norm.cuh)
 };
 
 /// How configurations divide a product of [m, k] and [k, n], n columns of all parts.
@@ -56,6 +57,7 @@ class WgmmaShape {
 
   // Constraints: each reads only the knobs that it names.
   bool is_offered(const C& c) const { return !c.swapped && !c.stream; }
+  bool tile_is_the_blocks_only(const C& c) const;
   bool block_m_wastes_little(const C& c) const;
   bool block_n_wastes_little(const C& c) const;
   bool tile_is_large(const C& c) const;
@@ -73,6 +75,7 @@ class WgmmaShape {
   double step_seconds(const C& c, double crowd) const;
   double product_seconds(const C& c) const;
   double memory_seconds(const C& c) const;
+  double scaling_seconds(const C& c) const;
 };
 
 /// GemmTraits::span on tensor cores, as matmul's of many rows: only where a chain of K is long.

@@ -1,11 +1,13 @@
-// norm_gated_linear: schema, oracle, and its implementation, composed of rms_norm and gated_linear.
-// Read next: norm_gated_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
+// norm_gated_linear: schema, oracle, and its implementations: one kernel, or composed of rms_norm
+// and gated_linear. Read next: norm_gated_linear_ref.hpp (what it computes),
+// ops/mlp/norm_composed.hpp (how).
 #include "ops/common/check_eps.hpp"
 #include "ops/mlp/norm_gated_linear/norm_gated_linear_ref.hpp"
 
 #include "core/source_hash.hpp"
 #include "ops/mlp/matrices.hpp"
 #include "ops/mlp/norm_composed.hpp"
+#include "ops/mlp/norm_fused.hpp"
 
 namespace dlblas::mlp {
 namespace {
@@ -40,6 +42,19 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 Support supports(const Query&) { return Support::yes(); }
 
+constexpr NormProduct kProduct = {.x = kNormGatedX,
+                                  .gain = kNormGatedGain,
+                                  .weights = {kNormGatedGate, kNormGatedUp},
+                                  .parts = 2,
+                                  .y = kNormGatedY,
+                                  .t = kNormGatedT,
+                                  .k = kNormGatedK,
+                                  .n = kNormGatedF,
+                                  .eps = kNormGatedEps,
+                                  .is_gated = true};
+
+double composed_ms(const Query& q, const Config&) { return composed_milliseconds(q, kProduct); }
+
 }  // namespace
 
 OperatorDef norm_gated_linear();
@@ -63,9 +78,10 @@ OperatorDef norm_gated_linear() {
     return 2.0 * static_cast<double>(p.dims[kNormGatedK]) *
            static_cast<double>(p.dims[kNormGatedF]);
   };
-  append_norm_composed(def.implementations,
-                       source_hash<"ops/mlp/norm_gated_linear/norm_gated_linear.cpp">(), supports,
-                       parts, run);
+  const char* const hash = source_hash<"ops/mlp/norm_gated_linear/norm_gated_linear.cpp">();
+  append_norm_gemv(def.implementations, kProduct, hash);
+  append_norm_wgmma(def.implementations, kProduct, hash);
+  append_norm_composed(def.implementations, hash, supports, parts, run, composed_ms);
   return def;
 }
 

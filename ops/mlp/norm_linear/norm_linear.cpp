@@ -1,11 +1,12 @@
-// norm_linear: schema, oracle, and its implementation, composed of rms_norm and matmul.
-// Read next: norm_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
+// norm_linear: schema, oracle, and its implementations: one kernel, or composed of rms_norm and
+// matmul. Read next: norm_linear_ref.hpp (what it computes), ops/mlp/norm_composed.hpp (how).
 #include "ops/common/check_eps.hpp"
 #include "ops/mlp/norm_linear/norm_linear_ref.hpp"
 
 #include "core/source_hash.hpp"
 #include "ops/mlp/matrices.hpp"
 #include "ops/mlp/norm_composed.hpp"
+#include "ops/mlp/norm_fused.hpp"
 
 namespace dlblas::mlp {
 namespace {
@@ -28,6 +29,19 @@ int run(const Args& args, const Context& context, const Kernel& kernel, void* wo
 
 Support supports(const Query&) { return Support::yes(); }
 
+constexpr NormProduct kProduct = {.x = kNormX,
+                                  .gain = kNormGain,
+                                  .weights = {kNormWeight},
+                                  .parts = 1,
+                                  .y = kNormY,
+                                  .t = kNormT,
+                                  .k = kNormK,
+                                  .n = kNormN,
+                                  .eps = kNormEps,
+                                  .is_gated = false};
+
+double composed_ms(const Query& q, const Config&) { return composed_milliseconds(q, kProduct); }
+
 }  // namespace
 
 OperatorDef norm_linear();
@@ -48,8 +62,10 @@ OperatorDef norm_linear() {
   def.work_per_row = [](const Problem& p) {
     return static_cast<double>(p.dims[kNormK]) * static_cast<double>(p.dims[kNormN]);
   };
-  append_norm_composed(def.implementations, source_hash<"ops/mlp/norm_linear/norm_linear.cpp">(),
-                       supports, parts, run);
+  const char* const hash = source_hash<"ops/mlp/norm_linear/norm_linear.cpp">();
+  append_norm_gemv(def.implementations, kProduct, hash);
+  append_norm_wgmma(def.implementations, kProduct, hash);
+  append_norm_composed(def.implementations, hash, supports, parts, run, composed_ms);
   return def;
 }
 
