@@ -40,6 +40,9 @@ class Facts(NamedTuple):
     # has no parts (batch_parts.py); whether all implementations have the same bits anyway.
     parts: Callable[..., Any] | str | None = None
     exact: bool = False
+    # Implementations with the same bits under `deterministic` (test_same_bits_wgmma.py compares
+    # them on a GPU): either may serve a batch.
+    alike: tuple[str, ...] = ()
     as_made: tuple[str, ...] = ()  # inputs that another operator made: no views of them
     bounded: tuple[str, ...] = ()  # test_places.py: indices that every call checks
     # tools/gpu_check, of what was wrong on a GPU or is unproven there: the values of the harness
@@ -65,6 +68,12 @@ def read(path: pathlib.Path) -> dict[str, Facts]:
             raise LookupError(f"{path}: {op}: unknown {unknown[0]}; expected one of {known}")
         found[op] = Facts(**facts)
     return found
+
+
+def kinds_of(op: str, implementations: list[str]) -> set[str]:
+    """Those that may differ in their bits under `deterministic`: of those alike, the first."""
+    alike = facts_of(op).alike
+    return {alike[0] if name in alike else name for name in implementations}
 
 
 def facts_of(op: str) -> Facts:

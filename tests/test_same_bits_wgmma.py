@@ -1,6 +1,6 @@
 """``cuda_wgmma`` and ``cuda_mma`` have the same bits inside ``deterministic()``, so that either may
-serve a batch: f16 and bf16 products of every operator that has both forms, at every case of its
-cases.json that both take, and tiles of every kind within one product.
+serve a batch: f16 and bf16 products of every operator whose facts say so (`alike`), at every
+case of its cases.json that both take, and tiles of every kind within one product.
 
 Read next: test_same_bits.py, ops/gemm/matmul/cuda/matmul_wgmma_cuda.cpp (``same_bits``).
 """
@@ -17,18 +17,14 @@ import dlblas
 import dlblas.errors
 import pytest
 from dlblas import _specs
+from rooms import facts_of
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.gpu, pytest.mark.attack("the same bits from two kernels")]
+pytestmark = pytest.mark.gpu
 
 ROWS = {row["name"]: row for row in dlblas.info()["operators"]}
 PAIR = ("cuda_wgmma", "cuda_mma")
 LARGEST = 1 << 25  # elements of one tensor
-
-
-def _has_both(row: dict[str, Any]) -> bool:
-    made = {i["name"]: i["deterministic"] for i in row["implementations"]}
-    return row["family"] in ("gemm", "mlp") and all(made.get(name, False) for name in PAIR)
 
 
 def _problems(row: dict[str, Any]) -> Iterator[Any]:
@@ -69,7 +65,7 @@ def _zeros(function: Any, given: dict[str, Any], scalars: dict[str, Any]) -> Any
     return zeros if many else zeros[0]
 
 
-@pytest.mark.parametrize("op", [name for name, row in ROWS.items() if _has_both(row)])
+@pytest.mark.parametrize("op", [name for name in ROWS if set(facts_of(name).alike) == set(PAIR)])
 def test_both_forms_have_the_same_bits(op: str) -> None:
     from dlblas.bench import problems
 

@@ -33,20 +33,25 @@ FEW_TERMS = {"f32": 1.25}
 # Of four sums of 2^24 products of codes, the largest was 0.4 of their deviation.
 OF_CODES = {"f32": 2.5}
 
+# Both add 16 terms of K at a time to one f32 sum.
+TENSOR_CORES = ("cuda_mma", "cuda_wgmma")
+
 TESTS = {
-    "matmul": {"table": ("M", "K", "N")},
-    "batched_matmul": {"hidden": FEW_TERMS, "parts": rows_of_matrices},
-    "batched_matmul_nt": {"hidden": FEW_TERMS, "parts": rows_of_matrices},
+    "matmul": {"table": ("M", "K", "N"), "alike": TENSOR_CORES},
+    "batched_matmul": {"hidden": FEW_TERMS, "parts": rows_of_matrices, "alike": TENSOR_CORES},
+    "batched_matmul_nt": {"hidden": FEW_TERMS, "parts": rows_of_matrices, "alike": TENSOR_CORES},
+    "linear_residual": {"alike": TENSOR_CORES},
     "lora_expand": {"hidden": FEW_TERMS, "bounded": ("token_lora",)},
     "lora_shrink": {"hidden": FEW_TERMS, "bounded": ("token_lora",)},
     "scaled_mm_block": {"hidden": OF_CODES},
-    "grouped_gemm_rows": {"faults": "normal", "parts": rows_of_groups},
+    "grouped_gemm_rows": {"faults": "normal", "parts": rows_of_groups, "alike": TENSOR_CORES},
     "grouped_gemm_gathered": {"faults": "normal", "parts": rows_of_groups},
     "grouped_gemm_rows_block": {"faults": "normal", "hidden": OF_CODES, "parts": rows_of_groups},
     "grouped_gemm_masked": {
         "faults": "normal",
         "parts": rows_of_masked,
         "bounded": ("masked_m",),
+        "alike": TENSOR_CORES,
     },
     "grouped_gemm_masked_block": {
         "faults": "normal",

@@ -19,4 +19,6 @@ def groups_of_depth(given: Given, pick: random.Random) -> Cut | None:
     return Cut({"M": slice(first, last), "E": kept}, {"offsets": part}, f"groups {kept}")
 
 
-TESTS = {"grouped_gemm_k": {"faults": "normal", "parts": groups_of_depth}}
+ALIKE = ("cuda_mma", "cuda_wgmma")  # as in ops/gemm/tests.py
+
+TESTS = {"grouped_gemm_k": {"faults": "normal", "parts": groups_of_depth, "alike": ALIKE}}
