@@ -40,8 +40,8 @@ class Facts(NamedTuple):
     # has no parts (batch_parts.py); whether all implementations have the same bits anyway.
     parts: Callable[..., Any] | str | None = None
     exact: bool = False
-    # Implementations with the same bits under `deterministic` (test_same_bits_wgmma.py compares
-    # them on a GPU): either may serve a batch.
+    # Implementations with the same bits under `deterministic`, as test_same_bits_wgmma.py checks on
+    # a GPU: either may serve a batch.
     alike: tuple[str, ...] = ()
     as_made: tuple[str, ...] = ()  # inputs that another operator made: no views of them
     bounded: tuple[str, ...] = ()  # test_places.py: indices that every call checks

@@ -6,14 +6,13 @@ The harness covers values of every shape (tests/test_cases.py). Read next: ops/a
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import dlblas
 import numpy as np
 import pytest
+from attention_wgmma import on_wgmma
 
 torch = pytest.importorskip("torch")
 
@@ -46,21 +45,6 @@ def attention(q: Any, k: Any, v: Any, causal: bool, window: int | None, softcap:
     scores = scores.masked_fill(hidden.to(scores.device), float("-inf"))
     lse = scores.logsumexp(-1)
     return (scores.softmax(-1) @ v).transpose(-3, -2), lse
-
-
-@contextlib.contextmanager
-def on_wgmma(op: str, *config: str) -> Iterator[None]:
-    """Pins cuda_wgmma; skips where it serves no such heads or bias (kOtherHeads in
-    ops/attention/cuda/attention_wgmma_host.hpp)."""
-    if torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("WGMMA needs Hopper")
-    try:
-        with dlblas.pinned(op, "cuda_wgmma", *config):
-            yield
-    except dlblas.errors.Error as error:
-        if "expected 64, 128 or 256" in str(error) or "is given" in str(error):
-            pytest.skip(str(error))
-        raise
 
 
 OPTIONS = [(False, None, 0.0), (True, None, 0.0), (True, 7, 0.0), (False, 9, 3.0)]

@@ -6,13 +6,12 @@ Read next: ops/attention/paged_attention_lse/, tests/test_cases.py.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import dlblas
 import numpy as np
 import pytest
+from attention_wgmma import on_wgmma
 from dlblas import errors
 
 torch = pytest.importorskip("torch")
@@ -84,21 +83,6 @@ class Cache:
             *(x.to(self.device) for x in (q, self.k, self.v, self.table, lengths)),
             cu_seqlens_q=starts, return_lse=True, **more,
         )  # fmt: skip
-
-
-@contextlib.contextmanager
-def on_wgmma(op: str, *config: str) -> Iterator[None]:
-    """Pins cuda_wgmma; skips where it serves no such heads or bias (kOtherHeads in
-    ops/attention/cuda/attention_wgmma_host.hpp)."""
-    if torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("WGMMA needs Hopper")
-    try:
-        with dlblas.pinned(op, "cuda_wgmma", *config):
-            yield
-    except dlblas.errors.Error as error:
-        if "expected 64, 128 or 256" in str(error) or "is given" in str(error):
-            pytest.skip(str(error))
-        raise
 
 
 def agree(got: Any, expected: Any, dtype: Any) -> None:

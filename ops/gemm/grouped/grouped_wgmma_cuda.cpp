@@ -4,6 +4,7 @@
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: grouped_wgmma.cuh.
 #include "core/rates.hpp"
 #include "core/source_hash.hpp"
+#include "kernels/gemm_wgmma.hpp"
 #include "ops/gemm/grouped/grouped_wgmma.hpp"
 #include "ops/gemm/grouped/grouped_wgmma_config.hpp"
 
@@ -17,6 +18,7 @@ bool one_pitch(const TensorTraits& t) {
 struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
+  static constexpr bool kIsDeterministic = kernels::kWgmmaKeepsBits;
   static constexpr const auto& kTiles = kGroupedWgmmaTiles;
   static constexpr std::int64_t kLongestChain = 16384;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "kernels/gemm_wgmma.hpp"
 
 namespace dlblas::gemm {
 namespace {
@@ -49,12 +50,13 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t spa
 
 // Where much of the device is idle, cuBLAS splits K: spans of 1,024 terms are as exact. Elsewhere
 // cuBLAS keeps one chain as well; no chain here grows beyond 16,384 terms. Under kDeterministic the
-// number of rows decides nothing: chains are those of many rows (spans of 1,024 took 457 µs for
-// 4096³ where one chain takes 178).
+// number of rows decides nothing: spans are short, or, where WGMMA serves, chains those of many
+// rows (spans of 1,024 took 457 µs there for 4096³, one chain 178).
 std::int32_t tensor_core_span(const Problem& p, std::int64_t chain, bool is_cheap) {
   constexpr std::int32_t kShort = 1024, kLong = 2048;
   constexpr std::int64_t kLongestChain = 16384;
-  if (is_cheap && !(p.flags & kDeterministic)) return chain > kShort ? kShort : 0;
+  const bool same_bits = p.flags & kDeterministic;
+  if (same_bits ? !kernels::kWgmmaKeepsBits : is_cheap) return chain > kShort ? kShort : 0;
   return chain > kLongestChain ? kLong : 0;
 }
 
