@@ -132,7 +132,7 @@ def test_what_a_row_does_not_see_changes_no_bit(value: float) -> None:
     assert torch.equal(lse[..., :200], want[1][..., :200])
 
 
-def test_values_that_are_not_finite_meet_who_sees_them() -> None:
+def test_values_that_are_not_finite_reach_the_rows_that_see_them() -> None:
     q, k, v = operands((1, 40, 300, 2, 1, 32, 48))
     want, _ = call(q, k, v)
     v[0, 7, 0, 3], v[0, 290, 0, 5] = float("inf"), float("nan")
@@ -192,7 +192,7 @@ def test_denormal_values_count_as_zero() -> None:
     assert not bool(o.any())
 
 
-def test_who_chooses_it() -> None:
+def test_when_it_is_chosen() -> None:
     q, k, v = operands((1, 512, 512, 8, 2, 128, 128))
     assert f">  {UNIT}" in str(dlblas.explain(OP, q, k, v))
     with dlblas.deterministic():

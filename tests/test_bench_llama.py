@@ -20,6 +20,9 @@ class _Session:
     def wants(self, step: str) -> bool:
         return step != self.left_out
 
+    def shares(self) -> bool:
+        return True
+
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -48,10 +51,33 @@ def test_prefill_and_decode_are_measured_beside_torch(bench: Any) -> None:
         assert all("median_ms" in peer for peer in row["peers"]), row
 
 
-def test_steps_that_nobody_asked_for_are_left_out(bench: Any) -> None:
+def test_steps_not_requested_are_left_out(bench: Any) -> None:
     session = _Session()
     session.left_out = "decode_16"
     assert [row["problem"]["batch"] for row in bench.rows(session)] == [1, 1, 64]
+
+
+def test_shares_are_disjoint_and_hold_every_step(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dlblas.bench import gpu_session
+
+    monkeypatch.setattr(bench, "_row", lambda _b, _e, _m, step, batch, _c: f"{step}_{batch}")
+    request = {"quick": True, "seconds": 0.1, "asked": 0}
+    shares = [
+        list(bench.rows(gpu_session.Session({**request, "share": (which, 3)})))
+        for which in (1, 2, 3)
+    ]
+    assert shares == [["prefill_1", "decode_64"], ["decode_1"], ["decode_16"]]
+
+
+@pytest.mark.parametrize("share", ["0/4", "5/4", "1", "1/0", "a/b"])
+def test_what_is_no_share(share: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from dlblas import cli
+
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "gpu_llama", "--share", share])
+    assert "expected K/N with K from 1 to N" in capsys.readouterr().err
 
 
 def test_a_decoder_that_computes_something_else_has_no_time(

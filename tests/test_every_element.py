@@ -35,7 +35,7 @@ def operands(size: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("worker", [True, False], ids=["in a worker", "here"])
-def test_who_is_wrong_between_the_chosen_rows_does_not_win(
+def test_wrong_values_between_the_chosen_rows_do_not_win(
     worker: bool, nearly: Any, attacked: Callable[..., None]
 ) -> None:
     names, wrong = [*nearly.WRONG, "right"], nearly.WRONG

@@ -129,7 +129,7 @@ def test_offsets_of_i64_beside_codes(device: str) -> None:
 
 @pytest.mark.parametrize("device", [CPU, GPU])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_what_nobody_sees_changes_nothing(device: str, dtype: str) -> None:
+def test_hidden_keys_change_nothing(device: str, dtype: str) -> None:
     kind = getattr(torch, dtype)
     q, k, v = drawn((1, 90, 4, 64), (1, 90, 2, 64), (1, 90, 2, 64), device=device, dtype=kind)
     clean = dlblas.flash_attention(q, k, v, causal=True)

@@ -96,7 +96,7 @@ def test_every_implementation_has_a_case(most: int) -> None:
 
 
 def test_what_no_case_reaches_is_found() -> None:
-    assert _unserved("matmul", {"cuda_nobody"}, gpu_smoke.candidates(_registry(), "matmul")[:3])
+    assert _unserved("matmul", {"cuda_unknown"}, gpu_smoke.candidates(_registry(), "matmul")[:3])
 
 
 def test_candidates_lie_in_memory_as_the_call_is_told() -> None:

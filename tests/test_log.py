@@ -45,7 +45,7 @@ def child(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_nobody_looks() -> None:
+def test_without_a_listener() -> None:
     done = child(USE)
     assert (done.stdout, done.stderr) == ("", "")
 

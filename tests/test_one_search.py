@@ -66,7 +66,7 @@ HOLDER = """
 """
 
 
-def test_a_holder_that_is_stopped_or_killed_holds_up_nobody_for_long(
+def test_a_holder_that_is_stopped_or_killed_blocks_others_briefly(
     tmp_path: pathlib.Path,
 ) -> None:
     holder = child(HOLDER, tmp_path)

@@ -130,7 +130,7 @@ def test_a_bad_one_never_wins(bad: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("change", ["sub_", "mul_", "copy_"])
-def test_who_writes_its_input_fails_alone(change: str) -> None:
+def test_writing_an_input_fails_alone(change: str) -> None:
     """Even if its result is right: a call would change its caller's input."""
     torch = pytest.importorskip("torch")
 

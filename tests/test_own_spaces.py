@@ -164,7 +164,7 @@ def test_a_list_of_configurations_is_a_space() -> None:
         dlblas.rms_norm(x, w)
 
 
-def test_who_asks_about_itself_gets_an_answer_soon() -> None:
+def test_a_query_about_itself_is_answered_soon() -> None:
     x, w = arrays(500, 48)
 
     def asks(*_: Any) -> bool:

@@ -62,7 +62,7 @@ def test_nvtx_has_a_range_per_call(nvtx: pathlib.Path, asked: dict[str, str]) ->
     assert "store=" in pushed and "T=4 C=64" in pushed and "f32" in pushed
 
 
-def test_nobody_looks(nvtx: pathlib.Path) -> None:
+def test_without_a_listener(nvtx: pathlib.Path) -> None:
     assert child(nvtx) == []
     assert child(nvtx, NVTX_INJECTION64_PATH="") == []
 

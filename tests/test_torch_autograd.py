@@ -155,7 +155,7 @@ def test_both_ways_give_the_same_bits(op, device) -> None:
 
 @WAYS
 @pytest.mark.parametrize("op", OPS)
-def test_a_result_that_nobody_used(way, op, device) -> None:
+def test_an_unused_result(way, op, device) -> None:
     """Each result used alone, and each input alone requiring grad."""
     case = Case(op, device)
     for used in range(len(case.call(way))):

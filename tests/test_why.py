@@ -116,7 +116,7 @@ def ask(
         (libraries / name).symlink_to(built / name)
     if machine.torch:
         (packages / "torch").mkdir()
-        (packages / "torch" / "__init__.py").write_text("raise ImportError('nobody imports me')\n")
+        (packages / "torch" / "__init__.py").write_text("raise ImportError('broken on purpose')\n")
         info = packages / f"torch-{machine.torch}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Name: torch\nVersion: {machine.torch}\n")

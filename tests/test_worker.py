@@ -215,7 +215,7 @@ USERS = """
 """
 
 
-def test_what_users_bring_fails_by_its_kind_and_takes_nobody_along(tmp_path):
+def test_failures_of_user_functions_are_told_by_kind_and_contained(tmp_path):
     (tmp_path / "candidates.py").write_text(CANDIDATES)
     path = os.pathsep.join([str(PACKAGE), str(tmp_path)])
     (place, winner, failures, ran_here), _ = run(USERS, tmp_path / "cache", PYTHONPATH=path)

@@ -97,6 +97,7 @@ def _bench(args: argparse.Namespace) -> int:
         args.prepare,
         args.within,
         args.only.split(",") if args.only else [],
+        args.share,
     )
 
 
@@ -105,6 +106,14 @@ def _test(argv: Sequence[str]) -> int:
     from .harness import main as test
 
     return test(argv)
+
+
+def _share(text: str) -> tuple[int, int]:
+    """ "2/4"; argparse says what is wrong with other texts."""
+    which, _, of = text.partition("/")
+    if not (which.isdecimal() and of.isdecimal() and 1 <= int(which) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected K/N with K from 1 to N, as 1/4")
+    return int(which), int(of)
 
 
 def _seconds(text: str) -> float:
@@ -212,6 +221,13 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         metavar="OP,…",
         help="rows, gpu_rows: these operators; gpu_products, gpu_attention: these functions; "
         "gpu_llama: these steps (decode_16)",
+    )
+    bench.add_argument(
+        "--share",
+        type=_share,
+        metavar="K/N",
+        help="gpu_rows, gpu_products, gpu_attention, gpu_llama: every N-th problem from the K-th; N "
+        "processes, each on a GPU of its own, measure them all",
     )
     bench.add_argument(
         "--within",

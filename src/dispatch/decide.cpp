@@ -82,11 +82,14 @@ bool splits_elements(const Problem& problem) {
                                             print_table(explain_candidates(op, problem))));
 }
 
-// Any configuration may be pinned: it alone serves, so rows keep their bits.
-Space pinned_space(const Query& q) {
-  Problem any = q.problem;
-  any.flags &= static_cast<std::uint8_t>(~kDeterministic);
-  return make_space(q.about(any));
+// Any configuration may be pinned, those of plain calls included: it alone serves, so rows keep
+// their bits. Returns "", or the constraint that it breaks.
+std::string pin_breaks(const Query& q, const Config& config) {
+  if (make_space(q).contains(config)) return "";
+  Problem plain = q.problem;
+  plain.flags &= static_cast<std::uint8_t>(~kDeterministic);
+  const Space space = make_space(q.about(plain));
+  return std::string(space.contains(config) ? "" : space.broken_constraint(config));
 }
 
 std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const DeviceInfo& device,
@@ -102,11 +105,9 @@ std::unique_ptr<Plan> from_pin(const Operator& op, const Problem& problem, const
     return make_plan(problem, &impl, *config, Why::kPinned);
   }
   const Config config = impl.table().parse(pin.config, impl.name);
-  const Space space = pinned_space(q);
-  if (!space.contains(config))
+  if (const std::string broken = pin_breaks(q, config); !broken.empty())
     pin_does_not_fit(op, problem, pin,
-                     text(impl.table().print(config),
-                          " breaks the constraint: ", space.broken_constraint(config)));
+                     text(impl.table().print(config), " breaks the constraint: ", broken));
   if (config_forbidden(op, problem, impl, config))
     pin_does_not_fit(op, problem, pin,
                      text(impl.table().print(config), " is forbidden, by `dlblas cache forbid`"));
@@ -127,7 +128,7 @@ std::unique_ptr<Plan> from_rule(const Operator& op, const Problem& problem,
         any ? first_allowed(op, q) : impl->table().parse(rule.config, impl->name);
     if (!config || config_forbidden(op, problem, *impl, *config))
       return *why_not = "is forbidden", nullptr;
-    if (any || pinned_space(q).contains(*config))
+    if (any || pin_breaks(q, *config).empty())
       return make_plan(problem, impl, *config, Why::kPinned);
   } catch (const Error&) {  // the knobs are others by now
   }

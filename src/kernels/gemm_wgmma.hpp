@@ -16,10 +16,6 @@
 
 namespace dlblas::kernels {
 
-/// Whether WGMMA forms serve calls that request the same bits, in tiles that take all of K. Off
-/// until tests/test_same_bits_wgmma.py, which compares them with cuda_mma, has passed on a GPU.
-inline constexpr bool kWgmmaKeepsBits = false;
-
 /// `outer` runs of `inner` contiguous elements, `pitch` elements apart; data and pitch are 16-byte
 /// aligned. With `count` matrices, `apart` elements from one to the next, the map has three
 /// dimensions; with 0, two.

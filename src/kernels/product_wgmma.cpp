@@ -84,7 +84,6 @@ Support operands_fit(const Query& q) {
 struct Wgmma : CudaForm<Traits, C> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  static constexpr bool kIsDeterministic = kWgmmaKeepsBits;
   static const ConfigTable<C>& table() { return wgmma_table(); }
 
   static Traits traits(const Query& q, const C& c) {

@@ -23,10 +23,9 @@ double limits(double a, double b, double order) {
 
 }  // namespace
 
-std::int32_t tensor_core_span(bool same_bits, std::int64_t chain) {
-  constexpr std::int32_t kShort = 1024, kLong = 2048;
+std::int32_t tensor_core_span(std::int64_t chain) {
+  constexpr std::int32_t kLong = 2048;
   constexpr std::int64_t kLongestChain = 16384;
-  if (same_bits && !kWgmmaKeepsBits) return chain > kShort ? kShort : 0;
   return chain > kLongestChain ? kLong : 0;
 }
 
@@ -40,7 +39,7 @@ WgmmaShape::WgmmaShape(const GemmSize& whole, double bytes, const WgmmaTiles& ti
       same_bits_((problem.flags & kDeterministic) != 0),
       device_(device) {}
 
-std::int32_t WgmmaShape::span(const C& c) const { return tensor_core_span(same_bits_, chain(c)); }
+std::int32_t WgmmaShape::span(const C& c) const { return tensor_core_span(chain(c)); }
 
 std::int64_t WgmmaShape::tiles_m(const C& c) const { return ceil_div(m_, c.block_m); }
 std::int64_t WgmmaShape::tiles_n(const C& c) const { return ceil_div(n_, c.block_n); }

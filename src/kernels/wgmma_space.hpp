@@ -78,8 +78,7 @@ class WgmmaShape {
   double scaling_seconds(const C& c) const;
 };
 
-/// GemmTraits::span on tensor cores, as matmul's: short for calls that request the same bits, else
-/// only where a chain of K is long.
-std::int32_t tensor_core_span(bool same_bits, std::int64_t chain);
+/// GemmTraits::span on tensor cores, as matmul's: spans only where a chain of K is long.
+std::int32_t tensor_core_span(std::int64_t chain);
 
 }  // namespace dlblas::kernels

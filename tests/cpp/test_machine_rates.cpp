@@ -27,7 +27,7 @@ constexpr double kCopy = 22.3e9, kPeak = 118e9;
 /// Exits with 0 if the rates of memory and arithmetic are the tables' times these factors.
 [[noreturn]] void expect_scales(double memory, double flops_scale) {
   DeviceInfo tables = cpu_info();
-  tables.model = "a CPU that nobody measured";
+  tables.model = "a CPU without measurements";
   const Rates plain = unit_rates(tables), now = unit_rates(cpu_info());
   const auto is = [](double got, double expected) {
     return std::abs(got / expected - 1) < 1e-9 ? 0 : 1;

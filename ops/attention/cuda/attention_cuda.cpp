@@ -1,6 +1,6 @@
-// Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads of 64, 128 and
-// 256 (others, and a bias: AttentionWgmma::kOtherHeads), cuda_mma for f16 and bf16 with heads up to
-// 256, cuda_rows for everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
+// Attention on NVIDIA GPUs, below the operators: cuda_wgmma for Hopper and heads whose rows are
+// multiples of 16 bytes, up to 256, cuda_mma for f16 and bf16 with heads up to 256, cuda_rows for
+// everything. In: Problem, Config; Args. Out: Kernel and its source; launches.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: attention_wgmma.cuh,
 // attention_mma.cuh, attention_rows.cuh.
 #include "core/source_hash.hpp"
@@ -245,8 +245,11 @@ struct MmaForm : kernels::CudaForm<AttentionTraits, AttentionMmaConfig> {
     return alone_ms(q) + (op_of(q).rotates() ? turned_keys_ms(q, op_of(q)) : 0);
   }
   static double alone_ms(const Query& q) {
-    constexpr double kProducts = 0.35, kBytes = 0.5;  // of the peaks; not measured yet
-    return attention_ms(q, op_of(q), 2 / kProducts, 1 / kBytes);
+    // Of what large matrices reach: 150 to 200 TFLOP/s on an H200 (29 November 2026). Before Hopper
+    // mma.sync is what they use; not measured yet.
+    const double products = q.device.arch >= 90 ? 0.24 : 0.35;
+    constexpr double kBytes = 0.5;
+    return attention_ms(q, op_of(q), 2 / products, 1 / kBytes);
   }
   static std::int32_t shared_bytes(const Query& q, const State& s) {
     return static_cast<std::int32_t>(bytes(q, s.config));
@@ -322,7 +325,6 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
       return Support::no("{} has more than 16 bits an element", tensor(op.q));
     const std::int64_t d = width_of(q), dv = dim(q, op.dv);
     if (const Support heads = supports_heads(d, dv); !heads) return heads;
-    if (!kOtherHeads && has_bias(q)) return Support::no("{} is given", tensor(op.bias));
     if (has_bias(q)) {
       const TensorTraits& bias = p.tensors[op.bias];
       // Single elements of 16 bits, or beside f8, would spill.
@@ -427,16 +429,16 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
     return alone_ms(q) + (op.rotates() ? rotation_ms(q, op, Turned::kKeys) : 0);
   }
   static double alone_ms(const Query& q) {
-    // Reaches 0.55 to 0.7 of the peak (H200, 25 November 2026: 530 TFLOP/s, D = 128, causal, 4k;
-    // 675 at 16k), and as much with f8: widening V costs what scores gain (26 November: 523 and
-    // 650).
-    constexpr double kProducts = 0.6, kBytes = 0.5;
-    // Short sequences do not fill tiles of 128 rows.
+    constexpr double kBytes = 0.5;  // of the peak
     const AttentionOp& op = op_of(q);
+    const double width = static_cast<double>(width_of(q) + dim(q, op.dv));
+    const double bias = !has_bias(q) ? 0 : has_one_row(q) ? 45 : 200;
+    const double products = slowdown(width, bias);
+    // Short sequences do not fill tiles of 128 rows.
     const double rows = static_cast<double>(dim(q, op.q_rows));
     const double filled = op.packed() ? rows / (rows + 64.0 * static_cast<double>(dim(q, op.batch)))
                                       : rows / (128 * std::ceil(rows / 128));
-    return attention_ms(q, op, 2 / (kProducts * std::max(filled, 1e-3)), 1 / kBytes);
+    return attention_ms(q, op, 2 * products / std::max(filled, 1e-3), 1 / kBytes);
   }
   /// Rotated keys begin here; the counter, if there is one, precedes them.
   static constexpr std::size_t kKeysAt = 256;

@@ -33,12 +33,6 @@ struct AttentionWgmma {
   }
   static std::size_t counter_bytes(const AttentionWgmmaConfig& c) { return c.draws ? 4 : 0; }
   static int rows_of(const AttentionWgmmaConfig& c) { return c.groups * 64; }
-  /// Whether heads other than 64, 128 and 256 columns, and a bias, are served. No GPU has compared
-  /// the results of these kernels yet; tests/test_flash_attention.py and
-  /// tests/test_paged_attention.py do once this is true. They are as fast as
-  /// docs/notes/attention_gpu.md says.
-  static constexpr bool kOtherHeads = false;
-
   static constexpr int kByElement = -1;
   /// What the size of a block depends on.
   struct Block {
@@ -81,9 +75,14 @@ struct AttentionWgmma {
     return bytes(b, c) <= 232448 && held <= (b.bias == 0 ? std::min(registers, 204) : registers) &&
            (c.persistent || !c.draws);
   }
+  /// Time over that of the products alone at the rate of large matrices: a query and a key cost as
+  /// much as `width` (D + Dv) + 60 + `bias` columns (H200, 29 November 2026;
+  /// docs/notes/attention_gpu.md). f8 is no faster, since V is widened.
+  static double slowdown(double width, double bias) {
+    constexpr double kSoftmax = 60;
+    return 1 + (kSoftmax + bias) / width;
+  }
   static Support supports_heads(std::int64_t d, std::int64_t dv) {
-    if (!kOtherHeads && ((d != 64 && d != 128 && d != 256) || dv != d))
-      return Support::no("heads of {} and {}; expected 64, 128 or 256", d, dv);
     for (const std::int64_t width : {d, dv})
       if (width < 8 || width > 256) return Support::no("heads of {}; expected 8 to 256", width);
     return Support::yes();

@@ -85,15 +85,16 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   }
   static double milliseconds(const Query& q, const Config& c) {
     const auto& d = q.problem.dims;
-    constexpr double kProducts = 0.55;  // of a multiprocessor's part of the peak
+    constexpr double kPages = 1.1;  // over contiguous keys
     constexpr double kAnswered = 0.75;  // of lengths up to the table's end
     const double keys = kAnswered * static_cast<double>(d[kW] * d[kPage]);
     const double tiles =
         std::ceil(static_cast<double>(d[kT]) / rows_of(c) + 0.5 * static_cast<double>(d[kB])) *
         static_cast<double>(d[kHkv] * d[kG]);
     const double rounds = std::ceil(tiles / q.device.units);
-    const double each = 2.0 * rows_of(c) * keys * static_cast<double>(d[kD] + d[kDv]);
-    const double rate = kProducts * flops(q.device, DType::kBF16) / q.device.units;
+    const double width = static_cast<double>(d[kD] + d[kDv]);
+    const double each = 2.0 * rows_of(c) * keys * width * kPages * slowdown(width, 0);
+    const double rate = flops(q.device, DType::kBF16) / q.device.units;
     return 1e3 * (launch_s(q.device) + rounds * each / rate);
   }
   static std::size_t workspace_bytes(const Query&, const State& s) {

@@ -48,7 +48,6 @@ std::int64_t rows_each(std::int64_t m, const GemmWgmmaConfig& c) { return round_
 
 struct Wgmma : BatchedForm<Wgmma> {
   static constexpr bool kHopper = true;
-  static constexpr bool kIsDeterministic = kernels::kWgmmaKeepsBits;
   static constexpr const char* kInclude = "ops/gemm/batched/batched_wgmma.cuh";
   static constexpr const char* kEntry = "dlblas::gemm::batched_wgmma";
   static constexpr const auto& kTiles = kBatchedWgmmaTiles;

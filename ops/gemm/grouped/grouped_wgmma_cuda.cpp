@@ -18,7 +18,6 @@ bool one_pitch(const TensorTraits& t) {
 struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  static constexpr bool kIsDeterministic = kernels::kWgmmaKeepsBits;
   static constexpr const auto& kTiles = kGroupedWgmmaTiles;
   static constexpr std::int64_t kLongestChain = 16384;
 

@@ -127,6 +127,7 @@ def _run_gpu(
     prepare: str = "",
     within: float | None = None,
     only: list[str] | None = None,
+    share: tuple[int, int] | None = None,
 ) -> tuple[int, str]:
     """The measuring process' exit code, and why it ended before its last row, or "".
     ``prepare``: an operator whose peers are to be compiled; no rows."""
@@ -134,7 +135,7 @@ def _run_gpu(
         result = os.path.join(folder, "rows.jsonl")
         request = {"section": section, "seconds": seconds, "quick": quick, "result": result}
         request |= {"prepare": prepare, "asked": time.time(), "within": within, "only": only}
-        request |= {"parent": os.getpid()}
+        request |= {"parent": os.getpid(), "share": share}
         env = _gpu_environment(folder)
         if section in ("gpu_products", "gpu_attention"):
             env["DLBLAS_LOG"] = "call"  # what ran: gpu_families.py reads it
@@ -367,6 +368,7 @@ def _gpu_section(
     files: _Files,
     within: float | None = None,
     only: list[str] | None = None,
+    share: tuple[int, int] | None = None,
 ) -> int:
     """Runs one GPU section; returns its exit code."""
 
@@ -377,7 +379,7 @@ def _gpu_section(
 
     budget = _QUICK_SECONDS if quick else GPU_SECTIONS[name]
     asked = budget if seconds is None else seconds
-    code, why = _run_gpu(name, asked, quick, on_row, within=within, only=only)
+    code, why = _run_gpu(name, asked, quick, on_row, within=within, only=only, share=share)
     if why:
         sys.stderr.write(f"dlblas bench: {why}\n")
     return code
@@ -419,13 +421,15 @@ def run(
     prepare: bool = False,
     within: float | None = None,
     only: list[str] | None = None,
+    share: tuple[int, int] | None = None,
 ) -> int:
     """Measures and writes rows, a GPU's as they arrive; returns 0 if every section succeeded, 130
     if one was interrupted, else 1. ``out``: a file for all, or a folder with one file per
     section. ``prepare``: only compiles the sections' peers. ``within``: seconds after which each
     GPU section ends, with the rows that it has. ``only``: the operators of rows, gpu_rows and
     compile, the functions of products and attention, on the CPU and on a GPU, and the steps of
-    gpu_llama."""
+    gpu_llama. ``share``: (1, 4) measures the first, fifth … problem of the GPU sections of many
+    problems; four processes, each on a GPU of its own, measure them all."""
     names = _check_section(section)
     _check_only(names, only or [])
     if prepare:
@@ -434,7 +438,7 @@ def run(
     files, any_failed = _Files(out, quick, stamp.root), False
     for name in names:
         if name in GPU_SECTIONS:
-            code = _gpu_section(name, seconds, quick, stamp, files, within, only)
+            code = _gpu_section(name, seconds, quick, stamp, files, within, only, share)
         else:
             rows, failed = _cpu_section(name, threads, seconds, quick, only or [], stamp)
             code = 1 if failed else 0

@@ -28,14 +28,20 @@ _PAGES = (  # batch, keys, page
 )  # fmt: skip
 
 
-def forward(bench: Session, dim: int, length: int, heads: int, of_keys: int, causal: bool) -> Trial:
+def forward(
+    bench: Session, dim: int, length: int, heads: int, of_keys: int, causal: bool, dv: int = 0
+) -> Trial:
+    """``dv``: columns of v, if not those of q and k."""
+    dv = dv or dim
     batch = max(1, (512 if bench.quick else _TOKENS) // length)
-    needed = 2 * batch * length * dim * 2 * (heads + of_keys)
+    needed = batch * length * (dim + dv) * 2 * (heads + of_keys)
     sets = bench.rotation(needed).sets
     q = bench.normal(sets, batch, length, heads, dim)
-    k, v = (bench.normal(sets, batch, length, of_keys, dim) for _ in range(2))
-    flops = 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1.0)
+    k, v = (bench.normal(sets, batch, length, of_keys, width) for width in (dim, dv))
+    flops = 2.0 * batch * heads * length * length * (dim + dv) * (0.5 if causal else 1.0)
     problem = {"B": batch, "S": length, "H": heads, "Hkv": of_keys, "D": dim}
+    if dv != dim:
+        problem["Dv"] = dv
     return Trial(
         "flash_attention", {**problem, "mask": "causal" if causal else "none"}, sets,
         lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal),
@@ -159,10 +165,14 @@ def _trials(bench: Session) -> Iterator[functools.partial[Trial]]:
                 heads = 2048 // dim
                 yield functools.partial(forward, bench, dim, length, heads, heads, causal)
     yield functools.partial(forward, bench, 128, 4096, 32, 8, True)
+    for dim, dv, heads in ((192, 128, 16), (96, 96, 20)):
+        for causal in (True, False):
+            yield functools.partial(forward, bench, dim, 4096, heads, heads, causal, dv)
     for batch in (1, 16, 64):
         yield functools.partial(decode, bench, batch, 8192, 32, 8, 128)
     for batch in (1, 16, 128):
         yield functools.partial(mla, bench, batch, 4096)
+        yield functools.partial(mla, bench, batch, 4096, 16)
     for length in (4096, 16384):
         yield functools.partial(backward, bench, 128, length, 16)
     yield functools.partial(forms.ragged, bench, 16, 128)

@@ -84,7 +84,7 @@ def measured(
 ) -> Iterator[Row]:
     """``calls``: the library function that each kind of trial calls."""
     for make in trials:
-        if not bench.wants(calls[make.func]):
+        if not bench.wants(calls[make.func]) or not bench.shares():
             continue
         if bench.late():
             return

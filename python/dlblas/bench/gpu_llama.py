@@ -70,7 +70,7 @@ def rows(bench: Session) -> Iterator[Row]:
             for batch in batches:
                 if bench.late():
                     return
-                if not bench.wants(f"{step}_{batch}"):
+                if not bench.wants(f"{step}_{batch}") or not bench.shares():
                     continue
                 yield _row(bench, example, model, step, batch, count)
 

@@ -44,7 +44,12 @@ _COPIED = 1 << 16  # elements; copies of other sizes are half as fast
 def rows(bench: Session) -> Iterator[Row]:
     """The largest problem of each operator, then the next: a run cut short has seen them all."""
     found = [_contests(bench, r) for r in bench.info["operators"] if bench.wants(r["name"])]
-    turns = [c for turn in itertools.zip_longest(*found) for c in turn if c is not None]
+    turns = [
+        contest
+        for turn in itertools.zip_longest(*found)
+        for contest in turn
+        if contest is not None and bench.shares()
+    ]
     for done, contest in enumerate(turns):
         if bench.late():
             print(f"gpu_rows: {len(turns) - done} of {len(turns)} problems left out", flush=True)

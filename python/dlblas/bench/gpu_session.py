@@ -17,8 +17,8 @@ from dlblas.bench.gpu_timing import ROUNDS, Rotation, rotation
 
 class Session:
     """``request``: section, quick, seconds, the time of the request, the seconds within which the
-    last problem must begin (None: no limit), the functions to measure (none: all), and, to run
-    only peers, prepare. See gpu.py."""
+    last problem must begin (None: no limit), the functions to measure (none: all), the share of
+    the problems ([1, 4]: the first, fifth …), and, to run only peers, prepare. See gpu.py."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.quick: bool = request["quick"]
@@ -27,6 +27,8 @@ class Session:
         within = request.get("within")
         self._until: float = request["asked"] + within if within is not None else math.inf
         self._only: list[str] = request.get("only") or []
+        self._first, self._step = request.get("share") or (1, 1)
+        self._offered = 0
         self.rounds = 5 if self.quick else ROUNDS
         self.info = dlblas.info()
         torch.manual_seed(7)
@@ -37,6 +39,11 @@ class Session:
 
     def wants(self, function: str) -> bool:
         return not self._only or function in self._only
+
+    def shares(self) -> bool:
+        """Whether the next problem belongs to this process: to be asked once for each."""
+        self._offered += 1
+        return (self._offered - self._first) % self._step == 0
 
     def normal(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
         made = torch.randn(shape, device="cuda", dtype=torch.bfloat16)

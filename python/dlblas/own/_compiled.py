@@ -21,7 +21,7 @@ class Compiled(NamedTuple):
     fn: Any  # what it was made of
     disabled: bool  # by torch.compiler.disable
     words: tuple[Any, ...]  # values that say how, torch's version among them
-    options: dict[str, Any] | None  # arguments of torch.compile that do it again; None: who knows
+    options: dict[str, Any] | None  # arguments of torch.compile that do it again; None: unknown
 
 
 def compiled(fn: Any) -> Compiled | None:

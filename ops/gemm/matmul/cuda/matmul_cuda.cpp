@@ -50,13 +50,13 @@ MatmulTraits matmul_traits(const Problem& p, std::int32_t rows, std::int32_t spa
 
 // Where much of the device is idle, cuBLAS splits K: spans of 1,024 terms are as exact. Elsewhere
 // cuBLAS keeps one chain as well; no chain here grows beyond 16,384 terms. Under kDeterministic the
-// number of rows decides nothing: spans are short, or, where WGMMA serves, chains those of many
-// rows (spans of 1,024 took 457 µs there for 4096³, one chain 178).
+// number of rows decides nothing: chains are those of many rows (WGMMA, 4096³: 178 µs; in spans of
+// 1,024 terms 457).
 std::int32_t tensor_core_span(const Problem& p, std::int64_t chain, bool is_cheap) {
   constexpr std::int32_t kShort = 1024, kLong = 2048;
   constexpr std::int64_t kLongestChain = 16384;
   const bool same_bits = p.flags & kDeterministic;
-  if (same_bits ? !kernels::kWgmmaKeepsBits : is_cheap) return chain > kShort ? kShort : 0;
+  if (is_cheap && !same_bits) return chain > kShort ? kShort : 0;
   return chain > kLongestChain ? kLong : 0;
 }
 

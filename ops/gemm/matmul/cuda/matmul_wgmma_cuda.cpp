@@ -155,7 +155,6 @@ struct WgmmaTraits : MatmulTraits {
 struct Wgmma : kernels::CudaForm<WgmmaTraits, GemmWgmmaConfig> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  static constexpr bool kIsDeterministic = kernels::kWgmmaKeepsBits;
   static constexpr const char* kInclude = "ops/gemm/matmul/cuda/matmul_wgmma.cuh";
   static const ConfigTable<GemmWgmmaConfig>& table() { return wgmma_table(); }
 

@@ -29,7 +29,6 @@ kernels::WgmmaShape shape_of(const Query& q) {
 struct Wgmma : kernels::CudaForm<GatedGpuTraits, C> {
   static constexpr bool kHopper = true;
   static constexpr bool kDependent = true;
-  static constexpr bool kIsDeterministic = kernels::kWgmmaKeepsBits;
   static const ConfigTable<C>& table() { return kernels::wgmma_table(); }
 
   static GatedGpuTraits traits(const Query& q, const C& c) {
