@@ -7,6 +7,7 @@ the CPU and, where there is one, on a GPU. Read next: ops/norm/api.py.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,31 @@ def turned(dtype: Any, device: str) -> Any:
     copy."""
     made = torch.zeros(2, 8, 4, 4, dtype=dtype, device=device)
     return made.to(memory_format=torch.channels_last)
+
+
+def test_a_view_exists_where_torch_makes_one() -> None:
+    """dlblas._spread._has_view, which torch.compile can trace, beside the exception of `view`."""
+    from dlblas._spread import _has_view
+
+    pick = random.Random(3)
+    found = [0, 0]
+    for _ in range(2000):
+        shape = [pick.choice((1, 2, 3, 4)) for _ in range(pick.randint(0, 4))]
+        base = torch.empty([n * pick.choice((1, 1, 2)) for n in shape])
+        t = base[tuple(slice(n) for n in shape)] if shape else base
+        t = t.permute(pick.sample(range(t.ndim), t.ndim)) if pick.random() < 0.5 else t
+        wanted, left = [], t.numel()
+        while left > 1 or pick.random() < 0.3:
+            wanted.append(pick.choice([n for n in range(1, left + 1) if left % n == 0]))
+            left //= wanted[-1]
+        try:
+            t.view(wanted)
+            has = True
+        except RuntimeError:
+            has = False
+        assert _has_view(t.shape, t.stride(), tuple(wanted)) == has, (t.shape, t.stride(), wanted)
+        found[has] += 1
+    assert min(found) > 100
 
 
 def test_a_result_of_another_memory_order(device: str) -> None:

@@ -91,11 +91,32 @@ def beside(like: Any, shape: tuple[Any, ...] | None = None) -> Any:
     return import_module(type(like).__module__).empty(wanted, like.dtype)
 
 
+def _has_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether elements at these strides have a view as ``wanted``, of as many elements."""
+    if not shape or 0 in shape:
+        return True
+    place = len(wanted) - 1  # the next of its dimensions, from the last
+    run, taken, step = 1, 1, strides[-1]  # elements `step` apart, and those that dimensions cover
+    for d in range(len(shape) - 1, -1, -1):
+        run *= shape[d]
+        if d > 0 and (shape[d - 1] == 1 or strides[d - 1] == run * step):
+            continue
+        while place >= 0 and (taken < run or wanted[place] == 1):
+            taken *= wanted[place]
+            place -= 1
+        if taken != run:
+            return False
+        if d > 0:
+            run, taken, step = 1, 1, strides[d - 1]
+    return place < 0
+
+
 def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
     """A view of ``out`` as ``shape``; None if its layout allows only a copy."""
     if hasattr(out, "new_empty"):
         try:
-            return out.view(shape)
+            # Not left to the exception of `view`: torch 2.11 cannot trace one.
+            return out.view(shape) if _has_view(out.shape, out.stride(), shape) else None
         except RuntimeError:
             return None
     view = out.reshape(shape)

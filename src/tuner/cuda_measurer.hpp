@@ -40,7 +40,7 @@ class CudaMeasurer final : public InProcessMeasurer {
   void workspace_moves() override { unrolled_.clear(); }  // graphs hold its address
 
   CudaMemory& memory() const { return static_cast<CudaMemory&>(*memory_); }
-  void make_sets();
+  void make_sets(const MeasureRequest& request);
   std::size_t flush(const Unrolled& unrolled, int value);
   /// The plan's launches, sized so that a replay takes long enough; kept for the next sample.
   Unrolled& unroll(const Plan& plan, double ms);

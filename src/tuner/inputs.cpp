@@ -155,6 +155,16 @@ Problem smaller_call(const Operator& op, const Problem& problem) {
   return other;
 }
 
+Problem own_call(const Operator& op, const Problem& problem, const std::int64_t* sizes) {
+  Problem own = problem;
+  for (std::size_t l = 0; l < op.schema.letters.size(); ++l) {
+    const std::int64_t end = problem.dims[l];
+    if (op.schema.letters[l].bucketed && sizes[l] > bucket_before(end) && sizes[l] < end)
+      own.dims[l] = sizes[l];
+  }
+  return same_places(traits_at(op, own), traits_at(op, problem)) ? own : problem;
+}
+
 CallData::CallData(const Operator& op, const Problem& problem, std::uint64_t seed,
                    const Args* caller, Memory& memory)
     : op_(&op), memory_(&memory) {

@@ -22,8 +22,11 @@ constexpr double kSampleMs = 2.0;  // fewer replays where one is long
 int Rotation::launches(double ms) const {
   const double n = static_cast<double>(sets), each = std::max(ms, 1e-4);
   const double timed = std::ceil(kReplayMs / each);
-  if (timed < n || sets * bytes < wanted)
-    return static_cast<int>(std::min(n, std::max(timed, std::ceil(kTurnMs / each))));
+  if (timed < n || sets * bytes < wanted) {
+    const auto of_sizes = static_cast<double>(sizes);
+    const double some = std::min(n, std::max(timed, std::ceil(kTurnMs / each)));
+    return static_cast<int>(of_sizes * std::ceil(some / of_sizes));
+  }
   const double most = std::max(1.0, std::floor(kMaxSets / n));
   return static_cast<int>(n * std::min(most, std::ceil(timed / n)));
 }

@@ -13,7 +13,8 @@ struct Rotation {
       160;                  // 200 µs of the shortest kernels (1.4 µs in a graph)
   std::size_t sets, bytes;  // bytes of one set
   std::size_t wanted;       // bytes that empty the cache
-  /// Launches of one replay, for a kernel that takes `ms`.
+  std::size_t sizes = 1;    // of calls, which sets have in turn
+  /// Launches of one replay, for a kernel that takes `ms`: as many of each size.
   int launches(double ms) const;
   /// The fewest bytes touched between two launches on the same set, replay after replay: each
   /// begins with set 0, `flushed` bytes after the last.

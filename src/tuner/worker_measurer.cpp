@@ -75,6 +75,7 @@ worker::Opening opening_of(const MeasureRequest& request) {
   worker::Opening opening{schema.name, schema.hash, request.problem, request.seed, {}, {}};
   const Args* caller = request.caller;
   if (!caller) return opening;
+  std::copy_n(caller->letters, schema.letters.size(), opening.sizes);
   for (std::size_t i = 0; i < schema.scalars.size(); ++i)
     opening.scalars.push_back(caller->scalars[i]);
   for (int i = 0; i < schema.num_inputs; ++i) {

@@ -187,10 +187,11 @@ class Session {
     return to.take();
   }
 
-  // What the caller lends: its runtime scalars and copies of its index-valued tensors.
+  // What the caller lends: its sizes, runtime scalars and copies of its index-valued tensors.
   Args caller_of() {
     Args args;
     args.schema = &op_->schema;
+    std::copy(std::begin(opening_.sizes), std::end(opening_.sizes), args.letters);
     for (std::size_t i = 0; i < kMaxScalars; ++i)
       args.scalars[i] = i < opening_.scalars.size() ? opening_.scalars[i] : ScalarValue{};
     for (IndexTensor& index : opening_.indices) {

@@ -189,6 +189,7 @@ std::string encode(const Opening& opening) {
   to.put(static_cast<std::uint32_t>(opening.indices.size()));
   for (const IndexTensor& index : opening.indices)
     to.put(index.tensor).put(index.view).put(index.bytes);
+  for (const std::int64_t size : opening.sizes) to.put(size);
   return to.take();
 }
 
@@ -208,6 +209,7 @@ Opening decode_opening(Reader& from) {
     index.bytes = from.text();
     if (!is_sane(index)) throw_malformed("a tensor of indices");
   }
+  for (std::int64_t& size : opening.sizes) size = from.get<std::int64_t>();
   from.end();
   return opening;
 }
@@ -267,7 +269,8 @@ Opened decode_opened(Reader& from) {
   opened.compiles_at_once = from.get<std::int32_t>();
   if (opened.whole_ms < 0 || cost.least_ms < 0 || cost.rotation.sets < 1 ||
       cost.rotation.sets > Rotation::kMaxSets || cost.rotation.bytes > kMaxSize ||
-      cost.rotation.wanted > kMaxSize || opened.compiles_at_once < 1 ||
+      cost.rotation.wanted > kMaxSize || cost.rotation.sizes < 1 || cost.rotation.sizes > 2 ||
+      cost.rotation.sets % cost.rotation.sizes != 0 || opened.compiles_at_once < 1 ||
       opened.compiles_at_once > static_cast<std::int32_t>(kMaxBatch))
     throw_malformed("what a search costs");
   opened.conditions = decode_fields(from);

@@ -31,7 +31,7 @@ struct FrameHeader {
   std::uint32_t version = kVersion;
   std::uint64_t bytes = 0;
   Question question;
-  static constexpr std::uint32_t kMark = 0x57424c44, kVersion = 2;
+  static constexpr std::uint32_t kMark = 0x57424c44, kVersion = 3;
 };
 static_assert(sizeof(FrameHeader) == 32);
 /// Requests carry index-valued arguments; replies a few numbers and words.
@@ -112,6 +112,7 @@ struct Opening {
   std::uint64_t seed = 0;
   std::vector<ScalarValue> scalars;
   std::vector<IndexTensor> indices;
+  std::int64_t sizes[kMaxLetters] = {};  // of the caller's own call, by letter; 0: not told
 };
 std::string encode(const Opening& opening);
 /// Checks that values are in range; the caller checks that they match the operator (fits).

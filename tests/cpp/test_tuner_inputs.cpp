@@ -233,6 +233,34 @@ TEST(Inputs, SmallerCallsHaveTheSameKey) {
   EXPECT_EQ(size("T"), 1) << "a bucket of one";
 }
 
+// A search times the caller's own number of tokens, too, as long as it has the key.
+TEST(Inputs, TheCallersOwnCallHasItsSizes) {
+  const Operator& op = register_schema(
+      "parts_own(x: f[T, C], bias: f[S, L]) -> y: f[T, C] where T: bucket(tokens), "
+      "S: bucket(tokens), L: bucket(tokens)");
+  Problem problem;
+  problem.op = op.id;
+  for (int i = 0; i < 3; ++i) problem.tensors[i] = {DType::kF32, Layout::kContiguous, 4, 0};
+  for (std::size_t i = 0; i < op.schema.letters.size(); ++i) problem.dims[i] = 512;
+  std::int64_t sizes[kMaxLetters];
+  const auto own = [&](const char* name, std::int64_t size) {
+    std::copy_n(problem.dims, kMaxLetters, sizes);
+    for (std::size_t i = 0; i < op.schema.letters.size(); ++i)
+      if (op.schema.letters[i].name == name) {
+        sizes[i] = size;
+        return own_call(op, problem, sizes).dims[i];
+      }
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(own("T", 500), 500);
+  EXPECT_EQ(own("T", 512), 512);
+  EXPECT_EQ(own("T", bucket_before(512)), 512) << "another key";
+  EXPECT_EQ(own("T", 0), 512) << "not told";
+  EXPECT_EQ(own("C", 500), 512) << "exact";
+  EXPECT_EQ(own("L", 501), 512) << "rows would lose their alignment";
+  EXPECT_EQ(own("L", 500), 500);
+}
+
 // A pool's size is not part of the key (`free`): the tuner's pool is smaller than the caller's,
 // whose indices would reach beyond it.
 TEST(Inputs, LentIndicesStayInsideTheTunersPool) {

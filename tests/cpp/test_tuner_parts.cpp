@@ -286,6 +286,16 @@ TEST(Rotation, NoLaunchFindsItsOwnTensorsInTheCache) {
   }
 }
 
+TEST(Rotation, LaunchesAsManyOfEachSize) {
+  for (const std::size_t sets : {2u, 6u, 160u})
+    for (const std::size_t bytes : {std::size_t{1'000'000}, std::size_t{200'000'000}})
+      for (const double ms : {0.001, 0.03, 0.07, 0.4, 3.0, 50.0}) {
+        const Rotation rotation{sets, bytes, 150'000'000, 2};
+        EXPECT_EQ(rotation.launches(ms) % 2, 0) << sets << ' ' << bytes << ' ' << ms;
+        EXPECT_GE(rotation.launches(ms), 2);
+      }
+}
+
 TEST(Rotation, KnowsWhatIsWarm) {
   const Rotation rotation{3, 50, 150};
   EXPECT_EQ(rotation.bytes_apart(3, 0), 150u);

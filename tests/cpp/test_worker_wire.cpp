@@ -21,6 +21,7 @@ worker::Opening an_opening() {
   view.strides[0] = 1;
   view.dtype = DType::kI32;
   opening.indices.push_back({2, view, "twelve bytes"});
+  opening.sizes[3] = 500;
   return opening;
 }
 
@@ -59,6 +60,7 @@ TEST(WorkerWire, AMessageThatEndsEarlyIsRefusedAtEveryByte) {
   EXPECT_EQ(read.seed, 7u);
   EXPECT_EQ(read.indices.at(0).bytes, "twelve bytes");
   EXPECT_EQ(read.indices.at(0).view.shape[0], 3);
+  EXPECT_EQ(read.sizes[3], 500);
   const std::string more = bytes + "x";
   Reader longer(std::string_view(more).substr(1));
   EXPECT_THROW(worker::decode_opening(longer), Error) << "nor may it go on";
@@ -225,6 +227,9 @@ TEST(WorkerWire, WhatASearchCostsIsPlausible) {
   EXPECT_EQ(sent([](worker::Opened& o) { o.compiles_at_once = 1 << 30; }), no);
   EXPECT_EQ(sent([](worker::Opened& o) { o.cost.rotation.sets = 0; }), no);
   EXPECT_EQ(sent([](worker::Opened& o) { o.cost.rotation.sets = 161; }), no);
+  EXPECT_EQ(sent([](worker::Opened& o) { o.cost.rotation.sizes = 0; }), no);
+  EXPECT_EQ(sent([](worker::Opened& o) { o.cost.rotation.sets = o.cost.rotation.sizes = 3; }), no);
+  EXPECT_EQ(sent([](worker::Opened& o) { o.cost.rotation.sizes = 2; }), no) << "one set";
 }
 
 }  // namespace
