@@ -1,4 +1,5 @@
-"""Attention beside torch's SDPA (cuDNN and FlashAttention-2): forward, backward, decoding.
+"""Attention beside torch's SDPA (cuDNN and FlashAttention-2) and FlashAttention-3: forward,
+backward, decoding.
 
 Used by: gpu.py. Read next: gpu_families.py.
 """
@@ -13,8 +14,8 @@ import torch
 from torch.nn.attention import SDPBackend
 
 import dlblas
+from dlblas.bench import flash3, peers
 from dlblas.bench import gpu_attention_forms as forms
-from dlblas.bench import peers
 from dlblas.bench.gpu_attention_forms import BACKENDS, copied, exact, sdpa
 from dlblas.bench.gpu_contest import Row
 from dlblas.bench.gpu_families import Trial, measured
@@ -47,8 +48,11 @@ def forward(
         lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal),
         lambda: (exact(q[0], k[0], v[0], causal),),
         {
-            name: functools.partial(_turn, backend, q, k, v, causal)
-            for name, backend in BACKENDS.items()
+            **{
+                name: functools.partial(_turn, backend, q, k, v, causal)
+                for name, backend in BACKENDS.items()
+            },
+            **flash3.dense(q, k, v, causal),
         },
         flops, needed,
     )  # fmt: skip
@@ -116,6 +120,7 @@ def decode(bench: Session, batch: int, length: int, heads: int, of_keys: int, di
         lambda: (exact(q[0].unsqueeze(1), flat(k, 0), flat(v, 0), False).squeeze(1),),
         {
             **{name: functools.partial(theirs, backend) for name, backend in BACKENDS.items()},
+            **flash3.decode(q, *(t.view(sets, batch, length, of_keys, dim) for t in (k, v))),
             peers.COPY: copied(bench, needed),
         },
         4.0 * batch * heads * length * dim, needed,

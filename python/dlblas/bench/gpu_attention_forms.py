@@ -15,7 +15,7 @@ import torch
 from torch.nn.attention import SDPBackend, flex_attention, sdpa_kernel
 
 import dlblas
-from dlblas.bench import peers
+from dlblas.bench import flash3, peers
 from dlblas.bench.gpu_families import Trial, beside
 from dlblas.bench.gpu_session import Session
 from dlblas.bench.gpu_timing import Run
@@ -113,6 +113,7 @@ def ragged(bench: Session, heads: int, dim: int) -> Trial:
         reference,
         {
             "flash2": flash2,
+            **flash3.varlen(q, k, v, ends, max(lengths)),
             "ours dense": beside(lambda _: dlblas.flash_attention(*dense, causal=True)),
         },
         2.0 * heads * dim * sum(n * n for n in lengths), needed,
@@ -182,6 +183,7 @@ def scores(bench: Session, form: str) -> Trial:
         lambda: (exact(q[0], k[0], v[0], True, change),),
         {
             "flex": theirs,
+            **(flash3.dense(q, k, v, True, softcap=_CAP) if form == "softcap" else {}),
             "ours plain": beside(lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=True)),
         },
         4.0 * batch * heads * seen * dim, needed,
@@ -274,7 +276,10 @@ def of_f8(bench: Session, length: int, causal: bool) -> Trial:
         {**problem, "mask": "causal" if causal else "none", "inputs": "e4m3"}, sets,
         lambda i: dlblas.flash_attention(q[i], k[i], v[i], causal=causal, **given),
         lambda: (exact(q[0], k[0], v[0], causal),),
-        {"cudnn bf16": beside(lambda i: sdpa(BACKENDS["cudnn"], a[i], b[i], c[i], causal))},
+        {
+            **flash3.dense(q, k, v, causal, **{n: t.expand(batch, -1) for n, t in given.items()}),
+            "cudnn bf16": beside(lambda i: sdpa(BACKENDS["cudnn"], a[i], b[i], c[i], causal)),
+        },
         4.0 * batch * heads * length * length * dim * (0.5 if causal else 1.0), needed,
         allowed=_OF_F8,
     )  # fmt: skip
