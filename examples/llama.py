@@ -296,8 +296,13 @@ def main() -> None:
         help="torch.compile beside; on a CPU only where it is asked for: it takes minutes",
     )  # fmt: skip
     args = parser.parse_args()
+    least = min(args.layers, args.vocabulary, args.prompt, *args.batch)
+    if least < 1:
+        parser.error(f"every size is at least 1, got {least}")
+    heads = max(4, args.hidden // 512 * 4)
+    if args.hidden < 1 or args.hidden % (2 * heads):
+        parser.error(f"--hidden is a multiple of {2 * heads}, got {args.hidden}")
     torch.manual_seed(7)
-    heads = max(4, args.hidden // 128)
     shape = Shape(
         args.layers, args.hidden, heads, heads // 4, args.hidden * 7 // 2, args.vocabulary
     )

@@ -325,6 +325,28 @@ def test_rope_takes_tables_of_half_the_width(
     torch.testing.assert_close(said[..., :112], wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("tables", ["f64", "two dtypes", "in out"])
+def test_tables_are_refused_before_anything_is_written(tables: str) -> None:
+    """The rotation of this style follows the projection, which has filled out by then."""
+    torch = pytest.importorskip("torch")
+    x, gain, weight = (torch.randn(*shape) for shape in ((3, 8), (8,), (32, 8)))
+    out = torch.zeros(3, 32)
+    cos, sin = torch.randn(3, 8), torch.randn(3, 8)
+    words, error = "rope has tables of another dtype; expected f32 or f32 for both", TypeError
+    if tables == "f64":
+        cos, sin = cos.double(), sin.double()
+    elif tables == "two dtypes":
+        sin = sin.half()
+    else:
+        cos, sin = out[:, :8], out[:, 8:16]
+        words, error = r"out overlaps rope\[0\]", ValueError
+    with pytest.raises(error, match=words):
+        dlblas.rms_norm_linear(
+            x, gain, weight, rope=(cos, sin, 2, 1, "interleaved_to_half"), out=out
+        )
+    assert not out.any()
+
+
 @pytest.mark.parametrize(
     ("rope", "error", "words"),
     [

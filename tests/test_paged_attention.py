@@ -461,6 +461,15 @@ def test_tables_that_are_no_three_vectors() -> None:
         dlblas.paged_attention(**small(page_table=(indptr, indices, last[:1]), seq_lens=None))
 
 
+@pytest.mark.parametrize("indptr", [[0, 2, 9], [0, 2, 1], [-1, 1, 3]])
+def test_indptr_leads_into_the_indices(indptr: list[int]) -> None:
+    torch = pytest.importorskip("torch")
+    pages = [torch.tensor(n).int() for n in (indptr, [0, 1, 2], [1, 1])]
+    cache = torch.randn(4, 4, 2, 16)
+    with pytest.raises(errors.ArgumentError, match="indptr is out of range; expected numbers from"):
+        dlblas.paged_attention(torch.randn(2, 4, 16), cache, cache, tuple(pages))
+
+
 @pytest.mark.parametrize("last", [[20, 3], [16, -1]], ids=str)
 def test_a_last_page_has_a_pages_keys_at_most(last: list[int]) -> None:
     dlblas.paged_attention(**by_pages([16, 1]))

@@ -146,6 +146,7 @@ def paged_attention(
     if isinstance(page_table, (tuple, list)):
         indptr, indices, last = _pages(page_table, seq_lens)
         pages, page = indptr[1:] - indptr[:-1], _size(op, k_cache, "k_cache", 4, at=1)
+        _check_indptr(indptr, int(indices.shape[0]))
         _check_last(last, page)
         seq_lens = ((pages - 1) * page + last) * (pages > 0)
         page_table = indices[None]
@@ -185,8 +186,8 @@ def mla_decode(
     their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``. ``out``: where o goes, or
     with ``return_lse`` a tuple of places for o and lse.
 
-    q_nope is f32, f16 or bf16; q_pe and o have its dtype. Both caches have it too or, on CPUs, both
-    hold f8e4m3 or f8e5m2, as ``store_mla_cache`` writes them, with its scales, f32 ``[]``. Any
+    q_nope is f32, f16 or bf16; q_pe and o have its dtype. Both caches have it too, or both hold
+    f8e4m3 or f8e5m2, as ``store_mla_cache`` writes them, with its scales, f32 ``[]``. Any
     strides, so slices of one cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not
     read. A token without keys has o = 0 and lse = −inf. Nothing waits for a GPU; a captured graph
     serves other lengths. Errors: ArgumentError for a scale of 0, those of ``mla_decode_lse``.
@@ -296,18 +297,32 @@ def _as_f32(sinks: Any, q: Any) -> Any:
     return sinks.astype("float32") if hasattr(sinks, "astype") else sinks
 
 
-def _check_last(last: Any, page: int) -> None:
-    """Checks values that are on a CPU. Nothing waits for those on a GPU; there a sequence's keys
-    end with its last page."""
-    if hasattr(last, "is_cuda"):
+def _is_readable(x: Any) -> bool:
+    """Whether values are on a CPU: nothing waits for those on a GPU."""
+    if hasattr(x, "is_cuda"):
         import torch
 
-        plain = not torch.compiler.is_compiling() and type(last) is torch.Tensor
-        if not plain or last.device.type != "cpu":
-            return
-    elif type(last).__module__ != "numpy":
+        plain = not torch.compiler.is_compiling() and type(x) is torch.Tensor
+        return plain and x.device.type == "cpu" and 0 not in x.shape
+    return type(x).__module__ == "numpy" and 0 not in x.shape
+
+
+def _check_indptr(indptr: Any, count: int) -> None:
+    """Checks values that are on a CPU; on a GPU an entry beyond ``indices`` is no page."""
+    if not _is_readable(indptr):
         return
-    if 0 in last.shape:
+    if bool((indptr[1:] < indptr[:-1]).any()) or int(indptr[0]) < 0 or int(indptr[-1]) > count:
+        expected = f"numbers from 0 to {count}, the length of indices, none below the one before"
+        got = str(indptr.tolist())[:60]
+        raise ArgumentError.from_library(
+            f"paged_attention: indptr is out of range; expected {expected}, got {got}",
+            "paged_attention", "indptr", expected, got,
+        )  # fmt: skip
+
+
+def _check_last(last: Any, page: int) -> None:
+    """Checks values that are on a CPU; on a GPU a sequence's keys end with its last page."""
+    if not _is_readable(last):
         return
     least, most = int(last.min()), int(last.max())
     if least < 0 or most > page:

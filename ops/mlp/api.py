@@ -12,11 +12,21 @@ import math
 from typing import Any
 
 from .._functions import FUNCTIONS
+from .._dtypes import name_of
 from .._given import as_rows, asks_for_gradients, converted, flattens, grad_error, need
 from .._hooks import older_forms
 from .._joined import form as joined
+from .._overlap import check_apart
 from .._spread import doubled, spread
-from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
+from ..errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    Error,
+    ShapeMismatchError,
+    UnsupportedDtypeError,
+    renamed,
+)
 
 __all__ = ["fused_gated_mlp", "gated_mlp", "gated_mlp_quant", "rms_norm_linear"]
 
@@ -185,12 +195,27 @@ def _rotated(
     if rows is not None and style != "interleaved_to_half":
         normed = _normed(as_rows(x), rms_w, eps)
         return _linear_rope(normed, weight, *rows, heads + kv_heads, style, out=out)
+    _check_tables(tables, x)  # the rotation would refuse them when y is written
+    if out is not None:
+        places = {"rope[0]": tables[0], "rope[1]": tables[1]}
+        check_apart("rms_norm_linear", out, x=x, rms_w=rms_w, weight=weight, **places)
     y = _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
     q, k = y[..., : heads * width], y[..., heads * width : turned]
     q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
     _rotate(q, k, *(spread(table, (*tokens, width)) for table in tables), style=style)
     return y
+
+
+def _check_tables(tables: tuple[Any, ...], x: Any) -> None:
+    types = [name_of(t.dtype) or str(t.dtype) for t in (x, *tables)]
+    if types[1] not in (types[0], "f32") or types[2] != types[1]:
+        expected, got = f"{types[0]} or f32 for both", f"{types[1]} and {types[2]}"
+        raise _not_rope(UnsupportedDtypeError, "has tables of another dtype", expected, got)
+    for i, table in enumerate(tables):
+        places = [str(getattr(t, "device", "cpu")) for t in (x, table)]
+        if places[0] != places[1]:
+            raise _not_rope(DeviceError, f"[{i}] is on another device", *places)
 
 
 def _normed(x: Any, rms_w: Any, eps: float) -> Any:
