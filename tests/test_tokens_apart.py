@@ -222,6 +222,19 @@ def test_positions_of_one_sequence_for_all(device: str) -> None:
     assert all(torch.equal(x, y) for x, y in zip(made, want, strict=True))
 
 
+def test_a_search_knows_such_tokens() -> None:
+    """Its tensors have the layout of the key, for other numbers of tokens, too."""
+    for tokens in (37, 32):
+        q, k = (torch.randn(3, heads, tokens, 32).transpose(1, 2) for heads in (HEADS, KV))
+        table = torch.cat(dlblas.rope_tables(50, 32), -1)
+        at = torch.randint(0, 50, (3, tokens))
+        call = dlblas.get_op("rope", (q, k, at, table), seconds=0.05)
+        assert call.explain().as_dict()["implementation"].startswith("cpu_")
+        want = dlblas.rope(q.contiguous(), k.contiguous(), at, table)
+        assert all(torch.equal(x, y) for x, y in zip(call(q, k, at, table), want, strict=True))
+        assert "tokens_outer" in str(dlblas.explain("rope", q, k, at, table))
+
+
 # ---- tables of half the columns -----------------------------------------------------------------
 
 
