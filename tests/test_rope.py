@@ -223,7 +223,7 @@ def test_wrong_shapes_are_refused() -> None:
         dlblas.rope(q, k, at, torch.randn(9, 31))
     with pytest.raises(errors.ShapeMismatchError, match=r"^rope: q has size 32 .* at least 34"):
         dlblas.rope(q, k, at, torch.randn(9, 34))
-    with pytest.raises(errors.ShapeMismatchError, match=r"^rope: positions has length 4; expected"):
+    with pytest.raises(errors.ShapeMismatchError, match=r"^rope: positions has other leading dim"):
         dlblas.rope(q, k, torch.arange(4), torch.randn(9, 32))
     with pytest.raises(errors.UnsupportedDtypeError, match=r"^rope: positions has dtype f32; exp"):
         dlblas.rope(q, k, torch.zeros(5), torch.randn(9, 32))
@@ -265,7 +265,7 @@ def test_tables_of_a_batch_and_results_by_name() -> None:
     same(own)
     with pytest.raises(errors.ShapeMismatchError, match="cos has another shape"):
         dlblas.apply_rotary_pos_emb(q, k, *full[:, :3])
-    with pytest.raises(errors.ShapeMismatchError, match="expected 2Dh = 16"):
+    with pytest.raises(errors.ShapeMismatchError, match="expected 8 or 2Dh = 16"):
         dlblas.apply_rotary_pos_emb(q, k, *full[..., :6])
 
 
@@ -396,10 +396,9 @@ def same(got: Any, want: Any) -> None:
 def test_tokens_of_any_leading_dimensions(lead: tuple[int, ...]) -> None:
     given = batched(lead)
     want = dlblas.rope(*joined(*given))
-    for _ in range(2):  # the second time it is asked for first
-        got = dlblas.rope(*given, rotary_dim=8)
-        assert [x.shape for x in got] == [x.shape for x in given[:2]]
-        same(got, want)
+    got = dlblas.rope(*given, rotary_dim=8)
+    assert [x.shape for x in got] == [x.shape for x in given[:2]]
+    same(got, want)
     same(dlblas.rope(*(x.numpy() for x in given)), want)
     q, k, *rest = given
     whole = torch.cat((q, k, torch.randn_like(k)), -2)  # slices of a fused projection
@@ -424,8 +423,7 @@ def test_tokens_of_any_leading_dimensions(lead: tuple[int, ...]) -> None:
 
 def test_an_in_place_form_of_more_dimensions_returns_nothing() -> None:
     q, k, at, table = batched()
-    for _ in range(2):
-        assert dlblas.rope_(q, k, at, table) is None
+    assert dlblas.rope_(q, k, at, table) is None
 
 
 @pytest.mark.parametrize("op", ["rope", "rope_"])
@@ -452,8 +450,7 @@ def test_more_dimensions_on_meta_and_exported() -> None:
     for strict in (False, True):
         made = torch.export.export(Model(), given, strict=strict).module()
         same(made(*given), dlblas.rope(*given))
-    with pytest.raises(RuntimeError, match=r"rope: q has 4 dimensions; expected 3 \[T, H, "):
-        torch.ops.dlblas.rope(*given)  # torch's operators have one form
+    same(torch.ops.dlblas.rope(*given), dlblas.rope(*given))
 
 
 def test_leading_dimensions_that_differ() -> None:

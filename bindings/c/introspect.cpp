@@ -154,7 +154,7 @@ void write_dim(JsonWriter& w, const Schema& schema, const DimExpr& d) {
   }
   w.close_array().field("divisor", d.divisor).field("divisor_letter", name(d.divisor_letter));
   w.field("whole", d.whole).field("addend", d.addend).field("leading", d.leading);
-  w.field("may_be_one", d.may_be_one).close_object();
+  w.field("may_be_one", d.may_be_one).field("may_be_half", d.may_be_half).close_object();
 }
 
 void write_tensor(JsonWriter& w, const Schema& schema, const TensorSpec& t) {

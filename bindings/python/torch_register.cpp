@@ -33,7 +33,7 @@ Object* describe(const Schema& schema, const DimExpr& d) {
         {number(d.terms[i].coefficient), name(d.terms[i].letter), name(d.terms[i].times)}));
   return tuple_of({make_text(d.print(schema.letters)), tuple_of(terms), number(d.divisor),
                    name(d.divisor_letter), number(d.whole), number(d.addend), number(d.leading),
-                   number(d.may_be_one)});
+                   number(d.may_be_one), number(d.may_be_half)});
 }
 
 Object* names_of(DTypeSet set) {

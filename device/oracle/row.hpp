@@ -44,6 +44,7 @@ class TeamRow {
   double load_row(int tensor, int64_t row, int64_t column) const {
     return load_column(tensor, row * call_.widths[tensor] + column);
   }
+  double load_value(int tensor, int64_t row) const { return load_column(tensor, row); }
   double load_column(int tensor, int64_t column) const {
     const StridedView& t = call_.tensors[tensor];
     return team_.element(t, column);

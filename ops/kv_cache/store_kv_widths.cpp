@@ -12,7 +12,7 @@
 namespace dlblas::kv_cache {
 namespace {
 
-/// `t` without heads. Its traits depend on the dtype and the width alone.
+/// `t` without heads: contiguous, so that its traits depend on the dtype and the width alone.
 TensorView without_heads(const TensorView& t) {
   TensorView none = t;
   const int last = t.rank - 1;

@@ -2,8 +2,7 @@
 ``dlblas.mrope``: rotation by three positions per token; ``dlblas.partial_rotary_emb``: heads before
 latent attention; and ``dlblas.rope_tables``: the tables of angles that rotations read. Also
 adapters for forms of ``apply_rotary_pos_emb``, ``fused_rotary_emb``, ``rope`` and ``qk_norm_rope``
-that the operators do not take: tables of other shapes, results by name, ``rotary_dim``, more
-leading dimensions.
+that the operators do not take: tables of other shapes, results by name, ``rotary_dim``.
 
 In: arrays of any package that the operators take. Out: what the operators return; torch.compile
 traces the calls. Tables are computed once per model, in f64. Read next: rms_norm_rope/,
@@ -16,7 +15,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .. import _leading
 from .._functions import FUNCTIONS
 from .._given import integer, no_array
 from .._hooks import older_forms
@@ -75,7 +73,7 @@ def fused_rmsnorm_rope(
     args = (
         x.reshape(shape),
         weight.reshape(shape[-2:]) if tuple(weight.shape) == (width,) else weight,
-        table_of(cos, "cos", tokens, _OP, head), table_of(sin, "sin", tokens, _OP, head), eps,
+        table_of(cos, "cos", tokens, _OP), table_of(sin, "sin", tokens, _OP), eps,
     )  # fmt: skip
     if out is None:
         return _rms_norm_rope(*args).reshape(x.shape)
@@ -169,8 +167,8 @@ def rotate_by_tables(
     op = "apply_rotary_pos_emb"
     shape = tuple(getattr(q, "shape", ()))
     if shape and hasattr(cos, "shape") and hasattr(sin, "shape"):  # else the operator refuses it
-        tokens, width = shape[:-2], shape[-1]
-        cos, sin = table_of(cos, "cos", tokens, op, width), table_of(sin, "sin", tokens, op, width)
+        tokens = shape[:-2]
+        cos, sin = table_of(cos, "cos", tokens, op), table_of(sin, "sin", tokens, op)
     return _into(op, (q, k, cos, sin), ("q_embed", "k_embed"), (q_embed, k_embed), how)
 
 
@@ -220,11 +218,8 @@ def _by_place(error: Error, op: str, places: tuple[str, ...]) -> Error:
 
 
 def _tables_of_others(q: Any, cos: Any, sin: Any, **_: Any) -> bool:
-    tokens, width = tuple(q.shape[:-2]), int(q.shape[-1])
-    differ = (
-        tuple(t.shape[:-1]) != tokens or 0 < width == 2 * int(t.shape[-1]) for t in (cos, sin)
-    )
-    return bool(tokens) and any(differ)
+    tokens = tuple(q.shape[:-2])
+    return bool(tokens) and any(tuple(t.shape[:-1]) != tokens for t in (cos, sin))
 
 
 def _positions_of_others(q: Any, position_ids: Any, **_: Any) -> bool:
@@ -259,15 +254,13 @@ def _form(op: str, function: Any, differs: Any, *names: str) -> Any:
 
 
 def _of_width(op: str) -> Any:
-    """Adds ``rotary_dim``, which the tables already imply, and more leading dimensions."""
+    """Adds ``rotary_dim``, which the tables already imply."""
     names = tuple(p.name for p in FUNCTIONS[op].params)
     at = names.index("cos_sin_cache") if "cos_sin_cache" in names else 0
-    there = op in _leading.TOKENS  # a library of some operators may lack it
-    leading = _leading.form(op) if there else lambda *_: None
 
     def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if "rotary_dim" not in named:
-            return leading(args, named)
+            return None
         rest = {**named}
         rotary_dim = rest.pop("rotary_dim")
         table = named.get("cos_sin_cache") if len(args) <= at else args[at]

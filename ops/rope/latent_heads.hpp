@@ -4,11 +4,12 @@
 #pragma once
 
 #include "device/row/program.hpp"
+#include "ops/rope/style.hpp"
 
 namespace dlblas::rope {
 
-/// Dh, Dn, Dv.
-enum LatentOption : int { kTurned, kPlain, kOfValues };
+/// Dh, Dn, Dv, HalfTables.
+enum LatentOption : int { kTurned, kPlain, kOfValues, kHalves };
 
 template <typename Target>
 struct LatentHeads : RowProgram {
@@ -17,6 +18,17 @@ struct LatentHeads : RowProgram {
   using Values = typename Target::Values;
 
   DLBLAS_ROW bool turns(const Access& at) { return at.column() < at.option(kTurned); }
+  /// The table's columns for both channels of a pair, which has them in `low` and `high`.
+  template <int kIndex, typename Words>
+  DLBLAS_ROW void load_table(Operand<kIndex> o, bool is_half, Words& low, Words& high,
+                             const Access& at) {
+    if (!turns(at)) {
+      low = high = at.zeros(o);
+      return;
+    }
+    low = at.load(o);
+    high = is_half ? low : at.load(o, at.option(kTurned));
+  }
 };
 
 }  // namespace dlblas::rope

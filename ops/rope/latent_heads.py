@@ -22,11 +22,11 @@ def turned_heads(
     q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, out: Any = None
 ) -> tuple[Any, Any]:
     """``(q_out, kv_out)``: new arrays, or those of ``out``."""
-    return turned_by(q, k_pe, kv, *whole_tables(q, k_pe, cos, sin), out)
+    return turned_by(q, k_pe, kv, *tables_of(q, k_pe, cos, sin), out)
 
 
 def turned_by(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, out: Any = None) -> tuple[Any, Any]:
-    """As ``turned_heads``, with the tables that ``whole_tables`` returns."""
+    """As ``turned_heads``, with the tables that ``tables_of`` returns."""
     *tokens, heads, width = q.shape
     shape = (*tokens, 2, heads, width)
     q_out, kv_out = (beside(q), beside(q, shape)) if out is None else _places(q, shape, out)
@@ -37,8 +37,8 @@ def turned_by(q: Any, k_pe: Any, kv: Any, cos: Any, sin: Any, out: Any = None) -
     return q_out, kv_out
 
 
-def whole_tables(q: Any, k_pe: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """cos and sin as ``[*T, Dr]``: views, unless they have Dr/2 columns."""
+def tables_of(q: Any, k_pe: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """cos and sin as views ``[*T, Dr]`` or ``[*T, Dr/2]``."""
     tokens, shape = tuple(q.shape[:-2]), tuple(k_pe.shape)
     if len(q.shape) < 2:
         raise _wrong("q", "[*T, H, Dn + Dr]", tuple(q.shape))
@@ -51,10 +51,7 @@ def whole_tables(q: Any, k_pe: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
         if columns != width and 2 * columns != width:
             expected = f"a last dimension of Dr = {width}, as k_pe has, or of Dr/2"
             raise _wrong(name, expected, tuple(table.shape))
-    cos, sin = (
-        table_of(cos, "cos", tokens, _OP, width), table_of(sin, "sin", tokens, _OP, width)
-    )  # fmt: skip
-    return cos, sin
+    return table_of(cos, "cos", tokens, _OP), table_of(sin, "sin", tokens, _OP)
 
 
 def _places(q: Any, shape: tuple[Any, ...], out: Any) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "kernels/rows.hpp"
 #include "ops/rope/latent_heads.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
 
@@ -18,8 +19,8 @@ inline void check_latent(const Args& args, int plain, int pairs, int of_values) 
               {.op = args.schema->name, .argument = args.schema->tensors[2].name});
 }
 
-/// Letters: Dn, Dh, Dv.
-template <int kDn, int kDh, int kDv>
+/// Letters: Dn, Dh, Dv. Tensors: the tables.
+template <int kDn, int kDh, int kDv, int kCosAt, int kSinAt>
 void latent_heads(kernels::RowOp& op) {
   op.heads = [](const std::int64_t* letters, bool) {
     const std::int64_t pairs = letters[kDh], plain = letters[kDn];
@@ -35,6 +36,7 @@ void latent_heads(kernels::RowOp& op) {
     options[kTurned] = static_cast<std::int32_t>(problem.dims[kDh]);
     options[kPlain] = static_cast<std::int32_t>(problem.dims[kDn]);
     options[kOfValues] = static_cast<std::int32_t>(problem.dims[kDv]);
+    options[kHalves] = halves_of(problem, kCosAt, kSinAt);
   };
 }
 

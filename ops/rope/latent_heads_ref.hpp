@@ -7,14 +7,15 @@
 
 namespace dlblas::rope {
 
-/// A token's cosines and sines, in tensors [*T, 2Dh]: two halves of `pairs` columns.
+/// A token's cosines and sines, in tensors [*T, 2Dh]: two halves of `pairs` columns; or in [*T,
+/// Dh], one half that serves as both.
 template <typename Row>
 struct LatentAngles {
   const Row& row;
   int cos_at, sin_at;
   std::int64_t token, pairs;
-  double cos(std::int64_t i) const { return row.load_row(cos_at, token, i); }
-  double sin(std::int64_t i) const { return row.load_row(sin_at, token, i); }
+  double cos(std::int64_t i) const { return row.load_row(cos_at, token, i % row.width(cos_at)); }
+  double sin(std::int64_t i) const { return row.load_row(sin_at, token, i % row.width(sin_at)); }
 };
 
 /// Rotates pair i, (x0, x1), into channels `first + i` and `first + pairs + i` of a result.

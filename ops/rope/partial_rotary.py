@@ -13,7 +13,7 @@ import torch
 
 from .._functions import FUNCTIONS
 from .._given import grad_error, no_array
-from .rope_latent_heads import turned_by, whole_tables
+from .rope_latent_heads import tables_of, turned_by
 
 _OP = "PartialRotaryEmb.apply"
 _backward = FUNCTIONS["partial_rotary_heads_backward"].call
@@ -35,10 +35,11 @@ class PartialRotaryEmb(torch.autograd.Function):
         for name in ("cos", "sin"):
             if named[name].requires_grad:
                 raise grad_error(_OP, name)
-        cos, sin = whole_tables(q, k_pe, cos, sin)
+        cos, sin = tables_of(q, k_pe, cos, sin)
         ctx.save_for_backward(cos, sin)
         results = turned_by(q.detach(), k_pe.detach(), kv.detach(), cos, sin)
-        ctx.values = kv.shape[-1] - (q.shape[-1] - cos.shape[-1])
+        ctx.rotated = k_pe.shape[-1]
+        ctx.values = kv.shape[-1] - (q.shape[-1] - ctx.rotated)
         return results
 
     @staticmethod
@@ -54,6 +55,6 @@ class PartialRotaryEmb(torch.autograd.Function):
     def gradients(ctx: Any, dq_out: Any, dkv_out: Any) -> tuple[Any, ...]:
         cos, sin = ctx.saved_tensors
         dk, dv = dkv_out.unbind(-3)
-        dq, dkv = _backward(dq_out, dk, dv, cos, sin, ctx.values)
-        dk_pe = _sum(dk[..., dk.shape[-1] - cos.shape[-1] :], cos, sin)
+        dq, dkv = _backward(dq_out, dk, dv, cos, sin, ctx.values, ctx.rotated // 2)
+        dk_pe = _sum(dk[..., dk.shape[-1] - ctx.rotated :], cos, sin)
         return dq, dk_pe.unsqueeze(-2), dkv, None, None

@@ -11,9 +11,9 @@
 
 namespace dlblas::rope {
 
-/// kPairs: pairs per head. kCopies: a head has channels after them. kStyle: a RotationStyle.
-/// kCastBeforeSum, only in apply_rotary_pos_emb: products are rounded, too.
-enum RotationOption : int { kPairs, kCopies, kStyle, kCastBeforeSum };
+/// kPairs: pairs per head. kCopies: a head has channels after them. kStyle: a RotationStyle. The
+/// fourth is an operator's own.
+enum RotationOption : int { kPairs, kCopies, kStyle };
 
 template <typename Target>
 struct Rotation : RowProgram {

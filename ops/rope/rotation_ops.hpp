@@ -32,6 +32,11 @@ void choose_rotation(const Problem& problem, std::int64_t pairs, std::int64_t co
   options[kStyle] = static_cast<std::int32_t>(problem.scalars[kScalar]);
 }
 
+/// HalfTables of a problem, whose tensors `cos` and `sin` may have either width.
+inline std::int32_t halves_of(const Problem& problem, int cos, int sin) {
+  return (problem.ones[cos] != 0 ? kHalfCos : 0) | (problem.ones[sin] != 0 ? kHalfSin : 0);
+}
+
 /// The bound of an operator that normalises its first tensor.
 inline Bound normed_bound(const Problem& problem, int) {
   return norm::row_bound(problem.tensors[0].dtype);

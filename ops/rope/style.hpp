@@ -8,4 +8,7 @@ namespace dlblas::rope {
 /// rotated channels apart.
 enum RotationStyle : int { kNeox, kInterleaved, kInterleavedToHalf };
 
+/// Which tables have half the columns, which serve both channels of a pair.
+enum HalfTables : int { kHalfCos = 1, kHalfSin = 2 };
+
 }  // namespace dlblas::rope

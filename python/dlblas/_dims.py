@@ -35,6 +35,7 @@ class Dim(NamedTuple):
     addend: int
     leading: bool  # ``*T``: any number of dimensions, flattened
     may_be_one: bool  # ``1|M``
+    may_be_half: bool  # ``D|2D``
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -90,6 +91,10 @@ class Dim(NamedTuple):
             total = (total + by - 1) // by
         return total + self.addend
 
+    def smaller(self, sizes: Mapping[str, Any]) -> Any:
+        """The other size that an input may have: 1 of ``1|M``, D of ``D|2D``."""
+        return 1 if self.may_be_one else self.evaluate(sizes) // 2
+
     def solve(self, letter: str, sizes: Mapping[str, Any], size: Any) -> tuple[Any, Any]:
         """(rest, step): if this dimension has ``size``, the letter is ``rest / step``, if that is
         whole."""
@@ -107,9 +112,9 @@ class Dim(NamedTuple):
 
 def of_tuple(row: Any) -> Dim:
     """A ``Dim`` from the extension's tuple."""
-    text, terms, divisor, letter, whole, addend, leading, one = row
+    text, terms, divisor, letter, whole, addend, *flags = row
     read = tuple(Term(*term) for term in terms)
-    return Dim(text, read, divisor, letter, bool(whole), addend, bool(leading), bool(one))
+    return Dim(text, read, divisor, letter, bool(whole), addend, *map(bool, flags))
 
 
 def of_json(row: Mapping[str, Any]) -> Dim:

@@ -4,7 +4,7 @@ these are merged into one for the call, and split again in its results.
 In: a call that such an operator has refused, with arrays of any package; the operators are those
 whose ops/<family>/<op>/<op>.py says TOKENS. Out: its results. Tensors are viewed if their strides
 allow it; others are copied, and copied back if they are written. torch.compile can trace it. Used
-by: _other_forms.py, ops/rope/api.py. Read next: _spread.py.
+by: _other_forms.py. Read next: _spread.py.
 """
 
 from __future__ import annotations

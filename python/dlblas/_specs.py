@@ -33,7 +33,8 @@ def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
 
 
 def shape_of(dims: Sequence[Row], sizes: Sizes, ones: bool = False) -> tuple[int, ...]:
-    """``[*T, 2F, K/128]`` with the sizes of its letters; ``ones``: dimensions ``1|M`` are 1."""
+    """``[*T, 2F, K/128]`` with the sizes of its letters; ``ones``: dimensions ``1|M`` are 1, and
+    ``D|2D`` are D."""
     totals = {
         name: math.prod(size) if isinstance(size, (list, tuple)) else size
         for name, size in sizes.items()
@@ -43,8 +44,8 @@ def shape_of(dims: Sequence[Row], sizes: Sizes, ones: bool = False) -> tuple[int
         size = sizes[dim.plain] if dim.leading else None
         if isinstance(size, (list, tuple)):
             shape += size
-        elif ones and dim.may_be_one:
-            shape.append(1)
+        elif ones and (dim.may_be_one or dim.may_be_half):
+            shape.append(dim.smaller(totals))
         else:
             shape.append(max(0, dim.evaluate(totals)))
     return tuple(shape)
@@ -74,7 +75,7 @@ def _composed(row: Row) -> dict[str, tuple[_dims.Dim, str]]:
     for tensor in row["tensors"]:
         for dim in map(_dims.of_json, tensor["dims"]):
             if dim.terms and not dim.plain and any(map(dim.is_linear_in, dim.letters)):
-                found.setdefault(dim.text.removeprefix("1|"), (dim, tensor["name"]))
+                found.setdefault(dim.text.rpartition("|")[2], (dim, tensor["name"]))
     return found
 
 

@@ -24,14 +24,9 @@ def spread(array: Any, shape: tuple[int, ...]) -> Any:
     return import_module(type(array).__module__).broadcast_to(array, shape)
 
 
-def table_of(
-    table: Any, name: str, tokens: tuple[int, ...], op: str, width: int | None = None
-) -> Any:
-    """The table broadcast over all leading dimensions of x, as a view. With ``width``, a table of
-    half as many columns, which both channels of a pair share, is doubled."""
+def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
+    """The table broadcast over all leading dimensions of x, as a view."""
     found = shape = tuple(table.shape)
-    if width and shape and 2 * shape[-1] == width:
-        table, shape = doubled(table), (*shape[:-1], width)
     if shape[:-1] == tokens and shape:
         return table
     if not _is_of(shape, tokens):

@@ -91,8 +91,28 @@ DimExpr::Solution DimExpr::solve(int letter, const std::int64_t* sizes, std::int
   return {true, rest / slope, slope};
 }
 
+bool DimExpr::is_half_of(const DimExpr& other) const {
+  const auto is_product = [](const DimExpr& d) {
+    return d.num_terms == 1 && d.divisor == 1 && d.divisor_letter < 0 && d.addend == 0;
+  };
+  const DimTerm &mine = terms[0], &its = other.terms[0];
+  return is_product(*this) && is_product(other) && mine.letter == its.letter &&
+         mine.times == its.times && 2 * mine.coefficient == its.coefficient;
+}
+
 std::string DimExpr::print(const std::vector<Letter>& of) const {
-  std::string s = may_be_one ? "1|" : "";
+  return may_be_smaller() ? text(print_smaller(of), "|", print_whole(of)) : print_whole(of);
+}
+
+std::string DimExpr::print_smaller(const std::vector<Letter>& of) const {
+  if (may_be_one) return "1";
+  DimExpr half = *this;
+  half.terms[0].coefficient /= 2;
+  return half.print_whole(of);
+}
+
+std::string DimExpr::print_whole(const std::vector<Letter>& of) const {
+  std::string s;
   if (num_terms == 0) return text(s, addend);
   const auto name = [&](std::int8_t i) { return of[static_cast<std::size_t>(i)].name; };
   const bool divided = divisor != 1 || divisor_letter >= 0 || whole;

@@ -1,4 +1,5 @@
-// Sizes of dimensions as a schema writes them: `2F`, `H*D+2Hkv*D`, `K/group`, `K-1`, `1|M`.
+// Sizes of dimensions as a schema writes them: `2F`, `H*D+2Hkv*D`, `K/group`, `K-1`, `1|M`,
+// `D|2D`.
 // In: sizes of the letters, in schema order. Out: the size of the dimension, or of the one letter
 // that a dimension determines. Implemented here, and once more for symbolic sizes in
 // python/dlblas/_dims.py. Read next: core/schema.hpp (the grammar), dispatch/validate.cpp.
@@ -32,6 +33,7 @@ struct DimExpr {
   std::int8_t num_terms = 0;        // 0: the constant `addend`
   bool leading = false;             // `*T`: any number of leading dimensions, flattened
   bool may_be_one = false;          // `1|M`: an input may have 1 here instead
+  bool may_be_half = false;         // `D|2D`: an input may have half as many here
   bool whole = false;               // `//`
   std::int8_t divisor_letter = -1;  // divides instead of `divisor`, or -1
   std::int8_t plain = -1;           // the letter, if it is one without any arithmetic
@@ -53,6 +55,13 @@ struct DimExpr {
   }
 
   bool is_constant() const { return num_terms == 0; }
+  /// True if an input may have another size here, the `smaller` one.
+  bool may_be_smaller() const { return may_be_one || may_be_half; }
+  std::int64_t smaller(const std::int64_t* sizes) const {
+    return may_be_one ? 1 : evaluate(sizes) / 2;
+  }
+  /// True for one product of letters whose coefficient is half of `whole`'s.
+  bool is_half_of(const DimExpr& whole) const;
   /// Fills `plain` and `letters`, once the terms, the divisor and the addend are set.
   void settle();
   /// True if a size of this dimension determines `letter`, once the other letters are known.
@@ -61,7 +70,7 @@ struct DimExpr {
   /// of size 0, as G in `Hkv*G` where Hkv is 0. Reads only the other letters' sizes.
   bool ignores(std::uint32_t open, const std::int64_t* sizes) const;
   /// The size once the letters are known; kTooLarge or kNoSize where there is none. For `1|M` it is
-  /// M's size, so 1 only where M is 1.
+  /// M's size, so 1 only where M is 1; for `D|2D` it is 2D's.
   std::int64_t evaluate(const std::int64_t* sizes) const {
     return plain >= 0 ? sizes[plain] : compute(sizes);
   }
@@ -75,6 +84,9 @@ struct DimExpr {
 
   /// As a schema writes it, without the leading star.
   std::string print(const std::vector<Letter>& of) const;
+  /// The same without the smaller size, and that size alone.
+  std::string print_whole(const std::vector<Letter>& of) const;
+  std::string print_smaller(const std::vector<Letter>& of) const;
 
  private:
   std::int64_t compute(const std::int64_t* sizes) const;

@@ -33,6 +33,16 @@ Fit LetterBinder::bind(int tensor) {
       with_ones_ |= 1u << tensor;
       continue;
     }
+    if (d.may_be_half) {  // either size fits the letters, which others give
+      if ((d.letters & ~bound_) != 0) {
+        all = {.kind = Fit::Kind::kWaits};
+        continue;
+      }
+      if (n == d.smaller(args_.letters)) {
+        with_ones_ |= 1u << tensor;
+        continue;
+      }
+    }
     if (d.plain >= 0) {  // nearly all
       if (!is_bound(d.plain))
         args_.letters[d.plain] = n, bound_ |= 1u << d.plain;
@@ -132,9 +142,11 @@ std::uint8_t LetterBinder::ones_of(int tensor) const {
   unsigned ones = 0;
   for (std::size_t i = 0; i < spec.dims.size(); ++i) {
     const DimExpr& d = spec.dims[i];
-    if (!d.may_be_one || args_.tensors[tensor].shape[static_cast<int>(i) + extra] != 1) continue;
+    if (!d.may_be_smaller()) continue;
+    const std::int64_t n = args_.tensors[tensor].shape[static_cast<int>(i) + extra];
     const bool known = (d.letters & ~bound_) == 0;
-    if (!known || d.evaluate(args_.letters) != 1) ones |= 1u << i;
+    if (d.may_be_half ? !known : n != 1) continue;
+    if (!known || d.evaluate(args_.letters) != n) ones |= 1u << i;
   }
   return static_cast<std::uint8_t>(ones);
 }

@@ -44,8 +44,8 @@ class LetterBinder {
   /// Sets the shape and the strides of a result to be allocated; `*T` expands to the leading
   /// dimensions of the first tensor with it.
   Fit make_shape(int tensor);
-  /// Bit i: the tensor's dimension i is `1|M` and has size 1 although M is not 1. Needs all letters
-  /// bound.
+  /// Bit i: the tensor's dimension i has the smaller of two sizes, 1 of `1|M` although M is not 1,
+  /// D of `D|2D`. Needs all letters bound.
   std::uint8_t ones_of(int tensor) const;
   /// Bit i: tensor i may have such dimensions.
   std::uint32_t with_ones() const { return with_ones_; }

@@ -33,6 +33,8 @@ enum class Layout : std::uint8_t {
   kRowsBroadcast,  // last dimension contiguous, some leading one longer than 1 has stride 0
   kMatricesTransposed,  // 3-D by the schema, the middle dimension contiguous: [E, K, N] as [E, N,
                         // K]
+  kTokensOuter,  // [*T, H, D] by the schema, last dimension contiguous, those of *T at no one
+                 // stride
 };
 inline bool is_broadcast(Layout layout) {
   return layout == Layout::kBroadcast || layout == Layout::kRowsBroadcast;
@@ -62,7 +64,8 @@ struct Problem {
   std::int64_t dims[kMaxLetters] = {};     // letters in schema order
   std::int64_t scalars[kMaxKeyScalars] =
       {};  // key scalars in schema order: int, bool, enum index, or float bits; key(set): 0 or 1
-  std::uint8_t ones[kMaxTensors] = {};  // bit i of a tensor: its `1|M` at dimension i is 1, not M
+  std::uint8_t ones[kMaxTensors] = {};  // bit i of a tensor: its `1|M` at dimension i is 1, not M,
+                                        // or its `D|2D` is D
 
   Device device() const { return {device_type, device_index}; }
   friend bool operator==(const Problem& a, const Problem& b) {

@@ -166,7 +166,11 @@ DimExpr parse_dim(Cursor& c, Schema& schema, bool first) {
   DimExpr d = parse_size(c, schema, may_be_one ? -1 : number);
   if (may_be_one && d.is_constant()) c.fail("a size with letters after 1|");
   d.may_be_one = may_be_one;
-  return d;
+  if (may_be_one || !c.accept("|")) return d;
+  DimExpr whole = parse_size(c, schema);
+  if (!d.is_half_of(whole)) c.fail("twice the size before |, as in D|2D");
+  whole.may_be_half = true;
+  return whole;
 }
 
 // `64`, `E`, `2E`, `P*page`.
@@ -381,7 +385,8 @@ void parse_results(Cursor& c, Schema& schema) {
     if (schema.tensors.back().optional || schema.tensors.back().written)
       c.fail(text("a plain type for the result ", name, ", without ? and !"));
     for (const DimExpr& d : schema.tensors.back().dims)
-      if (d.may_be_one) c.fail(text("a size that is known for the result ", name, ", without 1|"));
+      if (d.may_be_smaller())
+        c.fail(text("a size that is known for the result ", name, ", without |"));
     ++schema.num_results;
   } while (several && c.accept(","));
   if (several) c.expect(")");
@@ -424,7 +429,8 @@ std::uint32_t given_letters(const Schema& schema) {
     for (int i = 0; i < schema.num_inputs; ++i)
       for (const DimExpr& d : schema.tensors[static_cast<std::size_t>(i)].dims) {
         const std::uint32_t open = d.letters & ~known;
-        if (std::has_single_bit(open) && !d.may_be_one && d.is_linear_in(std::countr_zero(open)))
+        if (std::has_single_bit(open) && !d.may_be_smaller() &&
+            d.is_linear_in(std::countr_zero(open)))
           known |= open;
       }
   } while (known != before);

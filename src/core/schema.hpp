@@ -12,7 +12,7 @@
 //   class     := f | f8 | i8 | index | <dtype name> | like(<tensor>) | <dtype scalar>
 //              | like(<optional tensor>|<dtype>)   the dtype where the tensor is absent
 //              | none                  optional, but usual: cases, commands and C++ parameters have it
-//   dim       := '*' LETTER | ['1|'] size
+//   dim       := '*' LETTER | ['1|'] size | size '|' size         the second is twice the first: D|2D
 //   size      := INT | sum [('+' | '-') INT]
 //   sum       := terms | term ('/' | '//') by | '(' terms ')' ('/' | '//') by
 //                                          `/` rounds up, `//` must divide; by := INT | LETTER
@@ -30,7 +30,8 @@
 // `*T` binds the product of all leading dimensions; `*` alone opens the keyword-only part. A
 // dimension determines a letter once all its other letters are known, if it is linear in it: `H*D`
 // gives D once H is known. `topk: dim` is an integer that gives the letter topk. `1|M` also accepts
-// 1: which of the two it is, is in the key. `free(B*W)` keeps a letter out of the key (pools of
+// 1, and `D|2D` accepts D or 2D of letters that other tensors give: which of the two it is, is in
+// the key. `free(B*W)` keeps a letter out of the key (pools of
 // pages). Scalars default to `runtime` for float and to `key` otherwise; for `key(set)` the key
 // holds only whether the value differs from its default. `x: f[T] ~ positive if probs`: normal
 // where the key's bool probs is false. `-> ()`: no results, the operator writes inputs marked `!`.
@@ -91,6 +92,8 @@ struct TensorSpec {
   bool written = false;  // an input that the operator modifies
   FillSpec fill;
   bool has_leading() const { return !dims.empty() && dims.front().leading; }
+  /// Dimensions after `*T`; without it 1, those of a row.
+  int inner() const { return has_leading() ? static_cast<int>(dims.size()) - 1 : 1; }
   bool has_matrices() const { return dims.size() == 3 && !has_leading(); }
 };
 

@@ -32,7 +32,7 @@ std::uint64_t pitch_bits(const TensorView& t, bool of_matrices) {
   return bits * static_cast<std::uint64_t>(size_of(t.dtype));
 }
 
-TensorTraits traits_of(const TensorView& t, bool of_matrices) {
+TensorTraits traits_of(const TensorView& t, bool of_matrices, int inner) {
   TensorTraits traits{t.dtype, Layout::kContiguous, kAlignCap, 0};
   const std::uint64_t low_bits =
       reinterpret_cast<std::uintptr_t>(t.data) | (1u << kAlignCap) | pitch_bits(t, of_matrices);
@@ -54,7 +54,9 @@ TensorTraits traits_of(const TensorView& t, bool of_matrices) {
   if (broadcast)
     traits.layout = unit ? Layout::kRowsBroadcast : Layout::kBroadcast;
   else if (unit)
-    traits.layout = one_pitch ? Layout::kRowStrided : Layout::kRowsOuter;
+    traits.layout = one_pitch                                 ? Layout::kRowStrided
+                    : inner > 1 && rows_of(t, inner).rank > 1 ? Layout::kTokensOuter
+                                                              : Layout::kRowsOuter;
   else if (is_transposed(t, of_matrices))
     traits.layout = t.rank == 2 ? Layout::kTransposed : Layout::kMatricesTransposed;
   else

@@ -47,7 +47,9 @@ inline constexpr int kAlignCap = 4;
 std::uint64_t pitch_bits(const TensorView& t, bool of_matrices = false);
 /// Layout class and alignment of one tensor, for the Problem. `of_matrices`: the schema names three
 /// dimensions, the last two of which form matrices; leading dimensions that flatten are rows.
-TensorTraits traits_of(const TensorView& t, bool of_matrices = false);
+/// `inner`: how many dimensions the schema names after `*T`; if more than one, as in [*T, H, D],
+/// the layout says whether the dimensions of `*T` flatten among themselves.
+TensorTraits traits_of(const TensorView& t, bool of_matrices = false, int inner = 1);
 
 /// One call's arguments in schema order. Tensors: inputs, then results.
 struct Args {

@@ -104,7 +104,7 @@ Support check_choice(const Query& q);
 Fields store_key(const Operator& op, const Problem& problem);
 /// The name in keys and messages: "row_strided".
 std::string_view name_of(Layout layout);
-inline constexpr int kLastLayout = static_cast<int>(Layout::kMatricesTransposed);
+inline constexpr int kLastLayout = static_cast<int>(Layout::kTokensOuter);
 
 /// `T=16 C=4096,bf16,cuda:0`: a problem in a log line, with the dtype of its first tensor present.
 std::string log_fields(const Operator& op, const Problem& problem);

@@ -137,12 +137,11 @@ std::string print_choice(const Schema& schema, const Args& args, int tensor, con
 }
 
 // The size required of a dimension whose letters are known.
-std::string print_expected(const Schema& schema, const Args& args, int tensor, DimExpr d,
+std::string print_expected(const Schema& schema, const Args& args, int tensor, const DimExpr& d,
                            std::uint32_t bound) {
-  d.may_be_one = false;  // said before
   if (d.is_constant()) return std::to_string(d.addend);
   const std::int64_t size = d.evaluate(args.letters);
-  const std::string name = d.print(schema.letters);
+  const std::string name = d.print_whole(schema.letters);  // the smaller size was said before
   const std::string from = print_binding(schema, args, tensor, d.letters, bound);
   if (size == kTooLarge)
     return text(name, " below 2^63, with", print_letters(schema, args, d.letters).substr(1));
@@ -325,7 +324,8 @@ void wrong_size(const Schema& schema, const Args& args, int tensor, int axis, st
   const bool open = (d.letters & ~bound) != 0;
   const std::string want =
       open ? print_choice(schema, args, tensor, d, size, bound)
-           : text(d.may_be_one ? "1 or " : "", print_expected(schema, args, tensor, d, bound));
+           : text(d.may_be_smaller() ? text(d.smaller(args.letters), " or ") : std::string(),
+                  print_expected(schema, args, tensor, d, bound));
   raise({ErrorKind::kShape, form_name(schema, args), tensor_name(schema, args, tensor), what, want,
          std::to_string(size)});
 }

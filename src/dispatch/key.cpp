@@ -31,11 +31,12 @@ std::string print_dims(const Schema& schema, const Problem& problem) {
   return s;
 }
 
-// `1` for each dimension `1|M` that is 1 and `M` for the others: `:ones=1M`; empty where none is 1.
+// `1` for each dimension `1|M` or `D|2D` that has the smaller size and `M` for the others:
+// `:ones=1M`; empty where none has.
 std::string print_ones(const TensorSpec& spec, unsigned ones) {
   std::string s;
   for (std::size_t i = 0; ones && i < spec.dims.size(); ++i)
-    if (spec.dims[i].may_be_one) s += ones >> i & 1u ? '1' : 'M';
+    if (spec.dims[i].may_be_smaller()) s += ones >> i & 1u ? '1' : 'M';
   return s.empty() ? s : ":ones=" + s;
 }
 
@@ -65,9 +66,9 @@ std::string print_scalars(const Schema& schema, const Problem& problem) {
 }  // namespace
 
 std::string_view name_of(Layout layout) {
-  constexpr std::string_view kNames[] = {"contiguous",     "row_strided",        "rows_outer",
-                                         "transposed",     "broadcast",          "other",
-                                         "rows_broadcast", "matrices_transposed"};
+  constexpr std::string_view kNames[] = {"contiguous",     "row_strided",         "rows_outer",
+                                         "transposed",     "broadcast",           "other",
+                                         "rows_broadcast", "matrices_transposed", "tokens_outer"};
   return kNames[static_cast<int>(layout)];
 }
 
@@ -114,7 +115,8 @@ std::string print_problem(const Operator& op, const Problem& problem) {
     if (t.layout != Layout::kContiguous) dtypes += text(" ", name_of(t.layout));
     for (std::size_t k = 0; k < op.schema.tensors[i].dims.size(); ++k)
       if (problem.ones[i] >> k & 1u)
-        dtypes += text(" 1 for ", op.schema.tensors[i].dims[k].print(op.schema.letters).substr(2));
+        dtypes += text(" ", op.schema.tensors[i].dims[k].print_smaller(op.schema.letters), " for ",
+                       op.schema.tensors[i].dims[k].print_whole(op.schema.letters));
     if (t.align_log2 != 4) dtypes += text(" aligned to ", 1 << t.align_log2);
     if (t.alias) dtypes += text(" in ", op.schema.tensors[t.alias - 1].name);
   }

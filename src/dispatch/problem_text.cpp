@@ -132,8 +132,8 @@ class Reader {
   void read_ones(int tensor, std::string_view letters) {
     const auto& dims = schema_.tensors[tensor].dims;
     for (std::size_t k = 0; k < dims.size(); ++k) {
-      if (!dims[k].may_be_one) continue;
-      if (letters.empty()) bad("tensors", "1 or M for each dimension that may be 1");
+      if (!dims[k].may_be_smaller()) continue;
+      if (letters.empty()) bad("tensors", "1 or M for each dimension that may be smaller");
       if (letters.front() == '1') ones_[tensor] |= static_cast<std::uint8_t>(1u << k);
       letters.remove_prefix(1);
     }
@@ -225,13 +225,18 @@ class Reader {
       if (i >= schema_.num_inputs && other && !(schema_.tensors[i].dtypes & set_of(t.dtype)))
         bad("tensors", text(schema_.tensors[i].name, " of a dtype that the schema allows"));
       made.tensors[i] = t;
-      const TensorSpec& spec = schema_.tensors[i];
-      if (t.layout == Layout::kTransposed ? spec.dims.size() != 2
-                                          : t.layout == Layout::kMatricesTransposed &&
-                                                !(i < schema_.num_inputs && spec.has_matrices()))
+      if (!may_have(i, t.layout))
         bad("tensors", text(schema_.tensors[i].name, " in a layout that its rank has"));
     }
     return made;
+  }
+
+  bool may_have(int tensor, Layout layout) const {
+    const TensorSpec& spec = schema_.tensors[tensor];
+    if (layout == Layout::kTransposed) return spec.dims.size() == 2;
+    if (layout == Layout::kTokensOuter) return spec.inner() > 1;
+    return layout != Layout::kMatricesTransposed ||
+           (tensor < schema_.num_inputs && spec.has_matrices());
   }
 
   TensorView view_of(int tensor, const std::int64_t* sizes) const {
@@ -243,8 +248,8 @@ class Reader {
     std::int64_t step = 1;
     for (int k = t.rank - 1; k >= 0; --k) {
       const auto at = static_cast<std::size_t>(k);
-      t.shape[k] =
-          ones_[tensor] >> k & 1u ? 1 : std::max<std::int64_t>(dims[at].evaluate(sizes), 0);
+      t.shape[k] = ones_[tensor] >> k & 1u ? dims[at].smaller(sizes)
+                                           : std::max<std::int64_t>(dims[at].evaluate(sizes), 0);
       t.strides[k] = step;
       if (t.shape[k] > 0 && step > kLargest / t.shape[k])
         bad("dims", text("sizes that memory can hold for ", schema_.tensors[tensor].name));

@@ -139,7 +139,8 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
     const std::uint32_t before = binder.bound();
     if (!bind_tensor(i)) waiting |= 1u << i;
     if (waiting && before != binder.bound()) bind_waiting();
-    problem.tensors[i] = traits_of(t, schema.tensors[i].has_matrices());
+    const TensorSpec& spec = schema.tensors[i];
+    problem.tensors[i] = traits_of(t, spec.has_matrices(), spec.inner());
     if (schema.tensors[i].written) check_written(schema, args, i);
   }
   if (waiting) throw_unbound(schema, args, std::countr_zero(waiting), binder.bound());
@@ -157,13 +158,14 @@ void validate(const Operator& op, const dlblas_args& call, int threads, Args& ar
         throw_unbound(schema, args, i, binder.bound());
       t.dtype = static_cast<DType>(std::countr_zero(static_cast<unsigned>(allowed)));
       t.device = device;
-      problem.tensors[i] = traits_of(t);  // of rows: a call with this tensor has the same key
+      problem.tensors[i] =
+          traits_of(t, false, spec.inner());  // of rows: a call with this tensor has the same key
       continue;
     }
     if (!(allowed & set_of(t.dtype))) errors::wrong_dtype(schema, args, i);
     if (!(t.device == device)) errors::wrong_device(schema, args, i, first);
     if (!bind_tensor(i)) throw_unbound(schema, args, i, binder.bound());
-    problem.tensors[i] = traits_of(t);
+    problem.tensors[i] = traits_of(t, false, spec.inner());
     problem.tensors[i].alias = alias_of(op, args, r);
   }
   binder.close();

@@ -75,7 +75,8 @@ inline bool has_rows(RowRole role) {
 /// True if the columns of its rows are contiguous.
 inline bool has_unit_columns(Layout layout) {
   return layout == Layout::kContiguous || layout == Layout::kRowStrided ||
-         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast;
+         layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast ||
+         layout == Layout::kTokensOuter;
 }
 /// True if it is read or written by columns.
 inline bool has_columns(RowRole role) {

@@ -78,6 +78,11 @@ class HostRow {
     const TensorView& t = args_.tensors[tensor];
     return load_element(t, maps_[tensor].offset(row) + column * t.strides[t.rank - 1]);
   }
+  /// The value of row `row` in an operand [*T].
+  double load_value(int tensor, std::int64_t row) const {
+    if (args_.tensors[tensor].rank == 0) return value(tensor);
+    return load_row(tensor, row / width(tensor), row % width(tensor));
+  }
   /// An element of a vector that all rows share.
   double load_column(int tensor, std::int64_t column) const {
     return load_element(args_.tensors[tensor], column * args_.tensors[tensor].strides[0]);

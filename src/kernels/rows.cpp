@@ -312,8 +312,11 @@ double bytes_of(const RowOperator& op, const Problem& problem) {
     const std::size_t begin = spec.role == RowRole::kGathered ? spec.paged ? 2 : 1 : 0;
     const std::vector<DimExpr>& dims = schema.tensors[static_cast<std::size_t>(spec.tensor)].dims;
     double elements = begin > 0 ? static_cast<double>(problem.dims[op.rows]) : 1;
-    for (std::size_t i = begin; i < dims.size(); ++i)
-      elements *= static_cast<double>(dims[i].evaluate(problem.dims));
+    for (std::size_t i = begin; i < dims.size(); ++i) {
+      const bool smaller = (problem.ones[spec.tensor] >> i & 1u) != 0;
+      elements *= static_cast<double>(smaller ? dims[i].smaller(problem.dims)
+                                              : dims[i].evaluate(problem.dims));
+    }
     bytes += elements * size_of(problem.tensors[spec.tensor].dtype);
   }
   return bytes;

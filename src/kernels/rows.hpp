@@ -80,6 +80,9 @@ struct RowOp {
   /// True if an access writes channels of its head that other accesses read. In place, heads of the
   /// first operand are then read whole before they are written (RowShape::whole). Null: no.
   bool (*crosses)(const Problem& problem) = nullptr;
+  /// Heads share what load_columns() computes (RowProgram::kColumnsOnce): a CPU walks all of them
+  /// together, wherever they lie.
+  bool heads_together = false;
   /// Most columns of a head stand for one element, the others for two: an access is 16 bytes of the
   /// former.
   bool seldom_pairs = false;

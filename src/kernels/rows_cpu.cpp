@@ -8,6 +8,7 @@
 #include "kernels/cpu_level.hpp"
 #include "kernels/row_copies.hpp"
 #include "kernels/row_fold.hpp"
+#include "kernels/row_heads.hpp"
 #include "kernels/row_operator.hpp"
 #include "kernels/row_pieces.hpp"
 #include "kernels/row_turned.hpp"
@@ -265,8 +266,10 @@ int run_piece(const Args& args, const Context& context, const State& state, void
   if (turns_pay(op, args, job, state.turns))
     return run_turned(op, args, context, state.run, job, state.turns), 0;
   if (job.shape.whole) return run_copied(op, args, context, state.run, job, state.copies), 0;
-  context.run(0, job.call.rows * job.call.tiles, grain,
-              [&](std::int64_t begin, std::int64_t end) { state.run(job, begin, end); });
+  const bool by_heads = walks_by_heads(op, job);
+  context.run(0, job.call.rows * job.call.tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+    by_heads ? walk_by_heads(op, state.run, job, begin, end) : state.run(job, begin, end);
+  });
   return 0;
 }
 

@@ -35,10 +35,13 @@ bool writes_rows(const RowOperator& op) {
   });
 }
 
-/// True if leading dimensions have one stride. Values [*T] have no other dimensions.
+/// True if leading dimensions have one stride. Values [*T] have no other dimensions; of heads and
+/// layers, [*T, H, D], those between rows and columns may lie anywhere.
 bool flattens(RowRole role, Layout layout) {
   const bool values = role == RowRole::kValue || role == RowRole::kIndex;
-  return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values);
+  const bool heads = role == RowRole::kHeads || role == RowRole::kLayers;
+  return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values) ||
+         (layout == Layout::kRowsOuter && heads);
 }
 
 /// Lanes of a warp for one group of columns, a power of 2, where the program reduces groups.

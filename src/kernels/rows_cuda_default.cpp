@@ -52,6 +52,12 @@ int group_registers(const RowKernel& k, const RowTraits& traits, const RowConfig
          (codes && device.arch < kFloat8Arch ? kMore : 0) + (pages ? kPages : 0);
 }
 
+/// More registers: for a row's places in several operands beside the rows that its numbers select
+/// (NVRTC 13.2, sm_90: mrope_heads, nested, one access per thread, spilled 40 bytes at 48).
+int nested_registers(const RowTraits& traits) {
+  return traits.nested && traits.shape.indices > 2 ? 8 : 0;
+}
+
 /// As many blocks per multiprocessor as the descriptor's registers allow; 0: none.
 std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowConfig& c,
                         const DeviceInfo& device) {
@@ -63,7 +69,7 @@ std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowCon
   const int width = traits.shape.head_width;
   const bool same = width > 0 && c.threads * traits.n % width == 0;
   const int wide = (c.early ? wide_registers(k, problem, traits, c, same) : 0) +
-                   group_registers(k, traits, c, device);
+                   group_registers(k, traits, c, device) + nested_registers(traits);
   const int needed = op.tuning && op.tuning->registers ? op.tuning->registers(traits, c)
                                                        : op.registers + c.vectors * access + wide;
   const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);

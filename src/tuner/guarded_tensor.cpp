@@ -29,7 +29,8 @@ void set_strides(TensorView& t, Layout layout, int align_log2, bool wider) {
     pitch *= std::max<std::int64_t>(1, t.shape[i]);
     if (i == last && layout == Layout::kRowStrided) pitch = padded(pitch, size) + more;
     // The gap lies between the outer two dimensions, so the leading ones do not flatten.
-    if (i == 1 && i < last && layout == Layout::kRowsOuter) pitch = padded(pitch, size) + more;
+    if (i == 1 && i < last && (layout == Layout::kRowsOuter || layout == Layout::kTokensOuter))
+      pitch = padded(pitch, size) + more;
     if (i == last && last == 1 && layout == Layout::kRowsOuter) pitch = padded(pitch, size) + more;
   }
   if ((layout == Layout::kTransposed && t.rank == 2) ||

@@ -72,6 +72,13 @@ std::int64_t outer_part(std::int64_t n) {
   return 1;
 }
 
+/// Dimension k of tensor i in a call of the problem.
+std::int64_t size_of(const Schema& schema, const Problem& problem, std::size_t i, std::size_t k,
+                     const std::int64_t* sizes) {
+  const DimExpr& dim = schema.tensors[i].dims[k];
+  return problem.ones[i] >> k & 1u ? dim.smaller(sizes) : dim.evaluate(sizes);
+}
+
 std::string gibibytes(double bytes) { return digits(bytes / 0x1p30, 4) + " GiB"; }
 
 }  // namespace
@@ -84,8 +91,7 @@ double tensor_bytes(const Operator& op, const Problem& problem) {
     if (traits.dtype == DType::kAbsent || traits.alias) continue;
     double bytes = size_of(traits.dtype);
     for (std::size_t k = 0; k < op.schema.tensors[i].dims.size(); ++k)
-      if (!(problem.ones[i] >> k & 1u))
-        bytes *= static_cast<double>(op.schema.tensors[i].dims[k].evaluate(sizes.data()));
+      bytes *= static_cast<double>(size_of(op.schema, problem, i, k, sizes.data()));
     sum += bytes;
   }
   return sum;
@@ -116,8 +122,7 @@ std::array<TensorTraits, kMaxTensors> traits_at(const Operator& op, const Proble
     TensorView t{};
     t.dtype = traits.dtype;
     for (std::size_t k = 0; k < op.schema.tensors[i].dims.size(); ++k)
-      t.shape[t.rank++] =
-          problem.ones[i] >> k & 1u ? 1 : op.schema.tensors[i].dims[k].evaluate(sizes.data());
+      t.shape[t.rank++] = size_of(op.schema, problem, i, k, sizes.data());
     set_strides(t, traits.layout, traits.align_log2);
     found[i] = traits_of(t, t.rank == 3);
   }
@@ -280,8 +285,11 @@ void CallData::make_shapes(const Problem& problem, bool split) {
   const int count = static_cast<int>(schema.tensors.size());
   const auto splits = [&](int i) {
     const Layout layout = problem.tensors[i].layout;
-    return schema.tensors[i].has_leading() &&
-           (layout == Layout::kRowsOuter || layout == Layout::kRowsBroadcast);
+    const TensorSpec& spec = schema.tensors[i];
+    // Of [*T, H, D], rows_outer says that one dimension T, or several as one, may lie apart.
+    return spec.has_leading() &&
+           (layout == Layout::kTokensOuter || layout == Layout::kRowsBroadcast ||
+            (layout == Layout::kRowsOuter && spec.inner() == 1));
   };
   bool any = false;
   for (int i = 0; i < count; ++i) any |= splits(i);
@@ -298,7 +306,7 @@ void CallData::make_shapes(const Problem& problem, bool split) {
     t.device = problem.device();
     for (std::size_t k = 0; k < schema.tensors[i].dims.size(); ++k) {
       const DimExpr& dim = schema.tensors[i].dims[k];
-      std::int64_t n = problem.ones[i] >> k & 1u ? 1 : dim.evaluate(sizes.data());
+      std::int64_t n = size_of(schema, problem, static_cast<std::size_t>(i), k, sizes.data());
       if (dim.leading && split) {
         t.shape[t.rank++] = outer_part(n);
         n /= outer_part(n);

@@ -118,8 +118,8 @@ bool is_sane(const Problem& p) {
   bool sane = is_device(p.device_type) && p.device_index >= 0 && p.threads <= kMaxThreads &&
               p.flags <= (kDeterministic | kAllowTf32 | kRepeatable);
   for (const TensorTraits& t : p.tensors)
-    sane = sane && is_dtype(t.dtype) && t.layout <= Layout::kMatricesTransposed &&
-           t.align_log2 <= 4 && t.alias <= kMaxTensors;
+    sane = sane && is_dtype(t.dtype) && t.layout <= Layout::kTokensOuter && t.align_log2 <= 4 &&
+           t.alias <= kMaxTensors;
   for (const std::int64_t n : p.dims) sane = sane && n >= 0 && n <= kMaxSize;
   return sane;
 }
@@ -232,7 +232,7 @@ bool fits(const Opening& opening, const Schema& schema) {
     for (std::size_t k = 0; k < schema.tensors[i].dims.size(); ++k) {
       const DimExpr& dim = schema.tensors[i].dims[k];
       if (p.tensors[i].dtype != DType::kAbsent && dim.evaluate(sizes.data()) < 0) return false;
-      if ((p.ones[i] >> k & 1u) && !dim.may_be_one) return false;
+      if ((p.ones[i] >> k & 1u) && !dim.may_be_smaller()) return false;
     }
   for (const ScalarSpec& s : schema.scalars) {
     if (!s.key) continue;

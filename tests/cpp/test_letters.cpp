@@ -217,6 +217,31 @@ TEST(Letters, DimensionsThatMayBeOneAreInTheKey) {
   EXPECT_EQ(one.problem().ones[1], 0);
 }
 
+// Either width fits D, which another tensor gives, before it or after it.
+TEST(Letters, DimensionsThatMayBeHalfAreInTheKey) {
+  static const Operator& op = register_schema(
+      "l_half(t: f[T, D|2D], x: f[T, 2D], u: f[D|2D]) -> y: f[T, D]", {"l_half_(x!y, t, u)"});
+  const auto call = [](std::int64_t table, std::int64_t vector) {
+    return Call(op.forms[0])
+        .tensor(at(0, {5, table}))
+        .tensor(at(0, {5, 8}))
+        .tensor(at(0, {vector}));
+  };
+  EXPECT_EQ(call(8, 8).problem().ones[0], 0);
+  EXPECT_EQ(call(4, 8).problem().ones[0], 2);
+  EXPECT_EQ(call(8, 4).problem().ones[2], 1);
+  EXPECT_EQ(call(4, 8).problem().dims[1], 4);
+  EXPECT_NE(store_key(op, call(4, 8).problem()), store_key(op, call(8, 8).problem()));
+  EXPECT_NE(print_problem(op, call(4, 8).problem()).find("t f32 D for 2D"), std::string::npos);
+  EXPECT_EQ(call(6, 8).error(),
+            "l_half: t has size 6 in dimension 1; expected 4 or 2D = 8 from x [T=5, 2D=8], got 6");
+  EXPECT_EQ(op.schema.tensors[0].type_text, "f[T, D|2D]");
+  EXPECT_EQ(op.schema.print_dims(op.schema.tensors[0]), "[T, D|2D]");
+  // Of no columns there is only one key.
+  Call none = Call(op.forms[0]).tensor(at(0, {5, 0})).tensor(at(0, {5, 0})).tensor(at(0, {0}));
+  EXPECT_EQ(none.problem().ones[0], 0);
+}
+
 TEST(Letters, AScalarTensorMayHaveOneElement) {
   static const Operator& op = register_schema("l_scalar(x: f[T], s: f32[]) -> (y: f[T], m: f32[])");
   Call a = Call(op.forms[0]).tensor(at(0, {5})).tensor(at(0, {}));

@@ -224,6 +224,14 @@ TEST(RowImplementations, HeadsShareWhatATokenHas) {
   EXPECT_NE(entry.find(".heads = {32, 8}"), std::string::npos) << entry;
   for (const int i : {0, 1, 4, 5}) p.tensors[i].layout = Layout::kRowsOuter;
   EXPECT_EQ(impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry, entry);
+  // Tokens that no stride joins: a thread locates its row in each tensor.
+  EXPECT_NE(entry.find(".nested = false"), std::string::npos) << entry;
+  p.tensors[0].layout = Layout::kTokensOuter;
+  ASSERT_TRUE(impl.supports({p, device, impl}));
+  const std::string apart =
+      impl.sources({p, device, impl}, default_config({p, device, impl}))[0].entry;
+  EXPECT_NE(apart.find(".nested = true"), std::string::npos) << apart;
+  EXPECT_EQ(impl.table().print(default_config({p, device, impl})), plain);
   // Channels that do not rotate are walked too, except in place.
   p = heads_of(64, 4, 96, 64);
   const auto width = [&] {

@@ -78,6 +78,28 @@ INSTANTIATE_TEST_SUITE_P(Layouts, MadeInputs,
                            return "made" + std::to_string(instance.index);
                          });
 
+// Of [*T, H, D], one dimension T that lies apart, or two that no stride joins.
+TEST(Inputs, HeadsGiveTheirLayoutBack) {
+  const Operator& op = register_schema(
+      "parts_heads(q: f[*T, H, D], at: i32[*T] ~index<9) -> y: like(q)[*T, H, D] "
+      "where T: bucket(tokens)");
+  for (const Layout layout : {Layout::kContiguous, Layout::kRowsOuter, Layout::kTokensOuter}) {
+    Problem problem;
+    problem.op = op.id;
+    for (int i = 0; i < 3; ++i)
+      problem.tensors[i] = {i == 1 ? DType::kI32 : DType::kF32, Layout::kContiguous, 4, 0};
+    problem.tensors[0].layout = layout;
+    const std::int64_t sizes[] = {32, 4, 64};
+    std::copy(std::begin(sizes), std::end(sizes), problem.dims);
+    const CallData data(op, problem, 5, nullptr, host_memory());
+    const bool apart = layout == Layout::kTokensOuter;
+    EXPECT_EQ(traits_of(data.args().tensors[0], false, 2).layout, layout);
+    EXPECT_EQ(data.args().tensors[0].rank, apart ? 4 : 3);
+    EXPECT_EQ(data.args().tensors[1].rank, apart ? 2 : 1);
+    EXPECT_TRUE(data.guards_intact());
+  }
+}
+
 TEST(Inputs, SameSeedSameBitsAndRoughlyNormal) {
   static const Behaviour any{};
   const Operator& op = make_operator({dummy("any", any)});

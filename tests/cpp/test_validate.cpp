@@ -420,6 +420,18 @@ TEST(Traits, LayoutsAndAlignment) {
     const Layout as_rows = row.layout == Layout::kMatricesTransposed ? Layout::kOther : row.layout;
     EXPECT_EQ(traits_of(x).layout, as_rows) << "leading dimensions are rows";
   }
+  // Heads [*T, H, D]: do the dimensions of *T flatten among themselves?
+  const Row heads[] = {{{2, 3, 4, 8}, {120, 40, 8, 1}, Layout::kRowsOuter},    // of a projection
+                       {{2, 3, 4, 8}, {96, 8, 24, 1}, Layout::kTokensOuter},   // before tokens
+                       {{2, 3, 4, 8}, {200, 32, 8, 1}, Layout::kTokensOuter},  // of a larger batch
+                       {{2, 1, 4, 8}, {200, 32, 8, 1}, Layout::kRowsOuter},    // one token each
+                       {{6, 4, 8}, {8, 48, 1}, Layout::kRowsOuter},
+                       {{2, 3, 4, 8}, {96, 32, 8, 1}, Layout::kContiguous}};
+  for (const Row& row : heads) {
+    const TensorView x = view(row.shape, row.strides);
+    EXPECT_EQ(traits_of(x, false, 2).layout, row.layout) << testing::PrintToString(row.strides);
+    EXPECT_NE(traits_of(x).layout, Layout::kTokensOuter) << "of rows [*T, C]";
+  }
   EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 4}), true).align_log2, 4);
   EXPECT_EQ(traits_of(view({2, 4, 8}, {64, 1, 6}), true).align_log2, 3);
   EXPECT_EQ(traits_of(view({2, 4, 8}, {33, 1, 4}), true).align_log2, 2);

@@ -67,7 +67,7 @@ TEST(WorkerWire, AMessageThatEndsEarlyIsRefusedAtEveryByte) {
 }
 
 TEST(WorkerWire, EveryLayoutPasses) {
-  for (int layout = 0; layout <= static_cast<int>(Layout::kMatricesTransposed); ++layout) {
+  for (int layout = 0; layout <= static_cast<int>(Layout::kTokensOuter); ++layout) {
     worker::Opening opening = an_opening();
     opening.problem.tensors[0].layout = static_cast<Layout>(layout);
     EXPECT_EQ(refusal_of(opening), "") << layout;
@@ -96,7 +96,7 @@ const Forged kForged[] = {
     {"flags", [](Opening& o) { o.problem.flags = 8; }, kProblem},
     {"threads", [](Opening& o) { o.problem.threads = 65535; }, kProblem},
     {"dtype", [](Opening& o) { o.problem.tensors[3].dtype = DType{kNumDTypes + 1}; }, kProblem},
-    {"layout", [](Opening& o) { o.problem.tensors[0].layout = Layout{8}; }, kProblem},
+    {"layout", [](Opening& o) { o.problem.tensors[0].layout = Layout{9}; }, kProblem},
     {"alignment", [](Opening& o) { o.problem.tensors[0].align_log2 = 63; }, kProblem},
     {"alias", [](Opening& o) { o.problem.tensors[1].alias = 200; }, kProblem},
     {"negative_size", [](Opening& o) { o.problem.dims[0] = -1; }, kProblem},

@@ -105,7 +105,12 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
     } else if (spec.dims.size() == 2) {
       vary([&](Problem& p) { p.tensors[i].layout = Layout::kRowStrided; });
       if (!spec.has_leading()) vary([&](Problem& p) { p.tensors[i].layout = Layout::kTransposed; });
+    } else if (i == 0 && spec.inner() > 1) {  // then all rows have strides of their own
+      vary([&](Problem& p) { p.tensors[i].layout = Layout::kTokensOuter; });
     }
+    for (std::size_t k = 0; k < spec.dims.size(); ++k)
+      if (spec.dims[k].may_be_half)
+        vary([&](Problem& p) { p.ones[i] = static_cast<std::uint8_t>(1u << k); });
   }
   for (const ScalarSpec& spec : schema.scalars) {
     if (!spec.key) continue;

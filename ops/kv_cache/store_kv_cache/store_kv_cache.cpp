@@ -14,9 +14,9 @@ OperatorDef store_kv_cache() {
   OperatorDef def;
   def.family = "kv_cache";
   def.schema =
-      "store_kv_cache(k: f[T, Hkv, D], v: like(k)[T, Hkv, Dv], "
+      "store_kv_cache(k: f[*T, Hkv, D], v: like(k)[*T, Hkv, Dv], "
       "k_cache: like(k)|f8[P, page, Hkv, D]!, v_cache: like(k_cache)[P, page, Hkv, Dv]!, "
-      "slot_mapping: index[T] ~ distinct<P*page|-1, k_scale: f32[]? ~ positive, "
+      "slot_mapping: index[*T] ~ distinct<P*page|-1, k_scale: f32[]? ~ positive, "
       "v_scale: f32[]? ~ positive) -> () where T: bucket(tokens), P: free(2T/page+1)";
   def.formula =
       "k_cache[slot / page, slot % page] = k / k_scale; v_cache alike; slot −1 is skipped";
@@ -30,8 +30,7 @@ OperatorDef store_kv_cache() {
   };
   kernels::RowOp op = {.program = "store_kv_cache",
                        .width = "D",
-                       .operands = {"k|v", "k_cache|v_cache", "k_scale|v_scale", "slot_mapping"},
-                       .rows = "T"};
+                       .operands = {"k|v", "k_cache|v_cache", "k_scale|v_scale", "slot_mapping"}};
   op.heads = [](const std::int64_t* letters, bool) {
     return kernels::RowHeads{.width = letters[kD], .split = 0};
   };

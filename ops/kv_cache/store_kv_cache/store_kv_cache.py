@@ -8,10 +8,9 @@ DOCS: dict[str, dict[str, str]] = {
             "slot_mapping[t] ≥ 0; an absent scale is 1; nothing else changes"
         ),
         "shapes": (
-            "k [T, Hkv, D], v [T, Hkv, Dv], k_cache [P, page, Hkv, D], v_cache [P, page, Hkv, Dv], "
-            "slot_mapping [T], scales []. If keys and values differ in width, there are two "
-            "launches, one per cache. Any strides, including slices kv[:, 0] and kv[:, 1] of a "
-            "cache [P, 2, page, Hkv, D]. In Python, tokens may have more leading dimensions."
+            "k [*T, Hkv, D], v [*T, Hkv, Dv], k_cache [P, page, Hkv, D], v_cache [P, page, Hkv, "
+            "Dv], slot_mapping [*T], scales []. If keys and values differ in width, there are two "
+            "launches. Any strides: slices kv[:, 0] and kv[:, 1] of a cache [P, 2, page, Hkv, D]."
         ),
         "dtypes": (
             "k is f32, f16 or bf16, v has k's dtype; caches have k's dtype, f8e4m3 or f8e5m2; "
@@ -30,8 +29,6 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "The cache of Kwon et al., PagedAttention, 2023; as in vLLM's reshape_and_cache.",
     },
 }
-
-TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

@@ -15,7 +15,7 @@ enum StoreLetter : int { kT, kHkv, kD, kDv, kP, kPage };
 /// Records the token of row t as that of its slot: token + 1 in the values that rows share.
 template <typename Row>
 void keep_token(Row& row, std::int64_t slots) {
-  const double slot = row.load_column(kSlots, row.index());
+  const double slot = row.load_value(kSlots, row.index());
   if (slot >= 0 && slot < static_cast<double>(slots))
     row.keep(static_cast<std::int64_t>(slot), static_cast<double>(row.index() + 1));
 }

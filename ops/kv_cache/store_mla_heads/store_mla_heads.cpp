@@ -14,9 +14,9 @@ OperatorDef store_mla_heads() {
   OperatorDef def;
   def.family = "kv_cache";
   def.schema =
-      "store_mla_heads(ckv: f[T, Hc, D], kpe: like(ckv)[T, Hp, D], "
+      "store_mla_heads(ckv: f[*T, Hc, D], kpe: like(ckv)[*T, Hp, D], "
       "ckv_cache: like(ckv)|f8[P, page, Hc, D]!, kpe_cache: like(ckv_cache)[P, page, Hp, D]!, "
-      "slot_mapping: index[T] ~ distinct<P*page|-1, ckv_scale: f32[]? ~ positive, "
+      "slot_mapping: index[*T] ~ distinct<P*page|-1, ckv_scale: f32[]? ~ positive, "
       "kpe_scale: f32[]? ~ positive) -> () where T: bucket(tokens), P: free(2T/page+1)";
   def.formula =
       "ckv_cache[slot / page, slot % page] = ckv / ckv_scale; kpe_cache alike; slot −1 is skipped";
@@ -31,8 +31,7 @@ OperatorDef store_mla_heads() {
   kernels::RowOp op = {
       .program = "store_kv_cache",
       .width = "D",
-      .operands = {"ckv|kpe", "ckv_cache|kpe_cache", "ckv_scale|kpe_scale", "slot_mapping"},
-      .rows = "T"};
+      .operands = {"ckv|kpe", "ckv_cache|kpe_cache", "ckv_scale|kpe_scale", "slot_mapping"}};
   op.heads = [](const std::int64_t* letters, bool) {
     return kernels::RowHeads{.width = letters[kMlaD], .split = 0};
   };

@@ -8,9 +8,9 @@ DOCS: dict[str, dict[str, str]] = {
             "slot_mapping[t] ≥ 0; an absent scale is 1; nothing else changes"
         ),
         "shapes": (
-            "ckv [T, Hc, D], kpe [T, Hp, D], ckv_cache [P, page, Hc, D], kpe_cache [P, page, Hp, "
-            "D], slot_mapping [T], scales []. Any strides. D divides both widths: store_mla_cache "
-            "takes [T, Hc·D] and [T, Hp·D] and splits them."
+            "ckv [*T, Hc, D], kpe [*T, Hp, D], ckv_cache [P, page, Hc, D], kpe_cache [P, page, Hp, "
+            "D], slot_mapping [*T], scales []. Any leading dimensions, any strides. D divides both "
+            "widths: store_mla_cache takes [*T, Hc·D] and [*T, Hp·D] and splits them."
         ),
         "dtypes": (
             "ckv is f32, f16 or bf16, kpe has ckv's dtype; caches have ckv's dtype, f8e4m3 or "
@@ -29,8 +29,6 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "DeepSeek-V2, 2024; as in vLLM's concat_and_cache_mla, with two caches.",
     },
 }
-
-TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

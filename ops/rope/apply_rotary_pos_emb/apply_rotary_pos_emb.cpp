@@ -2,6 +2,7 @@
 // program. Read next: apply_rotary_pos_emb_program.hpp (what it computes),
 // apply_rotary_pos_emb_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
+#include "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_program.hpp"
 #include "ops/rope/apply_rotary_pos_emb/apply_rotary_pos_emb_ref.hpp"
 #include "ops/rope/rotation_ops.hpp"
 
@@ -12,8 +13,9 @@ OperatorDef apply_rotary_pos_emb() {
   OperatorDef def;
   def.family = "rope";
   def.schema =
-      "apply_rotary_pos_emb(q: f[*T, H, 2Dh], k: like(q)[*T, Hkv, 2Dh], cos: like(q)|f32[*T, 2Dh], "
-      "sin: like(cos)[*T, 2Dh], *, style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = "
+      "apply_rotary_pos_emb(q: f[*T, H, 2Dh], k: like(q)[*T, Hkv, 2Dh], cos: like(q)|f32[*T, "
+      "Dh|2Dh], sin: like(cos)[*T, Dh|2Dh], *, style: "
+      "\"neox\"|\"interleaved\"|\"interleaved_to_half\" = "
       "\"neox\", cast_before_sum: bool = false) "
       "-> (q_out: like(q)[*T, H, 2Dh], k_out: like(q)[*T, Hkv, 2Dh]) where T: bucket(tokens)";
   def.inplace = {"apply_rotary_pos_emb_(q!q_out, k!k_out, cos, sin, *, style, cast_before_sum)"};
@@ -35,8 +37,9 @@ OperatorDef apply_rotary_pos_emb() {
   op.choose = [](const Problem& problem, std::int32_t* options) {
     choose_rotation<kApplyStyle>(problem, problem.dims[kApplyDh], 0, options);
     // A product in f32 is already rounded to f32.
-    options[kCastBeforeSum] =
+    const bool casts =
         problem.scalars[kApplyCastBeforeSum] != 0 && problem.tensors[kApplyQ].dtype != DType::kF32;
+    options[kApplyHow] = halves_of(problem, kApplyCos, kApplySin) | (casts ? kCastsBeforeSum : 0);
   };
   kernels::add_row_implementations(def, op);
   return def;

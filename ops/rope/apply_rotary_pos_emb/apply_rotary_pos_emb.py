@@ -10,11 +10,11 @@ DOCS: dict[str, dict[str, str]] = {
             "half, cos_h and sin_h its second"
         ),
         "shapes": (
-            "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] -> q_out and k_out, shaped as "
-            "q and k. Any leading dimensions, any strides: slices of a fused projection need no "
-            "copy. In Python, tables may also be [S, 2Dh] for a whole batch, either with a 1 "
-            "before 2Dh, or have Dh columns that serve both halves; q_embed and k_embed name the "
-            "destinations of the results."
+            "q [*T, H, 2Dh], k [*T, Hkv, 2Dh], cos and sin [*T, 2Dh] or [*T, Dh], for both "
+            "channels of a pair -> q_out and k_out, shaped as q and k. Any leading dimensions, any "
+            "strides: slices of a fused projection need no copy. In Python, tables may also be [S, "
+            "·] for a whole batch, either with a 1 before the columns; q_embed and k_embed name "
+            "the destinations of the results."
         ),
         "dtypes": (
             "q is f32, f16 or bf16, k has q's dtype; cos has q's dtype or f32, sin has cos's "

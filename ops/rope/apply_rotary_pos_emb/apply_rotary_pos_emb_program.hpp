@@ -1,12 +1,17 @@
 // apply_rotary_pos_emb: rotation by tables with one row per token. The first half of a row is for
-// the first channel of each pair, the second half for the second; all heads of a token share it.
-// With cast_before_sum, both products are rounded before they are added.
-// Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
+// the first channel of each pair, the second half for the second; a table with half the columns
+// serves both. All heads of a token share it. With cast_before_sum, both products are rounded
+// before they are added. Compiled by NVRTC and, per instruction set, by the build; see
+// device/row/program.hpp.
 #pragma once
 
 #include "ops/rope/rotation.hpp"
 
 namespace dlblas::rope {
+
+/// An option: HalfTables, and whether products are rounded.
+inline constexpr int kApplyHow = 3;
+inline constexpr int kCastsBeforeSum = 4;
 
 template <typename Target>
 struct ApplyRotaryPosEmb : Rotation<Target> {
@@ -21,8 +26,10 @@ struct ApplyRotaryPosEmb : Rotation<Target> {
     RowWords<Target, kSin> sin_low, sin_high;
   };
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    columns.cos_low = at.load(kCos), columns.cos_high = at.load(kCos, at.option(kPairs));
-    columns.sin_low = at.load(kSin), columns.sin_high = at.load(kSin, at.option(kPairs));
+    const int how = at.option(kApplyHow), pairs = at.option(kPairs);
+    columns.cos_low = at.load(kCos), columns.sin_low = at.load(kSin);
+    columns.cos_high = how & kHalfCos ? columns.cos_low : at.load(kCos, pairs);
+    columns.sin_high = how & kHalfSin ? columns.sin_low : at.load(kSin, pairs);
   }
   DLBLAS_ROW Values term(const Values& x, const Values& factor, const Access& at) {
     return at.round(Base::kOut, x * factor);
@@ -30,7 +37,7 @@ struct ApplyRotaryPosEmb : Rotation<Target> {
   template <typename Stats>
   DLBLAS_ROW void store(const typename Base::Kept& kept, const Columns& columns, const Stats&,
                         const Access& at) {
-    if (!at.option(kCastBeforeSum)) {
+    if (!(at.option(kApplyHow) & kCastsBeforeSum)) {
       Base::rotate(kept, values(columns.cos_low), values(columns.sin_low), values(columns.cos_high),
                    values(columns.sin_high), at);
       return;

@@ -12,11 +12,12 @@ enum ApplyScalar : int { kApplyStyle, kApplyCastBeforeSum };
 
 template <typename Row>
 void apply_rotary_pos_emb_row(Row& row) {
+  // A table of half as many columns serves both channels of a pair.
   const auto cos = [&](std::int64_t token, std::int64_t i) {
-    return row.load_row(kApplyCos, token, i);
+    return row.load_row(kApplyCos, token, i % row.width(kApplyCos));
   };
   const auto sin = [&](std::int64_t token, std::int64_t i) {
-    return row.load_row(kApplySin, token, i);
+    return row.load_row(kApplySin, token, i % row.width(kApplySin));
   };
   const std::int64_t pairs = row.size(kApplyDh);
   const std::int64_t style = row.integer(kApplyStyle);

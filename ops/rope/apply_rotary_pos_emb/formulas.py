@@ -13,8 +13,13 @@ import numpy as np
 def apply_rotary_pos_emb(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
-    cos_low, cos_high = np.split(tensors["cos"][..., None, :], 2, axis=-1)
-    sin_low, sin_high = np.split(tensors["sin"][..., None, :], 2, axis=-1)
+    pairs = tensors["q"].shape[-1] // 2
+
+    def halves(table: Any) -> tuple[Any, Any]:
+        rows = table[..., None, :]  # the last Dh columns of Dh or of 2Dh
+        return rows[..., :pairs], rows[..., rows.shape[-1] - pairs :]
+
+    (cos_low, cos_high), (sin_low, sin_high) = halves(tensors["cos"]), halves(tensors["sin"])
 
     def term(x: Any, factor: Any) -> Any:
         # The operator computes in f32, so f32 values are not cast.

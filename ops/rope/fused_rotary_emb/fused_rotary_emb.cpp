@@ -51,6 +51,7 @@ OperatorDef fused_rotary_emb() {
   op.heads = [](const std::int64_t* letters, bool) { return rotated_heads(letters[kFusedDh], 0); };
   op.span = rotation_span<0>, op.crosses = rotation_crosses<0>;
   op.registers = 48, op.access_registers = 20;
+  op.heads_together = true;
   op.fill = [](const Args& args, RowCall& call) {
     call.f[0] = static_cast<float>(args.scalars[0].f);
   };

@@ -39,8 +39,7 @@ template <typename Row>
 void turn_made(Row& row, int x, int heads, int result) {
   const std::int64_t pairs = row.size(kFusedDh), all = row.size(heads);
   if (row.index() >= row.size(kFusedT) * all) return;
-  const std::int64_t token = row.index() / all, columns = row.width(kFusedPositions);
-  const double position = row.load_row(kFusedPositions, token / columns, token % columns);
+  const double position = row.load_value(kFusedPositions, row.index() / all);
   const std::int64_t style = row.integer(1);
   const bool reads_pairs = style != kNeox, writes_pairs = style == kInterleaved;
   row.each(pairs, [&](auto i) {

@@ -20,7 +20,7 @@ def mrope_heads(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any)
             half[tensors[name].astype(np.int64)] for name in ("time", "height", "width")
         )
         later = np.where(column < scalars["second"], height, width)
-        angles.append(np.where(column < scalars["first"], time, later)[:, None, :])
+        angles.append(np.where(column < scalars["first"], time, later)[..., None, :])
     cos, sin = angles
 
     def rotated(x: Any) -> Any:

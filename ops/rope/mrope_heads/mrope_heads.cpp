@@ -28,11 +28,12 @@ OperatorDef mrope_heads() {
   OperatorDef def;
   def.family = "rope";
   def.schema =
-      "mrope_heads(q: f[T, H, 2Dh+Dn], k: like(q)[T, Hkv, 2Dh+Dn], time: index[T] ~ index<P, "
-      "height: index[T] ~ index<P, width: index[T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], "
+      "mrope_heads(q: f[*T, H, 2Dh+Dn], k: like(q)[*T, Hkv, 2Dh+Dn], time: index[*T] ~ index<P, "
+      "height: index[*T] ~ index<P, width: index[*T] ~ index<P, cos_sin_cache: like(q)|f32[P, "
+      "2Dh], "
       "first: int = 0, second: int = 0, *, "
       "style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = \"neox\") "
-      "-> (q_out: like(q)[T, H, 2Dh+Dn], k_out: like(q)[T, Hkv, 2Dh+Dn]) "
+      "-> (q_out: like(q)[*T, H, 2Dh+Dn], k_out: like(q)[*T, Hkv, 2Dh+Dn]) "
       "where T: bucket(tokens), P: free(2T)";
   def.inplace = {
       "mrope_heads_(q!q_out, k!k_out, time, height, width, cos_sin_cache, first, second, *, "
@@ -52,7 +53,6 @@ OperatorDef mrope_heads() {
       .program = "mrope_heads",
       .width = "Dh",
       .operands = {"q|k", "q_out|k_out", "cos_sin_cache", "time", "height", "width"},
-      .rows = "T",
       .heads = heads};
   op.registers = 32, op.access_registers = 16;
   op.span = rotation_span<kMropeStyle>, op.crosses = rotation_crosses<kMropeStyle>;

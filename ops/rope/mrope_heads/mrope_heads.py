@@ -11,9 +11,9 @@ DOCS: dict[str, dict[str, str]] = {
             "copied, or left alone in place"
         ),
         "shapes": (
-            "q [T, H, D], k [T, Hkv, D], time, height and width [T], cos_sin_cache [P, R] with R = "
-            "2Dh ≤ D = 2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides. In Python, "
-            "tokens may have more leading dimensions."
+            "q [*T, H, D], k [*T, Hkv, D], time, height and width [*T], cos_sin_cache [P, R] with "
+            "R = 2Dh ≤ D = 2Dh + Dn -> q_out [*T, H, D], k_out [*T, Hkv, D]. Any leading "
+            "dimensions, any strides."
         ),
         "dtypes": (
             "q is f32, f16 or bf16, k has q's dtype; cos_sin_cache has q's dtype or f32; positions "
@@ -36,8 +36,6 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Wang et al., Qwen2-VL, 2024.",
     },
 }
-
-TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

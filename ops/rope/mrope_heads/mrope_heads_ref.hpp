@@ -18,15 +18,15 @@ void mrope_heads_row(Row& row) {
     const int section = pair < row.integer(kMropeFirst)    ? kMropeTime
                         : pair < row.integer(kMropeSecond) ? kMropeHeight
                                                            : kMropeWidth;
-    const auto position = static_cast<std::int64_t>(row.load_column(section, token));
+    const auto position = static_cast<std::int64_t>(row.load_value(section, token));
     return row.load_row(kMropeTable, position, shift + pair);
   };
   const auto cos = [&](std::int64_t token, std::int64_t i) { return angle(token, i, 0); };
   const auto sin = [&](std::int64_t token, std::int64_t i) { return angle(token, i, pairs); };
   const auto least = [&](std::int64_t token) {
-    double position = row.load_column(kMropeTime, token);
+    double position = row.load_value(kMropeTime, token);
     for (const int section : {kMropeHeight, kMropeWidth}) {
-      const double other = row.load_column(section, token);
+      const double other = row.load_value(section, token);
       if (other < position) position = other;
     }
     return position;

@@ -15,13 +15,14 @@ def partial_rotary_heads(
 ) -> tuple[Any, ...]:
     q, k_pe, kv = tensors["q"], tensors["k_pe"][..., None, :], tensors["kv"]
     cos, sin = tensors["cos"][..., None, :], tensors["sin"][..., None, :]
-    turned = cos.shape[-1]
+    turned = k_pe.shape[-1]
     plain = q.shape[-1] - turned
 
     def rotated(x: Any) -> Any:
         low, high, half = x[..., 0::2], x[..., 1::2], turned // 2
+        # The last Dh columns of Dh or of 2Dh.
         y_low = low * cos[..., :half] - high * sin[..., :half]
-        y_high = high * cos[..., half:] + low * sin[..., half:]
+        y_high = high * cos[..., -half:] + low * sin[..., -half:]
         return np.concatenate([y_low, y_high], axis=-1)
 
     k_out, v_out = np.zeros_like(q), np.zeros_like(q)

@@ -35,8 +35,8 @@ OperatorDef partial_rotary_heads() {
   def.family = "rope";
   def.schema =
       "partial_rotary_heads(q: f[*T, H, Dn+2Dh], k_pe: like(q)[*T, 2Dh], kv: like(q)[*T, H, "
-      "Dn+Dv], cos: like(q)|f32[*T, 2Dh], sin: like(cos)[*T, 2Dh]) -> (q_out: like(q)[*T, H, "
-      "Dn+2Dh], k_out: like(q)[*T, H, Dn+2Dh], v_out: like(q)[*T, H, Dn+2Dh]) "
+      "Dn+Dv], cos: like(q)|f32[*T, Dh|2Dh], sin: like(cos)[*T, Dh|2Dh]) -> (q_out: "
+      "like(q)[*T, H, Dn+2Dh], k_out: like(q)[*T, H, Dn+2Dh], v_out: like(q)[*T, H, Dn+2Dh]) "
       "where T: bucket(tokens)";
   def.formula =
       "y_l = x_2i · cos_l − x_2i+1 · sin_l, y_h = x_2i+1 · cos_h + x_2i · sin_h of the last 2Dh "
@@ -53,7 +53,7 @@ OperatorDef partial_rotary_heads() {
   kernels::RowOp op = {.program = "partial_rotary_heads",
                        .width = "Dh",
                        .operands = {"q|kv", "q_out|k_out", "|v_out", "k_pe", "cos", "sin"}};
-  latent_heads<kPartialDn, kPartialDh, kPartialDv>(op);
+  latent_heads<kPartialDn, kPartialDh, kPartialDv, kPartialCos, kPartialSin>(op);
   op.tuning = &kTuning;
   kernels::add_row_implementations(def, op);
   return def;

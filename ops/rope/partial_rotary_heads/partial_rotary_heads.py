@@ -13,8 +13,9 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "q [*T, H, Dn + 2Dh], k_pe [*T, 2Dh], kv [*T, H, Dn + Dv] with Dv ≤ Dn + 2Dh, cos and "
-            "sin [*T, 2Dh] -> q_out, k_out and v_out [*T, H, Dn + 2Dh]. Any leading dimensions, "
-            "any strides: k_out and v_out may be halves of one tensor [*T, 2, H, ·]."
+            "sin [*T, 2Dh] or [*T, Dh], for both channels of a pair -> q_out, k_out and v_out [*T, "
+            "H, Dn + 2Dh]. Any leading dimensions, any strides: k_out and v_out may be halves of "
+            "one tensor [*T, 2, H, ·]."
         ),
         "dtypes": (
             "q is f32, f16 or bf16; k_pe, kv and results have q's dtype; cos has q's dtype or f32, "

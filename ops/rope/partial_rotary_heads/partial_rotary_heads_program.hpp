@@ -30,14 +30,11 @@ struct PartialRotaryHeads : LatentHeads<Target> {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    const int pairs = at.option(kTurned);
-    const bool turns = Base::turns(at);
+    const int halves = at.option(kHalves);
     columns.low = columns.high = at.zeros(kPe);
-    if (turns) at.load_pairs(kPe, columns.low, columns.high);
-    columns.cos_low = turns ? at.load(kCos) : at.zeros(kCos);
-    columns.cos_high = turns ? at.load(kCos, pairs) : at.zeros(kCos);
-    columns.sin_low = turns ? at.load(kSin) : at.zeros(kSin);
-    columns.sin_high = turns ? at.load(kSin, pairs) : at.zeros(kSin);
+    if (Base::turns(at)) at.load_pairs(kPe, columns.low, columns.high);
+    Base::load_table(kCos, halves & kHalfCos, columns.cos_low, columns.cos_high, at);
+    Base::load_table(kSin, halves & kHalfSin, columns.sin_low, columns.sin_high, at);
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
     const int pairs = at.option(kTurned), plain = at.option(kPlain);

@@ -15,12 +15,13 @@ def partial_rotary_heads_backward(
 ) -> tuple[Any, ...]:
     dq, dk, dv = tensors["dq_out"], tensors["dk_out"], tensors["dv_out"]
     cos, sin = tensors["cos"][..., None, :], tensors["sin"][..., None, :]
-    half = cos.shape[-1] // 2
+    half = scalars["Dh"]
     plain = dq.shape[-1] - 2 * half
     low, high = dq[..., plain : plain + half], dq[..., plain + half :]
     back = dq.copy()
-    back[..., plain::2] = low * cos[..., :half] + high * sin[..., half:]
-    back[..., plain + 1 :: 2] = high * cos[..., half:] - low * sin[..., :half]
+    # The last Dh columns of Dh or of 2Dh.
+    back[..., plain::2] = low * cos[..., :half] + high * sin[..., -half:]
+    back[..., plain + 1 :: 2] = high * cos[..., -half:] - low * sin[..., :half]
     return back, np.concatenate([dk[..., :plain], dv[..., : scalars["Dv"]]], axis=-1)
 
 

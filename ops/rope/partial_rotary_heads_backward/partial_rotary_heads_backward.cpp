@@ -13,8 +13,8 @@ OperatorDef partial_rotary_heads_backward() {
   def.family = "rope";
   def.schema =
       "partial_rotary_heads_backward(dq_out: f[*T, H, Dn+2Dh], dk_out: like(dq_out)[*T, H, "
-      "Dn+2Dh], dv_out: like(dq_out)[*T, H, Dn+2Dh], cos: like(dq_out)|f32[*T, 2Dh], "
-      "sin: like(cos)[*T, 2Dh], Dv: dim) -> (dq: like(dq_out)[*T, H, Dn+2Dh], "
+      "Dn+2Dh], dv_out: like(dq_out)[*T, H, Dn+2Dh], cos: like(dq_out)|f32[*T, Dh|2Dh], "
+      "sin: like(cos)[*T, Dh|2Dh], Dv: dim, Dh: dim) -> (dq: like(dq_out)[*T, H, Dn+2Dh], "
       "dkv: like(dq_out)[*T, H, Dn+Dv]) where T: bucket(tokens)";
   def.formula =
       "dx_2i = dy_l · cos_l + dy_h · sin_h, dx_2i+1 = dy_h · cos_h − dy_l · sin_l of the last 2Dh "
@@ -34,7 +34,8 @@ OperatorDef partial_rotary_heads_backward() {
   kernels::RowOp op = {.program = "partial_rotary_heads_backward",
                        .width = "Dh",
                        .operands = {"dq_out|dk_out", "dq|dkv", "|dv_out", "cos", "sin"}};
-  latent_heads<kPartialGradDn, kPartialGradDh, kPartialGradDv>(op);
+  latent_heads<kPartialGradDn, kPartialGradDh, kPartialGradDv, kPartialGradCos, kPartialGradSin>(
+      op);
   op.registers = 30, op.access_registers = 18;  // 46 in all spilled: 352 threads have 40
   kernels::add_row_implementations(def, op);
   return def;

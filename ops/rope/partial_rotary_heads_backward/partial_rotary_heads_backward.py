@@ -9,8 +9,9 @@ DOCS: dict[str, dict[str, str]] = {
             "dv_out's first Dv"
         ),
         "shapes": (
-            "dq_out, dk_out, dv_out [*T, H, Dn + 2Dh], cos and sin [*T, 2Dh] -> dq [*T, H, Dn + "
-            "2Dh], dkv [*T, H, Dn + Dv]. Any leading dimensions, any strides."
+            "dq_out, dk_out, dv_out [*T, H, Dn + 2Dh], cos and sin [*T, 2Dh] or [*T, Dh], for "
+            "both channels of a pair -> dq [*T, H, Dn + 2Dh], dkv [*T, H, Dn + Dv]. Any leading "
+            "dimensions, any strides."
         ),
         "dtypes": (
             "dq_out is f32, f16 or bf16; dk_out, dv_out and results have its dtype; cos has its "
@@ -35,4 +36,5 @@ ARGUMENTS: dict[str, str] = {
     "dk_out": "gradient with respect to k_out",
     "dv_out": "gradient with respect to v_out",
     "Dv": "channels per head of values",
+    "Dh": "rotated pairs per head",
 }

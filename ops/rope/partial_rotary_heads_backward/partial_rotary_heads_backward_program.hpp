@@ -28,12 +28,9 @@ struct PartialRotaryHeadsBackward : LatentHeads<Target> {
   };
 
   DLBLAS_ROW void load_columns(Columns& columns, const Access& at) {
-    const int pairs = at.option(kTurned);
-    const bool turns = Base::turns(at);
-    columns.cos_low = turns ? at.load(kCos) : at.zeros(kCos);
-    columns.cos_high = turns ? at.load(kCos, pairs) : at.zeros(kCos);
-    columns.sin_low = turns ? at.load(kSin) : at.zeros(kSin);
-    columns.sin_high = turns ? at.load(kSin, pairs) : at.zeros(kSin);
+    const int halves = at.option(kHalves);
+    Base::load_table(kCos, halves & kHalfCos, columns.cos_low, columns.cos_high, at);
+    Base::load_table(kSin, halves & kHalfSin, columns.sin_low, columns.sin_high, at);
   }
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
     const int pairs = at.option(kTurned), plain = at.option(kPlain);

@@ -7,9 +7,9 @@ import torch
 
 def partial_rotary_heads_backward(
     dq_out: torch.Tensor, dk_out: torch.Tensor, dv_out: torch.Tensor, cos: torch.Tensor,
-    sin: torch.Tensor, Dv: int,  # noqa: N803
+    sin: torch.Tensor, Dv: int, Dh: int,  # noqa: N803
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    turned = cos.shape[-1]
+    turned = 2 * Dh
     plain = dq_out.shape[-1] - turned
     y = dq_out[..., plain:]
     low, high = (y * cos.unsqueeze(-2)).chunk(2, -1)

@@ -14,11 +14,12 @@ def partial_rotary_heads_sum(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
     total, cos, sin = tensors["dk_pe"].sum(-2), tensors["cos"], tensors["sin"]
-    half = cos.shape[-1] // 2
+    half = total.shape[-1] // 2
     low, high = total[..., :half], total[..., half:]
     back = np.empty_like(total)
-    back[..., 0::2] = low * cos[..., :half] + high * sin[..., half:]
-    back[..., 1::2] = high * cos[..., half:] - low * sin[..., :half]
+    # The last Dh columns of Dh or of 2Dh.
+    back[..., 0::2] = low * cos[..., :half] + high * sin[..., -half:]
+    back[..., 1::2] = high * cos[..., -half:] - low * sin[..., :half]
     return (back,)
 
 

@@ -3,6 +3,7 @@
 // partial_rotary_heads_sum_ref.hpp (how exactly).
 #include "kernels/rows.hpp"
 #include "ops/rope/partial_rotary_heads_sum/partial_rotary_heads_sum_ref.hpp"
+#include "ops/rope/rotation_ops.hpp"
 
 namespace dlblas::rope {
 
@@ -11,8 +12,8 @@ OperatorDef partial_rotary_heads_sum() {
   OperatorDef def;
   def.family = "rope";
   def.schema =
-      "partial_rotary_heads_sum(dk_pe: f[*T, H, 2Dh], cos: like(dk_pe)|f32[*T, 2Dh], sin: "
-      "like(cos)[*T, 2Dh]) -> dx: like(dk_pe)[*T, 2Dh] where T: bucket(tokens)";
+      "partial_rotary_heads_sum(dk_pe: f[*T, H, 2Dh], cos: like(dk_pe)|f32[*T, Dh|2Dh], sin: "
+      "like(cos)[*T, Dh|2Dh]) -> dx: like(dk_pe)[*T, 2Dh] where T: bucket(tokens)";
   def.formula =
       "s = Σ_H dk_pe; dx_2i = s_l · cos_l + s_h · sin_h; dx_2i+1 = s_h · cos_h − s_l · sin_l";
   def.letters = {"T", "H", "Dh"};
@@ -35,6 +36,7 @@ OperatorDef partial_rotary_heads_sum() {
             .choose =
                 [](const Problem& problem, std::int32_t* options) {
                   options[0] = static_cast<std::int32_t>(problem.dims[kPartialSumDh]);
+                  options[1] = halves_of(problem, kPartialSumCos, kPartialSumSin);
                 }});
   return def;
 }

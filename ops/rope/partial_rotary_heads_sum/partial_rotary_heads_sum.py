@@ -7,8 +7,9 @@ DOCS: dict[str, dict[str, str]] = {
             "s = Σ_H dk_pe; dx_2i = s_l · cos_l + s_h · sin_h; dx_2i+1 = s_h · cos_h − s_l · sin_l"
         ),
         "shapes": (
-            "dk_pe [*T, H, 2Dh], the last channels of the keys' gradient, cos and sin [*T, 2Dh] -> "
-            "dx [*T, 2Dh]. Any leading dimensions, any strides."
+            "dk_pe [*T, H, 2Dh], the last channels of the keys' gradient, cos and sin [*T, 2Dh] "
+            "or [*T, Dh], for both channels of a pair -> dx [*T, 2Dh]. Any leading dimensions, any "
+            "strides."
         ),
         "dtypes": (
             "dk_pe is f32, f16 or bf16; dx has its dtype; cos has its dtype or f32, sin has cos's "

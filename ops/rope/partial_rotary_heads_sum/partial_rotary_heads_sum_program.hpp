@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/row/program.hpp"
+#include "ops/rope/style.hpp"
 
 namespace dlblas::rope {
 
@@ -13,7 +14,7 @@ struct PartialRotaryHeadsSum : RowProgram {
   static constexpr Operand<1> kDpe{};
   static constexpr Operand<2> kCos{};
   static constexpr Operand<3> kSin{};
-  enum Options : int { kPairs };
+  enum Options : int { kPairs, kHalves };
   enum Counts : int { kHeads };  // RowCall::n
   using Access = typename Target::Access;
   using Values = typename Target::Values;
@@ -27,8 +28,10 @@ struct PartialRotaryHeadsSum : RowProgram {
 
   DLBLAS_ROW void load(Loaded& in, const Access& at) {
     const int pairs = at.option(kPairs), heads = static_cast<int>(at.call.n[kHeads]);
-    in.cos_low = at.load(kCos), in.cos_high = at.load(kCos, pairs);
-    in.sin_low = at.load(kSin), in.sin_high = at.load(kSin, pairs);
+    const int halves = at.option(kHalves);
+    in.cos_low = at.load(kCos), in.sin_low = at.load(kSin);
+    in.cos_high = halves & kHalfCos ? in.cos_low : at.load(kCos, pairs);
+    in.sin_high = halves & kHalfSin ? in.sin_low : at.load(kSin, pairs);
     in.low = in.high = Values(0.0f);
     for (int head = 0; head < heads; ++head) {
       in.low = in.low + values(at.load_layer(kDk, head));

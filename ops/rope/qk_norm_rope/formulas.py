@@ -14,7 +14,7 @@ def qk_norm_rope(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
     rows = tensors["cos_sin_cache"][tensors["positions"].astype(np.int64)]
-    cos, sin = np.split(rows[:, None, :], 2, axis=-1)
+    cos, sin = np.split(rows[..., None, :], 2, axis=-1)
     turned = 2 * cos.shape[-1]
 
     def normed_and_rotated(name: str) -> Any:

@@ -15,13 +15,13 @@ OperatorDef qk_norm_rope() {
   OperatorDef def;
   def.family = "rope";
   def.schema =
-      "qk_norm_rope(q: f[T, H, 2Dh+2Dp], k: like(q)[T, Hkv, 2Dh+2Dp], "
+      "qk_norm_rope(q: f[*T, H, 2Dh+2Dp], k: like(q)[*T, Hkv, 2Dh+2Dp], "
       "q_weight: like(q)|f32[2Dh+2Dp], k_weight: like(q_weight)[2Dh+2Dp], "
-      "positions: index[T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], eps: float = 1e-6, *, "
+      "positions: index[*T] ~ index<P, cos_sin_cache: like(q)|f32[P, 2Dh], eps: float = 1e-6, *, "
       "style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = \"neox\", "
-      "key_cache: like(q)|f8[Pc, page, Hkv, 2Dh+2Dp]?!, slots: index[T]? ~ distinct<Pc*page|-1, "
+      "key_cache: like(q)|f8[Pc, page, Hkv, 2Dh+2Dp]?!, slots: index[*T]? ~ distinct<Pc*page|-1, "
       "k_scale: float = 1 key(set=0.5)) "
-      "-> (q_out: like(q)[T, H, 2Dh+2Dp], k_out: like(q)[T, Hkv, 2Dh+2Dp]) "
+      "-> (q_out: like(q)[*T, H, 2Dh+2Dp], k_out: like(q)[*T, Hkv, 2Dh+2Dp]) "
       "where T: bucket(tokens), P: free(2T), Pc: free(2T/page+1)";
   def.inplace = {
       "qk_norm_rope_(q!q_out, k!k_out, q_weight, k_weight, positions, cos_sin_cache, eps, *, "
@@ -54,8 +54,7 @@ OperatorDef qk_norm_rope() {
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "q_weight|k_weight", "cos_sin_cache",
                                     "positions", "|key_cache", "slots"},
-                       .any_number = {"slots"},
-                       .rows = "T"};
+                       .any_number = {"slots"}};
   op.heads = [](const std::int64_t* letters, bool) {
     return rotated_heads(letters[kQkDh], letters[kQkDp]);
   };

@@ -12,11 +12,11 @@ DOCS: dict[str, dict[str, str]] = {
             "k_scale"
         ),
         "shapes": (
-            "q [T, H, D], k [T, Hkv, D], q_weight and k_weight [D], positions [T], cos_sin_cache "
-            "[P, R] with R = 2Dh ≤ D = 2Dh + 2Dp, key_cache [Pc, page, Hkv, D] and slots [T], both "
-            "or neither -> q_out [T, H, D], k_out [T, Hkv, D]; key_cache is written. Any strides; "
-            "slices of a fused projection are as fast, in place too. On a GPU, heads of 16 to 512 "
-            "channels, a power of 2, are fast. In Python, more dimensions and rotary_dim, as rope."
+            "q [*T, H, D], k [*T, Hkv, D], q_weight and k_weight [D], positions [*T], "
+            "cos_sin_cache [P, R] with R = 2Dh ≤ D = 2Dh + 2Dp, key_cache [Pc, page, Hkv, D] and "
+            "slots [*T], both or neither -> q_out [*T, H, D], k_out [*T, Hkv, D]; key_cache is "
+            "written. Any strides, as rope; slices of a fused projection are as fast, in place "
+            "too. On a GPU, heads of 16 to 512 channels, powers of 2, are fast. rotary_dim as rope."
         ),
         "dtypes": (
             "q is f32, f16 or bf16, k has q's dtype; q_weight has q's dtype or f32, k_weight has "
@@ -40,8 +40,6 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Qwen3 Technical Report, 2025; Zhang and Sennrich, 2019; Su et al., 2021.",
     },
 }
-
-TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit; others as in ops/rope/rope/rope.py.
 ARGUMENTS: dict[str, str] = {

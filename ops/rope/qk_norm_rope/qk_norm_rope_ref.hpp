@@ -15,7 +15,7 @@ template <typename Row>
 void qk_norm_rope_row(Row& row) {
   const auto turn = [&](int x, int weight, int heads, int result, std::int64_t head,
                         double scale = 1) {
-    const double position = row.load_column(kQkPlaces, head / row.size(heads));
+    const double position = row.load_value(kQkPlaces, head / row.size(heads));
     normed_head(row, {x, weight, result, head, scale},
                 {kQkTable, static_cast<std::int64_t>(position)}, row.size(kQkDh), row.scalar(0),
                 row.integer(1));
@@ -25,7 +25,7 @@ void qk_norm_rope_row(Row& row) {
   if (at < tokens * heads) turn(kQkK, kQkKWeight, kQkHkv, 1, at);
   if (!row.has(kQkCache) || at >= row.size(kQkPc) * row.size(kQkPage) * heads) return;
   std::int64_t token = 0;
-  while (token < tokens && row.load_column(kQkSlots, token) != static_cast<double>(at / heads))
+  while (token < tokens && row.load_value(kQkSlots, token) != static_cast<double>(at / heads))
     ++token;
   const double scale = static_cast<float>(row.scalar(kQkScale));
   if (token < tokens) return turn(kQkK, kQkKWeight, kQkHkv, 2, token * heads + at % heads, scale);

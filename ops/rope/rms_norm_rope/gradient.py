@@ -34,8 +34,10 @@ def rms_norm_rope(
     dweight = (g * n).sum_to_size(weight.shape) if weight.requires_grad else None
 
     def of_table(first: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-        first = first.sum(-2)
-        return torch.cat((first, torch.zeros_like(first)), -1).to(table.dtype)
+        first = first.sum(-2).to(table.dtype)
+        if table.shape[-1] == half:
+            return first
+        return torch.cat((first, torch.zeros_like(first)), -1)
 
     n_low, n_high = (n * gain).split(half, -1)
     return (

@@ -11,8 +11,8 @@ OperatorDef rms_norm_rope() {
   OperatorDef def;
   def.family = "rope";
   def.schema =
-      "rms_norm_rope(x: f[*T, H, 2Dh], weight: like(x)|f32[H, 2Dh], cos: like(x)|f32[*T, 2Dh], "
-      "sin: like(cos)[*T, 2Dh], eps: float = 1e-6) -> y: like(x)[*T, H, 2Dh] "
+      "rms_norm_rope(x: f[*T, H, 2Dh], weight: like(x)|f32[H, 2Dh], cos: like(x)|f32[*T, "
+      "Dh|2Dh], sin: like(cos)[*T, Dh|2Dh], eps: float = 1e-6) -> y: like(x)[*T, H, 2Dh] "
       "where T: bucket(tokens)";
   def.inplace = {"rms_norm_rope_(x!y, weight, cos, sin, eps)"};
   def.formula =

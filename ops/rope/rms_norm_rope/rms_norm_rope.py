@@ -10,8 +10,8 @@ DOCS: dict[str, dict[str, str]] = {
         ),
         "shapes": (
             "x [*T, H, 2Dh], weight [H, 2Dh], cos and sin [*T, 2Dh], whose first Dh columns are "
-            "read -> y shaped as x. Any leading dimensions, any strides. fused_rmsnorm_rope takes "
-            "x [B, S, H·2Dh]."
+            "read, or [*T, Dh] -> y shaped as x. Any leading dimensions, any strides. "
+            "fused_rmsnorm_rope takes x [B, S, H·2Dh]."
         ),
         "dtypes": (
             "x is f32, f16 or bf16; weight and cos have x's dtype or f32; sin has cos's dtype, y "

@@ -12,7 +12,7 @@ import numpy as np
 
 def rope(tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any) -> tuple[Any, ...]:
     rows = tensors["cos_sin_cache"][tensors["positions"].astype(np.int64)]
-    cos, sin = np.split(rows[:, None, :], 2, axis=-1)
+    cos, sin = np.split(rows[..., None, :], 2, axis=-1)
     turned = 2 * cos.shape[-1]
 
     def rotated(x: Any) -> Any:

@@ -19,10 +19,10 @@ OperatorDef rope() {
   OperatorDef def;
   def.family = "rope";
   def.schema =
-      "rope(q: f[T, H, 2Dh+Dn], k: like(q)[T, Hkv, 2Dh+Dn], positions: index[T] ~ index<P, "
+      "rope(q: f[*T, H, 2Dh+Dn], k: like(q)[*T, Hkv, 2Dh+Dn], positions: index[*T] ~ index<P, "
       "cos_sin_cache: like(q)|f32[P, 2Dh], *, "
       "style: \"neox\"|\"interleaved\"|\"interleaved_to_half\" = \"neox\") "
-      "-> (q_out: like(q)[T, H, 2Dh+Dn], k_out: like(q)[T, Hkv, 2Dh+Dn]) "
+      "-> (q_out: like(q)[*T, H, 2Dh+Dn], k_out: like(q)[*T, Hkv, 2Dh+Dn]) "
       "where T: bucket(tokens), P: free(2T)";
   def.inplace = {"rope_(q!q_out, k!k_out, positions, cos_sin_cache, *, style)"};
   def.formula = "out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin";
@@ -38,7 +38,6 @@ OperatorDef rope() {
   kernels::RowOp op = {.program = "rope",
                        .width = "Dh",
                        .operands = {"q|k", "q_out|k_out", "cos_sin_cache", "positions"},
-                       .rows = "T",
                        .heads = heads};
   op.registers = 32, op.access_registers = 12;
   op.span = rotation_span<0>, op.crosses = rotation_crosses<0>;

@@ -10,11 +10,11 @@ DOCS: dict[str, dict[str, str]] = {
             "channels are copied, or left alone in place"
         ),
         "shapes": (
-            "q [T, H, D], k [T, Hkv, D], positions [T], cos_sin_cache [P, R] with R = 2Dh ≤ D = "
-            "2Dh + Dn -> q_out [T, H, D], k_out [T, Hkv, D]. Any strides; slices of a fused "
-            "projection run as fast as contiguous tensors, in place too. In Python, tokens may "
-            "have more leading dimensions, q [B, S, H, ·] with positions [B, S], and rotary_dim=R "
-            "may state the table's width; any other value is refused."
+            "q [*T, H, D], k [*T, Hkv, D], positions [*T], cos_sin_cache [P, R] with R = 2Dh ≤ D = "
+            "2Dh + Dn -> q_out [*T, H, D], k_out [*T, Hkv, D]. Any leading dimensions, any "
+            "strides: slices of a fused projection, and heads that lie before tokens, [B, H, S, D] "
+            "seen as [B, S, H, D], need no copy, in place neither. In Python, rotary_dim=R may "
+            "state the table's width; any other value is refused."
         ),
         "dtypes": (
             "q is f32, f16 or bf16, k has q's dtype; cos_sin_cache has q's dtype or f32; positions "
@@ -35,8 +35,6 @@ DOCS: dict[str, dict[str, str]] = {
         "source": "Su et al., RoFormer, 2021; the cache as in vLLM's rotary_embedding.",
     },
 }
-
-TOKENS = "T"  # calls from Python may have several dimensions in its place: [B, S]
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {

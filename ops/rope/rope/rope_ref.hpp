@@ -13,7 +13,7 @@ template <typename Row>
 void rope_row(Row& row) {
   const std::int64_t pairs = row.size(kRopeDh);
   const auto position = [&](std::int64_t token) {
-    return static_cast<std::int64_t>(row.load_column(kRopePositions, token));
+    return static_cast<std::int64_t>(row.load_value(kRopePositions, token));
   };
   const auto cos = [&](std::int64_t token, std::int64_t i) {
     return row.load_row(kRopeTable, position(token), i % pairs);

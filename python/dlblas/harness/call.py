@@ -19,7 +19,7 @@ from .. import _functions, _hooks, tuning
 from .._dtypes import TABLE
 from .._specs import shape_of, size_arguments
 from . import abi, values
-from .cases import INPLACE, Case, Registry, kind_of, split_leading
+from .cases import INPLACE, SPLIT, Case, Registry, kind_of, split_leading
 from .tensors import Guarded
 
 # What results hold before successive calls: an element that keeps its pattern was not written.
@@ -59,7 +59,7 @@ class Call:
         self._specs = specs = facts["tensors"]
         self.leading = {d["text"] for t in specs for d in t["dims"] if d["leading"]}
         sizes: dict[str, Any] | None = case.dims
-        if case.layout == "mixed_leading" and self.leading:
+        if case.layout in SPLIT and self.leading:
             sizes = split_leading(case.dims, self.leading)
         if sizes is None:
             raise SkippedCase("the shape has no two leading dimensions")

@@ -21,6 +21,7 @@ from .tensors import KINDS, OUTPUT_KINDS
 Formula = Callable[[dict[str, Any], dict[str, Any], Any], tuple[Any, ...]]
 
 INPLACE, OVERLAPPING = "inplace", "overlapping"
+SPLIT = ("mixed_leading", "heads_first")  # layouts with two leading dimensions
 
 
 class Case(NamedTuple):
@@ -137,8 +138,8 @@ def _values_of(row: dict[str, Any]) -> list[str]:
 
 
 def split_leading(sizes: dict[str, Any], letters: set[str]) -> dict[str, Any] | None:
-    """Two leading dimensions for mixed_leading: T = 24 becomes [2, 12]. None if this shape has no
-    such split."""
+    """Two leading dimensions for a layout of SPLIT: T = 24 becomes [2, 12]. None if this shape has
+    no such split."""
     split = dict(sizes)
     for letter in letters:
         if not isinstance(sizes[letter], list):

@@ -25,7 +25,7 @@ _NORESERVE = 0x4000  # Linux: untouched pages cost nothing
 KINDS = (
     "contiguous", "row_strided", "mixed_leading", "transposed", "broadcast", "broadcast_cols",
     "negative", "negative_cols", "misaligned1", "misaligned2", "misaligned4", "misaligned8",
-    "far_rows", "ones",
+    "far_rows", "ones", "heads_first",
 )  # fmt: skip
 # A written tensor must address each element once.
 OUTPUT_KINDS = tuple(kind for kind in KINDS if not kind.startswith("broadcast"))
@@ -54,6 +54,8 @@ def _plan(kind: str, shape: Sequence[int]) -> _Plan:
         strides = _packed([*shape[:-1], shape[-1] + 5])
     elif kind == "mixed_leading":  # no single pitch walks all rows
         strides = _packed([*shape[:-2], shape[-2] + 1, shape[-1] + 3])
+    elif kind == "heads_first" and rank > 2:  # [B, S, H, D] as a view of [B, H, S, D]
+        strides[-2], strides[-3] = max(1, shape[-3]) * strides[-2], strides[-2]
     elif kind == "transposed":
         strides[-1], strides[-2] = max(1, shape[-2]), 1
     elif kind == "broadcast":

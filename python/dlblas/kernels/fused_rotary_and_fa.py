@@ -35,7 +35,9 @@ class _Rotation(torch.autograd.Function):
     def backward(ctx: Any, dq: Any, dk: Any) -> tuple[Any, ...]:
         cos, sin = ctx.saved_tensors
         turn = _Rotation.apply if torch.is_grad_enabled() else _rotate  # linear: differentiable
-        return *turn(dq, dk, cos, -sin.roll(sin.shape[-1] // 2, -1)), None, None
+        # A table of D/2 columns serves both channels of a pair, so there is nothing to exchange.
+        other = sin if 2 * sin.shape[-1] == dq.shape[-1] else sin.roll(sin.shape[-1] // 2, -1)
+        return *turn(dq, dk, cos, -other), None, None
 
 
 class FusedRotaryAndFA:
@@ -55,9 +57,9 @@ class FusedRotaryAndFA:
         need("FusedRotaryAndFA.apply", q=q, k=k, v=v, cos=cos, sin=sin)
         if not asks_for_gradients(q, k, v) or cos.requires_grad or sin.requires_grad:
             return fused_rotary_and_fa(q, k, v, cos, sin)
-        tokens, width = tuple(q.shape[:-2]), int(q.shape[-1])
+        tokens = tuple(q.shape[:-2])
         cos, sin = (
-            table_of(table, name, tokens, "FusedRotaryAndFA.apply", width)
+            table_of(table, name, tokens, "FusedRotaryAndFA.apply")
             for name, table in (("cos", cos), ("sin", sin))
         )
         turned_q, turned_k = _Rotation.apply(q, k, cos, sin)

@@ -16,7 +16,7 @@ from ._words import text_of
 
 _LAYOUTS = (
     "contiguous", "row_strided", "rows_outer", "transposed", "broadcast", "other", "rows_broadcast",
-    "matrices_transposed",
+    "matrices_transposed", "tokens_outer",
 )  # fmt: skip
 
 

@@ -102,8 +102,12 @@ class _Binder:
         if dim.may_be_one and size == 1:
             return True
         open_letters = self.open(dim)
+        if dim.may_be_half and open_letters:
+            return False
         if self.settled(dim):
             wanted = self.evaluate(spec, shape, dim)
+            if dim.may_be_half and 2 * size == wanted:
+                return True
             self.require(size == wanted, spec, shape, f"{dim.text} = {wanted}")
             return True
         letter = open_letters[0]
