@@ -91,6 +91,37 @@ def test_a_captured_graph_serves_other_lengths(implementation: str, heads: int) 
             agree(got, expected(q, cache, table, now, 576**-0.5), torch.bfloat16)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("codes", [None, torch.float8_e4m3fn])
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize(
+    "heads, page", [(16, 64), (40, 16), (128, 64), (128, 8), (192, 16), (256, 32)]
+)
+def test_blocks_of_a_cluster_join_their_parts(
+    heads: int, page: int, cluster: int, codes: Any
+) -> None:
+    lengths = [1003, 0, 1, 64, 65, 130, 700]
+    q, cache, table = made(lengths, heads, torch.bfloat16, page)
+    cache = cache if codes is None else cache.to(codes)
+    want = expected(q, cache.double(), table, lengths, 0.1)
+    there = [x.cuda() for x in (q, cache, table, torch.tensor(lengths, dtype=torch.int32))]
+    for least in (1, 2, 8):
+        with dlblas.pinned("mla_decode_lse", "cuda_wgmma", f"least={least} cluster={cluster}"):
+            agree(call(*there, scale=0.1, return_lse=True), want, torch.bfloat16)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("heads", [16, 128])
+def test_more_sequences_than_multiprocessors(heads: int) -> None:
+    lengths = [(37 * b) % 400 for b in range(150)]
+    q, cache, table = made(lengths, heads, torch.float16)
+    want = expected(q, cache, table, lengths, 0.1)
+    there = [x.cuda() for x in (q, cache, table, torch.tensor(lengths, dtype=torch.int32))]
+    for cluster in (1, 2):
+        with dlblas.pinned("mla_decode_lse", "cuda_wgmma", f"least=1 cluster={cluster}"):
+            agree(call(*there, scale=0.1, return_lse=True), want, torch.float16)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_dimension_of_one_token_per_sequence(device: str) -> None:
     lengths = [37, 5]

@@ -25,8 +25,12 @@ struct MlaDecodeConfig {
   int32_t blocks = 1;  // of a multiprocessor at a time
 };
 
+inline constexpr int32_t kMlaFew = 4;  // parts of a row that some warps join; a block joins more
+constexpr int32_t mla_join_warps(int32_t latent) { return latent > 256 ? latent / 256 : 1; }
+
 struct MlaWgmmaConfig {
-  int32_t least = 2;  // tiles of 64 keys of a part, at least
+  int32_t least = 2;    // tiles of keys of a part, at least
+  int32_t cluster = 2;  // blocks that join their parts of a sequence in shared memory, at most
 };
 
 /// Strides in elements, in the order of the schema's dimensions.

@@ -353,14 +353,65 @@ __global__ void __launch_bounds__(kMlaWarps* kWarp, C.blocks)
     }
 }
 
-/// Joins the parts of a row: one block per head of a token.
+/// Joins the few parts of a row, whose loads are all under way together: a warp per 256 columns.
 template <MlaTraits S>
-__global__ void __launch_bounds__(join_threads(S.latent))
+__device__ inline void mla_join_few(const MlaParams& p) {
+  constexpr int kWarps = mla_join_warps(S.latent), kQuads = S.latent / 128 / kWarps;  // of a lane
+  constexpr int kRows = join_threads(S.latent) / kWarp / kWarps;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = warp % kWarps * kQuads * kWarp + static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t row = int64_t{blockIdx.x} * kRows + warp / kWarps;
+  const int64_t t = row / p.heads, h = row - t * p.heads, place = row * p.parts;
+  if (t >= p.tokens) return;
+  const float nothing = -DeviceMath::infinity();
+  float lse[kMlaFew], most = nothing, total = 0, o[kQuads][4] = {};
+  float4 v[kMlaFew][kQuads];
+#pragma unroll
+  for (int i = 0; i < kMlaFew; ++i) {
+    lse[i] = nothing;
+    if (i >= p.parts) continue;
+    lse[i] = p.part_lse[place + i];
+    const auto* const from =
+        reinterpret_cast<const float4*>(p.part_o + (place + i) * S.latent) + lane;
+#pragma unroll
+    for (int c = 0; c < kQuads; ++c) v[i][c] = from[c * kWarp];
+  }
+#pragma unroll
+  for (const float x : lse) most = fmaxf(most, x);
+  const float base = most == nothing ? 0 : most;
+#pragma unroll
+  for (int i = 0; i < kMlaFew; ++i) {
+    if (i >= p.parts) continue;
+    const float weight = DeviceMath::exp2(lse[i] - base);
+    total += weight;
+#pragma unroll
+    for (int c = 0; c < kQuads; ++c) {
+      o[c][0] = fmaf(weight, v[i][c].x, o[c][0]), o[c][1] = fmaf(weight, v[i][c].y, o[c][1]);
+      o[c][2] = fmaf(weight, v[i][c].z, o[c][2]), o[c][3] = fmaf(weight, v[i][c].w, o[c][3]);
+    }
+  }
+  const float inverse = total == 0 ? 0 : 1 / total;
+  auto* const to =
+      reinterpret_cast<uint2*>(static_cast<char*>(p.o) + 2 * (t * p.o_at[0] + h * p.o_at[1])) +
+      lane;
+#pragma unroll
+  for (int c = 0; c < kQuads; ++c)
+    to[c * kWarp] = {pack_pair<S.type>(o[c][0] * inverse, o[c][1] * inverse),
+                     pack_pair<S.type>(o[c][2] * inverse, o[c][3] * inverse)};
+  if (lane == 0)
+    static_cast<float*>(p.lse)[t * p.lse_at[0] + h * p.lse_at[1]] =
+        (total == 0 ? nothing : most + ::log2f(total)) * 0.69314718f;
+}
+
+/// Joins the parts of a row: one block per head of a token; of few parts, one warp.
+template <MlaTraits S>
+__global__ void __launch_bounds__(join_threads(S.latent), 2)
     mla_join(const __grid_constant__ MlaParams p) {
   const int64_t t = blockIdx.x / static_cast<uint32_t>(p.heads);
   const int64_t h = blockIdx.x - t * p.heads, place = int64_t{blockIdx.x} * p.parts;
   launch_dependents();
   wait_for_dependencies();
+  if (p.parts <= kMlaFew) return mla_join_few<S>(p);
   const JoinedRow row = join_parts<S.latent>(p.part_lse + place, p.part_o + place * S.latent,
                                              p.parts, 1, -DeviceMath::infinity());
   const int d = static_cast<int>(threadIdx.x) * 4;

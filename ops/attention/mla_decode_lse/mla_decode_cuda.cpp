@@ -3,6 +3,8 @@
 // Config; Args. Out: Kernel and its sources; launches. Flow: call > validate > [select] > [compile]
 // > [launch].
 // Read next: mla_wgmma.cuh, mla_decode.cuh.
+#include <limits>
+
 #include "ops/attention/cuda/join_parts_config.hpp"
 #include "ops/attention/mla_decode_lse/mla_cuda.hpp"
 
@@ -41,8 +43,11 @@ KernelSource join_source(const char* include, const MlaTraits& s) {
 int launch_join(const Context& context, const cuda::Function& join, const MlaParams& p,
                 const MlaTraits& s, bool dependent) {
   cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(p.tokens) * static_cast<unsigned>(p.heads);
   how.block.x = static_cast<unsigned>(join_threads(s.latent));
+  const unsigned rows = static_cast<unsigned>(p.tokens) * static_cast<unsigned>(p.heads);
+  const unsigned together =
+      p.parts <= kMlaFew ? how.block.x / 32 / static_cast<unsigned>(mla_join_warps(s.latent)) : 1;
+  how.grid.x = (rows + together - 1) / together;
   how.dependent = dependent;
   return cuda::launch(join, how, p, context.stream);
 }
@@ -187,7 +192,8 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
 
   static const ConfigTable<Config>& table() {
     static const auto* knobs =
-        new ConfigTable<Config>{field<&Config::least>("least", {1, 2, 4, 8, 16})};
+        new ConfigTable<Config>{field<&Config::least>("least", {1, 2, 4, 8, 16}),
+                                field<&Config::cluster>("cluster", {1, 2})};
     return *knobs;
   }
   static const TraitsTable<Traits>& traits_table() { return mla::traits_table(); }
@@ -217,12 +223,12 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   static double milliseconds(const Query& q, const Config&) {
     const auto& d = q.problem.dims;
     const bool codes = is_f8(q.problem.tensors[kCkv].dtype);
-    // cuda_decode is faster in calls of some microseconds (H200: 12.2 against 10.9 for 1 sequence
-    // of 4,096 keys and 16 heads; of f8 24.3 against 19.4 with 128 heads): the first tile costs
-    // this kernel more.
-    const double start = codes ? 8e-6 : 2e-6;
+    // cuda_decode is faster in the shortest calls: the first tile costs this kernel more. H200, 30
+    // November 2026, 4,096 keys: 10.3 µs here and 10.7 there for 1 sequence and 16 heads, 13.9 and
+    // 15.2 for 4; of f8 18.1 and 19.1 for 1 with 128 heads, 11.9 and 9.9 with 16.
+    const double start = codes ? 6.5e-6 : 2e-7;
     const double part = codes ? 0.37 : 0.8;     // of memory's rate
-    const double matrix = codes ? 0.44 : 0.55;  // of the tensor cores' rate
+    const double matrix = codes ? 0.44 : 0.66;  // of the tensor cores' rate
     constexpr double kAnswered = 0.75;          // of lengths up to the table's end
     const auto rows = static_cast<double>((d[kH] + kRows - 1) / kRows * kRows);
     const double operations = 2 * kAnswered * static_cast<double>(d[kT] * d[kW] * d[kPage]) * rows *
@@ -233,17 +239,50 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
   }
 
   static std::int64_t blocks_of(std::int64_t heads) { return (heads + kRows - 1) / kRows; }
+  /// The parts of a sequence: clusters whose parts mla_join joins, and in each, one or two blocks.
+  struct Split {
+    std::int64_t clusters, blocks;
+  };
+  /// The fastest one by a model of H200, in quarters of the time of a tile of keys. Several
+  /// clusters only in a single wave of blocks, which bounds the workspace. µs, clusters × blocks,
+  /// 4,096 keys, 30 November 2026: 128 heads of 100 sequences 218 in 1 × 1, 237 in 1 × 2; of 70 214
+  /// and 179; of 20 51.4 in 3 × 1, 60.1 in 1 × 2; of 16 42.8 in 4 × 1, 42.4 in 2 × 2; of 8 30.4 in
+  /// 8 × 1, 27.6 in 4 × 2; 16 heads of 16 27.8 in 8 × 1, 29.2 in 4 × 2; of 1, 32,768 keys, 23.5 in
+  /// 132 × 1, 21.3 in 66 × 2.
+  static Split split_of(const State& s, const std::int64_t* sizes) {
+    const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+    const std::int64_t rows = sizes[kT] * sizes[kH], units = sizes[kT] * blocks_of(sizes[kH]);
+    const std::int64_t tiles =
+        std::max<std::int64_t>(1, up(sizes[kW] * sizes[kPage], keys_of(s.traits)));
+    const std::int64_t most = std::max<std::int64_t>(1, tiles / s.config.least);
+    Split best{1, 1};
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t blocks = 1; blocks <= std::min<std::int64_t>(most, s.config.cluster);
+         ++blocks)
+      for (const std::int64_t clusters :
+           {std::int64_t{1}, std::min(s.units / (units * blocks), most / blocks)}) {
+        if (clusters < 1) continue;
+        // Blocks take 7 tiles more; a join 3, and what grows with its rows and with a row's parts.
+        const std::int64_t waves = up(units * clusters * blocks, s.units);
+        std::int64_t cost = 4 * waves * (up(tiles, clusters * blocks) + 7) + (blocks > 1 ? 2 : 0);
+        if (clusters > 1) cost += 12 + rows * clusters / 1024 + clusters / 8;
+        if (clusters > kMlaFew) cost += 4 * (up(rows, 2 * std::int64_t{s.units}) - 1);
+        if (cost < least) least = cost, best = {clusters, blocks};
+      }
+    return best;
+  }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     return part_bytes(std::max<std::int64_t>(std::int64_t{s.units} * kRows,
                                              q.problem.dims[kT] * q.problem.dims[kH]),
                       s.traits);
   }
   static std::int32_t shared_bytes(const Query&, const State& s) {
-    // Queries, stages of keys, and 64 keys of codes that wait to be widened.
-    const std::int32_t rows =
-        kRows + kStages * keys_of(s.traits) + (is_f8(s.traits.cache) ? 32 : 0);
-    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 + kRows * 128 + 2 * kRows * 4 +
-           256;
+    // Queries, stages of keys, 64 keys of codes that wait to be widened, and powers, which have the
+    // place of rotary columns where there are any; 6 floats a row, and barriers.
+    const std::int32_t keys = kStages * keys_of(s.traits);
+    const std::int32_t rows = kRows + keys + (is_f8(s.traits.cache) ? 32 : 0);
+    return 1024 + rows * (s.traits.latent + s.traits.rotary) * 2 +
+           (s.traits.rotary == 0 ? keys * 128 : 0) + kRows * 6 * 4 + 256;
   }
 
   /// Reversed rows have no tensor map: cuda_decode's kernel stands in where a call may have them.
@@ -308,15 +347,15 @@ struct WgmmaForm : kernels::CudaForm<MlaTraits, MlaWgmmaConfig> {
     g.p = params_of(args);
     const std::int64_t blocks = blocks_of(args.letters[kH]);
     g.p.blocks = static_cast<std::int32_t>(blocks);
-    const std::int64_t most = s.units / (args.letters[kT] * blocks);
-    set_parts(g.p, parts_of(args.letters, most, std::int64_t{s.config.least} * keys_of(s.traits)),
-              heads, s.traits, workspace);
+    const Split split = split_of(s, args.letters);
+    set_parts(g.p, split.clusters, heads, s.traits, workspace);
     cuda::Launch how;
     how.dependent = s.dependent;
     int code = 0;
     if (encode_all(g, args)) {
-      how.grid.x = static_cast<unsigned>(args.letters[kT] * blocks * g.p.parts);
+      how.grid.x = static_cast<unsigned>(args.letters[kT] * blocks * split.clusters * split.blocks);
       how.block.x = 384;
+      how.cluster = static_cast<unsigned>(split.blocks);
       how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
       code = cuda::launch(*kernel.entries[0], how, g, context.stream);
     } else {

@@ -18,7 +18,6 @@ __device__ __forceinline__ void copy_codes(const MlaWgmmaParams& g, const Shared
   const MlaParams& p = g.p;
   const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / 4, column = lane % 4 * 16;
   const int32_t tiles = part.tiles<Tiles::kKeys>(), eights = tiles * (Tiles::kKeys / 8);
-  if (lane == 0 && tiles > 0) copy_queries<S>(g, shared, part);
   const int32_t* const table = p.table + part.token * p.table_at[0];
   // Pages of 32 keys, one per lane: of these, the next, and the ones after.
   const auto pages_from = [&](int64_t first) {
@@ -67,7 +66,8 @@ __device__ __forceinline__ void widen_codes(const Shared<S>& shared, const Part&
   slot.advance(warp);
 #pragma unroll 1
   for (int32_t i = 0; i < tiles; ++i, at.advance()) {
-    shared.k_empty[at.stage].wait(at.parity ^ 1);
+    for (int group = 0; group < 2; ++group)
+      shared.k_empty[at.stage * 2 + group].wait(at.parity ^ 1);
 #pragma unroll 1
     for (int e = 0; e < kEights; e += kWideners, slot.advance(kWideners)) {
       const uint32_t from = slots + slot.stage * Tiles::kSlot;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void widen_codes(const Shared<S>& shared, const Part&
     }
     fence_async_shared();
     __syncwarp();
-    if (lane == 0) shared.k_full[at.stage].arrive();
+    if (lane < 2) shared.k_full[at.stage * 2 + lane].arrive();
   }
 }
 
