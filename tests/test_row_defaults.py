@@ -12,6 +12,7 @@ import pytest
 from dlblas import _specs, tuning
 
 GATED = {"weight": True, "z": True, "norm_before_gate": False, "is_rms_norm": True}
+GROUPED = {"weight": True, "bias": True, "activation": "silu"}
 AFFINE = {"weight": True, "bias": True}
 
 # operator, sizes, arguments, implementation, configuration
@@ -23,7 +24,7 @@ BEST: list[tuple[str, dict[str, int], dict[str, Any], str, str]] = [
     ("rms_norm", {"T": 16384, "C": 4096}, {}, "cuda_registers", "threads=128 vectors=4 rows=4"),
     ("layer_norm", {"T": 16384, "C": 4096}, AFFINE, "cuda_registers", "threads=128 vectors=4"),
     # Four accesses per thread would leave 768 threads resident; one leaves them all.
-    ("layernorm_gated_rows", {"T": 16384, "C": 4096}, GATED, "cuda_registers",
+    ("layernorm_gated_rows", {"T": 16384, "C": 4096, "groups": 1}, GATED, "cuda_registers",
      "threads=512 vectors=1 rows=1"),
     # 8-bit codes: more accesses in flight.
     ("silu_and_mul_quant_static", {"T": 16384, "F": 4096}, {}, "cuda_registers",
@@ -42,6 +43,13 @@ BEST: list[tuple[str, dict[str, int], dict[str, Any], str, str]] = [
     # Persistent blocks of two rows, 128 threads each, one more row in flight.
     ("layer_norm_backward", {"T": 16384, "C": 4096}, {"weight": True}, "cuda_folded",
      "threads=128 vectors=4 rows=2 blocks=1 ahead=1"),
+    ("layernorm_gated_backward", {"T": 16384, "C": 4096, "groups": 1}, GATED, "cuda_folded",
+     "threads=512 vectors=1 rows=1 blocks=1 ahead=2"),
+    ("layernorm_gated_backward", {"T": 131072, "C": 512, "groups": 8}, GATED, "cuda_folded",
+     "threads=32 vectors=2 rows=8 blocks=2 ahead=1"),
+    # Rows over few blocks that leave room for a second one.
+    ("group_norm_backward", {"T": 256, "C": 40960, "groups": 32, "inner": 4096}, GROUPED,
+     "cuda_cluster", "threads=256 vectors=6 cluster=4"),
 ]  # fmt: skip
 BLOCKS = {
     ("softmax", 262144): 4,

@@ -25,6 +25,9 @@ MAX_LINES, MAX_BYTES = 250, 60_000
 # Row programs that may be longer, and why: lines, reason.
 LONGER = {
     "layer_norm_backward": (330, "two forms of the program: cuda_folded has the faster one"),
+    "layernorm_gated_backward": (560, "six norms with four results, and a second form"),
+    "group_norm_backward": (410, "activation, groups and phases, and a second form"),
+    "layernorm_gated_rows": (280, "its gradient once more, as a formula that torch differentiates"),
     "store_kv_cache": (294, "values of another width than keys: two calls of its sibling"),
     "qk_norm_rope": (336, "four operators in one launch: norm, rotation, a cache, its codes"),
 }

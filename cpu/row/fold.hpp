@@ -23,10 +23,9 @@ DLBLAS_INLINE void add_terms(float* sums, const Values<1>& terms, int lanes, boo
 }
 
 /// All results of the program P; `sums` is at the access's first column, results `width` apart.
-template <typename P, int kFold = 0, typename Access>
-DLBLAS_INLINE void fold_access(float* sums, const typename P::Kept& kept,
-                               const typename P::Columns& columns, const typename P::Stats& stats,
-                               const Access& at, bool paired) {
+template <typename P, int kFold = 0, typename Kept, typename Access>
+DLBLAS_INLINE void fold_access(float* sums, const Kept& kept, const typename P::Columns& columns,
+                               const typename P::Stats& stats, const Access& at, bool paired) {
   if constexpr (kFold < P::kFolds) {
     add_terms(sums, P::fold(Fold<kFold>{}, kept, columns, stats, at), at.lanes, paired);
     fold_access<P, kFold + 1>(sums + at.call.width, kept, columns, stats, at, paired);

@@ -19,9 +19,10 @@ struct RowJob {
   bool short_nans = false;    // no f32 among the inputs: see Nans in cpu/simd.hpp
   bool stream = false;        // results go past the caches
   bool prefetch = false;      // rows are asked for before they are walked
-  float* partials = nullptr;  // results over columns: sums of each part of the rows, in f32
-  int32_t part_rows = 0;      // rows of a part: units [begin, end) are one part's
-  uint32_t at_columns = 0;    // bit i: operand i is given, and is read or written at columns
+  float* partials = nullptr;  // results over columns: sums of a part of the rows, in f32
+  // With results over columns, unit u is row u · period + phase, and all units are one part's.
+  int32_t period = 1, phase = 0;
+  uint32_t at_columns = 0;  // bit i: operand i is given, and is read or written at columns
 };
 
 /// Runs units [begin, end), numbered row · tiles + tile.

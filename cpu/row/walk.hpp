@@ -50,16 +50,11 @@ class RowWalker : RowPlaces {
     }
   }
 
-  /// Units from here on belong to the part of the rows that begins with this one.
-  void start_part(int64_t unit) {
-    if constexpr (Wide::kFolds > 0)
-      sums_ = job_.partials + unit / job_.part_rows * Wide::kFolds * job_.call.width;
-  }
-
   /// One unit: a row, or a part of one if the program reduces none. Reads what its totals need;
   /// write() stores the unit that was read last.
   DLBLAS_INLINE void read(int64_t unit) {
     if constexpr (Wide::kHasHeads) return run_heads(unit);
+    if constexpr (Wide::kFolds > 0) unit = unit * job_.period + job_.phase;
     const auto tiles = static_cast<int64_t>(job_.call.tiles);
     const int64_t row = tiles == 1 ? unit : unit / tiles,
                   tile = tiles == 1 ? 0 : unit - row * tiles;
@@ -87,7 +82,7 @@ class RowWalker : RowPlaces {
   void place(int64_t row) {
     row_.index = row;
     place_row(row);
-    if constexpr (kFetches) look_ahead(row + lag_);
+    if constexpr (kFetches) look_ahead(row + lag_ * job_.period);
   }
 
   static constexpr bool kRowStage = Wide::kStages > 0 && Wide::kScopes[0] <= 0;
@@ -126,7 +121,7 @@ class RowWalker : RowPlaces {
       const int i = ahead_of_[n];
       const char* now = row_.operands[i].data;
       if constexpr (kRowStage)
-        ahead_.rows[n] = row + 1 < job_.call.rows ? place_of(i, row + 1) : now;
+        ahead_.rows[n] = row + job_.period < job_.call.rows ? place_of(i, row + job_.period) : now;
       else
         ahead_.rows[n] = now + kAheadBytes;
       if (ahead_count_ == 1 && (job_.shifted >> i & 1u))
@@ -403,10 +398,20 @@ class RowWalker : RowPlaces {
     if constexpr (P::kHasHeads) columns = typename P::Columns{};  // not every head loads them
     if constexpr (P::kHasColumns) P::load_columns(columns, at);
     at.first_pass = true;
-    P::store(kept, columns, stats_at<kVectors>(stats), at);
+    const auto mine = stats_at<kVectors>(stats);
+    if constexpr (requires { typename P::Ready; })
+      store_and_fold<P>(P::ready(kept, columns, mine, at, at.unpack(Stage<3>{})), columns, mine, at,
+                        c);
+    else
+      store_and_fold<P>(kept, columns, mine, at, c);
+  }
+  template <typename P, typename K, typename A>
+  DLBLAS_INLINE void store_and_fold(const K& kept, const typename P::Columns& columns,
+                                    const typename P::Stats& stats, const A& at, int64_t c) {
+    P::store(kept, columns, stats, at);
     if constexpr (P::kFolds > 0) {
       static_assert(!P::kHasHeads && !kGroups && !P::kOnlyRowResults);
-      fold_access<P>(sums_ + c, kept, columns, stats_at<kVectors>(stats), at, in_pairs(row));
+      fold_access<P>(job_.partials + c, kept, columns, stats, at, in_pairs(at.row));
     }
   }
   DLBLAS_INLINE static bool in_pairs(const RowState& row) {
@@ -547,7 +552,6 @@ class RowWalker : RowPlaces {
   int lag_;
   Ahead ahead_ = {};
   int ahead_of_[2], ahead_count_ = 0;
-  float* sums_ = nullptr;  // of the rows' part, where results are folded
   typename At<1>::Kept narrow_[2];
 };
 

@@ -36,12 +36,10 @@ template <typename Walker>
 void walk_units(const RowJob& job, int64_t begin, int64_t end, typename Walker::Kept* scratch) {
   const int lag = Walker::reads_ahead(job) && end - begin > 1 ? 1 : 0;
   Walker first(job, scratch, lag);
-  first.start_part(begin);
   alignas(Walker) unsigned char other[sizeof(Walker)];
   Walker* walkers[2] = {&first, &first};
   if (lag) {
     walkers[1] = new (other) Walker(job, scratch ? scratch + kShortRow / kRowStep : nullptr, lag);
-    walkers[1]->start_part(begin);
   }
   for (int64_t unit = begin; unit < end + lag; ++unit) {
     if (unit < end) walkers[unit & lag]->read(unit);

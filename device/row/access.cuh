@@ -256,11 +256,12 @@ struct RowAccess {
     for (int i = 0; i < N; ++i) r.v[i] = i < before ? a.v[i] : b.v[i];
     return r;
   }
-  /// The same for a vector over columns, which all rows share.
+  /// The same for a vector over columns, which all rows share, or all rows of a phase.
   template <int kIndex>
   __device__ Vec<T.types[kIndex], N> load_column(Operand<kIndex> o) const {
     constexpr Cache kColumn = kEarly ? Cache::kEarly : Cache::kDefault;
     const auto* base = static_cast<const char*>(call.operands[kIndex].data);
+    if constexpr (T.periodic >> kIndex & 1u) base = row.template base<kIndex>();
     return load_from<T.types[kIndex], kColumn>(place(o, base, 0));
   }
   /// This access of layer `layer` of a row, in an operand [*T, k, C].
@@ -351,7 +352,7 @@ struct RowAccess {
     static_assert(T.types[kIndex] == DType::kF32);
     // Unsigned 32 bits: a signed division in an address costs 30 instructions.
     const uint32_t group = static_cast<uint32_t>(first) / T.group + step / T.group;
-    const bool leads = static_cast<uint32_t>(first) % T.group == 0 && writes;
+    const bool leads = static_cast<uint32_t>(first) % T.group == 0 && step % T.group == 0 && writes;
     char* to = row.template base<kIndex>() + group_place<kIndex>(group) * 4;
     if constexpr (!T.aligned) {
       if (leads) store_vec<DType::kF32, 1, 1>(to, 0, rounded<DType::kF32>(Values<1>(value)));
@@ -496,6 +497,8 @@ struct DeviceTarget {
   using Access = A;
   using Row = RowPlace<T>;
   using Values = dlblas::Values<T.n>;
+  template <int kCount>
+  using ValuesOf = dlblas::Values<kCount>;
   template <int kIndex>
   using Words = Vec<T.types[kIndex], T.n>;
   using Math = DeviceMath;

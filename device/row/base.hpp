@@ -87,7 +87,9 @@ struct RowProgram {
   /// The operand whose elements ranked() returns unchanged; −1 if it computes.
   static constexpr int kRankedOperand = -1;
   /// fold(Fold<i>, kept, columns, stats, at): what an access's columns add to result i. Rows may be
-  /// loaded again for it, so it reads only what load() and keep() provide, and Stats.
+  /// loaded again for it, so it reads only what load() and keep() provide, and Stats. What store()
+  /// and the folds share may be a struct Ready, which ready(kept, columns, stats, at, unpack)
+  /// returns: a CPU computes it once, and gives it to them in place of Kept.
   static constexpr int kFolds = 0;
   /// Accesses outside the row, which are zeros, change no reduction.
   static constexpr bool kZeroNeutral = false;

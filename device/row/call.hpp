@@ -61,9 +61,11 @@ struct RowUnpack {
 /// Results over columns that are folded over rows (Fold): what the kernels after the row walk need.
 struct RowFolds {
   void* stats;      // each row's Stats
-  float* partials;  // [parts, folds, width]
+  float* partials;  // [parts, folds, width], or [rows, folds, slots]
   int32_t rows;     // of one thread
-  int32_t parts;    // the rows are cut into
+  int32_t parts;    // the rows are cut into: part p has rows of phase p % period
+  int32_t period;   // rows r with the same r % period, their phase, are added up
+  int32_t slots;  // of a row, where results are sums over groups of columns: RowTraits::fold_lanes
 };
 
 /// What kernels read first comes first, so that it lies in few lines of the constant cache.
@@ -84,7 +86,7 @@ struct RowCall {
 /// The location of rows when leading dimensions do not flatten to one stride, as in a slice of a
 /// fused projection [T, H, D]: sizes and strides of all leading dimensions, innermost first.
 struct RowNest {
-  static constexpr int kMaxRank = 7;
+  static constexpr int kMaxRank = 8;
   int32_t rank;
   uint32_t sizes[kMaxRank];
   int64_t strides[kMaxRowOperands][kMaxRank];
@@ -105,6 +107,11 @@ struct RowTraits {
   RowShape shape = {};
   int32_t group = 0;    // columns of a group, a multiple of n; 0: the row is one
   uint32_t folded = 0;  // bit i: operand i is a result that is folded over rows
+  /// Folded results are sums over groups of columns, too: the threads of a row, this many of them
+  /// at a time, whose accesses lie in one group, leave one term, in a slot of the row. 0: they are
+  /// not.
+  int32_t fold_lanes = 0;
+  uint32_t periodic = 0;  // bit i: operand i has one row for each phase of rows (RowFolds::period)
   uint32_t streamed = 0;  // bit i: rows of operand i come through shared memory (row_folded)
   int32_t operands = 0;   // of the program
   int32_t options[kMaxRowOptions] = {};

@@ -50,7 +50,8 @@ struct RequestedAccess : FoldedAccess<T, kGuard> {
   template <int kIndex>
   __device__ Vec<T.types[kIndex], T.n> load(Operand<kIndex>) const {
     using Words = Vec<T.types[kIndex], T.n>;
-    static_assert((T.streamed >> kIndex & 1u) && Words::kBytes == kRingAccess);
+    if constexpr (!(T.streamed >> kIndex & 1u)) return Words::zero();  // the call has none
+    static_assert(!(T.streamed >> kIndex & 1u) || Words::kBytes == kRingAccess);
     const char* from = this->row.template base<kIndex>() +
                        static_cast<int64_t>(this->first + this->step) * size_of(T.types[kIndex]);
     cp_async(place + RowRing<T, C>::before(kIndex) * RowRing<T, C>::kOperand, from,
@@ -65,10 +66,13 @@ struct LandedAccess : FoldedAccess<T, kGuard> {
 
   template <int kIndex>
   __device__ Vec<T.types[kIndex], T.n> load(Operand<kIndex>) const {
-    static_assert(T.streamed >> kIndex & 1u);
-    Vec<T.types[kIndex], T.n> v;
-    load_shared(v.words, place + RowRing<T, C>::before(kIndex) * RowRing<T, C>::kOperand);
-    return v;
+    if constexpr (!(T.streamed >> kIndex & 1u)) {
+      return Vec<T.types[kIndex], T.n>::zero();
+    } else {
+      Vec<T.types[kIndex], T.n> v;
+      load_shared(v.words, place + RowRing<T, C>::before(kIndex) * RowRing<T, C>::kOperand);
+      return v;
+    }
   }
 };
 
@@ -87,6 +91,16 @@ struct FourSumsPart {
       chain.sum += a.v[i];
       chain.squares = fmaf(a.v[i], a.v[i], chain.squares);
       chain.other += b.v[i];
+      chain.products = fmaf(b.v[i], c.v[i], chain.products);
+    }
+  }
+  /// Σa² and Σb·c alone.
+  template <int N>
+  __device__ void add_products(const Values<N>& a, const Values<N>& b, const Values<N>& c) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      FourSums& chain = chains[i % 2];
+      chain.squares = fmaf(a.v[i], a.v[i], chain.squares);
       chain.products = fmaf(b.v[i], c.v[i], chain.products);
     }
   }
@@ -165,7 +179,7 @@ struct FoldedForm {
   using Type = P;
 };
 template <typename P>
-  requires requires { typename P::FoldedForm; }
+requires requires { typename P::FoldedForm; }
 struct FoldedForm<P> {
   using Type = typename P::FoldedForm;
 };
@@ -276,10 +290,16 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   wait_for_dependencies();
   launch_dependents();
 
-  const int64_t step = static_cast<int64_t>(gridDim.x) * C.rows, last = call.rows - 1;
+  // Rows of one phase, counted from 0.
+  const uint32_t period = static_cast<uint32_t>(call.folds.period);
+  const uint32_t phase = blockIdx.x % period;
+  const int64_t step = static_cast<int64_t>(gridDim.x / period) * C.rows;
+  const int64_t last = detail::rows_of_phase(call, phase) - 1;
   // Threads without a row work on the last one, but write and add nothing: rows that share a warp
   // stay together.
-  const auto row_at = [&](int64_t base) { return base + local < last ? base + local : last; };
+  const auto row_at = [&](int64_t base) {
+    return (base + local < last ? base + local : last) * period + phase;
+  };
   // Every call closes a group of copies, even an empty one.
   const auto request = [&](int64_t base, int slot) {
     if (base <= last) {
@@ -293,16 +313,17 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
     }
     cp_async_commit();
   };
-  int64_t base = static_cast<int64_t>(blockIdx.x) * C.rows;
+  int64_t base = static_cast<int64_t>(blockIdx.x / period) * C.rows;
 #pragma unroll
   for (int i = 0; i < C.ahead; ++i) request(base + i * step, i);
 
   typename P::Columns columns[V] = {};
   if constexpr (P::kHasColumns) {
-    const RowPlace<T> row(call, row_at(base));
+    const RowPlace<T> row(call, phase);  // any row of this phase, even one that is not there
 #pragma unroll
     for (int i = 0; i < V; ++i)
-      P::load_columns(columns[i], Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
+      P::load_columns(columns[i],
+                      Landed{{{row, mine.first, mine.step(i), mine.holds(i), false}}, 0});
   }
   Values<T.n> sums[V][P::kFolds];
 #pragma unroll

@@ -117,8 +117,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   launch_dependents();
   blocks.start();
   const int accesses = (call.width + N - 1) / N;
-  // Each block of a cluster gets whole groups.
-  constexpr int kWhole = has_groups<P>() ? T.group / N : 1;
+  // Each block of a cluster gets whole groups, or whole slots.
+  static_assert(!has_groups<P>() || T.strided || T.group / N <= kWarp);
+  constexpr int kWhole = has_groups<P>() ? T.group / N : T.fold_lanes > 0 ? T.fold_lanes : 1;
   const int share = (accesses + C.cluster * kWhole - 1) / (C.cluster * kWhole) * kWhole * N;
   const int begin = detail::smaller(call.width, share * rank);
   const int end = detail::smaller(call.width - begin, share);
@@ -232,7 +233,7 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
   }
   if constexpr (P::kHasRowResults)
     if (thread == 0 && rank == 0 && !row.skipped()) P::store_row(stats, row);
-  if constexpr (detail::leaves_stats<P>())
+  if constexpr (detail::leaves_stats<P, T>())
     if (thread == 0 && rank == 0)
       static_cast<typename P::Stats*>(call.folds.stats)[row.index] = stats;
   if constexpr (T.strided && has_groups<P>()) {
@@ -248,6 +249,9 @@ __global__ void __launch_bounds__(C.threads, C.blocks)
       if constexpr (T.shape.whole) __syncthreads();
 #pragma unroll
       for (int i = 0; i < V; ++i) P::store(kept[i], columns[i], stats, at(i));
+      constexpr int kSlot = N * (T.fold_lanes > 0 ? T.fold_lanes : 1);
+      detail::store_group_terms<P, T, C>(kept, columns, stats, at,
+                                         (begin + end + kSlot - 1) / kSlot);
     });
   }
 }

@@ -24,10 +24,101 @@ constexpr bool has_groups() {
 
 namespace detail {
 
-/// True if a row's Stats are kept for the kernel that folds it.
+/// A program whose results are folded over groups, or its form for row_registers if it has one.
 template <typename P>
+struct GroupedForm {
+  using Type = P;
+};
+template <typename P>
+requires requires { typename P::GroupedForm; }
+struct GroupedForm<P> {
+  using Type = typename P::GroupedForm;
+};
+
+/// True if a row's Stats are kept for the kernel that folds it.
+template <typename P, RowTraits T>
 constexpr bool leaves_stats() {
-  return P::kFolds > 0 && P::kStages > 0;
+  return P::kFolds > 0 && P::kStages > 0 && T.fold_lanes == 0;
+}
+
+__device__ inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Rows r < call.rows with r % period == phase.
+__device__ inline int64_t rows_of_phase(const RowCall& call, uint32_t phase) {
+  const int64_t period = call.folds.period;
+  return (call.rows - phase + period - 1) / period;
+}
+
+/// Adds up each of kCount values over lanes whose numbers differ in the bits below 2 · kDistance.
+/// Lanes share the work: a step exchanges half of what a lane has left. Calls store(i, sum) for
+/// `index` ≤ i < `end`, once for each. kSame: bits of lanes that have the same sum.
+template <int kDistance, int kSame, int kCount, typename Store>
+__device__ inline void reduce_shared(const float (&v)[kCount], uint32_t lanes, int lane, int index,
+                                     int end, const Store& store) {
+  if constexpr (kDistance == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if ((lane & kSame) == 0 && index + i < end) store(index + i, v[i]);
+  } else if constexpr (kCount == 1) {
+    const float sum[1] = {v[0] + __shfl_xor_sync(lanes, v[0], kDistance)};
+    reduce_shared<kDistance / 2, kSame | kDistance>(sum, lanes, lane, index, end, store);
+  } else {
+    constexpr int kHalf = (kCount + 1) / 2;
+    const bool upper = (lane & kDistance) != 0;
+    float half[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const float high = i + kHalf < kCount ? v[i + kHalf] : 0;
+      half[i] = (upper ? high : v[i]) + __shfl_xor_sync(lanes, upper ? v[i] : high, kDistance);
+    }
+    const int middle = smaller(end, index + kHalf);
+    reduce_shared<kDistance / 2, kSame>(half, lanes, lane, upper ? index + kHalf : index,
+                                        upper ? end : middle, store);
+  }
+}
+
+/// An access's term of result kFold, which is folded over groups of columns.
+template <typename P, int kFold, typename A>
+__device__ inline float group_term(const typename P::Kept& kept, const typename P::Columns& columns,
+                                   const typename P::Stats& stats, const A& at) {
+  float sum = 0;
+  if constexpr (requires { P::group_term(Fold<kFold>{}, kept, at); }) {
+    sum = P::group_term(Fold<kFold>{}, kept, at);
+  } else {
+    const auto terms = P::fold(Fold<kFold>{}, kept, columns, stats, at);
+#pragma unroll
+    for (int i = 0; i < A::N; ++i) sum += terms.v[i];
+  }
+  return at.holds ? sum : 0;
+}
+
+/// A thread's terms of such results, added up over the lanes that share slots of the row
+/// (RowTraits::fold_lanes). `limit`: the first slot that is not this block's.
+template <typename P, RowTraits T, RowConfig C, typename A>
+__device__ inline void store_group_terms(const typename P::Kept (&kept)[C.vectors],
+                                         const typename P::Columns (&columns)[C.vectors],
+                                         const typename P::Stats& stats, const A& at, int limit) {
+  if constexpr (T.fold_lanes > 0) {
+    constexpr int kLanes = T.fold_lanes, kCount = C.vectors * P::kFolds;
+    static_assert(C.threads % kLanes == 0 && P::kFolds == 2);
+    float terms[kCount];
+#pragma unroll
+    for (int i = 0; i < C.vectors; ++i) {
+      terms[2 * i] = group_term<P, 0>(kept[i], columns[i], stats, at(i));
+      terms[2 * i + 1] = group_term<P, 1>(kept[i], columns[i], stats, at(i));
+    }
+    const auto first = at(0);
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, begin = lane / kLanes * kLanes;
+    // Lanes of other rows may have left.
+    const uint32_t lanes = (kLanes == kWarp ? 0xffffffffu : (1u << kLanes % kWarp) - 1) << begin;
+    const int slot = first.column() / (kLanes * T.n);
+    const RowFolds& folds = first.call.folds;
+    float* const to = folds.partials + first.row.index * P::kFolds * folds.slots;
+    reduce_shared<kLanes / 2, 0>(terms, lanes, lane, 0, kCount, [&](int i, float sum) {
+      const int mine = slot + i / 2 * (C.threads / kLanes);
+      if (mine < limit) to[i % 2 * folds.slots + mine] = sum;
+    });
+  }
 }
 
 /// The sum of squares of an operand's columns, `first` to before `end`, in f64, in every thread
@@ -110,12 +201,14 @@ __device__ __forceinline__ bool is_negative(const RowCall& call) {
   return (high(call.rows) & words) < 0;
 }
 
-/// Lanes that a group of columns takes: a power of 2; the last ones may have no columns.
-constexpr int lanes_of_group(int lanes) {
+/// Lanes that a group of columns takes: a power of 2; the last ones may have no columns. A group of
+/// more accesses than a warp has lanes takes several accesses of each.
+constexpr int lanes_of_group(int accesses) {
   int padded = 1;
-  while (padded < lanes) padded *= 2;
+  while (padded < accesses && padded < kWarp) padded *= 2;
   return padded;
 }
+constexpr int rounds_of_group(int accesses) { return (accesses + kWarp - 1) / kWarp; }
 
 /// Stage R over groups of columns: aligned lanes of a warp. One result per access.
 template <typename P, RowTraits T, RowConfig C, int R, typename A>
@@ -124,21 +217,26 @@ __device__ inline void reduce_groups(typename P::Kept (&kept)[C.vectors],
                                      typename P::Stats& stats, const A& at) {
   using Part = decltype(P::partial(Stage<R>{}));
   using Op = typename Part::Op;
-  constexpr int V = C.vectors, kLanes = lanes_of_group(T.group / T.n);
-  static_assert(T.group % T.n == 0 && T.group >= T.n && kLanes <= kWarp && C.threads % kLanes == 0);
-  typename Op::V v[V];
+  constexpr int kLanes = lanes_of_group(T.group / T.n), kRounds = rounds_of_group(T.group / T.n);
+  constexpr int kGroups = C.vectors / kRounds;  // of a thread
+  static_assert(T.group % T.n == 0 && T.group >= T.n && C.threads % kLanes == 0);
+  static_assert(C.vectors % kRounds == 0);
+  typename Op::V v[kGroups];
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
+  for (int g = 0; g < kGroups; ++g) {
     Part part = P::partial(Stage<R>{});
-    P::accumulate(Stage<R>{}, part, kept[i], columns[i], stats, at(i));
-    v[i] = part.value();
+#pragma unroll
+    for (int i = g * kRounds; i < (g + 1) * kRounds; ++i)
+      if (kRounds == 1 || P::kZeroNeutral || at(i).holds)
+        P::accumulate(Stage<R>{}, part, kept[i], columns[i], stats, at(i));
+    v[g] = part.value();
   }
 #pragma unroll
   for (int d = kLanes / 2; d > 0; d /= 2)
 #pragma unroll
-    for (int i = 0; i < V; ++i) Op::combine_lane(v[i], d);
+    for (int g = 0; g < kGroups; ++g) Op::combine_lane(v[g], d);
 #pragma unroll
-  for (int i = 0; i < V; ++i) P::finalize_group(Stage<R>{}, kept[i], v[i], at(i));
+  for (int i = 0; i < C.vectors; ++i) P::finalize_group(Stage<R>{}, kept[i], v[i / kRounds], at(i));
 }
 
 template <typename P, RowTraits T, RowConfig C, int R, typename A, typename Threads,
@@ -172,17 +270,17 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   constexpr bool kGuard = !T.full || (V > 4 && V <= 8);
   constexpr Cache kCache = C.evict_last ? Cache::kLast : Cache::kDefault;
   using A = RowAccess<T, kCache, C.early, kGuard>;
-  using P = Program<DeviceTarget<T, C, A, true>>;
+  using P = typename detail::GroupedForm<Program<DeviceTarget<T, C, A, true>>>::Type;
   constexpr bool kTiled = !reduces_rows<P>();
   constexpr int kLanes = has_groups<P>() ? T.group / T.n : 1,
-                kPadded = detail::lanes_of_group(kLanes);
-  // Columns of one access of all threads, and of all accesses.
+                kPadded = detail::lanes_of_group(kLanes), kRounds = detail::rounds_of_group(kLanes);
+  // Columns of one access of all threads (of kRounds, which are whole groups), and of all accesses.
   constexpr int kStep = kPadded == kLanes ? C.threads * T.n : C.threads / kPadded * T.group;
-  constexpr int kColumns = V * kStep;
+  constexpr int kColumns = V / kRounds * kStep;
   // A thread's accesses are at the same columns of several heads.
   constexpr int kHeadWidth = T.shape.head_width;
   constexpr bool kSameColumns = kHeadWidth > 0 && kStep % (kHeadWidth ? kHeadWidth : 1) == 0;
-  static_assert(P::kHasHeads == (kHeadWidth > 0));
+  static_assert(P::kHasHeads == (kHeadWidth > 0) && (kRounds == 1 || !P::kHasHeads));
   static_assert(!kTiled || C.cluster == 1);
   using Threads = RowReduce<C.threads>;
   __shared__ double slots[C.rows * Threads::kSlots + 1];
@@ -208,11 +306,12 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   const RowPlace<T> row(call, mine ? index : call.rows - 1);
   const bool written = mine && !row.skipped();
   const auto at = [&](int i) {
-    const int step = i * kStep;
+    const int step = i / kRounds * kStep + i % kRounds * kPadded * T.n;
     // Not first + step < width: these sums, one per access, would live until the stores, and spill
     // (silu_and_mul_quant_token 256 threads × 4 vectors, 5 blocks: 16 bytes).
     bool holds = T.full || first < call.width - step;
-    if constexpr (kPadded != kLanes) holds = holds && thread % kPadded < kLanes;
+    if constexpr (kPadded != kLanes)
+      holds = holds && thread % kPadded < kLanes - i % kRounds * kPadded;
     return A{row, first, step, holds, holds && written};
   };
   typename P::Columns columns[V];
@@ -270,7 +369,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
   if (!written) return;
   if constexpr (P::kHasRowResults)
     if (thread == 0 && part == 0) P::store_row(stats, row);
-  if constexpr (detail::leaves_stats<P>())
+  if constexpr (detail::leaves_stats<P, T>())
     if (thread == 0 && part == 0) static_cast<typename P::Stats*>(call.folds.stats)[index] = stats;
   if constexpr (!P::kOnlyRowResults) {
     // Late columns are loaded a few accesses at a time: no store passes a load.
@@ -291,6 +390,7 @@ __global__ void __launch_bounds__(C.threads* C.rows, C.blocks)
         P::store(kept[i], columns[i], stats, last);
       }
     }
+    detail::store_group_terms<P, T, C>(kept, columns, stats, at, call.folds.slots);
   }
 }
 

@@ -4,23 +4,9 @@
 // exactly).
 #pragma once
 
-#include "device/row/program.hpp"
+#include "ops/common/silu_gate.hpp"
 
 namespace dlblas::activation {
-
-/// x · σ(x).
-struct SiluGate {
-  template <typename Values>
-  DLBLAS_ROW Values value(const Values& x) {
-    return silu(x);
-  }
-  template <typename Values>
-  DLBLAS_ROW Values slope(const Values& x, Values& value) {
-    const Values one(1.0f), s = sigmoid(x);
-    value = x * s;
-    return s * (one + x * (one - s));
-  }
-};
 
 /// The polynomial ((first · x + c) · x + …) with the coefficients that follow.
 template <typename Values>

@@ -16,7 +16,7 @@ from .._functions import FUNCTIONS
 from .._granularity import GROUPS, check_codes, check_granularity, with_scale
 from .._hooks import older_forms
 from .._overlap import check_apart
-from .._spread import beside, into, spread
+from .._spread import beside, into
 from ..errors import ArgumentError, ArgumentTypeError, Error, ShapeMismatchError, renamed
 
 __all__ = ["add_rms_norm_quant", "group_norm", "layernorm_gated", "rms_norm_quant"]
@@ -153,7 +153,6 @@ def group_norm(
         )  # fmt: skip
     if channels % groups:
         raise _mismatch(op, "groups", f"a divisor of {channels}, x's channels", groups)
-    rows = (int(shape[0]), groups)
     places = 1
     for size in shape[2:]:
         places *= int(size)
@@ -163,16 +162,13 @@ def group_norm(
             return None
         if tuple(vector.shape) != (channels,):
             raise _mismatch(op, name, f"[{channels}], one per channel", tuple(vector.shape))
-        each = channels // groups
-        of_rows = vector.reshape((groups, each))
-        if places == 0:  # rows without columns have no vectors
-            of_rows, each = of_rows[:, :0], 0
-        return spread(of_rows, (*rows, each))
+        of_rows = vector.reshape((groups, channels // groups))
+        return of_rows if places else of_rows[:, :0]  # rows without columns have no vectors
 
-    wide = (*rows, channels // groups * places)
+    wide = (int(shape[0]), groups, channels // groups * places)
     args = (
-        x.reshape(wide), of_groups(weight, "weight"), of_groups(bias, "bias"), places or 1, eps,
-        activation or "",
+        x.reshape(wide), of_groups(weight, "weight"), of_groups(bias, "bias"), groups, places or 1,
+        eps, activation or "",
     )  # fmt: skip
     if out is None:
         return _group_norm(*args).reshape(shape)
@@ -217,13 +213,13 @@ def layernorm_gated(
             return None
         if tuple(vector.shape) != (width,):
             raise _mismatch(op, name, f"[{width}], one per channel", tuple(vector.shape))
-        return spread(vector.reshape(rows[-2:]), rows)
+        return vector.reshape(rows[-2:])
 
     if z is not None and tuple(z.shape) != shape:
         raise _mismatch(op, "z", f"x's shape {shape}", tuple(z.shape))
     args = (
         x.reshape(rows), of_channels(weight, "weight"), of_channels(bias, "bias"),
-        None if z is None else z.reshape(rows), eps, norm_before_gate, is_rms_norm,
+        None if z is None else z.reshape(rows), rows[-2], eps, norm_before_gate, is_rms_norm,
     )  # fmt: skip
     if out is None:
         return _layernorm_gated(*args).reshape(shape)

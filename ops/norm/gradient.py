@@ -1,11 +1,41 @@
-"""Shared by the gradients of layernorm_gated_rows and group_norm_rows, in f32.
+"""Shared by the gradients of layernorm_gated_rows and group_norm_rows: how they call their backward
+operators, and, for a second derivative, their formulas in torch's own operators, in f32.
 
 Read next: ops/norm/group_norm_rows/gradient.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+
+
+def by_operator(
+    backward: Callable[..., Any], dy: torch.Tensor, tensors: tuple[torch.Tensor | None, ...],
+    *scalars: Any,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """The results of a backward operator of dy and the forward operator's ``tensors``. A gradient
+    whose columns are not neighbours, as after ``.sum()``, is copied first."""
+    made: tuple[torch.Tensor, ...] = backward(
+        dy if dy.stride(-1) == 1 else dy.contiguous(), *tensors, *scalars
+    )
+    return made
+
+
+def of_phases(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Row t % groups of ``vector`` [groups, C] for each row t of ``like`` [*T, C']."""
+    rows = torch.arange(like[..., :1].numel(), device=vector.device) % vector.shape[0]
+    return vector.float()[rows].reshape(*like.shape[:-1], vector.shape[-1])
+
+
+def to_phases(terms: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The sum over the rows t with the same t % groups of ``terms`` [*T, C], as ``like``."""
+    flat = terms.reshape(-1, terms.shape[-1])
+    rows = torch.arange(flat.shape[0], device=flat.device) % like.shape[0]
+    made = flat.new_zeros(like.shape[0], flat.shape[1]).index_add(0, rows, flat)
+    return made.to(like.dtype)
 
 
 def mean(x: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,25 @@ void fill_layer_norm_row(const Args& args, RowCall& call) {
   fill_layer_norm(args.scalars[kEpsilon].f, args.letters[kWidth], call);
 }
 
+/// Refuses an eps below 0, and rows of which kernels cannot say the phase, t % groups: x's last
+/// leading dimension longer than 1 is a multiple of groups, or the only one.
+template <int kEpsilon, int kGroups>
+void check_phases(const Args& args) {
+  check_eps<kEpsilon>(args);
+  const std::int64_t groups = args.letters[kGroups];
+  const TensorView& x = args.tensors[0];
+  int dim = x.rank - 2;
+  while (dim > 0 && x.shape[dim] == 1) --dim;
+  const std::int64_t size = dim < 0 ? 1 : x.shape[dim];
+  if (groups > 0 && (dim < 0 || size % groups == 0 || size == args.letters[0])) return;
+  const std::string &op = args.schema->name, got = text(groups);
+  const std::string expected =
+      groups > 0 ? text("a divisor of ", size, ", of x's dimension ", dim) : "1 or more";
+  throw Error(groups > 0 ? ErrorKind::kShape : ErrorKind::kArgument,
+              text(op, ": groups does not fit x's rows; expected ", expected, ", got ", got),
+              {.op = op, .argument = "groups", .expected = expected, .got = got});
+}
+
 /// Options 0 and 1: is there a weight, a bias? kBias −1: the operator has none.
 template <int kWeight, int kBias>
 void choose_layer_norm(const Problem& problem, std::int32_t* options) {
@@ -25,6 +44,17 @@ void choose_layer_norm(const Problem& problem, std::int32_t* options) {
 template <int kWork, int kWidth>
 double work_of_row(const Problem& problem) {
   return static_cast<double>(kWork) * static_cast<double>(problem.dims[kWidth]);
+}
+
+/// The bound of a gradient's results, of which kDx is the first: results over columns are rounded
+/// from f64; an f32 result of rows has no rounding beyond its last product's.
+template <int kDx>
+Bound bound_of_gradient(const Problem& problem, int result) {
+  const DType dtype = problem.tensors[kDx + result].dtype;
+  const FloatTraits out = float_traits(dtype);
+  return Bound{.magnitude = kRounding * (1 + out.eps),
+               .value = result == 0 && dtype == DType::kF32 ? 0 : out.eps / 2,
+               .absolute = out.tiny};
 }
 
 /// The bound of a result of kLike's dtype that is rounded after its last operation, in f32 too.

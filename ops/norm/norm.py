@@ -19,6 +19,7 @@ LETTERS: dict[str, str] = {
     "C": "elements per row: the normalised width",
     "group": "columns that share a scale",
     "inner": "columns per channel: elements that share a weight",
+    "groups": "rows after which weights repeat: row t has those of row t % groups",
 }
 
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
@@ -58,7 +59,7 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
     ),
     (
         "`layer_norm`, `layer_norm_`, `add_layer_norm`, `layer_norm_backward`; "
-        "`group_norm`, `layernorm_gated`",
+        "`group_norm`, `layernorm_gated`, `group_norm_backward`, `layernorm_gated_backward`",
         "`(x − mean_C(x)) · rsqrt(var_C(x) + eps) · weight + bias`, also of `round(x + residual)`; "
         "`dx`, `dweight`, `dbias`, deterministic",
         "as `softmax`",

@@ -1,6 +1,13 @@
 """What tests must know of norms. Read next: tests/rooms.py."""
 
+# Of rows of few columns, dx is what roundings leave of terms that cancel; these oracles allow
+# kernels two orders of multiplying by 1/√var, and the errors of the terms to have one sign.
+_CANCELS = {"f32": 4.0, "bf16": 2.0, "f16": 2.0}
+_AFFINE = {"weight": True, "bias": True}  # else dweight and dbias are zeros
+
 TESTS = {
+    "group_norm_backward": {"hidden": _CANCELS, "scalars": _AFFINE},
+    "layernorm_gated_backward": {"hidden": _CANCELS, "scalars": {**_AFFINE, "z": True}},
     "l2_norm": {"table": ("C",)},
     "layer_norm": {"table": ("C",)},
     "layer_norm_backward": {"table": ("C", "T")},

@@ -13,9 +13,9 @@ namespace dlblas::kernels {
 
 /// How an operand maps to the program's rows and columns.
 enum class RowRole : std::uint8_t {
-  kRow,          // [*T, n·width]: elements of rows
+  kRow,          // [*T, n·width]: elements of rows; periodic: [P, width]
   kColumns,      // [width], of heads [D]: a vector that all rows share
-  kGroup,        // [*T, width / group]: one value for each group of columns
+  kGroup,        // [*T, width / group]: one value for each group of columns; or [P, width / group]
   kValue,        // [*T] or [*T, 1]: one value per row
   kPlaces,       // results [*T, topk]: rows of another length, which the program writes by place
   kHeads,        // [*T, H, D]: heads of rows
@@ -38,11 +38,14 @@ struct RowOperandSpec {
   bool second_only = false;  // the first heads have none
   int gathered_by = 0;       // kGathered: place in RowOperator::indices
   bool headed = false, paged = false;
-  int times = 1;  // kRow: its elements over the program's columns, 2 of [*T, 2F]
+  bool periodic = false;  // row r of the call is row r % RowOp::period of it
+  int times = 1;          // kRow: its elements over the program's columns, 2 of [*T, 2F]
   /// True if it has a dimension between rows and columns: heads or layers.
   bool has_inner() const { return headed || role == RowRole::kLayers; }
   /// True if one column stands for RowShape::span elements of it.
   bool spanned() const { return headed || role == RowRole::kColumns || times > 1; }
+  /// True for rows that lie at strides of the call's leading dimensions.
+  bool is_row() const { return role == RowRole::kRow && !periodic; }
 };
 
 struct RowOperator {
@@ -52,12 +55,14 @@ struct RowOperator {
   int width = 0;                  // letter
   int rows = 0;                   // letter of the leading dimensions
   int group = -1;                 // letter of a group's columns
+  int period = -1;                // letter of RowOp::period
   std::vector<int> indices = {};  // operands
   std::uint32_t leaves_out = 0;   // bit i: a negative number in indices[i] leaves its row out
   int heads[2] = {-1, -1};        // letters
   int page = -1;                  // letter
   std::uint32_t kept = 0;         // bit i: words of operand i are kept between passes
   std::uint32_t folded = 0;       // bit i: operand i is a result [width], added up over all rows
+  bool folds_groups = false;      // folded results are [P, width / group]: sums over columns, too
   bool cuts = false;              // columns never meet: a part of a row is a row of its own
   bool parts = false;             // rows never meet: some of them are a call of their own
 };
@@ -106,6 +111,11 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
 /// Columns of a group; 0: the program has none. A group wider than a row is the whole row, but a
 /// power of 2 stays as it is, since any access divides it.
 std::int32_t group_of(const RowOperator& op, const std::int64_t* letters);
+
+/// Phases of rows: RowOp::period, or 1.
+std::int64_t period_of(const RowOperator& op, const std::int64_t* letters);
+/// Columns of a folded result.
+std::int64_t fold_width(const RowOperator& op, const RowCall& call);
 
 /// Bytes that a call reads and writes.
 double bytes_of(const RowOperator& op, const Problem& problem);

@@ -79,6 +79,7 @@ inline void turn_rows(int size, char* lying, std::int64_t column, char* turned, 
 inline bool turns_pay(const RowOperator& op, const Args& args, const RowJob& job,
                       const RowTurns& turns) {
   if (turns.parts == 0 || job.call.nest.rank < 1 || job.call.rows < 2) return false;
+  if (job.call.rows % job.call.nest.sizes[0] != 0) return false;  // of the last period, a part
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (turns.has(i) && given(args, op.operands[i]) && job.call.nest.strides[i][0] != 1)
       return false;

@@ -43,6 +43,11 @@ bool is_index(const TensorSpec& spec) {
   return spec.dtypes != 0 && (spec.dtypes & ~indices) == 0 && spec.dims.size() == 1;
 }
 
+/// [P, …] with the letter of RowOp::period.
+bool is_periodic(const TensorSpec& spec, const RowOperator& op) {
+  return op.period >= 0 && spec.dims.size() == 2 && spec.dims.front().plain == op.period;
+}
+
 RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t indexed) {
   if (spec.dims.empty()) return RowRole::kScalar;
   const int width = op.width, first = spec.dims.front().plain;
@@ -50,6 +55,8 @@ RowRole role_of(const TensorSpec& spec, const RowOperator& op, std::uint32_t ind
   if (first >= 0 && (indexed >> first & 1u) && spec.dims.size() > 1) return RowRole::kGathered;
   if (op.op.heads && spec.dims.size() == 3 && first == op.rows) return RowRole::kHeads;
   const DimExpr& last = spec.dims.back();
+  if (is_periodic(spec, op))
+    return last.divisor > 1 || last.divisor_letter >= 0 ? RowRole::kGroup : RowRole::kRow;
   if (!op.op.heads && spec.dims.size() == 3 && last.num_terms == 1 &&
       last.terms[0].letter == width && last.addend == 0)
     return RowRole::kLayers;
@@ -97,6 +104,7 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
   made->width = find_letter(schema, op.width);
   made->rows = op.rows.empty() ? leading_letter(schema) : find_letter(schema, op.rows);
   if (!op.group.empty()) made->group = find_letter(schema, op.group);
+  if (!op.period.empty()) made->period = find_letter(schema, op.period);
   // `q|k`: the second operands come after all the others. `|k`: it takes the first one's place.
   std::vector<std::string_view> names, seconds;
   for (const std::string_view name : op.operands) {
@@ -151,14 +159,18 @@ const RowOperator& make_row_operator(const OperatorDef& def, const RowOp& op) {
     made_of.headed = made_of.role == RowRole::kHeads || made_of.role == RowRole::kHeadColumns ||
                      (made_of.role == RowRole::kGathered && spec.dims.size() > 3);
     if (made_of.role == RowRole::kHeads) made->heads[i >= seconds.size()] = spec.dims[1].plain;
-    if (made_of.role == RowRole::kColumns && at >= schema.num_inputs) made->folded |= 1u << i;
+    made_of.periodic = is_periodic(spec, *made);
+    if (at >= schema.num_inputs && (made_of.periodic || made_of.role == RowRole::kColumns)) {
+      made->folded |= 1u << i;
+      made->folds_groups |= made_of.role == RowRole::kGroup;
+      made_of.role = RowRole::kColumns;
+    }
     const bool named = std::find(op.kept.begin(), op.kept.end(), names[i]) != op.kept.end();
-    if (op.kept.empty() ? made_of.role == RowRole::kRow && !made_of.written : named)
-      made->kept |= 1u << i;
+    if (op.kept.empty() ? made_of.is_row() && !made_of.written : named) made->kept |= 1u << i;
     made->operands.push_back(made_of);
   }
   made->cuts = may_cut(*made);
-  made->parts = made->folded == 0;
+  made->parts = made->folded == 0 && made->period < 0;
   for (const RowOperandSpec& of : made->operands) {
     const TensorSpec& spec = schema.tensors[static_cast<std::size_t>(of.tensor)];
     const bool by_row =
@@ -245,31 +257,37 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
   const TensorView* leader = nullptr;
   int inner = 1;  // dimensions of a row
   for (const RowOperandSpec& spec : op.operands) {
-    if ((spec.role != RowRole::kRow && spec.role != RowRole::kHeads) || !given(args, spec))
-      continue;
+    if (!(spec.is_row() || spec.role == RowRole::kHeads) || !given(args, spec)) continue;
     leader = &args.tensors[spec.tensor];
     inner = spec.role == RowRole::kHeads ? 2 : 1;
   }
-  const auto counts = [&](const RowOperandSpec& spec) {
-    return given(args, spec) && has_rows(spec.role);
-  };
-  for (int d = leader->rank - inner - 1; d >= 0; --d) {
-    const std::int64_t size = leader->shape[d];
-    if (size == 1) continue;
+  // `size` rows `step` rows of dimension d apart; `phases`: periodic operands have one for each.
+  const auto add = [&](int d, std::int64_t size, std::int64_t step, bool phases) {
+    std::int64_t mine[kMaxRowOperands] = {};
     bool joins = rank > 0;
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
-      if (!counts(op.operands[i])) continue;
-      const std::int64_t stride = args.tensors[op.operands[i].tensor].strides[d];
-      joins = joins && stride == strides[i][rank - 1] * sizes[rank - 1];
+      const RowOperandSpec& spec = op.operands[i];
+      if (!given(args, spec) || !has_rows(spec.role)) continue;
+      const std::int64_t* of = args.tensors[spec.tensor].strides;
+      mine[i] = !spec.periodic ? of[d] * step : phases ? of[0] : 0;
+      joins = joins && mine[i] == strides[i][rank - 1] * sizes[rank - 1];
     }
     if (joins) {
       sizes[rank - 1] *= size;
-      continue;
+      return;
     }
-    sizes[rank] = size;
-    for (std::size_t i = 0; i < op.operands.size(); ++i)
-      if (counts(op.operands[i])) strides[i][rank] = args.tensors[op.operands[i].tensor].strides[d];
-    ++rank;
+    for (std::size_t i = 0; i < op.operands.size(); ++i) strides[i][rank] = mine[i];
+    sizes[rank++] = size;
+  };
+  std::int64_t period = period_of(op, args.letters);
+  for (int d = leader->rank - inner - 1; d >= 0; --d) {
+    const std::int64_t size = leader->shape[d], phases = std::min(period, size);
+    if (size == 1) continue;
+    if (phases > 1) add(d, phases, 1, true);
+    if (const std::int64_t others = (size + phases - 1) / std::max<std::int64_t>(1, phases);
+        others > 1 || phases == 1)
+      add(d, others, phases, false);
+    period = 1;
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const RowOperandSpec& spec = op.operands[i];
@@ -281,8 +299,9 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
     const int last = t.rank - 1;
     const bool single = spec.role == RowRole::kValue || spec.role == RowRole::kIndex ||
                         t.rank == 0 || t.shape[last] <= 1;
+    const bool inside = spec.has_inner() || (spec.periodic && spec.written);
     call.operands[i] = {t.data, rank > 0 ? strides[i][0] : 0, single ? 1 : t.strides[last],
-                        spec.has_inner() ? t.strides[last - 1] : 0, spec.paged ? t.strides[0] : 0};
+                        inside ? t.strides[last - 1] : 0, spec.paged ? t.strides[0] : 0};
     if (spec.role == RowRole::kGathered) call.operands[i].row = t.strides[spec.paged ? 1 : 0];
   }
   if (nest) {
@@ -291,6 +310,15 @@ void fill_call(const RowOperator& op, const RowShape& shape, const Args& args, R
     std::memcpy(nest->strides, strides, sizeof strides);
   }
   if (op.op.fill) op.op.fill(args, call);
+}
+
+std::int64_t period_of(const RowOperator& op, const std::int64_t* letters) {
+  return op.period < 0 ? 1 : std::max<std::int64_t>(1, letters[op.period]);
+}
+
+std::int64_t fold_width(const RowOperator& op, const RowCall& call) {
+  if (!op.folds_groups || call.group == 0) return call.width;
+  return (call.width + call.group - 1) / call.group;
 }
 
 std::int32_t group_of(const RowOperator& op, const std::int64_t* letters) {

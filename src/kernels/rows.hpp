@@ -72,6 +72,10 @@ struct RowOp {
   std::vector<std::string_view> operands;
   std::vector<std::string_view> any_number = {};
   std::string_view rows = {};  // letter of the rows, where it is not the leading one
+  /// Letter P: row r reads row r % P of operands `[P, C]` or `[P, C/group]`, and is folded into
+  /// that row of such results. x's last leading dimension that is not 1 is a multiple of it, or the
+  /// only one. Empty: rows share vectors `[C]`.
+  std::string_view period = {};
   /// Rows are heads: from the sizes of the problem's letters, and whether all results are in place.
   RowHeads (*heads)(const std::int64_t* letters, bool in_place) = nullptr;
   /// Adjacent elements that one column stands for (RowShape::span), for heads, or for rows that are
@@ -104,6 +108,7 @@ struct RowOp {
   std::int32_t min_arch = 80;
   /// Operands whose data is kept between passes; empty: all inputs that are rows.
   std::vector<std::string_view> kept = {};
+  std::int32_t kept_values = 0;  // f32 values of each column that are kept beside that data
   const RowTuning* tuning = nullptr;
   /// Sets the call's scalars: RowCall::f, d, n. May be null.
   void (*fill)(const Args& args, RowCall& call) = nullptr;

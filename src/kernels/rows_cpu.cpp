@@ -149,21 +149,28 @@ struct State {
 
 constexpr std::int64_t kFoldColumns = 256;
 
-/// Adds up the parts' sums of the folded results, first to last, in f64, for column block `block`.
+/// Adds up the parts' sums of the folded results, first to last, in f64, for block `block` of the
+/// columns of a phase's row.
 void add_parts(const RowOperator& op, const Args& args, const RowJob& job, std::int64_t parts,
-               std::int64_t block) {
+               std::int64_t phase, std::int64_t block) {
   const std::int64_t width = job.call.width, folds = std::popcount(op.folded);
-  const std::int64_t begin = block * kFoldColumns, count = std::min(kFoldColumns, width - begin);
+  const std::int64_t each = op.folds_groups ? std::max(1, job.call.group) : 1;  // columns of a sum
+  const std::int64_t begin = block * kFoldColumns,
+                     count = std::min(kFoldColumns, fold_width(op, job.call) - begin);
   for (int i = 0, fold = 0; i < static_cast<int>(op.operands.size()); ++i) {
     if (!(op.folded >> i & 1u)) continue;
     double sums[kFoldColumns] = {};
     for (std::int64_t part = 0; part < parts; ++part) {
-      const float* from = job.partials + (part * folds + fold) * width + begin;
-      for (std::int64_t c = 0; c < count; ++c) sums[c] += static_cast<double>(from[c]);
+      const float* from = job.partials + ((part * job.period + phase) * folds + fold) * width;
+      for (std::int64_t c = 0; c < count; ++c) {
+        const std::int64_t first = (begin + c) * each, last = std::min(width, first + each);
+        for (std::int64_t at = first; at < last; ++at) sums[c] += static_cast<double>(from[at]);
+      }
     }
     const TensorView& result = args.tensors[op.operands[static_cast<std::size_t>(i)].tensor];
+    const RowOperand& to = job.call.operands[i];
     for (std::int64_t c = 0; c < count; ++c)
-      store_element(result, (begin + c) * job.call.operands[i].column, sums[c]);
+      store_element(result, phase * to.head + (begin + c) * to.column, sums[c]);
     ++fold;
   }
 }
@@ -171,22 +178,26 @@ void add_parts(const RowOperator& op, const Args& args, const RowJob& job, std::
 /// Walks the rows part by part, each part with its own sums, and then adds these up.
 void run_parts(const RowOperator& op, const Args& args, const Context& context, RowJobFn walk,
                RowJob& job, std::int64_t grain) {
-  const CpuParts parts = cpu_parts(job.call.rows, job.call.width);
+  const std::int64_t period = job.period;
+  const CpuParts parts = cpu_parts(job.call.rows, job.call.width, period);
   const std::int64_t sums = std::popcount(op.folded) * std::int64_t{job.call.width};
-  job.part_rows = static_cast<std::int32_t>(parts.rows);
-  context.run(0, parts.count, std::max<std::int64_t>(1, grain / parts.rows),
+  context.run(0, parts.count * period, std::max<std::int64_t>(1, grain / parts.rows),
               [&](std::int64_t begin, std::int64_t end) {
+                RowJob mine = job;
                 for (std::int64_t part = begin; part < end; ++part) {
-                  std::fill_n(job.partials + part * sums, sums, 0.0f);
-                  const std::int64_t first = part * parts.rows;
-                  walk(job, first, std::min(job.call.rows, first + parts.rows));
+                  mine.partials = job.partials + part * sums;
+                  mine.phase = static_cast<std::int32_t>(part % period);
+                  std::fill_n(mine.partials, sums, 0.0f);
+                  const std::int64_t first = part / period * parts.rows;
+                  const std::int64_t all = (job.call.rows - mine.phase + period - 1) / period;
+                  walk(mine, first, std::clamp(all, first, first + parts.rows));
                 }
               });
-  context.run(0, (job.call.width + kFoldColumns - 1) / kFoldColumns, 4,
-              [&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t block = begin; block < end; ++block)
-                  add_parts(op, args, job, parts.count, block);
-              });
+  const std::int64_t blocks = (fold_width(op, job.call) + kFoldColumns - 1) / kFoldColumns;
+  context.run(0, blocks * period, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block)
+      add_parts(op, args, job, parts.count, block / blocks, block % blocks);
+  });
 }
 
 /// Joins all rows into one, where they are contiguous and no column is special: per-row work is
@@ -236,7 +247,7 @@ int run_piece(const Args& args, const Context& context, const State& state, void
     if (has_rows(spec.role)) job.rows_of |= 1u << i;
     if (spec.role == RowRole::kRow && t.shape[t.rank - 1] != width) job.shifted |= 1u << i;
     stores_pairs |= (job.shifted & job.written) >> i & 1u && job.shape.span > 1;
-    if (has_rows(spec.role) || spec.role == RowRole::kGathered)
+    if ((has_rows(spec.role) && !spec.periodic) || spec.role == RowRole::kGathered)
       row_bytes +=
           t.shape[t.rank - 1] * size_of(t.dtype) * (spec.has_inner() ? t.shape[t.rank - 2] : 1);
   }
@@ -248,6 +259,7 @@ int run_piece(const Args& args, const Context& context, const State& state, void
   if (job.call.rows == 0 && op.folded == 0) return 0;
   if (job.call.width == 0 && !row_values) return 0;
   job.partials = static_cast<float*>(workspace);
+  if (op.folded != 0) job.period = static_cast<std::int32_t>(period_of(op, args.letters));
   job.paired = pairs_pay(job);
   job.stream = state.config.store == Store::kStreamed && !stores_pairs;
   job.prefetch = state.config.prefetch == Prefetch::kNextRow &&
@@ -292,7 +304,7 @@ Kernel prepare(const Query& q, const Config& config) {
   std::size_t turned_bytes = 0;
   state.turns = row_turns(op, q.problem, turned_bytes);
   if (state.turns.parts > 0) return make_kernel({run}, state, turned_bytes);
-  const std::int64_t parts = most_cpu_parts(q.problem.dims[op.rows]);
+  const std::int64_t parts = most_cpu_parts(q.problem.dims[op.rows], period_of(op, q.problem.dims));
   const std::int64_t sums = parts * std::popcount(op.folded) * columns_of(op, q.problem);
   return make_kernel({run}, state, static_cast<std::size_t>(sums) * sizeof(float));
 }

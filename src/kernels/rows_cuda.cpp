@@ -68,7 +68,8 @@ Support supports(const Query& q) {
                        kMinGridAccesses * q.device.units);
   if (default_config(k, problem, q.device).threads > 0) return Support::yes();
   const RowTraits traits = traits_of(k, problem);
-  if (k.op->op.reduces_groups && traits.group / traits.n > 32)
+  if (k.op->op.reduces_groups && traits.group / traits.n > 32 &&
+      (k.kind != Kind::kRegisters || k.op->op.heads))
     return Support::no("a group has {} accesses; more than the lanes of a warp",
                        traits.group / traits.n);
   if (k.kind == Kind::kShared)
@@ -159,8 +160,8 @@ double estimate(const Query& q, const Config& config) {
   const double blocks = all ? static_cast<double>(device.units) : rows * c.cluster;
   const double busy = std::min<double>(blocks, device.units);
   // Separate kernels that fold read the rows once more.
-  const bool once = k.op->folded == 0 || k.kind == Kind::kFolded;
-  const int kernels = k.op->folded == 0 ? 1 : once ? 2 : 3;
+  const bool once = k.op->folded == 0 || k.kind == Kind::kFolded || k.op->folds_groups;
+  const int kernels = k.op->folded == 0 ? 1 : once ? 2 : 3;  // launches
   const double launches = kernels * launch_s(device);
   if (!once) cost.share += 0.7;
   const double rate = std::min(kCopy * memory_bytes_per_s(device),
@@ -172,7 +173,7 @@ double estimate(const Query& q, const Config& config) {
 struct State {
   const RowKernel* kernel;
   RowConfig config;
-  std::int32_t n, group;  // of the traits; see lane_group
+  std::int32_t n, group, fold_lanes;  // of the traits; see lane_group
   std::int32_t options[kMaxRowOptions];
   std::int32_t shared_bytes;
   std::int64_t stats_bytes;  // of the workspace's first, where results are folded
@@ -182,8 +183,14 @@ struct State {
   std::int32_t units;
 };
 
-CudaParts parts_of(const State& state, std::int64_t rows, std::int32_t width) {
-  return cuda_parts(rows, (std::int64_t{width} + state.n - 1) / state.n);
+CudaParts parts_of(const State& state, const RowCall& call) {
+  return cuda_parts(call.rows, (std::int64_t{call.width} + state.n - 1) / state.n,
+                    call.folds.period);
+}
+
+/// Slots of a row that is folded over groups of columns.
+std::int64_t fold_slots(std::int64_t width, std::int64_t n, std::int64_t lanes) {
+  return ((width + n - 1) / n + lanes - 1) / lanes;
 }
 
 /// The arguments of a call's kernels.
@@ -193,17 +200,25 @@ NestedRowCall call_of(const State& state, const Args& args, void* workspace) {
   std::copy_n(state.options, kMaxRowOptions, call.options);
   call.folds = {};
   if (state.grid > 0) call.folds.partials = static_cast<float*>(workspace);
-  if (state.kernel->op->folded == 0) return call;
-  if (state.kernel->kind == Kind::kFolded) {
-    call.folds.partials = static_cast<float*>(workspace);
-    call.folds.parts =
-        static_cast<std::int32_t>(folded_blocks(state.config, state.units, call.rows));
+  const RowOperator& op = *state.kernel->op;
+  if (op.folded == 0) return call;
+  const std::int64_t period = period_of(op, args.letters);
+  call.folds.partials = static_cast<float*>(workspace);
+  call.folds.period = static_cast<std::int32_t>(period);
+  if (op.folds_groups) {
+    call.folds.slots = static_cast<std::int32_t>(fold_slots(call.width, state.n, state.fold_lanes));
     return call;
   }
-  const CudaParts parts = parts_of(state, call.rows, call.width);
-  call.folds = {workspace,
-                reinterpret_cast<float*>(static_cast<char*>(workspace) + state.stats_bytes),
-                static_cast<std::int32_t>(parts.rows), static_cast<std::int32_t>(parts.parts)};
+  if (state.kernel->kind == Kind::kFolded) {
+    call.folds.parts =
+        static_cast<std::int32_t>(folded_blocks(state.config, state.units, call.rows, period));
+    return call;
+  }
+  const CudaParts parts = parts_of(state, call);
+  call.folds.stats = workspace;
+  call.folds.partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + state.stats_bytes);
+  call.folds.rows = static_cast<std::int32_t>(parts.rows);
+  call.folds.parts = static_cast<std::int32_t>(parts.parts);
   return call;
 }
 
@@ -246,7 +261,7 @@ int run_fold(const Args& args, const Context& context, const Kernel& kernel, voi
   const State& state = kernel.load<State>();
   NestedRowCall call = call_of(state, args, workspace);
   if (call.rows == 0 || call.width == 0) return 0;
-  const CudaParts parts = parts_of(state, call.rows, call.width);
+  const CudaParts parts = parts_of(state, call);
   call.tiles = static_cast<std::uint32_t>(parts.tiles);
   cuda::Launch how;
   how.grid.x = static_cast<unsigned>(parts.tiles * parts.parts);
@@ -263,7 +278,7 @@ int run_fold_parts(const Args& args, const Context& context, const Kernel& kerne
   const NestedRowCall call = call_of(state, args, workspace);
   if (call.width == 0) return 0;
   cuda::Launch how;
-  how.grid.x = static_cast<unsigned>((call.width + kColumns - 1) / kColumns);
+  how.grid.x = static_cast<unsigned>((call.width + kColumns - 1) / kColumns * call.folds.period);
   how.grid.y = static_cast<unsigned>(std::popcount(state.kernel->op->folded));
   how.block.x = kThreads;
   how.dependent = state.dependent;
@@ -271,13 +286,32 @@ int run_fold_parts(const Args& args, const Context& context, const Kernel& kerne
   return cuda::launch(*kernel.entries[entry], how, &call, sizeof call, context.stream);
 }
 
+/// Launches the kernel that adds up the slots of rows. Without rows the results are zeros.
+int run_fold_groups(const Args& args, const Context& context, const Kernel& kernel,
+                    void* workspace) {
+  constexpr int kWarps = 8;  // row_fold_groups: one for each column of a result
+  const State& state = kernel.load<State>();
+  const RowOperator& op = *state.kernel->op;
+  const NestedRowCall call = call_of(state, args, workspace);
+  const std::int64_t columns = fold_width(op, call) * call.folds.period;
+  if (columns == 0) return 0;
+  cuda::Launch how;
+  how.grid.x = static_cast<unsigned>((columns + kWarps - 1) / kWarps);
+  how.grid.y = static_cast<unsigned>(std::popcount(op.folded));
+  how.block.x = 32 * kWarps;
+  how.dependent = state.dependent;
+  return cuda::launch(*kernel.entries[1], how, &call, sizeof call, context.stream);
+}
+
 Kernel prepare(const Query& q, const Config& config) {
   const RowKernel& k = q.user<RowKernel>();
   const RowTraits traits = traits_of(k, q.problem);
+  const RowConfig c = config_of(k, q.problem, config);
   State state{&k,
-              config_of(k, q.problem, config),
+              c,
               traits.n,
               lane_group(k, traits),
+              k.op->folds_groups ? fold_lanes(traits, c.threads) : 0,
               {},
               0,
               0,
@@ -295,15 +329,20 @@ Kernel prepare(const Query& q, const Config& config) {
   }
   if (k.op->folded == 0) return make_kernel({run}, state);
   const std::int64_t rows = q.problem.dims[k.op->rows], width = columns_of(*k.op, q.problem);
+  const std::int64_t period = period_of(*k.op, q.problem.dims), folds = std::popcount(k.op->folded);
+  if (k.op->folds_groups) {
+    const std::int64_t sums = rows * folds * fold_slots(width, traits.n, state.fold_lanes);
+    return make_kernel({run, run_fold_groups}, state,
+                       static_cast<std::size_t>(sums) * sizeof(float));
+  }
   if (k.kind == Kind::kFolded) {
     const std::int64_t sums =
-        folded_blocks(state.config, q.device.units, rows) * std::popcount(k.op->folded) * width;
+        folded_blocks(state.config, q.device.units, rows, period) * folds * width;
     return make_kernel({run, run_fold_parts}, state,
                        static_cast<std::size_t>(sums) * sizeof(float));
   }
   state.stats_bytes = (rows * kMaxRowStats + 255) / 256 * 256;
-  const std::int64_t sums =
-      most_cuda_parts(rows, accesses(k, q.problem)) * std::popcount(k.op->folded) * width;
+  const std::int64_t sums = most_cuda_parts(rows, accesses(k, q.problem), period) * folds * width;
   return make_kernel(
       {run, run_fold, run_fold_parts}, state,
       static_cast<std::size_t>(state.stats_bytes) + static_cast<std::size_t>(sums) * sizeof(float));
@@ -340,6 +379,8 @@ std::string literal(const RowTraits& traits) {
               ", .kept = ", traits.kept, shaped ? ", .shape = " : "",
               shaped ? literal(traits.shape) : "", ", .group = ", traits.group,
               traits.folded ? text(", .folded = ", traits.folded) : "",
+              traits.fold_lanes ? text(", .fold_lanes = ", traits.fold_lanes) : "",
+              traits.periodic ? text(", .periodic = ", traits.periodic) : "",
               traits.streamed ? text(", .streamed = ", traits.streamed) : "",
               ", .operands = ", traits.operands, ", .options = {", options, "}}");
 }
@@ -362,13 +403,19 @@ std::vector<KernelSource> sources(const Query& q, const Config& config) {
             program.type, ", ", literal(traits_with(k, q.problem, c)), ", ", how, ">"),
        static_cast<std::int32_t>(kept_bytes(k, q.problem, c))}};
   if (k.op->folded == 0) return all;
+  if (k.op->folds_groups) {
+    all.push_back({program.header,
+                   text("dlblas::row_fold_groups<", literal(traits_with(k, q.problem, c)), ">"),
+                   0});
+    return all;
+  }
   const std::string traits = literal(traits_of(k, q.problem));
   const KernelSource last = {program.header, text("dlblas::row_fold_parts<", traits, ">"), 0};
   if (k.kind == Kind::kFolded) {
     all.push_back(last);
     return all;
   }
-  const CudaParts parts = cuda_parts(1, accesses(k, q.problem));
+  const CudaParts parts = cuda_parts(1, accesses(k, q.problem), 1);
   all.push_back({program.header,
                  text("dlblas::row_fold<", program.type, ", ", traits,
                       ", dlblas::RowConfig{.threads = ", parts.threads,
@@ -402,7 +449,7 @@ Implementation implementation(const RowOperator& op, Kind kind) {
 
 std::vector<Implementation> row_cuda_implementations(const RowOperator& op) {
   std::vector<Implementation> all;
-  if (op.folded != 0) all.push_back(implementation(op, Kind::kFolded));
+  if (op.folded != 0 && !op.folds_groups) all.push_back(implementation(op, Kind::kFolded));
   all.push_back(implementation(op, Kind::kRegisters));
   if (op.op.reduces) {
     if (!op.op.selects) all.push_back(implementation(op, Kind::kCluster));

@@ -9,6 +9,7 @@ namespace {
 
 using Kind = RowKernelKind;
 
+constexpr std::int32_t kLanes = 32;  // of a warp
 constexpr std::int32_t kVectors[] = {1, 2, 3, 4, 6, 8, 12, 16};
 /// Shared memory besides what a program keeps: the slots of the reductions.
 constexpr std::int64_t kStaticShared = 1024;
@@ -37,17 +38,20 @@ bool writes_rows(const RowOperator& op) {
 
 /// True if leading dimensions have one stride. Values [*T] have no other dimensions; of heads and
 /// layers, [*T, H, D], those between rows and columns may lie anywhere.
-bool flattens(RowRole role, Layout layout) {
-  const bool values = role == RowRole::kValue || role == RowRole::kIndex;
-  const bool heads = role == RowRole::kHeads || role == RowRole::kLayers;
+bool flattens(const RowOperandSpec& spec, Layout layout, std::int64_t period) {
+  if (spec.periodic) return period == 1;
+  const bool values = spec.role == RowRole::kValue || spec.role == RowRole::kIndex;
+  const bool heads = spec.role == RowRole::kHeads || spec.role == RowRole::kLayers;
   return layout == Layout::kContiguous || (layout == Layout::kRowStrided && !values) ||
          (layout == Layout::kRowsOuter && heads);
 }
 
-/// Lanes of a warp for one group of columns, a power of 2, where the program reduces groups.
-std::int64_t lanes_of_group(std::int64_t lanes) {
+/// Slots for the accesses of one group of columns, where the program reduces groups: lanes of a
+/// warp, a power of 2, or all of them several times.
+std::int64_t slots_of_group(std::int64_t accesses) {
+  if (accesses > kLanes) return (accesses + kLanes - 1) / kLanes * kLanes;
   return static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, lanes))));
+      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, accesses))));
 }
 
 bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig& c,
@@ -60,9 +64,10 @@ bool block_is_valid(const RowKernel& k, const RowTraits& traits, const RowConfig
   const int per_thread = 65536 / (warps * 32 * std::max(1, c.blocks));
   if (warps * 32 * c.blocks > threads_per_unit(device) || per_thread < 24) return false;
   if (!k.op->op.reduces_groups) return true;
-  const std::int64_t lanes = traits.group / traits.n, padded = lanes_of_group(lanes);
-  if (k.kind != Kind::kRegisters && padded != lanes) return false;
-  return padded <= 32 && c.threads % padded == 0;
+  const std::int64_t accesses = traits.group / traits.n, slots = slots_of_group(accesses);
+  if (k.kind != Kind::kRegisters && (slots != accesses || slots > kLanes)) return false;
+  if (slots <= kLanes) return c.threads % slots == 0;
+  return !k.op->op.heads && c.threads % kLanes == 0 && c.vectors % (slots / kLanes) == 0;
 }
 
 }  // namespace
@@ -153,16 +158,16 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
     if (t.dtype == DType::kAbsent) continue;
     const int size = size_of(t.dtype), align = 1 << t.align_log2;
     if (align < size) traits.aligned = false;
-    if (has_rows(spec.role) && may_nest(*k.op) && !flattens(spec.role, t.layout))
+    if (has_rows(spec.role) && may_nest(*k.op) &&
+        !flattens(spec, t.layout, period_of(*k.op, problem.dims)))
       traits.nested = true;
     if (t.dtype > DType::kI8) continue;
     traits.types[i] = t.dtype;
     if (!has_columns(spec.role) || (k.op->folded >> i & 1u)) continue;
     const int span = spec.spanned() ? shape.span : 1;
     const int leading_span = k.op->op.seldom_pairs ? 1 : span;
-    const RowRole leading = k.op->op.heads ? RowRole::kHeads : RowRole::kRow;
-    traits.n = std::min(
-        {traits.n, power_of_2_in(width), spec.role == leading ? 16 / size / leading_span : 16});
+    const bool leads = k.op->op.heads ? spec.role == RowRole::kHeads : spec.is_row();
+    traits.n = std::min({traits.n, power_of_2_in(width), leads ? 16 / size / leading_span : 16});
     while (traits.n > 1 && align < std::min(16, traits.n * size * span)) traits.n /= 2;
   }
   if (k.kind == Kind::kStrided || !traits.aligned) traits.n = 1;
@@ -173,11 +178,17 @@ RowTraits traits_of(const RowKernel& k, const Problem& problem) {
   for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kShared; ++i)
     if (k.op->kept >> i & 1u)
       traits.kept += k.op->operands[i].times * std::max(4, traits.n * size_of(traits.types[i]));
+  if (k.kind == Kind::kShared) traits.kept += k.op->op.kept_values * traits.n * 4;
   if (k.op->op.reduces_groups) traits.kept *= 2;  // what a group's total changes, and its padding
   traits.folded = k.op->folded;
-  for (std::size_t i = 0; i < k.op->operands.size() && k.kind == Kind::kFolded; ++i)
-    if (const RowOperandSpec& spec = k.op->operands[i]; spec.role == RowRole::kRow && !spec.written)
+  for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
+    const RowOperandSpec& spec = k.op->operands[i];
+    if (spec.written) continue;
+    if (spec.periodic) traits.periodic |= 1u << i;
+    if (k.kind == Kind::kFolded && spec.is_row() &&
+        problem.tensors[spec.tensor].dtype != DType::kAbsent)
       traits.streamed |= 1u << i;
+  }
   if (k.op->op.choose) k.op->op.choose(problem, traits.options);
   return traits;
 }
@@ -199,7 +210,7 @@ std::int32_t lane_group(const RowKernel& k, const RowTraits& traits) {
 
 std::int64_t accesses_of(std::int64_t width, std::int64_t n, std::int64_t group) {
   if (group == 0) return (width + n - 1) / n;
-  return width / group * lanes_of_group(group / n) + (width % group + n - 1) / n;
+  return width / group * slots_of_group(group / n) + (width % group + n - 1) / n;
 }
 
 std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c) {
@@ -243,7 +254,15 @@ RowTraits traits_with(const RowKernel& k, const Problem& problem, const RowConfi
   traits.full =
       held_once && !cut && row * traits.n == width && (is_tiled(k) ? row % held == 0 : held == row);
   if (k.kind == Kind::kGrid) traits.kept = columns_kept(k, problem, traits, c);
+  if (k.op->folds_groups) traits.fold_lanes = fold_lanes(traits, c.threads);
   return traits;
+}
+
+std::int32_t fold_lanes(const RowTraits& traits, std::int32_t threads) {
+  const std::int32_t accesses = traits.group > 0 ? traits.group / traits.n : 32;
+  std::int32_t lanes = 1;
+  while (lanes < 32 && accesses % (2 * lanes) == 0 && threads % (2 * lanes) == 0) lanes *= 2;
+  return lanes;
 }
 
 std::int32_t row_vectors_for(std::int64_t accesses, std::int64_t threads) {
@@ -262,7 +281,9 @@ std::int64_t kept_bytes(const RowKernel& k, const Problem& problem, const RowCon
            c.vectors * c.threads * c.rows;
   if (k.kind != Kind::kShared) return 0;
   const RowTraits traits = traits_of(k, problem);
-  const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n : 1;
+  const std::int64_t whole = k.op->op.reduces_groups ? traits.group / traits.n
+                             : k.op->folds_groups    ? fold_lanes(traits, c.threads)
+                                                     : 1;
   const std::int64_t parts = c.cluster * whole;
   return (accesses(k, problem) + parts - 1) / parts * whole * traits.kept;
 }
@@ -291,21 +312,25 @@ bool reads_in_ring(const RowKernel& k, const Problem& problem) {
   return traits.streamed != 0;
 }
 
-int folded_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c) {
+int folded_registers(const RowKernel& k, const Problem& problem, const RowTraits& traits,
+                     const RowConfig& c) {
   constexpr int kOthers = 44;
   int words = std::popcount(k.op->folded) * traits.n;
   for (std::size_t i = 0; i < k.op->operands.size(); ++i) {
     const RowOperandSpec& spec = k.op->operands[i];
-    if (!spec.written && has_columns(spec.role)) words += traits.n * size_of(traits.types[i]) / 4;
+    if (!spec.written && has_columns(spec.role) &&
+        problem.tensors[spec.tensor].dtype != DType::kAbsent)
+      words += traits.n * size_of(traits.types[i]) / 4;
   }
   if (size_of(traits.types[0]) < 4) words += traits.n / 2;  // a row that stays as f32
   return kOthers + c.vectors * words;
 }
 
-std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t rows) {
-  const std::int64_t groups = (rows + c.rows - 1) / c.rows;
+std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t rows,
+                           std::int64_t period) {
+  const std::int64_t all = (rows + period - 1) / period, groups = (all + c.rows - 1) / c.rows;
   const std::int64_t short_chains = (groups + kMaxFoldedRows - 1) / kMaxFoldedRows;
-  return std::min(std::max(units * c.blocks, short_chains), groups);
+  return period * std::min(std::max(units * c.blocks / period, short_chains), groups);
 }
 
 bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
@@ -325,7 +350,7 @@ bool fits(const RowKernel& k, const Problem& problem, const RowConfig& c,
   }
   if (k.kind == Kind::kFolded) {
     const int warps = (c.threads * c.rows + 31) / 32;
-    if (folded_registers(k, traits, c) > std::min(255, 65536 / (warps * 32 * c.blocks)))
+    if (folded_registers(k, problem, traits, c) > std::min(255, 65536 / (warps * 32 * c.blocks)))
       return false;
     // With a block's reduction slots.
     if ((kept_bytes(k, problem, c) + kStaticShared) * c.blocks > device.shared_bytes_per_block)

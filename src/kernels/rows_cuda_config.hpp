@@ -54,10 +54,14 @@ std::int64_t grid_blocks(const RowConfig& c, const DeviceInfo& device);
 /// True if the kFolded kernel can load a problem's rows: in accesses of 16 bytes.
 bool reads_in_ring(const RowKernel& k, const Problem& problem);
 /// An upper bound of its registers per thread.
-int folded_registers(const RowKernel& k, const RowTraits& traits, const RowConfig& c);
-/// Its number of blocks for so many rows: those that run at once, or more where a thread would add
-/// up too many rows in f32. Never decreases as the rows grow.
-std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t rows);
+int folded_registers(const RowKernel& k, const Problem& problem, const RowTraits& traits,
+                     const RowConfig& c);
+/// Its number of blocks for so many rows, a multiple of their period: those that run at once, or
+/// more where a thread would add up too many rows in f32. Never decreases as the rows grow.
+std::int64_t folded_blocks(const RowConfig& c, std::int64_t units, std::int64_t rows,
+                           std::int64_t period);
+/// RowTraits::fold_lanes of a program whose results are folded over groups.
+std::int32_t fold_lanes(const RowTraits& traits, std::int32_t threads);
 
 /// Tiles of a row of `accesses` accesses.
 std::int64_t tiles_of(std::int64_t accesses, const RowConfig& c);

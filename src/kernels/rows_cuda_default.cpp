@@ -75,7 +75,8 @@ std::int32_t blocks_for(const RowKernel& k, const Problem& problem, const RowCon
   const int most = std::min(65536 / (needed * threads), threads_per_unit(device) / threads);
   std::int32_t found = 0;
   for (const std::int64_t b : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
-    if (b <= most) found = static_cast<std::int32_t>(b);
+    if (b <= most && (k.kind != Kind::kFolded || (b != 5 && b <= 8)))  // its knob's values
+      found = static_cast<std::int32_t>(b);
   return found;
 }
 
@@ -140,7 +141,10 @@ RowConfig pick_tiles(const RowKernel& k, const Problem& problem, const DeviceInf
   const std::int64_t row = accesses(k, problem);
   const RowTraits traits = traits_of(k, problem);
   const bool heads = traits.shape.head_width > 0;
-  const std::int32_t wanted = heads ? 2 : vectors_of_tiles(k, problem, device);
+  std::int32_t wanted = heads ? 2 : vectors_of_tiles(k, problem, device);
+  // All of a group's accesses, where they are more than the lanes of a warp.
+  if (k.op->op.reduces_groups && !heads)
+    while (wanted < 4 && wanted * 32 * traits.n < traits.group) wanted *= 2;
   RowConfig best;
   best.threads = 0;
   double least = 1e9;

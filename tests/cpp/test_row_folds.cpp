@@ -66,9 +66,10 @@ void check(int rows, int width, int part, const How& how) {
   job.call.nest.rank = 1, job.call.nest.sizes[0] = static_cast<std::uint32_t>(rows);
   job.operands = 3, job.rows_of = 0b101, job.written = 0b100, job.at_columns = 0b111;
   job.tile = width, job.paired = how.bf16, job.short_nans = how.bf16, job.stream = how.stream;
-  job.partials = sums.data(), job.part_rows = part;
-  for (int p = 0; p < parts; ++p)
+  for (int p = 0; p < parts; ++p) {
+    job.partials = sums.data() + static_cast<std::ptrdiff_t>(p) * 2 * width;
     DLBLAS_ISA::walk_rows<RowFolded>(job, p * part, std::min(rows, (p + 1) * part));
+  }
   ASSERT_EQ(sums.back(), 17) << "written past the last part";
   for (int p = 0; p < parts; ++p) {
     for (int c = 0; c < width; ++c) {
@@ -98,17 +99,23 @@ TEST(RowFolds, AreCutBySizesAlone) {
   for (const std::int64_t bucket : {1, 2, 64, 96, 1024, 16384, 131072, 1 << 22}) {
     for (const std::int64_t width : {1, 8, 100, 1000, 4096, 65536, 1 << 20}) {
       for (const std::int64_t rows : {bucket, bucket - bucket / 5, bucket / 2 + 1}) {
-        const kernels::CpuParts cpu = kernels::cpu_parts(rows, width);
-        EXPECT_GE(cpu.rows * cpu.count, rows);
-        EXPECT_LE(cpu.rows, kMaxFoldedRows);
-        EXPECT_LE(cpu.count, kernels::most_cpu_parts(bucket)) << rows << "×" << width;
-        const kernels::CudaParts cuda = kernels::cuda_parts(rows, width);
-        EXPECT_GE(cuda.rows * cuda.rows_at_once * cuda.parts, rows);
-        EXPECT_LT(cuda.rows * cuda.rows_at_once * (cuda.parts - 1), rows) << "a part has rows";
-        EXPECT_GE(cuda.tiles * cuda.threads, width);
-        EXPECT_EQ(cuda.threads * cuda.rows_at_once, 256);
-        EXPECT_LE(cuda.rows, kMaxFoldedRows);
-        EXPECT_LE(cuda.parts, kernels::most_cuda_parts(bucket, width)) << rows << "×" << width;
+        for (const std::int64_t period : {1, 2, 8, 33}) {
+          const std::string what = text(rows, "×", width, ", period ", period);
+          const std::int64_t each = (rows + period - 1) / period;  // rows of a phase
+          const kernels::CpuParts cpu = kernels::cpu_parts(rows, width, period);
+          EXPECT_GE(cpu.rows * cpu.count, each) << what;
+          EXPECT_LE(cpu.rows, kMaxFoldedRows);
+          EXPECT_LE(cpu.count * period, kernels::most_cpu_parts(bucket, period)) << what;
+          const kernels::CudaParts cuda = kernels::cuda_parts(rows, width, period);
+          const std::int64_t share = cuda.rows * cuda.rows_at_once, parts = cuda.parts / period;
+          EXPECT_EQ(cuda.parts, parts * period) << what;
+          EXPECT_GE(share * parts, each) << what;
+          EXPECT_LT(share * (parts - 1), each) << "a part has rows: " << what;
+          EXPECT_GE(cuda.tiles * cuda.threads, width);
+          EXPECT_EQ(cuda.threads * cuda.rows_at_once, 256);
+          EXPECT_LE(cuda.rows, kMaxFoldedRows);
+          EXPECT_LE(cuda.parts, kernels::most_cuda_parts(bucket, width, period)) << what;
+        }
       }
     }
   }
@@ -138,9 +145,19 @@ TEST(RowFolds, CompileCleanForGpus) {
     for (const char* shape :
          {".full = true, .folded = 24, .streamed = 1}, "
           "dlblas::RowConfig{.threads = 256, .vectors = 2, .rows = 2, .ahead = 3}>",
+          ".nested = true, .folded = 24, .periodic = 2, .streamed = 1}, "
+          "dlblas::RowConfig{.threads = 64, .vectors = 1, .rows = 4, .ahead = 2}>",
           ".folded = 24, .streamed = 1}, "
           "dlblas::RowConfig{.threads = 8, .vectors = 2, .rows = 32, .ahead = 1}>"})
       clean(text("dlblas::row_folded<dlblas::test::RowFolded, ", types, ".n = 8, ", shape), arch);
+    for (const char* rest : {".n = 8, .group = 512, .folded = 24, .fold_lanes = 32",
+                             ".n = 1, .group = 49, .folded = 24, .fold_lanes = 1",
+                             ".n = 4, .folded = 24, .fold_lanes = 16"}) {
+      clean(text("dlblas::row_fold_groups<", types, rest, "}>"), arch);
+      clean(text("dlblas::row_registers<dlblas::test::RowFolded, ", types, rest,
+                 "}, dlblas::RowConfig{.threads = 32, .vectors = 2, .rows = 4}>"),
+            arch);
+    }
   }
 }
 

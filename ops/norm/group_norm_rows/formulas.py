@@ -17,13 +17,14 @@ def group_norm_rows(
     if x.shape[-1] == 0:
         return (x,)
     group = np.arange(x.shape[-1]) // scalars["inner"]
+    rows = np.arange(np.prod(x.shape[:-1], dtype=int)).reshape(x.shape[:-1]) % scalars["groups"]
     difference = x - np.mean(x, axis=-1, keepdims=True)
     variance = np.mean(difference**2, axis=-1, keepdims=True)
     y = difference / np.sqrt(variance + scalars["eps"])
     if "weight" in tensors:
-        y = y * tensors["weight"][..., group]
+        y = y * tensors["weight"][rows][..., group]
     if "bias" in tensors:
-        y = y + tensors["bias"][..., group]
+        y = y + tensors["bias"][rows][..., group]
     return (y / (1 + np.exp(-y)) if scalars["activation"] else y,)
 
 

@@ -1,6 +1,7 @@
-"""The gradient of group_norm_rows in torch's own operators, in f32; recomputes the statistics.
+"""The gradient of group_norm_rows: group_norm_backward; where torch is to differentiate it again, a
+formula in torch's own operators, in f32. Both recompute the statistics.
 
-Read next: ../../../python/dlblas/torch/_autograd.py.
+Read next: group_norm_rows.py (AUTOGRAD), ../../../python/dlblas/torch/_autograd.py.
 """
 
 from __future__ import annotations
@@ -9,28 +10,44 @@ from typing import Any
 
 import torch
 
-from .norm_gradient import affine, normalise, silu_slope, through_norm  # ops/norm/gradient.py
+from .norm_gradient import (  # ops/norm/gradient.py
+    affine,
+    by_operator,
+    normalise,
+    of_phases,
+    silu_slope,
+    through_norm,
+    to_phases,
+)
+
+_Tensor = torch.Tensor | None
 
 
 def group_norm_rows(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    inner: int,
-    eps: float,
-    activation: str,
-    dy: torch.Tensor,
-) -> tuple[torch.Tensor | None, ...]:
+    x: torch.Tensor, weight: _Tensor, bias: _Tensor, groups: int, inner: int, eps: float,
+    activation: str, dy: torch.Tensor,
+) -> tuple[_Tensor, ...]:  # fmt: skip
     """Gradients of x, weight and bias."""
+    if torch.is_grad_enabled():
+        return formula(x, weight, bias, inner, eps, activation, dy)
+    return by_operator(
+        torch.ops.dlblas.group_norm_backward, dy, (x, weight, bias), groups, inner, eps, activation
+    )
+
+
+def formula(
+    x: torch.Tensor, weight: _Tensor, bias: _Tensor, inner: int, eps: float, activation: str,
+    dy: torch.Tensor,
+) -> tuple[_Tensor, ...]:  # fmt: skip
     width = x.shape[-1]
 
     def of_columns(vector: torch.Tensor) -> torch.Tensor:
-        return vector.float().repeat_interleave(inner, -1)[..., :width]
+        return of_phases(vector, x).repeat_interleave(inner, -1)[..., :width]
 
     def of_channels(columns: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         channels = like.shape[-1]  # the last one may be short
         whole = torch.nn.functional.pad(columns, (0, channels * inner - width))
-        return whole.unflatten(-1, (channels, inner)).sum(-1).to(like.dtype)
+        return to_phases(whole.unflatten(-1, (channels, inner)).sum(-1), like)
 
     n, scale = normalise(x.float(), eps)
     columns = [None if v is None else of_columns(v) for v in (weight, bias)]

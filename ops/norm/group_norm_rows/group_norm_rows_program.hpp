@@ -1,5 +1,6 @@
-// group_norm_rows: layer_norm of rows whose weight and bias belong to the row and to groups of
-// `inner` columns (a channel's positions), followed by silu if the call requests it.
+// group_norm_rows: layer_norm of rows whose weight and bias belong to the row's phase, t % groups,
+// and to groups of `inner` columns (a channel's positions), followed by silu if the call requests
+// it.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

@@ -10,20 +10,24 @@
 namespace dlblas::norm {
 
 enum GroupNormTensor : int { kGroupNormX, kGroupNormWeight, kGroupNormBias };
-enum GroupNormLetter : int { kGroupNormT, kGroupNormC, kGroupNormInner };
+enum GroupNormLetter : int { kGroupNormT, kGroupNormC, kGroupNormGroups, kGroupNormInner };
+enum GroupNormScalar : int { kGroupNormEps = 2, kGroupNormActivation };
 
 template <typename Row>
 void group_norm_rows_row(Row& row) {
   const auto width = row.size(kGroupNormC), inner = row.size(kGroupNormInner);
   const auto x = [&](auto c) { return row.load(kGroupNormX, c); };
-  const auto moments = layer_norm_moments(row, width, row.scalar(1), x);
+  const auto moments = layer_norm_moments(row, width, row.scalar(kGroupNormEps), x);
+  const auto phase = row.index() % row.size(kGroupNormGroups);
   row.each(width, [&](auto c) {
-    const double factor = row.has(kGroupNormWeight) ? row.load(kGroupNormWeight, c / inner) : 1;
+    const double factor =
+        row.has(kGroupNormWeight) ? row.load_row(kGroupNormWeight, phase, c / inner) : 1;
     const double product = moments.normed(x(c)) * factor;
-    double y = product + (row.has(kGroupNormBias) ? row.load(kGroupNormBias, c / inner) : 0);
+    double y =
+        product + (row.has(kGroupNormBias) ? row.load_row(kGroupNormBias, phase, c / inner) : 0);
     double off = std::abs(factor) * moments.normed_off(x(c)) + std::abs(product) + std::abs(y) +
                  2 * 0x1p-126 / kRounding;
-    if (row.integer(2) == 1) {
+    if (row.integer(kGroupNormActivation) == 1) {
       const auto gate = activation::SiluPoint::at(y);
       off = 1.1 * off + activation::kSecondOrder * gate.value_off + activation::kTiny;
       y = gate.value;

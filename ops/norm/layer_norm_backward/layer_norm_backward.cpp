@@ -21,14 +21,7 @@ OperatorDef layer_norm_backward() {
   kernels::set_shared_row_oracle<layer_norm_backward_shared<kernels::HostRow>,
                                  layer_norm_backward_row<kernels::HostRow>,
                                  layer_norm_backward_size>(def);
-  def.bound = [](const Problem& problem, int result) {
-    const DType dtype = problem.tensors[kGradDx + result].dtype;
-    const FloatTraits out = float_traits(dtype);
-    // dweight and dbias are rounded from f64; an f32 dx has no rounding beyond its last product's.
-    return Bound{.magnitude = kRounding * (1 + out.eps),
-                 .value = result == 0 && dtype == DType::kF32 ? 0 : out.eps / 2,
-                 .absolute = out.tiny};
-  };
+  def.bound = bound_of_gradient<kGradDx>;
   def.check = check_eps<kGradEps>;
   def.work_per_row = work_of_row<30, kLayerNormC>;
   kernels::add_row_implementations(def,

@@ -23,7 +23,11 @@ def layernorm_gated_rows(
     if not scalars["is_rms_norm"]:
         v = v - np.mean(v, axis=-1, keepdims=True)
     y = v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True) + scalars["eps"])
-    y = y * tensors.get("weight", np.ones(())) + tensors.get("bias", np.zeros(()))
+    rows = np.arange(np.prod(v.shape[:-1], dtype=int)).reshape(v.shape[:-1]) % scalars["groups"]
+    if "weight" in tensors:
+        y = y * tensors["weight"][rows]
+    if "bias" in tensors:
+        y = y + tensors["bias"][rows]
     return (y * gate if before else y,)
 
 

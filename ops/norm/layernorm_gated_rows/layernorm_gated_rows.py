@@ -2,15 +2,16 @@
 
 DOCS: dict[str, dict[str, str]] = {
     "layernorm_gated_rows": {
-        "summary": "Normalises rows, each with its own weight, with a silu gate before or after.",
+        "summary": "Normalises rows, in turn with some weights, with a silu gate before or after.",
         "formula": (
             "n(v) = (v − mean_C(v)) · rsqrt(var_C(v) + eps) · weight + bias, with is_rms_norm "
-            "v · rsqrt(mean_C(v²) + eps) · weight + bias; y = n(x) · silu(z) with "
-            "norm_before_gate, else n(x · silu(z)); without z, n(x)"
+            "v · rsqrt(mean_C(v²) + eps) · weight + bias, weight and bias of row t % groups; "
+            "y = n(x) · silu(z) with norm_before_gate, else n(x · silu(z)); without z, n(x)"
         ),
         "shapes": (
-            "x, weight, bias and z [*T, C] -> y [*T, C]. A row is a group of channels: "
-            "layernorm_gated views its tensors this way, without a copy."
+            "x and z [*T, C], weight and bias [groups, C] -> y [*T, C]. A row is a group of "
+            "channels: layernorm_gated views its tensors this way, without a copy. T's last "
+            "dimension is a multiple of groups, or the only one."
         ),
         "dtypes": (
             "x is f32, f16 or bf16; z and y have x's dtype; weight and bias have x's dtype or f32."
@@ -35,5 +36,5 @@ ARGUMENTS: dict[str, str] = {
     "is_rms_norm": "if true, divides by the root mean square and subtracts no mean",
 }
 
-# Written in torch's operators: gradient.py.
+# By the backward operator, or, to be differentiated again, in torch's operators: gradient.py.
 AUTOGRAD = {"layernorm_gated_rows": {"formula": "gradient", "second": "formula"}}

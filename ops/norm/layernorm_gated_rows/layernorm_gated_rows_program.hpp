@@ -1,6 +1,6 @@
-// layernorm_gated_rows: layer_norm or rms_norm of rows that each have their own weight, times
-// silu(z) before or after the norm. A row gated before is kept in f32, so its gate is computed
-// once.
+// layernorm_gated_rows: layer_norm or rms_norm of rows whose weight is that of their phase, t %
+// groups, times silu(z) before or after the norm. A row gated before is kept in f32, so its gate is
+// computed once.
 // Compiled by NVRTC and, per instruction set, by the build; see device/row/program.hpp.
 #pragma once
 

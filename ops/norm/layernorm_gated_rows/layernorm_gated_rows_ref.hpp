@@ -14,7 +14,8 @@
 namespace dlblas::norm {
 
 enum GatedNormTensor : int { kGatedX, kGatedWeight, kGatedBias, kGatedZ };
-enum GatedNormScalar : int { kGatedEps, kGatedBehind, kGatedRms };
+enum GatedNormLetter : int { kGatedT, kGatedC, kGatedGroups };
+enum GatedNormScalar : int { kGatedEps = 1, kGatedBehind, kGatedRms };
 
 template <typename Row>
 void layernorm_gated_rows_row(Row& row) {
@@ -28,15 +29,16 @@ void layernorm_gated_rows_row(Row& row) {
     return before ? activation::gated_off(row.load(kGatedX, c), 0, gate(c)) : 0.0;
   };
   const double eps = row.scalar(kGatedEps);
+  const auto phase = row.index() % row.size(kGatedGroups);
   const auto m = rms ? rms_moments(row, width, eps, x) : layer_norm_moments(row, width, eps, x);
   const double common = rms ? 0 : row.sum(width, x_off) / n;
   const double moved =
       row.sum(width, [&](auto c) { return std::abs(x(c) - m.mean) * (x_off(c) + common); });
   const double factor_off = before ? moved / n * m.rstd * m.rstd : 0;
   row.each(width, [&](auto c) {
-    const double weight = row.has(kGatedWeight) ? row.load(kGatedWeight, c) : 1;
+    const double weight = row.has(kGatedWeight) ? row.load_row(kGatedWeight, phase, c) : 1;
     const double product = m.normed(x(c)) * weight;
-    double y = product + (row.has(kGatedBias) ? row.load(kGatedBias, c) : 0);
+    double y = product + (row.has(kGatedBias) ? row.load_row(kGatedBias, phase, c) : 0);
     double off =
         m.normed_off(x(c)) + m.rstd * (x_off(c) + common) + std::abs(m.normed(x(c))) * factor_off;
     off = activation::kSecondOrder * std::abs(weight) * off + 2 * 0x1p-126 / kRounding +

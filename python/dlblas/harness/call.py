@@ -91,6 +91,8 @@ class Call:
         made = _functions.native["results"](case.op, (), {**named, **self.scalars})
         self.results: list[Guarded] = []
         self.result_names = [row[0] for row in made]
+        of_rows = (t["dims"] and t["dims"][0]["leading"] for t in facts["results"])
+        self.all_of_rows = all(of_rows)  # no result is a sum over rows
         for i, (name, code, bits, shape, _) in enumerate(made):
             receiver = self.form["receives"][i] if self.form else ""
             if receiver:

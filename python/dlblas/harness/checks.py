@@ -142,7 +142,7 @@ def check_batch(call: Call) -> None:
     it has in the whole batch."""
     if call.form or call.written or not call.results or not call.leading:
         return
-    if any(t.array.ndim < 2 for t in call.results):
+    if not call.all_of_rows or any(t.array.ndim < 2 for t in call.results):
         return
     rows = call.results[0].shape[0] // 2
     if rows == 0 or call.results[0].array.size == 0:
