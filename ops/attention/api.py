@@ -91,7 +91,8 @@ def flash_attention_varlen(
     """Attention of packed sequences of any lengths: ``flash_attention`` of each.
 
     q ``[T, H, D]``, k ``[U, Hkv, D]``, v ``[U, Hkv, Dv]``, cu_seqlens_q and cu_seqlens_k ``[N +
-    1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1`` -> o ``[T, H, Dv]``;
+    1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1``, and the first entry
+    counts as 0 -> o ``[T, H, Dv]``;
     with ``return_lse`` a tuple of o and lse, f32 ``[H, T]``. ``max_s`` and ``max_l``, the lengths
     of the longest sequences, are accepted for compatibility with other libraries and ignored.
     Lengths are read only on the device, so a captured graph serves other lengths. The other
