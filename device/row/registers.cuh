@@ -69,7 +69,8 @@ __device__ inline void reduce_shared(const float (&v)[kCount], uint32_t lanes, i
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
       const float high = i + kHalf < kCount ? v[i + kHalf] : 0;
-      half[i] = (upper ? high : v[i]) + __shfl_xor_sync(lanes, upper ? v[i] : high, kDistance);
+      const float kept = upper ? high : v[i], given = upper ? v[i] : high;
+      half[i] = kept + __shfl_xor_sync(lanes, given, kDistance);
     }
     const int middle = smaller(end, index + kHalf);
     reduce_shared<kDistance / 2, kSame>(half, lanes, lane, upper ? index + kHalf : index,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._functions import FUNCTIONS
 from .._dtypes import name_of
+from .._functions import FUNCTIONS
 from .._given import as_rows, asks_for_gradients, converted, flattens, grad_error, need
 from .._hooks import older_forms
 from .._joined import form as joined

@@ -226,8 +226,8 @@ def _bench_options(bench: argparse.ArgumentParser) -> None:
         "--share",
         type=_share,
         metavar="K/N",
-        help="gpu_rows, gpu_products, gpu_attention, gpu_llama: every N-th problem from the K-th; N "
-        "processes, each on a GPU of its own, measure them all",
+        help="gpu_rows, gpu_products, gpu_attention, gpu_llama: every N-th problem from the K-th; "
+        "N processes, each on a GPU of its own, measure them all",
     )
     bench.add_argument(
         "--within",

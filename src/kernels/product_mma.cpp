@@ -49,9 +49,7 @@ struct Mma : CudaForm<GemmTraits, GemmMmaConfig> {
     };
     return *t;
   }
-  static std::int32_t span(const Query& q) {
-    return tensor_core_span(product_size(q).k);
-  }
+  static std::int32_t span(const Query& q) { return tensor_core_span(product_size(q).k); }
   static GemmTraits traits(const Query& q, const GemmMmaConfig&) {
     return product_gemm_traits(q, 0, span(q));
   }

@@ -210,8 +210,7 @@ CudaMeasurer::Unrolled& CudaMeasurer::unroll(const Plan& plan, double ms) {
     }
   Unrolled made{&plan, &kernel, rotation_.launches(ms), 0, nullptr};
   // cuBLASLt's algorithm for another size is chosen outside captures; set 0 was checked.
-  for (std::size_t i = 1; i < rotation_.sizes; ++i)
-    cuda::check(run(kernel, sets_[i]), "launching");
+  for (std::size_t i = 1; i < rotation_.sizes; ++i) cuda::check(run(kernel, sets_[i]), "launching");
   record(made);
   replay(made);  // uploads the graph
   // For a short kernel, `ms` includes the host's part of a launch: the graph's own time decides.

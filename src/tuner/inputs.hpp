@@ -90,9 +90,9 @@ double tensor_bytes(const Operator& op, const Problem& problem);
 /// layouts and alignments allow; the same call if there is no other.
 Problem smaller_call(const Operator& op, const Problem& problem);
 
-/// The caller's own call of the key, of `sizes` by letter: fewer tokens than their bucket's end. The
-/// same problem where they are the end, or where tensors of this size would have another layout or
-/// alignment.
+/// The caller's own call of the key, of `sizes` by letter: fewer tokens than their bucket's end.
+/// The same problem where they are the end, or where tensors of this size would have another layout
+/// or alignment.
 Problem own_call(const Operator& op, const Problem& problem, const std::int64_t* sizes);
 
 /// What a candidate is checked on: values, and what else differs from the first call.

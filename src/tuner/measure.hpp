@@ -1,7 +1,7 @@
 // Runs candidates on inputs of our own: is the result right, and how long does it take? In:
 // (Problem, Plans, seed, the caller's sizes and copies of its index arguments), nothing else of the
-// caller's, so that a worker process can do it as well. Out: a kind of failure, or milliseconds. Two
-// implementations: this process (in_process.hpp), and another one that may be killed
+// caller's, so that a worker process can do it as well. Out: a kind of failure, or milliseconds.
+// Two implementations: this process (in_process.hpp), and another one that may be killed
 // (worker_measurer.hpp); tune chooses.
 // The library's only clock is here; tests bring their own. Flow: tune > inputs > [measure].
 // Read next: tuner/in_process.hpp; tuner/race.hpp, which decides what is measured.

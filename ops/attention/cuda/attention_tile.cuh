@@ -195,8 +195,8 @@ __device__ __forceinline__ float scaled_score(const AttentionParams& p, float sc
   if constexpr (!kStaged<S>) return scale > 0 ? dot : scale < 0 ? -dot : dot * 0.0f;
   float s = dot * scale;
   if constexpr (S.cap) {
-    // tanh x = 1 − 2 / (1 + e^2x), within 4 ulp of 1. All scores have one factor: a division of each
-    // took two fifths of cuda_wgmma's time. It is finite, since 0 · ∞ is NaN.
+    // tanh x = 1 − 2 / (1 + e^2x), within 4 ulp of 1. All scores have one factor: a division of
+    // each took two fifths of cuda_wgmma's time. It is finite, since 0 · ∞ is NaN.
     constexpr float kMost = 0x1.fffffep127f;
     const float inner = fminf(fmaxf(2 * kLog2E * scale / p.cap, -kMost), kMost);
     const float power = DeviceMath::exp2(dot * inner);

@@ -85,7 +85,7 @@ struct Form : kernels::CudaForm<WgmmaTraits, AttentionWgmmaConfig>, AttentionWgm
   }
   static double milliseconds(const Query& q, const Config& c) {
     const auto& d = q.problem.dims;
-    constexpr double kPages = 1.1;  // over contiguous keys
+    constexpr double kPages = 1.1;      // over contiguous keys
     constexpr double kAnswered = 0.75;  // of lengths up to the table's end
     const double keys = kAnswered * static_cast<double>(d[kW] * d[kPage]);
     const double tiles =

@@ -27,7 +27,8 @@ class Session:
         within = request.get("within")
         self._until: float = request["asked"] + within if within is not None else math.inf
         self._only: list[str] = request.get("only") or []
-        self._first, self._step = request.get("share") or (1, 1)
+        first, step = request.get("share") or (1, 1)
+        self._first, self._step = int(first), int(step)
         self._offered = 0
         self.rounds = 5 if self.quick else ROUNDS
         self.info = dlblas.info()

@@ -41,9 +41,7 @@ struct Mma : kernels::CudaForm<GatedGpuTraits, GemmMmaConfig> {
     };
     return *t;
   }
-  static std::int32_t span(const Problem& p) {
-    return kernels::tensor_core_span(p.dims[kK]);
-  }
+  static std::int32_t span(const Problem& p) { return kernels::tensor_core_span(p.dims[kK]); }
   static GatedGpuTraits traits(const Query& q, const GemmMmaConfig&) {
     return gated_traits(q.problem, 0, span(q.problem));
   }
