@@ -17,10 +17,12 @@ import sys
 
 import tree
 
-_AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx2", "-mfma", "-mf16c"]
+_AVX2 = ["-mavx2", "-mfma", "-mf16c"]
+_AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", *_AVX2]
 _AMX = [*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
 ISA = {
-    "_avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "_avx2": _AVX2,
+    "w4/few_rows_simd": _AVX2,
     "_avx512": _AVX512,
     "_avx512vnni": [*_AVX512, "-mavx512vnni"],
     "_avx512bf16": [*_AVX512, "-mavx512bf16"],

@@ -4,6 +4,7 @@
 // ops/norm/layernorm_gated_backward/layernorm_gated_backward_program.hpp.
 #pragma once
 
+#include "ops/common/silu_gate.hpp"
 #include "ops/norm/layernorm_gated_rows/layernorm_gated_rows_program.hpp"
 
 namespace dlblas::norm {

@@ -13,6 +13,7 @@
 // layer_norm_moments.hpp, layernorm_gated_backward/layernorm_gated_backward_ref.hpp.
 #pragma once
 
+#include "device/oracle/fold.hpp"
 #include "ops/common/silu_point.hpp"
 #include "ops/norm/layer_norm_moments.hpp"
 
