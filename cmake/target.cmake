@@ -72,8 +72,9 @@ target_link_libraries(dlblas_objects PUBLIC Threads::Threads ${CMAKE_DL_LIBS} m)
 
 # Half of what most files take is the standard library's headers. Levels have flags of their own, which cannot share them.
 if(DLBLAS_PCH)
-  target_precompile_headers(dlblas_objects PRIVATE <algorithm> <array> <atomic> <bit> <cmath> <cstring> <filesystem>
-    <functional> <map> <memory> <mutex> <numeric> <optional> <set> <string> <string_view> <unordered_map> <vector>)
+  set(standard_headers <algorithm> <array> <atomic> <bit> <cmath> <cstring> <filesystem> <functional> <map> <memory>
+    <mutex> <numeric> <optional> <set> <string> <string_view> <unordered_map> <vector>)
+  target_precompile_headers(dlblas_objects PRIVATE ${standard_headers})
   set(levels ${dlblas_kernels})
   list(FILTER levels INCLUDE REGEX "_(baseline|avx2|avx512|avx512vnni|avx512bf16|amx)\\.cpp$")
   set_source_files_properties(${levels} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
