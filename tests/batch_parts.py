@@ -79,7 +79,7 @@ def kept(array: Any, dims: list[str], cut: Cut) -> Any:
     for axis, text in enumerate(dims):
         one = text.startswith("1|") and array.shape[axis] == 1
         index.append(slice(None) if one else cut.slices.get(text, slice(None)))
-    return array[tuple(index)]
+    return array[(*index, ...)]  # an array of no dimensions stays one
 
 
 def part_of(given: Given, dims: dict[str, list[str]], cut: Cut) -> Given:

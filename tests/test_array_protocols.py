@@ -102,6 +102,23 @@ def test_entries_that_numpy_takes_are_taken() -> None:
         np.testing.assert_array_equal(dlblas.rms_norm(Interface(**changes), W), EXPECTED)
 
 
+def test_numpy_scalars_keep_their_memory() -> None:
+    """A scalar's __array_interface__ describes memory that nothing keeps; two scalars of a call
+    described the same."""
+    a, b = np.ones((1, 2, 4), np.int8), np.ones((1, 4, 3), np.int8)
+    draw = np.random.default_rng(1)
+    for _ in range(50):
+        scales = np.float32(draw.random()), np.float32(draw.random())
+        got = dlblas.batched_scaled_mm(a, b, *scales, out_dtype="f32")
+        rows = dlblas.reference("batched_scaled_mm", (a, b, *scales), {"out_dtype": "f32"})
+        right = 4 * np.float64(scales[0] * scales[1])
+        np.testing.assert_allclose(got, right, rtol=1e-6)
+        np.testing.assert_allclose(rows[0].value, right, rtol=1e-12)
+    place = np.float32(7)
+    with pytest.raises(dlblas.errors.ArgumentError, match=r"out .*read-only"):
+        dlblas.rms_norm(X[0, :1], W[:1], out=place)
+
+
 def test_memory_that_cannot_be() -> None:
     kind = dlblas.errors.ShapeMismatchError
     for strides in ((2**62, 4), (-(2**62), 4), (32, -(2**61))):

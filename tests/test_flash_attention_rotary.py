@@ -106,6 +106,75 @@ def test_tables_in_every_shape() -> None:
     assert torch.equal(q, before[0]) and torch.equal(k, before[1])
 
 
+@pytest.mark.parametrize("which", [(True, True), (True, False), (False, True)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_half_tables_have_the_bits_of_whole_ones(
+    device: str, dtype: str, which: tuple[bool, bool]
+) -> None:
+    """The operator reads tables of D/2 columns where they lie: slices of rows, and one table of
+    both kinds."""
+    q, k, v, cos, sin = drawn(2, 37, 4, 2, 64, 32, dtype=getattr(torch, dtype), device=device)
+    whole = [torch.cat((t[..., :32], t[..., :32]), -1) for t in (cos, sin)]
+    tables = [
+        t[..., :32] if half else w for t, w, half in zip((cos, sin), whole, which, strict=True)
+    ]
+    composed = "composed" if device == "cpu" else "cuda_composed"
+    for causal in (False, True):
+        with dlblas.pinned(OP, composed):
+            want = dlblas.flash_attention_rotary(q, k, v, *whole, causal=causal)
+            got = dlblas.flash_attention_rotary(q, k, v, *tables, causal=causal)
+        assert all(torch.equal(a, b) for a, b in zip(want, got, strict=True))
+
+
+def test_half_tables_are_not_copied_on_a_cpu(monkeypatch: Any) -> None:
+    from dlblas.ops import attention_api
+
+    def copies(table: Any) -> Any:
+        raise AssertionError("a copy")
+
+    q, k, v, cos, sin = drawn(2, 9, 4, 2, 16, 8)
+    halves = cos[..., :8], sin[..., :8]
+    want = dlblas.fused_rotary_and_fa(q, k, v, cos, sin)
+    monkeypatch.setattr(attention_api, "doubled", copies)
+    for tables in (halves, [t.expand(2, -1, -1) for t in halves]):
+        made = dlblas.fused_rotary_and_fa(q, k, v, *tables)
+        torch.testing.assert_close(made, want, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_half_tables() -> None:
+    q, k, v, cos, sin = drawn(2, 13, 4, 2, 16, 8)
+    ours = [t.clone().requires_grad_() for t in (q, k, v, cos[..., :8], sin[..., :8])]
+    theirs = [t.detach().double().requires_grad_() for t in ours]
+    o, _ = dlblas.flash_attention_rotary(*ours, causal=True)
+    weights = torch.randn(o.shape, generator=torch.Generator().manual_seed(3))
+    (o * weights).sum().backward()
+    doubled = [torch.cat((t, t), -1) for t in theirs[3:]]
+    (wanted(*theirs[:3], *doubled, True) * weights.double()).sum().backward()
+    for mine, its in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad.double(), its.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_errors_of_the_compatibility_name(grad: bool) -> None:
+    q, k, v, cos, sin = drawn(2, 9, 4, 2, 16, 8)
+    q.requires_grad_(grad)
+    errors = dlblas.errors
+    name = "^FusedRotaryAndFA.apply: "
+    for wrong, argument, kind in (
+        ((q, k.half(), v, cos, sin), "k", errors.UnsupportedDtypeError),
+        ((q, k, v.half(), cos, sin), "v", errors.UnsupportedDtypeError),
+        ((q, k[:, :8], v, cos, sin), "k", errors.ShapeMismatchError),
+        ((q, k, v, cos[..., :5], sin), "cos", errors.ShapeMismatchError),
+        ((q, k, v, cos, sin[:, :4]), "sin", errors.ShapeMismatchError),
+        ((q, k, v, cos, sin.half()), "sin", errors.UnsupportedDtypeError),
+    ):
+        with pytest.raises(kind, match=name) as refused:
+            FusedRotaryAndFA.apply(*wrong)
+        assert refused.value.op == "FusedRotaryAndFA.apply"
+        assert refused.value.argument == argument
+
+
 @pytest.mark.parametrize("device", [CPU, GPU])
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_are_torchs(device: str, causal: bool) -> None:

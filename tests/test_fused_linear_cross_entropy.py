@@ -196,6 +196,98 @@ def test_what_is_refused(device: str) -> None:
         dlblas.fused_linear_cross_entropy(x, weight.cpu().numpy(), target)
 
 
+def _grads(loss: Any, leaves: Any) -> tuple[Any, ...]:
+    share = torch.arange(1, loss.numel() + 1, device=loss.device).reshape(loss.shape)
+    return (loss, *torch.autograd.grad(loss, leaves, share.to(loss.dtype)))
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_one_graph_serves_any_number_of_rows(
+    reduction: str, marked: bool, device: str, monkeypatch: Any
+) -> None:
+    """Of one part and of several: the number of parts is not the graph's. Loss and gradients have
+    the bits of a plain call, and no node of the graph holds logits."""
+    from torch._dynamo.testing import AotEagerAndRecordGraphs, CompileCounterWithBackend
+
+    monkeypatch.setattr(fused, "_MIN_ROWS", 16)
+    monkeypatch.setattr(fused, "_LOGITS", 1)
+    recorded = AotEagerAndRecordGraphs()
+    counter = CompileCounterWithBackend(recorded)
+
+    def head(x: Any, weight: Any, target: Any, bias: Any) -> Any:
+        return dlblas.fused_linear_cross_entropy(
+            x, weight, target, bias, lse_square_scale=1e-2, reduction=reduction
+        )
+
+    torch.compiler.reset()
+    compiled = torch.compile(head, fullgraph=True, backend=counter, dynamic=None)
+    weight = torch.randn(33, 24, device=device, requires_grad=True)
+    bias = torch.randn(33, device=device, requires_grad=True)
+    for rows in (9, 15, 16, 17, 48, 100, 257):
+        x = torch.randn(rows, 24, device=device, requires_grad=True)
+        target = torch.randint(0, 33, (rows,), device=device)
+        target[rows // 2] = -100
+        if marked:
+            for tensor in (x, target):
+                torch._dynamo.mark_dynamic(tensor, 0)
+        assert len(fused.parts_of(rows, 33, 4)) == -(-rows // 16)
+        want, got = (
+            _grads(call(x, weight, target, bias), (x, weight, bias)) for call in (head, compiled)
+        )
+        assert all(torch.equal(a, b) for a, b in zip(want, got, strict=True))
+    assert counter.frame_count == (1 if marked else 2)  # unmarked: the first size, then any
+    graphs = (*recorded.fw_graphs, *recorded.bw_graphs)
+    nodes = [node for graph in graphs for node in graph.graph.nodes if node.op == "call_function"]
+    ours = {str(n.target) for n in nodes if str(n.target).startswith("dlblas.")}
+    passes = ["", "_backward"] if reduction == "none" else [""]
+    assert ours == {f"dlblas._linear_cross_entropy{which}.default" for which in passes}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_its_torch_operators(reduction: str, device: str, monkeypatch: Any) -> None:
+    """torch's own checks of a schema, a fake and what a kernel returns."""
+    monkeypatch.setattr(fused, "_MIN_ROWS", 5)
+    monkeypatch.setattr(fused, "_LOGITS", 1)
+    dlblas.fused_linear_cross_entropy(
+        torch.ones(2, 4), torch.ones(3, 4), torch.zeros(2, dtype=torch.int64)
+    )
+    x, weight = (torch.randn(n, 24, device=device).bfloat16() for n in (12, 33))
+    target = torch.randint(0, 33, (12,), device=device)
+    bias, each = (torch.rand(33, device=device) for _ in range(2))
+    passes = torch.ops.dlblas._linear_cross_entropy, torch.ops.dlblas._linear_cross_entropy_backward
+    for optional in ((bias.bfloat16(), each), (None, None)):
+        given = (x, weight, target, *optional, -100, 0.1, 0.2, reduction, 3.0)
+        wanted = [True, True, optional[0] is not None]
+        for now in (wanted, [False] * 3):
+            if not (any(now) and reduction == "none"):
+                torch.library.opcheck(passes[0].default, (*given, now))
+        if reduction == "none":
+            torch.library.opcheck(passes[1].default, (torch.rand(12), *given, wanted))
+
+
+def test_no_rows_and_no_part(device: str) -> None:
+    x = torch.empty(0, 24, device=device, requires_grad=True)
+    weight = torch.randn(33, 24, device=device, requires_grad=True)
+    bias = torch.randn(33, device=device, requires_grad=True)
+    none = torch.empty(0, dtype=torch.int64, device=device)
+    loss = dlblas.fused_linear_cross_entropy(x, weight, none, bias, reduction="sum")
+    grads = torch.autograd.grad(loss, (x, weight, bias))
+    assert loss == 0 and all(not grad.any() for grad in grads)
+    assert [grad.shape for grad in grads] == [x.shape, weight.shape, bias.shape]
+
+
+def test_a_traced_call_is_refused_as_a_plain_one(device: str) -> None:
+    """The fakes of its operators see all rows at once."""
+    x, target = torch.randn(6, 16, device=device), torch.zeros(6, dtype=torch.int64, device=device)
+    compiled = torch.compile(dlblas.fused_linear_cross_entropy, fullgraph=True, backend="aot_eager")
+    weight = torch.randn(20, 16, device=device)
+    for wrong in ((x, weight.half(), target), (x, weight, target, torch.ones(19, device=device))):
+        for call in (dlblas.fused_linear_cross_entropy, compiled):
+            with pytest.raises(Exception, match=r"(weight|\bb|bias)\b.*; expected"):
+                call(*wrong)
+
+
 @pytest.mark.gpu
 def test_no_wait_for_the_device() -> None:
     x = torch.randn(300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)

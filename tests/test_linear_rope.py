@@ -122,6 +122,41 @@ def test_bad_calls_name_the_argument(device: str) -> None:
         dlblas.linear_rope(x, weight, cos, sin[1:], 3)
 
 
+@pytest.mark.parametrize("way", ["to_half", "one row of tables for a sequence", "gradient"])
+def test_tables_of_half_the_width_are_not_copied(way: str, monkeypatch: Any) -> None:
+    """Where apply_rotary_pos_emb rotates; the bits are those of whole tables."""
+    from dlblas.ops import mlp_api
+
+    x, gain, weight = torch.randn(2, 5, 16), torch.rand(16) + 0.5, torch.randn(40, 16)
+    angles = torch.randn(*((2, 1, 4) if way.startswith("one") else (5, 4)))
+    halves = angles.cos(), angles.sin()
+    whole = [torch.cat((t, t), -1) for t in halves]
+    style = "interleaved_to_half" if way == "to_half" else "neox"
+    given = x, gain, weight
+    if way == "gradient":
+        x.requires_grad_()
+    results = []
+    for tables in (whole, halves):
+        y = dlblas.rms_norm_linear(*given, rope=(*tables, 2, 1, style, 8))
+        if tables is whole:
+
+            def copies(table: Any) -> Any:
+                raise AssertionError("a copy")
+
+            if way == "gradient":
+                y.sum().backward()
+                y, x.grad = x.grad, None
+            else:
+                monkeypatch.setattr(mlp_api, "doubled", copies)
+        elif way == "gradient":
+            saved = [t.shape for t in y.grad_fn.saved_tensors]
+            assert saved.count((5, 4)) == 2
+            y.sum().backward()
+            y = x.grad
+        results.append(y)
+    assert torch.equal(*results)
+
+
 @pytest.mark.parametrize("style", ["neox", "interleaved", "interleaved_to_half"])
 @pytest.mark.parametrize("tables", [(5, 8), (2, 5, 8), (5, 4)], ids=str)
 def test_gradients_with_rope(device: str, style: str, tables: tuple[int, ...]) -> None:

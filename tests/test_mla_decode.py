@@ -149,14 +149,14 @@ def test_tables_and_lengths_of_i64(device: str, heads: int, wide: str) -> None:
     assert all(map(torch.equal, got, expected))
 
 
-def test_a_scale_of_0_is_refused() -> None:
+def test_a_scale_of_0_weighs_keys_alike() -> None:
     q, cache, table = made([5], 2, torch.float32)
     parts = q[..., :512], q[..., 512:], cache[..., :512], cache[..., 512:], table
     lengths = torch.tensor([5], dtype=torch.int32)
-    with pytest.raises(dlblas.errors.ArgumentError, match="mla_decode: scale leaves nothing"):
-        dlblas.mla_decode(*parts, lengths, scale=0.0)
-    with pytest.raises(dlblas.errors.ArgumentError, match="mla_decode: scale leaves nothing"):
-        dlblas.mla_decode(*parts, lengths, scale=torch.tensor(0.0))
+    latents = cache[table[0].long(), :, :512].reshape(-1, 512)[:5]
+    for zero in (0.0, torch.tensor(0.0)):
+        o = dlblas.mla_decode(*parts, lengths, scale=zero)
+        torch.testing.assert_close(o, latents.mean(0).expand_as(o), rtol=1e-5, atol=1e-6)
     dlblas.mla_decode(*parts, lengths, scale=-0.5)
 
 

@@ -433,9 +433,6 @@ def by_pages(last: list[int]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("other", "error", "words"),
     [
-        ({"scale": 0.0}, errors.ArgumentError, "scale leaves nothing of q and k; expected"),
-        ({"scale": 0}, errors.ArgumentError, "scale leaves nothing of q and k"),
-        ({"scale": np.float32(0)}, errors.ArgumentError, "scale leaves nothing of q and k"),
         ({"window": -1}, errors.ArgumentError, "window is out of range; expected 0 or more"),
         ({"window": (3, 0)}, errors.ArgumentTypeError, "window is no number of keys"),
         ({"q": None}, errors.ArgumentTypeError, "q is no array; expected"),

@@ -42,7 +42,8 @@ def flash_attention(
     the result is a tuple of o and ``lse = log Σ e^score``, f32 ``[B, H, S]``.
 
     - ``causal``: query s sees keys up to ``s + L − S``, so the last query sees the last key;
-    - ``scale``: None means ``1 / √D``;
+    - ``scale``: None means ``1 / √D``; with 0 a query weighs the keys that it sees alike (one more
+      pass over q);
     - ``window``: a query sees this many keys before its own position and, unless causal, as many
       after it;
     - ``softcap``: scores are ``softcap · tanh(scale · q · k / softcap)``;
@@ -60,8 +61,9 @@ def flash_attention(
     of ``flash_attention_lse``. Source: Dao, FlashAttention-2, 2023; Shah et al., FlashAttention-3,
     2024.
     """
+    scale, q = scale_of("flash_attention", scale, q)
     scalars = {
-        "causal": causal, "scale": scale_of("flash_attention", scale),
+        "causal": causal, "scale": scale,
         "window": window_of("flash_attention", window), "softcap": softcap or 0.0,
     }  # fmt: skip
     if bias is not None:
@@ -100,8 +102,9 @@ def flash_attention_varlen(
     is ``out``; errors are those of ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func
     of FlashAttention-2, Dao, 2023.
     """
+    scale, q = scale_of("flash_attention_varlen", scale, q)
     scalars = {
-        "causal": causal, "scale": scale_of("flash_attention_varlen", scale),
+        "causal": causal, "scale": scale,
         "window": window_of("flash_attention_varlen", window), "softcap": softcap or 0.0,
     }  # fmt: skip
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
@@ -164,6 +167,12 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any, *, out: Any 
     )  # fmt: skip
 
 
+# Of tables of D/2 columns a GPU gets a copy with D. Without it they take cuda_composed, since
+# cuda_mma and cuda_wgmma read tables of D columns only. Before this becomes False, on a GPU:
+# tests/test_flash_attention_rotary.py, and times of both ways.
+_DOUBLES_ON_CUDA = True
+
+
 def _as_bias(q: Any, k: Any, bias: Any) -> Any:
     """The bias with four dimensions and all keys, as a view; a mask as 0 and −inf."""
     shape = tuple(getattr(bias, "shape", ()))
@@ -221,11 +230,12 @@ def _f8_alone(op: str, q: Any, factors: tuple[Any, Any, Any], out_dtype: Any) ->
 
 
 def _table(table: Any, name: str, tokens: tuple[int, ...], width: int) -> Any:
-    """One table for all sequences, or one per sequence: a view unless it has D/2 columns."""
+    """One table for all sequences, or one per sequence: a view, but on a GPU of D/2 columns."""
     found = tuple(table.shape)
     table = without_heads(table, tokens)
     shape = tuple(table.shape)
-    if 2 * shape[-1] == width:
+    copied = _DOUBLES_ON_CUDA and "cuda" in str(getattr(table, "device", "cpu")).lower()
+    if copied and 2 * shape[-1] == width:
         table, shape = doubled(table), (*shape[:-1], width)
     wanted = (*tokens, shape[-1])
     ahead = (1,) * (len(wanted) - len(shape)) + shape

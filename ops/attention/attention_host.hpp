@@ -18,12 +18,14 @@ struct AttentionOp {
   int q, k, v, bias = -1, cu_q = -1, cu_k = -1, o, lse;  // tensors
   int batch, q_rows, heads, group, d, k_rows, dv;  // letters: heads of k, queries' for each of them
   int q_descale = -1, k_descale = -1, v_descale = -1;  // tensors [sequence, head of k], of f8
-  int cos = -1, sin = -1;  // tensors [1 or batch, row, d]: q and k are rotated first
+  int cos = -1, sin = -1;  // tensors [1 or batch, row, pairs or d]: q and k are rotated first
   bool packed() const { return cu_q >= 0; }
   bool rotates() const { return cos >= 0; }
   /// Columns of a head of q and k. With a rotation, letter `d` counts pairs.
   std::int64_t width(const std::int64_t* letters) const { return letters[d] * (rotates() ? 2 : 1); }
 };
+/// Whether a table of rotations has one column per pair, which serves both channels.
+inline bool has_half_rows(const Problem& p, int table) { return (p.ones[table] & 4) != 0; }
 /// Scalars, in the order of every schema, and their positions in the key.
 enum AttentionScalar : int { kCausal, kScale, kWindow, kSoftcap };
 enum AttentionKey : int { kCausalKey, kWindowKey, kSoftcapKey };

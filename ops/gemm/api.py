@@ -4,13 +4,12 @@
 
 In: arrays of any package that the operators accept. Out: their results; this module computes
 nothing, and torch.compile traces through it. Read next: matmul/, linear_residual/,
-scaled_mm_channel/, scaled_mm_block/, grouped_gemm_rows/.
+scaled_mm_channel/, scaled_mm_block/, batched_scaled_mm/, grouped_gemm_rows/.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 from .._empty import empty, f8_of_bytes
@@ -46,6 +45,7 @@ __all__ = [
 
 # Function -> the operators' argument names -> their names here.
 CALLED = {
+    "bmm_fp8": {name: name for name in ("a", "b", "a_scale", "b_scale", "out_dtype", "out")},
     "fp8_gemm": {"out_dtype": "output_dtype"},
     "grouped_gemm": {
         "weight": "b",
@@ -62,6 +62,7 @@ CALLED = {
 _matmul = FUNCTIONS["matmul"].call
 _linear_residual = FUNCTIONS["linear_residual"].call
 _batched, _batched_nt = (FUNCTIONS[name].call for name in ("batched_matmul", "batched_matmul_nt"))
+_batched_scaled = FUNCTIONS["batched_scaled_mm"].call
 _scaled_mm_channel = FUNCTIONS["scaled_mm_channel"].call
 _scaled_mm_block = FUNCTIONS["scaled_mm_block"].call
 _quantize_tensor = FUNCTIONS["quantize_tensor"].call
@@ -260,10 +261,11 @@ def bmm_fp8(
 
     a ``[*B, M, K]`` and b ``[*B, K, N]`` (column-major in SGLang and FlashInfer; any strides here)
     are f8e4m3; the scales dequantise and are numbers or arrays of one element -> out
-    ``[*B, M, N]`` in ``out_dtype``: bf16 (None), f16 or f32. One call of ``scaled_mm_channel`` per
-    matrix. ``out``: the destination, which shares no memory with the inputs. Errors:
-    ShapeMismatchError for leading dimensions that differ and for another shape of ``out``;
-    UnsupportedDtypeError for codes other than f8e4m3; those of ``scaled_mm``.
+    ``[*B, M, N]`` in ``out_dtype``: bf16 (None), f16 or f32. One call of ``batched_scaled_mm``, or
+    one per index of the first dimension where leading dimensions do not flatten. ``out``: the
+    destination, which shares no memory with the inputs. Errors: ShapeMismatchError for leading
+    dimensions that differ and for another shape of ``out``; UnsupportedDtypeError for codes other
+    than f8e4m3; those of ``scaled_mm``. Source: FlashInfer's function of this name.
     """
     need("bmm_fp8", a=a, b=b)
     _codes_are("bmm_fp8", "f8e4m3", a, b)
@@ -280,37 +282,34 @@ def bmm_fp8(
     if not lead:
         steps = _steps("bmm_fp8", a, b, a_scale=a_scale, b_scale=b_scale)
         return _scaled_mm_channel(a, b, *steps, out_dtype=out_dtype, out=out)
+    scales = (_vector("bmm_fp8", "a_scale", a_scale, a), _vector("bmm_fp8", "b_scale", b_scale, b))
     sizes = (*lead, a.shape[-2], b.shape[-1])
-    if a.shape[-1] != b.shape[-2]:  # said here, where there may be no matrix to say it of
-        expected, got = f"a's {a.shape[-1]} columns as rows", str(tuple(b.shape))
-        raise ShapeMismatchError.from_library(
-            f"bmm_fp8: b does not fit a; expected {expected}, got {got}",
-            "bmm_fp8", "b", expected, got,
-        )  # fmt: skip
     if out is None:
+        if len(lead) == 1 or all(flattens(x, 2) for x in (a, b)):
+            a, b = _flat(a, lead), _flat(b, lead)
+            return _batched_scaled(a, b, *scales, out_dtype=out_dtype).reshape(sizes)
         out = empty(a, sizes, out_dtype or "bf16", "bmm_fp8")
     elif tuple(out.shape) != sizes:
         raise ShapeMismatchError.from_library(
             f"bmm_fp8: out has another shape; expected {sizes}, got {tuple(out.shape)}",
             "bmm_fp8", "out", str(sizes), str(tuple(out.shape)),
         )  # fmt: skip
-    else:
+    elif len(lead) > 1:  # several calls, perhaps
         check_apart("bmm_fp8", out, a=a, b=b, a_scale=a_scale, b_scale=b_scale)
-        out_dtype = out_dtype or out.dtype
-    steps = (
-        _one_for_rows(_vector("bmm_fp8", "a_scale", a_scale, a), (a.shape[-2],)),
-        _vector("bmm_fp8", "b_scale", b_scale, b),
-    )
-    if 0 in lead:  # no matrix: one of no rows is refused where they would be
-        _scaled_mm_channel(
-            empty(a, (0, a.shape[-1]), a.dtype, "bmm_fp8"),
-            empty(b, tuple(b.shape[-2:]), b.dtype, "bmm_fp8"),
-            _one_for_rows(_vector("bmm_fp8", "a_scale", a_scale, a), (0,)), steps[1],
-            out_dtype=out_dtype, out=empty(out, (0, sizes[-1]), out.dtype, "bmm_fp8"),
-        )  # fmt: skip
-    for at in product(*map(range, lead)):
-        _scaled_mm_channel(a[at], b[at], *steps, out_dtype=out_dtype, out=out[at])
+    _multiply_codes(a, b, scales, out, out_dtype or out.dtype)
     return out
+
+
+def _multiply_codes(a: Any, b: Any, scales: tuple[Any, Any], out: Any, out_dtype: Any) -> None:
+    """One call for all matrices, or one per index of the first dimension where they do not
+    flatten."""
+    lead = tuple(b.shape[:-2])
+    if len(lead) > 1 and not all(flattens(x, 2) for x in (a, b, out)):
+        for i in range(lead[0]):
+            _multiply_codes(a[i], b[i], scales, out[i], out_dtype)
+    else:
+        a, b, out = (_flat(x, lead) for x in (a, b, out))
+        _batched_scaled(a, b, *scales, out_dtype=out_dtype, out=out)
 
 
 def fp8_gemm(
@@ -383,6 +382,8 @@ def _quantized(x: Any, step: Any, name: str) -> tuple[Any, Any]:
 
 def _one(op: str, name: str, scale: Any) -> None:
     """Refuses a scale that is neither a number nor an array of one element."""
+    if isinstance(scale, (int, float)):  # asked first: a traced number has no attributes
+        return
     shape = tuple(getattr(scale, "shape", ()))
     if all(size == 1 for size in shape):
         return
@@ -443,9 +444,10 @@ def _one_for_rows(scale: Any, lead: tuple[Any, ...]) -> Any:
 
 def _vector(op: str, name: str, scale: Any, like: Any) -> Any:
     """Scales of any shape as ``[count]``; a number as f32 ``[1]`` on the device of ``like``."""
-    if hasattr(scale, "reshape"):
+    number = isinstance(scale, (int, float))
+    if not number and hasattr(scale, "reshape"):
         return scale.reshape((-1,))
-    if not isinstance(scale, (int, float)):
+    if not number:
         expected, got = "a number or an array of scales", _said(scale)
         raise ArgumentTypeError.from_library(
             f"{op}: {name} is neither a number nor an array; expected {expected}, got {got}",

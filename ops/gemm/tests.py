@@ -40,6 +40,7 @@ TESTS = {
     "matmul": {"table": ("M", "K", "N"), "alike": TENSOR_CORES},
     "batched_matmul": {"hidden": FEW_TERMS, "parts": rows_of_matrices, "alike": TENSOR_CORES},
     "batched_matmul_nt": {"hidden": FEW_TERMS, "parts": rows_of_matrices, "alike": TENSOR_CORES},
+    "batched_scaled_mm": {"hidden": OF_CODES, "parts": rows_of_matrices},
     "linear_residual": {"alike": TENSOR_CORES},
     "lora_expand": {"hidden": FEW_TERMS, "bounded": ("token_lora",)},
     "lora_shrink": {"hidden": FEW_TERMS, "bounded": ("token_lora",)},

@@ -113,7 +113,8 @@ def paged_attention(
     - ``cu_seqlens_q`` ``[B + 1]``, starting at 0: where each sequence's rows of q begin. They
       are its last tokens, whose keys are already in the cache. Absent: one row per sequence. With q
       ``[B, S, H, D]`` each sequence has S rows, and results are ``[B, S, H, Dv]``, ``[B, S, H]``;
-    - ``scale``: None means ``1 / √D``; ``causal``: a row sees no later keys;
+    - ``scale``: None means ``1 / √D``, 0 weighs all keys alike; ``causal``: a row sees no later
+      keys;
     - ``window``: a row sees this many keys before its own and, unless causal, as many after it;
     - ``softcap``: scores are ``softcap · tanh(score / softcap)``;
     - ``sinks`` ``[H]``, f32 or q's dtype: ``e^sink`` is added to the denominator, and so to lse.
@@ -125,9 +126,9 @@ def paged_attention(
     lengths and offsets are i32 or i64; any strides. Slots that no row sees are not read. A row that
     sees nothing has o = 0 and lse = −inf, or the sink if there is one; a row of no sequence has o =
     0 and lse = −inf. Nothing waits for a GPU; a captured graph serves other lengths. Errors:
-    ArgumentError for a scale of 0, a window below 0, another layout, a last page with more keys
-    than a page holds; those of ``paged_attention_lse``. Source: Kwon et al., PagedAttention, 2023;
-    FlashInfer's tables.
+    ArgumentError for a window below 0, another layout, a last page with more keys than a page
+    holds; those of ``paged_attention_lse``. Source: Kwon et al., PagedAttention, 2023; FlashInfer's
+    tables.
     """
     op = "paged_attention"
     need(op, q=q, k_cache=k_cache, v_cache=v_cache, page_table=page_table)
@@ -155,8 +156,9 @@ def paged_attention(
     lead = None
     if len(q.shape) == 4:
         q, lead, cu_seqlens_q = _rows(q, seq_lens, cu_seqlens_q)
+    scale, q = scale_of(op, scale, q)
     scores = {
-        "scale": scale_of(op, scale), "causal": causal, "window": window_of(op, window),
+        "scale": scale, "causal": causal, "window": window_of(op, window),
         "softcap": softcap or 0.0,
     }  # fmt: skip
 
@@ -190,12 +192,12 @@ def mla_decode(
     f8e4m3 or f8e5m2, as ``store_mla_cache`` writes them, with its scales, f32 ``[]``. Any
     strides, so slices of one cache ``[P, page, R + Dr]`` work. Slots after a sequence's end are not
     read. A token without keys has o = 0 and lse = −inf. Nothing waits for a GPU; a captured graph
-    serves other lengths. Errors: ArgumentError for a scale of 0, those of ``mla_decode_lse``.
-    Source: DeepSeek-AI, DeepSeek-V2, 2024.
+    serves other lengths. Errors: those of ``mla_decode_lse``. Source: DeepSeek-AI, DeepSeek-V2,
+    2024.
     """
     op = "mla_decode"
     need(op, q_nope=q_nope, q_pe=q_pe)
-    scale, lead = scale_of(op, scale), None
+    (scale, q_nope, q_pe), lead = scale_of(op, scale, q_nope, q_pe), None
     if len(q_nope.shape) == 4:
         lead = tuple(q_nope.shape[:2])
         if lead[1] != 1:

@@ -38,6 +38,8 @@ CALLED = {
     },
 }  # fmt: skip
 
+OPERATORS_IN_TORCH = ("linear_cross_entropy",)
+
 _rows = FUNCTIONS["cross_entropy_rows"].call
 _matmul = FUNCTIONS["matmul"].call
 _REDUCTIONS = ("mean", "sum", "none")

@@ -3,8 +3,11 @@
 For each part of the rows: logits = x · weightᵀ + bias, the losses and, if a gradient will be
 needed, dlogits in the same memory and its products. The forward pass thus computes the gradients,
 for a loss with the factor 1; backward scales them. With reduction "none" each row has its own
-factor, and backward recomputes the logits. Nothing waits for the device. In: torch tensors. Out:
-torch tensors. Used by: api.py. Read next: cross_entropy_rows/.
+factor, and backward recomputes the logits. Nothing waits for the device.
+
+How many parts there are depends on the number of rows, so torch.compile sees a pass as one operator
+(``OPERATORS``): traced, the loop would be compiled again for each number. In: torch tensors. Out:
+torch tensors. Used by: api.py, torch/_made_of.py. Read next: cross_entropy_rows/.
 """
 
 from __future__ import annotations
@@ -66,8 +69,9 @@ class _WeightGradient:
             else:
                 _matmul(product, x, out_dtype="f32", out=rows)
 
-    def result(self) -> Any:
-        return self.sum.to(self.dtype) if self.sum is not None else None
+    def result(self, like: torch.Tensor) -> torch.Tensor:
+        """With the shape and dtype of the weight, ``like``; 0 if there were no rows."""
+        return self.sum.to(self.dtype) if self.sum is not None else like.new_zeros(like.shape)
 
 
 class _Work:
@@ -130,9 +134,10 @@ class _Work:
             if wanted[2]:
                 part = d.sum(0, dtype=torch.float32)
                 dbias = part if dbias is None else dbias + part
-        if dbias is not None:
+        if wanted[2]:
+            dbias = self.bias.new_zeros(self.bias.shape) if dbias is None else dbias
             dbias = dbias.to(self.bias.dtype)
-        made = dweight.result() if dweight is not None else None
+        made = dweight.result(self.weight) if dweight is not None else None
         return loss[:, 0], lse[:, 0], (dx, made, dbias)
 
     def gradients(self, dloss: Any, dz: Any, wanted: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -146,6 +151,110 @@ class _Work:
         if not scale:
             return dloss, None
         return dloss, 2 * scale * dz.reshape(-1, 1).expand(rows, 1)
+
+
+def _forward(
+    x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call,
+    wanted: tuple[bool, ...],
+) -> tuple[Any, Any, tuple[Any, ...]]:  # fmt: skip
+    """(loss, z_loss) and the ``wanted`` gradients, which a reduction of "none" does not have."""
+    work = _Work(x, weight, target, bias, ce_weight, call)
+    share, z_share = work.shares()
+    factors = work.counted(share, z_share) if any(wanted) else (None, None)
+    loss, lse, made = work.rows(*factors, wanted)
+    lse = torch.where(work.counts, lse, 0.0)
+    z_loss = call.lse_square_scale * lse * lse
+    if call.reduction != "none":
+        loss, z_loss = loss.sum() * share, z_loss.sum() * z_share
+    return (loss + z_loss if call.lse_square_scale else loss), z_loss, made
+
+
+def _backward(
+    dloss: Any, x: Any, weight: Any, target: Any, bias: Any, ce_weight: Any, call: Call,
+    wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    """The ``wanted`` gradients where every row has its own factor dloss [T]."""
+    return _Work(x, weight, target, bias, ce_weight, call).gradients(dloss, dloss, wanted)
+
+
+_NO_GRADIENTS = (False, False, False)
+# x, weight, target, bias, ce_weight, the fields of Call, which of the gradients of x, weight and
+# bias are wanted. A gradient that is not is an empty tensor.
+_ARGUMENTS = (
+    "Tensor x, Tensor weight, Tensor target, Tensor? bias, Tensor? ce_weight, int ignore_index, "
+    "float lse_square_scale, float label_smoothing, str reduction, float softcap, bool[] wanted"
+)
+
+
+def _there(x: Any, made: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(x.new_empty(0) if d is None else d for d in made)
+
+
+@torch.no_grad()
+def _forward_kernel(*args: Any) -> tuple[Any, ...]:
+    loss, z_loss, made = _forward(*args[:5], Call(*args[5:10]), tuple(args[10]))
+    return loss, z_loss, *_there(args[0], made)
+
+
+@torch.no_grad()
+def _backward_kernel(dloss: Any, *args: Any) -> tuple[Any, ...]:
+    return _there(args[0], _backward(dloss, *args[:5], Call(*args[5:10]), tuple(args[10])))
+
+
+def _fake_gradients(x: Any, weight: Any, bias: Any, wanted: list[bool]) -> tuple[Any, ...]:
+    made = (
+        torch.empty_like(x) if wanted[0] else None,
+        weight.new_empty(weight.shape) if wanted[1] else None,
+        bias.new_empty(bias.shape) if wanted[2] else None,
+    )
+    return _there(x, made)
+
+
+def _forward_fake(*args: Any) -> tuple[Any, ...]:
+    x, weight, target, bias, ce_weight = args[:5]
+    call = Call(*args[5:10])
+    of = torch.ops.dlblas
+    with torch.no_grad():  # the operators' own fakes check all rows at once
+        logits = of.matmul.default(x, weight.t(), bias=bias)
+        options = (ce_weight, None, call.ignore_index, call.label_smoothing, call.softcap)
+        loss, _ = of.cross_entropy_rows.default(logits, target, *options)
+    shape = tuple(target.shape) if call.reduction == "none" else ()
+    results = (loss.new_empty(shape), loss.new_empty(shape))
+    return *results, *_fake_gradients(x, weight, bias, args[10])
+
+
+def _backward_fake(dloss: Any, *args: Any) -> tuple[Any, ...]:
+    return _fake_gradients(args[0], args[1], args[3], args[10])
+
+
+# Schema -> kernel, fake: the passes as torch.compile sees them.
+OPERATORS = {
+    f"_linear_cross_entropy({_ARGUMENTS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)": (
+        _forward_kernel, _forward_fake,
+    ),
+    f"_linear_cross_entropy_backward(Tensor dloss, {_ARGUMENTS}) -> (Tensor, Tensor, Tensor)": (
+        _backward_kernel, _backward_fake,
+    ),
+}  # fmt: skip
+
+
+def _wanted_of(made: Any, wanted: tuple[bool, ...]) -> tuple[Any, ...]:
+    return tuple(d if here else None for d, here in zip(made, wanted, strict=True))
+
+
+def _forward_whole(*args: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """``_forward`` as one operator."""
+    *tensors, call, wanted = args
+    of = torch.ops.dlblas._linear_cross_entropy.default
+    loss, z_loss, *made = of(*tensors, *call, wanted)
+    return loss, z_loss, _wanted_of(made, wanted)
+
+
+def _backward_whole(*args: Any) -> tuple[Any, ...]:
+    """``_backward`` as one operator."""
+    *tensors, call, wanted = args
+    of = torch.ops.dlblas._linear_cross_entropy_backward.default
+    return _wanted_of(of(*tensors, *call, wanted), wanted)
 
 
 class _Inputs(torch.autograd.Function):
@@ -172,23 +281,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Any, Any]:  # fmt: skip
         if ce_weight is not None and ce_weight.requires_grad:
             raise grad_error("fused_linear_cross_entropy", "ce_weight")
-        work = _Work(x, weight, target, bias, ce_weight, call)
         wanted = (*ctx.needs_input_grad[:2], bias is not None and ctx.needs_input_grad[3])
-        ctx.wanted, ctx.call, ctx.made, ctx.graph = wanted, call, None, graph
+        ctx.wanted, ctx.call, ctx.graph = wanted, call, graph
         each = call.reduction == "none"
-        share, z_share = work.shares()
-        if each or not any(wanted):
-            loss, lse, _ = work.rows()
-        else:
-            loss, lse, ctx.made = work.rows(*work.counted(share, z_share), wanted)
+        run = _forward_whole if torch.compiler.is_compiling() else _forward
+        now = _NO_GRADIENTS if each else wanted
+        loss, z_loss, ctx.made = run(x, weight, target, bias, ce_weight, call, now)
         if each and any(wanted):
             ctx.save_for_backward(x, weight, target, bias, ce_weight)
-        lse = torch.where(work.counts, lse, 0.0)
-        z_loss = call.lse_square_scale * lse * lse
-        if not each:
-            loss, z_loss = loss.sum() * share, z_loss.sum() * z_share
         ctx.mark_non_differentiable(z_loss)
-        return (loss + z_loss if call.lse_square_scale else loss), z_loss
+        return loss, z_loss
 
     @staticmethod
     def backward(ctx: Any, dloss: Any, _: Any) -> tuple[Any, ...]:
@@ -205,9 +307,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def gradients(ctx: Any, dloss: Any) -> tuple[Any, ...]:
         if ctx.call.reduction == "none":
-            x, weight, target, bias, ce_weight = ctx.saved_tensors
-            work = _Work(x, weight, target, bias, ce_weight, ctx.call)
-            dx, dweight, dbias = work.gradients(dloss, dloss, ctx.wanted)
+            run = _backward_whole if torch.compiler.is_compiling() else _backward
+            dx, dweight, dbias = run(dloss, *ctx.saved_tensors, ctx.call, ctx.wanted)
         else:
             dx, dweight, dbias = (d if d is None else d * dloss for d in ctx.made)
         return dx, dweight, None, dbias, None, None, None

@@ -170,7 +170,8 @@ def rms_norm_linear(
     if rope is None:
         return _norm_linear(as_rows(x), rms_w, weight, eps, out=out)
     tables, heads, kv_heads, style, width = _read_rope(rope, weight, tuple(x.shape[:-1]))
-    tables = tuple(t if t.shape[-1] == width else doubled(t) for t in tables)
+    if _on_cuda(tables[0]):
+        tables = _whole(tables, width)
     of = heads, kv_heads, width, style
     if not asks_for_gradients(x, rms_w, weight, *tables):
         return _rotated(x, rms_w, weight, eps, tables, of, out)
@@ -193,7 +194,7 @@ def _rotated(
     heads, kv_heads, width, style = of
     rows = _rows_of_tables(tables, tuple(x.shape[:-1]))
     if rows is not None and style != "interleaved_to_half":
-        normed = _normed(as_rows(x), rms_w, eps)
+        normed, rows = _normed(as_rows(x), rms_w, eps), _whole(rows, width)
         return _linear_rope(normed, weight, *rows, heads + kv_heads, style, out=out)
     _check_tables(tables, x)  # the rotation would refuse them when y is written
     if out is not None:
@@ -203,8 +204,19 @@ def _rotated(
     tokens, turned = tuple(y.shape[:-1]), (heads + kv_heads) * width
     q, k = y[..., : heads * width], y[..., heads * width : turned]
     q, k = q.reshape((*tokens, heads, width)), k.reshape((*tokens, kv_heads, width))  # views
-    _rotate(q, k, *(spread(table, (*tokens, width)) for table in tables), style=style)
+    _rotate(q, k, *(spread(t, (*tokens, t.shape[-1])) for t in tables), style=style)
     return y
+
+
+def _whole(tables: tuple[Any, ...], width: int) -> tuple[Any, ...]:
+    """Tables of D columns: linear_rope learns D from them, so it reads no others."""
+    return tuple(t if t.shape[-1] == width else doubled(t) for t in tables)
+
+
+def _on_cuda(table: Any) -> bool:
+    """Where tables of D/2 columns are copied first. apply_rotary_pos_emb reads them as they are on
+    GPUs too; tests/test_linear_rope.py on a GPU comes before that is used here."""
+    return "cuda" in str(getattr(table, "device", "cpu")).lower()
 
 
 def _check_tables(tables: tuple[Any, ...], x: Any) -> None:

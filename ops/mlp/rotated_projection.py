@@ -79,8 +79,9 @@ def _turned_back(dy: Any, cos: Any, sin: Any, of: Heads) -> Any:
     tokens, turned = tuple(g.shape[:-1]), (of.heads + of.kv_heads) * of.width
     q = g[..., : of.heads * of.width].reshape((*tokens, of.heads, of.width))  # views
     k = g[..., of.heads * of.width : turned].reshape((*tokens, of.kv_heads, of.width))
-    back = -sin.roll(of.width // 2, -1)
-    tables = (spread(table, (*tokens, of.width)) for table in (cos, back))
+    # A table of D/2 columns serves both channels of a pair, so there is nothing to exchange.
+    back = -(sin if 2 * sin.shape[-1] == of.width else sin.roll(of.width // 2, -1))
+    tables = (spread(table, (*tokens, table.shape[-1])) for table in (cos, back))
     halves = of.style == "interleaved_to_half"
     _rotate(q, k, *tables, style="neox" if halves else of.style)
     if halves:  # and to where they were read

@@ -210,6 +210,10 @@ def _cuda_interface(obj: Any, op: str, argument: str, stream: int | None) -> tup
 def _interface(obj: Any, op: str, argument: str) -> tuple[Any, ...]:
     name = "__array_interface__"
     numpy = sys.modules.get("numpy")
+    if numpy is not None and issubclass(type(obj), numpy.generic):
+        # A scalar describes memory that nothing keeps: the caller keeps this array of it.
+        held = numpy.asarray(obj)
+        return *_interface(held, op, argument)[:5], True, -1, held
     if numpy is None or not issubclass(type(obj), numpy.ndarray):
         return _read_interface(_attribute(obj, name, op, argument), name, op, argument)
     masked = sys.modules.get("numpy.ma")

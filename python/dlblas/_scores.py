@@ -13,19 +13,32 @@ from ._given import asks_for_gradients, grad_error
 from .errors import ArgumentError, ArgumentTypeError
 
 
-def scale_of(op: str, scale: Any) -> Any:
-    """The scale; None becomes the operators' 0, which means 1 / √D."""
+def scale_of(op: str, scale: Any, *queries: Any) -> tuple[Any, ...]:
+    """(scale, *queries) for the operators, whose scale of 0 means 1 / √D, as None does here. A
+    scale of 0 makes the queries 0 instead: every score that counts is then 0."""
     if scale is None:
-        return 0.0
+        return 0.0, *queries
     if not isinstance(scale, (int, float)):
         scale = _number(op, scale)
     if isinstance(scale, (int, float)) and scale == 0:
-        expected = "another number than 0, or None for 1/√D"
-        raise ArgumentError.from_library(
-            f"{op}: scale leaves nothing of q and k; expected {expected}, got 0",
-            op, "scale", expected, "0",
+        return 0.0, *(_times_0(op, q) for q in queries)
+    return scale, *queries
+
+
+def _times_0(op: str, q: Any) -> Any:
+    """``q · 0`` in q's dtype: NaN and infinities become NaN, as in ``0 · (q · k)``."""
+    if not hasattr(q, "dtype"):
+        return q  # the operator refuses it
+    if not hasattr(type(q), "__mul__"):
+        expected, got = "a torch tensor or a NumPy array", type(q).__name__
+        raise ArgumentTypeError.from_library(
+            f"{op}: scale of 0 takes arithmetic on q; expected {expected}, got {got}; pass "
+            "numpy.asarray() of it",
+            op, "scale", expected, got,
         )  # fmt: skip
-    return scale
+    if "float8" in str(q.dtype) and hasattr(q, "new_empty"):
+        return (q.float() * 0).to(q.dtype)  # torch multiplies no f8
+    return q * 0
 
 
 def _number(op: str, scale: Any) -> Any:

@@ -105,6 +105,8 @@ inline std::vector<Problem> variants_of(const Operator& op, DType dtype) {
     } else if (spec.dims.size() == 2) {
       vary([&](Problem& p) { p.tensors[i].layout = Layout::kRowStrided; });
       if (!spec.has_leading()) vary([&](Problem& p) { p.tensors[i].layout = Layout::kTransposed; });
+    } else if (spec.dims.size() == 3 && !spec.has_leading()) {
+      vary([&](Problem& p) { p.tensors[i].layout = Layout::kMatricesTransposed; });
     } else if (i == 0 && spec.inner() > 1) {  // then all rows have strides of their own
       vary([&](Problem& p) { p.tensors[i].layout = Layout::kTokensOuter; });
     }

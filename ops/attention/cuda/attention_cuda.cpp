@@ -98,6 +98,10 @@ AttentionParams tensors_of(const AttentionOp& op, const Args& args) {
 }
 
 Support supports_sizes(const Query& q, const AttentionOp& op) {
+  if (op.rotates())
+    for (const int i : {op.cos, op.sin})
+      if (has_half_rows(q.problem, i))
+        return Support::no("{} has a column per pair, which two launches read", tensor(i));
   const auto dim = [&](int letter) { return q.problem.dims[letter]; };
   constexpr std::int64_t kMax = std::int64_t{1} << 30;
   for (const int letter : {op.q_rows, op.k_rows, op.batch})

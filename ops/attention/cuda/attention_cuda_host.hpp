@@ -25,7 +25,8 @@ AttentionTraits traits_of(const Problem& problem, const AttentionOp& op);
 const TraitsTable<AttentionTraits>& members_of_traits();
 /// All parameters but `pack` and `tiles`.
 AttentionParams tensors_of(const AttentionOp& op, const Args& args);
-/// Checks the sizes that kernels count in 32 bits, and the number of blocks in the grid.
+/// Checks the sizes that kernels count in 32 bits, the number of blocks in the grid, and that
+/// tables have D columns.
 Support supports_sizes(const Query& q, const AttentionOp& op);
 /// Milliseconds of `products` operations per query, key and column, and of `passes` passes over the
 /// rows' bytes.

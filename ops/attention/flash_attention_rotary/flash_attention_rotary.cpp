@@ -24,7 +24,8 @@ OperatorDef flash_attention_rotary() {
   def.family = "attention";
   def.schema =
       "flash_attention_rotary(q: f[B, S, Hkv*G, 2Dh], k: like(q)[B, S, Hkv, 2Dh], "
-      "v: like(q)[B, S, Hkv, Dv], cos: like(q)|f32[1|B, S, 2Dh], sin: like(cos)[1|B, S, 2Dh], *, "
+      "v: like(q)[B, S, Hkv, Dv], cos: like(q)|f32[1|B, S, Dh|2Dh], "
+      "sin: like(cos)[1|B, S, Dh|2Dh], *, "
       "causal: bool = false, scale: float = 0, window: int = -1 key(set=256), "
       "softcap: float = 0 key(set=30)) "
       "-> (o: like(q)[B, S, Hkv*G, Dv], lse: f32[B, Hkv*G, S]) "

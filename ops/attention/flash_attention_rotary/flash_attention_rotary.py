@@ -11,8 +11,9 @@ DOCS: dict[str, dict[str, str]] = {
             "softcap); o = Σ_S e^(s − lse) · v, lse = log Σ_S e^s over the keys that a query sees"
         ),
         "shapes": (
-            "q [B, S, H, D], k [B, S, Hkv, D], v [B, S, Hkv, Dv], cos and sin [1|B, S, D] -> o [B, "
-            "S, H, Dv], lse [B, H, S]. H = Hkv·G: query head h uses head h // G of k and v. Row s "
+            "q [B, S, H, D], k [B, S, Hkv, D], v [B, S, Hkv, Dv], cos and sin [1|B, S, D] or "
+            "[1|B, S, D/2], where a column serves both channels of a pair -> o [B, S, H, Dv], lse "
+            "[B, H, S]. H = Hkv·G: query head h uses head h // G of k and v. Row s "
             "of the tables rotates query s and key s; D = 2Dh. With causal, a query sees the keys "
             "up to its own position; with a window, only the window keys before it, and as many "
             "after it unless causal. Any strides; a GPU is fastest if rows start at multiples of "
@@ -28,8 +29,8 @@ DOCS: dict[str, dict[str, str]] = {
             "flash_attention_lse. cuda_mma rotates q and each block of keys as it loads them, and "
             "writes no rotated values to memory; cuda_wgmma does so with q only, and reads keys "
             "that a first launch has rotated; composed and cuda_composed are two launches, "
-            "rotation and flash_attention_lse. A search chooses among them. Every run on one kind "
-            "of device gives the same bits."
+            "rotation and flash_attention_lse, and alone read tables of D/2 columns. A search "
+            "chooses among them. Every run on one kind of device gives the same bits."
         ),
         "errors": (
             "ShapeMismatchError (an odd D, mismatched tables), UnsupportedDtypeError, DeviceError, "

@@ -15,7 +15,12 @@ from .attention_formulas import dense  # ops/attention/formulas.py, as it is sta
 def flash_attention_rotary(
     tensors: dict[str, Any], scalars: dict[str, Any], rounding: Any
 ) -> tuple[Any, ...]:
-    cos, sin = (tensors[name][:, :, None, :] for name in ("cos", "sin"))
+    def factors(name: str) -> Any:
+        table = tensors[name][:, :, None, :]
+        repeats = tensors["q"].shape[-1] // max(1, table.shape[-1])  # of Dh or 2Dh columns
+        return np.concatenate([table] * max(1, repeats), axis=-1)
+
+    cos, sin = factors("cos"), factors("sin")
 
     def rotated(x: Any) -> Any:
         low, high = np.split(x, 2, axis=-1)

@@ -12,9 +12,9 @@ import torch
 _Tensor = torch.Tensor | None
 
 
-def _swapped(x: torch.Tensor) -> torch.Tensor:
-    """Swaps the two halves of the last dimension."""
-    return x.roll(x.shape[-1] // 2, -1)
+def _swapped(x: torch.Tensor, width: int) -> torch.Tensor:
+    """Swaps the two halves of the last dimension; half a table serves both channels of a pair."""
+    return x if 2 * x.shape[-1] == width else x.roll(width // 2, -1)
 
 
 def flash_attention_rotary(
@@ -42,8 +42,10 @@ def flash_attention_rotary(
             low, high = x.chunk(2, -1)
             factor = torch.cat((-high, low), -1) if is_sin else x
             made = made + (grad.float() * factor.float()).sum(-2)
+        if 2 * table.shape[-1] == q.shape[-1]:
+            made = sum(made.chunk(2, -1))
         of_tables.append(made.sum_to_size(table.shape).to(table.dtype))
-    back = ops.apply_rotary_pos_emb(dq, dk, tables[0], -_swapped(tables[1]))
+    back = ops.apply_rotary_pos_emb(dq, dk, tables[0], -_swapped(tables[1], q.shape[-1]))
     return *back, dv, *of_tables
 
 

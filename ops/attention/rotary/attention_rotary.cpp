@@ -29,6 +29,10 @@ TensorView table_of(const Args& args, const AttentionOp& op, int table) {
   if (t.shape[0] != args.letters[op.batch]) t.shape[0] = args.letters[op.batch], t.strides[0] = 0;
   return t;
 }
+/// Its columns: D, or D/2, each for both channels of a pair.
+std::int64_t columns_of(const Problem& p, const AttentionOp& op, int table) {
+  return op.width(p.dims) / (has_half_rows(p, table) ? 2 : 1);
+}
 /// The traits of that table.
 TensorTraits traits_of_table(const Problem& p, const AttentionOp& op, int table) {
   TensorTraits t = p.tensors[table];
@@ -75,8 +79,8 @@ std::vector<Part> parts(const Query& q, const Config&) {
     made.push_back({"apply_rotary_pos_emb",
                     {{p.tensors[op.q], {t, h, d}},
                      {p.tensors[op.k], {t, hkv, d}},
-                     {cos, {t, d}},
-                     {sin, {t, d}}},
+                     {cos, {t, columns_of(p, op, op.cos)}},
+                     {sin, {t, columns_of(p, op, op.sin)}}},
                     {{type, {t, h, d}}, {type, {t, hkv, d}}}});
   }
   made.push_back({"flash_attention_lse",

@@ -38,9 +38,10 @@ class RotationOracle {
     const std::int64_t d = call_.d, half = d / 2;
     TurnedRows made{std::vector<double>(static_cast<std::size_t>((end - first) * d)), {}};
     made.off = made.value;
+    // A table of half the columns serves both channels of a pair.
     const auto factor = [&](const TensorView& t, std::int64_t row, std::int64_t column) {
-      return load_element(
-          t, (t.shape[0] == 1 ? 0 : b) * t.strides[0] + row * t.strides[1] + column * t.strides[2]);
+      return load_element(t, (t.shape[0] == 1 ? 0 : b) * t.strides[0] + row * t.strides[1] +
+                                 column % t.shape[2] * t.strides[2]);
     };
     for (std::int64_t row = first; row < end; ++row) {
       const std::int64_t from = x.offset(b, row, head);

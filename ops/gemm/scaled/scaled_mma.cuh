@@ -227,8 +227,9 @@ class ScaledSums {
   }
 };
 
+/// Block blockIdx.x of a product.
 template <ScaledTraits S, ScaledMmaConfig C>
-__global__ void __launch_bounds__(C.kThreads) scaled_mma(const __grid_constant__ ScaledParams p) {
+__device__ __forceinline__ void scaled_mma_block(const ScaledParams& p) {
   extern __shared__ __align__(128) unsigned char shared[];
   const auto blocks_n = static_cast<uint32_t>((p.n + C.kColumns - 1) / C.kColumns);
   const int64_t m0 = int64_t{blockIdx.x / blocks_n} * C.block_m;
@@ -257,6 +258,11 @@ __global__ void __launch_bounds__(C.kThreads) scaled_mma(const __grid_constant__
     buffer = other, other = full;
   }
   sums.store();
+}
+
+template <ScaledTraits S, ScaledMmaConfig C>
+__global__ void __launch_bounds__(C.kThreads) scaled_mma(const __grid_constant__ ScaledParams p) {
+  scaled_mma_block<S, C>(p);
 }
 
 }  // namespace dlblas::gemm::scaled

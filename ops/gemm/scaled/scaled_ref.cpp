@@ -8,6 +8,7 @@
 #include "core/element.hpp"
 #include "core/error.hpp"
 #include "ops/gemm/scaled/scaled.hpp"
+#include "ops/gemm/scaled/scaled_reference.hpp"
 
 namespace dlblas::gemm::scaled {
 namespace {
@@ -68,16 +69,6 @@ double work_per_row(const Problem& p) {
   return 3 * static_cast<double>(p.dims[kK]) * static_cast<double>(p.dims[kN]);
 }
 
-/// Allows the error of the sum; below f32's normal range, its smallest step per group; then one
-/// rounding to the result's dtype.
-Bound bound(const Problem& p, int) {
-  const FloatTraits out = float_traits(p.tensors[kOut].dtype);
-  const double groups = static_cast<double>(ceil_div(p.dims[kK], kGroup));
-  return {.magnitude = 1 + kRounding,
-          .value = out.eps / 2 * (1 + kRounding),
-          .absolute = out.tiny + (groups + 4) * float_traits(DType::kF32).tiny};
-}
-
 /// Tensors of three and more dimensions are supported where their rows have a single stride.
 void check_rows(const Args& args) {
   const std::string op(args.schema->name);
@@ -95,6 +86,19 @@ void check_rows(const Args& args) {
 
 }  // namespace
 
+Bound bound(const Problem& p, int) {
+  const FloatTraits out = float_traits(p.tensors[kOut].dtype);
+  const double groups = static_cast<double>(ceil_div(p.dims[kK], kGroup));
+  return {.magnitude = 1 + kRounding,
+          .value = out.eps / 2 * (1 + kRounding),
+          .absolute = out.tiny + (groups + 4) * float_traits(DType::kF32).tiny};
+}
+
+void channel_reference(const Args& args, const std::int64_t* rows, std::int64_t num_rows,
+                       OracleOut* out) {
+  reference<Scales::kChannel>(args, rows, num_rows, out);
+}
+
 double bytes_of(const Problem& p) {
   const auto m = static_cast<double>(p.dims[kM]), n = static_cast<double>(p.dims[kN]),
              k = static_cast<double>(p.dims[kK]);
@@ -111,7 +115,7 @@ void define(OperatorDef& def, Scales scales) {
   def.family = "gemm";
   def.letters = {"M", "K", "N"};
   const bool blocks = scales == Scales::kBlock;
-  def.reference = blocks ? reference<Scales::kBlock> : reference<Scales::kChannel>;
+  def.reference = blocks ? reference<Scales::kBlock> : channel_reference;
   def.device_oracle = device_oracle(scales);
   def.bound = bound;
   def.check = check_rows;

@@ -44,8 +44,8 @@ ARGUMENTS: dict[str, str] = {
 # Rows of docs/all_operators.md: names, what they compute, on CPUs, on GPUs.
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
-        "`scaled_mm`: `scaled_mm_channel`, `scaled_mm_block`; `fp8_gemm`, `bmm_fp8`, "
-        "`int8_scaled_mm`",
+        "`scaled_mm`: `scaled_mm_channel`, `scaled_mm_block`; `bmm_fp8`: `batched_scaled_mm`; "
+        "`fp8_gemm`, `int8_scaled_mm`",
         "`(a_scale · b_scale) · (a · b) + bias` of f8 or i8 codes: one scale for all, per row and "
         "column, or per 1×128 and 128×128 block",
         "AMX, AVX-512 (i8: VNNI), AVX2, baseline; oneDNN (i8)",

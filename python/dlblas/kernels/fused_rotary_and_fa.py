@@ -16,9 +16,11 @@ from .._faces import flash_attention, fused_rotary_and_fa
 from .._functions import FUNCTIONS
 from .._given import asks_for_gradients, need
 from .._spread import table_of
+from ..errors import Error, renamed
 
 __all__ = ["FusedRotaryAndFA"]
 
+_NAME = "FusedRotaryAndFA.apply"
 _rotate = FUNCTIONS["apply_rotary_pos_emb"].call
 
 
@@ -40,6 +42,17 @@ class _Rotation(torch.autograd.Function):
         return *turn(dq, dk, cos, -other), None, None
 
 
+def _attended(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
+    if not asks_for_gradients(q, k, v) or cos.requires_grad or sin.requires_grad:
+        return fused_rotary_and_fa(q, k, v, cos, sin)
+    tokens = tuple(q.shape[:-2])
+    cos, sin = (
+        table_of(table, name, tokens, _NAME) for name, table in (("cos", cos), ("sin", sin))
+    )
+    turned_q, turned_k = _Rotation.apply(q, k, cos, sin)
+    return flash_attention(turned_q, turned_k, v)
+
+
 class FusedRotaryAndFA:
     """Called through ``apply``, like an autograd function."""
 
@@ -54,13 +67,10 @@ class FusedRotaryAndFA:
         ``dlblas.fused_rotary_and_fa``, which recomputes o for a table's gradient. Dtypes, numerics
         and errors are those of that function; with gradients all five must be torch tensors.
         """
-        need("FusedRotaryAndFA.apply", q=q, k=k, v=v, cos=cos, sin=sin)
-        if not asks_for_gradients(q, k, v) or cos.requires_grad or sin.requires_grad:
-            return fused_rotary_and_fa(q, k, v, cos, sin)
-        tokens = tuple(q.shape[:-2])
-        cos, sin = (
-            table_of(table, name, tokens, "FusedRotaryAndFA.apply")
-            for name, table in (("cos", cos), ("sin", sin))
-        )
-        turned_q, turned_k = _Rotation.apply(q, k, cos, sin)
-        return flash_attention(turned_q, turned_k, v)
+        need(_NAME, q=q, k=k, v=v, cos=cos, sin=sin)
+        try:
+            return _attended(q, k, v, cos, sin)
+        except Error as error:  # of the functions within, whose arguments have the same names
+            if error.op == _NAME:
+                raise
+            raise renamed(error, _NAME, error.argument) from error

@@ -4,7 +4,8 @@ operators: ``torch.ops.dlblas.quantize``, with a schema derived from the functio
 torch calls the function and sees the operators in it ("CompositeImplicitAutograd"), so it has their
 fakes, gradients and kernels, under torch.compile and torch.export too. In: the functions of
 _faces.py; IN_TORCH of ops/<family>/api.py, which adds what a signature lacks: types of parameters,
-``""`` for one for which torch has no type, and ``"->"`` for results; and SIZES_IN_TORCH there.
+``""`` for one for which torch has no type, and ``"->"`` for results; SIZES_IN_TORCH there, and
+OPERATORS_IN_TORCH, the family's files with parts that torch.compile does not look into.
 Read next: _register.py, docs/torch.md.
 """
 
@@ -14,6 +15,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -92,6 +94,20 @@ def _register_sizes(library: Any, module: Any) -> None:
         library.impl(name, function, "CompositeExplicitAutograd")
 
 
+def _register_whole(library: Any, module: Any) -> None:
+    """Registers the torch operators of a family's files (OPERATORS_IN_TORCH of ops/<family>/api.py
+    names them; OPERATORS there: schema -> kernel, fake). A tracer keeps a call of one whole: a loop
+    whose length depends on a size would be traced again for each length."""
+    for file in getattr(module, "OPERATORS_IN_TORCH", ()):
+        of_file = import_module(f"{module.__name__.removesuffix('_api')}_{file}")
+        for schema, (kernel, fake) in of_file.OPERATORS.items():
+            name = schema.partition("(")[0]
+            library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+            library.impl(name, kernel, "CompositeExplicitAutograd")
+            library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+            torch.library.register_fake(f"dlblas::{name}", fake)
+
+
 def register(library: Any) -> None:
     """Registers all of them, once; a function may have overloads for an argument's types."""
     modules = {}
@@ -110,3 +126,4 @@ def register(library: Any) -> None:
             library.impl(full, _kernel(function, names), "CompositeImplicitAutograd")
     for module in modules.values():
         _register_sizes(library, module)
+        _register_whole(library, module)
