@@ -301,8 +301,7 @@ def bmm_fp8(
 
 
 def _multiply_codes(a: Any, b: Any, scales: tuple[Any, Any], out: Any, out_dtype: Any) -> None:
-    """One call for all matrices, or one per index of the first dimension where they do not
-    flatten."""
+    """One call for all matrices, or one per index of the first dimension if they do not flatten."""
     lead = tuple(b.shape[:-2])
     if len(lead) > 1 and not all(flattens(x, 2) for x in (a, b, out)):
         for i in range(lead[0]):
@@ -382,9 +381,8 @@ def _quantized(x: Any, step: Any, name: str) -> tuple[Any, Any]:
 
 def _one(op: str, name: str, scale: Any) -> None:
     """Refuses a scale that is neither a number nor an array of one element."""
-    if isinstance(scale, (int, float)):  # asked first: a traced number has no attributes
-        return
-    shape = tuple(getattr(scale, "shape", ()))
+    number = isinstance(scale, (int, float))  # a traced one has no attributes
+    shape = () if number else tuple(getattr(scale, "shape", ()))
     if all(size == 1 for size in shape):
         return
     raise ShapeMismatchError.from_library(
