@@ -139,6 +139,13 @@ def test_a_scale_that_is_given_is_kept() -> None:
         assert caught.value.argument == "scale"
 
 
+def test_a_number_beyond_f32_is_an_infinite_scale() -> None:
+    torch = pytest.importorskip("torch")
+    q, _ = dlblas.quantize(torch.ones(2, 4), "token")
+    for number, infinite in ((1e308, float("inf")), (-(2**200), float("-inf"))):
+        assert (dlblas.dequantize(q, number) == infinite).all()
+
+
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("shape", [(6, 320), (2, 3, 40), (77,), (1,), (3, 0), (0, 5)])
 def test_what_a_given_scale_gave_comes_back(shape: tuple[int, ...], dtype: str) -> None:
