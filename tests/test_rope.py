@@ -279,6 +279,30 @@ def test_fused_rotary_emb_takes_places() -> None:
         assert x is place and torch.equal(x, y)
 
 
+def test_in_place_forms_take_what_the_others_take() -> None:
+    """Tables and positions for a whole batch, and rotary_dim; traced too."""
+    q, k = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16)
+    cos, sin = torch.randn(2, 5, 16)
+    at, table, one = torch.randint(0, 9, (2, 5)), table_of(9, 8), torch.ones(16)
+    calls: list[tuple[Any, ...]] = [
+        ("apply_rotary_pos_emb", {}, cos, sin),
+        ("apply_rotary_pos_emb", {}, cos[:, None, :8], sin[:, None, :8]),
+        ("fused_rotary_emb", {}, torch.arange(5)[None], torch.rand(8)),
+        ("rope", {"rotary_dim": 8}, at, table),
+        ("qk_norm_rope", {"rotary_dim": 8}, one, one, at, table),
+    ]
+    for op, named, *args in calls:
+        want, call = getattr(dlblas, op)(q, k, *args, **named), getattr(dlblas, f"{op}_")
+        for run in (call, torch.compile(lambda *a, f=call, **n: f(*a, **n), backend="aot_eager")):
+            own = q.clone(), k.clone()
+            assert run(*own, *args, **named) is None
+            assert all(torch.equal(x, y) for x, y in zip(own, want, strict=True)), op
+    with pytest.raises(errors.ShapeMismatchError, match="rotary_pos_emb_: cos has another shape"):
+        dlblas.apply_rotary_pos_emb_(q, k, cos[:3], sin[:3])
+    with pytest.raises(errors.ShapeMismatchError, match="rope_: rotary_dim is not the width"):
+        dlblas.rope_(q, k, at, table, rotary_dim=16)
+
+
 def test_rotary_dim_is_the_width_of_the_table() -> None:
     q, k, positions = torch.randn(5, 4, 16), torch.randn(5, 2, 16), torch.arange(5)
     table, one = table_of(9, 8), torch.ones(16)
