@@ -43,3 +43,12 @@ ARGUMENTS: dict[str, str] = {
     "sin": "sines of the same angles, in the same layout",
     "cast_before_sum": "if true, round both products to q's dtype before adding them",
 }
+
+# The inverse rotation: gradient.py. Tables have no gradient; q and k are not kept.
+AUTOGRAD: dict[str, dict[str, str | tuple[str, ...]]] = {
+    "apply_rotary_pos_emb": {
+        "formula": "gradient",
+        "second": "formula",
+        "reads": ("cos", "sin"),
+    },
+}
