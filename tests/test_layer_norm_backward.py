@@ -175,8 +175,9 @@ def test_add_layer_norm_as_torchs_autograd(dtype: str, used: str) -> None:
             [expected[i] for i in places], wide, [w.double() for w in ways], allow_unused=True
         )
         for g, w in zip(got, want, strict=True):
-            near = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 2e-2,
-                                                                           "atol": 3e-2}
+            near = (
+                {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 2e-2, "atol": 3e-2}
+            )
             if w is None:
                 assert g is None or not g.any()
             else:

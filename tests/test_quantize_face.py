@@ -274,6 +274,18 @@ def test_where_a_given_scale_is_copied(device: str) -> None:
     assert torch.equal(again, dlblas.quantize(x, "tensor", "i8", 2.5)[0])
 
 
+@pytest.mark.parametrize("dtype", ["x", 3, [], "f16"])
+@pytest.mark.parametrize("shape, granularity", [((4, 64), "group32"), ((2, 3, 64), "block128")])
+@pytest.mark.parametrize("layout", ["row", "column_major_tma"])
+def test_a_dtype_that_is_not_offered(
+    shape: tuple[int, ...], granularity: str, layout: str, dtype: Any
+) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(dlblas.Error, match="dtype ") as refused:
+        dlblas.quantize(torch.randn(shape), granularity, dtype, scale_layout=layout)
+    assert refused.value.argument == "dtype"
+
+
 def test_what_does_not_fit_is_refused() -> None:
     x = made((4, 200))
     q, scale = dlblas.quantize(x, "group64")

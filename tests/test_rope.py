@@ -597,8 +597,11 @@ def test_gradients(name: str, style: str, dtype: str) -> None:
             got = torch.autograd.grad(made, [leaves[i] for i in asked], dy)
             expected = torch.autograd.grad(want, wide, [g.double() for g in dy])
             for i, g in zip(asked, got, strict=True):
-                near = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 8e-3,
-                                                                               "atol": 2e-2}
+                near = (
+                    {"rtol": 1e-4, "atol": 1e-5}
+                    if dtype == "float32"
+                    else {"rtol": 8e-3, "atol": 2e-2}
+                )
                 torch.testing.assert_close(g.double(), expected[i], **near)
     heads = {t.untyped_storage().data_ptr() for t in x}
     assert not any(t.untyped_storage().data_ptr() in heads for t in kept)

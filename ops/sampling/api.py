@@ -86,12 +86,12 @@ def sample(
     largest.
 
     x ``[*T, V]`` f32, f16 or bf16. temperature, top_k, top_p and min_p are numbers, arrays with one
-    number per row or without dimensions (f32; top_k i32 or i64), or None. ``seed`` and ``offset`` are ints or i64 arrays
-    ``[*T]``. u comes from Philox4x32-10 of seed, offset and row; with an array of seeds, of seed
-    and offset alone. The same arguments give the same ids, so use a new offset for each draw. The
-    arrays' values may change between replays of a CUDA graph. A row that holds NaN or +inf, or no
-    number at all, gives −1. ``out``: where the ids go. Errors: those of ``sample_rows``. Source: as
-    in FlashInfer, vLLM and SGLang.
+    number per row or without dimensions (f32; top_k i32 or i64), or None. ``seed`` and ``offset``
+    are ints or i64 arrays ``[*T]``. u comes from Philox4x32-10 of seed, offset and row; with an
+    array of seeds, of seed and offset alone. The same arguments give the same ids, so use a new
+    offset for each draw. The arrays' values may change between replays of a CUDA graph. A row that
+    holds NaN or +inf, or no number at all, gives −1. ``out``: where the ids go. Errors: those of
+    ``sample_rows``. Source: as in FlashInfer, vLLM and SGLang.
     """
     op = "sample"
     seeds = seed if _is_array(seed) else None

@@ -19,7 +19,6 @@ from . import _leading, _over_dim
 from ._functions import FUNCTIONS, native
 from ._hooks import has_memory, older_forms, other_forms
 from ._torch_bridge import attach_torch
-from .errors import Error
 
 
 def _read(kind: str, value: Any) -> Any:
