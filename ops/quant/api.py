@@ -136,7 +136,7 @@ def quantize(
     call = _WHOLE.get(granularity, _quantize_group)
     group = (GROUPS[granularity],) if granularity in GROUPS else ()
     codes = "f8e4m3" if dtype is None else dtype
-    # A scale that is given lies as it does; a dtype that is not offered is the operator's to refuse.
+    # A scale that is given lies as it does; the operator refuses a dtype that is not offered.
     if out is not None or scale_layout == "row" or name_of(codes) not in _CODES:
         return call(x, *group, dtype, scale_dtype, out=out)  # type: ignore[no-any-return]
     shape = tuple(getattr(x, "shape", ()))

@@ -3,7 +3,8 @@ operators themselves.
 
 With ``y_l = x_l · cos_l − x_h · sin_l``, ``y_h = x_h · cos_h + x_l · sin_h``: ``dx_l = dy_l ·
 cos_l + dy_h · sin_h``, ``dx_h = dy_h · cos_h − dy_l · sin_l``, a rotation by the negated sines of
-the other channel. Nothing of q and k is kept. Read next: apply_rotary_pos_emb/gradient.py,
+the other channel. Nothing of q and k is kept. Read next:
+apply_rotary_pos_emb/apply_rotary_pos_emb.py (AUTOGRAD),
 ../../python/dlblas/torch/_autograd.py.
 """
 
@@ -60,3 +61,56 @@ def in_style(style: str, turn: Callable[[str], Any]) -> _Pair:
 def rows_at(table: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """Rows of a table. Tokens with negative positions, which the operators skip, have row 0."""
     return table[positions.long().clamp(min=0)]
+
+
+# ---- the formulas: of q and k, which are None, the operators' other arguments, and dq and dk ----
+
+
+def apply_rotary_pos_emb(
+    q: None, k: None, cos: torch.Tensor, sin: torch.Tensor, style: str, cast_before_sum: bool,
+    dq: torch.Tensor, dk: torch.Tensor,
+) -> tuple[Any, ...]:  # fmt: skip
+    """With cast_before_sum the gradients round as the results do."""
+    return (*by_tables(dq, dk, cos, sin, style, cast_before_sum), None, None)
+
+
+def rope(
+    q: None, k: None, positions: torch.Tensor, cos_sin_cache: torch.Tensor, style: str,
+    dq: torch.Tensor, dk: torch.Tensor,
+) -> tuple[Any, ...]:  # fmt: skip
+    cos, sin = rows_at(cos_sin_cache, positions).chunk(2, -1)
+    return (*by_angles(dq, dk, cos, sin, style), None, None)
+
+
+def mrope_heads(
+    q: None, k: None, time: torch.Tensor, height: torch.Tensor, width: torch.Tensor,
+    cos_sin_cache: torch.Tensor, first: int, second: int, style: str, dq: torch.Tensor,
+    dk: torch.Tensor,
+) -> tuple[Any, ...]:  # fmt: skip
+    rows = [rows_at(cos_sin_cache, at).chunk(2, -1) for at in (time, height, width)]
+    cos, sin = (
+        torch.cat((t[..., :first], h[..., first:second], w[..., second:]), -1)
+        for t, h, w in zip(*rows, strict=True)
+    )
+    return (*by_angles(dq, dk, cos, sin, style), None, None, None, None)
+
+
+def fused_rotary_emb(
+    q: None, k: None, position_ids: torch.Tensor, inv_freq: torch.Tensor, scaling_factor: float,
+    style: str, dq: torch.Tensor, dk: torch.Tensor,
+) -> tuple[Any, ...]:  # fmt: skip
+    turned = in_style(
+        style,
+        lambda way: torch.ops.dlblas.fused_rotary_emb(
+            dq, dk, position_ids, -inv_freq, scaling_factor, style=way
+        ),
+    )
+    return (*turned, None, None)
+
+
+GRADIENTS: dict[str, Callable[..., Any]] = {
+    "apply_rotary_pos_emb": apply_rotary_pos_emb,
+    "fused_rotary_emb": fused_rotary_emb,
+    "mrope_heads": mrope_heads,
+    "rope": rope,
+}

@@ -44,11 +44,14 @@ ARGUMENTS: dict[str, str] = {
     "cast_before_sum": "if true, round both products to q's dtype before adding them",
 }
 
-# The inverse rotation: gradient.py. Tables have no gradient; q and k are not kept.
+# Of all rotations without a norm: the inverse rotation, ../inverse.py. What it reads has no
+# gradient; q and k are not kept.
 AUTOGRAD: dict[str, dict[str, str | tuple[str, ...]]] = {
-    "apply_rotary_pos_emb": {
-        "formula": "gradient",
-        "second": "formula",
-        "reads": ("cos", "sin"),
-    },
+    op: {"formula": "rope_inverse", "second": "formula", "reads": reads}
+    for op, reads in {
+        "apply_rotary_pos_emb": ("cos", "sin"),
+        "fused_rotary_emb": ("position_ids", "inv_freq"),
+        "mrope_heads": ("time", "height", "width", "cos_sin_cache"),
+        "rope": ("positions", "cos_sin_cache"),
+    }.items()
 }

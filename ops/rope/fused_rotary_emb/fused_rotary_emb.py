@@ -42,12 +42,3 @@ ARGUMENTS: dict[str, str] = {
     "inv_freq": "angle of each pair at position 1, in radians",
     "scaling_factor": "divisor of the positions: 1e-6 … 1e6",
 }
-
-# The inverse rotation: gradient.py. Frequencies have no gradient; q and k are not kept.
-AUTOGRAD: dict[str, dict[str, str | tuple[str, ...]]] = {
-    "fused_rotary_emb": {
-        "formula": "gradient",
-        "second": "formula",
-        "reads": ("position_ids", "inv_freq"),
-    },
-}

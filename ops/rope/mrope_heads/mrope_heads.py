@@ -45,12 +45,3 @@ ARGUMENTS: dict[str, str] = {
     "first": "number of pairs in the first section",
     "second": "number of pairs in the first two sections",
 }
-
-# The inverse rotation: gradient.py. Tables have no gradient; q and k are not kept.
-AUTOGRAD: dict[str, dict[str, str | tuple[str, ...]]] = {
-    "mrope_heads": {
-        "formula": "gradient",
-        "second": "formula",
-        "reads": ("time", "height", "width", "cos_sin_cache"),
-    },
-}

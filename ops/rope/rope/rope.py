@@ -72,12 +72,3 @@ OVERVIEW: list[tuple[str, str, str, str]] = [
         "registers; any layout",
     ),
 ]
-
-# The inverse rotation: gradient.py. Tables have no gradient; q and k are not kept.
-AUTOGRAD: dict[str, dict[str, str | tuple[str, ...]]] = {
-    "rope": {
-        "formula": "gradient",
-        "second": "formula",
-        "reads": ("positions", "cos_sin_cache"),
-    },
-}

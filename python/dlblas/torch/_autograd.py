@@ -1,7 +1,8 @@
 """Gradients of the operators, from a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
-operator of the library; or GRADIENTS of the room's gradient.py, in torch's own operators; or both,
-if some inputs rarely need a gradient ("formulas"). A tensor with neither is refused. A gradient can
-be differentiated again only if it is a formula that says so ("second"); others refuse it.
+operator of the library; or GRADIENTS of the room's gradient.py or of a family's file, in torch's
+operators; or both, if some inputs rarely need a gradient ("formulas"). A tensor with neither, and
+one that a formula only "reads", is refused. A gradient can be differentiated again only if it is a
+formula that says so ("second"); others refuse it.
 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which registers the
 formula of every differentiable torch.ops.dlblas.x (torch.compile and torch.export use it), and
@@ -199,7 +200,9 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
     """Resolves names to positions; an unknown name is our bug, reported at import."""
     forward = _schema(op)
     if "formula" in declaration:
-        module = import_module(f"dlblas.ops.{op}_{declaration['formula']}")
+        file = declaration["formula"]  # of the operator's room, or a family's, with its name
+        shared = f"{_functions.FUNCTIONS[op].family}_"
+        module = import_module(f"dlblas.ops.{file if file.startswith(shared) else f'{op}_{file}'}")
         those = tuple(i for i, a in enumerate(forward.arguments) if _is_tensor(a))
         others = tuple(i for i in range(len(forward.arguments)) if i not in those)
         again = declaration.get("second") == "formula"
