@@ -194,6 +194,20 @@ def test_numpy_has_it_too() -> None:
     np.testing.assert_allclose(dlblas.cross_entropy(x, target), want.mean(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{}, {"lse_square_scale": 0.1, "return_z_loss": True},
+                                     {"reduction": "none", "lse_square_scale": 0.1}])  # fmt: skip
+def test_a_target_of_another_package(options: dict[str, Any]) -> None:
+    x, target, weight = torch.randn(4, 9), torch.tensor([1, 2, -100, 3]), torch.rand(9)
+    want = dlblas.cross_entropy(x, target, weight, **options)
+    for logits, labels, classes in (
+        (x, target.numpy(), weight), (x.numpy(), target, weight.numpy()),
+    ):  # fmt: skip
+        got = dlblas.cross_entropy(logits, labels, classes, **options)
+        for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, want)), strict=True):
+            assert type(a).__module__ == type(logits).__module__
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), 1e-6)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -145,3 +145,45 @@ def test_a_weight_that_needs_no_gradient_gets_none() -> None:
     x, weight, bias = torch.randn(4, 30, requires_grad=True), torch.ones(30), torch.zeros(30)
     dlblas.layer_norm(x, weight, bias).sum().backward()
     assert x.grad is not None and weight.grad is None and bias.grad is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("used", ["both", "y", "residual_out"])
+def test_add_layer_norm_as_torchs_autograd(dtype: str, used: str) -> None:
+    """The sum's own gradient joins the norm's, in x's and in residual's; eager and compiled."""
+    torch = pytest.importorskip("torch")
+    kind = getattr(torch, dtype)
+
+    def formula(x: Any, residual: Any, weight: Any, bias: Any) -> Any:
+        h = x + residual
+        h = h + (h.to(kind).double() - h).detach()  # rounds as the operator does
+        return torch.nn.functional.layer_norm(h, h.shape[-1:], weight, bias), h
+
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda *given: dlblas.add_layer_norm(*given), fullgraph=True, backend="aot_eager"
+    )
+    places = {"both": (0, 1), "y": (0,), "residual_out": (1,)}[used]
+    for call in (dlblas.add_layer_norm, compiled):
+        shapes = ((7, 65), (7, 65), (65,), (65,))
+        leaves = [torch.randn(s).to(kind).requires_grad_() for s in shapes]
+        wide = [t.detach().double().requires_grad_() for t in leaves]
+        made, expected = call(*leaves), formula(*wide)
+        ways = [torch.randn(7, 65).to(kind) for _ in places]
+        got = torch.autograd.grad([made[i] for i in places], leaves, ways, allow_unused=True)
+        want = torch.autograd.grad(
+            [expected[i] for i in places], wide, [w.double() for w in ways], allow_unused=True
+        )
+        for g, w in zip(got, want, strict=True):
+            near = (
+                {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 2e-2, "atol": 3e-2}
+            )
+            if w is None:
+                assert g is None or not g.any()
+            else:
+                torch.testing.assert_close(g.double(), w, **near)
+    with pytest.raises(dlblas.errors.UnsupportedError, match="gradient is not differentiable"):
+        x, residual = (torch.randn(3, 8, requires_grad=True) for _ in range(2))
+        y, _ = dlblas.add_layer_norm(x, residual)
+        (dx,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        torch.autograd.grad(dx.sum(), x)

@@ -139,6 +139,13 @@ def test_a_scale_that_is_given_is_kept() -> None:
         assert caught.value.argument == "scale"
 
 
+def test_a_number_beyond_f32_is_an_infinite_scale() -> None:
+    torch = pytest.importorskip("torch")
+    q, _ = dlblas.quantize(torch.ones(2, 4), "token")
+    for number, infinite in ((1e308, float("inf")), (-(2**200), float("-inf"))):
+        assert (dlblas.dequantize(q, number) == infinite).all()
+
+
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("shape", [(6, 320), (2, 3, 40), (77,), (1,), (3, 0), (0, 5)])
 def test_what_a_given_scale_gave_comes_back(shape: tuple[int, ...], dtype: str) -> None:
@@ -265,6 +272,18 @@ def test_where_a_given_scale_is_copied(device: str) -> None:
     compiled(x, (again, place))
     assert place.item() == 2.5
     assert torch.equal(again, dlblas.quantize(x, "tensor", "i8", 2.5)[0])
+
+
+@pytest.mark.parametrize("dtype", ["x", 3, [], "f16"])
+@pytest.mark.parametrize("shape, granularity", [((4, 64), "group32"), ((2, 3, 64), "block128")])
+@pytest.mark.parametrize("layout", ["row", "column_major_tma"])
+def test_a_dtype_that_is_not_offered(
+    shape: tuple[int, ...], granularity: str, layout: str, dtype: Any
+) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(dlblas.Error, match="dtype ") as refused:
+        dlblas.quantize(torch.randn(shape), granularity, dtype, scale_layout=layout)
+    assert refused.value.argument == "dtype"
 
 
 def test_what_does_not_fit_is_refused() -> None:

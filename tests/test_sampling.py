@@ -180,6 +180,43 @@ def test_torch_and_fakes() -> None:
     torch.testing.assert_close(y.sum(-1), torch.ones(3, 5))
 
 
+def test_compiled_numbers_are_symbols() -> None:
+    """torch.compile makes symbols of numbers that change from call to call."""
+    torch = pytest.importorskip("torch")
+
+    def step(x: Any, heat: float, count: int, mass: float, seed: int) -> tuple[Any, ...]:
+        p = torch.softmax(dlblas.top_k_mask_logits(x, count), -1)
+        p = dlblas.top_p_renorm(dlblas.top_k_renorm(p, count), mass)
+        return p, dlblas.sample(x, heat, count, mass, 1 - mass, seed)
+
+    x = torch.randn(5, 64)
+    torch._dynamo.reset()
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True, dynamic=True)
+    for given in ((0.7, 9, 0.9, 3), (1.5, 20, 0.5, 4), (0.8, 5, 0.99, 5)):
+        for got, expected in zip(compiled(x, *given), step(x, *given), strict=True):
+            assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("package", ["torch", "numpy"])
+def test_numbers_of_any_kind(package: str) -> None:
+    """NumPy's numbers, arrays without dimensions, and numbers beyond f32's range."""
+    x = np.random.default_rng(1).standard_normal((6, 64)).astype("f")
+    ones = [np.float32(0.7), np.array(0.7, "f")]
+    counts: list[Any] = [np.int64(5), np.array(5, "i")]
+    if package == "torch":
+        torch = pytest.importorskip("torch")
+        x = torch.from_numpy(x)
+        ones.append(torch.tensor(0.7))
+        counts.append(torch.tensor(5))
+    expected = np.asarray(dlblas.sample(x, 0.7, 5, 0.7, seed=2))
+    for one, count in zip(ones, counts, strict=True):
+        ids = dlblas.sample(x, one, count, one, seed=2)
+        np.testing.assert_array_equal(np.asarray(ids), expected)
+    np.testing.assert_array_equal(
+        np.asarray(dlblas.sample(x, 1e308)), np.asarray(dlblas.sample(x, np.inf))
+    )
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_devices_agree(dtype: str) -> None:

@@ -165,6 +165,16 @@ def test_the_capacity_is_counted_in_f32() -> None:
         assert moe_api._f32(value) == float(np.float32(value))
 
 
+def test_numbers_of_arrays_without_dimensions() -> None:
+    logits = torch.randn(6, 8)
+    want = dlblas.topk_gating(logits, 2, 1.5)
+    for k, factor in ((torch.tensor(2), torch.tensor(1.5)), (np.int64(2), np.float32(1.5))):
+        got = dlblas.topk_gating(logits, k, factor)
+        assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    with pytest.raises(dlblas.Error, match="capacity_factor is out of range"):
+        dlblas.topk_gating(logits, 2, torch.ones(2))
+
+
 def test_refusals(device: str) -> None:
     logits = torch.zeros(4, 3, device=device)
     for k in (4, -1):

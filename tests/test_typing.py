@@ -6,6 +6,7 @@ package with its stub. Read next: tools/generate/python.hpp.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
@@ -178,3 +179,14 @@ def test_options_are_named_for_completion() -> None:
         wanted = {"seconds", "effort", "strategy", "seed", "max_evaluations", "force", "space"}
         assert wanted | {"implementations", "where", "progress", "worker", "log"} <= set(named)
         assert not any(p.kind is p.VAR_KEYWORD for p in named.values())
+
+
+def test_written_stubs_have_every_argument_of_their_operators() -> None:
+    """ops/<family>/calls.pyi replace what the build would generate from the schemas."""
+    files = sorted((pathlib.Path(__file__).resolve().parents[1] / "ops").glob("*/calls.pyi"))
+    assert files
+    for node in (node for file in files for node in ast.parse(file.read_text()).body):
+        if isinstance(node, ast.FunctionDef):
+            names = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+            runs = inspect.signature(getattr(dlblas, node.name)).parameters
+            assert runs.keys() <= names, node.name

@@ -93,6 +93,17 @@ def _masked(values: Any, counts: Any) -> Any:
     return import_module(type(values).__module__).where(counts, values, values.dtype.type(0))
 
 
+def _beside(loss: Any, target: Any) -> Any:
+    """The target in the package of the loss, where one is torch's and the other NumPy's."""
+    if type(target).__module__ == "numpy" and hasattr(loss, "new_empty"):
+        import torch
+
+        return torch.from_numpy(target)
+    if type(loss).__module__ == "numpy" and hasattr(target, "new_empty"):
+        return target.numpy()
+    return target
+
+
 def _sum_of_weights(weight: Any, target: Any, counts: Any) -> Any:
     """Σ w of the targets that count. An invalid target reads some weight: its loss is NaN."""
     classes = weight.shape[0]
@@ -115,6 +126,7 @@ def _reduced(
     reduction: str, wants_z: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
     """(loss, z_loss) of the rows' losses and lse; z_loss is None if it is not wanted."""
+    target = _beside(loss, target)
     counts = target != ignore_index
     if isinstance(counts, bool):
         raise _no_arithmetic(target)

@@ -85,6 +85,10 @@ def topk_gating(
     if len(shape) > 2:
         logits = as_matrix(logits)
     tokens, experts = logits.shape
+    if not isinstance(k, int) and hasattr(k, "shape"):  # NumPy's, or an array without dimensions
+        k = integer("topk_gating", "k", k)
+    if not isinstance(capacity_factor, (int, float)) and hasattr(capacity_factor, "shape"):
+        capacity_factor = _factor(capacity_factor)
     if not 0 <= k <= experts:
         raise _wrong("k", f"0 to {experts} choices, one of each expert", k)
     if not 0 <= capacity_factor < math.inf:  # nor NaN
@@ -329,6 +333,13 @@ def _smaller(a: Any, b: Any) -> Any:
 
 
 SIZES_IN_TORCH = (topk_gating_capacity,)
+
+
+def _factor(value: Any) -> float:
+    """The number of an array without dimensions."""
+    if len(value.shape):
+        raise _wrong("capacity_factor", "a finite number, 0 or more", tuple(value.shape))
+    return float(value)
 
 
 def _wrong(argument: str, expected: str, got: Any) -> ArgumentError:

@@ -40,6 +40,7 @@ _BLOCK = 128
 _WHOLE = {
     name: FUNCTIONS[f"quantize_{name}"].call for name in ("token", "tensor", "channel", "block128")
 }
+_CODES = ("f8e4m3", "f8e5m2", "i8")
 _LAYOUTS = ("row", "column_major_tma")
 _NO_COLUMNS = ("tensor", "channel")
 _THERE = ", ".join(("token", *GROUPS, "tensor", "channel", "block128"))
@@ -134,10 +135,11 @@ def quantize(
         return _quantize_matrices(x, dtype, scale_dtype, scale_layout, out)
     call = _WHOLE.get(granularity, _quantize_group)
     group = (GROUPS[granularity],) if granularity in GROUPS else ()
-    if out is not None or scale_layout == "row":  # a scale that is given lies as it does
+    codes = "f8e4m3" if dtype is None else dtype
+    # A scale that is given lies as it does; the operator refuses a dtype that is not offered.
+    if out is not None or scale_layout == "row" or name_of(codes) not in _CODES:
         return call(x, *group, dtype, scale_dtype, out=out)  # type: ignore[no-any-return]
     shape = tuple(getattr(x, "shape", ()))
-    codes = "f8e4m3" if dtype is None else dtype
     out = empty(x, shape, codes, "quantize"), _columns(x, granularity, shape)
     call(x, *group, dtype, scale_dtype, out=out)
     return out
@@ -169,6 +171,8 @@ def _quantize_matrices(x: Any, dtype: Any, scale_dtype: str, layout: str, out: A
     codes, (*lead, rows, width) = "f8e4m3" if dtype is None else dtype, shape
     parts = (*lead, (rows + _BLOCK - 1) // _BLOCK, (width + _BLOCK - 1) // _BLOCK)
     given = out is not None
+    if not given and name_of(codes) not in _CODES:
+        call(empty(x, (rows, width), x.dtype, _OP), dtype, scale_dtype)  # refuses it
     if given:
         names = ("q", "scale")
         places = places_of("quantize", out, names)

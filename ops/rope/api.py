@@ -253,6 +253,30 @@ def _form(op: str, function: Any, differs: Any, *names: str) -> Any:
     return of
 
 
+def _in_place(op: str, differs: Any, spread_of: Any, *names: str) -> Any:
+    """The in-place form of an operator, with tables or positions that serve several tokens."""
+
+    def of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **named}
+        needed = tuple(given.get(name) for name in names[:4])
+        arrays = all(len(getattr(x, "shape", ())) for x in needed)
+        if len(given) < len(args) + len(named) or not (arrays and differs(**given)):
+            return None
+        FUNCTIONS[op].call(**spread_of(given))
+        return False  # it returns nothing
+
+    return of
+
+
+def _spread_tables(given: dict[str, Any]) -> dict[str, Any]:
+    tokens, op = tuple(given["q"].shape[:-2]), "apply_rotary_pos_emb_"
+    return {**given, **{name: table_of(given[name], name, tokens, op) for name in ("cos", "sin")}}
+
+
+def _spread_positions(given: dict[str, Any]) -> dict[str, Any]:
+    return {**given, "position_ids": spread(given["position_ids"], tuple(given["q"].shape[:-2]))}
+
+
 def _of_width(op: str) -> Any:
     """Adds ``rotary_dim``, which the tables already imply."""
     names = tuple(p.name for p in FUNCTIONS[op].params)
@@ -266,7 +290,8 @@ def _of_width(op: str) -> Any:
         table = named.get("cos_sin_cache") if len(args) <= at else args[at]
         if table is not None:  # else it is missing
             _check_rotary_dim(op, table, rotary_dim)
-        return FUNCTIONS[op].call(*args, **rest)
+        result = FUNCTIONS[op].call(*args, **rest)
+        return False if op.endswith("_") else result  # in place it returns nothing
 
     return of
 
@@ -295,8 +320,17 @@ older_forms.update(
         "fused_rotary_emb", rotate_by_frequencies, _positions_of_others,
         "q", "k", "position_ids", "inv_freq", "scaling_factor", "out_q", "out_k",
     ),
+    apply_rotary_pos_emb_=_in_place(
+        "apply_rotary_pos_emb_", _tables_of_others, _spread_tables, "q", "k", "cos", "sin",
+    ),
+    fused_rotary_emb_=_in_place(
+        "fused_rotary_emb_", _positions_of_others, _spread_positions,
+        "q", "k", "position_ids", "inv_freq", "scaling_factor",
+    ),
     rope=_of_width("rope"),
+    rope_=_of_width("rope_"),
     qk_norm_rope=_of_width("qk_norm_rope"),
+    qk_norm_rope_=_of_width("qk_norm_rope_"),
 )  # fmt: skip
 
 

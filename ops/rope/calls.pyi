@@ -53,6 +53,18 @@ def rope(
     """out_l = x_l · cos − x_h · sin; out_h = x_h · cos + x_l · sin of the first R channels, the
     width of cos_sin_cache."""
 
+def rope_(
+    q: _A,
+    k: _Array,
+    positions: _Array,
+    cos_sin_cache: _Array,
+    *,
+    style: Literal["neox", "interleaved", "interleaved_to_half"] = "neox",
+    rotary_dim: int | None = None,
+    stream: int | None = None,
+) -> None:
+    """rope in place, written over q and k."""
+
 def qk_norm_rope(
     q: _A,
     k: _Array,
@@ -66,8 +78,27 @@ def qk_norm_rope(
     rotary_dim: int | None = None,
     key_cache: _Array | None = None,
     slots: _Array | None = None,
+    k_scale: float = 1.0,
     out: tuple[_A, _A] | None = None,
     stream: int | None = None,
 ) -> tuple[_A, _A]:
     """n = x · rsqrt(mean_D(x²) + eps) · weight; out_l = n_l · cos − n_h · sin; out_h = n_h · cos +
     n_l · sin of the first R channels."""
+
+def qk_norm_rope_(
+    q: _A,
+    k: _Array,
+    q_weight: _Array,
+    k_weight: _Array,
+    positions: _Array,
+    cos_sin_cache: _Array,
+    eps: float = 1e-6,
+    *,
+    style: Literal["neox", "interleaved", "interleaved_to_half"] = "neox",
+    rotary_dim: int | None = None,
+    key_cache: _Array | None = None,
+    slots: _Array | None = None,
+    k_scale: float = 1.0,
+    stream: int | None = None,
+) -> None:
+    """qk_norm_rope in place, written over q and k."""

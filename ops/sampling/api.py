@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._given import integer
+from .._given import in_f32, integer
 from .._results import check_shape
+from .._spread import spread
 from ..errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["sample", "top_k_mask_logits", "top_k_renorm", "top_p_renorm"]
@@ -28,21 +29,32 @@ CALLED = {
 _sample, _filter = FUNCTIONS["sample_rows"].call, FUNCTIONS["filter_rows"].call
 
 
+def _is_array(value: Any) -> bool:
+    """Whether this is an array; NumPy's numbers are none. Numbers first: torch.compile has symbols
+    for them, which it cannot ask for attributes."""
+    if isinstance(value, (int, float)) or not hasattr(value, "shape"):
+        return False
+    return type(value).__module__ != "numpy" or len(value.shape) > 0
+
+
 def _each(op: str, name: str, x: Any, value: Any, dtype: str = "float32") -> Any:
-    """A number expanded to one value per row of x; arrays and None unchanged."""
-    if value is None or hasattr(value, "shape"):
-        return value
+    """A number, or an array without dimensions, as one value per row of x; other arrays and None
+    unchanged."""
+    if value is None:
+        return None
     lead = tuple(x.shape[:-1])
+    if _is_array(value):
+        return value if len(value.shape) else spread(value, lead)
     if dtype == "int32":
         value = _count(op, name, value)
-    elif not hasattr(type(value), "__float__"):
+    elif not isinstance(value, (int, float)) and not hasattr(type(value), "__float__"):
         expected, got = "a number, or an array with one per row", type(value).__name__
         raise ArgumentTypeError.from_library(
             f"{op}: {name} is of another type; expected {expected}, got {got}",
             op, name, expected, got,
         )  # fmt: skip
-    elif isinstance(value, int):
-        value = float(value)
+    else:
+        value = in_f32(value)
     if hasattr(x, "new_full"):
         import torch
 
@@ -74,16 +86,16 @@ def sample(
     largest.
 
     x ``[*T, V]`` f32, f16 or bf16. temperature, top_k, top_p and min_p are numbers, arrays with one
-    number per row (f32; top_k i32 or i64), or None. ``seed`` and ``offset`` are ints or i64 arrays
-    ``[*T]``. u comes from Philox4x32-10 of seed, offset and row; with an array of seeds, of seed
-    and offset alone. The same arguments give the same ids, so use a new offset for each draw. The
-    arrays' values may change between replays of a CUDA graph. A row that holds NaN or +inf, or no
-    number at all, gives −1. ``out``: where the ids go. Errors: those of ``sample_rows``. Source: as
-    in FlashInfer, vLLM and SGLang.
+    number per row or without dimensions (f32; top_k i32 or i64), or None. ``seed`` and ``offset``
+    are ints or i64 arrays ``[*T]``. u comes from Philox4x32-10 of seed, offset and row; with an
+    array of seeds, of seed and offset alone. The same arguments give the same ids, so use a new
+    offset for each draw. The arrays' values may change between replays of a CUDA graph. A row that
+    holds NaN or +inf, or no number at all, gives −1. ``out``: where the ids go. Errors: those of
+    ``sample_rows``. Source: as in FlashInfer, vLLM and SGLang.
     """
     op = "sample"
-    seeds = seed if hasattr(seed, "shape") else None
-    offsets = offset if hasattr(offset, "shape") else None
+    seeds = seed if _is_array(seed) else None
+    offsets = offset if _is_array(offset) else None
     given = (
         x, _each(op, "temperature", x, temperature), _each(op, "top_k", x, top_k, "int32"),
         _each(op, "top_p", x, top_p), _each(op, "min_p", x, min_p), seeds, offsets,

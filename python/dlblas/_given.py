@@ -62,6 +62,17 @@ def integer(op: str, name: str, value: Any, expected: str = "an integer") -> int
         ) from None  # fmt: skip
 
 
+_LARGEST = 2.0**128 - 2.0**104  # of f32
+
+
+def in_f32(value: Any) -> Any:
+    """A number as a float, and as ±inf beyond f32's range, where torch would refuse it."""
+    value = value if isinstance(value, float) else float(value)
+    if abs(value) > _LARGEST:
+        return math.inf if value > 0 else -math.inf
+    return value
+
+
 def _kind(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 

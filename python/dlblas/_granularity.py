@@ -14,7 +14,7 @@ from typing import Any
 
 from ._array import Array
 from ._dtypes import name_of
-from ._given import check_place
+from ._given import check_place, in_f32
 from ._overlap import check_apart
 from ._results import places_of
 from .errors import ArgumentError
@@ -109,6 +109,7 @@ def as_placed(scale: Any, place: Any) -> Any:
 def number_beside(like: Any, value: float) -> Any:
     """A number as an f32 array without dimensions, of the package and device of ``like``; unchanged
     if ``like`` cannot create one."""
+    value = in_f32(value)
     if hasattr(like, "new_full"):
         import torch
 

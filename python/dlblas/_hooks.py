@@ -82,6 +82,7 @@ def _torch(
     """The fields of a torch tensor; the last is the tensor whose memory holds its values."""
     if not has_memory(torch, obj):
         kind = "a meta tensor" if obj.is_meta else type(obj).__name__
+        kind = "a tensor inside a transform of torch.func" if _is_transformed(torch, obj) else kind
         raise _refuse(
             op, argument, "has no memory", "a tensor with data", kind,
             "explain(), tune() and get_op() take a dlblas.Spec",
@@ -131,9 +132,10 @@ def is_planning() -> bool:
 
 
 def has_memory(torch: Any, obj: Any) -> bool:
-    """False for meta tensors, and for tracers' tensors, which may claim to be on the CPU."""
+    """False for meta tensors, and for tensors of tracers and of torch.func's transforms, which may
+    claim to be on the CPU."""
     if type(obj) in (torch.Tensor, torch.nn.Parameter):  # 0.3 µs less than asking the storage
-        return not obj.is_meta
+        return not (obj.is_meta or _is_transformed(torch, obj))
     try:
         if obj.untyped_storage().device.type == "meta":
             return False
@@ -144,6 +146,13 @@ def has_memory(torch: Any, obj: Any) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _is_transformed(torch: Any, obj: Any) -> bool:
+    """Whether vmap or another transform of torch.func wraps the tensor."""
+    functions = getattr(torch._C, "_functorch", None)
+    wrapped = getattr(functions, "is_functorch_wrapped_tensor", None)  # older torch has none
+    return wrapped is not None and bool(wrapped(obj))
 
 
 def wrote(obj: Any) -> None:

@@ -19,7 +19,6 @@ from . import _leading, _over_dim
 from ._functions import FUNCTIONS, native
 from ._hooks import has_memory, older_forms, other_forms
 from ._torch_bridge import attach_torch
-from .errors import Error
 
 
 def _read(kind: str, value: Any) -> Any:
@@ -50,7 +49,8 @@ def _of_torch(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     given = (*args, *named.values())
     tensors = [value for value in given if isinstance(value, torch.Tensor)]
     followed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if not followed and all(has_memory(torch, tensor) for tensor in tensors):
+    present = all(has_memory(torch, tensor) for tensor in tensors)
+    if present and not followed:
         return None
     function = FUNCTIONS[name]
     if any(isinstance(value, (torch.SymInt, torch.SymFloat)) for value in given):
@@ -70,13 +70,8 @@ def _of_torch(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         read = tuple(more.pop(key) for key in places)
     if any(map(is_not, (*read, *more.values()), given)):
         return function.call(*read, **more)
-    if followed:
-        try:
-            native["explain"](name, args, named, 1)
-        except Error:
-            raise
-        except Exception:  # torch's, of a tensor inside a transform
-            pass
+    if followed and present:
+        native["explain"](name, args, named, 1)
     return None
 
 

@@ -158,24 +158,6 @@ def _rotated(
     return made
 
 
-class _Rotation(torch.autograd.Function):
-    """The rotation and its gradient: the inverse rotation, by the negated sines of the other
-    channel. It rounds the same products and the same sum as torch's own formula."""
-
-    @staticmethod
-    def forward(ctx: Any, *given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        q, k, cos, sin = given
-        ctx.save_for_backward(cos, sin)
-        return _rotated(q, k, cos, sin)
-
-    @staticmethod
-    def backward(ctx: Any, dq: torch.Tensor, dk: torch.Tensor) -> Any:
-        cos, sin = ctx.saved_tensors
-        back = -sin.roll(sin.shape[-1] // 2, -1)
-        turn = _Rotation.apply if torch.is_grad_enabled() else _rotated  # linear: differentiable
-        return (*turn(dq, dk, cos, back), None, None)
-
-
 def _rotary(theirs: Callable[..., Any], exact: bool = False) -> Callable[..., Any]:
     def apply_rotary_pos_emb(
         q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
@@ -186,14 +168,12 @@ def _rotary(theirs: Callable[..., Any], exact: bool = False) -> Callable[..., An
         plain = q.dim() == 4 and cos.dim() == 3 and cos.shape[-1] == q.shape[-1]
         alike = all(t.dtype == q.dtype for t in tensors) and _ours(q)
         alike = alike and not (exact and q.dtype == torch.float32 and q.is_cuda)
-        grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        traced = grad and torch.compiler.is_compiling()  # no operator's gradient: theirs
-        known = not (cos.requires_grad or sin.requires_grad) and not traced
-        if not (plain and alike and known and unsqueeze_dim in (1, 2)):
+        grad = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
+        if not (plain and alike and not grad and unsqueeze_dim in (1, 2)):
             return theirs(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
         if unsqueeze_dim == 1:
             q, k = q.transpose(1, 2), k.transpose(1, 2)
-        q, k = _Rotation.apply(q, k, cos, sin) if grad else _rotated(q, k, cos, sin)
+        q, k = _rotated(q, k, cos, sin)
         return (q.transpose(1, 2), k.transpose(1, 2)) if unsqueeze_dim == 1 else (q, k)
 
     return apply_rotary_pos_emb

@@ -36,3 +36,14 @@ ARGUMENTS: dict[str, str] = {
     "residual": "added to x first, in x's units",
     "bias": "added after the weight, one value per column; 0 if not given",
 }
+
+# The gradient of residual_out is added to dx in x's dtype, which rounds once more.
+AUTOGRAD: dict[str, dict[str, str | dict[str, str]]] = {
+    "add_layer_norm": {
+        "backward": "layer_norm_backward",
+        "saves": {"x": "residual_out", "weight": "weight"},
+        "takes": {"dy": "y"},
+        "gives": {"x": "dx", "residual": "dx", "weight": "dweight", "bias": "dbias"},
+        "passes": {"x": "residual_out", "residual": "residual_out"},
+    },
+}

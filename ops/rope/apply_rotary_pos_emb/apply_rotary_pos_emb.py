@@ -43,3 +43,15 @@ ARGUMENTS: dict[str, str] = {
     "sin": "sines of the same angles, in the same layout",
     "cast_before_sum": "if true, round both products to q's dtype before adding them",
 }
+
+# Of all rotations without a norm: the inverse rotation, ../inverse.py. What it reads has no
+# gradient; q and k are not kept.
+AUTOGRAD: dict[str, dict[str, str | tuple[str, ...]]] = {
+    op: {"formula": "rope_inverse", "second": "formula", "reads": reads}
+    for op, reads in {
+        "apply_rotary_pos_emb": ("cos", "sin"),
+        "fused_rotary_emb": ("position_ids", "inv_freq"),
+        "mrope_heads": ("time", "height", "width", "cos_sin_cache"),
+        "rope": ("positions", "cos_sin_cache"),
+    }.items()
+}

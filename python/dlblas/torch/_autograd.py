@@ -1,7 +1,8 @@
 """Gradients of the operators, from a declaration in ops/<family>/<op>/<op>.py (AUTOGRAD): an
-operator of the library; or GRADIENTS of the room's gradient.py, in torch's own operators; or both,
-if some inputs rarely need a gradient ("formulas"). A tensor with neither is refused. A gradient can
-be differentiated again only if it is a formula that says so ("second"); others refuse it.
+operator of the library; or GRADIENTS of the room's gradient.py or of a family's file, in torch's
+operators; or both, if some inputs rarely need a gradient ("formulas"). A tensor with neither, and
+one that a formula only "reads", is refused. A gradient can be differentiated again only if it is a
+formula that says so ("second"); others refuse it.
 
 In: torch.ops.dlblas.{x, _x, x_backward}, already defined. Out: ``register()``, which registers the
 formula of every differentiable torch.ops.dlblas.x (torch.compile and torch.export use it), and
@@ -43,6 +44,7 @@ class _Formula(NamedTuple):
     optional: tuple[int, ...]  # inputs with a gradient that a call may leave out
     backward: Callable[..., Any]
     formulas: tuple[tuple[int, Callable[..., Any]], ...]  # of inputs that backward gives nothing
+    passes: tuple[tuple[int, int], ...]  # (input, result): its gradient is added to the input's
     without: tuple[tuple[int, str], ...]  # inputs that have no gradient
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
@@ -67,9 +69,9 @@ class _Formula(NamedTuple):
         saved = ctx.saved_tensors
         arguments = self.arguments((None, *saved, *ctx.scalars, *there))
         if not torch.is_grad_enabled():
-            return self.given(ctx, self.made(ctx, arguments))
+            return self.passed(self.given(ctx, self.made(ctx, arguments)), grads)
         made = once(self.op, lambda: self.made(ctx, arguments), (*saved, *grads))
-        return self.given(ctx, made)
+        return self.passed(self.given(ctx, made), grads)
 
     def made(self, ctx: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """The backward operator's results, then those of the formulas; None if not needed."""
@@ -88,22 +90,45 @@ class _Formula(NamedTuple):
             return gradients
         return tuple(None if i in absent else g for i, g in enumerate(gradients))
 
+    def passed(
+        self, gradients: tuple[torch.Tensor | None, ...], grads: tuple[torch.Tensor | None, ...]
+    ) -> tuple[torch.Tensor | None, ...]:
+        """The inputs' gradients, with those of results that are a sum of inputs added once for all
+        of them."""
+        if all(grads[r] is None for _, r in self.passes):
+            return gradients
+        sums: dict[tuple[int, int], torch.Tensor] = {}
+        made = [*gradients]
+        for i, r in self.passes:
+            own, more = gradients[i], grads[r]
+            if own is not None and more is not None:
+                key = id(own), r
+                made[i] = sums[key] = sums[key] if key in sums else own + more
+        return tuple(made)
+
 
 class _OfTorch(NamedTuple):
-    """A gradient in torch's operators: gradient(*inputs, *result gradients) -> tensor gradients."""
+    """A gradient in torch's operators: gradient(*inputs, *result gradients) -> tensor gradients.
+    Inputs that are tensors and not saved are None."""
 
     op: str
     tensors: tuple[int, ...]  # positions of the inputs that are tensors
     others: tuple[int, ...]
     gradient: Callable[..., tuple[torch.Tensor | None, ...]]
     again: bool  # torch's autograd may follow it, for a second derivative
+    saves: tuple[int, ...]  # of tensors
+    without: tuple[tuple[int, str], ...]  # inputs that have no gradient
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
-        ctx.save_for_backward(*(inputs[i] for i in self.tensors))
+        for i, name in self.without:
+            if inputs[i].requires_grad:
+                raise grad_error(self.op, name)
+        ctx.save_for_backward(*(inputs[i] for i in self.saves))
         ctx.scalars = tuple(inputs[i] for i in self.others)
 
     def grad(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        saved = dict(zip(self.tensors, ctx.saved_tensors, strict=True))
+        saved = dict.fromkeys(self.tensors)
+        saved.update(zip(self.saves, ctx.saved_tensors, strict=True))
         saved.update(zip(self.others, ctx.scalars, strict=True))
         arguments = (*(saved[i] for i in sorted(saved)), *grads)
         if self.again or not torch.is_grad_enabled():
@@ -175,11 +200,17 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
     """Resolves names to positions; an unknown name is our bug, reported at import."""
     forward = _schema(op)
     if "formula" in declaration:
-        module = import_module(f"dlblas.ops.{op}_{declaration['formula']}")
+        file = declaration["formula"]  # of the operator's room, or a family's, with its name
+        shared = f"{_functions.FUNCTIONS[op].family}_"
+        module = import_module(f"dlblas.ops.{file if file.startswith(shared) else f'{op}_{file}'}")
         those = tuple(i for i, a in enumerate(forward.arguments) if _is_tensor(a))
         others = tuple(i for i in range(len(forward.arguments)) if i not in those)
         again = declaration.get("second") == "formula"
-        return _OfTorch(op, those, others, module.GRADIENTS[op], again)
+        read = declaration.get("reads")  # these alone are saved, and have no gradient
+        names = {a.name: i for i, a in enumerate(forward.arguments)}
+        without = tuple((names[name], name) for name in read or ())
+        saves = those if read is None else tuple(i for i, _ in without)
+        return _OfTorch(op, those, others, module.GRADIENTS[op], again, saves, without)
     backward = _schema(declaration["backward"])
     saves, takes, gives = (declaration[part] for part in ("saves", "takes", "gives"))
     inputs = [a.name for a in forward.arguments]
@@ -224,6 +255,10 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
             ),
             operator(declaration["backward"]),
             tuple((inputs.index(name), formula) for name, formula in formulas.items()),
+            tuple(
+                (inputs.index(name), results.index(result))
+                for name, result in declaration.get("passes", {}).items()
+            ),
             tuple(
                 (i, a.name) for i, a in enumerate(forward.arguments)
                 if _is_tensor(a) and a.name not in with_gradient
