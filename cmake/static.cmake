@@ -6,12 +6,13 @@ if(NOT CMAKE_OBJCOPY OR NOT CMAKE_LINKER)
   message(FATAL_ERROR "DLBLAS_STATIC needs ld and objcopy (GNU binutils), and this toolchain has none.")
 endif()
 set(one_object ${PROJECT_BINARY_DIR}/dlblas_static.o)
+set(objects $<FILTER:$<TARGET_OBJECTS:dlblas_objects>,INCLUDE,\\.o$>)  # precompiled headers are among them
 # Groups are dissolved (a discarded group would take a symbol that is now local with it).
 add_custom_command(
   OUTPUT ${one_object}
-  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${one_object} $<TARGET_OBJECTS:dlblas_objects>
+  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${one_object} ${objects}
   COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=dlblas_* ${one_object}
-  DEPENDS dlblas_objects $<TARGET_OBJECTS:dlblas_objects>
+  DEPENDS dlblas_objects ${objects}
   COMMENT "Making one object of the static library"
   COMMAND_EXPAND_LISTS
   VERBATIM)
