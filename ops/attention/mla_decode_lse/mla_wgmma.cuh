@@ -131,9 +131,12 @@ struct Consumer {
     return wgmma_advance(wgmma_tile_mn(shared.k, kChunkBytes),
                          stage * Tiles::kTile + half * Tiles::kHalf * kChunkBytes);
   }
-  /// Multiplies what was summed before.
+  /// Multiplies what was summed before, seldom. ptxas (13.0) would put the wait for scores in flight
+  /// here by itself (C7517).
   __device__ __forceinline__ void rescale(const float (&scale)[2]) {
     if (!__any_sync(0xffffffffu, scale[0] != 1 || scale[1] != 1)) return;
+    wgmma_wait<0>();
+    wgmma_pin(o);
 #pragma unroll
     for (int i = 0; i < kHalf / 2; ++i) o[i] *= scale[i >> 1 & 1];
   }
