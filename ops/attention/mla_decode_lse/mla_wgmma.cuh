@@ -131,8 +131,8 @@ struct Consumer {
     return wgmma_advance(wgmma_tile_mn(shared.k, kChunkBytes),
                          stage * Tiles::kTile + half * Tiles::kHalf * kChunkBytes);
   }
-  /// Multiplies what was summed before, seldom. Without this wait for scores in flight, ptxas (13.0)
-  /// injects one here (C7517).
+  /// Multiplies what was summed before, seldom. The wait is for scores in flight: without it, ptxas
+  /// (13.0) injects one (C7517).
   __device__ __forceinline__ void rescale(const float (&scale)[2]) {
     if (!__any_sync(0xffffffffu, scale[0] != 1 || scale[1] != 1)) return;
     wgmma_wait<0>();
