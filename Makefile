@@ -37,7 +37,7 @@ demo: setup-demo  ## set up, build, and tune a Llama-3-8B layer on this machine 
 
 test: setup-test build lint  ## set up, build, run every test and check (DLBLAS_TEST_DEPTH=full: every case)
 	ctest --preset release
-	.venv/bin/python -m pytest -n 3 --dist loadgroup
+	.venv/bin/python -m pytest -n 3 --dist loadgroup --tell-failures --durations=20
 
 check: build  ## the C++ and Python tests without set-up for them and without lint
 	ctest --preset release

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pathlib
+import subprocess
 
 import dlblas
 import pytest
@@ -80,3 +81,27 @@ def test_shared_python_names_no_operator() -> None:
     found = {name: ops for name, ops in found.items() if ops}
     assert {*found} == ABOUT_SOME, found
     assert named_in("TABLE = {'rope': 1}\nf(softmax=2)", names) == {"rope", "softmax"}
+
+
+def test_two_files_of_one_staged_name_stop_the_build(tmp_path: pathlib.Path) -> None:
+    """A family's own file and its operator's would both be ``ops/halve.py`` of the package."""
+    room = tmp_path / "tree" / "ops" / "halve" / "halve"
+    room.mkdir(parents=True)
+    (room.parent / "halve.py").touch()
+
+    def stage() -> subprocess.CompletedProcess[str]:
+        script = ROOT / "cmake" / "stage_python.cmake"
+        values = {"TREE": tmp_path / "tree", "OUTPUT": tmp_path / "out", "SONAME": "libdlblas.so"}
+        given = [f"-D{name}={value}" for name, value in values.items()]
+        given += [f"-D{name}={tmp_path / name}" for name in ("GENERATED", "LIBRARY", "WORKER")]
+        return subprocess.run(
+            ["cmake", *given, "-P", str(script)], capture_output=True, text=True, timeout=60
+        )
+
+    assert stage().returncode == 0
+    assert (tmp_path / "out" / "ops" / "halve.py").is_symlink()
+    (room / "halve.py").touch()
+    refused = stage()
+    assert refused.returncode != 0
+    said = " ".join(refused.stderr.split())
+    assert "ops/halve.py twice" in said and str(room / "halve.py") in said
