@@ -1,6 +1,6 @@
 // Any text as an operator's schema: refused with a typed error that gives the position, or a schema
 // whose parts stay within their limits, also as the schema of an in-place form.
-// fuzz: src/core/schema.cpp src/core/dim.cpp
+// fuzz: src/core/schema.cpp src/core/schema_sizes.cpp src/core/dim.cpp
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // Any bytes as messages between a tuner and its worker: the frame's header, every request, every
 // reply. Refused with a typed error, or within the limits that both ends rely on.
 // fuzz: src/tuner/worker_wire.cpp src/tuner/filler.cpp src/tuner/sample_cost.cpp
-// fuzz: src/core/schema.cpp src/core/dim.cpp
+// fuzz: src/core/schema.cpp src/core/schema_sizes.cpp src/core/dim.cpp
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
