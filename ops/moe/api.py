@@ -146,7 +146,8 @@ def fused_moe(
     with codes ``quantize`` first, a second ``moe_permute`` for its scales, and
     ``silu_and_mul_quant``. Values between them are rounded to x's dtype; sums are f32. Results are
     the same in every run. Never waits for a GPU and can be captured in a CUDA graph. ``out``: where
-    y goes; it shares no memory with the inputs. No gradient. Errors: ShapeMismatchError and others
+    y goes; it shares no memory with the inputs. In torch, x, w13, w2 and topk_weights have
+    gradients, unless experts are codes or ``out`` is given. Errors: ShapeMismatchError and others
     of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
     op = "fused_moe"
@@ -166,7 +167,7 @@ def fused_moe(
         )  # fmt: skip
     _check_weights(x, {"w13": w13, "w2": w2}, {"w13_scale": w13_scale, "w2_scale": w2_scale})
     _check_ids(topk_ids)
-    _check_placed(x, tensors)
+    _check_placed(x, tensors, differentiable=w13_scale is None and out is None)
     if out is not None:
         check_place("fused_moe", "out", out, (tuple(x.shape),), name_of(x.dtype), x)
         check_apart("fused_moe", out, **tensors)
@@ -239,12 +240,12 @@ def _check_ids(topk_ids: Any) -> None:
         _refuse_dtype("topk_ids", "i32, i64", kind)
 
 
-def _check_placed(x: Any, tensors: dict[str, Any]) -> None:
-    """Refuses tensors that require grad, are not dense, or are on another device than x: the
-    operators would call them by names of their own."""
+def _check_placed(x: Any, tensors: dict[str, Any], *, differentiable: bool) -> None:
+    """Refuses tensors that require grad, unless ``differentiable``, that are not dense, or are on
+    another device than x: the operators would call them by names of their own."""
     op, there = "fused_moe", str(getattr(x, "device", "cpu"))
     for name, tensor in tensors.items():
-        if asks_for_gradients(tensor):
+        if not differentiable and asks_for_gradients(tensor):
             raise grad_error(op, name)
         check_dense(op, name, tensor)
         here = str(getattr(tensor, "device", there))

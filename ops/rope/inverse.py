@@ -63,11 +63,11 @@ def rows_at(table: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     return table[positions.long().clamp(min=0)]
 
 
-# ---- the formulas: of q and k, which are None, the operators' other arguments, and dq and dk ----
+# ---- the formulas: of the shapes of q and k, the operators' other arguments, and dq and dk ----
 
 
 def apply_rotary_pos_emb(
-    q: None, k: None, cos: torch.Tensor, sin: torch.Tensor, style: str, cast_before_sum: bool,
+    q: Any, k: Any, cos: torch.Tensor, sin: torch.Tensor, style: str, cast_before_sum: bool,
     dq: torch.Tensor, dk: torch.Tensor,
 ) -> tuple[Any, ...]:  # fmt: skip
     """With cast_before_sum the gradients round as the results do."""
@@ -75,7 +75,7 @@ def apply_rotary_pos_emb(
 
 
 def rope(
-    q: None, k: None, positions: torch.Tensor, cos_sin_cache: torch.Tensor, style: str,
+    q: Any, k: Any, positions: torch.Tensor, cos_sin_cache: torch.Tensor, style: str,
     dq: torch.Tensor, dk: torch.Tensor,
 ) -> tuple[Any, ...]:  # fmt: skip
     cos, sin = rows_at(cos_sin_cache, positions).chunk(2, -1)
@@ -83,7 +83,7 @@ def rope(
 
 
 def mrope_heads(
-    q: None, k: None, time: torch.Tensor, height: torch.Tensor, width: torch.Tensor,
+    q: Any, k: Any, time: torch.Tensor, height: torch.Tensor, width: torch.Tensor,
     cos_sin_cache: torch.Tensor, first: int, second: int, style: str, dq: torch.Tensor,
     dk: torch.Tensor,
 ) -> tuple[Any, ...]:  # fmt: skip
@@ -96,7 +96,7 @@ def mrope_heads(
 
 
 def fused_rotary_emb(
-    q: None, k: None, position_ids: torch.Tensor, inv_freq: torch.Tensor, scaling_factor: float,
+    q: Any, k: Any, position_ids: torch.Tensor, inv_freq: torch.Tensor, scaling_factor: float,
     style: str, dq: torch.Tensor, dk: torch.Tensor,
 ) -> tuple[Any, ...]:  # fmt: skip
     turned = in_style(

@@ -26,3 +26,5 @@ ARGUMENTS: dict[str, str] = {
     "limit": "bound that clamps gate and up, in x's units; inf disables clamping",
     "interleaved": "gate and up columns alternate; otherwise the first half is the gate",
 }
+
+AUTOGRAD = {"swiglu_oai_and_mul": {"formula": "gradient", "second": "formula"}}

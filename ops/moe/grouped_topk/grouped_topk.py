@@ -48,3 +48,7 @@ ARGUMENTS: dict[str, str] = {
     "scoring": "how logits become scores",
     "num_fused_shared_experts": "experts that every token uses, after the others",
 }
+
+AUTOGRAD = {
+    "grouped_topk": {"formula": "moe_gradient", "second": "formula", "keeps": ("weights", "ids")}
+}

@@ -38,3 +38,9 @@ ARGUMENTS: dict[str, str] = {
     "topk_ids": "experts of each token; −1: none",
     "num_experts": "number of local experts",
 }
+
+AUTOGRAD = {
+    "moe_permute": {
+        "formula": "moe_gradient", "second": "formula", "reads": (), "keeps": ("inverse",)
+    }
+}  # fmt: skip

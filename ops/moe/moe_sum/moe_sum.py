@@ -20,3 +20,5 @@ DOCS: dict[str, dict[str, str]] = {
 
 # Argument -> what it is, in which unit.
 ARGUMENTS: dict[str, str] = {"x": "outputs of each token's k experts, already weighted"}
+
+AUTOGRAD = {"moe_sum": {"formula": "moe_gradient", "second": "formula", "reads": ()}}

@@ -34,3 +34,5 @@ ARGUMENTS: dict[str, str] = {
     "inverse": "row of each choice; −1: none",
     "topk_weights": "weight of each choice",
 }
+
+AUTOGRAD = {"moe_unpermute": {"formula": "moe_gradient", "second": "formula"}}

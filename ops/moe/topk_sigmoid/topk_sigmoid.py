@@ -28,3 +28,7 @@ ARGUMENTS: dict[str, str] = {
     "topk": "experts per token",
     "renormalize": "if true, the weights of a token sum to 1",
 }
+
+AUTOGRAD = {
+    "topk_sigmoid": {"formula": "moe_gradient", "second": "formula", "keeps": ("weights", "ids")}
+}

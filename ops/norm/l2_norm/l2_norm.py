@@ -13,8 +13,7 @@ DOCS: dict[str, dict[str, str]] = {
         "numerics": (
             "As torch.nn.functional.normalize over the last dimension. Squares are summed in f32, "
             "across blocks of 4096 in f64; rows that exceed f32's range in f64. Rounds once, at "
-            "the store. No gradient. Inside deterministic(), results have the same bits in any "
-            "batch."
+            "the store. Inside deterministic(), results have the same bits in any batch."
         ),
         "errors": (
             "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (eps below 0 or "
@@ -31,3 +30,5 @@ ARGUMENTS: dict[str, str] = {
     "x": "rows to normalise",
     "eps": "smallest norm to divide by, in x's units",
 }
+
+AUTOGRAD = {"l2_norm": {"formula": "gradient", "second": "formula"}}

@@ -108,8 +108,8 @@ class _Formula(NamedTuple):
 
 
 class _OfTorch(NamedTuple):
-    """A gradient in torch's operators: gradient(*inputs, *result gradients) -> tensor gradients.
-    Inputs that are tensors and not saved are None."""
+    """A gradient in torch's operators: gradient(*inputs, *kept results, *result gradients) ->
+    tensor gradients. Of a tensor that is not saved, it gets the shape."""
 
     op: str
     tensors: tuple[int, ...]  # positions of the inputs that are tensors
@@ -117,24 +117,28 @@ class _OfTorch(NamedTuple):
     gradient: Callable[..., tuple[torch.Tensor | None, ...]]
     again: bool  # torch's autograd may follow it, for a second derivative
     saves: tuple[int, ...]  # of tensors
+    keeps: tuple[int, ...]  # of results
     without: tuple[tuple[int, str], ...]  # inputs that have no gradient
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], results: tuple[torch.Tensor, ...]) -> None:
         for i, name in self.without:
             if inputs[i].requires_grad:
                 raise grad_error(self.op, name)
-        ctx.save_for_backward(*(inputs[i] for i in self.saves))
+        kept = (*(inputs[i] for i in self.saves), *(results[i] for i in self.keeps))
+        ctx.save_for_backward(*kept)
         ctx.scalars = tuple(inputs[i] for i in self.others)
+        ctx.shapes = tuple(inputs[i].shape for i in self.tensors if i not in self.saves)
 
     def grad(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        saved = dict.fromkeys(self.tensors)
-        saved.update(zip(self.saves, ctx.saved_tensors, strict=True))
+        tensors, inputs = ctx.saved_tensors, len(self.saves)
+        saved = dict(zip(self.saves, tensors[:inputs], strict=True))
         saved.update(zip(self.others, ctx.scalars, strict=True))
-        arguments = (*(saved[i] for i in sorted(saved)), *grads)
+        saved.update(zip((i for i in self.tensors if i not in self.saves), ctx.shapes, strict=True))
+        arguments = (*(saved[i] for i in sorted(saved)), *tensors[inputs:], *grads)
         if self.again or not torch.is_grad_enabled():
             made = self.gradient(*arguments)
         else:
-            graph = (*ctx.saved_tensors, *grads)
+            graph = (*tensors, *grads)
             made = once(self.op, lambda: self.gradient(*arguments), graph)
         given = dict(zip(self.tensors, made, strict=True))
         needed = ctx.needs_input_grad  # shorter where the last arguments were left out
@@ -210,7 +214,10 @@ def _formula(op: str, declaration: dict[str, Any]) -> _Formula | _OfTorch:
         names = {a.name: i for i, a in enumerate(forward.arguments)}
         without = tuple((names[name], name) for name in read or ())
         saves = those if read is None else tuple(i for i, _ in without)
-        return _OfTorch(op, those, others, module.GRADIENTS[op], again, saves, without)
+        results = list(_functions.FUNCTIONS[op].results)
+        keeps = tuple(results.index(name) for name in declaration.get("keeps", ()))
+        formula = module.GRADIENTS[op]
+        return _OfTorch(op, those, others, formula, again, saves, keeps, without)
     backward = _schema(declaration["backward"])
     saves, takes, gives = (declaration[part] for part in ("saves", "takes", "gives"))
     inputs = [a.name for a in forward.arguments]
