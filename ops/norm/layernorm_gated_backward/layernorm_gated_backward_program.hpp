@@ -9,7 +9,7 @@
 #pragma once
 
 #include "ops/common/silu_gate.hpp"
-#include "ops/norm/layernorm_gated_folded.hpp"
+#include "ops/norm/layernorm_gated_backward/layernorm_gated_backward_folded.hpp"
 #include "ops/norm/layernorm_gated_rows/layernorm_gated_rows_program.hpp"
 
 namespace dlblas::norm {
