@@ -157,6 +157,9 @@ def test_a_failed_contestant_leaves_the_row(monkeypatch: pytest.MonkeyPatch) -> 
         def wants(self, what: str) -> bool:
             return what == "op"
 
+        def shares(self) -> bool:
+            return True
+
     x = torch.ones(3)
     trial = gpu_families.Trial(
         "op", {"T": 3}, 1, refuse, lambda: (x,), {"good": lambda _: x, "bad": refuse}
