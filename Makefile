@@ -11,6 +11,8 @@ export CCACHE_NOHASHDIR ?= 1
 # The compiler's own list of headers says what a file depends on: no run of the preprocessor for that alone.
 export CCACHE_DEPEND ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# The tests start hundreds of interpreters, which read each other's compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 CMAKE_ARGS += -DDLBLAS_WERROR=$(if $(CI),ON,OFF)
 

@@ -56,6 +56,8 @@ def _no_gpu() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("attacks"):
         _only_attacks(config, items)
+    # pytest-xdist hands out groups by their size, and tests of no group in this order.
+    items.sort(key=lambda item: not item.get_closest_marker("starts_early"))
     marked = [item for item in items if item.get_closest_marker("gpu")]
     why = _no_gpu() if marked else ""
     for item in marked:

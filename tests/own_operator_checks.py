@@ -138,7 +138,7 @@ def cli(*args: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(package)}
     return subprocess.run(
         [sys.executable, "-m", "dlblas", *args],
-        cwd=TESTS, env=env, capture_output=True, text=True, timeout=120,
+        cwd=TESTS, env=env, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
 
 
@@ -407,7 +407,7 @@ def test_after_refused_names_torch_has_every_operator() -> None:
     package = pathlib.Path(dlblas.__file__).parent.parent
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(package)},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

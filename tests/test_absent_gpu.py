@@ -26,7 +26,7 @@ def command(
     done = subprocess.run(
         [sys.executable, "-m", "dlblas", *words],
         env={**kept, **path, "CUDA_VISIBLE_DEVICES": "", **env},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     return done

@@ -130,7 +130,7 @@ def test_processes_of_a_host_search_a_key_once(tmp_path: pathlib.Path) -> None:
     ranks = [child(SESSION, tmp_path) for _ in range(2)]
     told = []
     for rank in ranks:
-        out, err = rank.communicate(timeout=120)
+        out, err = rank.communicate(timeout=480)
         assert rank.returncode == 0, err
         told += [row[0] for row in json.loads(out.splitlines()[-1])[:-1]]
     # A process that starts late misses nothing; one that waits too long takes the default.
@@ -162,7 +162,7 @@ def command(*words: str, cache: pathlib.Path) -> subprocess.CompletedProcess[str
 def test_a_file_of_keys_is_searched_by_the_command(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "missed.jsonl"
     for _ in range(2):  # it is appended to
-        child(RECORD.format(file=str(file)), tmp_path / "cache").communicate(timeout=60)
+        child(RECORD.format(file=str(file)), tmp_path / "cache").communicate(timeout=240)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["op"] for line in lines] == ["rms_norm", "silu_and_mul"] * 2
     assert "row_strided" in lines[0]["tensors"]

@@ -75,7 +75,7 @@ def test_rows_are_in_the_file_when_a_run_is_interrupted(tmp_path: pathlib.Path) 
             time.sleep(0.05)
         assert run.poll() is None
         run.send_signal(signal.SIGINT)
-        told, errors = run.communicate(timeout=20)
+        told, errors = run.communicate(timeout=60)
     assert run.returncode == 130, errors
     assert "gpu_rows was interrupted" in errors and f"written: {out}" in told
     assert numbers(out) == [0, 1, 2]
@@ -86,7 +86,7 @@ def test_a_limit_holds_while_something_compiles(tmp_path: pathlib.Path) -> None:
     begin = time.monotonic()
     with start(out, "8", 2, hangs=True) as run:
         told, errors = run.communicate(timeout=40)
-    assert time.monotonic() - begin < 8 + 4  # and the start of two processes
+    assert time.monotonic() - begin < 8 + 15  # and the start of two processes
     assert run.returncode == 0, errors
     assert "to keep 8 s" in errors and f"written: {out}" in told
     assert numbers(out) == [0, 1]

@@ -27,7 +27,7 @@ def run(cache: pathlib.Path, *command: str, code: int = 0) -> str:
     """Runs a fresh process on the given store; returns its stdout followed by its stderr."""
     done = subprocess.run(
         [sys.executable, *command],
-        env={**os.environ, "DLBLAS_CACHE": str(cache)}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "DLBLAS_CACHE": str(cache)}, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -49,7 +49,7 @@ def run_both(program: str, cache: pathlib.Path, **env: str) -> subprocess.Comple
         env={**os.environ, "DLBLAS_CACHE": str(cache), **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=480,
     )
     assert done.returncode == 0, done.stderr
     return done

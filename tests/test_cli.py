@@ -43,7 +43,7 @@ class Cli:
             command,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             cwd=self.cache.parent,
             env=environment(self.cache, **env),
         )
@@ -379,7 +379,7 @@ def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:
         capture_output=True,
         text=True,
         env=environment(cli.cache),
-        timeout=60,
+        timeout=240,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -408,7 +408,7 @@ def test_progress_on_a_terminal_is_one_line(cli: Cli) -> None:
     assert process.stdout is not None
     report = process.stdout.read().decode()
     process.stdout.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=240) == 0
     text = shown.decode()
     assert "\n" not in text
     assert re.search(
@@ -434,7 +434,7 @@ def test_ctrl_c_keeps_what_was_measured(cli: Cli) -> None:
         if ",measured," in line:
             break
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, err
     assert out == ""
     assert err.splitlines()[-1] == "dlblas: interrupted"

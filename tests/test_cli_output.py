@@ -34,7 +34,7 @@ def shell(
     }  # fmt: skip
     line = line.replace("dlblas", f"'{sys.executable}' -m dlblas", 1)
     return subprocess.run(
-        ["bash", "-c", line], capture_output=True, timeout=120, cwd=folder, env=given
+        ["bash", "-c", line], capture_output=True, timeout=480, cwd=folder, env=given
     )
 
 
@@ -164,7 +164,7 @@ sys.exit(main(["list"]))
 )
 def test_ctrl_c_while_importing(module: str, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", CTRL_C, module], capture_output=True, timeout=60,
+        [sys.executable, "-c", CTRL_C, module], capture_output=True, timeout=240,
         env={**os.environ, "PYTHONPATH": str(ROOT / "build" / "python")},
         # A shell starts background jobs with SIGINT ignored, and their children inherit that.
         preexec_fn=lambda: __import__("signal").signal(2, __import__("signal").SIG_DFL),
@@ -175,7 +175,7 @@ def test_ctrl_c_while_importing(module: str, tmp_path: pathlib.Path) -> None:
 def test_only_the_command_has_its_signals_taken(tmp_path: pathlib.Path) -> None:
     code = "import signal, dlblas; print(signal.getsignal(2) is signal.default_int_handler)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240,
         env={**os.environ, "PYTHONPATH": str(ROOT / "build" / "python")},
     )  # fmt: skip
     assert done.stdout == "True\n", done.stderr

@@ -41,7 +41,7 @@ def report() -> str:
     if not PROGRAM.exists():
         pytest.fail(f"{PROGRAM} is not built: run `make build`, or name it in DLBLAS_COMPILE_ALL")
     depth = depth_of()
-    some = ["--each", "1", "--sizes", "32", "--turn", "--seed", str(depth.seed)]
+    some = ["--each", "1", "--sizes", "16", "--turn", "--seed", str(depth.seed)]
     done = compile_all(*([] if depth.full else some))
     print(done.stdout)
     if "NVRTC was not found" in done.stderr:
@@ -64,7 +64,7 @@ def test_the_table_has_both_architectures(report: str) -> None:
 @pytest.mark.parametrize("arch", ["86", "89"])
 def test_what_runs_on_sm_80_compiles_for_those_after_it(arch: str) -> None:
     """These have less shared memory and, on sm_89, f8: the same kernels with other choices."""
-    drawn = [] if depth_of().full else some(ON_GPUS, 24, arch)
+    drawn = [] if depth_of().full else some(ON_GPUS, 12, arch)
     ops = [word for op in drawn for word in ("--op", op)]
     done = compile_all(arch, "--each", "1", "--sizes", "8", *ops)
     total = re.search(r"^compile_all: (\d+) of (\d+) implementations, (\d+) ", done.stdout, re.M)

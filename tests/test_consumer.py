@@ -42,7 +42,7 @@ COMMANDS = ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]  # of the project's own files,
 
 
 def attempt(
-    *command: str | pathlib.Path, timeout: int = 300, **more: str
+    *command: str | pathlib.Path, timeout: int = 900, **more: str
 ) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("DLBLAS_")}
     return subprocess.run(
@@ -54,7 +54,7 @@ def attempt(
     )
 
 
-def run(*command: str | pathlib.Path, timeout: int = 300, **more: str) -> str:
+def run(*command: str | pathlib.Path, timeout: int = 900, **more: str) -> str:
     done = attempt(*command, timeout=timeout, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

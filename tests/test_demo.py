@@ -27,7 +27,7 @@ def run_demo(folder: pathlib.Path, *words: str, **env: str) -> subprocess.Comple
         command,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         cwd=folder,
         env={**kept, "PYTHONPATH": str(ROOT / "build" / "python"), **env},
     )

@@ -58,7 +58,7 @@ def run(command: list[str], tmp_path: pathlib.Path, **env: str) -> str:
         **env,
     }
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout

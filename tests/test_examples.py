@@ -48,7 +48,7 @@ def run(
         },
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
     )
 
 

@@ -79,7 +79,7 @@ def child(program: str | pathlib.Path, folder: pathlib.Path) -> Any:
     started = ["-c", program] if isinstance(program, str) else [str(program)]
     where = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, *started], capture_output=True, text=True, timeout=240,
+        [sys.executable, *started], capture_output=True, text=True, timeout=900,
         env={**os.environ, "PYTHONPATH": where, "DLBLAS_CACHE": str(folder / "cache"),
              "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")},
     )  # fmt: skip

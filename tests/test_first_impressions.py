@@ -22,7 +22,7 @@ def command(cache: pathlib.Path, *words: str, code: int = 0) -> subprocess.Compl
     env = {**kept, "PYTHONPATH": str(ROOT / "build" / "python"), "DLBLAS_CACHE": str(cache)}
     done = subprocess.run(
         [sys.executable, "-m", "dlblas", *words],
-        env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+        env=env, capture_output=True, text=True, timeout=480, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     return done
@@ -149,7 +149,7 @@ def on_a_terminal(cache: pathlib.Path, answer: str) -> tuple[int, str]:
     except OSError:  # closed
         pass
     os.close(ours)
-    return child.wait(timeout=60), said.decode()
+    return child.wait(timeout=240), said.decode()
 
 
 def test_clear_asks_a_person_and_wants_a_word_of_a_script(kept: pathlib.Path) -> None:
@@ -223,7 +223,7 @@ def test_the_demo_is_built_with_the_operators_that_it_calls(tmp_path: pathlib.Pa
     env = {"PYTHONPATH": str(ROOT / "build" / "python"), "DLBLAS_LOG": "call"}
     done = subprocess.run(
         [sys.executable, "-m", "dlblas._demo_llama"],
-        env={**os.environ, **env}, input=asked, capture_output=True, text=True, timeout=120,
+        env={**os.environ, **env}, input=asked, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     called = set(re.findall(r"dlblas,call,(\w+),", done.stderr))

@@ -65,7 +65,7 @@ def child(program: str, **env: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(PACKAGE), str(TESTS))), **env},
-        timeout=120,
+        timeout=480,
     )  # fmt: skip
     assert done.returncode == 0 and "not valid" not in done.stderr, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -269,7 +269,7 @@ def test_warmup_alone_readies_a_capture(op: str, implementation: str) -> None:
         [sys.executable, __file__, op, implementation],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=480,
         env={**os.environ, "PYTHONPATH": str(package)},
     )
     assert done.returncode == 0, done.stderr[-2000:]

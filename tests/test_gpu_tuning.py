@@ -42,7 +42,7 @@ def run_command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "dlblas", *words],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env={**os.environ, "PYTHONPATH": str(package), **env},
     )
 

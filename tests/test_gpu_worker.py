@@ -174,7 +174,7 @@ def search(tmp_path: Path, mine: str, seconds: float, module: str = CANDIDATES) 
         },
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout.splitlines()[-1])

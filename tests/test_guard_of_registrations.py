@@ -31,7 +31,7 @@ def test_what_is_left_behind_is_named(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path)], cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(TESTS), "COLUMNS": "200"},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     errors = [line for line in done.stdout.splitlines() if line.startswith("ERROR ")]
     assert len(errors) == 2 and "3 passed" in done.stdout, done.stdout

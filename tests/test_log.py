@@ -39,7 +39,7 @@ def child(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("DLBLAS_LOG")}
     done = subprocess.run(
         [sys.executable, "-c", code], env={**kept, "PYTHONPATH": str(PACKAGE), **env},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done

@@ -48,6 +48,7 @@ def test_it_applies_and_names_its_test(path: pathlib.Path, tmp_path: pathlib.Pat
     assert (tmp_path / name).read_bytes() != (ROOT / name).read_bytes()
 
 
+@pytest.mark.starts_early
 @pytest.mark.skipif(shutil.which("ccache") is None, reason="no ccache: a copy takes minutes")
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
 def test_one_by_a_printed_seed_is_caught() -> None:

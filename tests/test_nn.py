@@ -36,7 +36,7 @@ def test_torch_comes_with_the_first_module() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True,
-        text=True, timeout=120,
+        text=True, timeout=480,
     )  # fmt: skip
     first, second = done.stdout.splitlines()
     names = [

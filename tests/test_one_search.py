@@ -43,7 +43,7 @@ def test_ranks_of_one_host_measure_a_key_once(tmp_path: pathlib.Path) -> None:
     ranks = [child(RANK, tmp_path / "ranks") for _ in range(4)]
     told = []
     for rank in ranks:
-        out, err = rank.communicate(timeout=120)
+        out, err = rank.communicate(timeout=480)
         assert rank.returncode == 0, err
         told.append(json.loads(out.splitlines()[-1]))
     sources = [source for rank in told for source in rank["sources"]]

@@ -30,7 +30,7 @@ def run(
     }
     return subprocess.run(
         [sys.executable, str(EXAMPLES / script), *args],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def build(tmp_path: pathlib.Path, source: str, name: str) -> pathlib.Path:
     flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-shared", "-fPIC"]
     done = subprocess.run(
         [compiler, *flags, "-I", str(ROOT / "include"), str(text), "-o", str(made)],
-        capture_output=True, text=True, timeout=240,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return made
@@ -114,7 +114,7 @@ def check(tmp_path: pathlib.Path, made: pathlib.Path, script: str = CHECK) -> li
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "DLBLAS_CACHE": cache}
     done = subprocess.run(
         [sys.executable, str(tmp_path / "check.py"), str(made)],
-        env=environment, capture_output=True, text=True, timeout=120,
+        env=environment, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()

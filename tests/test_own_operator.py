@@ -19,18 +19,20 @@ JUDGE = CHECKS.with_name("own_judge_checks.py")
 def run(*options: str, checks: pathlib.Path = CHECKS) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(checks)],
-        capture_output=True, text=True, timeout=280, cwd=CHECKS.parent.parent,
+        capture_output=True, text=True, timeout=900, cwd=CHECKS.parent.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     return done.stdout
 
 
+@pytest.mark.starts_early
 @pytest.mark.parametrize("checks", [CHECKS, VALUES], ids=["operators", "values"])
 def test_on_the_cpu(checks: pathlib.Path) -> None:
     pytest.importorskip("numpy")
     assert " passed" in run("-m", "not gpu", checks=checks)
 
 
+@pytest.mark.starts_early
 def test_with_a_judge() -> None:
     pytest.importorskip("numpy")
     assert " passed" in run(checks=JUDGE)
@@ -80,7 +82,7 @@ def test_what_threads_register_is_there_when_they_return(with_torch: bool) -> No
         pytest.importorskip("torch")
     code = f"with_torch = {with_torch}\n{THREADS}"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=480,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.stdout == "[] 32\n", done.stderr

@@ -42,7 +42,7 @@ def run(case: str, folder: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, str(HERE / "own_view_checks.py"), case],
         env={**os.environ, "DLBLAS_CACHE": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.endswith("alive\n"), (
         done.returncode, done.stderr[-2000:],

@@ -83,7 +83,7 @@ def python(*words: str, folder: pathlib.Path | None = None) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=480,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -134,7 +134,7 @@ def test_what_cannot_travel_stays_here_with_a_warning_whatever_the_budget(
     (tmp_path / "plain.py").write_text(text)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "plain.py"), "body"],
-        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -169,7 +169,7 @@ print(json.dumps(rows))
 def test_a_closure_that_dies_does_so_in_a_forked_child() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CLOSURES],
-        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -405,7 +405,7 @@ def test_a_function_goes_to_a_worker_with_what_it_calls(tmp_path: pathlib.Path) 
     (tmp_path / "script.py").write_text(HELPED)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "script.py")],
-        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = {name: told for name, *told in map(json.loads, done.stdout.splitlines())}
@@ -444,7 +444,7 @@ def test_what_torch_compile_made_goes_to_a_worker(tmp_path: pathlib.Path, guard:
     (tmp_path / "script.py").write_text(COMPILED.replace("GUARD", guard))
     done = subprocess.run(
         [sys.executable, str(tmp_path / "script.py")],
-        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["worker", None, None]

@@ -36,7 +36,7 @@ def run(
         env={
             **os.environ, "PYTHONPATH": str(PACKAGE), "DLBLAS_CACHE": str(tmp_path / "store"), **env
         },
-        cwd=cwd, capture_output=True, text=True, timeout=120,
+        cwd=cwd, capture_output=True, text=True, timeout=480,
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def child(more: str = "", **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", SEARCH.format(more=more)],
         env={**kept, "PYTHONPATH": str(PACKAGE), **env}, capture_output=True, text=True,
-        timeout=120,
+        timeout=480,
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def compile_alone(compiler: str, header: pathlib.Path) -> str:
     language = ["-x", "c", "-std=c11"] if header.suffix == ".h" else ["-x", "c++", "-std=c++20"]
     command = [compiler, *language, *STRICT, *folders, "-"]
     text = f"#include <dlblas/{header.name}>\n" * 2 + "typedef int nothing;\n"
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=480)
     return f"{header.name}: {done.stderr[:600]}" if done.returncode else ""
 
 
@@ -72,7 +72,7 @@ def test_an_older_cpp_is_refused_in_words_first(compiler: str, path: pathlib.Pat
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'build/generated/include'}"]
     command = [compiler, "-x", "c++", "-std=c++17", "-fsyntax-only", *folders, "-"]
     text = f"#include <dlblas/{path.name}>\n"
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=480)
     errors = [line for line in done.stderr.splitlines() if "error:" in line]
     assert errors and "dlblas needs C++20" in errors[0]
 

@@ -95,7 +95,7 @@ def test_two_files_of_one_staged_name_stop_the_build(tmp_path: pathlib.Path) -> 
         given = [f"-D{name}={value}" for name, value in values.items()]
         given += [f"-D{name}={tmp_path / name}" for name in ("GENERATED", "LIBRARY", "WORKER")]
         return subprocess.run(
-            ["cmake", *given, "-P", str(script)], capture_output=True, text=True, timeout=60
+            ["cmake", *given, "-P", str(script)], capture_output=True, text=True, timeout=240
         )
 
     assert stage().returncode == 0

@@ -214,7 +214,7 @@ def rows_are_apart(op: str) -> bool:
 
 
 TIMES = 12
-SEEDS = some(range(40), 12)
+SEEDS = some(range(40), 8)
 
 
 def sweep(seeds: Sequence[int], times: int = TIMES) -> None:
@@ -254,7 +254,7 @@ def run_at_level(program: str, isa: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "DLBLAS_CPU_ISA": isa, "PYTHONPATH": os.pathsep.join([here, *sys.path])},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
 

@@ -152,7 +152,7 @@ print(dlblas.explain("{OP}", a, b, S(({m}, 1), "f32"), S((4096,), "f32")))
         env={**os.environ, "PYTHONPATH": path, **env},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -14,12 +14,13 @@ import pytest
 TESTS = pathlib.Path(__file__).resolve().parent
 
 
+@pytest.mark.starts_early
 @pytest.mark.parametrize("file", ["schema_checks.py", "schema_calls.py"])
 def test_in_a_process_of_its_own(file: str) -> None:
     pytest.importorskip("torch")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / file)],
-        capture_output=True, text=True, timeout=280, cwd=TESTS.parent,
+        capture_output=True, text=True, timeout=900, cwd=TESTS.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     assert " passed" in done.stdout

@@ -305,7 +305,7 @@ def test_a_command_that_is_nearly_right(words: str, near: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(pathlib.Path(dlblas.__file__).parent.parent)}
     done = subprocess.run(
         [sys.executable, "-m", "dlblas", *words.split()],
-        env=env, capture_output=True, text=True, timeout=60,
+        env=env, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 2 and f"did you mean {near}?" in done.stderr
 

@@ -53,7 +53,7 @@ def search(widths: list[int], seconds: float = 0.3, uid: int = 0) -> str:
 
 
 def answer(process: subprocess.Popen[str]) -> Any:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=480)
     assert process.returncode == 0, err
     return json.loads(out.splitlines()[-1])
 

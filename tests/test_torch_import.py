@@ -31,7 +31,7 @@ def child(code: str, **env: str) -> str:
         env={**os.environ, "PYTHONPATH": PACKAGE, **env},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

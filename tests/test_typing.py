@@ -116,7 +116,7 @@ def mypy(file: pathlib.Path) -> str:
     command += ["--config-file=", f"--cache-dir={file.parent / 'cache'}", "--no-error-summary"]
     done = subprocess.run(
         [*command, str(file)], cwd=file.parent, env={"MYPYPATH": str(PACKAGE), "PATH": ""},
-        capture_output=True, text=True, timeout=600,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert not done.stderr, done.stderr
     return done.stdout
@@ -135,7 +135,7 @@ def pyright(file: pathlib.Path) -> str:
     )
     done = subprocess.run(
         [command, "--outputjson", "-p", str(settings), "--pythonpath", sys.executable],
-        capture_output=True, text=True, timeout=600,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     found = json.loads(done.stdout)["generalDiagnostics"]
     said = [(d["range"]["start"]["line"] + 1, d["message"].splitlines()[0]) for d in found]

@@ -37,13 +37,14 @@ def library_info() -> dict[str, Any]:
     )
 
 
+@pytest.mark.starts_early
 def test_the_site(tmp_path: pathlib.Path) -> None:
     import dlblas
 
     site = tmp_path / "site"
     command = [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--out", str(site)]
     command += ["--package", str(PACKAGE), "--describe", DESCRIBE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert check.problems(site) == []
 

@@ -100,7 +100,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ):
         command = [os.environ.get("CXX", "c++"), "-shared", "-fPIC", "-O1", *defines]
         command += [str(STUBS / source), "-o", str(folder / name), "-ldl"]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=480)
     return folder
 
 
@@ -134,7 +134,7 @@ def ask(
         [sys.executable, "-S", "-m", "dlblas", "info", "--why", "rms_norm", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=480,
         env=env,
     )
 

@@ -38,7 +38,7 @@ def child(command: str | list[str], cache: Path, **env: str) -> subprocess.Popen
 def run(code: str, cache: Path, **env: str) -> tuple[Any, str]:
     """The JSON that the code prints last, and its standard error."""
     process = child(code, cache, **env)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=480)
     assert process.returncode == 0, err
     return json.loads(out.splitlines()[-1]), err
 
