@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 
 import dlblas  # noqa: E402
 import dlblas.torch  # noqa: E402
+from depth import some  # noqa: E402
 from dlblas import errors  # noqa: E402
 from dlblas.kernels import selective_scan as scan_names  # noqa: E402
 from dlblas.kernels import selective_state_update as update_names  # noqa: E402
-from depth import some  # noqa: E402
 from levels import LEVELS  # noqa: E402
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
