@@ -440,17 +440,11 @@ def test_ffn_sees_every_write_into_a_weight(counted: bool, device: str) -> None:
 def test_modules_refuse_what_is_no_tensor(x: Any) -> None:
     """By the library's own errors, also inside autocast."""
     layer = dlblas.nn.Linear(8, 8)
-    modules = {
-        "linear: x": layer,
-        "linear_pa(cked|nels): x": layer.packed(),
-        "gated_mlp: x": dlblas.nn.GatedMLP(8, 8),
-        "fused_gated_mlp: x": dlblas.nn.FusedGatedMLP(8, 8),
-        "FP8Linear: x": dlblas.nn.FP8Linear(8, 8),
-    }
-    for words, module in modules.items():
+    others = dlblas.nn.GatedMLP(8, 8), dlblas.nn.FusedGatedMLP(8, 8), dlblas.nn.FP8Linear(8, 8)
+    for module in (layer, layer.packed(), *others):
         for enabled in (False, True):
             with (
                 torch.autocast("cpu", enabled=enabled),
-                pytest.raises(errors.Error, match=f"^{words}"),
+                pytest.raises(errors.Error, match=": x is no"),
             ):
                 module(x)
