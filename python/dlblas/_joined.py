@@ -54,7 +54,7 @@ def form(name: str, *inputs: str) -> Callable[[tuple[Any, ...], dict[str, Any]],
         made = tuple(beside(p) if _is_place_apart(p) else p for p in places)
         function.call(**{**given, **copies, "out": made if isinstance(out, tuple) else made[0]})
         for place, one in zip(places, made, strict=True):
-            if one is not place:
+            if place is not None and one is not place:
                 place[...] = one
         return out
 
