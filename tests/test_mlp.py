@@ -445,6 +445,6 @@ def test_modules_refuse_what_is_no_tensor(x: Any) -> None:
         for enabled in (False, True):
             with (
                 torch.autocast("cpu", enabled=enabled),
-                pytest.raises(errors.Error, match=": x (is|has) no"),
+                pytest.raises(errors.Error, match=r": x (is|has) no"),
             ):
                 module(x)
