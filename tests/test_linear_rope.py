@@ -214,3 +214,37 @@ def test_gradients_with_rope(device: str, style: str, tables: tuple[int, ...]) -
         dlblas.rms_norm_linear(*ours, rope=(rope[0], rope[1].requires_grad_(), *rope[2:]))
     with pytest.raises(dlblas.errors.ArgumentError, match="requires grad"):
         dlblas.rms_norm_linear(*ours, rope=(rope[0], rope[1].detach(), *rope[2:]), out=plain)
+
+
+@styles
+@dtypes
+@pytest.mark.parametrize("table_rows", [1, 5, 9])
+def test_gradients_of_all_tensors(device: str, dtype: Any, style: str, table_rows: int) -> None:
+    """Tables too; once, and in f32 twice, against torch's autograd of the formula in f64."""
+    given = [t.requires_grad_() for t in made(device, dtype, 9, 8, table_rows, 24)]
+    wide = [t.detach().double().requires_grad_() for t in given]
+
+    def results(x: Any, weight: Any, cos: Any, sin: Any, bias: Any) -> Any:
+        if x.dtype != torch.float64:
+            return dlblas.linear_rope(x, weight, cos, sin, 3, style, bias=bias)
+        return rotated(x @ weight.T + bias, cos, sin, 3, 8, style)
+
+    twice, made_of = dtype == torch.float32, []
+    for tensors in (given, wide):
+        y = results(*tensors)
+        first = torch.autograd.grad(y.square().sum(), tensors, create_graph=twice)
+        second = ()
+        if twice:
+            second = torch.autograd.grad(sum(g.square().sum() for g in first), tensors)
+        made_of.append((*first, *second))
+    for got, want in zip(*made_of, strict=True):
+        assert (got.double() - want).norm() <= 8 * DTYPES[dtype] * want.norm()
+
+
+def test_only_what_is_needed_has_a_gradient(device: str) -> None:
+    x, weight, cos, sin, bias = made(device, torch.float32, 9, 8, 9, 24)
+    weight.requires_grad_()
+    y = dlblas.linear_rope(x.view(3, 3, 24), weight, cos, sin, 3, bias=bias)
+    y.sum().backward()
+    assert weight.grad is not None and weight.grad.shape == weight.shape
+    assert all(t.grad is None for t in (x, cos, sin, bias))

@@ -434,3 +434,17 @@ def test_ffn_sees_every_write_into_a_weight(counted: bool, device: str) -> None:
     again = ffn.call(x, w1, w3, gain)
     assert torch.equal(again, ffn.call(x, *(t.half() for t in (w1, w3, gain))))
     assert not torch.equal(again, first)
+
+
+@pytest.mark.parametrize("x", [None, 3, "x"], ids=repr)
+def test_modules_refuse_what_is_no_tensor(x: Any) -> None:
+    """By the library's own errors, also inside autocast."""
+    layer = dlblas.nn.Linear(8, 8)
+    others = dlblas.nn.GatedMLP(8, 8), dlblas.nn.FusedGatedMLP(8, 8), dlblas.nn.FP8Linear(8, 8)
+    for module in (layer, layer.packed(), *others):
+        for enabled in (False, True):
+            with (
+                torch.autocast("cpu", enabled=enabled),
+                pytest.raises(errors.Error, match=r": x (is|has) no"),
+            ):
+                module(x)

@@ -28,7 +28,7 @@ from ..errors import (
     UnsupportedDtypeError,
     renamed,
 )
-from .gemm_forms import matmul_forms
+from .gemm_forms import matmul_forms, result_dtype
 from .gemm_packed import linear_packed, pack_weight
 
 __all__ = [
@@ -122,7 +122,7 @@ def bmm(
         return _one_call(a, b, activation, {"bias": bias, "out_dtype": out_dtype}).reshape(sizes)
     own = out is None
     if own:
-        out = empty(a, sizes, out_dtype or a.dtype, "bmm")
+        out = empty(a, sizes, result_dtype("bmm", out_dtype, a.dtype), "bmm", "a")
     elif out.shape != sizes:
         raise ShapeMismatchError.from_library(
             f"bmm: out has another shape; expected {sizes}, got {out.shape}",
@@ -142,6 +142,7 @@ def _one_call(a: Any, b: Any, activation: str, more: dict[str, Any]) -> Any:
 
 older_forms.update(
     matmul=matmul_forms(told(bmm), _one_call),
+    linear_panels=joined("linear_panels", "x"),
     linear_residual=joined("linear_residual", "x", "residual", "row_scale"),
     scaled_mm_channel=joined("scaled_mm_channel", "a", "a_scale"),
     scaled_mm_block=joined("scaled_mm_block", "a", "a_scale"),
@@ -288,7 +289,7 @@ def bmm_fp8(
         if len(lead) == 1 or all(flattens(x, 2) for x in (a, b)):
             a, b = _flat(a, lead), _flat(b, lead)
             return _batched_scaled(a, b, *scales, out_dtype=out_dtype).reshape(sizes)
-        out = empty(a, sizes, out_dtype or "bf16", "bmm_fp8")
+        out = empty(a, sizes, result_dtype("bmm_fp8", out_dtype, "bf16"), "bmm_fp8", "a")
     elif tuple(out.shape) != sizes:
         raise ShapeMismatchError.from_library(
             f"bmm_fp8: out has another shape; expected {sizes}, got {tuple(out.shape)}",
@@ -500,7 +501,7 @@ def linear(
     if residual is None and row_scale is None and column_scale is None:
         return _matmul(x, weight.T, activation, bias=bias, out_dtype=out_dtype, out=out)
     lead = tuple(x.shape[:-1])
-    if tuple(getattr(row_scale, "shape", ())) == lead and lead:
+    if hasattr(row_scale, "reshape") and tuple(row_scale.shape) == lead:
         row_scale = row_scale.reshape((*lead, 1))
     if row_scale is not None:
         row_scale = as_rows(row_scale)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._dtypes import name_of
 from .._functions import FUNCTIONS
-from .._given import need
+from .._given import is_numpy, need
 from .._results import attention
 from .._scores import scale_of, window_of
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
@@ -306,7 +306,7 @@ def _is_readable(x: Any) -> bool:
 
         plain = not torch.compiler.is_compiling() and type(x) is torch.Tensor
         return plain and x.device.type == "cpu" and 0 not in x.shape
-    return type(x).__module__ == "numpy" and 0 not in x.shape
+    return is_numpy(x) and 0 not in x.shape
 
 
 def _check_indptr(indptr: Any, count: int) -> None:

@@ -8,13 +8,12 @@ linear_cross_entropy.py.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from .._dtypes import name_of
 from .._empty import empty
 from .._functions import FUNCTIONS
-from .._given import as_matrix
+from .._given import as_matrix, functions_of, is_numpy
 from .._results import check_loss
 from ..errors import (
     ArgumentError,
@@ -90,16 +89,16 @@ def _masked(values: Any, counts: Any) -> Any:
     """Zeroes the rows that do not count, whatever they hold: multiplying by 0 would keep NaN."""
     if hasattr(values, "masked_fill"):
         return values.masked_fill(~counts, 0.0)
-    return import_module(type(values).__module__).where(counts, values, values.dtype.type(0))
+    return functions_of(values).where(counts, values, values.dtype.type(0))
 
 
 def _beside(loss: Any, target: Any) -> Any:
     """The target in the package of the loss, where one is torch's and the other NumPy's."""
-    if type(target).__module__ == "numpy" and hasattr(loss, "new_empty"):
+    if is_numpy(target) and hasattr(loss, "new_empty"):
         import torch
 
         return torch.from_numpy(target)
-    if type(loss).__module__ == "numpy" and hasattr(target, "new_empty"):
+    if is_numpy(loss) and hasattr(target, "new_empty"):
         return target.numpy()
     return target
 
@@ -217,11 +216,10 @@ def fused_linear_cross_entropy(
     """
     op = "fused_linear_cross_entropy"
     _check_options(op, reduction, ignore_index, lse_square_scale)
-    package = type(x).__module__.partition(".")[0]
-    package = package if package == "numpy" else "torch"
-    kind = "NumPy array" if package == "numpy" else "torch tensor"
+    of_numpy = is_numpy(x)
+    kind = "NumPy array" if of_numpy else "torch tensor"
     for name, value in (("x", x), ("weight", weight), ("target", target)):
-        if type(value).__module__.partition(".")[0] != package:
+        if not (is_numpy(value) if of_numpy else hasattr(value, "new_empty")):
             got = type(value).__name__
             raise ArgumentTypeError.from_library(
                 f"{op}: {name} is no {kind}; expected one, got {got}", op, name, f"a {kind}", got
@@ -252,7 +250,7 @@ def fused_linear_cross_entropy(
         places = check_loss(op, out, names, shape, inputs)
     _check_rows(op, x, weight, target, ce_weight)
     classes = _class_weight(op, "ce_weight", ce_weight, x)
-    if package == "numpy":
+    if of_numpy:
         loss, lse = _rows_in_parts(
             x, weight, target, bias, classes, (ignore_index, label_smoothing, softcap or 0.0)
         )

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._given import integer, no_array
+from .._given import integer, is_numpy, no_array
 from .._hooks import older_forms
 from .._rope_scaling import frequencies, refused
 from .._spread import beside, into, spread, table_of
@@ -402,7 +402,7 @@ def rope_tables(
 
 def _is_numpy(positions: Any) -> bool:
     """Whether these are positions in a NumPy array; NumPy's numbers are an end."""
-    return type(positions).__module__ == "numpy" and len(getattr(positions, "shape", ())) > 0
+    return is_numpy(positions) and len(getattr(positions, "shape", ())) > 0
 
 
 def _numpy_tables(

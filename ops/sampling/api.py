@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from .._functions import FUNCTIONS
-from .._given import in_f32, integer
+from .._given import in_f32, integer, is_numpy
 from .._results import check_shape
 from .._spread import spread
 from ..errors import ArgumentError, ArgumentTypeError
@@ -34,7 +34,7 @@ def _is_array(value: Any) -> bool:
     for them, which it cannot ask for attributes."""
     if isinstance(value, (int, float)) or not hasattr(value, "shape"):
         return False
-    return type(value).__module__ != "numpy" or len(value.shape) > 0
+    return not is_numpy(value) or len(value.shape) > 0
 
 
 def _each(op: str, name: str, x: Any, value: Any, dtype: str = "float32") -> Any:

@@ -12,15 +12,16 @@ from typing import Any
 
 from . import _dtypes
 from ._array import Array
+from ._given import is_numpy
 from .errors import ArgumentTypeError
 
 
-def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
+def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str, argument: str = "x") -> Any:
     """An uninitialised array of ``shape``, of the package and on the device of ``like``: a torch
     tensor, a NumPy array or an ``Array``.
 
     ``dtype`` is one of the library's names, or a dtype of that package. torch.compile can trace
-    this.
+    this. ``argument``: what the function calls ``like``.
     """
     name = _dtypes.name_of(dtype) if isinstance(dtype, str) else None
     if hasattr(like, "new_empty"):
@@ -29,7 +30,7 @@ def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
 
             dtype = getattr(torch, _dtypes.TABLE[name][2])
         return like.new_empty(shape, dtype=dtype)
-    if type(like).__module__ == "numpy":
+    if is_numpy(like):
         if name is not None:
             dtype = _dtypes.TABLE[name][2]
             if dtype.startswith(("bfloat", "float8")):  # NumPy has no such types of its own
@@ -39,9 +40,9 @@ def empty(like: Any, shape: tuple[Any, ...], dtype: Any, op: str) -> Any:
         return Array(shape, dtype)
     expected, got = "a torch tensor or a NumPy array", type(like).__name__
     raise ArgumentTypeError.from_library(
-        f"{op}: x has no results of another layout; expected {expected}, got {got}; hand over out= "
-        "to the operator",
-        op, "x", expected, got,
+        f"{op}: {argument} has no results of another layout; expected {expected}, got {got}; hand "
+        "over out= to the operator",
+        op, argument, expected, got,
     )  # fmt: skip
 
 
@@ -61,7 +62,7 @@ def f8_of_bytes(array: Any) -> Any:
         import torch
 
         return array.view(torch.float8_e4m3fn)
-    if dtype == "uint8" and type(array).__module__ == "numpy":
+    if dtype == "uint8" and is_numpy(array):
         return array.view(import_module("ml_dtypes").float8_e4m3fn)
     return array
 
@@ -73,7 +74,7 @@ def viewed(op: str, name: str, x: Any, dtype: str) -> Any:
         import torch
 
         return x.view(getattr(torch, long))
-    if type(x).__module__ == "numpy":
+    if is_numpy(x):
         if long == "bfloat16":
             return x.view(import_module("ml_dtypes").bfloat16)
         return x.view(long)

@@ -9,6 +9,7 @@ by: ops/<family>/api.py, kernels/, torch/. Read next: _made_of.py (other errors 
 from __future__ import annotations
 
 import math
+import sys
 from importlib import import_module
 from itertools import pairwise
 from operator import index
@@ -85,6 +86,17 @@ def grad_error(op: str, argument: str) -> Error:
         "requires_grad=True; pass it with .detach(), or call under torch.no_grad()",
         op, argument, "a tensor outside autograd", "requires_grad=True",
     )  # fmt: skip
+
+
+def is_numpy(x: Any) -> bool:
+    """Whether x is an array or a number of NumPy's, or of a subclass, wherever that is defined."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(x, (numpy.ndarray, numpy.generic))
+
+
+def functions_of(x: Any) -> Any:
+    """The module that has the functions for an array that is not torch's."""
+    return import_module("numpy" if is_numpy(x) else type(x).__module__)
 
 
 def strides_of(x: Any) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ._array import Array
 from ._dtypes import name_of
-from ._given import check_place, in_f32
+from ._given import check_place, in_f32, is_numpy
 from ._overlap import check_apart
 from ._results import places_of
 from .errors import ArgumentError
@@ -114,7 +114,7 @@ def number_beside(like: Any, value: float) -> Any:
         import torch
 
         return like.new_full((), value, dtype=torch.float32)
-    if type(like).__module__ == "numpy":
+    if is_numpy(like):
         return import_module("numpy").full((), value, "float32")
     if type(like) is Array:
         made = Array((), "f32")

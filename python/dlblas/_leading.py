@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from ._functions import FUNCTIONS, Function
-from ._given import check_writable, flattens, strides_of
+from ._given import check_writable, flattens, functions_of, strides_of
 from ._hooks import said
 from ._spread import beside
 from .errors import Error, ShapeMismatchError
@@ -160,7 +159,7 @@ def _view(x: Any, behind: int, size: tuple[Any, ...]) -> Any:
     """A view of x with its leading dimensions merged; None if strides cannot express it."""
     if strides_of(x) is not None:
         return x.reshape(size) if flattens(x, behind) else None
-    flat, shares = x.reshape(size), vars(import_module(type(x).__module__)).get("may_share_memory")
+    flat, shares = x.reshape(size), vars(functions_of(x)).get("may_share_memory")
     return flat if shares is not None and shares(flat, x) else None
 
 

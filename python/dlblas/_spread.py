@@ -7,10 +7,9 @@ In: an array of any package. Out: a view. Read next: ops/norm/api.py, ops/rope/a
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
-from ._given import check_writable
+from ._given import check_writable, functions_of
 from .errors import ShapeMismatchError
 
 
@@ -21,7 +20,7 @@ def spread(array: Any, shape: tuple[int, ...]) -> Any:
         return array
     if hasattr(array, "expand"):
         return array.expand(shape)
-    return import_module(type(array).__module__).broadcast_to(array, shape)
+    return functions_of(array).broadcast_to(array, shape)
 
 
 def table_of(table: Any, name: str, tokens: tuple[int, ...], op: str) -> Any:
@@ -75,7 +74,7 @@ def doubled(table: Any) -> Any:
         import torch
 
         return torch.cat((table, table), -1)
-    return import_module(type(table).__module__).concatenate((table, table), -1)
+    return functions_of(table).concatenate((table, table), -1)
 
 
 def beside(like: Any, shape: tuple[Any, ...] | None = None) -> Any:
@@ -83,7 +82,7 @@ def beside(like: Any, shape: tuple[Any, ...] | None = None) -> Any:
     wanted = tuple(like.shape) if shape is None else shape
     if hasattr(like, "new_empty"):
         return like.new_empty(wanted)
-    return import_module(type(like).__module__).empty(wanted, like.dtype)
+    return functions_of(like).empty(wanted, like.dtype)
 
 
 def _has_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
@@ -115,7 +114,7 @@ def reshaped(out: Any, shape: tuple[int, ...]) -> Any:
         except RuntimeError:
             return None
     view = out.reshape(shape)
-    shares = import_module(type(out).__module__).may_share_memory
+    shares = functions_of(out).may_share_memory
     return view if shares(view, out) else None
 
 

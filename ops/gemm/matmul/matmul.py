@@ -11,7 +11,8 @@ DOCS: dict[str, dict[str, str]] = {
             "a [*M, K], b [K, N], bias [N] -> out [*M, N]; any strides of matrices, so all four "
             "transpose layouts (b = weight.T is the layout of a linear layer). With more "
             "dimensions, the leading ones are rows; C++ and C need one common stride, Python takes "
-            "others as a batch with one b. Matrices on both sides are a batch, as in dlblas.bmm."
+            "others as a batch with one b. In Python b may have leading dimensions too, which "
+            "broadcast with a's, and a and b may be vectors, as in torch.matmul."
         ),
         "dtypes": (
             "a is f32, f16 or bf16; b has a's dtype; bias has a's dtype or f32; out has a's dtype, "

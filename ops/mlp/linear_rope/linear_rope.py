@@ -22,7 +22,7 @@ DOCS: dict[str, dict[str, str]] = {
             "Products and sums are f32; bias and rotation act on the f32 sums, with one rounding, "
             "at the store. Pair i of a head is channels i and i + Dh in style neox, 2i and 2i + 1 "
             "in interleaved; it reads columns i and i + Dh of the tables. Inside deterministic(), "
-            "a row has the same bits in any batch."
+            "a row has the same bits in any batch. Gradients, in torch, of all tensors."
         ),
         "errors": (
             "ShapeMismatchError (more heads than weight has rows for), ArgumentError (tables "
@@ -51,3 +51,6 @@ LETTERS: dict[str, str] = {
     "V": "columns that are not rotated",
     "S": "rows of the tables",
 }
+
+# Its gradient, a transposed rotation and products: gradient.py.
+AUTOGRAD = {"linear_rope": {"formula": "gradient", "second": "formula"}}

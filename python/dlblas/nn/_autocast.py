@@ -13,7 +13,10 @@ import torch
 
 
 def cast(*tensors: Any) -> tuple[Any, ...]:
-    """Inside ``torch.autocast``, casts floats other than f64 to its dtype; else changes nothing."""
+    """Inside ``torch.autocast``, casts floats other than f64 to its dtype; else changes nothing. If
+    the first is no tensor, the function behind the module refuses it."""
+    if not isinstance(tensors[0], torch.Tensor):
+        return tensors
     device = tensors[0].device.type
     if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return tensors

@@ -15,7 +15,7 @@ import torch
 from .._arguments import hinted
 from .._faces import dequantize, quantize
 from .._functions import FUNCTIONS
-from .._given import as_matrix, asks_for_gradients
+from .._given import as_matrix, asks_for_gradients, no_array
 from ..errors import ArgumentError, ShapeMismatchError
 from ._autocast import cast
 from ._offered import check_offered
@@ -157,6 +157,8 @@ class FP8Linear(torch.nn.Module):
         return layer.train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not isinstance(x, torch.Tensor):
+            raise no_array("FP8Linear", "x", x, "a torch tensor")
         if tuple(x.shape[-1:]) != (self.in_features,):
             expected, got = f"[…, {self.in_features}]", str(tuple(x.shape))
             raise ShapeMismatchError.from_library(

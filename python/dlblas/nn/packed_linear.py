@@ -68,8 +68,8 @@ class PackedLinear(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         x = input
-        if x.dtype is not self.dtype and torch.is_autocast_enabled(x.device.type):
-            x = x.to(self.dtype)
+        if isinstance(x, torch.Tensor) and x.dtype is not self.dtype:
+            x = x.to(self.dtype) if torch.is_autocast_enabled(x.device.type) else x
         y: torch.Tensor = linear_packed(x, self.packed, self.bias, self.activation)
         return y
 
