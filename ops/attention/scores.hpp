@@ -17,14 +17,19 @@ namespace dlblas::attention {
               {op, argument, expected, text(got)});
 }
 
-inline void check_scale(const char* op, double scale) {
-  if (!std::isfinite(scale)) refuse_scalar(op, "scale", "a finite number", scale);
+/// Whether f32 holds a number, in which kernels compute.
+inline bool is_finite_in_f32(double number) {
+  return std::abs(number) <= std::numeric_limits<float>::max();
 }
 
-/// A cap that f32 holds: kernels would make NaN of infinity · tanh(s / infinity).
+inline void check_scale(const char* op, double scale) {
+  if (!is_finite_in_f32(scale)) refuse_scalar(op, "scale", "a finite number of f32", scale);
+}
+
+/// Kernels would make NaN of infinity · tanh(s / infinity).
 inline void check_softcap(const char* op, double cap) {
-  if (!(cap >= 0 && cap <= std::numeric_limits<float>::max()))
-    refuse_scalar(op, "softcap", "0 or more, and finite", cap);
+  if (!(cap >= 0 && is_finite_in_f32(cap)))
+    refuse_scalar(op, "softcap", "0 or more, and finite in f32", cap);
 }
 
 inline void check_window(const char* op, std::int64_t window) {

@@ -84,10 +84,10 @@ def flag_of(op: str, name: str, value: Any) -> bool:
 def check_length(op: str, name: str, value: Any) -> None:
     """Refuses a longest length that is not an integer. The operators do not need it, so a tensor's
     value is not read."""
-    expected, kind = "an integer, or None", type(value)
-    dtype = str(getattr(value, "dtype", "int")).rpartition(".")[2]
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return
+    expected, kind = "an integer, or None", type(value)
+    dtype = str(getattr(value, "dtype", "int")).rpartition(".")[2]
     if not hasattr(kind, "__index__") or kind is bool or "int" not in dtype or not _is_alone(value):
         raise ArgumentTypeError.from_library(
             f"{op}: {name} is of another type; expected {expected}, got {kind.__name__}",
