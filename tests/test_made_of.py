@@ -551,7 +551,7 @@ def test_errors_of_functions_that_compute_around_operators() -> None:
         ("expert_map", lambda: experts(expert_map=torch.arange(3).to("meta"))),
         ("w13", lambda: experts(w13=moe[1].to_sparse())),
         ("w2", lambda: experts(w2=moe[2].to("meta"))),
-        ("w2", lambda: experts(w2=moe[2].clone().requires_grad_())),
+        ("w2", lambda: experts(w2=moe[2].clone().requires_grad_(), out=x + 0)),
         ("hidden_states", lambda: kernel(hidden_states=x.double())),
         ("w1", lambda: kernel(w1=moe[1].half())),
         ("weight", lambda: dlblas.cross_entropy(x, rows[2], np.ones(16, "f"))),

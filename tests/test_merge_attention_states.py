@@ -1,5 +1,5 @@
 """merge_attention_states: merging attention over two sets of keys gives attention over both; states
-without keys, NaN and infinities; topk_sigmoid and moe_sum in torch.
+without keys, NaN and infinities; its gradients; topk_sigmoid and moe_sum in torch.
 
 Shapes and layouts are in ops/*/*/cases.json; this file covers what they cannot express. Read next:
 ops/attention/merge_attention_states/merge_attention_states_ref.hpp.
@@ -80,6 +80,69 @@ def test_one_row_alone(dtype: Any) -> None:
         dlblas.merge_attention_states(o1, lse1[None], o2, lse2)
 
 
+def in_torch(o1: Any, lse1: Any, o2: Any, lse2: Any) -> tuple[Any, Any]:
+    lse = torch.logaddexp(lse1, lse2)
+    first, second = (torch.exp(x - lse)[..., None] for x in (lse1, lse2))
+    return first * o1 + second * o2, lse
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("used", ["o", "lse", "both"])
+def test_gradients_are_torchs(dtype: Any, used: str) -> None:
+    draw = torch.Generator().manual_seed(5)
+    shapes = ((2, 5, 3, 16), (2, 5, 3)) * 2
+    given = [torch.randn(s, generator=draw) for s in shapes]
+    given[1] *= 8
+    given = [x.to(dtype) if x.dim() == 4 else x for x in given]
+    weights = torch.randn(shapes[0], generator=draw), torch.randn(shapes[1], generator=draw)
+    kept = {"o": slice(0, 1), "lse": slice(1, 2), "both": slice(0, 2)}[used]
+    grads = []
+    for call, kind in ((dlblas.merge_attention_states, None), (in_torch, torch.float64)):
+        own = [x.to(kind or x.dtype, copy=True).requires_grad_() for x in given]
+        made = zip(call(*own)[kept], weights[kept], strict=True)
+        sum((x.double() * w).sum() for x, w in made).backward()
+        grads.append([x.grad for x in own])
+    bound = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    for got, want in zip(*grads, strict=True):
+        if want is None:
+            assert got is None or not got.any()
+        else:
+            torch.testing.assert_close(got.double(), want, rtol=bound, atol=bound)
+
+
+def test_gradients_of_states_that_are_ignored_are_0() -> None:
+    """Whatever their o holds; and twice differentiable, of one row alone, and inside a graph."""
+    o1, o2 = torch.full((4, 8), NAN), torch.randn(4, 8)
+    lse1, lse2 = torch.tensor([-INF, -INF, -300.0, -INF]), torch.tensor([0.5, 0.0, 300.0, -INF])
+    own = [x.requires_grad_() for x in (o1, lse1, o2, lse2)]
+    weights = torch.randn(4, 8)
+    o, lse = dlblas.merge_attention_states(*own)
+    grads = torch.autograd.grad([o, lse], own, [weights, torch.ones(4)])
+    assert not grads[0].any() and not grads[1].any()
+    assert torch.equal(grads[2][:3], weights[:3]) and not grads[2][3].any()
+    assert grads[3].tolist() == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_second_derivatives_and_graphs_of_gradients() -> None:
+    given = [torch.randn(8), torch.tensor(0.3), torch.randn(8), torch.tensor(-0.4)]
+    twice = []
+    for call, kind in ((dlblas.merge_attention_states, torch.float32), (in_torch, torch.float64)):
+        own = [x.to(kind, copy=True).requires_grad_() for x in given]
+        o, lse = call(*own)
+        first = torch.autograd.grad((o.sin().sum() + lse.cos()), own, create_graph=True)
+        twice.append(torch.autograd.grad(sum(g.square().sum() for g in first), own))
+    for got, want in zip(*twice, strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-5)
+    rows = [x[None].clone().requires_grad_() for x in given]
+    compiled = torch.compile(dlblas.merge_attention_states, backend="aot_eager", fullgraph=True)
+    for call in (compiled, dlblas.merge_attention_states):
+        call(*rows)[0].sum().backward()
+    one = [x.clone().requires_grad_() for x in given]
+    dlblas.merge_attention_states(*one)[0].sum().backward()
+    for row, alone in zip(rows, one, strict=True):
+        torch.testing.assert_close(row.grad[0], 2 * alone.grad)
+
+
 def test_sigmoids_that_underflow_are_renormalised() -> None:
     x = torch.tensor([[-200.0, -201.0, -1000.0], [30.0, 40.0, 20.0], [-INF, -INF, -INF]])
     weights, ids = dlblas.topk_sigmoid(x, 2)
@@ -97,6 +160,10 @@ def test_in_torch() -> None:
     o, lse = torch.randn(2, 5, 3, 16), torch.randn(2, 5, 3)
     for call in (
         (torch.ops.dlblas.merge_attention_states, (o[0], lse[0], o[1], lse[1])),
+        (
+            torch.ops.dlblas.merge_attention_states,
+            tuple(x.clone().requires_grad_() for x in (o[0], lse[0], o[1], lse[1])),
+        ),
         (torch.ops.dlblas.topk_sigmoid, (torch.randn(2, 5, 48), 6, True)),
         (torch.ops.dlblas.moe_sum, (torch.randn(2, 5, 3, 16),)),
     ):

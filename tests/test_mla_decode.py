@@ -130,8 +130,45 @@ def test_a_dimension_of_one_token_per_sequence(device: str) -> None:
     expected = call(q, cache, table, ends, return_lse=True)
     got = call(q[:, None], cache, table, ends, return_lse=True)
     assert torch.equal(got[0], expected[0][:, None]) and torch.equal(got[1], expected[1][:, None])
-    with pytest.raises(dlblas.errors.ShapeMismatchError, match="one new token per sequence"):
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="page_table has another shape"):
         call(q.reshape(1, 2, 16, 576), cache, table, ends)
+    with pytest.raises(dlblas.errors.ShapeMismatchError, match="seq_lens has another shape"):
+        call(q.reshape(1, 2, 16, 576), cache, table[:1], ends)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [0, 2, 5])
+def test_several_new_tokens_per_sequence(device: str, dtype: Any, count: int) -> None:
+    """Each sees the keys up to its own; a sequence may be shorter than its new tokens."""
+    lengths = [37, 3, 0]
+    _, cache, table = (x.to(device) for x in made(lengths, 1, dtype))
+    q = torch.randn(3, count, 6, 576).to(device, dtype)
+    ends = torch.tensor(lengths, dtype=torch.int64, device=device)
+    o, lse = call(q, cache, table, ends, return_lse=True)
+    assert o.shape == (3, count, 6, 512) and lse.shape == (3, count, 6)
+    for i in range(count):
+        own = (ends - count + 1 + i).clamp(min=0)
+        alone = call(q[:, i].contiguous(), cache, table, own, return_lse=True)
+        assert torch.equal(o[:, i], alone[0]) and torch.equal(lse[:, i], alone[1])
+    out = torch.empty_like(o), torch.empty_like(lse)
+    assert call(q, cache, table, ends, return_lse=True, out=out) is out
+    assert torch.equal(out[0], o) and torch.equal(out[1], lse)
+    shared = call(q, cache, table[:1], ends.clamp(max=3), return_lse=True)
+    each = call(q, cache, table[:1].repeat(3, 1), ends.clamp(max=3), return_lse=True)
+    assert torch.equal(shared[0], each[0]) and torch.equal(shared[1], each[1])
+
+
+def test_several_new_tokens_in_numpy_and_in_a_graph() -> None:
+    lengths = [37, 3]
+    _, cache, table = made(lengths, 1, torch.float32)
+    q, ends = torch.randn(2, 3, 6, 576), torch.tensor(lengths)
+    want = call(q, cache, table, ends)
+    arrays = (x.numpy() for x in (q, cache, table, ends))
+    assert torch.equal(torch.from_numpy(call(*arrays)), want)
+    compiled = torch.compile(call, backend="aot_eager", fullgraph=True, dynamic=True)
+    assert torch.equal(compiled(q, cache, table, ends), want)
+    assert torch.equal(compiled(q[:, :2], cache, table, ends - 1), want[:, :2])
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -329,8 +329,9 @@ bool Call::read_out(Object* out, bool judged) {
            wanted == 1 ? "pass one array" : "pass a tuple in result order"});
     return false;
   }
+  static constexpr const char* kPlaces[] = {"out[0]", "out[1]", "out[2]", "out[3]"};
   for (int i = 0; i < wanted; ++i) {
-    const char* name = wanted == 1 ? "out" : name_of_output(i);
+    const char* name = wanted == 1 ? "out" : judged ? name_of_output(i) : kPlaces[i];
     Object* object = many ? api.tuple_get(out, i) : out;
     if (i >= function_.num_results && object == api.none) {  // an optional one that is absent
       outputs_[i] = {};

@@ -15,7 +15,7 @@ from .._functions import FUNCTIONS
 from .._given import need
 from .._hooks import older_forms
 from .._results import attention
-from .._scores import scale_of, window_of
+from .._scores import check_length, flag_of, scale_of, softcap_of, window_of
 from .._spread import doubled, spread, without_heads
 from ..errors import ArgumentError, ShapeMismatchError
 
@@ -63,9 +63,12 @@ def flash_attention(
     """
     scale, q = scale_of("flash_attention", scale, q)
     scalars = {
-        "causal": causal, "scale": scale,
-        "window": window_of("flash_attention", window), "softcap": softcap or 0.0,
-    }  # fmt: skip
+        "causal": causal,
+        "scale": scale,
+        "window": window_of("flash_attention", window),
+        "softcap": softcap_of("flash_attention", softcap),
+    }
+    return_lse = flag_of("flash_attention", "return_lse", return_lse)
     if bias is not None:
         bias = _as_bias(q, k, bias)
     factors = q_descale, k_descale, v_descale
@@ -96,16 +99,20 @@ def flash_attention_varlen(
     1]``: sequence n has rows ``cu_seqlens[n]`` … ``cu_seqlens[n + 1] − 1``, and the first entry
     counts as 0 -> o ``[T, H, Dv]``;
     with ``return_lse`` a tuple of o and lse, f32 ``[H, T]``. ``max_s`` and ``max_l``, the lengths
-    of the longest sequences, are accepted for compatibility with other libraries and ignored.
+    of the longest sequences, are integers or None, as in other libraries, and are not read.
     Lengths are read only on the device, so a captured graph serves other lengths. The other
     arguments, dtypes and numerics are those of ``flash_attention``, with descales ``[N, Hkv]``, as
     is ``out``; errors are those of ``flash_attention_varlen_lse``. Source: flash_attn_varlen_func
     of FlashAttention-2, Dao, 2023.
     """
-    scale, q = scale_of("flash_attention_varlen", scale, q)
+    op = "flash_attention_varlen"
+    check_length(op, "max_s", max_s)
+    check_length(op, "max_l", max_l)
+    return_lse = flag_of(op, "return_lse", return_lse)
+    scale, q = scale_of(op, scale, q)
     scalars = {
-        "causal": causal, "scale": scale,
-        "window": window_of("flash_attention_varlen", window), "softcap": softcap or 0.0,
+        "causal": causal, "scale": scale, "window": window_of(op, window),
+        "softcap": softcap_of(op, softcap),
     }  # fmt: skip
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
     factors = q_descale, k_descale, v_descale
@@ -115,12 +122,12 @@ def flash_attention_varlen(
         def call(to: Any) -> Any:
             return _packed_f8(*tensors, *factors, **scalars, out_dtype=out_dtype, out=to)
     else:
-        _f8_alone("flash_attention_varlen", q, factors, out_dtype)
+        _f8_alone(op, q, factors, out_dtype)
 
         def call(to: Any) -> Any:
             return _packed(*tensors, **scalars, out=to)
 
-    return attention("flash_attention_varlen", call, q, out, return_lse, _lse_of_rows)
+    return attention(op, call, q, out, return_lse, _lse_of_rows)
 
 
 def _lse_of_batch(q: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -156,13 +163,14 @@ def fused_rotary_and_fa(q: Any, k: Any, v: Any, cos: Any, sin: Any, *, out: Any 
     ``flash_attention_rotary``. Source: Su et al., RoFormer, 2021; Dao, FlashAttention-2, 2023.
     """
     need("fused_rotary_and_fa", q=q, k=k, v=v, cos=cos, sin=sin)
-    tokens = tuple(q.shape[:-2])
-    tables = [
-        _table(table, name, tokens, int(q.shape[-1]))
-        for table, name in ((cos, "cos"), (sin, "sin"))
-    ]
+    if len(q.shape) == 4:  # the operator refuses others
+        tokens = tuple(q.shape[:-2])
+        cos, sin = (
+            _table(table, name, tokens, int(q.shape[-1]))
+            for table, name in ((cos, "cos"), (sin, "sin"))
+        )
     return attention(
-        "fused_rotary_and_fa", lambda to: _rotary(q, k, v, *tables, out=to), q, out, False,
+        "fused_rotary_and_fa", lambda to: _rotary(q, k, v, cos, sin, out=to), q, out, False,
         _lse_of_batch,
     )  # fmt: skip
 
@@ -189,15 +197,18 @@ def _as_bias(q: Any, k: Any, bias: Any) -> Any:
 
 
 def _hiding(q: Any, mask: Any) -> Any:
-    """0 where the mask is True, else −inf, in q's dtype, or in f32 for f8."""
+    """0 where the mask is True, else −inf, in q's dtype; in f32 for f8, and beside a q of another
+    package."""
     if hasattr(mask, "new_empty"):
         import torch
 
         kind = torch.float32 if _is_f8(q) else getattr(q, "dtype", None)
         kind = kind if isinstance(kind, torch.dtype) else torch.float32
         return torch.zeros_like(mask, dtype=kind).masked_fill(~mask, float("-inf"))
-    np = import_module(type(mask).__module__)
-    kind = "float32" if _is_f8(q) else q.dtype
+    np = import_module("numpy")
+    kind = getattr(q, "dtype", None)
+    if _is_f8(q) or not isinstance(kind, np.dtype):
+        kind = np.float32
     return np.where(mask, 0.0, float("-inf")).astype(kind)
 
 

@@ -24,6 +24,7 @@
 
 #include "core/error.hpp"
 #include "ops/attention/rotary/attention_rotary_oracle.hpp"
+#include "ops/attention/scores.hpp"
 
 namespace dlblas::attention {
 
@@ -319,16 +320,11 @@ Bound attention_bound(const Problem& problem, const AttentionOp& op, int result)
 }
 
 void check_attention(const char* name, const Args& args) {
-  const auto refuse = [&](const char* argument, const char* expected, double got) {
-    throw Error(ErrorKind::kArgument,
-                text(name, ": ", argument, " is out of range; expected ", expected, ", got ", got),
-                {name, argument, expected, text(got)});
-  };
-  const double scale = args.scalars[kScale].f, cap = args.scalars[kSoftcap].f;
-  if (!std::isfinite(scale)) refuse("scale", "a finite number", scale);
-  if (!(cap == 0 || (cap >= 1e-3 && cap <= 1e6))) refuse("softcap", "0, or 1e-3 … 1e6", cap);
-  if (args.scalars[kWindow].i < -1)
-    refuse("window", "-1, or 0 and more", static_cast<double>(args.scalars[kWindow].i));
+  const double cap = args.scalars[kSoftcap].f;
+  check_scale(name, args.scalars[kScale].f);
+  if (!(cap == 0 || (cap >= 1e-3 && cap <= 1e6)))
+    refuse_scalar(name, "softcap", "0, or 1e-3 … 1e6", cap);
+  check_window(name, args.scalars[kWindow].i);
 }
 
 }  // namespace dlblas::attention

@@ -15,7 +15,8 @@ from .._dtypes import name_of
 from .._functions import FUNCTIONS
 from .._given import is_numpy, need
 from .._results import attention
-from .._scores import scale_of, window_of
+from .._scores import flag_of, scale_of, softcap_of, window_of
+from .._spread import spread
 from ..errors import ArgumentError, ArgumentTypeError, ShapeMismatchError
 
 __all__ = ["fill_kv_cache", "mla_decode", "paged_attention", "store_mla_cache"]
@@ -159,8 +160,9 @@ def paged_attention(
     scale, q = scale_of(op, scale, q)
     scores = {
         "scale": scale, "causal": causal, "window": window_of(op, window),
-        "softcap": softcap or 0.0,
+        "softcap": softcap_of(op, softcap),
     }  # fmt: skip
+    return_lse = flag_of(op, "return_lse", return_lse)
 
     def call(to: Any) -> Any:
         return _paged(
@@ -176,7 +178,7 @@ def mla_decode(
     scale: float | None = None, return_lse: bool = False, *, ckv_scale: Any = None,
     kpe_scale: Any = None, out: Any = None,
 ) -> Any:  # fmt: skip
-    """DeepSeek's latent attention over a paged cache, one new token per sequence.
+    """DeepSeek's latent attention over a paged cache, of one new token per sequence or several.
 
     ``o = softmax(scale · (q_nope · ckvᵀ + q_pe · kpeᵀ)) · ckv`` over the token's keys, for
     ``ckv = ckv_cache · ckv_scale`` and ``kpe = kpe_cache · kpe_scale``.
@@ -185,8 +187,10 @@ def mla_decode(
     kpe_cache ``[P, page, Dr]`` (R 512 and Dr 64 in DeepSeek-V2), page_table ``[T, W]``,
     seq_lens ``[T]`` -> o ``[T, H, R]``. With ``return_lse`` the result is a tuple of o and
     ``lse = log Σ e^score``, f32 ``[T, H]``. ``scale``: None means ``1 / √(R + Dr)``; models set
-    their own. Queries ``[T, 1, H, ·]`` give results ``[T, 1, H, ·]``. ``out``: where o goes, or
-    with ``return_lse`` a tuple of places for o and lse.
+    their own. Queries ``[B, S, H, ·]`` beside page_table ``[B, W]`` and seq_lens ``[B]`` are each
+    sequence's last S tokens, whose keys are already in the caches; a token sees the keys up to its
+    own, and results are ``[B, S, H, ·]``. ``out``: where o goes, or with ``return_lse`` a tuple of
+    places for o and lse.
 
     q_nope is f32, f16 or bf16; q_pe and o have its dtype. Both caches have it too, or both hold
     f8e4m3 or f8e5m2, as ``store_mla_cache`` writes them, with its scales, f32 ``[]``. Any
@@ -197,14 +201,17 @@ def mla_decode(
     """
     op = "mla_decode"
     need(op, q_nope=q_nope, q_pe=q_pe)
+    return_lse = flag_of(op, "return_lse", return_lse)
     (scale, q_nope, q_pe), lead = scale_of(op, scale, q_nope, q_pe), None
     if len(q_nope.shape) == 4:
         lead = tuple(q_nope.shape[:2])
-        if lead[1] != 1:
-            raise _wrong(op, "q_nope", "one new token per sequence, [T, 1, H, R]", lead)
         if tuple(q_pe.shape[:-1]) != tuple(q_nope.shape[:-1]):
             raise _wrong(op, "q_pe", f"{(*q_nope.shape[:-1], 'Dr')}", tuple(q_pe.shape))
-        q_nope, q_pe = q_nope[:, 0], q_pe[:, 0]
+        if lead[1] == 1:
+            q_nope, q_pe = q_nope[:, 0], q_pe[:, 0]
+        else:
+            page_table, seq_lens = _of_each_token(lead, page_table, seq_lens)
+            q_nope, q_pe = (x.reshape((lead[0] * lead[1], *x.shape[2:])) for x in (q_nope, q_pe))
 
     def call(to: Any) -> Any:
         return _latent(
@@ -236,6 +243,35 @@ def _rows(q: Any, seq_lens: Any, cu_seqlens_q: Any) -> tuple[Any, tuple[int, int
 
         starts = numpy.arange(batch + 1, dtype=numpy.int32) * numpy.int32(count)
     return rows, (batch, count), starts
+
+
+def _of_each_token(lead: tuple[int, int], page_table: Any, seq_lens: Any) -> tuple[Any, Any]:
+    """The table and the lengths of B sequences' last S tokens, as of B · S sequences: each ends at
+    its token."""
+    op, (batch, count) = "mla_decode", lead
+    need(op, page_table=page_table, seq_lens=seq_lens)
+    table, lengths = tuple(page_table.shape), tuple(seq_lens.shape)
+    if len(table) != 2 or table[0] not in (1, batch):
+        raise _wrong(op, "page_table", f"({batch}, W)", table)
+    if lengths != (batch,):
+        raise _wrong(op, "seq_lens", f"({batch},)", lengths)
+    if table[0] == batch:
+        rows = spread(page_table[:, None], (batch, count, table[1]))
+        page_table = rows.reshape((batch * count, table[1]))
+    back = _arange(count, seq_lens) - (count - 1)
+    seq_lens = (seq_lens[:, None] + back).reshape((batch * count,))
+    return page_table, seq_lens * (seq_lens > 0)
+
+
+def _arange(count: int, like: Any) -> Any:
+    """0 … count − 1 in the dtype and on the device of ``like``."""
+    if hasattr(like, "is_cuda"):
+        import torch
+
+        return torch.arange(count, dtype=like.dtype, device=like.device)
+    import numpy
+
+    return numpy.arange(count, dtype=like.dtype)
 
 
 def _split(

@@ -55,7 +55,7 @@ def integer(op: str, name: str, value: Any, expected: str = "an integer") -> int
     """The value as a Python int. Raises ArgumentTypeError if it is not an integer."""
     try:
         return index(value)
-    except TypeError:
+    except Exception:  # TypeError, or whatever a foreign object raises
         got = _kind(value)
         raise ArgumentTypeError.from_library(
             f"{op}: {name} is of another type; expected {expected}, got {got}",

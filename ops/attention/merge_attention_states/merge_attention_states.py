@@ -17,7 +17,8 @@ DOCS: dict[str, dict[str, str]] = {
             "Computes in f32 and rounds once, at the store. A state whose lse is −inf, or whose "
             "weight is below 2^-126, is ignored, whatever its o holds; where both lse are −inf, o "
             "is 0 and lse is −inf. NaN or +inf in either lse makes o and lse NaN; NaN in an o that "
-            "is not ignored stays NaN. Results have the same bits in any batch."
+            "is not ignored stays NaN. Results have the same bits in any batch. In torch all four "
+            "inputs have gradients, in torch's operators and f32; those of an ignored state are 0."
         ),
         "errors": "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError.",
         "source": (
@@ -39,3 +40,6 @@ ARGUMENTS: dict[str, str] = {
 LETTERS: dict[str, str] = {
     "D": "elements per head",
 }
+
+# Its gradient, in torch's operators: gradient.py.
+AUTOGRAD = {"merge_attention_states": {"formula": "gradient", "second": "formula"}}

@@ -4,6 +4,7 @@
 // mla_decode.cuh and mla_wgmma.cuh (how).
 #include "ops/attention/mla_decode_lse/mla_decode_lse.hpp"
 #include "ops/attention/pages.hpp"
+#include "ops/attention/scores.hpp"
 
 namespace dlblas::attention {
 
@@ -24,6 +25,7 @@ OperatorDef mla_decode_lse() {
       "lse = log Σ e^s";
   def.letters = {"T", "H", "R", "Dr", "P", "page", "W"};
   def.check = [](const Args& args) {
+    check_scale("mla_decode_lse", args.scalars[kScale].f);
     check_pages(args, {.table = kPageTable,
                        .lengths = kSeqLens,
                        .indptr = -1,

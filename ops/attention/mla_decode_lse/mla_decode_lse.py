@@ -27,10 +27,10 @@ DOCS: dict[str, dict[str, str]] = {
             "infinity in what a token sees gives infinities or NaN."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
-            "nothing is written. CPUs refuse a length beyond the table, and an invalid page number "
-            "among those that a token sees. GPUs check neither: a length is cut at the end of the "
-            "table, an i64 counts by its low 32 bits."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (a scale that "
+            "is not finite). On error nothing is written. CPUs refuse a length beyond the table, "
+            "and an invalid page number among those that a token sees. GPUs check neither: a "
+            "length is cut at the end of the table, an i64 counts by its low 32 bits."
         ),
         "source": "DeepSeek-AI, DeepSeek-V2, 2024; FlashMLA.",
     },

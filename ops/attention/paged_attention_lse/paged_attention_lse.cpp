@@ -5,6 +5,7 @@
 #include "ops/attention/paged_attention_lse/paged_attention_lse.hpp"
 #include "core/error.hpp"
 #include "ops/attention/pages.hpp"
+#include "ops/attention/scores.hpp"
 
 namespace dlblas::attention {
 namespace {
@@ -17,17 +18,9 @@ void check(const Args& args) {
                      " rows; expected one a sequence without cu_seqlens_q, ", args.letters[kB],
                      ", got ", args.letters[kT]),
                 {.op = "paged_attention_lse", .argument = "q"});
-  if (args.scalars[kSoftcap].f < 0)
-    throw Error(ErrorKind::kArgument,
-                text("paged_attention_lse: softcap is out of range; expected 0 or more, got ",
-                     args.scalars[kSoftcap].f),
-                {.op = "paged_attention_lse", .argument = "softcap"});
-  if (args.scalars[kWindow].i < -1)
-    throw Error(
-        ErrorKind::kArgument,
-        text("paged_attention_lse: window is out of range; expected -1, or 0 and more, got ",
-             args.scalars[kWindow].i),
-        {.op = "paged_attention_lse", .argument = "window"});
+  check_scale("paged_attention_lse", args.scalars[kScale].f);
+  check_softcap("paged_attention_lse", args.scalars[kSoftcap].f);
+  check_window("paged_attention_lse", args.scalars[kWindow].i);
   check_pages(args, {.table = kPageTable,
                      .lengths = kSeqLens,
                      .indptr = kIndptr,

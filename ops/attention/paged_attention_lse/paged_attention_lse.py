@@ -32,11 +32,12 @@ DOCS: dict[str, dict[str, str]] = {
             "its own chunk."
         ),
         "errors": (
-            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError. On error "
-            "nothing is written. CPUs refuse a length beyond the table, and an invalid page number "
-            "among those that a row sees. GPUs check neither: a length is cut at the end of the "
-            "table, an i64 counts by its low 32 bits; with indptr it is cut at the end of "
-            "the sequence's own pages, on CPUs too."
+            "ShapeMismatchError, UnsupportedDtypeError, DeviceError, ArgumentError (a scale or "
+            "softcap that is not finite, window below −1). On error nothing is written. CPUs "
+            "refuse a length beyond the table, and an invalid page number among those that a row "
+            "sees. GPUs check neither: a length is cut at the end of the table, an i64 counts by "
+            "its low 32 bits; with indptr it is cut at the end of the sequence's own pages, on "
+            "CPUs too."
         ),
         "source": "Kwon et al., PagedAttention, 2023; Dao, Flash-Decoding, 2023.",
     },

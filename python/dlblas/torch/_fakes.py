@@ -15,6 +15,7 @@ import torch
 
 from .. import _dtypes
 from .._dims import Dim
+from .._functions import FUNCTIONS
 from .._given import grad_error
 from ..errors import (
     ArgumentError,
@@ -209,8 +210,16 @@ class _Call:
                 raise wrong
         return sizes
 
+    def spec(self, i: int) -> Tensor:
+        """A tensor by the name that callers know: results that were given are places of out."""
+        spec, place = self.op.tensors[i], i - self.op.num_inputs
+        if place < 0:
+            return spec
+        several = len(FUNCTIONS[self.op.form].results) > 1
+        return spec._replace(name=f"out[{place}]" if several else "out")
+
     def check(self, i: int) -> bool:
-        spec, tensor = self.op.tensors[i], self.tensors[i]
+        spec, tensor = self.spec(i), self.tensors[i]
         allowed = _dtypes_of(spec, self.tensors, self.scalars)
         if tensor.dtype not in allowed:
             raise _error(
@@ -244,11 +253,11 @@ class _Call:
         if torch.is_grad_enabled():  # it is off below a formula
             for i in present:
                 if self.tensors[i].requires_grad:
-                    raise grad_error(op.form, op.tensors[i].name)
+                    raise grad_error(op.form, self.spec(i).name)
         self._check_all([i for i in present if i < op.num_inputs])
         for i in present:
             if i >= op.num_inputs and not self.check(i):
-                raise self.binder.unknown(op.tensors[i])
+                raise self.binder.unknown(self.spec(i))
         results = [
             torch.empty(
                 self.binder.shape(spec),
