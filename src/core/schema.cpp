@@ -1,6 +1,6 @@
 // The schema parser: a cursor over the text (core/cursor.hpp), one function per grammar rule, and
-// the rules of sizes in schema_sizes.cpp; see schema.hpp for the grammar. In: the schema string. Out: Schema. Errors name the column and what
-// was expected there.
+// the rules of sizes in schema_sizes.cpp; see schema.hpp for the grammar. In: the schema string.
+// Out: Schema. Errors name the column and what was expected there.
 #include "core/schema.hpp"
 
 #include <algorithm>
