@@ -367,3 +367,15 @@ def test_tokens_of_a_batch(traced: bool, device: str) -> None:
     assert torch.equal(ours.grad.flatten(0, 1), theirs.grad)
     for a, b in zip(dlblas.topk_gating(logits.cpu().numpy(), 2), want, strict=True):
         np.testing.assert_allclose(a, b.detach().cpu().numpy(), rtol=1e-5)
+
+
+def test_an_error_names_each_place_of_out() -> None:
+    """Also the sixth, of the operator with the most results."""
+    logits = np.ones((4, 3), "f")
+    places = dlblas.topk_gating_slots(logits, 2, 3)
+    for i in range(len(places)):
+        wrong = [*places[:i], "no array", *places[i + 1 :]]
+        with pytest.raises(dlblas.errors.ArgumentError) as refused:
+            dlblas.topk_gating_slots(logits, 2, 3, out=tuple(wrong))
+        assert refused.value.argument == f"out[{i}]"
+    assert len(places) == 6

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -329,7 +330,9 @@ bool Call::read_out(Object* out, bool judged) {
            wanted == 1 ? "pass one array" : "pass a tuple in result order"});
     return false;
   }
-  static constexpr const char* kPlaces[] = {"out[0]", "out[1]", "out[2]", "out[3]"};
+  static constexpr const char* kPlaces[] = {"out[0]", "out[1]", "out[2]",
+                                            "out[3]", "out[4]", "out[5]"};
+  static_assert(std::size(kPlaces) == kMaxResults);
   for (int i = 0; i < wanted; ++i) {
     const char* name = wanted == 1 ? "out" : judged ? name_of_output(i) : kPlaces[i];
     Object* object = many ? api.tuple_get(out, i) : out;
