@@ -11,10 +11,12 @@ import sys
 from typing import Any
 
 import pytest
+from depth import depth_of
 
 # One pytest-xdist worker runs all of these, so that what they share is built once.
 pytestmark = pytest.mark.xdist_group("bench")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+THREADS = (1, 2) if depth_of().full else (1,)  # every operator, for each
 COLUMNS = {
     "what",
     "when",
@@ -40,12 +42,13 @@ def bench_rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]
     folder = tmp_path_factory.mktemp("bench")
     out = folder / "rows.jsonl"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DLBLAS_")}
-    command = [sys.executable, "-m", "dlblas", "bench", "--quick", "--threads", "1,2"]
+    threads = ",".join(map(str, THREADS))
+    command = [sys.executable, "-m", "dlblas", "bench", "--quick", "--threads", threads]
     done = subprocess.run(
         [*command, "--out", str(out)],
         capture_output=True,
         text=True,
-        timeout=900,  # every operator, twice
+        timeout=900,
         cwd=folder,
         env={**kept, "PYTHONPATH": str(ROOT / "build" / "python")},
     )
@@ -81,7 +84,7 @@ def test_bench_rows_are_whole(bench_rows: list[dict[str, Any]]) -> None:
             assert row["ratio"] > 0
     norms = {(r["op"], r["dtype"], r["threads"]) for r in bench_rows if r["what"] == "norm"}
     assert norms == {
-        (o, d, t) for o in ("rms_norm", "add_rms_norm") for d in ("f32", "bf16") for t in (1, 2)
+        (o, d, t) for o in ("rms_norm", "add_rms_norm") for d in ("f32", "bf16") for t in THREADS
     }
     (space,) = (r for r in bench_rows if r["what"] == "space" and r["threads"] == 1)
     assert 1 < space["ours"]["measured"] <= space["ours"]["valid"]
