@@ -158,7 +158,5 @@ def test_a_compiled_function_competes(tmp_path: pathlib.Path) -> None:
     rows = {c["implementation"]: c for c in report["candidates"]}
     assert rows["compiled"]["measured"] == 1 and rows["compiled"]["failed"] == 0, report
     assert report["measured_in"] == "worker" and report["elapsed_s"] > report["budget_s"]
-    # Far more than what is left of the budget where the compiler's time counts, and fewer than all
-    # on a busy machine.
-    assert len(report["evaluated"]) > 0.5 * report["planned"]
+    assert len(report["evaluated"]) > 0.9 * report["planned"]
     assert again == "store"
