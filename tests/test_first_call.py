@@ -148,12 +148,22 @@ print(json.dumps([dict(report), again.source]))
 """
 
 
+# The kernel is in Inductor's cache before the search: a C++ compiler on a busy machine may take
+# longer than the 30 s that a first call has.
+COMPILE = """
+import torch, compiled_module
+compiled_module._norm(torch.ones(4, 64), torch.ones(64), 1e-6, 0.0)
+print(0)
+"""
+
+
 def test_a_compiled_function_competes(tmp_path: pathlib.Path) -> None:
-    """Importing torch, Inductor and a C++ compiler take longer than the whole budget."""
+    """Importing torch and Inductor takes longer than the whole budget."""
     pytest.importorskip("torch")
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on the CPU: apt-get install g++")
     (tmp_path / "compiled_module.py").write_text(COMPILED_MODULE)
+    child(COMPILE, tmp_path)
     report, again = child(TUNE_COMPILED, tmp_path)
     rows = {c["implementation"]: c for c in report["candidates"]}
     assert rows["compiled"]["measured"] == 1 and rows["compiled"]["failed"] == 0, report

@@ -1,5 +1,5 @@
 // batched_scaled_mm in one launch of the general form: a grid of tiles for each matrix.
-// In: any Problem. Out: a Kernel of one step. Not served yet: kOneLaunchServes.
+// In: any Problem. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: batched_scaled_mma.cuh.
 #include <algorithm>
 #include <cmath>

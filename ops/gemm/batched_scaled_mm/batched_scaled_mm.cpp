@@ -42,10 +42,8 @@ OperatorDef batched_scaled_mm() {
   def.work_per_row = [](const Problem& p) {
     return 3 * static_cast<double>(p.dims[kBatchedK]) * static_cast<double>(p.dims[kBatchedN]);
   };
-  if (scaled::kOneLaunchServes) {
-    def.implementations.push_back(scaled::batched_scaled_wgmma());
-    def.implementations.push_back(scaled::batched_scaled_mma());
-  }
+  def.implementations.push_back(scaled::batched_scaled_wgmma());
+  def.implementations.push_back(scaled::batched_scaled_mma());
   def.implementations.push_back(scaled::batched_scaled_each(DeviceType::kCuda));
   def.implementations.push_back(scaled::batched_scaled_each(DeviceType::kCpu));
   return def;

@@ -1,7 +1,7 @@
 // batched_scaled_mm: out[b] = (a_scale · b_scale) · (a[b] · b[b]) + bias, codes of 8 bits with one
 // scale for all of a and one for all of b. Its tensors are those of scaled_mm_channel, so each
 // matrix of a batch is a problem, or a call, of that operator.
-// Read next: batched_scaled_each.cpp (what serves), batched_scaled_cuda.cpp.
+// Read next: batched_scaled_wgmma_cuda.cpp, batched_scaled_cuda.cpp, batched_scaled_each.cpp.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,6 @@
 #include "ops/gemm/scaled/scaled.hpp"
 
 namespace dlblas::gemm::scaled {
-
-/// Whether the forms of one launch for all matrices are registered. Off: no GPU has run them. Turn
-/// it on, and have tests/test_batched_scaled_mm.py, `dlblas test --op batched_scaled_mm` and
-/// compute-sanitizer pass on sm_80 and sm_90a before it stays on; then compare them in `dlblas
-/// tune` with `cuda_each`, which serves until then: scaled_mm_channel's kernels once per matrix.
-inline constexpr bool kOneLaunchServes = false;
 
 /// Matrix i as a call of scaled_mm_channel.
 Args scaled_matrix_args(const Args& args, std::int64_t i);

