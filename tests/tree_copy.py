@@ -32,4 +32,9 @@ def options() -> dict[str, str]:
 
 def environment(copy: pathlib.Path) -> dict[str, str]:
     """For a build in <copy>/build: ccache uses paths relative to that folder."""
-    return {"CCACHE_BASEDIR": str(copy), "CCACHE_NOHASHDIR": "1", "CCACHE_DEPEND": "1"}
+    return {
+        "CCACHE_BASEDIR": str(copy),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_DEPEND": "1",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros",  # as CMakeLists.txt sets it
+    }

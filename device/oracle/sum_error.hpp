@@ -183,9 +183,11 @@ class ChainWalk {
     const SumSizes sizes = walk_.sizes();
     double trees = 6 * sizes.path + (1 + std::log2(n)) * sizes.squares, alike = parts_.alike;
     if (kChains == 1) {
-      // A GPU combines at most 32 threads, of at least four terms each, one by one. No mean was
+      // A GPU combines at most 32 threads, of at least four terms each, one by one. Their chains have
+      // other terms: in any order, Σs² is on average n/6·Σp² and a share of (Σp)². No mean was
       // subtracted: only equal terms round alike, weighted by q⁶ as in sum_roundings.
       trees = std::min(n / 4, 32 * std::ceil(n / (32 * kBlock))) * sizes.path;
+      trees += std::min(n, static_cast<double>(kBlock)) / 6 * sizes.squares;
       const double q = sizes.squares > 0 ? sum() * sum() / (n * sizes.squares) : 0;
       alike *= q * q * q * q * q * q;
     }
