@@ -223,21 +223,6 @@ def test_fetch_content_is_optimised_in_a_debug_project(tmp_path: pathlib.Path) -
     assert "-O2" not in (tmp_path / "compile_commands.json").read_text()
 
 
-def test_fetch_content_builds_and_runs(tmp_path: pathlib.Path) -> None:
-    """With both libraries, of the operator that the program calls."""
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    tree_copy.copy_tree(tree)
-    options = ["-DDLBLAS_STATIC=ON", "-DDLBLAS_COMPONENT=static", "-DDLBLAS_OPERATORS=rms_norm"]
-    options += ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"]
-    options += ["-DDLBLAS_PCH=ON"]
-    build = tmp_path / "build"
-    configure(CONSUMER, build, f"-DDLBLAS_TREE={tree}", *options)
-    run("cmake", "--build", build, "--target", "consumer", timeout=1500)
-    assert run(build / "consumer") == f"dlblas {VERSION} ok\n"
-    assert "libdlblas" not in run("readelf", "-d", build / "consumer")
-
-
 OF_SOME = """
 import dlblas, dlblas.kernels, dlblas.nn, numpy as np
 x, w = np.ones((3, 64), "f"), np.ones(64, "f")
@@ -250,30 +235,47 @@ except dlblas.errors.UnknownOperatorError as error:
 """
 
 
-def test_a_library_of_some_operators(tmp_path: pathlib.Path) -> None:
-    """Operators left out are not compiled; Python functions built on them say so when called."""
-    tree = tmp_path / "tree"
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The build of a project that fetches a copy of the tree, with the one operator it calls."""
+    folder = tmp_path_factory.mktemp("fetched")
+    tree, build = folder / "tree", folder / "build"
     tree.mkdir()
     tree_copy.copy_tree(tree)
-    ccache = shutil.which("ccache")
-    options = ["-DDLBLAS_BUILD_TESTS=OFF", "-DDLBLAS_OPERATORS=rms_norm", *COMMANDS]
-    options += [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []
-    options += [f"-D{name}={value}" for name, value in tree_copy.options().items()]
-    configure(tree, tree / "build", *options)
-    commands = json.loads((tree / "build" / "compile_commands.json").read_text())
-    files = {pathlib.Path(c["file"]).relative_to(tree).parts for c in commands}
-    assert ("ops", "norm", "rms_norm", "rms_norm.cpp") in files
-    assert {parts[1] for parts in files if parts[0] == "ops"} == {"norm"}
-    assert {parts[-1] for parts in files if "rows" in parts and "generated" in parts} == {
+    options = [f"-DDLBLAS_TREE={tree}", "-DDLBLAS_OPERATORS=rms_norm", "-DDLBLAS_PCH=ON"]
+    options += ["-DDLBLAS_STATIC=ON", "-DDLBLAS_COMPONENT=static", "-DDLBLAS_BUILD_PYTHON=ON"]
+    options += ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG", *COMMANDS]
+    configure(CONSUMER, build, *options)
+    run("cmake", "--build", build, "--target", "consumer", "python_stage", timeout=1500)
+    return folder
+
+
+def test_fetch_content_builds_and_runs(fetched: pathlib.Path) -> None:
+    consumer = fetched / "build" / "consumer"
+    assert run(consumer) == f"dlblas {VERSION} ok\n"
+    assert "libdlblas" not in run("readelf", "-d", consumer)
+
+
+def test_a_library_of_some_operators(fetched: pathlib.Path) -> None:
+    """Operators left out are not compiled; Python functions built on them say so when called."""
+    tree, build = fetched / "tree", fetched / "build"
+    commands = json.loads((build / "compile_commands.json").read_text())
+    files = {pathlib.Path(c["file"]) for c in commands}
+    assert tree / "ops" / "norm" / "rms_norm" / "rms_norm.cpp" in files
+    of_operators = {f.relative_to(tree).parts for f in files if f.is_relative_to(tree / "ops")}
+    assert {parts[1] for parts in of_operators} == {"norm"}
+    assert {f.name for f in files if f.parent.name == "rows"} == {
         f"rms_norm_{level}.cpp" for level in ("baseline", "avx2", "avx512")
     }
-    cache = tree_copy.environment(tree)
-    run("cmake", "--build", tree / "build", "--target", "python_stage", timeout=1500, **cache)
-    said = run(sys.executable, "-c", OF_SOME, PYTHONPATH=str(tree / "build" / "python"))
+    package = build / "_deps" / "dlblas-build" / "python"
+    said = run(sys.executable, "-c", OF_SOME, PYTHONPATH=str(package))
     operators, why = said.splitlines()
     assert operators == "['rms_norm']"
     assert why == "matmul is not in this library; it was built with DLBLAS_OPERATORS of others"
-    done = attempt("cmake", "-S", tree, "-B", tree / "build", "-DDLBLAS_OPERATORS=rmsnorm")
+
+
+def test_an_operator_that_is_not_there_is_refused(tmp_path: pathlib.Path) -> None:
+    done = attempt("cmake", "-S", ROOT, "-B", tmp_path, "-DDLBLAS_OPERATORS=rmsnorm")
     assert done.returncode != 0 and "there is no operator rmsnorm" in done.stderr
 
 

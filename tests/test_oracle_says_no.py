@@ -55,7 +55,10 @@ def others_of(op: str, letter: str, size: int, rng: Any) -> int:
     """The other letters: enough elements to show a result's size, few enough to take seconds."""
     if has_many(op, letter):
         return 4 if size <= 1000 else 2
-    return int(rng.integers(5, 20)) if size <= 2**16 else 4
+    others = int(rng.integers(5, 20)) if size <= 2**16 else 4
+    while others > 2 and wrong.elements_of(op, wrong.sizes_of(op, letter, size, others)) > 2**21:
+        others -= 1
+    return others
 
 
 def within_memory(op: str, letter: str, size: int) -> tuple[int, int]:

@@ -17,6 +17,9 @@ from urllib.parse import unquote, urlsplit
 # Elements whose URL a browser fetches by itself.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 _IN_STYLE = re.compile(r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)|@import\s+['\"]((?:https?:)?//)")
+# A tag; quotes may hold anything but quotes. Most tags of a page of code are spans without a link.
+_TAG = re.compile(r"</?[a-z][^<>\"]*(?:\"[^\"]*\"[^<>\"]*)*>")
+_TELLS = re.compile(r"\s(?:id|name|href|src)=|^</(?:script|style)")
 _INDEX = re.compile(r"Search\.setIndex\((.*)\)\s*;?\s*$", re.DOTALL)
 
 
@@ -28,7 +31,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.fetched: list[str] = []
         self.anchors: set[str] = set()
-        self.feed(text)
+        self.feed("".join(tag for tag in _TAG.findall(text) if _TELLS.search(tag)))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}

@@ -35,6 +35,7 @@ _CPP = {
     "i64": "std::int64_t",
 }  # fmt: skip
 _MAX_ELEMENTS = 1 << 22  # elements of a tensor in an example
+_MAX_WORK = 1 << 29  # the product of more than four letters' sizes: heads, positions and widths
 
 
 class Input(NamedTuple):
@@ -62,7 +63,8 @@ def first_sizes(room: pathlib.Path, op: str) -> Row | None:
     for case in mine:
         sizes = {name: n for name, n in case["dims"].items() if isinstance(n, int)}
         whole = len(sizes) == len(case["dims"]) and min(sizes.values(), default=0) > 0
-        if whole and math.prod(sorted(sizes.values())[-2:]) <= _MAX_ELEMENTS:
+        few = len(sizes) <= 4 or math.prod(sizes.values()) <= _MAX_WORK
+        if whole and few and math.prod(sorted(sizes.values())[-2:]) <= _MAX_ELEMENTS:
             return sizes
     return None
 
