@@ -8,10 +8,15 @@
 namespace dlblas {
 
 struct GroupedWgmmaCall {
-  GemmWgmmaCall product;  // a, out: rows of all groups; b: the groups' matrices one below another
+  // a (no map if gathered), out: rows of all groups; b: the groups' matrices one below another
+  GemmWgmmaCall product;
   GroupCall groups;
   GemmOut out;
 };
+
+/// Gathered rows: where a call has A, as {data, elements from row to row}; and what arrives at a
+/// stage, each of 128 copying threads and the one that announces B's bytes.
+inline constexpr int32_t kGroupGatheredA = 0, kGatherArrivals = 129;
 
 /// Shared memory for the table of groups, after the ring's.
 constexpr int group_table_bytes(int64_t groups) { return static_cast<int>(12 * (groups + 1)); }

@@ -104,7 +104,8 @@ int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, Ge
   const bool b_by_depth = c.swapped ? p.a_by_depth : p.b_by_depth;
   Box of_a = operand_box(c, a_by_depth, c.block_m, share_a);
   if (!c.swapped) shorten(of_a, a_by_depth, share_a);
-  if (const int code = encode(call.a, a, p.type, of_a)) return code;
+  if (a.data)
+    if (const int code = encode(call.a, a, p.type, of_a)) return code;
   for (int part = 0; part < p.parts; ++part) {
     const WgmmaMatrix& b = c.swapped ? p.a : p.b[part];
     Box box = operand_box(c, b_by_depth, columns, share_b);
