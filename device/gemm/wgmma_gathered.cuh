@@ -2,7 +2,7 @@
 // of adjacent rows, so all threads of the copying warpgroup copy A, 16 bytes each time, to where
 // the engine would put them (128-byte swizzle); one of them also starts the engine on B.
 // In: a call whose list is on the device. Out: stages in the ring, as the multiplying warpgroups
-// read them: full[s] counts kGatherArrivals and the bytes of B.
+// read them: full[s] counts kCopyingArrivals and the bytes of B.
 // cp.async writes as threads do, WGMMA reads as the copy engine does: each multiplying thread
 // orders the two once it has seen a stage arrive (consume_groups).
 // Flow: [launch], of ops/gemm/grouped/grouped_wgmma_cuda.cpp.  Read next: wgmma_groups.cuh.

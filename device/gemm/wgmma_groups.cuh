@@ -373,7 +373,7 @@ __device__ __forceinline__ void groups_wgmma(const GroupedWgmmaCall& call, unsig
   if (threadIdx.x == 0) {
     if constexpr (!G.gathers()) tma_prefetch_map(call.product.a);
     tma_prefetch_map(call.product.b[0]), tma_prefetch_map(call.product.out[0]);
-    ring.start(G.gathers() ? kGatherArrivals : 1);
+    ring.start(G.gathers() ? kCopyingArrivals : 1);
   }
   wait_for_dependencies();
   launch_dependents();

@@ -14,9 +14,17 @@ struct GroupedWgmmaCall {
   GemmOut out;
 };
 
-/// Gathered rows: where a call has A, as {data, elements from row to row}; and what arrives at a
-/// stage, each of 128 copying threads and the one that announces B's bytes.
-inline constexpr int32_t kGroupGatheredA = 0, kGatherArrivals = 129;
+/// What arrives at a stage that all 128 copying threads fill: each of them, and the one that
+/// announces the copy engine's bytes.
+inline constexpr int32_t kCopyingArrivals = 129;
+/// Gathered rows: where a call has A, as {data, elements from row to row}.
+inline constexpr int32_t kGroupGatheredA = 0;
+
+/// Sums of codes over the rows of groups (wgmma_depth_codes.cuh): terms of a block; where a call has
+/// the blocks' scales, f32: {data, from row to row of A, or of B}, then {-, from block to block}.
+inline constexpr int32_t kDepthBlock = 128, kDepthAScale = 0, kDepthBScale = 2;
+/// Scales of a stage.
+constexpr int32_t depth_scale_count(const GemmWgmmaConfig& c) { return c.block_m + c.block_n; }
 
 /// Shared memory for the table of groups, after the ring's.
 constexpr int group_table_bytes(int64_t groups) { return static_cast<int>(12 * (groups + 1)); }

@@ -13,6 +13,8 @@ namespace dlblas::gemm {
 /// Requires sizes in range, one pitch for the rows of a and of the result, and no more groups than
 /// the table holds.
 Support supports_grouped_wgmma(const GroupedOp& op, const Problem& problem);
+/// The same without the rows of a.
+Support supports_grouped_result(const GroupedOp& op, const Problem& problem);
 
 /// What a kernel was compiled for, and how it is launched.
 struct GroupedWgmmaForm {

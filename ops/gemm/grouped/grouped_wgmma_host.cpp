@@ -26,12 +26,17 @@ kernels::WgmmaMatrix wgmma_matrix(const Columns& m) { return {m.data, m.rows, m.
 }  // namespace
 
 Support supports_grouped_wgmma(const GroupedOp& op, const Problem& p) {
+  if (!one_pitch(p.tensors[kGroupedA]))
+    return Support::no("rows of {} are not at one pitch", tensor(kGroupedA));
+  return supports_grouped_result(op, p);
+}
+
+Support supports_grouped_result(const GroupedOp& op, const Problem& p) {
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxGroups = 1024;
-  const TensorTraits &a = p.tensors[kGroupedA], &out = p.tensors[op.out];
+  const TensorTraits& out = p.tensors[op.out];
   const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k],
                      groups = p.dims[op.groups];
   if (m == 0 || n == 0 || k == 0 || groups == 0) return Support::no("a dimension is zero");
-  if (!one_pitch(a)) return Support::no("rows of {} are not at one pitch", tensor(kGroupedA));
   if (!one_pitch(out) || out.align_log2 < kAlignCap)
     return Support::no("rows of {} are not at one pitch of 16 bytes", tensor(op.out));
   const std::int64_t whole = 16 / size_of(out.dtype);

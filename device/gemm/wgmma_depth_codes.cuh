@@ -1,0 +1,262 @@
+// Sums of e4m3 codes over the rows of groups, on Hopper's WGMMA: D[group][m, n] = Σ over blocks of
+// 128 terms of (A's scale · B's scale) · Σ A[m, k] · B[n, k], over the group's own terms k.
+// In: as tensor maps of codes, A [m, K] and B [n, K], contiguous along the terms K of all groups;
+// per 128 terms, counted from the first of all, a scale of each row of A and of B; the groups'
+// sizes, on the device. Out: D, rounded once; zeros for a group without terms.
+//
+//   copying warpgroup       one thread: codes → ring; all threads: their scales → ring, word by word
+//   multiplying warpgroups  tensor cores sum a block's 128 terms while those of the block before
+//                           are multiplied by their scales and added, in f32
+//
+// A group begins and ends anywhere in a block, so what is not its own there is cleared in shared
+// memory before it is multiplied: a neighbour's codes may be NaN.
+// Numerics: one order of sums, whatever the tile. Flow: [launch], of
+// ops/gemm/grouped_block/grouped_depth_wgmma_cuda.cpp.
+// Read next: wgmma_groups.cuh, wgmma_codes.cuh (products along K of whole blocks).
+#pragma once
+
+#include "device/cp_async.cuh"
+#include "device/gemm/wgmma_groups.cuh"
+#include "device/wgmma_codes.cuh"
+
+namespace dlblas {
+
+inline constexpr GemmTraits kDepthCodes = {
+    .type = DType::kF8E4M3, .a_by_depth = true, .b_by_depth = true};
+
+/// The blocks of 128 terms that a group has a part of.
+struct DepthBlocks {
+  int32_t first, count;  // none for a group without terms
+  int32_t begin, end;    // the group's terms, from the first one of block `first` on
+
+  __device__ __forceinline__ explicit DepthBlocks(const GroupEntry& entry)
+      : first(entry.begin / kDepthBlock),
+        begin(entry.begin % kDepthBlock),
+        end(begin + entry.count) {
+    count = entry.count > 0 ? (end + kDepthBlock - 1) / kDepthBlock : 0;
+  }
+};
+
+/// The scales of a stage, in shared memory: of the tile's rows of A, then of B.
+template <GemmWgmmaConfig C>
+struct DepthScales {
+  static constexpr int kCount = depth_scale_count(C);
+  float* all;
+
+  __device__ __forceinline__ float* of_stage(uint32_t stage) const { return all + stage * kCount; }
+
+  /// Called by all copying threads; cp_async_arrive() follows. Rows that A or B does not have get 0.
+  __device__ __forceinline__ void copy(uint32_t stage, const GemmWgmmaCall& p, int32_t row,
+                                       int32_t column, int32_t block) const {
+    const uint32_t to = shared_address(of_stage(stage));
+#pragma unroll
+    for (int first = 0; first < kCount; first += 128) {
+      const int32_t i = first + static_cast<int32_t>(threadIdx.x);
+      if (kCount % 128 != 0 && i >= kCount) break;
+      const bool of_a = i < C.block_m;
+      const int32_t at = of_a ? row + i : column + i - C.block_m;
+      const GemmOperand* const of = &p.operands[of_a ? kDepthAScale : kDepthBScale];
+      const float* const from =
+          static_cast<const float*>(of[0].data) + at * of[0].stride + block * of[1].stride;
+      const bool there = at < (of_a ? p.m : p.n);
+      cp_async_word(to + i * 4, there ? from : static_cast<const float*>(of[0].data), there);
+    }
+  }
+};
+
+/// Clears the codes of a stage whose term is not in begin … end - 1: in a warpgroup's 64 rows of A
+/// at `a`, and in all rows of B at `b`. Both warpgroups of a tile clear B: they write the same, so
+/// the race is harmless.
+template <GemmWgmmaConfig C>
+__device__ __forceinline__ void clear_codes(uint32_t a, uint32_t b, int32_t begin, int32_t end) {
+#pragma unroll 1
+  for (int32_t c = static_cast<int32_t>(threadIdx.x) % 128; c < (64 + C.block_n) * 8; c += 128) {
+    const int32_t row = c / 8, term = c % 8 * 16;
+    if (term >= begin && term + 16 <= end) continue;
+    const uint32_t at = row < 64 ? a + swizzle_128(row * 128 + term)
+                                 : b + swizzle_128((row - 64) * 128 + term);
+    uint32_t words[4];
+    load_shared(words, at);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const auto bits = [&](int32_t border) {  // of this word, before the border
+        const int32_t codes = border - term - w * 4;
+        return (uint64_t{1} << (codes < 0 ? 0 : codes > 4 ? 4 : codes) * 8) - 1;
+      };
+      words[w] &= static_cast<uint32_t>(bits(end) & ~bits(begin));
+    }
+    store_shared(at, words);
+  }
+}
+
+template <GroupTraits G, GemmWgmmaConfig C>
+__device__ __forceinline__ void produce_depth_codes(const GroupedWgmmaCall& call,
+                                                    const GemmRing<kDepthCodes, C>& ring,
+                                                    const DepthScales<C>& scales,
+                                                    const GroupEntry* table) {
+  constexpr uint32_t kStageBytes = GemmRing<kDepthCodes, C>::kStageBytes;
+  const GemmWgmmaCall& p = call.product;
+  RingPlace<C.stages> at;
+#pragma unroll 1
+  for (GroupTiles<C> tiles(call.groups, table, p.n); tiles.more(); tiles.advance()) {
+    const DepthBlocks blocks(tiles.entry);
+#pragma unroll 1
+    for (int32_t i = 0; i < blocks.count; ++i, at.advance()) {
+      const int32_t block = blocks.first + i;
+      unsigned char* const a = ring.tiles + at.stage * kStageBytes;
+      Mbarrier& full = ring.full[at.stage];
+      ring.empty[at.stage].wait(at.parity ^ 1);
+      if (threadIdx.x == 0) {
+        full.arrive_expect_tx(kStageBytes - p.absent);
+        tma_load(a, p.a, full, Tile2{block * kDepthBlock, tiles.row});
+        tma_load(a + C.a_bytes(), p.b[0], full, Tile2{block * kDepthBlock, tiles.column});
+      }
+      scales.copy(at.stage, p, tiles.row, tiles.column, block);
+      cp_async_arrive(full);
+    }
+  }
+  cp_async_wait<0>();
+}
+
+/// One warpgroup's sums: 64 rows of a tile over all blocks of a group.
+template <GemmWgmmaConfig C>
+class DepthCodeProduct {
+ public:
+  static constexpr int kSums = C.block_n / 2;
+  using Sums = float[1][kSums];
+  static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && kSums <= 64);
+
+  __device__ __forceinline__ DepthCodeProduct(const GemmRing<kDepthCodes, C>& ring,
+                                              const DepthScales<C>& scales, int32_t rows,
+                                              int32_t group)
+      : ring_(ring),
+        scales_(scales),
+        a_(wgmma_tile_k(ring.tiles + rows * 128)),
+        b_(wgmma_tile_k(ring.tiles + C.a_bytes())),
+        rows_(rows),
+        group_(group) {}
+
+  __device__ __forceinline__ void run(Sums& sums, const DepthBlocks& blocks) {
+    float(&d)[kSums] = sums[0];
+#pragma unroll
+    for (float& v : d) v = 0;
+    if (blocks.count == 0) return;
+    float part[2][kSums];
+    issue(part[0], blocks, 0);
+    int32_t i = 1;  // the next to issue
+#pragma unroll 1
+    for (; i + 1 < blocks.count; i += 2) {
+      step(d, part[0], part[1], blocks, i);
+      step(d, part[1], part[0], blocks, i + 1);
+    }
+    if (i < blocks.count) {
+      step(d, part[0], part[1], blocks, i);
+      last(d, part[1]);
+    } else {
+      last(d, part[0]);
+    }
+  }
+
+ private:
+  const GemmRing<kDepthCodes, C>& ring_;
+  const DepthScales<C>& scales_;
+  uint64_t a_, b_;  // of stage 0
+  int32_t rows_, group_;
+  RingPlace<C.stages> at_, oldest_;
+
+  /// One set of accumulators is multiplied while the other is added.
+  __device__ __forceinline__ void step(float (&d)[kSums], float (&now)[kSums],
+                                       float (&next)[kSums], const DepthBlocks& blocks, int32_t i) {
+    issue(next, blocks, i);
+    wgmma_wait<1>();
+    promote(d, now);
+  }
+  __device__ __forceinline__ void last(float (&d)[kSums], float (&now)[kSums]) {
+    wgmma_wait<0>();
+    promote(d, now);
+  }
+  __device__ __forceinline__ void issue(float (&part)[kSums], const DepthBlocks& blocks,
+                                        int32_t i) {
+    ring_.full[at_.stage].wait(at_.parity);
+    const uint32_t bytes = at_.stage * GemmRing<kDepthCodes, C>::kStageBytes;
+    const int32_t begin = i == 0 ? blocks.begin : 0, end = blocks.end - i * kDepthBlock;
+    if (begin > 0 || end < kDepthBlock) {
+      const uint32_t a = shared_address(ring_.tiles) + bytes;
+      clear_codes<C>(a + rows_ * 128, a + C.a_bytes(), begin, end);
+      fence_async_shared();
+      gemm_warpgroup_sync(group_);
+    }
+    wgmma_pin(part);
+    wgmma_fence();
+    wgmma_codes(part, wgmma_advance(a_, bytes), wgmma_advance(b_, bytes), 0);
+    wgmma_commit();
+    at_.advance();
+  }
+  /// Adds the sums of the oldest stage, times their scales, and releases it.
+  __device__ __forceinline__ void promote(float (&d)[kSums], float (&part)[kSums]) {
+    wgmma_pin(part);
+    const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128;
+    const float* const of = scales_.of_stage(oldest_.stage);
+    const float* const of_a = of + rows_ + wgmma_row(thread, 0);
+    const float* const of_b = of + C.block_m + wgmma_column(thread, 0);
+    const float row[2] = {of_a[0], of_a[8]};
+#pragma unroll
+    for (int j = 0; j < kSums / 4; ++j) {
+      const float2 pair = *reinterpret_cast<const float2*>(of_b + j * 8);
+      const float column[2] = {pair.x, pair.y};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        d[j * 4 + i] = fmaf(row[i / 2] * column[i % 2], part[j * 4 + i], d[j * 4 + i]);
+    }
+    wgmma_pin(d);  // not later: `part` is soon written again
+    ring_.release(oldest_.stage);
+    oldest_.advance();
+  }
+};
+
+template <GroupTraits G, DType kOut, GemmWgmmaConfig C>
+__device__ __forceinline__ void consume_depth_codes(const GroupedWgmmaCall& call,
+                                                    const GemmRing<kDepthCodes, C>& ring,
+                                                    const DepthScales<C>& scales,
+                                                    const GroupEntry* table, int32_t group) {
+  const int32_t rows = group * 64;
+  GroupStore<kOut, C> store(call, ring.staging + group * C.rounds() * kGemmRoundBytes, group);
+  DepthCodeProduct<C> product(ring, scales, rows, group);
+#pragma unroll 1
+  for (GroupTiles<C> tiles(call.groups, table, call.product.n); tiles.more(); tiles.advance()) {
+    typename DepthCodeProduct<C>::Sums d;
+    product.run(d, DepthBlocks(tiles.entry));
+    const int32_t first = tiles.row + rows;
+    store.run(d[0], tiles.group * call.product.m + first, tiles.column, call.product.m - first);
+  }
+  store.finish();
+}
+
+/// A block's whole work.
+template <GroupTraits G, DType kOut, GemmWgmmaConfig C>
+__device__ __forceinline__ void depth_codes_wgmma(const GroupedWgmmaCall& call,
+                                                  unsigned char* raw) {
+  static_assert(valid(C) && G.kind == GroupKind::kDepth && C.cluster == 1 && !C.swapped);
+  const GemmRing<kDepthCodes, C> ring(raw);
+  const DepthScales<C> scales = {reinterpret_cast<float*>(ring.empty + C.stages)};
+  auto* const table = reinterpret_cast<GroupEntry*>(scales.of_stage(C.stages));
+  const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
+  if (threadIdx.x == 0) {
+    tma_prefetch_map(call.product.a), tma_prefetch_map(call.product.b[0]);
+    tma_prefetch_map(call.product.out[0]);
+    ring.start(kCopyingArrivals);
+  }
+  wait_for_dependencies();
+  launch_dependents();
+  if (threadIdx.x < 32) make_group_table<G, C.block_m>(call.groups, call.product.m, table);
+  __syncthreads();
+  if (group == 0) {
+    give_registers<C>();
+    produce_depth_codes<G>(call, ring, scales, table);
+  } else {
+    get_registers<C>();
+    consume_depth_codes<G, kOut>(call, ring, scales, table, group - 1);
+  }
+}
+
+}  // namespace dlblas

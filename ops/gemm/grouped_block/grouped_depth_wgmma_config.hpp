@@ -1,0 +1,40 @@
+// What the host code and the WGMMA kernels of sums over the rows of groups share: tiles, and the
+// parameters of the step that places codes. block_k counts pairs of codes.
+// Read next: grouped_depth_wgmma.cuh.
+#pragma once
+
+#include "device/gemm/wgmma_groups_config.hpp"
+#include "ops/gemm/grouped_block/grouped_block_config.hpp"
+
+namespace dlblas::gemm {
+
+inline constexpr GemmWgmmaConfig kGroupedDepthTiles[] = {
+    {false, 128, 128, 64, 2, false, GemmShare::kNone, 1, 5, false, 8},
+    {false, 64, 128, 64, 1, false, GemmShare::kNone, 1, 7, false, 8},
+    {false, 64, 64, 64, 1, false, GemmShare::kNone, 1, 8, false, 8},
+};
+inline constexpr int kGroupedDepthCount = sizeof kGroupedDepthTiles / sizeof kGroupedDepthTiles[0];
+
+constexpr int grouped_depth_bytes(int tile, int64_t groups) {
+  const GemmWgmmaConfig& c = kGroupedDepthTiles[tile];
+  return c.shared_bytes(true, 0) + c.stages * depth_scale_count(c) * 4 + group_table_bytes(groups);
+}
+
+/// Codes of `width` columns of `terms` terms, from any pitch to one of whole 16 bytes along the terms.
+struct PlaceCodes {
+  const unsigned char* from;
+  unsigned char* to;
+  int64_t from_pitch, to_pitch;
+  int64_t terms, width;
+  bool along;  // columns are contiguous in `from`; else its rows, each of one term
+};
+/// A block's share of both terms and columns.
+inline constexpr int32_t kPlacedCodes = 128, kPlaceThreads = 256;
+
+/// a's blocks come first, then b's; no blocks: it stays where it is.
+struct PlaceCodesCall {
+  PlaceCodes a, b;
+  int64_t blocks_a;
+};
+
+}  // namespace dlblas::gemm
