@@ -4,7 +4,7 @@
 // per 128 terms, counted from the first of all, a scale of each row of A and of B; the groups'
 // sizes, on the device. Out: D, rounded once; zeros for a group without terms.
 //
-//   copying warpgroup       one thread: codes → ring; all threads: their scales → ring, word by word
+//   copying warpgroup       one thread: codes → ring; all threads: scales → ring, word by word
 //   multiplying warpgroups  tensor cores sum a block's 128 terms while those of the block before
 //                           are multiplied by their scales and added, in f32
 //
@@ -45,7 +45,8 @@ struct DepthScales {
 
   __device__ __forceinline__ float* of_stage(uint32_t stage) const { return all + stage * kCount; }
 
-  /// Called by all copying threads; cp_async_arrive() follows. Rows that A or B does not have get 0.
+  /// Called by all copying threads; cp_async_arrive() follows. Rows that A or B does not have get
+  /// 0.
   __device__ __forceinline__ void copy(uint32_t stage, const GemmWgmmaCall& p, int32_t row,
                                        int32_t column, int32_t block) const {
     const uint32_t to = shared_address(of_stage(stage));
@@ -73,8 +74,8 @@ __device__ __forceinline__ void clear_codes(uint32_t a, uint32_t b, int32_t begi
   for (int32_t c = static_cast<int32_t>(threadIdx.x) % 128; c < (64 + C.block_n) * 8; c += 128) {
     const int32_t row = c / 8, term = c % 8 * 16;
     if (term >= begin && term + 16 <= end) continue;
-    const uint32_t at = row < 64 ? a + swizzle_128(row * 128 + term)
-                                 : b + swizzle_128((row - 64) * 128 + term);
+    const uint32_t at =
+        row < 64 ? a + swizzle_128(row * 128 + term) : b + swizzle_128((row - 64) * 128 + term);
     uint32_t words[4];
     load_shared(words, at);
 #pragma unroll
@@ -165,8 +166,8 @@ class DepthCodeProduct {
   RingPlace<C.stages> at_, oldest_;
 
   /// One set of accumulators is multiplied while the other is added.
-  __device__ __forceinline__ void step(float (&d)[kSums], float (&now)[kSums],
-                                       float (&next)[kSums], const DepthBlocks& blocks, int32_t i) {
+  __device__ __forceinline__ void step(float (&d)[kSums], float (&now)[kSums], float (&next)[kSums],
+                                       const DepthBlocks& blocks, int32_t i) {
     issue(next, blocks, i);
     wgmma_wait<1>();
     promote(d, now);

@@ -30,8 +30,8 @@ class GatheredTile {
       const int32_t r = tiles.row + first() + i * kStep;
       int64_t row = -1;
       if (r < tiles.entry.count)
-        row = load_integer<G.rows, G.aligned>(
-            p.rows, (int64_t{tiles.entry.begin} + r) * p.rows_stride);
+        row = load_integer<G.rows, G.aligned>(p.rows,
+                                              (int64_t{tiles.entry.begin} + r) * p.rows_stride);
       const bool there = row >= 0 && row < p.sources;
       rows_[i] = there ? static_cast<uint32_t>(row) : 0;
       there_ |= static_cast<uint32_t>(there) << i;
@@ -59,8 +59,12 @@ class GatheredTile {
   uint32_t to_, there_ = 0;
   uint32_t rows_[kRows];
 
-  __device__ static __forceinline__ int32_t chunk() { return static_cast<int32_t>(threadIdx.x) % 8; }
-  __device__ static __forceinline__ int32_t first() { return static_cast<int32_t>(threadIdx.x) / 8; }
+  __device__ static __forceinline__ int32_t chunk() {
+    return static_cast<int32_t>(threadIdx.x) % 8;
+  }
+  __device__ static __forceinline__ int32_t first() {
+    return static_cast<int32_t>(threadIdx.x) / 8;
+  }
 };
 
 /// Everything that the copying warpgroup does.

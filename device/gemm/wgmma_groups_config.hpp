@@ -20,8 +20,8 @@ inline constexpr int32_t kCopyingArrivals = 129;
 /// Gathered rows: where a call has A, as {data, elements from row to row}.
 inline constexpr int32_t kGroupGatheredA = 0;
 
-/// Sums of codes over the rows of groups (wgmma_depth_codes.cuh): terms of a block; where a call has
-/// the blocks' scales, f32: {data, from row to row of A, or of B}, then {-, from block to block}.
+/// Sums of codes over the rows of groups (wgmma_depth_codes.cuh): terms of a block; where a call
+/// has the blocks' scales, f32: {data, from row to row of A, or of B}, {-, from block to block}.
 inline constexpr int32_t kDepthBlock = 128, kDepthAScale = 0, kDepthBScale = 2;
 /// Scales of a stage.
 constexpr int32_t depth_scale_count(const GemmWgmmaConfig& c) { return c.block_m + c.block_n; }

@@ -1,5 +1,6 @@
-// Places e4m3 codes along the rows, at a pitch that the copy engine takes: WGMMA reads 8-bit operands
-// along their terms alone, which are the rows in sums over the rows of groups. One read, one write.
+// Places e4m3 codes along the rows, at a pitch that the copy engine takes: WGMMA reads 8-bit
+// operands along their terms alone, which are the rows in sums over the rows of groups. One read,
+// one write.
 // In: codes by rows or along them, at any pitch and address. Out: the same codes along the rows.
 // Flow: [launch], of grouped_depth_wgmma_cuda.cpp.  Read next: grouped_depth_wgmma.cuh.
 #pragma once

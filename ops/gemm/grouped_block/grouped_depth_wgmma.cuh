@@ -1,5 +1,6 @@
 // Sums of e4m3 codes over the rows of groups on Hopper's WGMMA: the kernel of
-// device/gemm/wgmma_depth_codes.cuh with a listed tile. Flow: call > validate > select > compile > [launch].  Read next: grouped_depth_wgmma_cuda.cpp.
+// device/gemm/wgmma_depth_codes.cuh with a listed tile.
+// Flow: call > validate > select > compile > [launch].  Read next: grouped_depth_wgmma_cuda.cpp.
 #pragma once
 
 #include "device/gemm/wgmma_depth_codes.cuh"

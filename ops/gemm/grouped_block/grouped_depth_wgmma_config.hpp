@@ -1,6 +1,6 @@
 // What the host code and the WGMMA kernels of sums over the rows of groups share: tiles, and the
 // parameters of the step that places codes. block_k counts pairs of codes.
-// Read next: grouped_depth_wgmma.cuh.
+// Read next: grouped_depth_wgmma.cuh, grouped_depth_place.cuh.
 #pragma once
 
 #include "device/gemm/wgmma_groups_config.hpp"
@@ -20,7 +20,7 @@ constexpr int grouped_depth_bytes(int tile, int64_t groups) {
   return c.shared_bytes(true, 0) + c.stages * depth_scale_count(c) * 4 + group_table_bytes(groups);
 }
 
-/// Codes of `width` columns of `terms` terms, from any pitch to one of whole 16 bytes along the terms.
+/// Codes of `width` columns of `terms` terms, from any pitch to one of whole 16 bytes along terms.
 struct PlaceCodes {
   const unsigned char* from;
   unsigned char* to;

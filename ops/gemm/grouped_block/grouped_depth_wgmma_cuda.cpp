@@ -97,8 +97,8 @@ struct Form : kernels::CudaForm<DepthTraits, GroupedBlockConfig> {
     const Traits s = traits(q, config);
     const double part = c.block_m == 128 ? 0.75 : c.block_n == 128 ? 0.6 : 0.4;
     constexpr double kEnds = 1.4e-6;
-    const double of_block = 2.0 * c.block_m * c.block_n * kDepthBlock /
-                            (part * 2 * unit_rates(q.device).half_flops);
+    const double of_block =
+        2.0 * c.block_m * c.block_n * kDepthBlock / (part * 2 * unit_rates(q.device).half_flops);
     const double product = grouped_wgmma_ms(
         q, op, c, {part, 2 * unit_rates(q.device).half_flops, 1, kEnds + of_block, 0});
     const auto placed = static_cast<double>(workspace_bytes(q, {q.self.user, s, {}, 0, 0, false}));
@@ -137,8 +137,7 @@ struct Operand {
     if (!placed && codes.fits()) return;
     const std::int64_t pitch = Form::pitch_of(terms);
     // A reversed or overlapping view has the layout class of a plain one.
-    if (!placed)
-      room = context.alloc(context.self, static_cast<std::size_t>(width * pitch), 256);
+    if (!placed) room = context.alloc(context.self, static_cast<std::size_t>(width * pitch), 256);
     place = {static_cast<const unsigned char*>(from.data),
              static_cast<unsigned char*>(room),
              along ? from.row : from.col,
@@ -178,18 +177,17 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
   const Columns to = stand_in(out, s.traits.out, context, 8);
   if (!a.codes.data || !b.codes.data || !to.data) return kNoMemory;
   if (const int code = place_codes(a, b, *kernel.entries[1], context)) return code;
-  const kernels::WgmmaProduct product = {
-      .type = DType::kF8E4M3,
-      .out_type = s.traits.out,
-      .a = a.map(),
-      .b = {b.map(), {}},
-      .out = {to.data, to.rows, to.cols, to.pitch},
-      .a_by_depth = true,
-      .b_by_depth = true,
-      .parts = 1,
-      .m = p.m,
-      .n = p.n,
-      .k = p.k};
+  const kernels::WgmmaProduct product = {.type = DType::kF8E4M3,
+                                         .out_type = s.traits.out,
+                                         .a = a.map(),
+                                         .b = {b.map(), {}},
+                                         .out = {to.data, to.rows, to.cols, to.pitch},
+                                         .a_by_depth = true,
+                                         .b_by_depth = true,
+                                         .parts = 1,
+                                         .m = p.m,
+                                         .n = p.n,
+                                         .k = p.k};
   GroupedWgmmaCall call{};
   cuda::Launch how;
   if (const int code = kernels::prepare_wgmma(product, c, s.units, call.product, how)) return code;

@@ -61,8 +61,7 @@ Implementation cpu() {
     return make_kernel({run}, CpuState{threads}, CpuSort::bytes(q.problem.dims[kSortE], threads));
   };
   return kernels::per_level(
-      impl, "cpu_",
-      {{Isa::kBaseline, source_hash<"ops/moe/moe_sort/moe_sort.cpp">(), nullptr}})[0];
+      impl, "cpu_", {{Isa::kBaseline, source_hash<"ops/moe/moe_sort/moe_sort.cpp">(), nullptr}})[0];
 }
 
 // ---- NVIDIA GPUs ----
@@ -145,11 +144,9 @@ OperatorDef moe_sort() {
   def.reference_is_whole = true;
   def.bound = [](const Problem&, int) { return Bound{}; };
   def.check = check;
-  def.work_per_row = [](const Problem& problem) {
-    return static_cast<double>(items_of(problem));
-  };
-  def.implementations = {cpu(), kernels::make_cuda<Form>(
-                                    "cuda_sort", source_hash<"ops/moe/moe_sort/moe_sort.cpp">())};
+  def.work_per_row = [](const Problem& problem) { return static_cast<double>(items_of(problem)); };
+  def.implementations = {
+      cpu(), kernels::make_cuda<Form>("cuda_sort", source_hash<"ops/moe/moe_sort/moe_sort.cpp">())};
   return def;
 }
 
