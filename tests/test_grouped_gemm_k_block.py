@@ -140,8 +140,8 @@ LIES = {  # a and b: along the rows or by them; elements beside those of a row o
 @pytest.mark.parametrize("lies", LIES)
 @pytest.mark.parametrize("tile", tiles_of("cuda_wgmma"))
 def test_tiles_of_wgmma(tile: str, lies: str) -> None:
-    """Many tiles per block, so that the ring wraps; groups that end inside blocks, beside codes that
-    are NaN and scales of no group that are."""
+    """Many tiles per block, so that the ring wraps; groups that end inside blocks; codes and scales
+    of no group are NaN."""
     offsets = (3, 3, 130, 1000, 1024, 1030, 1152, 3000, 3001, 4800)
     rows, n, k = 4993, 333, 1304
     a_along, b_along, beside = LIES[lies]

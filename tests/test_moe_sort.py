@@ -1,4 +1,5 @@
-"""moe_align, moe_sort, moe_permute and moe_unpermute: ids that name no expert, order, and the round trip.
+"""moe_align, moe_sort, moe_permute and moe_unpermute: ids that name no expert, order, and the round
+trip.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next: ops/moe/sort/sort.cuh,
 ops/moe/moe_align/moe_align_ref.hpp.

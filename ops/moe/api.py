@@ -147,10 +147,10 @@ def fused_moe(
     Calls ``moe_sort``, ``grouped_gemm``, which gathers the rows of x, ``silu_and_mul``,
     ``grouped_gemm``, ``moe_unpermute``. Where x or w13 requires grad, ``moe_permute`` copies the
     rows instead. With codes ``quantize`` comes first, ``moe_permute`` copies codes and scales, and
-    ``silu_and_mul_quant`` follows. Values between them are rounded to x's dtype; sums are f32. Results are
-    the same in every run. Never waits for a GPU and can be captured in a CUDA graph. ``out``: where
-    y goes; it shares no memory with the inputs. In torch, x, w13, w2 and topk_weights have
-    gradients, unless experts are codes or ``out`` is given. Errors: ShapeMismatchError and others
+    ``silu_and_mul_quant`` follows. Values between them are rounded to x's dtype; sums are f32.
+    Results are the same in every run. Never waits for a GPU and can be captured in a CUDA graph.
+    ``out``: where y goes; it shares no memory with the inputs. In torch, x, w13, w2 and
+    topk_weights have gradients, unless experts are codes or ``out`` is given. Errors: ShapeMismatchError and others
     of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
     op = "fused_moe"
