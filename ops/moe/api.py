@@ -150,8 +150,8 @@ def fused_moe(
     ``silu_and_mul_quant`` follows. Values between them are rounded to x's dtype; sums are f32.
     Results are the same in every run. Never waits for a GPU and can be captured in a CUDA graph.
     ``out``: where y goes; it shares no memory with the inputs. In torch, x, w13, w2 and
-    topk_weights have gradients, unless experts are codes or ``out`` is given. Errors: ShapeMismatchError and others
-    of the operators. Source: Gale et al., MegaBlocks, 2022.
+    topk_weights have gradients, unless experts are codes or ``out`` is given. Errors:
+    ShapeMismatchError and others of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
     op = "fused_moe"
     need(op, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids)
