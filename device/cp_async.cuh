@@ -16,6 +16,17 @@ __device__ __forceinline__ void cp_async(uint32_t to_shared, const void* from, i
                : "memory");
 }
 
+/// Copies 16 bytes, or, if `valid` is 0, writes 16 zeros and reads nothing: fewer instructions than
+/// where bytes are counted.
+__device__ __forceinline__ void cp_async_or_zero(uint32_t to_shared, const void* from,
+                                                 uint32_t valid) {
+  asm volatile(
+      "{\n.reg .pred nothing;\nsetp.eq.s32 nothing, %2, 0;\n"
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, nothing;\n}" ::"r"(to_shared),
+      "l"(from), "r"(valid)
+      : "memory");
+}
+
 /// 4 bytes, through L1; zero if not `there`, and nothing is read.
 __device__ __forceinline__ void cp_async_word(uint32_t to_shared, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to_shared), "l"(from),

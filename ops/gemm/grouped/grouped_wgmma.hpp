@@ -38,6 +38,7 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
 struct GroupedTileTime {
   double part, flops, bytes;  // of an element of K of a row
   double turn, once;          // what a tile's end costs, and what comes once
+  double stage = 0;           // at least, where threads copy rows
 };
 double grouped_wgmma_ms(const Query& q, const GroupedOp& op, const GemmWgmmaConfig& tile,
                         const GroupedTileTime& time);
