@@ -1,7 +1,7 @@
 // Copies from global to shared memory that bypass registers (sm_80 and later): 16 bytes per thread,
-// counted in groups, several groups in flight; also single words. In: 16-byte aligned addresses;
-// `valid` bytes are read and the rest of the 16 becomes zero, so that matrix edges need no branch.
-// Order of use: cp_async() …, cp_async_commit(), cp_async_wait<groups that may stay in flight>(),
+// counted in groups, several groups in flight. In: 16-byte aligned addresses; `valid` bytes are
+// read and the rest of the 16 becomes zero, so that matrix edges need no branch. Order of use:
+// cp_async() …, cp_async_commit(), cp_async_wait<groups that may stay in flight>(),
 // __syncthreads(). Read next: device/mma_tile.cuh.
 #pragma once
 
@@ -13,24 +13,6 @@ namespace dlblas {
 __device__ __forceinline__ void cp_async(uint32_t to_shared, const void* from, int32_t valid) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to_shared), "l"(from),
                "r"(valid)
-               : "memory");
-}
-
-/// Copies 16 bytes, or, if `valid` is 0, writes 16 zeros and reads nothing: fewer instructions than
-/// where bytes are counted.
-__device__ __forceinline__ void cp_async_or_zero(uint32_t to_shared, const void* from,
-                                                 uint32_t valid) {
-  asm volatile(
-      "{\n.reg .pred nothing;\nsetp.eq.s32 nothing, %2, 0;\n"
-      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, nothing;\n}" ::"r"(to_shared),
-      "l"(from), "r"(valid)
-      : "memory");
-}
-
-/// 4 bytes, through L1; zero if not `there`, and nothing is read.
-__device__ __forceinline__ void cp_async_word(uint32_t to_shared, const void* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to_shared), "l"(from),
-               "r"(there ? 4 : 0)
                : "memory");
 }
 

@@ -13,6 +13,15 @@
 
 namespace dlblas {
 
+/// Copies 16 bytes, or writes 16 zeros and reads nothing.
+__device__ __forceinline__ void cp_async_or_zero(uint32_t to_shared, const void* from, bool valid) {
+  asm volatile(
+      "{\n.reg .pred nothing;\nsetp.eq.s32 nothing, %2, 0;\n"
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, nothing;\n}" ::"r"(to_shared),
+      "l"(from), "r"(static_cast<int32_t>(valid))
+      : "memory");
+}
+
 enum class MmaOperand : int32_t { kA, kB };
 
 /// The source of one thread's share of a tile.
@@ -87,7 +96,7 @@ struct MmaTile {
         from += there ? 2 * offset : 0;
       }
       if constexpr (kWhole) {
-        cp_async_or_zero(buffer + at, from, there && bytes_left > 0 ? 1 : 0);
+        cp_async_or_zero(buffer + at, from, there && bytes_left > 0);
       } else {
         const int32_t valid = bytes_left < 0 ? 0 : bytes_left > 16 ? 16 : bytes_left;
         cp_async(buffer + at, from, there ? valid : 0);

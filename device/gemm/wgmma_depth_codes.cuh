@@ -4,7 +4,7 @@
 // per 128 terms, counted from the first of all, a scale of each row of A and of B; the groups'
 // sizes, on the device. Out: D, rounded once; zeros for a group without terms.
 //
-//   copying warpgroup       one thread: codes → ring; all threads: scales → ring, word by word
+//   copying warpgroup       one thread: codes and their scales → ring
 //   multiplying warpgroups  tensor cores sum a block's 128 terms while those of the block before
 //                           are multiplied by their scales and added, in f32
 //
@@ -15,7 +15,7 @@
 // Read next: wgmma_groups.cuh, wgmma_codes.cuh (products along K of whole blocks).
 #pragma once
 
-#include "device/cp_async.cuh"
+#include "device/bulk_copy.cuh"
 #include "device/gemm/wgmma_groups.cuh"
 #include "device/wgmma_codes.cuh"
 
@@ -40,28 +40,19 @@ struct DepthBlocks {
 /// The scales of a stage, in shared memory: of the tile's rows of A, then of B.
 template <GemmWgmmaConfig C>
 struct DepthScales {
-  static constexpr int kCount = depth_scale_count(C);
+  static constexpr int kCount = depth_scale_count(C), kBytes = kCount * 4;
   float* all;
 
   __device__ __forceinline__ float* of_stage(uint32_t stage) const { return all + stage * kCount; }
 
-  /// Called by all copying threads; cp_async_arrive() follows. Rows that A or B does not have get
-  /// 0.
-  __device__ __forceinline__ void copy(uint32_t stage, const GemmWgmmaCall& p, int32_t row,
-                                       int32_t column, int32_t block) const {
+  __device__ __forceinline__ void load(uint32_t stage, Mbarrier& full, const GemmWgmmaCall& p,
+                                       int32_t row, int32_t column, int32_t block) const {
     const uint32_t to = shared_address(of_stage(stage));
-#pragma unroll
-    for (int first = 0; first < kCount; first += 128) {
-      const int32_t i = first + static_cast<int32_t>(threadIdx.x);
-      if (kCount % 128 != 0 && i >= kCount) break;
-      const bool of_a = i < C.block_m;
-      const int32_t at = of_a ? row + i : column + i - C.block_m;
-      const GemmOperand* const of = &p.operands[of_a ? kDepthAScale : kDepthBScale];
-      const float* const from =
-          static_cast<const float*>(of[0].data) + at * of[0].stride + block * of[1].stride;
-      const bool there = at < (of_a ? p.m : p.n);
-      cp_async_word(to + i * 4, there ? from : static_cast<const float*>(of[0].data), there);
-    }
+    const GemmOperand &a = p.operands[kDepthAScale], &b = p.operands[kDepthBScale];
+    const auto* const of_a = static_cast<const float*>(a.data) + block * a.stride + row;
+    const auto* const of_b = static_cast<const float*>(b.data) + block * b.stride + column;
+    bulk_load(to, of_a, C.block_m * 4, full);
+    bulk_load(to + C.block_m * 4, of_b, C.block_n * 4, full);
   }
 };
 
@@ -107,16 +98,12 @@ __device__ __forceinline__ void produce_depth_codes(const GroupedWgmmaCall& call
       unsigned char* const a = ring.tiles + at.stage * kStageBytes;
       Mbarrier& full = ring.full[at.stage];
       ring.empty[at.stage].wait(at.parity ^ 1);
-      if (threadIdx.x == 0) {
-        full.arrive_expect_tx(kStageBytes - p.absent);
-        tma_load(a, p.a, full, Tile2{block * kDepthBlock, tiles.row});
-        tma_load(a + C.a_bytes(), p.b[0], full, Tile2{block * kDepthBlock, tiles.column});
-      }
-      scales.copy(at.stage, p, tiles.row, tiles.column, block);
-      cp_async_arrive(full);
+      full.arrive_expect_tx(kStageBytes - p.absent + DepthScales<C>::kBytes);
+      tma_load(a, p.a, full, Tile2{block * kDepthBlock, tiles.row});
+      tma_load(a + C.a_bytes(), p.b[0], full, Tile2{block * kDepthBlock, tiles.column});
+      scales.load(at.stage, full, p, tiles.row, tiles.column, block);
     }
   }
-  cp_async_wait<0>();
 }
 
 /// One warpgroup's sums: 64 rows of a tile over all blocks of a group.
@@ -125,7 +112,7 @@ class DepthCodeProduct {
  public:
   static constexpr int kSums = C.block_n / 2;
   using Sums = float[1][kSums];
-  static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && kSums <= 64);
+  static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && C.block_n % 16 == 0);
 
   __device__ __forceinline__ DepthCodeProduct(const GemmRing<kDepthCodes, C>& ring,
                                               const DepthScales<C>& scales, int32_t rows,
@@ -142,6 +129,27 @@ class DepthCodeProduct {
 #pragma unroll
     for (float& v : d) v = 0;
     if (blocks.count == 0) return;
+    if constexpr (kSums > 64) {  // no room for two sets: the other warpgroup multiplies meanwhile
+      float part[kSums];
+#pragma unroll 1
+      for (int32_t i = 0; i < blocks.count; ++i) {
+        issue(part, blocks, i);
+        last(d, part);
+      }
+    } else {
+      run_two(d, blocks);
+    }
+  }
+
+ private:
+  const GemmRing<kDepthCodes, C>& ring_;
+  const DepthScales<C>& scales_;
+  uint64_t a_, b_;  // of stage 0
+  int32_t rows_, group_;
+  RingPlace<C.stages> at_, oldest_;
+
+  /// One set of accumulators is multiplied while the other is added.
+  __device__ __forceinline__ void run_two(float (&d)[kSums], const DepthBlocks& blocks) {
     float part[2][kSums];
     issue(part[0], blocks, 0);
     int32_t i = 1;  // the next to issue
@@ -158,14 +166,6 @@ class DepthCodeProduct {
     }
   }
 
- private:
-  const GemmRing<kDepthCodes, C>& ring_;
-  const DepthScales<C>& scales_;
-  uint64_t a_, b_;  // of stage 0
-  int32_t rows_, group_;
-  RingPlace<C.stages> at_, oldest_;
-
-  /// One set of accumulators is multiplied while the other is added.
   __device__ __forceinline__ void step(float (&d)[kSums], float (&now)[kSums], float (&next)[kSums],
                                        const DepthBlocks& blocks, int32_t i) {
     issue(next, blocks, i);
@@ -199,15 +199,17 @@ class DepthCodeProduct {
     const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128;
     const float* const of = scales_.of_stage(oldest_.stage);
     const float* const of_a = of + rows_ + wgmma_row(thread, 0);
-    const float* const of_b = of + C.block_m + wgmma_column(thread, 0);
+    const float* const of_b = of + C.block_m + thread % 4 * 4;
     const float row[2] = {of_a[0], of_a[8]};
 #pragma unroll
-    for (int j = 0; j < kSums / 4; ++j) {
-      const float2 pair = *reinterpret_cast<const float2*>(of_b + j * 8);
-      const float column[2] = {pair.x, pair.y};
+    for (int j = 0; j < kSums / 8; ++j) {
+      const float4 four = *reinterpret_cast<const float4*>(of_b + j * 16);
+      const float column[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        d[j * 4 + i] = fmaf(row[i / 2] * column[i % 2], part[j * 4 + i], d[j * 4 + i]);
+      for (int i = 0; i < 8; ++i) {
+        float& sum = d[j * 8 + i];
+        sum = fmaf(row[i / 2 % 2] * column[i / 4 * 2 + i % 2], part[j * 8 + i], sum);
+      }
     }
     wgmma_pin(d);  // not later: `part` is soon written again
     ring_.release(oldest_.stage);
@@ -245,7 +247,7 @@ __device__ __forceinline__ void depth_codes_wgmma(const GroupedWgmmaCall& call,
   if (threadIdx.x == 0) {
     tma_prefetch_map(call.product.a), tma_prefetch_map(call.product.b[0]);
     tma_prefetch_map(call.product.out[0]);
-    ring.start(kCopyingArrivals);
+    ring.start();
   }
   wait_for_dependencies();
   launch_dependents();
@@ -253,7 +255,7 @@ __device__ __forceinline__ void depth_codes_wgmma(const GroupedWgmmaCall& call,
   __syncthreads();
   if (group == 0) {
     give_registers<C>();
-    produce_depth_codes<G>(call, ring, scales, table);
+    if (threadIdx.x == 0) produce_depth_codes<G>(call, ring, scales, table);
   } else {
     get_registers<C>();
     consume_depth_codes<G, kOut>(call, ring, scales, table, group - 1);

@@ -13,22 +13,14 @@
 
 namespace dlblas {
 
-/// base + row · pitch, in one instruction.
-__device__ __forceinline__ const char* row_of(const char* base, uint32_t row, uint32_t pitch) {
-  const char* at;
-  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(at) : "r"(row), "r"(pitch), "l"(base));
-  return at;
-}
-
-/// The rows of A that one thread copies: every 16th of a tile, of each 128 bytes the same 16.
-/// kWhole: rows end at multiples of 16 bytes. A scheduler has one copying warp, whose instructions
-/// take their time one by one: five a copy; with eleven, tiles of 128 columns took a third longer.
-template <GroupTraits G, GemmWgmmaConfig C, bool kWhole>
+/// The rows of A that one thread copies: every 16th of a tile, of each 128 bytes the same 16. Fewer
+/// instructions per copy (5 for 11) made wide tiles 7 % slower on an H200, narrow ones no faster.
+template <GroupTraits G, GemmWgmmaConfig C>
 class GatheredTile {
  public:
   __device__ __forceinline__ explicit GatheredTile(const GroupedWgmmaCall& call)
       : a_(static_cast<const char*>(call.product.operands[kGroupGatheredA].data) + chunk() * 16),
-        pitch_(static_cast<uint32_t>(call.product.operands[kGroupGatheredA].stride * 2)),
+        pitch_(call.product.operands[kGroupGatheredA].stride * 2),
         to_(swizzle_128(first() * 128 + chunk() * 16)) {}
 
   /// Reads the list. Rows beyond the group, and those that name none of A's, are zeros.
@@ -51,25 +43,21 @@ class GatheredTile {
   __device__ __forceinline__ void copy(uint32_t stage, int32_t k, int32_t terms) const {
 #pragma unroll
     for (int s = 0; s < C.steps(); ++s) {
-      const int32_t valid = (terms - k - s * 64) * 2 - chunk() * 16;
-      const uint32_t there = valid > 0 ? there_ : 0;
-      const char* const base = a_ + int64_t{k + s * 64} * 2;
+      const int32_t left = (terms - k - s * 64) * 2 - chunk() * 16;
+      const int32_t bytes = left < 0 ? 0 : left > 16 ? 16 : left;
+      const char* const from = a_ + int64_t{k + s * 64} * 2;
+      const uint32_t to = stage + s * C.block_m * 128 + to_;
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const uint32_t to = stage + to_ + (s * C.block_m + i * kStep) * 128;
-        const char* const from = row_of(base, rows_[i], pitch_);
-        if constexpr (kWhole)
-          cp_async_or_zero(to, from, there & 1u << i);
-        else
-          cp_async(to, from, (there & 1u << i) == 0 ? 0 : valid > 16 ? 16 : valid);
-      }
+      for (int i = 0; i < kRows; ++i)
+        cp_async(to + i * kStep * 128, from + rows_[i] * pitch_, there_ >> i & 1 ? bytes : 0);
     }
   }
 
  private:
   static constexpr int kStep = 16, kRows = C.block_m / kStep;
   const char* a_;
-  uint32_t pitch_, to_, there_ = 0;  // pitch: bytes
+  int64_t pitch_;  // bytes
+  uint32_t to_, there_ = 0;
   uint32_t rows_[kRows];
 
   __device__ static __forceinline__ int32_t chunk() {
@@ -86,7 +74,7 @@ __device__ __forceinline__ void produce_gathered(const GroupedWgmmaCall& call,
                                                  const GemmRing<S, C>& ring,
                                                  const GroupEntry* table) {
   constexpr uint32_t kBytesOfB = C.b_bytes(S.b_by_depth);
-  GatheredTile<G, C, S.a_whole> rows(call);
+  GatheredTile<G, C> rows(call);
   RingPlace<C.stages> at;
 #pragma unroll 1
   for (GroupTiles<C> tiles(call.groups, table, call.product.n); tiles.more(); tiles.advance()) {

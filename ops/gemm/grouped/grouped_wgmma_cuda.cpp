@@ -45,9 +45,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
   }
   static Traits traits(const Query& q, const Config&) {
     Traits s = grouped_traits(op_of(q), q.problem, span(q));
-    // The copy engine takes any K; threads that gather rows copy 16 bytes at a time.
-    s.gemm.a_whole |= !op_of(q).gathers();
-    s.gemm.b_whole = s.gemm.aligned = true;
+    s.gemm.a_whole = s.gemm.b_whole = s.gemm.aligned = true;
     s.out.vector = s.out.aligned = true;
     return s;
   }
@@ -108,7 +106,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
                                                             : 0.72;
     constexpr double kEnds = 1.4e-6, kTurn = 0.3e-6;
     const bool hides = c.pingpong;
-    const double stage = op.gathers() ? 0.09e-6 + 2.0e-9 * c.block_m * c.steps() : 0;
+    const double stage = op.gathers() ? 0.1e-6 + 3.2e-9 * c.block_m * c.steps() : 0;
     return grouped_wgmma_ms(q, op, c,
                             {part, unit_rates(q.device).half_flops, 2, hides ? kTurn : kEnds,
                              hides ? kEnds : 0, stage});

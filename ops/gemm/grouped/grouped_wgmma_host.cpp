@@ -62,15 +62,14 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
   const std::int64_t rows = op.kind == GroupKind::kRows ? p.m : p.groups * p.m;
   // The rows of all groups have one pitch; groups of a single row are one group stride apart.
   const std::int64_t out_pitch = p.m > 1 ? p.out.row : p.out.group;
-  const Columns a = by_depth       ? Columns{p.a.data, p.m, p.k, p.a.col}
-                    : op.gathers() ? Columns{p.a.data, p.k, args.letters[op.sources], p.a.row}
-                                   : Columns{p.a.data, p.k, rows, p.m > 1 ? p.a.row : p.a.group};
+  const Columns a = by_depth ? Columns{p.a.data, p.m, p.k, p.a.col}
+                             : Columns{p.a.data, p.k, rows, p.m > 1 ? p.a.row : p.a.group};
   const Columns out{p.out.data, p.n, rows, out_pitch};
   Columns b = plain_b ? Columns{p.b.data, p.k, p.n, p.b.col} : Columns{p.b.data, p.n, p.k, p.b.row};
   const Columns all_of_b{b.data, b.rows, (by_depth ? 1 : p.groups) * b.cols, b.pitch};
   std::int64_t apart = p.b.group;
-  const bool gathers = op.gathers();  // then a has no map, and may have no rows
-  const Columns o[] = {stand_in(a, form.type, context, 8),
+  const bool gathers = op.gathers();  // then a has no map: any pitch will do
+  const Columns o[] = {gathers ? a : stand_in(a, form.type, context, 8),
                        stand_in(out, form.out_type, context, 8)};
   if ((!o[0].data && !gathers) || !o[1].data) return kNoMemory;
   if (o[0].data != a.data) copy_columns(a, o[0], form.type, context.stream);
@@ -103,8 +102,10 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
   cuda::Launch how;
   if (const int code = kernels::prepare_wgmma(product, c, form.units, call.product, how))
     return code;
-  call.groups = grouped_gpu_params(op, args).groups;
-  if (gathers) call.product.operands[kGroupGatheredA] = {const_cast<void*>(o[0].data), o[0].pitch};
+  const GroupedGpuParams plain = grouped_gpu_params(op, args);
+  call.groups = plain.groups;
+  if (gathers)
+    call.product.operands[kGroupGatheredA] = {const_cast<void*>(plain.gemm.a), plain.gemm.a_row};
   call.out = {const_cast<void*>(o[1].data), o[1].pitch, 1};
   finish(call);
   const std::int64_t blocks = grouped_blocks(op, p.m, p.n, p.groups, c.block_m, c.block_n);

@@ -1,7 +1,8 @@
 // Places e4m3 codes along the rows, at a pitch that the copy engine takes: WGMMA reads 8-bit
-// operands along their terms alone, which are the rows in sums over the rows of groups. One read,
-// one write.
-// In: codes by rows or along them, at any pitch and address. Out: the same codes along the rows.
+// operands along their terms alone, which are the rows in sums over the rows of groups. Places
+// scales so that one copy brings those of a stage. One read, one write.
+// In: codes by rows or along them, at any pitch and address; scales at any strides. Out: the same
+// codes along the rows, the same scales block by block.
 // Flow: [launch], of grouped_depth_wgmma_cuda.cpp.  Read next: grouped_depth_wgmma.cuh.
 #pragma once
 
@@ -57,16 +58,21 @@ __device__ __forceinline__ void turn_codes(const PlaceCodes& x, int64_t term0, i
         tile[c * kWords + (lane ^ c / 4)];
 }
 
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    grouped_depth_place(const __grid_constant__ PlaceCodesCall p) {
-  static_assert(kThreads == kPlaceThreads);
-  __shared__ uint32_t tile[kPlacedCodes * kPlacedCodes / 4];
-  wait_for_dependencies();
-  launch_dependents();
-  const bool of_a = blockIdx.x < p.blocks_a;
-  const PlaceCodes& x = of_a ? p.a : p.b;
-  const int64_t block = blockIdx.x - (of_a ? 0 : p.blocks_a);
+/// A thread walks down a column's blocks, which may be adjacent; neighbours have adjacent columns.
+/// Columns that there are not get zeros.
+__device__ __forceinline__ void place_scales(const PlaceScales& x, int64_t block) {
+  constexpr int kParts = kPlaceThreads / kPlacedCodes, kEach = kPlacedScales / kParts;
+  const int64_t across = x.to_pitch / kPlacedCodes;
+  const int64_t column = block % across * kPlacedCodes + threadIdx.x % kPlacedCodes;
+  const int64_t first = block / across * kPlacedScales + threadIdx.x / kPlacedCodes * kEach;
+  const int64_t place = x.in_fours ? depth_scale_place(column) : column;
+#pragma unroll 4
+  for (int64_t b = first; b < first + kEach && b < x.blocks; ++b)
+    x.to[b * x.to_pitch + place] =
+        column < x.width ? x.from[b * x.from_block + column * x.from_column] : 0;
+}
+
+__device__ __forceinline__ void place_codes(const PlaceCodes& x, int64_t block, uint32_t* tile) {
   const int64_t across = (x.width + kPlacedCodes - 1) / kPlacedCodes;
   const int64_t term0 = block / across * kPlacedCodes, column0 = block % across * kPlacedCodes;
   const bool aligned =
@@ -76,6 +82,24 @@ __global__ void __launch_bounds__(kThreads)
   for (int c = warp; c < kPlacedCodes && column0 + c < x.width; c += kPlaceThreads / 32)
     *reinterpret_cast<uint32_t*>(x.to + (column0 + c) * x.to_pitch + term0 + lane * 4) =
         load_codes(x.from + (column0 + c) * x.from_pitch, term0 + lane * 4, x.terms, aligned);
+}
+
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    grouped_depth_place(const __grid_constant__ PlaceCall p) {
+  static_assert(kThreads == kPlaceThreads);
+  __shared__ uint32_t tile[kPlacedCodes * kPlacedCodes / 4];
+  wait_for_dependencies();
+  launch_dependents();
+  const int64_t block = blockIdx.x;
+  if (block < p.ends[0])
+    place_codes(p.a, block, tile);
+  else if (block < p.ends[1])
+    place_codes(p.b, block - p.ends[0], tile);
+  else if (block < p.ends[2])
+    place_scales(p.of_a, block - p.ends[1]);
+  else
+    place_scales(p.of_b, block - p.ends[2]);
 }
 
 }  // namespace dlblas::gemm

@@ -40,8 +40,8 @@ struct Form : kernels::CudaForm<DepthTraits, GroupedBlockConfig> {
   static const GroupedOp& op_of(const Query& q) { return q.user<GroupedOp>(); }
   static const ConfigTable<Config>& table() {
     static const auto* knobs = new ConfigTable<Config>{
-        field<&Config::tile>("tile", {0, 1, 2}, {"128x128", "64x128", "64x64"})};
-    static_assert(kGroupedDepthCount == 3);
+        field<&Config::tile>("tile", {0, 1, 2, 3}, {"128x192", "128x128", "64x128", "64x64"})};
+    static_assert(kGroupedDepthCount == 4);
     return *knobs;
   }
   static Traits traits(const Query& q, const Config&) {
@@ -60,11 +60,22 @@ struct Form : kernels::CudaForm<DepthTraits, GroupedBlockConfig> {
   static std::size_t room_of(bool placed, std::int64_t width, std::int64_t terms) {
     return placed ? static_cast<std::size_t>(round_up(width * pitch_of(terms), 256)) : 0;
   }
+  /// Bytes of the placed scales of `width` columns.
+  static std::size_t scale_room_of(std::int64_t width, std::int64_t terms) {
+    const std::int64_t blocks = ceil_div(terms, std::int64_t{kDepthBlock});
+    return static_cast<std::size_t>(round_up(4 * blocks * placed_scale_pitch(width), 256));
+  }
+  static std::size_t code_bytes(const Query& q, const Traits& traits) {
+    const GroupedOp& op = op_of(q);
+    const std::int64_t* const dims = q.problem.dims;
+    return room_of(traits.placed_a, dims[op.m], dims[op.k]) +
+           room_of(traits.placed_b, dims[op.n], dims[op.k]);
+  }
   static std::size_t workspace_bytes(const Query& q, const State& s) {
     const GroupedOp& op = op_of(q);
     const std::int64_t* const dims = q.problem.dims;
-    return room_of(s.traits.placed_a, dims[op.m], dims[op.k]) +
-           room_of(s.traits.placed_b, dims[op.n], dims[op.k]);
+    return code_bytes(q, s.traits) + scale_room_of(dims[op.m], dims[op.k]) +
+           scale_room_of(dims[op.n], dims[op.k]);
   }
 
   static Support supports(const Query& q) {
@@ -101,10 +112,9 @@ struct Form : kernels::CudaForm<DepthTraits, GroupedBlockConfig> {
         2.0 * c.block_m * c.block_n * kDepthBlock / (part * 2 * unit_rates(q.device).half_flops);
     const double product = grouped_wgmma_ms(
         q, op, c, {part, 2 * unit_rates(q.device).half_flops, 1, kEnds + of_block, 0});
-    const auto placed = static_cast<double>(workspace_bytes(q, {q.self.user, s, {}, 0, 0, false}));
+    const auto placed = static_cast<double>(code_bytes(q, s));
     constexpr double kReached = 0.7;  // of memory's rate, by the first step
-    if (placed == 0) return product;
-    return product + 1e3 * (2 * placed / (kReached * memory_bytes_per_s(q.device)) + 3e-6);
+    return product + 1e3 * (2 * placed / (kReached * memory_bytes_per_s(q.device)) + 4e-6);
   }
   static Config preset(const Query& q) {
     return kernels::least_estimate<Form>(q, {kGroupedDepthCount - 1});
@@ -151,14 +161,30 @@ struct Operand {
   kernels::WgmmaMatrix map() const { return {codes.data, codes.rows, codes.cols, codes.pitch}; }
 };
 
-int place_codes(const Operand& a, const Operand& b, const cuda::Function& kernel,
-                const Context& context) {
-  if (a.blocks + b.blocks == 0) return 0;
+/// An operand's scales, a row a block, to `room`.
+PlaceScales placed_scales(const TensorView& from, bool in_fours, void* room) {
+  return {static_cast<const float*>(from.data),
+          static_cast<float*>(room),
+          from.strides[0],
+          from.strides[1],
+          placed_scale_pitch(from.shape[1]),
+          from.shape[0],
+          from.shape[1],
+          in_fours};
+}
+
+int place(const Operand& a, const Operand& b, const PlaceScales& of_a, const PlaceScales& of_b,
+          const cuda::Function& kernel, const Context& context) {
+  const auto blocks = [](const PlaceScales& x) {
+    return ceil_div(x.blocks, std::int64_t{kPlacedScales}) * (x.to_pitch / kPlacedCodes);
+  };
+  PlaceCall call{a.place, b.place, of_a, of_b, {a.blocks, b.blocks, blocks(of_a), blocks(of_b)}};
+  for (int i = 1; i < 4; ++i) call.ends[i] += call.ends[i - 1];
   cuda::Launch how;
-  how.grid.x = static_cast<unsigned>(a.blocks + b.blocks);
+  how.grid.x = static_cast<unsigned>(call.ends[3]);
   how.block.x = kPlaceThreads;
   how.dependent = true;
-  return cuda::launch(kernel, how, PlaceCodesCall{a.place, b.place, a.blocks}, context.stream);
+  return cuda::launch(kernel, how, call, context.stream);
 }
 
 int Form::multiply(const Args& args, const Context& context, const Kernel& kernel,
@@ -176,7 +202,12 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
   const Columns out{p.out.data, p.n, rows, p.m > 1 ? p.out.row : p.out.group};
   const Columns to = stand_in(out, s.traits.out, context, 8);
   if (!a.codes.data || !b.codes.data || !to.data) return kNoMemory;
-  if (const int code = place_codes(a, b, *kernel.entries[1], context)) return code;
+  char* const scales =
+      room + room_of(s.traits.placed_a, p.m, p.k) + room_of(s.traits.placed_b, p.n, p.k);
+  const PlaceScales of_a = placed_scales(args.tensors[kGroupedAScale], false, scales);
+  const PlaceScales of_b =
+      placed_scales(args.tensors[kGroupedWeightScale], true, scales + scale_room_of(p.m, p.k));
+  if (const int code = place(a, b, of_a, of_b, *kernel.entries[1], context)) return code;
   const kernels::WgmmaProduct product = {.type = DType::kF8E4M3,
                                          .out_type = s.traits.out,
                                          .a = a.map(),
@@ -193,12 +224,8 @@ int Form::multiply(const Args& args, const Context& context, const Kernel& kerne
   if (const int code = kernels::prepare_wgmma(product, c, s.units, call.product, how)) return code;
   call.groups = grouped_gpu_params(op, args).groups;
   call.out = {const_cast<void*>(to.data), to.pitch, 1};
-  const auto scale = [&](int tensor, int place) {
-    const TensorView& of = args.tensors[tensor];
-    call.product.operands[place] = {of.data, of.strides[1]};
-    call.product.operands[place + 1] = {nullptr, of.strides[0]};
-  };
-  scale(kGroupedAScale, kDepthAScale), scale(kGroupedWeightScale, kDepthBScale);
+  call.product.operands[kDepthAScale] = {of_a.to, of_a.to_pitch};
+  call.product.operands[kDepthBScale] = {of_b.to, of_b.to_pitch};
   const std::int64_t blocks = grouped_blocks(op, p.m, p.n, p.groups, c.block_m, c.block_n);
   how.grid.x = static_cast<unsigned>(std::min<std::int64_t>(blocks, s.units));
   how.shared_bytes = static_cast<unsigned>(s.shared_bytes);
