@@ -56,28 +56,36 @@ struct DepthScales {
   }
 };
 
+/// Clears the codes before `begin`, or from `end` on, of the 16 of a row from term `term` on.
+__device__ __forceinline__ void clear_part(uint32_t at, int32_t begin, int32_t end) {
+  const auto before = [](int32_t codes) {  // bits of a word's first codes
+    return (uint64_t{1} << (codes < 0 ? 0 : codes > 4 ? 4 : codes) * 8) - 1;
+  };
+  uint32_t words[4];
+  load_shared(words, at);
+#pragma unroll
+  for (int w = 0; w < 4; ++w)
+    words[w] &= static_cast<uint32_t>(before(end - w * 4) & ~before(begin - w * 4));
+  store_shared(at, words);
+}
+
 /// Clears the codes of a stage whose term is not in begin … end - 1: in a warpgroup's 64 rows of A
 /// at `a`, and in all rows of B at `b`. Both warpgroups of a tile clear B: they write the same, so
 /// the race is harmless.
 template <GemmWgmmaConfig C>
 __device__ __forceinline__ void clear_codes(uint32_t a, uint32_t b, int32_t begin, int32_t end) {
+  constexpr uint32_t kZeros[4] = {};
 #pragma unroll 1
-  for (int32_t c = static_cast<int32_t>(threadIdx.x) % 128; c < (64 + C.block_n) * 8; c += 128) {
-    const int32_t row = c / 8, term = c % 8 * 16;
-    if (term >= begin && term + 16 <= end) continue;
-    const uint32_t at =
-        row < 64 ? a + swizzle_128(row * 128 + term) : b + swizzle_128((row - 64) * 128 + term);
-    uint32_t words[4];
-    load_shared(words, at);
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      const auto bits = [&](int32_t border) {  // of this word, before the border
-        const int32_t codes = border - term - w * 4;
-        return (uint64_t{1} << (codes < 0 ? 0 : codes > 4 ? 4 : codes) * 8) - 1;
-      };
-      words[w] &= static_cast<uint32_t>(bits(end) & ~bits(begin));
+  for (int32_t r = static_cast<int32_t>(threadIdx.x) % 128; r < 64 + C.block_n; r += 128) {
+    const uint32_t row = r < 64 ? a + r * 128 : b + (r - 64) * 128;
+    const auto at = [&](int32_t term) { return row + (term ^ r % 8 * 16); };
+#pragma unroll 1
+    for (int32_t term = 0; term < kDepthBlock; term += 16) {
+      if (term + 16 <= begin || term >= end)
+        store_shared(at(term), kZeros);
+      else if (term < begin || term + 16 > end)
+        clear_part(at(term), begin - term, end - term);
     }
-    store_shared(at, words);
   }
 }
 
@@ -111,6 +119,7 @@ template <GemmWgmmaConfig C>
 class DepthCodeProduct {
  public:
   static constexpr int kSums = C.block_n / 2;
+  static constexpr bool kInTurn = kSums > 64;
   using Sums = float[1][kSums];
   static_assert(C.block_k == 64 && C.row_blocks() == 1 && !C.pingpong && C.block_n % 16 == 0);
 
@@ -129,13 +138,8 @@ class DepthCodeProduct {
 #pragma unroll
     for (float& v : d) v = 0;
     if (blocks.count == 0) return;
-    if constexpr (kSums > 64) {  // no room for two sets: the other warpgroup multiplies meanwhile
-      float part[kSums];
-#pragma unroll 1
-      for (int32_t i = 0; i < blocks.count; ++i) {
-        issue(part, blocks, i);
-        last(d, part);
-      }
+    if constexpr (kInTurn) {
+      run_in_turn(d, blocks);
     } else {
       run_two(d, blocks);
     }
@@ -148,10 +152,27 @@ class DepthCodeProduct {
   int32_t rows_, group_;
   RingPlace<C.stages> at_, oldest_;
 
+  /// There is no room for two sets of accumulators: one warpgroup's are multiplied while the
+  /// other's are added. Left alone, both would multiply, then both add.
+  __device__ __forceinline__ void run_in_turn(float (&d)[kSums], const DepthBlocks& blocks) {
+    static_assert(C.warpgroups == 2);
+    float part[kSums];
+#pragma unroll 1
+    for (int32_t i = 0; i < blocks.count; ++i) {
+      arrive(blocks, i);
+      GemmTurn::wait(group_);
+      issue(part);
+      wgmma_wait<0>();
+      GemmTurn::pass(group_);
+      promote(d, part);
+    }
+  }
+
   /// One set of accumulators is multiplied while the other is added.
   __device__ __forceinline__ void run_two(float (&d)[kSums], const DepthBlocks& blocks) {
     float part[2][kSums];
-    issue(part[0], blocks, 0);
+    arrive(blocks, 0);
+    issue(part[0]);
     int32_t i = 1;  // the next to issue
 #pragma unroll 1
     for (; i + 1 < blocks.count; i += 2) {
@@ -168,7 +189,8 @@ class DepthCodeProduct {
 
   __device__ __forceinline__ void step(float (&d)[kSums], float (&now)[kSums], float (&next)[kSums],
                                        const DepthBlocks& blocks, int32_t i) {
-    issue(next, blocks, i);
+    arrive(blocks, i);
+    issue(next);
     wgmma_wait<1>();
     promote(d, now);
   }
@@ -176,17 +198,19 @@ class DepthCodeProduct {
     wgmma_wait<0>();
     promote(d, now);
   }
-  __device__ __forceinline__ void issue(float (&part)[kSums], const DepthBlocks& blocks,
-                                        int32_t i) {
+  /// Waits for the next stage, block `i` of the group's, and clears what is not the group's.
+  __device__ __forceinline__ void arrive(const DepthBlocks& blocks, int32_t i) const {
     ring_.full[at_.stage].wait(at_.parity);
-    const uint32_t bytes = at_.stage * GemmRing<kDepthCodes, C>::kStageBytes;
     const int32_t begin = i == 0 ? blocks.begin : 0, end = blocks.end - i * kDepthBlock;
-    if (begin > 0 || end < kDepthBlock) {
-      const uint32_t a = shared_address(ring_.tiles) + bytes;
-      clear_codes<C>(a + rows_ * 128, a + C.a_bytes(), begin, end);
-      fence_async_shared();
-      gemm_warpgroup_sync(group_);
-    }
+    if (begin == 0 && end >= kDepthBlock) return;
+    const uint32_t a =
+        shared_address(ring_.tiles) + at_.stage * GemmRing<kDepthCodes, C>::kStageBytes;
+    clear_codes<C>(a + rows_ * 128, a + C.a_bytes(), begin, end);
+    fence_async_shared();
+    gemm_warpgroup_sync(group_);
+  }
+  __device__ __forceinline__ void issue(float (&part)[kSums]) {
+    const uint32_t bytes = at_.stage * GemmRing<kDepthCodes, C>::kStageBytes;
     wgmma_pin(part);
     wgmma_fence();
     wgmma_codes(part, wgmma_advance(a_, bytes), wgmma_advance(b_, bytes), 0);
@@ -225,6 +249,7 @@ __device__ __forceinline__ void consume_depth_codes(const GroupedWgmmaCall& call
   const int32_t rows = group * 64;
   GroupStore<kOut, C> store(call, ring.staging + group * C.rounds() * kGemmRoundBytes, group);
   DepthCodeProduct<C> product(ring, scales, rows, group);
+  if (DepthCodeProduct<C>::kInTurn && group == 1) GemmTurn::pass(group);  // the first may go
 #pragma unroll 1
   for (GroupTiles<C> tiles(call.groups, table, call.product.n); tiles.more(); tiles.advance()) {
     typename DepthCodeProduct<C>::Sums d;

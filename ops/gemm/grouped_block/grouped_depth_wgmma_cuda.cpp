@@ -106,7 +106,10 @@ struct Form : kernels::CudaForm<DepthTraits, GroupedBlockConfig> {
     const GroupedOp& op = op_of(q);
     const GemmWgmmaConfig& c = kTiles[config.tile];
     const Traits s = traits(q, config);
-    const double part = c.block_m == 128 ? 0.75 : c.block_n == 128 ? 0.6 : 0.4;
+    const double part = c.block_n > 128    ? 0.7
+                        : c.block_m == 128 ? 0.6
+                        : c.block_n == 128 ? 0.5
+                                           : 0.35;
     constexpr double kEnds = 1.4e-6;
     const double of_block =
         2.0 * c.block_m * c.block_n * kDepthBlock / (part * 2 * unit_rates(q.device).half_flops);
