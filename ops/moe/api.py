@@ -144,10 +144,10 @@ def fused_moe(
     ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1, or beyond the map, is no
     expert either.
 
-    Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``.
-    On a GPU, unless x or w13 requires grad, ``moe_sort`` lists rows and ``grouped_gemm`` gathers
-    them, in place of the copies of ``moe_permute``. With codes ``quantize`` comes first,
-    ``moe_permute`` copies codes and scales, and ``silu_and_mul_quant`` follows. Values between them are rounded to x's dtype; sums are f32.
+    Calls ``moe_sort``, ``grouped_gemm``, which gathers the rows of x, ``silu_and_mul``,
+    ``grouped_gemm``, ``moe_unpermute``. Where x or w13 requires grad, ``moe_permute`` copies the
+    rows instead. With codes ``quantize`` comes first, ``moe_permute`` copies codes and scales, and
+    ``silu_and_mul_quant`` follows. Values between them are rounded to x's dtype; sums are f32.
     Results are the same in every run. Never waits for a GPU and can be captured in a CUDA graph.
     ``out``: where y goes; it shares no memory with the inputs. In torch, x, w13, w2 and
     topk_weights have gradients, unless experts are codes or ``out`` is given. Errors:
@@ -181,9 +181,7 @@ def fused_moe(
     if expert_offset:
         topk_ids = topk_ids - expert_offset
     if w13_scale is None:
-        # Gradients of a copy are simpler, and faster; on a CPU a copy costs no time that shows.
-        on_cpu = str(getattr(x, "device", "cpu")) == "cpu"
-        if on_cpu or asks_for_gradients(x) or asks_for_gradients(w13):
+        if asks_for_gradients(x, w13):  # those of a copy are simpler, and faster
             rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
             rows = _grouped_gemm(rows, w13, offsets)
         else:
