@@ -96,7 +96,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
 
   /// Each multiprocessor runs tile after tile; copies come from L2; all weights cross memory once.
   /// Within 15 % of the times on an H200, except 64 × 128 tiles of short groups, which take longer
-  /// (26 November 2026, docs/notes/gemm.md).
+  /// (26 November 2026, docs/notes/gemm.md). Gathered rows: what their copies take at least.
   static double milliseconds(const Query& q, const Config& config) {
     const GroupedOp& op = op_of(q);
     const GemmWgmmaConfig& c = kTiles[config.tile];
