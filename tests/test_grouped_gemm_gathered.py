@@ -34,6 +34,12 @@ SHAPES = {
 }
 
 
+def tiles_of(form: str) -> list[str]:
+    ops = {row["name"]: row for row in dlblas.info()["operators"]}
+    forms = {i["name"]: i for i in ops["grouped_gemm_gathered"]["implementations"]}
+    return [str(tile) for tile in forms[form]["knobs"][0]["values"]]
+
+
 def made(shape: str, dtype: Any, device: str) -> tuple[Any, ...]:
     rows, sources, terms, columns, counts = SHAPES[shape]
     a = torch.randn(sources, terms, device=device).to(dtype)
@@ -250,11 +256,11 @@ def test_gradients_of_nothing(device: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", BARS, ids=str)
-@pytest.mark.parametrize("form", ["cuda_mma", "cuda_fma"])
+@pytest.mark.parametrize("form", ["cuda_wgmma", "cuda_mma", "cuda_fma"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_each_form_is_a_copy_and_a_product(shape: str, form: str, dtype: Any) -> None:
-    if form == "cuda_mma" and (dtype is torch.float32 or SHAPES[shape][2] % 8):
-        pytest.skip("cuda_mma takes f16 and bf16 in rows of whole 16 bytes")
+    if form != "cuda_fma" and (dtype is torch.float32 or SHAPES[shape][2] % 8):
+        pytest.skip(f"{form} takes f16 and bf16 in rows of whole 16 bytes")
     a, b, ends, ids = made(shape, dtype, "cuda")
     ids[1] = len(a)  # beyond: a GPU reads nothing there
     ids[2] = 2**31 - 1
@@ -266,6 +272,31 @@ def test_each_form_is_a_copy_and_a_product(shape: str, form: str, dtype: Any) ->
         got = called(a, b, ends, ids)
     assert torch.equal(got, want)
     assert off(got, in_f64(a, b, ends, ids)) <= BARS[dtype]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("turned", [False, True], ids=["along_k", "along_n"])
+@pytest.mark.parametrize("tile", tiles_of("cuda_wgmma"))
+def test_each_tile_of_wgmma_is_a_copy_and_a_product(tile: str, turned: bool) -> None:
+    """Many tiles per block, so that the ring wraps; a group that ends inside a tile; K that ends
+    inside a stage and inside 16 bytes, beside which the array has NaN."""
+    sources, terms, columns, counts = 900, 1092, 808, (0, 1301, 130, 700, 2, 2867)
+    wide = torch.full((sources, 1104), float("nan"), device="cuda", dtype=torch.bfloat16)
+    a = wide[:, :terms].copy_(torch.randn(sources, terms, device="cuda"))
+    b = torch.full((len(counts), columns, 1104), float("nan"), device="cuda", dtype=a.dtype)
+    b = b[:, :, :terms].copy_(torch.randn(len(counts), columns, terms, device="cuda"))
+    if turned:
+        b = b.transpose(1, 2).contiguous().transpose(1, 2)
+    ends = torch.tensor([0, *np.cumsum(counts)], device="cuda")
+    ids = torch.randint(-9, sources + 9, (5003,), device="cuda")
+    rows = torch.empty((len(ids), 1104), device="cuda", dtype=a.dtype)[:, :terms]
+    rows.copy_(copied(a, ids))
+    want = torch.full((len(ids), columns), 7.0, dtype=a.dtype, device="cuda")
+    with dlblas.pinned("grouped_gemm_rows", "cuda_mma"):
+        dlblas.grouped_gemm(rows, b, ends, out=want)
+    with dlblas.pinned("grouped_gemm_gathered", "cuda_wgmma", f"tile={tile}"):
+        for _ in range(3):
+            assert torch.equal(called(a, b, ends, ids), want)
 
 
 @pytest.mark.gpu

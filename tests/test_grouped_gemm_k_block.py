@@ -122,6 +122,52 @@ def test_the_gradient_of_a_weight(device: str) -> None:
     assert torch.equal(compiled(a.T, b.T, ends, given), got)
 
 
+def tiles_of(form: str) -> list[str]:
+    ops = {row["name"]: row for row in dlblas.info()["operators"]}
+    forms = {i["name"]: i for i in ops["grouped_gemm_k_block"]["implementations"]}
+    return [str(tile) for tile in forms[form]["knobs"][0]["values"]]
+
+
+LIES = {  # a and b: along the rows or by them; elements beside those of a row or a column
+    "along rows": (True, True, 15),
+    "along rows, at an odd pitch": (True, True, 0),
+    "by rows": (False, False, 7),
+    "each its own way": (True, False, 15),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lies", LIES)
+@pytest.mark.parametrize("tile", tiles_of("cuda_wgmma"))
+def test_tiles_of_wgmma(tile: str, lies: str) -> None:
+    """Many tiles per block, so that the ring wraps; groups that end inside blocks; codes and scales
+    of no group are NaN."""
+    offsets = (3, 3, 130, 1000, 1024, 1030, 1152, 3000, 3001, 4800)
+    rows, n, k = 4993, 333, 1304
+    a_along, b_along, beside = LIES[lies]
+    ends = torch.tensor(offsets, device="cuda")
+    operands = []
+    for columns, along in ((n, a_along), (k, b_along)):
+        codes, scale = drawn(rows, columns, F8, "cuda", along)
+        for out in (slice(0, offsets[0]), slice(offsets[-1], rows)):
+            codes.view(torch.uint8)[out] = 0x7F
+        scale[-(-offsets[-1] // 128) :] = float("nan")
+        wide = torch.empty((columns, rows + beside) if along else (rows, columns + beside))
+        wide = wide.to("cuda", torch.uint8).fill_(0x7F).view(F8)
+        view = wide[:, :rows].T if along else wide[:, :columns]
+        view.view(torch.uint8).copy_(codes.view(torch.uint8))
+        operands.append((view, scale))
+    (a, a_scale), (b, b_scale) = operands
+    want = wanted(a, b, offsets, a_scale, b_scale)
+    for out_dtype, bar in BARS.items():
+        given = {"a_scale": a_scale, "b_scale": b_scale, "out_dtype": out_dtype}
+        with dlblas.pinned("grouped_gemm_k_block", "cuda_wgmma", f"tile={tile}"):
+            got = dlblas.grouped_gemm(a, b, ends, **given)
+            assert error(got, want) <= bar and not got[0].any()
+            for _ in range(3):
+                assert torch.equal(dlblas.grouped_gemm(a, b, ends, **given), got)
+
+
 @pytest.mark.parametrize(
     ("bad", "words"),
     [

@@ -182,7 +182,7 @@ def test_tune_searches_each_operator_that_a_call_runs() -> None:
     assert report.op == "fused_moe" and report.source == "tuned"
     ops = [one["op"] for one in report["parts"]]
     assert ops == [
-        "moe_permute", "grouped_gemm_rows", "silu_and_mul", "grouped_gemm_rows", "moe_unpermute"
+        "moe_sort", "grouped_gemm_gathered", "silu_and_mul", "grouped_gemm_rows", "moe_unpermute"
     ]  # fmt: skip
     assert all(one["served"] and f"{one['op']} [" in str(report) for one in report["parts"])
     parts = dlblas.explain("fused_moe", *MOE).as_dict()["parts"]

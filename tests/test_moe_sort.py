@@ -1,4 +1,5 @@
-"""moe_align, moe_permute and moe_unpermute: ids that name no expert, order, and the round trip.
+"""moe_align, moe_sort, moe_permute and moe_unpermute: ids that name no expert, order, and the round
+trip.
 
 Every test runs on the CPU and, where there is one, on a GPU. Read next: ops/moe/sort/sort.cuh,
 ops/moe/moe_align/moe_align_ref.hpp.
@@ -64,6 +65,7 @@ def test_ids_that_do_not_fit_write_nowhere(device: str) -> None:
         sorted_ids, expert_ids, num_padded = dlblas.moe_align(spoilt, 16, 4)
         assert num_padded.item() == 0
         assert (sorted_ids == 512).all() and (expert_ids == -1).all()
+        assert (dlblas.moe_sort(spoilt, 16)[0] == -1).all()
         rows, offsets, inverse = dlblas.moe_permute(torch.ones(64, 8, device=device), spoilt, 16)
         assert (offsets == 0).all() and (inverse == -1).all() and rows.shape == (512, 8)
 
@@ -83,6 +85,21 @@ def test_permute(tokens: int, topk: int, experts: int, width: int, dtype: Any, d
     want = torch.full((tokens * topk,), -1, dtype=torch.int32)
     want[flat] = torch.arange(len(flat), dtype=torch.int32)
     assert torch.equal(inverse.cpu(), want.view(tokens, topk))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(("tokens", "topk", "experts"), SIZES)
+def test_sort_lists_what_permute_copies(
+    tokens: int, topk: int, experts: int, dtype: Any, device: str
+) -> None:
+    ids = draw(tokens, topk, experts, device).to(dtype)
+    x = torch.arange(tokens, device=device).float()[:, None]
+    copied, *wanted = dlblas.moe_permute(x, ids, experts)
+    rows, offsets, inverse = dlblas.moe_sort(ids, experts)
+    assert rows.dtype is torch.int32 and rows.shape == (tokens * topk,)
+    used = int(offsets[-1])
+    assert torch.equal(rows[:used], copied[:used, 0].int()) and (rows[used:] == -1).all()
+    assert torch.equal(offsets, wanted[0]) and torch.equal(inverse, wanted[1])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -148,6 +165,7 @@ def test_in_torch(device: str) -> None:
     rows, _, inverse = ops.moe_permute(x, ids, 5)
     weights = torch.rand(12, 3, device=device)
     torch.library.opcheck(ops.moe_align.default, (ids, 5, 8))
+    torch.library.opcheck(ops.moe_sort.default, (ids, 5))
     torch.library.opcheck(ops.moe_permute.default, (x, ids, 5))
     torch.library.opcheck(ops.moe_unpermute.default, (rows, inverse, weights))
 
@@ -187,6 +205,8 @@ def test_tokens_of_a_batch(device: str) -> None:
         assert torch.equal(got[3].flatten(0, 1), want)
     for a, b in zip(dlblas.moe_align(ids, 5, 4), dlblas.moe_align(flat, 5, 4), strict=True):
         assert torch.equal(a, b)
+    for a, b in zip(dlblas.moe_sort(ids, 5), dlblas.moe_sort(flat, 5), strict=True):
+        assert torch.equal(a.reshape(b.shape), b)
     array = dlblas.moe_permute(x.cpu().numpy(), ids.cpu().numpy(), 5)[2]
     np.testing.assert_array_equal(array.reshape(12, 3), inverse.cpu().numpy())
     with pytest.raises(dlblas.errors.ShapeMismatchError, match="topk_ids has other leading dimens"):

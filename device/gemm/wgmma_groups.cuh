@@ -6,6 +6,7 @@
 // wgmma_codes.cuh). Out: D, rounded once. A tile that ends beyond its group is stored row by row,
 // so neighbours stay unchanged; their rows, which it reads, change none of the group's own sums.
 // Where rows are terms, those are cleared in shared memory before the last stage is multiplied.
+// Where a list names A's rows, threads copy them: wgmma_gathered.cuh.
 //
 //   first warp      sizes → table of tiles in shared memory, one scan
 //   then            as in gemm_wgmma: one thread copies, two warpgroups multiply, blocks persist
@@ -251,6 +252,12 @@ __device__ __forceinline__ void produce_groups(const GroupedWgmmaCall& call,
   }
 }
 
+/// Where a list names the rows of A: wgmma_gathered.cuh.
+template <GemmTraits S, GroupTraits G, GemmWgmmaConfig C>
+__device__ __forceinline__ void produce_gathered(const GroupedWgmmaCall& call,
+                                                 const GemmRing<S, C>& ring,
+                                                 const GroupEntry* table);
+
 /// Clears a stage's terms from `first` on, before a warpgroup multiplies it: 128-byte rows in each
 /// 64-wide box of its own part of A, and of all of B. Both warpgroups of a tile clear B; both write
 /// zeros, so the race is harmless.
@@ -329,6 +336,8 @@ __device__ __forceinline__ void consume_groups(const GroupedWgmmaCall& call,
       product.template run_in_spans<kStages>(d, count, group, [&](int32_t left, uint32_t stage) {
         if (left == 1 && in_last < C.block_k) clear_terms<S, C>(ring, stage, rows, in_last, group);
       });
+    } else if constexpr (G.gathers()) {  // threads have written A
+      product.run(d, count, group, [](int32_t, uint32_t) { fence_async_shared(); });
     } else {
       product.run(d, count, group);
     }
@@ -357,13 +366,14 @@ __device__ __forceinline__ void groups_wgmma(const GroupedWgmmaCall& call, unsig
   static_assert(valid(C) && C.cluster == 1 && !C.swapped && Given.span % C.block_k == 0);
   static_assert(G.kind == GroupKind::kDepth ? !S.a_by_depth && !S.b_by_depth
                                             : S.a_by_depth && Given.span == 0);
+  static_assert(!G.gathers() || (G.kind == GroupKind::kRows && size_of(S.type) == 2));
   const GemmRing<S, C> ring(raw);
   auto* const table = reinterpret_cast<GroupEntry*>(ring.empty + C.stages);
   const int32_t group = __shfl_sync(0xffffffffu, static_cast<int32_t>(threadIdx.x) / 128, 0);
   if (threadIdx.x == 0) {
-    tma_prefetch_map(call.product.a), tma_prefetch_map(call.product.b[0]);
-    tma_prefetch_map(call.product.out[0]);
-    ring.start();
+    if constexpr (!G.gathers()) tma_prefetch_map(call.product.a);
+    tma_prefetch_map(call.product.b[0]), tma_prefetch_map(call.product.out[0]);
+    ring.start(G.gathers() ? kCopyingArrivals : 1);
   }
   wait_for_dependencies();
   launch_dependents();
@@ -371,7 +381,10 @@ __device__ __forceinline__ void groups_wgmma(const GroupedWgmmaCall& call, unsig
   __syncthreads();
   if (group == 0) {
     give_registers<C>();
-    if (threadIdx.x == 0) produce_groups<S, G, C>(call, ring, table);
+    if constexpr (G.gathers())
+      produce_gathered<S, G, C>(call, ring, table);
+    else if (threadIdx.x == 0)
+      produce_groups<S, G, C>(call, ring, table);
   } else {
     get_registers<C>();
     consume_groups<S, G, kOut, Given.span / C.block_k, C>(call, ring, table, group - 1);

@@ -53,11 +53,12 @@ struct GemmRing {
       again = reinterpret_cast<int32_t*>(factors + C.block_m);
     }
   }
-  /// Called by one thread; a barrier of the block or the cluster follows.
-  __device__ __forceinline__ void start() const {
+  /// Called by one thread; a barrier of the block or the cluster follows. `arrivals`: that fill a
+  /// stage, beside bytes.
+  __device__ __forceinline__ void start(uint32_t arrivals = 1) const {
     constexpr int kWarps = (C.pingpong ? 1 : C.warpgroups) * 4;
     for (int s = 0; s < C.stages; ++s) {
-      full[s].init(1);
+      full[s].init(arrivals);
       empty[s].init(kWarps * C.sharers());
       if constexpr (C.normed()) ready[s].init(4);
     }

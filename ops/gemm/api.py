@@ -538,9 +538,8 @@ def grouped_gemm(
     - a ``[T, K]``, b ``[E, N, K]``, offsets ``[E + 1]``, rows ``[M]`` -> ``[M, N]``: the same with
       row ``rows[m]`` of a, so that nothing copies rows into the order of groups:
       ``out[m] = a[rows[m]] · b[e]ᵀ`` (``grouped_gemm_gathered``). A row may be named many times;
-      where ``rows[m]`` is -1, zeros take its place. After a stable sort of ``topk_ids.flatten()``
-      by ``order``, the rows of the first product of experts are ``order // topk``. Has a gradient
-      in torch;
+      where ``rows[m]`` is -1, zeros take its place. ``moe_sort`` lists the rows of the first
+      product of experts. Has a gradient in torch;
     - a ``[E, M, K]``, b ``[E, N, K]``, masked_m ``[E]`` -> ``[E, M, N]``: group e is the first
       ``masked_m[e]`` rows of ``a[e]``: ``out[e, m] = a[e, m] · b[e]ᵀ`` (``grouped_gemm_masked``);
     - a ``[M, N]``, b ``[M, K]``, offsets ``[E + 1]`` -> ``[E, N, K]``: sums over each group's rows,

@@ -46,7 +46,7 @@ TESTS = {
     "lora_shrink": {"hidden": FEW_TERMS, "bounded": ("token_lora",)},
     "scaled_mm_block": {"hidden": OF_CODES},
     "grouped_gemm_rows": {"faults": "normal", "parts": rows_of_groups, "alike": TENSOR_CORES},
-    "grouped_gemm_gathered": {"faults": "normal", "parts": rows_of_groups},
+    "grouped_gemm_gathered": {"faults": "normal", "parts": rows_of_groups, "alike": TENSOR_CORES},
     "grouped_gemm_rows_block": {"faults": "normal", "hidden": OF_CODES, "parts": rows_of_groups},
     "grouped_gemm_masked": {
         "faults": "normal",

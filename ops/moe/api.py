@@ -3,7 +3,7 @@ sizes; and ``dlblas.fused_moe``: the gated experts of each token, as calls of fi
 
 In: arrays of any package that the operators take. Out: what the operators return. This file only
 computes the capacity and maps ids to local experts. Read next: topk_gating_slots/,
-topk_gating_backward/, moe_permute/, ../gemm/grouped_gemm_rows/.
+topk_gating_backward/, moe_sort/, moe_permute/, ../gemm/grouped_gemm_gathered/.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ from ..errors import (
 __all__ = ["fused_moe", "topk_gating"]
 
 _topk_gating_slots = FUNCTIONS["topk_gating_slots"].call
+_moe_sort = FUNCTIONS["moe_sort"].call
 _moe_permute = FUNCTIONS["moe_permute"].call
 _moe_unpermute = FUNCTIONS["moe_unpermute"].call
 _grouped_gemm = FUNCTIONS["grouped_gemm_rows"].call
+_grouped_gathered = FUNCTIONS["grouped_gemm_gathered"].call
 _silu_and_mul = FUNCTIONS["silu_and_mul"].call
 _quantize = FUNCTIONS["quantize_group"].call
 _grouped_block = FUNCTIONS["grouped_gemm_rows_block"].call
@@ -142,13 +144,14 @@ def fused_moe(
     ``expert_map[e]`` on this rank, −1 if it is elsewhere. An id of −1, or beyond the map, is no
     expert either.
 
-    Calls ``moe_permute``, ``grouped_gemm``, ``silu_and_mul``, ``grouped_gemm``, ``moe_unpermute``;
-    with codes ``quantize`` first, a second ``moe_permute`` for its scales, and
-    ``silu_and_mul_quant``. Values between them are rounded to x's dtype; sums are f32. Results are
-    the same in every run. Never waits for a GPU and can be captured in a CUDA graph. ``out``: where
-    y goes; it shares no memory with the inputs. In torch, x, w13, w2 and topk_weights have
-    gradients, unless experts are codes or ``out`` is given. Errors: ShapeMismatchError and others
-    of the operators. Source: Gale et al., MegaBlocks, 2022.
+    Calls ``moe_sort``, ``grouped_gemm``, which gathers the rows of x, ``silu_and_mul``,
+    ``grouped_gemm``, ``moe_unpermute``. Where x or w13 requires grad, ``moe_permute`` copies the
+    rows instead. With codes ``quantize`` comes first, ``moe_permute`` copies codes and scales, and
+    ``silu_and_mul_quant`` follows. Values between them are rounded to x's dtype; sums are f32.
+    Results are the same in every run. Never waits for a GPU and can be captured in a CUDA graph.
+    ``out``: where y goes; it shares no memory with the inputs. In torch, x, w13, w2 and
+    topk_weights have gradients, unless experts are codes or ``out`` is given. Errors:
+    ShapeMismatchError and others of the operators. Source: Gale et al., MegaBlocks, 2022.
     """
     op = "fused_moe"
     need(op, x=x, w13=w13, w2=w2, topk_weights=topk_weights, topk_ids=topk_ids)
@@ -178,9 +181,14 @@ def fused_moe(
     if expert_offset:
         topk_ids = topk_ids - expert_offset
     if w13_scale is None:
-        rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
-        rows = _silu_and_mul(_grouped_gemm(rows, w13, offsets))
-        return _moe_unpermute(_grouped_gemm(rows, w2, offsets), inverse, topk_weights, out=out)
+        if asks_for_gradients(x, w13):  # those of a copy are simpler, and faster
+            rows, offsets, inverse = _moe_permute(x, topk_ids, experts)
+            rows = _grouped_gemm(rows, w13, offsets)
+        else:
+            listed, offsets, inverse = _moe_sort(topk_ids, experts)
+            rows = _grouped_gathered(as_matrix(x), w13, offsets, listed)
+        rows = _grouped_gemm(_silu_and_mul(rows), w2, offsets)
+        return _moe_unpermute(rows, inverse, topk_weights, out=out)
     codes, scale = _quantize(x, 128)
     codes, offsets, inverse = _moe_permute(codes, topk_ids, experts)
     scale = _moe_permute(scale, topk_ids, experts)[0]

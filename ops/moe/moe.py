@@ -20,7 +20,7 @@ LETTERS: dict[str, str] = {
 OVERVIEW: list[tuple[str, str, str, str]] = [
     (
         "`topk_softmax`, `topk_sigmoid`, `grouped_topk`; `moe_sum`; `moe_align`, "
-        "`moe_permute`, `moe_unpermute`; `topk_gating`",
+        "`moe_sort`, `moe_permute`, `moe_unpermute`; `topk_gating`",
         "the `topk` largest of `softmax_E(logits)` or `σ(logits)` and their experts, optionally "
         "from the best groups; the sum over a token's experts; sorting of choices and rows by "
         "expert, and its inverse; GShard's capacity gating, with its gradient",

@@ -269,6 +269,7 @@ TESTS = {
     "topk_sigmoid": {"judge": spoiler("topk_sigmoid", {}, ROUTER_WAYS)},
     "grouped_topk": {"judge": GROUPED},
     "moe_align": {"parts": "places go by the whole batch"},
+    "moe_sort": {"parts": "places go by the whole batch", "largest": {"topk": 16384}},
     "moe_permute": {
         "parts": "places go by the whole batch; rows are copies",
         "largest": {"topk": 16384},

@@ -25,7 +25,7 @@ int encode(TensorMap& map, const WgmmaMatrix& x, DType type, const Box& box) {
   spec.sizes[0] = static_cast<std::uint64_t>(x.inner);
   spec.sizes[1] = static_cast<std::uint64_t>(x.outer);
   // The stride of a single row is never used, but the driver checks it.
-  const std::int64_t pitch = x.outer <= 1 ? ceil_div(x.inner, 8) * 8 : x.pitch;
+  const std::int64_t pitch = x.outer <= 1 ? ceil_div(x.inner, 16) * 16 : x.pitch;
   spec.strides_bytes[0] = static_cast<std::uint64_t>(pitch * size_of(type));
   if (x.count > 0) {
     spec.rank = 3;
@@ -40,9 +40,9 @@ int encode(TensorMap& map, const WgmmaMatrix& x, DType type, const Box& box) {
   return cuda::encode_tensor_map(map, spec);
 }
 
-/// Rows of 64 elements along K, or along M or N.
-Box operand_box(const GemmWgmmaConfig& c, bool by_depth, int block, bool is_shared) {
-  return {64, (by_depth ? block : c.block_k) / (is_shared ? c.cluster : 1)};
+/// Rows of 128 bytes along K, or along M or N.
+Box operand_box(const GemmWgmmaConfig& c, DType type, bool by_depth, int block, bool is_shared) {
+  return {128 / size_of(type), (by_depth ? block : c.block_k) / (is_shared ? c.cluster : 1)};
 }
 
 Box result_box(const GemmWgmmaConfig& c, int columns, DType type, bool folded) {
@@ -102,12 +102,13 @@ int prepare_wgmma(const WgmmaProduct& p, const GemmWgmmaConfig& c, int units, Ge
   const WgmmaMatrix& a = c.swapped ? p.b[0] : p.a;
   const bool a_by_depth = c.swapped ? p.b_by_depth : p.a_by_depth;
   const bool b_by_depth = c.swapped ? p.a_by_depth : p.b_by_depth;
-  Box of_a = operand_box(c, a_by_depth, c.block_m, share_a);
+  Box of_a = operand_box(c, p.type, a_by_depth, c.block_m, share_a);
   if (!c.swapped) shorten(of_a, a_by_depth, share_a);
-  if (const int code = encode(call.a, a, p.type, of_a)) return code;
+  if (a.data)
+    if (const int code = encode(call.a, a, p.type, of_a)) return code;
   for (int part = 0; part < p.parts; ++part) {
     const WgmmaMatrix& b = c.swapped ? p.a : p.b[part];
-    Box box = operand_box(c, b_by_depth, columns, share_b);
+    Box box = operand_box(c, p.type, b_by_depth, columns, share_b);
     if (p.folded) box.outer = kGemmFoldPiece;
     if (c.swapped) shorten(box, b_by_depth, share_b);
     if (const int code = encode(call.b[part], b, p.type, box)) return code;

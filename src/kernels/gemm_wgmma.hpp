@@ -18,7 +18,7 @@ namespace dlblas::kernels {
 
 /// `outer` runs of `inner` contiguous elements, `pitch` elements apart; data and pitch are 16-byte
 /// aligned. With `count` matrices, `apart` elements from one to the next, the map has three
-/// dimensions; with 0, two.
+/// dimensions; with 0, two. Null data: a, which the kernel then reads without a map.
 struct WgmmaMatrix {
   const void* data;
   std::int64_t inner, outer, pitch;

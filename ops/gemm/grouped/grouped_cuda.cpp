@@ -236,8 +236,7 @@ double grouped_tiles(const GroupedOp& op, const Problem& p, int block_m, int blo
 std::vector<Implementation> grouped_cuda(const GroupedOp& op) {
   const char* const hash = source_hash<"ops/gemm/grouped/grouped_cuda.cpp">();
   std::vector<Implementation> all;
-  // Hopper's copy engine reads boxes of adjacent rows: it cannot gather. Blackwell's can.
-  if (!op.gathers()) all.push_back(grouped_wgmma(op));
+  all.push_back(grouped_wgmma(op));
   all.push_back(kernels::make_cuda<Mma>("cuda_mma", hash, &op));
   all.push_back(kernels::make_cuda<Fma>("cuda_fma", hash, &op));
   return all;

@@ -2,7 +2,7 @@
 // tile. Flow: call > validate > select > compile > [launch].  Read next: grouped_wgmma_cuda.cpp.
 #pragma once
 
-#include "device/gemm/wgmma_groups.cuh"
+#include "device/gemm/wgmma_gathered.cuh"
 #include "ops/gemm/grouped/grouped_wgmma_config.hpp"
 
 namespace dlblas::gemm {

@@ -13,6 +13,8 @@ namespace dlblas::gemm {
 /// Requires sizes in range, one pitch for the rows of a and of the result, and no more groups than
 /// the table holds.
 Support supports_grouped_wgmma(const GroupedOp& op, const Problem& problem);
+/// The same without the rows of a.
+Support supports_grouped_result(const GroupedOp& op, const Problem& problem);
 
 /// What a kernel was compiled for, and how it is launched.
 struct GroupedWgmmaForm {
@@ -36,6 +38,7 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
 struct GroupedTileTime {
   double part, flops, bytes;  // of an element of K of a row
   double turn, once;          // what a tile's end costs, and what comes once
+  double stage = 0;           // at least, where threads copy rows
 };
 double grouped_wgmma_ms(const Query& q, const GroupedOp& op, const GemmWgmmaConfig& tile,
                         const GroupedTileTime& time);

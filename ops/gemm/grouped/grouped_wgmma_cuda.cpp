@@ -96,7 +96,7 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
 
   /// Each multiprocessor runs tile after tile; copies come from L2; all weights cross memory once.
   /// Within 15 % of the times on an H200, except 64 × 128 tiles of short groups, which take longer
-  /// (26 November 2026, docs/notes/gemm.md).
+  /// (26 November 2026, docs/notes/gemm.md). Gathered rows: what their copies take at least.
   static double milliseconds(const Query& q, const Config& config) {
     const GroupedOp& op = op_of(q);
     const GemmWgmmaConfig& c = kTiles[config.tile];
@@ -106,9 +106,10 @@ struct Wgmma : kernels::CudaForm<GroupedTraits, GroupedConfig> {
                                                             : 0.72;
     constexpr double kEnds = 1.4e-6, kTurn = 0.3e-6;
     const bool hides = c.pingpong;
-    return grouped_wgmma_ms(
-        q, op, c,
-        {part, unit_rates(q.device).half_flops, 2, hides ? kTurn : kEnds, hides ? kEnds : 0});
+    const double stage = op.gathers() ? 0.1e-6 + 3.2e-9 * c.block_m * c.steps() : 0;
+    return grouped_wgmma_ms(q, op, c,
+                            {part, unit_rates(q.device).half_flops, 2, hides ? kTurn : kEnds,
+                             hides ? kEnds : 0, stage});
   }
   static Config preset(const Query& q) {
     return kernels::least_estimate<Wgmma>(q, {kGroupedWgmmaCount - 1});

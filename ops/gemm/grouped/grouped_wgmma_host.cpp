@@ -26,12 +26,17 @@ kernels::WgmmaMatrix wgmma_matrix(const Columns& m) { return {m.data, m.rows, m.
 }  // namespace
 
 Support supports_grouped_wgmma(const GroupedOp& op, const Problem& p) {
+  if (!one_pitch(p.tensors[kGroupedA]))
+    return Support::no("rows of {} are not at one pitch", tensor(kGroupedA));
+  return supports_grouped_result(op, p);
+}
+
+Support supports_grouped_result(const GroupedOp& op, const Problem& p) {
   constexpr std::int64_t kMax = (std::int64_t{1} << 31) - 1, kMaxGroups = 1024;
-  const TensorTraits &a = p.tensors[kGroupedA], &out = p.tensors[op.out];
+  const TensorTraits& out = p.tensors[op.out];
   const std::int64_t m = p.dims[op.m], n = p.dims[op.n], k = p.dims[op.k],
                      groups = p.dims[op.groups];
   if (m == 0 || n == 0 || k == 0 || groups == 0) return Support::no("a dimension is zero");
-  if (!one_pitch(a)) return Support::no("rows of {} are not at one pitch", tensor(kGroupedA));
   if (!one_pitch(out) || out.align_log2 < kAlignCap)
     return Support::no("rows of {} are not at one pitch of 16 bytes", tensor(op.out));
   const std::int64_t whole = 16 / size_of(out.dtype);
@@ -43,6 +48,8 @@ Support supports_grouped_wgmma(const GroupedOp& op, const Problem& p) {
   const std::int64_t tiles = (rows / 64 + groups) * ((n + 127) / 128);
   if (rows > kMax || k > kMax || tiles > kMax)
     return Support::no("rows of all groups, or their tiles, are more than 31 bits count");
+  if (op.gathers() && p.dims[op.sources] > kMax)
+    return Support::no("{} rows of a: at most {}", p.dims[op.sources], kMax);
   return Support::yes();
 }
 
@@ -61,10 +68,10 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
   Columns b = plain_b ? Columns{p.b.data, p.k, p.n, p.b.col} : Columns{p.b.data, p.n, p.k, p.b.row};
   const Columns all_of_b{b.data, b.rows, (by_depth ? 1 : p.groups) * b.cols, b.pitch};
   std::int64_t apart = p.b.group;
-  const Columns o[] = {stand_in(a, form.type, context, 8),
+  const bool gathers = op.gathers();  // then a has no map: any pitch will do
+  const Columns o[] = {gathers ? a : stand_in(a, form.type, context, 8),
                        stand_in(out, form.out_type, context, 8)};
-  for (const Columns& one : o)
-    if (!one.data) return kNoMemory;
+  if ((!o[0].data && !gathers) || !o[1].data) return kNoMemory;
   if (o[0].data != a.data) copy_columns(a, o[0], form.type, context.stream);
   if (o[1].data != out.data)
     copy_columns(out, o[1], form.out_type, context.stream);  // rows of no group
@@ -82,7 +89,7 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
   if (!by_depth) b_map.count = p.groups, b_map.apart = apart;
   const kernels::WgmmaProduct product = {.type = form.type,
                                          .out_type = form.out_type,
-                                         .a = wgmma_matrix(o[0]),
+                                         .a = gathers ? kernels::WgmmaMatrix{} : wgmma_matrix(o[0]),
                                          .b = {b_map, {}},
                                          .out = wgmma_matrix(o[1]),
                                          .a_by_depth = form.a_by_depth,
@@ -95,7 +102,10 @@ int multiply_groups(const GroupedOp& op, const Args& args, const GroupedProduct&
   cuda::Launch how;
   if (const int code = kernels::prepare_wgmma(product, c, form.units, call.product, how))
     return code;
-  call.groups = grouped_gpu_params(op, args).groups;
+  const GroupedGpuParams plain = grouped_gpu_params(op, args);
+  call.groups = plain.groups;
+  if (gathers)
+    call.product.operands[kGroupGatheredA] = {const_cast<void*>(plain.gemm.a), plain.gemm.a_row};
   call.out = {const_cast<void*>(o[1].data), o[1].pitch, 1};
   finish(call);
   const std::int64_t blocks = grouped_blocks(op, p.m, p.n, p.groups, c.block_m, c.block_n);
@@ -119,7 +129,8 @@ double grouped_wgmma_ms(const Query& q, const GroupedOp& op, const GemmWgmmaConf
       std::max(std::ceil(tiles / q.device.units) * 0.5 + 0.5 * tiles / q.device.units, 1.0);
   constexpr double kReached = 0.85;
   const double memory = grouped_bytes(op, q.problem) / (kReached * memory_bytes_per_s(q.device));
-  const double product = turns * (std::max(products, copies) + t.turn) + t.once;
+  const double stages = t.stage * std::ceil(depth / c.block_k);
+  const double product = turns * (std::max({products, copies, stages}) + t.turn) + t.once;
   return 1e3 * (std::max(product, memory) + 0.1 * std::min(product, memory) + 3e-6);
 }
 

@@ -16,8 +16,9 @@ Bound grouped_block_bound(const GroupedOp& op, const Problem& problem);
 
 std::vector<Implementation> grouped_block_cpu(const GroupedOp& op);
 /// The first takes every layout and architecture; the second, e4m3 along K on Hopper, but no sums
-/// over a group's rows.
+/// over a group's rows, which are the third's.
 Implementation grouped_block_cuda(const GroupedOp& op);
 Implementation grouped_block_wgmma(const GroupedOp& op);
+Implementation grouped_depth_wgmma(const GroupedOp& op);
 
 }  // namespace dlblas::gemm

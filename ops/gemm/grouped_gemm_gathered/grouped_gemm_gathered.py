@@ -37,7 +37,10 @@ ARGUMENTS: dict[str, str] = {
     "a": "rows in any order, such as tokens",
     "weight": "one matrix per group, in the layout of a linear layer",
     "offsets": "start of each group, then the end of the last; read only on the device",
-    "rows": "the row of a for each row of the result; −1: none; read only on the device",
+    "rows": (
+        "the row of a for each row of the result, as moe_sort lists them; −1: none; read only on "
+        "the device"
+    ),
     "out_dtype": "dtype of the result; a's if not given",
 }
 

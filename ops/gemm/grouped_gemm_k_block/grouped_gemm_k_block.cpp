@@ -27,6 +27,7 @@ OperatorDef grouped_gemm_k_block() {
     return static_cast<double>(p.dims[kOp.k]) * static_cast<double>(p.dims[kOp.n]);
   };
   def.implementations = grouped_block_cpu(kOp);
+  def.implementations.push_back(grouped_depth_wgmma(kOp));
   def.implementations.push_back(grouped_block_cuda(kOp));
   return def;
 }
