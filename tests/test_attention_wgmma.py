@@ -22,7 +22,7 @@ PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\
 
 def kernel(
     kept: str, d: int, keys: int, *, value: str = "", queries: int = 2, dv: int | None = None,
-    bias: str = "Absent", one_row: bool = False, page: int = 0,
+    bias: str = "Absent", one_row: bool = False, page: int = 0, turns: bool = False,
 ) -> str:  # fmt: skip
     types = [f"dlblas::DType::k{t}" for t in (value or kept, kept, "BF16", bias)]
     wide, flag = "dlblas::attention::Reach::kWide", ("false", "true")
@@ -32,7 +32,7 @@ def kernel(
     traits += [types[1]]
     return (
         f"dlblas::attention::attention_wgmma<dlblas::attention::AttentionTraits{{{','.join(traits)}}},"
-        f"dlblas::attention::AttentionWgmmaConfig{{2,{keys},2,{queries},false,true}}>"
+        f"dlblas::attention::AttentionWgmmaConfig{{2,{keys},2,{queries},{flag[turns]},true}}>"
     )
 
 
@@ -112,3 +112,35 @@ def test_registers_hold_a_block(d: int, dv: int, keys: int, more: dict[str, Any]
     log = compiled(entry, "sm_90a", b"--ptxas-options=-v")[1]
     assert "0 bytes spill stores, 0 bytes spill loads" in log, log
     assert "C75" not in log and "warning" not in log.lower(), log
+
+
+A_OF_PRODUCT = re.compile(r"wgmma\.mma_async[^{]*\{[^}]*\}, \{([^}]*)\}")
+WRITTEN = re.compile(
+    r"^\t(?:@!?%p\d+ )?(?!st|bar|mbarrier|wgmma|bra|red|fence)[a-z]\S+ *\t?(%r\d+|\{[^}]*\})"
+)
+
+
+@pytest.mark.parametrize(
+    ("kept", "d", "keys", "more"),
+    [
+        ("BF16", 128, 128, {"turns": True}), ("BF16", 128, 176, {"turns": True}),
+        ("BF16", 256, 80, {}), ("F8E4M3", 128, 128, {"value": "F16", "queries": 2}),
+        ("BF16", 128, 128, {"bias": "F32", "one_row": True}), ("BF16", 128, 128, {"page": 16}),
+    ],
+)  # fmt: skip
+def test_numerators_stay_until_their_product_has_ended(
+    kept: str, d: int, keys: int, more: dict[str, Any]
+) -> None:
+    """No register that P·V reads is written before the wait for P·V: those of numerators that are
+    computed beside it are others. With the same ones, results were not numbers (H200)."""
+    read: set[str] = set()
+    products = 0
+    for line in ptx(kernel(kept, d, keys, **{"queries": 1, **more})).splitlines():
+        if found := A_OF_PRODUCT.search(line):
+            read |= set(re.findall(r"%r\d+", found[1]))
+            products += 1
+        elif "wgmma.wait_group.sync.aligned 0" in line:
+            read.clear()
+        elif found := WRITTEN.match(line):
+            assert not read & set(re.findall(r"%r\d+", found[1])), line
+    assert products >= 2 * keys // 16

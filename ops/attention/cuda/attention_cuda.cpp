@@ -398,34 +398,36 @@ struct WgmmaForm : kernels::CudaForm<AttentionTraits, AttentionWgmmaConfig>, Att
                   [copy](const Config& c) { return fits(copy, c); });
   }
   static Config preset(const Query& q) {
-    // H200, bf16 (29 November 2026; docs/notes/attention_gpu.md).
+    // H200, bf16 (30 November 2026; docs/notes/attention_gpu.md).
     const AttentionOp& op = op_of(q);
     const std::int64_t d = width_of(q), sequences = op.packed() ? dim(q, op.batch) : 1;
     const bool codes = is_f8(type_of(q));
     const std::int64_t each = std::max<std::int64_t>(1, sequences);
-    // Products in turn are 2 to 3 % faster with heads of 64, but spill 16 bytes with NVRTC 13.0.
     const std::int64_t wide = std::max(d, dim(q, op.dv));
     const std::int64_t keys = dim(q, op.k_rows) / each;
-    Config c = wide <= 64 ? Config{3, 128, codes ? 2 : 3, 2, false, true}
+    const bool plain = !has_bias(q) && q.problem.scalars[kSoftcapKey] == 0;
+    // Products in turn are 1 to 5 % faster with heads of 64, and 8 % with a bias.
+    Config c = wide <= 64 ? Config{3, 128, codes ? 2 : 3, 2, !codes, true}
                           : Config{2, 128, 2, codes && wide <= 128 ? 2 : 1, false, true};
-    // Turns are 3 % faster with heads of 192 and 128, up to 4,096 keys.
+    if (!codes && wide == 128) c.stages = 3, c.turns = !plain;
     if (!codes && wide > 64 && wide < 128)
       c = wide <= 80     ? Config{3, 112, 2, 2, false, true}
           : keys >= 2048 ? Config{2, 192, 2, 1, false, true}
                          : Config{2, 128, 2, 1, true, true};
     else if (!codes && d > 128 && d <= 192 && dim(q, op.dv) <= 128)
       c.turns = true;
-    // Where the diagonal crosses much of a sequence, small blocks waste less beyond it.
+    // Short sequences: small blocks waste less beyond a diagonal, and are 3 to 6 % faster without.
     const Config small{4, 64, 4, 2, false, true};
-    if (wide <= 64 && q.problem.scalars[kCausalKey] != 0 && dim(q, op.q_rows) / each <= 1024 &&
-        fits(q, small))
-      c = small;
-    // Wide blocks are 2 to 5 % faster where there are many (docs/notes/attention_gpu.md,
-    // docs/notes/attention_f8.md).
-    if (wide == 128 && keys >= 8192) c.keys = codes ? 160 : 176;
+    const bool early = q.problem.scalars[kCausalKey] != 0 && dim(q, op.q_rows) / each <= 1024;
+    if (early || (!op.packed() && keys <= 4096)) {
+      if (wide <= 64 && fits(q, small)) c = small;
+      if (wide == 256 && !codes) c.keys = 64;
+    }
     if (!fits(q, c) && c.groups > 2 && block_of(q).bias != 0) c.groups = 2;
     while (!fits(q, c)) c.keys -= 16;
-    c.draws = op.packed() && many_lengths(sequences, milliseconds(q, c));
+    const bool windowed =
+        q.problem.scalars[kWindowKey] != 0 && !op.rotates() && milliseconds(q, c) > 0.1;
+    c.draws = windowed || (op.packed() && many_lengths(sequences, milliseconds(q, c)));
     return c;
   }
   static double milliseconds(const Query& q, const Config&) {

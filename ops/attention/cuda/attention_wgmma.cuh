@@ -35,7 +35,8 @@ struct Consumer : ScoreRows<S, C> {
   using Scores = ScoreRows<S, C>;
   using typename Scores::Bias, Scores::p, Scores::shared, Scores::column, Scores::part,
       Scores::slot, Scores::scale, Scores::factor, Scores::most, Scores::sum, Scores::own,
-      Scores::sight, Scores::bring_bias, Scores::softmax, Scores::rescale_sums, Scores::hold;
+      Scores::sight, Scores::bring_bias, Scores::factor_of_scores, Scores::accepts, Scores::weigh,
+      Scores::rescale_sums, Scores::hold;
   static constexpr WgmmaInput kInput =
       S.type == DType::kBF16 ? WgmmaInput::kBF16 : WgmmaInput::kF16;
   using Tiles = Shared<S, C>;
@@ -197,7 +198,7 @@ struct Consumer : ScoreRows<S, C> {
     if constexpr (Tiles::kF8) {
       const Tile& t = shared.slots[slot.stage].tile;
       if (sees) scale = scale_of<S>(p, t, t.head / p.group);
-      factor = factor_of<S>(scale);
+      factor = factor_of_scores();
     }
   }
 
@@ -255,6 +256,54 @@ struct Consumer : ScoreRows<S, C> {
     }
   }
 
+  /// Words of numerators that are computed while P·V is in flight, beside those that it reads: as
+  /// many as registers have room for. The wait for P·V takes a seventh of a block's time.
+  static constexpr int kEarly = [] {
+    constexpr int kBias = in_pairs(S.bias_in) ? kN / 8 * (of_one_row(S.bias_in) ? 1 : 2) : 0;
+    constexpr int kHeld = kN * 3 / 4 + kDv / 2 + kBias * size_of(S.bias) / 2;
+    constexpr int kRoom = (Tiles::kCodes ? 188 : S.page > 0 || C.draws ? 196 : 204) - kHeld;
+    if (C.groups > 2 || kRoom <= 0) return 0;
+    return (kRoom < kN / 8 ? kRoom : kN / 8) / 2 * 2;
+  }();
+  /// Issues the scores of block n − 1 and P·V of block n, and turns the former into numerators.
+  /// kClean: this warpgroup's rows see all keys of block n − 1.
+  template <bool kClean>
+  __device__ __forceinline__ void advance(float (&s)[kN / 2], float (&o)[kDv / 2],
+                                          uint32_t (&a)[kN / 4], Bias& bias, int32_t& n,
+                                          const Blocks& all, const Blocks& mine) {
+    ask(s, o, a, bias, n, all.clean(n), kClean || mine.clean(n - 1));
+    --n;
+    if (C.queries == 1 && n == mine.first) leave_queries();
+    const bool clean = kClean || mine.clean(n);
+    this->template score<kClean>(s, bias, n, mine);
+    uint32_t early[kEarly > 0 ? kEarly : 1];
+    float sums[2][2] = {{0, 0}, {0, 0}};
+    if constexpr (kEarly > 0) {
+      if (clean) {
+        this->template numerators<0>(s, early, sums);
+        hold(sums[0][0] + sums[0][1] + sums[1][0] + sums[1][1]);
+      }
+    }
+    finish(o);
+    wgmma_pin(s);  // P·V read registers that what follows may take
+    bool done = false;
+    if (clean) {
+      uint32_t late[kN / 4 - kEarly];
+      this->template numerators<kEarly>(s, late, sums);
+      // Copies that the compiler must not leave out: it would compute `early` where P·V reads `a`.
+#pragma unroll
+      for (int i = 0; i < kEarly; ++i) asm volatile("mov.b32 %0, %1;" : "=r"(a[i]) : "r"(early[i]));
+#pragma unroll
+      for (int i = kEarly; i < kN / 4; ++i) a[i] = late[i - kEarly];
+      done = accepts(sums);
+    }
+    if (!done) {
+      weigh(s);
+      rescale_sums(o);
+      pack(a, s);
+    }
+  }
+
   /// Processes all tiles.
   __device__ __forceinline__ void walk() {
     float s[kN / 2], o[kDv / 2];
@@ -279,18 +328,18 @@ struct Consumer : ScoreRows<S, C> {
         wgmma_pin(s);
         leave_keys();
         if (C.queries == 1 && n == mine.first) leave_queries();
-        softmax(s, bias, n, mine.clean(n));
+        this->template score<false>(s, bias, n, mine);
+        weigh(s);
         pack(a, s);
 #pragma unroll 1
         while (n > mine.first) {
-          ask(s, o, a, bias, n, all.clean(n), mine.clean(n - 1));
-          --n;
-          if (C.queries == 1 && n == mine.first) leave_queries();
-          softmax(s, bias, n, mine.clean(n));
-          hold();
-          finish(o);
-          rescale_sums(o);
-          pack(a, s);
+          if constexpr (S.bias != DType::kAbsent) {  // whose loads differ
+#pragma unroll 1
+            while (n > mine.first && mine.clean(n - 1)) advance<true>(s, o, a, bias, n, all, mine);
+            if (n > mine.first) advance<false>(s, o, a, bias, n, all, mine);
+          } else {
+            advance<false>(s, o, a, bias, n, all, mine);
+          }
         }
         if (C.queries > 1) leave_queries();
         if (!all.clean(n)) take_out(o, n);
@@ -397,7 +446,7 @@ __device__ __forceinline__ void consume(const AttentionWgmmaParams& g, const Sha
   c.scale = g.p.scale;
   if constexpr (S.page > 0)
     if (g.pages.k_scale) c.scale *= float_at(g.pages.k_scale, 0);
-  c.factor = factor_of<S>(c.scale);
+  c.factor = c.factor_of_scores();
   if constexpr (C.turns)
     if (group == 0) barrier_arrive<256>(5);
   c.walk();

@@ -1,21 +1,25 @@
 // A thread's two rows of scores in attention_wgmma: the bias, the cap, the mask and the online
-// softmax. In: products of q and k of a block of keys. Out: numerators in their place, the rows'
-// sums, and the factor of earlier blocks' results. Numerics: online_softmax.cuh. Read next:
-// attention_wgmma.cuh.
+// softmax. Numerators are relative to a maximum of some earlier block, which stays until they grow
+// large: while tensor cores work for another warpgroup, instructions take 4 to 5 cycles each, and
+// looking for maxima and rescaling results would be 165 of 515 for 128 keys. In: products of q
+// and k of a block of keys. Out: numerators, the rows' sums, and, where a maximum has changed, the
+// factor of earlier blocks' results. Numerics: online_softmax.cuh; numerators are at most kMost.
+// Read next: attention_wgmma.cuh, attention_cap.cuh.
 #pragma once
 
+#include "ops/attention/cuda/attention_cap.cuh"
 #include "ops/attention/cuda/attention_wgmma_shared.cuh"
 
 namespace dlblas::attention::wgmma_detail {
 
-/// Whether a maximum stays until a score exceeds it by kSlack, so that sums are rescaled rarely: 64
-/// of 515 instructions for 128 keys. Off until its values and times have been seen on a GPU.
-inline constexpr bool kMaximaStay = false;
-
 template <AttentionTraits S, AttentionWgmmaConfig C>
 struct ScoreRows {
   static constexpr int kN = C.keys, kDv = S.dv;
-  static constexpr float kSlack = S.type == DType::kBF16 ? 8.0f : 4.0f;  // of an exponent
+  /// A thread's sum of a row's numerators of a block, from which on the row needs a new maximum:
+  /// f16, too, holds the numerators.
+  static constexpr float kMost = 256;
+  /// Scores are the tangents of a cap without a bias, and `factor` has the cap.
+  static constexpr bool kTangents = S.cap && S.bias == DType::kAbsent;
 
   /// The traits without the bias.
   static constexpr AttentionTraits kUnbiased = [] {
@@ -30,6 +34,9 @@ struct ScoreRows {
   int32_t part = 0;   // the 64 rows of the tile that this warpgroup multiplies
   RingPlace<2> slot;  // of the tile that is met
   float scale, factor, most[2], sum[2], rescale[2];
+  /// What exponents of later blocks lose: `most` · `factor`. −∞ if they need the long way: no key
+  /// seen yet, or logits so far that scores have to lose the maximum first (exponent.cuh).
+  float base[2];
 
   /// The first of this thread's rows.
   __device__ __forceinline__ int32_t own() const {
@@ -124,39 +131,74 @@ struct ScoreRows {
       }
     }
   }
-  /// Turns the scores of block n of the tile into numerators.
-  __device__ __forceinline__ void softmax(float (&s)[kN / 2], const Bias& bias, int32_t n,
-                                          bool clean) {
+  /// The factor from scores to logits in base 2.
+  __device__ __forceinline__ float factor_of_scores() const {
+    if constexpr (kTangents) return fminf(p.cap * kLog2E, 0x1.fffffep127f);  // 0 · ∞ is NaN
+    return factor_of<S>(scale);
+  }
+  /// Turns products of block n of the tile into scores: −∞ for keys that a row does not see.
+  /// kClean: there are none.
+  template <bool kClean>
+  __device__ __forceinline__ void score(float (&s)[kN / 2], const Bias& bias, int32_t n,
+                                        const Blocks& mine) const {
     if constexpr (S.bias != DType::kAbsent) {
       add_bias(s, bias, n);
     } else if constexpr (S.cap) {
-#pragma unroll
-      for (float& x : s) x = scaled_score<S>(p, scale, x, 0, 0);
+      tangents(s, scale, p.cap);
     } else if (scale <= 0) [[unlikely]] {
 #pragma unroll
       for (float& x : s) x = scaled_score<S>(p, scale, x, 0, 0);
     }
-    if (!clean) {
-      const int32_t first_key = n * kN + column;
-      const KeyRange seen[2] = {sight(0), sight(1)};
-      const int32_t end0 = seen[0].end - first_key, end1 = seen[1].end - first_key;
+    if constexpr (kClean) return;
+    const int32_t first_key = n * kN + column;
+    if (n >= mine.clean_to) {
+      const int32_t end0 = sight(0).end - first_key, end1 = sight(1).end - first_key;
 #pragma unroll
       for (int i = 0; i < kN / 2; ++i)
         s[i] = i / 4 * 8 + (i & 1) < (i & 2 ? end1 : end0) ? s[i] : minus_infinity();
-      if (p.window >= 0) {
-        const int32_t from0 = seen[0].first - first_key, from1 = seen[1].first - first_key;
-#pragma unroll
-        for (int i = 0; i < kN / 2; ++i)
-          s[i] = i / 4 * 8 + (i & 1) >= (i & 2 ? from1 : from0) ? s[i] : minus_infinity();
-      }
     }
+    if (n < mine.clean_from) {
+      const int32_t from0 = sight(0).first - first_key, from1 = sight(1).first - first_key;
+#pragma unroll
+      for (int i = 0; i < kN / 2; ++i)
+        s[i] = i / 4 * 8 + (i & 1) >= (i & 2 ? from1 : from0) ? s[i] : minus_infinity();
+    }
+  }
+  /// The short way: numerators relative to `base`, words kFrom … of them, and their sums. They are
+  /// right if accepts() says so; the scores are still there if not.
+  template <int kFrom, int kCount>
+  __device__ __forceinline__ void numerators(const float (&s)[kN / 2], uint32_t (&words)[kCount],
+                                             float (&sums)[2][2]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int at = 2 * (kFrom + i), r = at >> 1 & 1;
+      float x[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        x[j] = DeviceMath::exp2(fmaf(s[at + j], factor, -base[r]));
+        sums[r][j] += x[j];
+      }
+      words[i] = pack_pair<S.type>(x[0], x[1]);
+    }
+  }
+  /// Adds a block's sums to the rows' if no row of the warp has one that is too large, or NaN: with
+  /// a base of −∞, numerators are ∞ or NaN.
+  __device__ __forceinline__ bool accepts(const float (&sums)[2][2]) {
+    const float all[2] = {sums[0][0] + sums[0][1], sums[1][0] + sums[1][1]};
+    if (!__all_sync(0xffffffffu, all[0] <= kMost && all[1] <= kMost)) return false;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) sum[r] += all[r];
+    return true;
+  }
+  /// The long way: finds the rows' maxima, and turns scores into numerators in their place.
+  __device__ __forceinline__ void weigh(float (&s)[kN / 2]) {
     float peaks[2][2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) peaks[r][0] = s[2 * r], peaks[r][1] = s[2 * r + 1];
 #pragma unroll
     for (int i = 4; i < kN / 2; ++i)
       peaks[i >> 1 & 1][i & 1] = fmaxf(peaks[i >> 1 & 1][i & 1], s[i]);
-    float peak[2], base[2], shift[2];
+    float peak[2], less[2], shift[2];
     bool far[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) peak[r] = fmaxf(peaks[r][0], peaks[r][1]);
@@ -168,19 +210,19 @@ struct ScoreRows {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       peak[r] = fmaxf(peak[r], most[r]);
-      if constexpr (kMaximaStay)
-        if ((peak[r] - most[r]) * factor <= kSlack) peak[r] = most[r];
       const ExponentBase by = exponent_base(peak[r], factor);
-      base[r] = by.base, far[r] = by.far;
+      less[r] = by.base, far[r] = by.far;
+      base[r] = by.far || peak[r] == minus_infinity() ? minus_infinity() : by.base;
       shift[r] = rescale_exponent({by.base, false}, most[r], peak[r], factor);
     }
     if (far[0] || far[1]) [[unlikely]] {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float less = far[r] ? peak[r] : 0.0f;
-        if (far[r]) shift[r] = rescale_exponent({base[r], true}, most[r], peak[r], factor);
+        const float most_of_far = far[r] ? peak[r] : 0.0f;
+        if (far[r]) shift[r] = rescale_exponent({less[r], true}, most[r], peak[r], factor);
 #pragma unroll
-        for (int i = 0; i < kN / 2; i += 4) s[i + 2 * r] -= less, s[i + 2 * r + 1] -= less;
+        for (int i = 0; i < kN / 2; i += 4)
+          s[i + 2 * r] -= most_of_far, s[i + 2 * r + 1] -= most_of_far;
       }
     }
     float sums[2][2] = {{0, 0}, {0, 0}};
@@ -188,25 +230,23 @@ struct ScoreRows {
     for (int r = 0; r < 2; ++r) rescale[r] = DeviceMath::exp2(shift[r]), most[r] = peak[r];
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) {
-      s[i] = DeviceMath::exp2(fmaf(s[i], factor, -base[i >> 1 & 1]));
+      s[i] = DeviceMath::exp2(fmaf(s[i], factor, -less[i >> 1 & 1]));
       sums[i >> 1 & 1][i & 1] += s[i];
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) sum[r] = fmaf(sum[r], rescale[r], sums[r][0] + sums[r][1]);
   }
   __device__ __forceinline__ void rescale_sums(float (&o)[kDv / 2]) {
-    if constexpr (kMaximaStay)
-      if (!__any_sync(0xffffffffu, rescale[0] != 1 || rescale[1] != 1)) return;
 #pragma unroll
     for (int i = 0; i < kDv / 2; ++i) o[i] *= rescale[i >> 1 & 1];
   }
   /// Keeps the exponentials ahead of the wait that follows: ptxas (13.0) otherwise moves the wait
-  /// for P·V up to right after the maximum. A never-taken branch on the sums, around a warp
-  /// barrier, ends the basic block here.
-  __device__ __forceinline__ void hold() const {
+  /// for P·V up to before most of them. A never-taken branch on their sums, around a warp barrier,
+  /// ends the basic block here.
+  __device__ __forceinline__ static void hold(float sums) {
     asm volatile(
         "{\n\t.reg .pred never;\n\tsetp.lt.f32 never, %0, 0f00000000;\n\t"
-        "@never bra.uni over;\n\tbar.warp.sync 0xffffffff;\n\tover:\n\t}" ::"f"(sum[0] + sum[1])
+        "@never bra.uni over;\n\tbar.warp.sync 0xffffffff;\n\tover:\n\t}" ::"f"(sums)
         : "memory");
   }
 };
