@@ -109,7 +109,7 @@ WHOLE: dict[str, tuple[Callable[..., Any], list[str]]] = {
             "fused_moe", R(6, 32), R(3, 16, 32), R(3, 32, 8), torch.ones(6, 2),
             torch.zeros(6, 2, dtype=torch.int32),
         ),
-        ["moe_permute", "grouped_gemm_rows", "silu_and_mul", "grouped_gemm_rows", "moe_unpermute"],
+        ["moe_sort", "grouped_gemm_gathered", "silu_and_mul", "grouped_gemm_rows", "moe_unpermute"],
     ),
     "Specs": (
         lambda run: run("linear", Spec((4, 6), "bf16"), Spec((8, 6), "bf16")), ["matmul"],
