@@ -244,7 +244,8 @@ def test_right_implementations_pass_at_every_size(op: str, letter: str, kind: st
     """Every built-in implementation, on draws whose roundings walk, drift or repeat. Our own of
     each level must run, and so must oneDNN where it is found and registered for the operator."""
     ran = set()
-    sizes = [(7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f32"), (65536, "f16")]
+    # The last is always drawn: in f32, which oneDNN multiplies on every CPU.
+    sizes = [(7, "f32"), (300, "bf16"), (4096, "f32"), (65536, "f16"), (65536, "f32")]
     for size, dtype in some_of(sizes, 2):
         others, size = (2, min(size, MAX_OF_MANY)) if has_many(op, letter) else (6, size)
         call = Call(REGISTRY, wrong.problem(op, letter, size, dtype, "normal", others), seed=5)

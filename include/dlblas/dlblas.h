@@ -256,7 +256,7 @@ DLBLAS_API int32_t dlblas_worker_main(int32_t socket);
 /* The program that becomes a worker: argv and environment ("NAME=value", on top of this process's)
  * end in NULL; its socket is descriptor 3. NULL argv: dlblas_worker, beside the library. An
  * argument --import or --script says that it imports a user's modules before it serves: then up to
- * 30 s of a search's worker starts do not count against its budget. */
+ * 30 s (DLBLAS_FIRST_CALL_SECONDS) of a search's worker starts do not count against its budget. */
 DLBLAS_API dlblas_status dlblas_set_worker(const char* const* argv, const char* const* environment);
 
 /* From now on, this process serves `op` with this implementation (and configuration; NULL: its

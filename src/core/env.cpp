@@ -81,6 +81,10 @@ EnvEntry* table() {
          "where the log goes; %p in it is the process",
          {}},
         {"DLBLAS_PROGRESS", "1", "0: searches from Python and the command show no progress", {}},
+        {"DLBLAS_FIRST_CALL_SECONDS",
+         "30",
+         "what a search's first call of a function of yours may take",
+         {}},
     };
     for (int i = 0; i < kNumEnvVars; ++i)
       if (const char* value = std::getenv(t[i].name.data())) t[i].value = value;

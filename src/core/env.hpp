@@ -21,9 +21,10 @@ enum class EnvVar {
   kJit,
   kSourceDir,
   kLogFile,
-  kProgress
+  kProgress,
+  kFirstCallSeconds
 };
-inline constexpr int kNumEnvVars = 13;
+inline constexpr int kNumEnvVars = 14;
 
 struct EnvEntry {
   std::string_view name;      // "DLBLAS_CACHE"

@@ -86,7 +86,7 @@ std::unique_ptr<Measurer> choose_measurer(const MeasureRequest& request, const S
   }
   if (options.worker_imports)
     limits.begin_ns +=
-        std::min(request.clock() - begin_ns, static_cast<std::int64_t>(1e9 * kFirstCallSeconds));
+        std::min(request.clock() - begin_ns, static_cast<std::int64_t>(1e9 * first_call_seconds()));
   if (options.measure_in == MeasureIn::kWorker)
     throw Error(ErrorKind::kTuning,
                 text(op, ": worker cannot be had; expected a process that measures, got: ",

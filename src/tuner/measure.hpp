@@ -79,8 +79,8 @@ struct MeasureRequest {
 };
 
 /// What a user's first call may take without counting against the budget: it may import torch, and
-/// compile itself.
-inline constexpr double kFirstCallSeconds = 30;
+/// compile itself. DLBLAS_FIRST_CALL_SECONDS, else 30.
+double first_call_seconds();
 
 class Measurer {
  public:

@@ -2,13 +2,12 @@
 #include "tuner/tune.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <new>
 
 #include "core/counters.hpp"
 #include "core/digits.hpp"
 #include "core/env.hpp"
+#include "core/env_seconds.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/plain_floats.hpp"
@@ -27,17 +26,7 @@ namespace {
 
 double budget_of(const TuneOptions& options) {
   if (options.seconds > 0) return options.seconds;
-  constexpr double kDefaultSeconds = 10;
-  const std::string_view given = env(EnvVar::kTuneSeconds);
-  if (given.empty()) return kDefaultSeconds;
-  double seconds = 0;
-  const char* const end = given.data() + given.size();
-  const auto [read, failed] = std::from_chars(given.data(), end, seconds);
-  if (failed == std::errc{} && read == end && seconds > 0 && std::isfinite(seconds)) return seconds;
-  log_once(LogLevel::kWarn, "DLBLAS_TUNE_SECONDS",
-           text("DLBLAS_TUNE_SECONDS has a wrong value; expected a number of seconds above 0, got ",
-                given, "; it is ignored"));
-  return kDefaultSeconds;
+  return env_seconds(EnvVar::kTuneSeconds, 10);
 }
 
 // get_op continues a cut search if it has this many times the budget of the longest search so far.

@@ -184,7 +184,7 @@ double WorkerMeasurer::left_s() const {
 }
 // Seconds of a start that do not count against the budget.
 double WorkerMeasurer::free_start_s() const {
-  return terms_.imports ? std::max(0.0, kFirstCallSeconds - imports_s_) : 0;
+  return terms_.imports ? std::max(0.0, first_call_seconds() - imports_s_) : 0;
 }
 // A candidate may end the worker that is started for it, and the final needs another one.
 double WorkerMeasurer::least_s() const {
@@ -210,7 +210,7 @@ WorkerMeasurer::Limits WorkerMeasurer::limits_of(const Plan& plan) const {
         room_s(std::max(kTimesTheSlowest * slowest_check_s_, kTimesTheFirst * first->second));
   }
   if (is_first_call(impl)) {
-    const double own = kFirstCallSeconds - hung_s_;
+    const double own = first_call_seconds() - hung_s_;
     limits = {std::max(limits.compile_s, own), std::max(limits.run_s, own)};
   } else if (!impl.flags.user) {
     const double least = any_right_ ? kTestedSeconds : kFirstSeconds;
@@ -330,7 +330,7 @@ Check WorkerMeasurer::check(const Plan& plan) {
   if (!is_first || kept_here_.count(plan.implementation)) return check;
   const bool hung = check.failure == Failure::kTimeout || check.failure == Failure::kCompileTimeout;
   const double took_s = seconds_since(begin) - (beside_s() - beside_before_s);
-  const double own_s = std::min(took_s, hung ? std::max(0.0, kFirstCallSeconds - hung_s_) : took_s);
+  const double own_s = std::min(took_s, hung ? std::max(0.0, first_call_seconds() - hung_s_) : took_s);
   beside_s_ += own_s;
   if (hung) hung_s_ += own_s;
   check.unsure |= hung;
