@@ -9,6 +9,7 @@ from typing import Any
 import dlblas
 import numpy as np
 import pytest
+from dlblas import _native
 
 OP = "rms_norm"
 
@@ -32,7 +33,7 @@ def arrays(rows: int = 24, columns: int = 96, seed: int = 0) -> tuple[Any, Any]:
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
     def own() -> set[str]:
-        row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
+        row = _native.operator_row(OP)
         return {i["name"] for i in row["implementations"] if i["user"]}
 
     before = own()

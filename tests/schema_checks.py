@@ -66,6 +66,7 @@ def blocks() -> list[Block]:
 BLOCKS = {block.name: block for block in blocks()}
 for _block in BLOCKS.values():
     dlblas.register_operator(_block.schema, lambda **_: None, inplace=_block.inplace, cases=[])
+ROWS = {row["name"]: row for row in _native.info()["operators"]}
 FORMS = [name for name, op in OPERATIONS.items() if op.operator in BLOCKS]
 
 
@@ -75,14 +76,12 @@ class Arguments:
     def __init__(self, name: str, optional: bool, sizes: dict[str, int] | None = None) -> None:
         self.op = OPERATIONS[name]
         self.sizes = sizes or BLOCKS[self.op.operator].sizes
-        function = _functions.FUNCTIONS[self.op.operator]
-        row = next(r for r in _native.info()["operators"] if r["name"] == self.op.operator)
+        row = ROWS[self.op.operator]
         self.params = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
         self.dtypes: dict[int, str] = {}
         self.shapes: dict[int, tuple[int, ...]] = {}
         self.scalars: dict[int, Any] = {}
         self.named: dict[str, Any] = {}
-        del function
         for i, spec in enumerate(self.op.tensors[: self.op.num_inputs]):
             if optional or not spec.optional:
                 dtype = self._dtype(spec)

@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 import pytest
+from depth import some
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPERATORS = {"matmul", "rms_norm", "add_rms_norm"}
@@ -182,7 +183,35 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "text"), WRONG)
+IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from dlblas.cli import main
+answers = []
+for words in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = end.code
+    answers.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+def test_wrong_usages_are_one_line_and_exit_code_2(tmp_path: pathlib.Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ONE_PROCESS], input=json.dumps([words for words, _ in WRONG]),
+        capture_output=True, text=True, timeout=900, cwd=tmp_path,
+        env=environment(tmp_path / "store"),
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    for (words, text), answer in zip(WRONG, json.loads(done.stdout), strict=True):
+        code, out, err = answer
+        assert (code, out, err.count("\n")) == (2, "", 1) and text in err, (words, answer)
+
+
+@pytest.mark.parametrize(("words", "text"), some(WRONG, 8, "wrong usage"))
 def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, words: list[str], text: str) -> None:
     done = cli(*words)
     assert done.returncode == 2, done.stdout + done.stderr

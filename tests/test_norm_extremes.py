@@ -12,6 +12,7 @@ from typing import Any
 
 import dlblas
 import pytest
+from dlblas import _native
 
 torch = pytest.importorskip("torch")
 
@@ -22,7 +23,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def implementations(op: str, device: str) -> list[str]:
-    row = next(row for row in dlblas.info()["operators"] if row["name"] == op)
+    row = _native.operator_row(op)
     return [i["name"] for i in row["implementations"] if i["backend"] == device]
 
 

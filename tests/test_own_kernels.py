@@ -10,6 +10,7 @@ from typing import Any
 
 import dlblas
 import pytest
+from dlblas import _native
 from dlblas.errors import ArgumentError
 
 OP = "rms_norm"
@@ -33,7 +34,7 @@ extern "C" __global__ void rows(own::y* y, const own::x* x, const own::weight* w
 
 
 def user_rows() -> dict[str, dict[str, Any]]:
-    row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
+    row = _native.operator_row(OP)
     return {i["name"]: i for i in row["implementations"] if i["user"]}
 
 

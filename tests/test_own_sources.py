@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import dlblas
 import numpy as np
 import pytest
+from dlblas import _native
 from dlblas.errors import ArgumentError, UnknownOperatorError
 from dlblas.own import _source, _text
 from own_shared import OP, arrays, clean, mine, normalise  # noqa: F401 (clean: a fixture)
@@ -97,7 +98,7 @@ def test_truth_values_of_numpy_are_knobs() -> None:
 
     space = {"k": [np.bool_(True), np.float32(1.5), "a", 2]}
     dlblas.register(OP, "knobs", knobs, space=space, where=lambda k: k != 2)
-    row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
+    row = _native.operator_row(OP)
     (made,) = (i for i in row["implementations"] if i["name"] == "knobs")
     assert made["knobs"][0]["values"] == ["True", "1.5", "a", "2"]
 
@@ -125,7 +126,7 @@ def test_closures_are_local_and_modules_are_named() -> None:
         y[...] = how(x, weight, eps, weight_offset)
 
     dlblas.register(OP, "local", local)
-    row = next(r for r in dlblas.info()["operators"] if r["name"] == OP)
+    row = _native.operator_row(OP)
     flags = {i["name"]: (i["user"], i["local"]) for i in row["implementations"]}
     assert flags["local"] == (True, True) and flags["reference"] == (False, False)
     assert __name__ not in dlblas.own.modules()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import dlblas
 import pytest
+from dlblas import _native
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(dlblas.__file__).parent.parent)}
 # Exported, but imported only on first use.
@@ -66,6 +67,16 @@ def test_names_are_exported():
     assert dlblas.spaces.FixedSpace(1)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = dlblas.nonsense
+
+
+def test_one_operators_row_is_that_of_all():
+    """By its name or a form's, in a hundredth of the time: searches and registrations read it."""
+    every = {row["name"]: row for row in dlblas.info()["operators"]}
+    for name in ("matmul", "moe_align"):
+        assert _native.operator_row(name) == every[name]
+    assert _native.operator_row("rope_") == every["rope"]
+    with pytest.raises(dlblas.errors.UnknownOperatorError, match="did you mean rms_norm"):
+        _native.operator_row("rms_nrom")
 
 
 def test_errors_names_are_found_where_they_are():

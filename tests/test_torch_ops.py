@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from typing import Any, NamedTuple
 
 import dlblas
 import ml_dtypes
 import numpy as np
 import pytest
+from depth import depth_of
 from dlblas import errors
 from dlblas.harness import abi, load_registry
 from levels import ON_GPUS
@@ -254,8 +256,19 @@ def test_every_form_computes(name, device):
         assert_close(ours, theirs, by)
 
 
-@pytest.mark.parametrize("absent", [False, True], ids=["all", "required"])
-@pytest.mark.parametrize(("name", "device"), PLACES)
+def with_or_without() -> list[Any]:
+    """Every form and device, with its optional inputs and without them; of one of these, by the
+    seed, in a sample."""
+    depth, chosen = depth_of(), list[Any]()
+    for place in PLACES:
+        drawn = random.Random(f"{place.values[0]} {depth.seed}").random() < 0.5
+        for absent in (False, True) if depth.full else (drawn,):
+            id_ = f"{place.id}-{'required' if absent else 'all'}"
+            chosen.append(pytest.param(*place.values, absent, id=id_, marks=place.marks))
+    return chosen
+
+
+@pytest.mark.parametrize(("name", "device", "absent"), with_or_without())
 def test_opcheck(name, device, absent):
     operation = OPERATIONS[name]
     arguments = make_arguments(operation, device, absent=absent)

@@ -318,6 +318,16 @@ dlblas_status dlblas_info(char** out) {
   return guarded([&] { give_text(info_json(), out); });
 }
 
+dlblas_status dlblas_op_info(dlblas_op_t op, char** out) {
+  return guarded([&] {
+    if (!op)
+      refuse(ErrorKind::kArgument, "dlblas", {"op", "is null", "a handle of dlblas_op()", "NULL"});
+    JsonWriter w;
+    write_operator(w, *reinterpret_cast<const Form*>(op)->op);
+    give_text(w.text(), out);
+  });
+}
+
 dlblas_status dlblas_add_library_path(const char* folders) {
   return guarded([&] { add_library_path(folders ? folders : ""); });
 }

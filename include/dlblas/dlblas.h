@@ -304,6 +304,8 @@ DLBLAS_API dlblas_status dlblas_cache(const char* command, char** text);
 /* Version, devices, libraries found or why not, environment variables, operators with schemas,
  * implementations and knobs, cache state. JSON. */
 DLBLAS_API dlblas_status dlblas_info(char** text);
+/* One operator, as in dlblas_info's list: a hundredth of its time. JSON. */
+DLBLAS_API dlblas_status dlblas_op_info(dlblas_op_t op, char** text);
 
 /* Colon-separated list of folders that may contain optional libraries (a Python's sys.prefix/lib,
  * site-packages/nvidia/…/lib). Call before the first operator call that should see them. */

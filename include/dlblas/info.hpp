@@ -31,6 +31,13 @@ inline std::string info() {
   return detail::take_text(text);
 }
 
+/// One operator, as in the list of info(). JSON.
+inline std::string info(const Operator& op) {
+  char* text = nullptr;
+  detail::check(dlblas_op_info(op.handle(), &text));
+  return detail::take_text(text);
+}
+
 /// Runs a command on the store: "path", "ls", "show <key>", "verify", "clear". Returns JSON.
 inline std::string cache(const std::string& command) {
   char* text = nullptr;

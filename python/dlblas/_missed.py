@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from . import _native, _specs
 from ._array import Spec
 from ._text import cut, harmless
-from .errors import Error
+from .errors import Error, UnknownOperatorError
 
 _FIELDS = ("op", "dims", "dtype", "dtypes", "scalars")
 _LINE = '{"op": …, "dims": {…}, "dtype": …, "scalars": {…}}'
@@ -71,20 +71,23 @@ def _of_key(number: int, key: dict[str, str]) -> Missed | None:
     """A line of ``dlblas.missed``: the sizes, dtypes and scalars of a key, and which matrices are
     transposed; other layouts are taken as contiguous."""
     parts = [key.get(name) for name in ("op", "dims", "tensors", "scalars")]
-    known = {row["name"]: row for row in _native.info()["operators"]}
-    if not all(isinstance(part, str) for part in parts) or key["op"] not in known:
+    if not all(isinstance(part, str) for part in parts):
+        return None
+    try:
+        row = _native.operator_row(key["op"])
+    except UnknownOperatorError:
         return None
     tensors = [word.split(":") for word in key["tensors"].split() if ":" in word]
     told = {words[0]: words[1] for words in tensors}
     transposed = frozenset(words[0] for words in tensors if {*words[2:3]} & {*_TRANSPOSED})
-    inputs = [tensor["name"] for tensor in known[key["op"]]["tensors"]]
+    inputs = [tensor["name"] for tensor in row["tensors"]]
     given = [name for name in inputs if told.get(name, "absent") != "absent"]
     dtypes = [f"{name}={told[name]}" for name in given]
     if dtypes:
         dtypes.insert(0, dtypes[0].partition("=")[2])
     dims = ",".join(key["dims"].split())
-    scalars = _scalars_of(known[key["op"]], key["scalars"].split())
-    usual = [tensor["name"] for tensor in known[key["op"]]["tensors"] if tensor["usual"]]
+    scalars = _scalars_of(row, key["scalars"].split())
+    usual = [tensor["name"] for tensor in row["tensors"] if tensor["usual"]]
     scalars += [f"{name}=false" for name in usual if name not in given]
     return Missed(number, key["op"], dims, ",".join(dtypes), scalars, transposed)
 
@@ -132,7 +135,7 @@ def arguments(
     transposed: frozenset[str] = frozenset(),
 ) -> tuple[str, Any]:  # fmt: skip
     """(form, named arguments) of one problem that is given as text, on a device."""
-    row, form, fixed = _specs.operator_row(op, _native.info())
+    row, form, fixed = _specs.operator_row(op)
     dtypes = _specs.parse_dtypes(row["name"], dtype)
     optional = {tensor["name"] for tensor in row["tensors"] if tensor["optional"]}
     named_by_dtype = {name: True for name in dtypes if name in optional}

@@ -161,6 +161,13 @@ def info() -> dict[str, Any]:
     return _json(_lib.dlblas_info(ctypes.byref(pointer)), pointer)
 
 
+def operator_row(name: str) -> dict[str, Any]:
+    """One operator's row of ``info()["operators"]``, by its name or a form's. Raises
+    UnknownOperatorError."""
+    pointer = ctypes.c_void_p()
+    return _json(_lib.dlblas_op_info(_handle(name), ctypes.byref(pointer)), pointer)
+
+
 def cache_command(command: str) -> dict[str, Any]:
     pointer = ctypes.c_void_p()
     return _json(_lib.dlblas_cache(os.fsencode(command), ctypes.byref(pointer)), pointer)

@@ -32,14 +32,11 @@ def check_tuple(what: str, name: str, args: Any) -> tuple[Any, ...]:
 
 
 def _domains(operator: str) -> dict[str, dict[str, list[Any]]]:
-    for row in _native.info()["operators"]:
-        if row["name"] == operator:
-            return {
-                i["name"]: {knob["name"]: knob["values"] for knob in i["knobs"]}
-                for i in row["implementations"]
-                if not i["oracle"]
-            }
-    return {}
+    return {
+        i["name"]: {knob["name"]: knob["values"] for knob in i["knobs"]}
+        for i in _native.operator_row(operator)["implementations"]
+        if not i["oracle"]
+    }
 
 
 def _packed(

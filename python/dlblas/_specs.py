@@ -28,7 +28,9 @@ Sizes = dict[str, Any]  # letter → size, or a list of sizes for ``*T``
 def operator_row(name: str, info: Row | None = None) -> tuple[Row, str, Row]:
     """The operator behind a name, the name of the form, and the arguments that the name fixes."""
     function, fixed = resolve(name)
-    rows = (info or _native.info())["operators"]
+    if info is None:
+        return _native.operator_row(function.operator), function.name, fixed
+    rows = info["operators"]
     return next(row for row in rows if row["name"] == function.operator), function.name, fixed
 
 

@@ -298,6 +298,9 @@ TEST_F(Norm, ExplainNamesEveryCandidateAndRunsNothing) {
 
 TEST(Info, SpeaksOfOperatorsAndStore) {
   EXPECT_NE(info().find("add_rms_norm"), std::string::npos);
+  const std::string one = info("add_rms_norm");
+  EXPECT_NE(info().find(one), std::string::npos);
+  EXPECT_EQ(one.find("\"layer_norm\""), std::string::npos);
   EXPECT_NE(cache("path").find("dlblas-api-"), std::string::npos);
   EXPECT_EQ(version(), dlblas_version());
 }

@@ -472,6 +472,12 @@ class Target:
         self.taken(text)
         return self.checked(status)
 
+    def _dlblas_op_info(self, r: random.Random) -> bool:
+        text, to = self.place(r)
+        status = self.lib.dlblas_op_info(self.op(r, r.choice(list(self.ops))), to)
+        self.taken(text)
+        return self.checked(status)
+
     def _dlblas_add_library_path(self, r: random.Random) -> bool:
         return self.checked(self.lib.dlblas_add_library_path(r.choice((None, b"", b":"))))
 

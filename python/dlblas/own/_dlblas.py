@@ -128,7 +128,7 @@ class _Plan:
         self.places: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.fixed: dict[str, Any] = {}
-        row = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
+        row = _native.operator_row(facts.name)
         self.dims = {t["name"]: [*map(_dims.of_json, t["dims"])] for t in row["tensors"]}
         self.bucketed = {letter["name"] for letter in row["letters"] if letter["bucketed"]}
         labels = {p["name"]: p["values"] for p in row["forms"][0]["params"] if p["kind"] == "enum"}

@@ -249,7 +249,7 @@ class _Bound:
 def _default_cases(facts: Operator) -> list[dict[str, Any]]:
     """Small, odd, edge and ordinary sizes of every letter, in the floating types of the first
     tensor."""
-    row = next(row for row in _native.info()["operators"] if row["name"] == facts.name)
+    row = _native.operator_row(facts.name)
     first = row["tensors"][0]["dtypes"] if row["tensors"] else ["f32"]
     dtypes = [d for d in first if d in ("f32", "f16", "bf16")] or first[:1]
     every = [_dims.of_json(d) for t in row["tensors"] + row["results"] for d in t["dims"]]

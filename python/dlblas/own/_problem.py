@@ -48,7 +48,7 @@ def operator(name: str) -> Operator:
     """The operator ``name``. Raises UnknownOperatorError, which lists the known ones, or
     ArgumentError if ``name`` is not a text."""
     wanted = resolve(text_of("register", "op", name))[0].operator
-    row = next(row for row in _native.info()["operators"] if row["name"] == wanted)
+    row = _native.operator_row(wanted)
     scalars = [p for p in row["forms"][0]["params"] if p["kind"] != "tensor"]
     return Operator(
         wanted,

@@ -228,8 +228,8 @@ def unregister(op: str, name: str) -> None:
     """Removes your implementation; if it was registered for both devices, removes both."""
     facts = operator(op)
     _check_name(facts.name, name)
-    rows = next(r for r in _native.info()["operators"] if r["name"] == facts.name)
-    there = {row["name"] for row in rows["implementations"] if row["user"]}
+    rows = _native.operator_row(facts.name)["implementations"]
+    there = {row["name"] for row in rows if row["user"]}
     names = [n for n in (name, f"{name}_cpu", f"{name}_cuda") if n in there]
     for one in names or [name]:
         _functions.native["own_unregister"](facts.name, one)
