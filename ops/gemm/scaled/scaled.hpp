@@ -51,6 +51,8 @@ void append_tiles(std::vector<Implementation>& to, Scales scales);
 /// kChannel only.
 void append_vnni(std::vector<Implementation>& to);
 /// kChannel only.
+void append_i16(std::vector<Implementation>& to);
+/// kChannel only.
 void append_onednn(std::vector<Implementation>& to);
 void append_wgmma(std::vector<Implementation>& to, Scales scales);
 void append_cublaslt(std::vector<Implementation>& to, Scales scales);

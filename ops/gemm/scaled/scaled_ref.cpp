@@ -122,6 +122,7 @@ void define(OperatorDef& def, Scales scales) {
   def.work_per_row = work_per_row;
   append_tiles(def.implementations, scales);
   if (!blocks) append_vnni(def.implementations);
+  if (!blocks) append_i16(def.implementations);
   append_cpu(def.implementations, scales);
   if (!blocks) append_onednn(def.implementations);
   append_wgmma(def.implementations, scales);
