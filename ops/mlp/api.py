@@ -61,7 +61,8 @@ def gated_mlp(
     sums are f32; activation and gating act on the f32 sums, and h is rounded once, at its store.
     ``activation``: ``silu``, ``gelu`` (erf), ``gelu_tanh``, ``relu``. Gradients of all tensors, in
     torch. ``out``: the destination; with ``w_down`` it may be x, which is overwritten last. Errors:
-    ArgumentError for another ``activate``; those of ``gated_linear`` and ``matmul``. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+    ArgumentError for another ``activate``; those of ``gated_linear`` and ``matmul``. Source:
+    Shazeer, GLU Variants Improve Transformer, 2020.
     """
     if activate not in ("gate", "up"):
         raise ArgumentError.from_library(

@@ -330,7 +330,8 @@ Check WorkerMeasurer::check(const Plan& plan) {
   if (!is_first || kept_here_.count(plan.implementation)) return check;
   const bool hung = check.failure == Failure::kTimeout || check.failure == Failure::kCompileTimeout;
   const double took_s = seconds_since(begin) - (beside_s() - beside_before_s);
-  const double own_s = std::min(took_s, hung ? std::max(0.0, first_call_seconds() - hung_s_) : took_s);
+  const double own_s =
+      std::min(took_s, hung ? std::max(0.0, first_call_seconds() - hung_s_) : took_s);
   beside_s_ += own_s;
   if (hung) hung_s_ += own_s;
   check.unsure |= hung;
