@@ -15,6 +15,17 @@ constexpr int kChains = 16 / kWidth;            // vectors of a dot product's su
 constexpr int kTogether = kWidth == 4 ? 2 : 4;  // queries that share what is read of a key
 constexpr int kVectors = kWidth == 16 ? 4 : 2;  // of o, held while a block's values pass
 
+constexpr int64_t kLine = 64, kAhead = 8;  // bytes, and rows of a cache that are fetched ahead
+
+/// Fetches row j + kAhead: rows of a cache lie so far apart that the hardware does not.
+template <DType E>
+DLBLAS_INLINE void fetch_ahead(const attention::AttendRows& rows, int64_t j) {
+  if (j + kAhead >= rows.count) return;
+  const auto* row = static_cast<const char*>(rows.rows[j + kAhead]);
+  const auto* const end = static_cast<const char*>(at<E>(row, rows.width));
+  for (; row < end; row += kLine) prefetch(row);
+}
+
 /// Dot products of kCount queries with one key.
 template <DType E, int kCount>
 DLBLAS_INLINE void dot(const void* key, int64_t width, const float* q, float* scores, int64_t ld) {
@@ -45,11 +56,15 @@ DLBLAS_OUTLINE void scores_of(const attention::AttendRows& keys, const float* q,
                               float* scores, int64_t ld) {
   int64_t m = 0;
   for (; m + kTogether <= queries; m += kTogether)
-    for (int64_t j = 0; j < keys.count; ++j)
+    for (int64_t j = 0; j < keys.count; ++j) {
+      if (m == 0) fetch_ahead<E>(keys, j);
       dot<E, kTogether>(keys.rows[j], keys.width, q + m * keys.width, scores + m * ld + j, ld);
+    }
   for (; m < queries; ++m)
-    for (int64_t j = 0; j < keys.count; ++j)
+    for (int64_t j = 0; j < keys.count; ++j) {
+      if (m == 0) fetch_ahead<E>(keys, j);
       dot<E, 1>(keys.rows[j], keys.width, q + m * keys.width, scores + m * ld + j, ld);
+    }
 }
 void scores_with(const attention::AttendRows& keys, const float* q, int64_t queries, float* scores,
                  int64_t ld) {
@@ -103,11 +118,14 @@ DLBLAS_INLINE void mix_columns(const attention::AttendRows& values, const float*
   Vec sums[kCount][kParts];
   DLBLAS_UNROLL for (int m = 0; m < kCount; ++m) DLBLAS_UNROLL for (int c = 0; c < kParts; ++c)
       sums[m][c] = zero();
-  for (int64_t j = 0; j < values.count; ++j) DLBLAS_UNROLL for (int c = 0; c < kParts; ++c) {
+  for (int64_t j = 0; j < values.count; ++j) {
+    if (first == 0) fetch_ahead<E>(values, j);
+    DLBLAS_UNROLL for (int c = 0; c < kParts; ++c) {
       const Vec v = load_lanes<E>(at<E>(values.rows[j], first + c * kWidth), n);
       DLBLAS_UNROLL for (int m = 0; m < kCount; ++m) sums[m][c] =
           fma(broadcast(p[m * ld + j]), v, sums[m][c]);
     }
+  }
   DLBLAS_UNROLL for (int m = 0; m < kCount; ++m) DLBLAS_UNROLL for (int c = 0; c < kParts; ++c) {
     float* const to = o + m * values.width + first + c * kWidth;
     const Vec all = fma(load_lanes<kF>(to, n), broadcast(scale[m]), sums[m][c]);

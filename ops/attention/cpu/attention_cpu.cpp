@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kRows = 64;  // of a tile
 constexpr std::int64_t kKeys = 64;  // of a block
+constexpr std::int64_t kFew = 8;    // rows of a tile that is bound by memory
 constexpr std::int64_t kHeads = 8;  // whose tiles a task has side by side, at most
 
 struct Level {
@@ -101,20 +102,25 @@ class Job {
            tiles * call.all_heads() / (side_ + 1) >= 4 * threads)
       ++side_;
     while (call.group % side_ != 0) --side_;
+    // Few queries are bound by memory. Where the heads of a token lie side by side, each block of
+    // keys is read for several heads in turn: its pages are visited once, in order.
+    const std::int64_t heads = call.all_heads() / (pack_ * side_);
+    for (std::int64_t turns = 2; longest * pack_ <= kFew && turns <= heads; ++turns)
+      if (heads % turns == 0 && tiles * (heads / turns) >= threads) turns_ = turns;
     for (std::int64_t b = 0; b < call.sequences(); ++b)
-      starts_.push_back(starts_.back() + tiles_of(b) * (call.all_heads() / (pack_ * side_)));
+      starts_.push_back(starts_.back() + tiles_of(b) * (heads / turns_));
   }
   std::int64_t tasks() const { return starts_.back(); }
 
   void run(std::int64_t begin, std::int64_t end) const {
-    const Scratch scratch(call_.d, call_.dv, side_);
+    const Scratch scratch(call_.d, call_.dv, side_ * turns_);
     for (std::int64_t i = begin; i < end; ++i) {
       const auto next = std::upper_bound(starts_.begin(), starts_.end(), i);
       const std::int64_t b = next - starts_.begin() - 1, tiles = tiles_of(b);
       const std::int64_t at = i - *(next - 1), rows = call_.sequence(b).q_rows * pack_;
       const std::int64_t first = at % tiles * kRows;
-      run_tiles({b, at / tiles * pack_ * side_, pack_, first, std::min(kRows, rows - first),
-                 call_.sequence(b)},
+      run_tiles({b, at / tiles * pack_ * side_ * turns_, pack_, first,
+                 std::min(kRows, rows - first), call_.sequence(b)},
                 scratch);
     }
   }
@@ -167,19 +173,30 @@ class Job {
       if (seen[r].first < seen[r].end)
         all = {std::min(all.first, seen[r].first), std::max(all.end, seen[r].end)};
     }
-    const auto each = [&](const auto& body) {
+    // The tiles of a turn share a head of k.
+    const auto each_of = [&](std::int64_t turn, const auto& body) {
       for (std::int64_t i = 0; i < side_; ++i) {
         Tile one = tile;
-        one.head += i;
-        body(one, scratch.of(i));
+        one.head += turn * side_ * pack_ + i;
+        body(one, scratch.of(turn * side_ + i));
       }
+    };
+    const auto each = [&](const auto& body) {
+      for (std::int64_t turn = 0; turn < turns_; ++turn) each_of(turn, body);
     };
     each([&](const Tile& one, const Places& x) { begin(one, x); });
     // Blocks start at the same keys for every tile, so a row has the same bits in any batch.
     for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
       const Keys block = {key, std::min(all.end, key + kKeys)};
-      const Rows v = prepare(tile, block, scratch.of(0));
-      each([&](const Tile& one, const Places& x) { meet(one, seen, block, v, x); });
+      for (std::int64_t turn = 0; turn < turns_; ++turn) {
+        const auto step = [&](std::int64_t of, std::int64_t at) {
+          return Step{(tile.head + of * side_ * pack_) / call_.group, at,
+                      std::max(at, std::min(all.end, at + kKeys))};
+        };
+        const Step next = turn + 1 < turns_ ? step(turn + 1, key) : step(0, key + kKeys);
+        const Rows v = prepare(tile, step(turn, key), next, scratch.of(0));
+        each_of(turn, [&](const Tile& one, const Places& x) { meet(one, seen, block, v, x); });
+      }
     }
     each([&](const Tile& one, const Places& x) {
       for (std::int64_t r = 0; r < one.count; ++r) store(one, r, x);
@@ -194,18 +211,43 @@ class Job {
     std::fill(x.o, x.o + tile.count * lanes(call_.dv), 0.0f);
   }
 
-  /// Transposes a block's keys into columns; returns where its values are.
-  Rows prepare(const Tile& tile, const Keys& block, const Places& x) const {
-    const std::int64_t wide = lanes(call_.dv), count = block.end - block.first;
-    const std::int64_t hkv = tile.head / call_.group, from = tile.s.k_from + block.first;
+  /// Fetches rows of a head into the caches: the hardware does not foresee them.
+  static void fetch(const Heads& t, std::int64_t b, std::int64_t row, std::int64_t head,
+                    std::int64_t count, std::int64_t width) {
+    constexpr std::int64_t kLine = 64;
+    const std::int64_t bytes = width * size_of(t.t.dtype);
+    for (std::int64_t j = 0; t.at[3] == 1 && j < count; ++j) {
+      const char* const at =
+          static_cast<const char*>(t.t.data) + t.offset(b, row + j, head) * size_of(t.t.dtype);
+      for (std::int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i);
+    }
+  }
+
+  /// A head's block of keys.
+  struct Step {
+    std::int64_t head, first, end;
+  };
+  /// Transposes a block's keys into columns; returns where its values are. `next`: what comes after
+  /// it, maybe no key.
+  Rows prepare(const Tile& tile, const Step& now, const Step& next, const Places& x) const {
+    const std::int64_t wide = lanes(call_.dv), count = now.end - now.first;
+    const std::int64_t from = tile.s.k_from + now.first, from_next = tile.s.k_from + next.first;
     // Many queries reread v, whose heads are interleaved and so map to few sets of the cache:
     // without a copy, f32 prefill of 512 took 46 ms instead of 41.
-    constexpr std::int64_t kFew = 8;
     const bool few = tile.count <= kFew;
-    const Rows k = rows_of(call_.k, tile.b, from, hkv, count, call_.d, true, x.rows, call_.d);
-    const Rows v = rows_of(call_.v, tile.b, from, hkv, count, call_.dv, few, x.v, wide);
-    passes_.turn(k.data, k.pitch, count, call_.d, x.k, kKeys);
-    return v;
+    constexpr std::int64_t kSome = 16;
+    for (std::int64_t j = 0; j < count; j += kSome) {
+      const std::int64_t some = std::min(kSome, count - j);
+      if (few) {
+        const std::int64_t left = std::min(kSome, next.end - next.first - j);
+        fetch(call_.v, tile.b, from + j, now.head, some, call_.dv);
+        fetch(call_.k, tile.b, from_next + j, next.head, left, call_.d);
+      }
+      const Rows k =
+          rows_of(call_.k, tile.b, from + j, now.head, some, call_.d, true, x.rows, call_.d);
+      passes_.turn(k.data, k.pitch, some, call_.d, x.k + j, kKeys);
+    }
+    return rows_of(call_.v, tile.b, from, now.head, count, call_.dv, few, x.v, wide);
   }
 
   void meet(const Tile& tile, const Keys* seen, const Keys& block, const Rows& v,
@@ -277,6 +319,7 @@ class Job {
   const AttentionCall& call_;
   const AttentionPasses& passes_;
   std::int64_t pack_, side_ = 1;  // heads of a tile, and of tiles side by side
+  std::int64_t turns_ = 1;        // heads of k whose tiles take turns at each block
   std::vector<std::int64_t> starts_{0};
 };
 
