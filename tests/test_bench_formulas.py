@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import dlblas  # noqa: E402
 from dlblas import bench  # noqa: E402
+from dlblas.bench import cpu_families  # noqa: E402
 from dlblas.bench.gpu_contest import wrong_by  # noqa: E402
 from dlblas.bench.gpu_rows import _reference  # noqa: E402
 from dlblas.bench.problems import (  # noqa: E402
@@ -81,3 +83,13 @@ def test_each_set_begins_where_an_allocation_may(shape: tuple[int, ...]) -> None
     assert torch.equal(aligned(values), values)
     table = torch.randn((1, *shape)).expand(4, *shape)
     assert aligned(table) is table
+
+
+def test_a_rival_that_refuses_is_missing_for_its_own_reason() -> None:
+    """Not for the first line of the message, which says that some call has no implementation."""
+    codes = np.ones((16, 16), np.int8)
+    scale = np.ones((1,), np.float32)
+    with dlblas.pinned("scaled_mm_channel", "cuda_mma"), pytest.raises(dlblas.Error) as refused:
+        dlblas.scaled_mm_channel(codes, codes, np.ones((16, 1), np.float32), scale)
+    assert cpu_families._reason(refused.value) == "runs on another kind of device"
+    assert cpu_families._reason(RuntimeError("first\nsecond")) == "RuntimeError: first"

@@ -148,6 +148,14 @@ def _measured(bench: Bench, what: str, trials: Iterator[_Trial]) -> Iterator[Row
                 yield _row(bench, what, trial)
 
 
+def _reason(error: Exception) -> str:
+    """One line. Of a pinned implementation that refuses the call, its own words, which are on the
+    second line of the message."""
+    lines = str(error).splitlines() or [""]
+    pinned = lines[1].partition(": no: ")[2] if len(lines) > 1 else ""
+    return pinned or f"{type(error).__name__}: {lines[0]}"
+
+
 def _row(bench: Bench, what: str, trial: _Trial) -> Row:
     """A rival that fails has its reason in the row. Results are compared first: a wrong rival is
     not timed."""
@@ -169,7 +177,7 @@ def _row(bench: Bench, what: str, trial: _Trial) -> Row:
             prepare[name]()
             failed[name] = _differs(runs[name](), right)
         except (dlblas.Error, RuntimeError, TypeError) as error:
-            failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            failed[name] = _reason(error)
         if failed[name]:
             del runs[name], prepare[name]
     times = interleaved(runs, bench.rounds, _LIMIT_S, prepare)
