@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -87,9 +88,13 @@ def test_each_set_begins_where_an_allocation_may(shape: tuple[int, ...]) -> None
 
 def test_a_rival_that_refuses_is_missing_for_its_own_reason() -> None:
     """Not for the first line of the message, which says that some call has no implementation."""
-    codes = np.ones((16, 16), np.int8)
-    scale = np.ones((1,), np.float32)
-    with dlblas.pinned("scaled_mm_channel", "cuda_mma"), pytest.raises(dlblas.Error) as refused:
-        dlblas.scaled_mm_channel(codes, codes, np.ones((16, 1), np.float32), scale)
-    assert cpu_families._reason(refused.value) == "runs on another kind of device"
+    name, codes = "cpu_i16_avx2", np.ones((16, 16), ml_dtypes.float8_e4m3fn)
+    rows = ROWS["scaled_mm_channel"]["implementations"]
+    if name not in {row["name"] for row in rows}:
+        pytest.skip("not an x86 CPU")
+    scales = np.ones((16, 1), np.float32), np.ones(16, np.float32)
+    with dlblas.pinned("scaled_mm_channel", name), pytest.raises(dlblas.Error) as refused:
+        dlblas.scaled_mm_channel(codes, codes, *scales)
+    reasons = ("a is f8e4m3: the integer unit multiplies i8", "needs AVX2, FMA and F16C, ")
+    assert cpu_families._reason(refused.value).startswith(reasons)
     assert cpu_families._reason(RuntimeError("first\nsecond")) == "RuntimeError: first"
